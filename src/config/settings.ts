@@ -1,0 +1,228 @@
+import { resolve } from 'node:path';
+
+/**
+ * Table of contents 4: every setting. The only place where environment variables are read.
+ * docs/reference/settings.md is generated from this table, and a test keeps the two equal.
+ */
+export const settingDefinitions = {
+  port: {
+    env: 'MILLRACE_PORT',
+    type: 'integer',
+    default: 8080,
+    min: 0,
+    max: 65535,
+    text: 'TCP port of the API, endpoints and streams; 0 takes a free one.',
+  },
+  host: {
+    env: 'MILLRACE_HOST',
+    type: 'string',
+    default: '127.0.0.1',
+    text: 'Address to listen on. Use 0.0.0.0 behind a proxy that adds TLS.',
+  },
+  publicUrl: {
+    env: 'MILLRACE_PUBLIC_URL',
+    type: 'string',
+    default: '',
+    text: 'Address under which others reach the service, used in endpoint URLs; empty means http://<host>:<port>.',
+  },
+  data: {
+    env: 'MILLRACE_DATA',
+    type: 'string',
+    default: './.millrace',
+    text: 'Folder of everything durable: database, caches, first API key.',
+  },
+  databaseUrl: {
+    env: 'MILLRACE_DATABASE_URL',
+    type: 'string',
+    default: '',
+    text: 'postgres://… to keep everything in PostgreSQL 15 or newer; empty means SQLite in the data folder.',
+  },
+  roles: {
+    env: 'MILLRACE_ROLES',
+    type: 'list',
+    default: 'api,ingress,scheduler,worker',
+    text: 'What this process does: any of api, ingress, scheduler, worker.',
+  },
+  apiKey: {
+    env: 'MILLRACE_API_KEY',
+    type: 'string',
+    default: '',
+    text: 'API key of the first user, on first start: any string of at least 20 characters; empty means a new one is made and printed once.',
+  },
+  encryptionKey: {
+    env: 'MILLRACE_ENCRYPTION_KEY',
+    type: 'string',
+    default: '',
+    text: 'Master key that seals credentials: 32 bytes as base64 or hex; empty means a key file of mode 0600 beside the data folder.',
+  },
+  endpointDomain: {
+    env: 'MILLRACE_ENDPOINT_DOMAIN',
+    type: 'string',
+    default: '',
+    text: 'Domain whose sub-domains are HTTP endpoints, such as example.com for https://<key>.example.com/.',
+  },
+  egress: {
+    env: 'MILLRACE_EGRESS',
+    type: 'list',
+    default: 'public',
+    text: 'Where user code and deliveries may connect: public (global unicast), local (loopback and private ranges too), or CIDRs.',
+  },
+  extraCa: {
+    env: 'MILLRACE_EXTRA_CA',
+    type: 'string',
+    default: '',
+    text: 'PEM file of certificate authorities trusted besides the bundled ones.',
+  },
+  sandbox: {
+    env: 'MILLRACE_SANDBOX',
+    type: 'choice',
+    choices: ['auto', 'require', 'off'],
+    default: 'auto',
+    text: 'auto: the best isolation that passes its self-test; require: refuse to start without the hardened level; off: development only.',
+  },
+  npmRegistry: {
+    env: 'MILLRACE_NPM_REGISTRY',
+    type: 'string',
+    default: '',
+    text: 'Registry that components are installed from; empty means the one npm is configured with.',
+  },
+  runDeadlineSeconds: {
+    env: 'MILLRACE_RUN_DEADLINE',
+    type: 'integer',
+    default: 300,
+    min: 1,
+    max: 3600,
+    text: 'Longest one run or hook of a source may take, in seconds.',
+  },
+  runMemoryMb: {
+    env: 'MILLRACE_RUN_MEMORY',
+    type: 'integer',
+    default: 256,
+    min: 64,
+    max: 10240,
+    text: 'Memory of one source process, in MB.',
+  },
+  componentDbMaxKb: {
+    env: 'MILLRACE_COMPONENT_DB_MAX',
+    type: 'integer',
+    default: 1024,
+    min: 1,
+    max: 65536,
+    text: 'Largest $.service.db of one source, in KB of JSON.',
+  },
+  bodyMaxKb: {
+    env: 'MILLRACE_BODY_MAX',
+    type: 'integer',
+    default: 512,
+    min: 1,
+    max: 65536,
+    text: 'Largest body of a request to an HTTP endpoint, in KB.',
+  },
+  logLevel: {
+    env: 'MILLRACE_LOG_LEVEL',
+    type: 'choice',
+    choices: ['debug', 'info', 'warn', 'error', 'silent'],
+    default: 'info',
+    text: 'What is written to standard output.',
+  },
+} as const satisfies Record<string, SettingDefinition>;
+
+export type SettingDefinition = { env: string; text: string } & (
+  | { type: 'integer'; default: number; min: number; max: number }
+  | { type: 'string'; default: string }
+  | { type: 'list'; default: string }
+  | { type: 'choice'; default: string; choices: readonly string[] }
+);
+
+type ValueOf<D> = D extends { type: 'integer' }
+  ? number
+  : D extends { type: 'list' }
+    ? readonly string[]
+    : D extends { type: 'choice'; choices: readonly (infer C)[] }
+      ? C
+      : string;
+
+export type Settings = {
+  readonly [K in keyof typeof settingDefinitions]: ValueOf<(typeof settingDefinitions)[K]>;
+};
+
+/** Thrown with every problem at once, each naming its variable. */
+export class SettingsError extends Error {
+  override name = 'SettingsError';
+}
+
+/** Reads and checks all settings. Throws `SettingsError` that lists every bad value and what was expected. */
+export function readSettings(environment: Record<string, string | undefined>): Settings {
+  const problems: string[] = [];
+  const values: Record<string, unknown> = {};
+  for (const [name, definition] of Object.entries(settingDefinitions) as [string, SettingDefinition][]) {
+    const text = environment[definition.env];
+    try {
+      values[name] = parseSetting(
+        definition,
+        text === undefined || text === '' ? String(definition.default) : text,
+      );
+    } catch (error) {
+      problems.push(`${definition.env}: ${(error as Error).message}`);
+    }
+  }
+  if (typeof values.data === 'string') values.data = resolve(values.data);
+  checkTogether(values, problems);
+  const known = new Set<string>(Object.values(settingDefinitions).map((definition) => definition.env));
+  for (const key of Object.keys(environment)) {
+    if (key.startsWith('MILLRACE_') && !key.startsWith('MILLRACE_TEST_') && !known.has(key)) {
+      problems.push(`${key}: no such setting; the settings are ${[...known].join(', ')}`);
+    }
+  }
+  if (problems.length > 0)
+    throw new SettingsError(`cannot start with these settings:\n  ${problems.join('\n  ')}`);
+  return values as Settings;
+}
+
+function checkTogether(values: Record<string, unknown>, problems: string[]): void {
+  const roles = ['api', 'ingress', 'scheduler', 'worker'];
+  for (const role of (values.roles as string[] | undefined) ?? []) {
+    if (!roles.includes(role))
+      problems.push(`MILLRACE_ROLES: expected any of ${roles.join(', ')}, found ${JSON.stringify(role)}`);
+  }
+  if (typeof values.apiKey === 'string' && values.apiKey !== '' && values.apiKey.length < 20) {
+    problems.push('MILLRACE_API_KEY: expected at least 20 characters');
+  }
+  for (const [name, env, protocols] of [
+    ['databaseUrl', 'MILLRACE_DATABASE_URL', ['postgres:', 'postgresql:']],
+    ['publicUrl', 'MILLRACE_PUBLIC_URL', ['http:', 'https:']],
+    ['npmRegistry', 'MILLRACE_NPM_REGISTRY', ['http:', 'https:']],
+  ] as const) {
+    const text = values[name];
+    if (typeof text !== 'string' || text === '') continue;
+    if (!URL.canParse(text) || !(protocols as readonly string[]).includes(new URL(text).protocol)) {
+      problems.push(`${env}: expected a URL that starts with ${protocols.map((p) => `${p}//`).join(' or ')}`);
+    }
+  }
+}
+
+function parseSetting(definition: SettingDefinition, text: string): unknown {
+  switch (definition.type) {
+    case 'integer': {
+      const value = Number(text);
+      if (!Number.isInteger(value) || value < definition.min || value > definition.max) {
+        throw new Error(
+          `expected an integer from ${definition.min} to ${definition.max}, found ${JSON.stringify(text)}`,
+        );
+      }
+      return value;
+    }
+    case 'list':
+      return text
+        .split(',')
+        .map((part) => part.trim())
+        .filter((part) => part !== '');
+    case 'choice':
+      if (!definition.choices.includes(text)) {
+        throw new Error(`expected one of ${definition.choices.join(', ')}, found ${JSON.stringify(text)}`);
+      }
+      return text;
+    case 'string':
+      return text;
+  }
+}

@@ -1,0 +1,50 @@
+import { randomBytes } from 'node:crypto';
+
+const base62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+const base36 = '0123456789abcdefghijklmnopqrstuvwxyz';
+
+/** Random characters from `alphabet`, without modulo bias. */
+function randomCharacters(length: number, alphabet: string): string {
+  const ceiling = 256 - (256 % alphabet.length);
+  let out = '';
+  while (out.length < length) {
+    for (const byte of randomBytes(length + 8)) {
+      if (byte < ceiling && out.length < length) out += alphabet[byte % alphabet.length];
+    }
+  }
+  return out;
+}
+
+/**
+ * An object id: prefix and 12 base62 characters (71 bits), so that ids of other tenants cannot be guessed.
+ * Prefixes are those of the specification, section 1.
+ */
+export function newId(prefix: string): string {
+  return `${prefix}_${randomCharacters(12, base62)}`;
+}
+
+/** A secret that is shown once: 32 base62 characters, 190 bits. */
+export function newSecret(length = 32): string {
+  return randomCharacters(length, base62);
+}
+
+/** The key of a source's HTTP endpoint: 32 lower-case hex characters. */
+export function newHexKey(): string {
+  return randomBytes(16).toString('hex');
+}
+
+/** `length` lower-case base36 characters. */
+export function newBase36Key(length: number): string {
+  return randomCharacters(length, base36);
+}
+
+/** 27 base62 characters that sort by time: 9 of milliseconds, 18 random. Used for emit ids and invocation ids. */
+export function newTimeOrderedId(nowMs: number): string {
+  let left = nowMs;
+  let time = '';
+  for (let i = 0; i < 9; i += 1) {
+    time = base62[left % 62] + time;
+    left = Math.floor(left / 62);
+  }
+  return time + randomCharacters(18, base62);
+}

@@ -1,0 +1,69 @@
+/** What one call into user code produced: a value, never an exception (also when the code threw or was killed). */
+export interface CallOutcome {
+  status: CallStatus;
+  /** JSON text of the returned value; absent for `undefined` and for every status but `finished`. */
+  result?: string;
+  /** Set for every status but `finished`. */
+  error?: UserCodeError;
+  /** In the order of the `$emit` calls. Kept also when the code threw afterwards. */
+  emits: EmittedEvent[];
+  /** Keys set with `db.set` and their JSON text, last write per key. `null` JSON is a stored null. */
+  dbSets: Record<string, string>;
+  logs: LogLine[];
+  /** Console lines beyond the cap, counted but not kept. */
+  logsDropped: number;
+  /** The first `http.respond` of the call, also handed to `onRespond` the moment it was called. */
+  response?: HttpReply;
+  /** Wall-clock milliseconds in user code. */
+  durationMs: number;
+}
+
+export type CallStatus =
+  | 'finished'
+  | 'threw'
+  /** The bundle did not load: it threw, exported nothing usable, or did not finish before its deadline. */
+  | 'load_failed'
+  | 'timed_out'
+  | 'out_of_memory'
+  /** The process ended, or broke the protocol, while the call ran. */
+  | 'exited'
+  /** A cap on events, bytes, logs or db writes was passed. */
+  | 'limit_exceeded'
+  | 'cancelled';
+
+export interface UserCodeError {
+  name: string;
+  message: string;
+  stack: string;
+  code?: string;
+}
+
+export interface EmittedEvent {
+  /** JSON text of the emitted value, snapshot at the call of `$emit`. */
+  event: string;
+  /** The id given in the metadata, as text; absent when none was given. */
+  id?: string;
+  /** True when the id was given as a number (`greatest` compares numbers numerically). */
+  idIsNumber?: boolean;
+  summary?: string;
+  /** Epoch ms, absent when missing or not a date. */
+  ts?: number;
+  /** Channel; '' is the default channel. */
+  name: string;
+  /** Epoch ms: wait in `$in` and be delivered then. */
+  deliveryTs?: number;
+}
+
+export interface LogLine {
+  /** Epoch ms. */
+  ts: number;
+  level: 'debug' | 'info' | 'log' | 'warn' | 'error';
+  message: string;
+}
+
+/** An HTTP reply as user code asked for it, checked and normalised (status 100-599, header values without CR or LF). */
+export interface HttpReply {
+  status: number;
+  headers: Record<string, string | string[]>;
+  body: Buffer;
+}

@@ -1,0 +1,87 @@
+import type { SQLInputValue } from 'node:sqlite';
+import { Worker } from 'node:worker_threads';
+import { Deferred } from '#lib/deferred.ts';
+import { toError } from '#lib/errors.ts';
+import type { SqliteReply, SqliteRequest, SqliteWorkerData } from './sqlite-worker.ts';
+
+export interface StatementResult {
+  rows: Record<string, unknown>[];
+  changes: number;
+}
+
+/** An error SQLite gave, with its result code (primary code in the low 8 bits). */
+export class SqliteError extends Error {
+  override name = 'SqliteError';
+  readonly resultCode: number;
+
+  constructor(message: string, resultCode: number) {
+    super(message);
+    this.resultCode = resultCode;
+  }
+}
+
+/** The other end of `sqlite-worker.ts`. Statements asked in one turn of the event loop travel in one message. */
+export class SqliteConnection {
+  readonly #worker: Worker;
+  readonly #waiting = new Map<number, Deferred<StatementResult>>();
+  #outgoing: SqliteRequest[] = [];
+  #lastId = 0;
+  #closed: Deferred<void> | undefined;
+  #failure: Error | undefined;
+
+  constructor(options: SqliteWorkerData) {
+    this.#worker = new Worker(new URL('./sqlite-worker.ts', import.meta.url), {
+      workerData: options,
+      name: 'sqlite',
+    });
+    this.#worker.on('message', (message: SqliteReply[] | 'closed') => this.#receive(message));
+    this.#worker.on('error', (error) => this.#fail(toError(error)));
+    this.#worker.on('exit', () => this.#fail(new Error('the SQLite thread ended')));
+  }
+
+  run(sql: string, parameters: readonly unknown[]): Promise<StatementResult> {
+    if (this.#failure !== undefined) return Promise.reject(this.#failure);
+    this.#lastId += 1;
+    const answer = new Deferred<StatementResult>();
+    this.#waiting.set(this.#lastId, answer);
+    if (this.#outgoing.length === 0) queueMicrotask(() => this.#send());
+    this.#outgoing.push({ id: this.#lastId, sql, parameters: parameters as SQLInputValue[] });
+    return answer.promise;
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed === undefined) {
+      this.#closed = new Deferred();
+      if (this.#failure === undefined) this.#worker.postMessage('close');
+      else this.#closed.resolve();
+    }
+    await this.#closed.promise;
+    await this.#worker.terminate();
+  }
+
+  #send(): void {
+    const requests = this.#outgoing;
+    this.#outgoing = [];
+    if (requests.length > 0) this.#worker.postMessage(requests);
+  }
+
+  #receive(message: SqliteReply[] | 'closed'): void {
+    if (message === 'closed') {
+      this.#closed?.resolve();
+      return;
+    }
+    for (const reply of message) {
+      const answer = this.#waiting.get(reply.id);
+      this.#waiting.delete(reply.id);
+      if ('error' in reply) answer?.reject(new SqliteError(reply.error.message, reply.error.code));
+      else answer?.resolve(reply);
+    }
+  }
+
+  #fail(error: Error): void {
+    this.#failure = error;
+    for (const answer of this.#waiting.values()) answer.reject(error);
+    this.#waiting.clear();
+    this.#closed?.resolve();
+  }
+}

@@ -1,0 +1,94 @@
+import { UnavailableError } from '#lib/errors.ts';
+import { SqliteError } from './sqlite-connection.ts';
+
+// https://www.sqlite.org/rescode.html
+const sqliteFull = 13;
+const sqliteIoError = 10;
+const sqliteReadOnly = 8;
+const sqliteBusy = 5;
+const sqliteCannotOpen = 14;
+const sqliteConstraint = 19;
+
+// https://www.postgresql.org/docs/current/errcodes-appendix.html
+const postgresUnavailable = new Set([
+  '53100',
+  '53200',
+  '53300',
+  '53400',
+  '57P01',
+  '57P02',
+  '57P03',
+  '25006',
+  '58030',
+]);
+const postgresRetryable = new Set(['40001', '40P01']);
+
+/** What the store threw, as the three kinds of error: unavailable (503, nothing stored) or itself. */
+export function asStoreError(error: unknown): unknown {
+  if (error instanceof SqliteError) {
+    const primary = error.resultCode & 0xff;
+    if (primary === sqliteFull) {
+      return new UnavailableError(
+        'storage_full',
+        'the disk is full: nothing was stored; free space and try again',
+        {
+          cause: error,
+        },
+      );
+    }
+    if (
+      primary === sqliteIoError ||
+      primary === sqliteReadOnly ||
+      primary === sqliteBusy ||
+      primary === sqliteCannotOpen
+    ) {
+      return new UnavailableError('store_unavailable', `the store cannot be written: ${error.message}`, {
+        cause: error,
+      });
+    }
+    return error;
+  }
+  const { code } = error as { code?: unknown };
+  if (code === '53100') {
+    return new UnavailableError('storage_full', 'the disk of the database is full: nothing was stored', {
+      cause: error,
+    });
+  }
+  if (
+    isConnectionError(error) ||
+    (typeof code === 'string' && (postgresUnavailable.has(code) || code.startsWith('08')))
+  ) {
+    return new UnavailableError('store_unavailable', 'the database cannot be reached: nothing was stored', {
+      cause: error,
+    });
+  }
+  return error;
+}
+
+function isConnectionError(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  const { code } = error as { code?: unknown };
+  return (
+    code === 'ECONNREFUSED' ||
+    code === 'ECONNRESET' ||
+    code === 'EPIPE' ||
+    code === 'ENOENT' ||
+    code === 'ETIMEDOUT' ||
+    /Connection terminated|timeout exceeded when trying to connect|not queryable|Client was closed/.test(
+      error.message,
+    )
+  );
+}
+
+/** Whether the same transaction may succeed when simply run again (deadlock, serialization failure). */
+export function isRetryable(error: unknown): boolean {
+  const { code } = error as { code?: unknown };
+  return typeof code === 'string' && postgresRetryable.has(code);
+}
+
+/** Whether a unique constraint refused the write. */
+export function isUniqueViolation(error: unknown): boolean {
+  if (error instanceof SqliteError)
+    return (error.resultCode & 0xff) === sqliteConstraint && /UNIQUE|PRIMARY/.test(error.message);
+  return (error as { code?: unknown }).code === '23505';
+}

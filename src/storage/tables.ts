@@ -1,0 +1,37 @@
+import type { AccountTable, DataKeyTable } from './tables/account-tables.ts';
+import type { BundleTable, ComponentTable } from './tables/component-tables.ts';
+import type { EmitterTable, EventTable } from './tables/event-tables.ts';
+import type {
+  ApiKeyTable,
+  MemberTable,
+  ProjectTable,
+  UsageDayTable,
+  UserTable,
+  WorkspaceTable,
+} from './tables/identity-tables.ts';
+import type { JobTable, NodeTable } from './tables/job-tables.ts';
+import type { SourceTable, TickTable, TimerTable } from './tables/source-tables.ts';
+
+/**
+ * Table of contents 3: every table. The same tables and statements on both dialects; times are epoch milliseconds,
+ * flags 0 or 1, structured values JSON text. Every table that grows carries its owner, so that owners can be spread.
+ */
+export interface Tables {
+  users: UserTable;
+  api_keys: ApiKeyTable;
+  workspaces: WorkspaceTable;
+  members: MemberTable;
+  projects: ProjectTable;
+  usage_days: UsageDayTable;
+  accounts: AccountTable;
+  data_keys: DataKeyTable;
+  components: ComponentTable;
+  bundles: BundleTable;
+  sources: SourceTable;
+  timers: TimerTable;
+  ticks: TickTable;
+  emitters: EmitterTable;
+  events: EventTable;
+  jobs: JobTable;
+  nodes: NodeTable;
+}

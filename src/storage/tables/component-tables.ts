@@ -1,0 +1,32 @@
+/** A saved component (sc_…): source text, what evaluating it told, and the bundle that runs. Rows never change. */
+export interface ComponentTable {
+  id: string;
+  owner_id: string;
+  user_id: string;
+  /** The `key` property of the component, when it has one. */
+  component_key: string | null;
+  code: string;
+  /** Hex SHA-256 of `code`. */
+  code_hash: string;
+  /** Hash over all files, the lock and the builder: equal means equal bundle. */
+  tree_hash: string;
+  url: string | null;
+  name: string;
+  version: string;
+  /** JSON of `ComponentShape`. */
+  shape: string;
+  bundle_hash: string;
+  /** JSON: exact versions and integrity of every npm package in the bundle. */
+  lock: string;
+  created_at_ms: number;
+  updated_at_ms: number;
+}
+
+/** Bundles by content. The owner is part of the key: one tenant never runs bytes another tenant's build produced. */
+export interface BundleTable {
+  owner_id: string;
+  hash: string;
+  format: string;
+  code: string;
+  created_at_ms: number;
+}

@@ -1,0 +1,62 @@
+/** People, keys, workspaces and projects (specification, section 2). Flags are 0 or 1; times are epoch ms. */
+export interface UserTable {
+  id: string;
+  username: string;
+  email: string;
+  /** Instance admin: may create users and registry packages. */
+  is_admin: number;
+  created_at_ms: number;
+}
+
+/** A key is stored as SHA-256 of its text, never in clear. Rows are kept after revocation, so that 401 can be audited. */
+export interface ApiKeyTable {
+  id: string;
+  user_id: string;
+  name: string;
+  key_hash: string;
+  /** Last four characters, for people to tell keys apart. */
+  key_hint: string;
+  created_at_ms: number;
+  last_used_at_ms: number | null;
+  revoked_at_ms: number | null;
+}
+
+export interface WorkspaceTable {
+  id: string;
+  /** Unique short name, made from `name`. */
+  orgname: string;
+  name: string;
+  email: string;
+  created_at_ms: number;
+}
+
+export interface MemberTable {
+  workspace_id: string;
+  user_id: string;
+  /** admin | member | viewer */
+  role: string;
+  created_at_ms: number;
+}
+
+export interface ProjectTable {
+  id: string;
+  hid: string;
+  name: string;
+  repository_id: string | null;
+  repository_path: string | null;
+  org_id: string;
+  exceptions: string | null;
+  allow_support: number;
+  created_at_ms: number;
+  updated_at_ms: number;
+}
+
+/** What an owner used on one UTC day. Written in the transaction of the invocation it counts. */
+export interface UsageDayTable {
+  owner_id: string;
+  /** YYYY-MM-DD, UTC. */
+  day: string;
+  invocations: number;
+  compute_ms: number;
+  credits: number;
+}

@@ -1,0 +1,34 @@
+/**
+ * Work that must happen. States and their ways:
+ *
+ *   queued -> running     claimed by a node (attempts + 1), or inserted running by the node that accepted it
+ *   running -> (deleted)  settled; what it caused commits in the same transaction
+ *   running -> queued     its node's lease expired, or the attempt could not be stored: run again after a backoff
+ *   running -> quarantined  its node died under it `attempts_max` times
+ *   queued -> (deleted)   its subject was removed
+ *
+ * Only the node that holds a row (`lease_node` and `attempts` both match) may settle it: compare-and-swap.
+ */
+export interface JobTable {
+  id: string;
+  kind: string;
+  owner_id: string;
+  /** Jobs of one lane run one after another, oldest first; null: no order. */
+  lane: string | null;
+  state: string;
+  run_at_ms: number;
+  attempts: number;
+  lease_node: string | null;
+  /** JSON text, by kind (jobs/job-kinds.ts). */
+  payload: string;
+  error: string | null;
+  created_at_ms: number;
+  updated_at_ms: number;
+}
+
+/** A process. Its jobs are leased to it while `expires_at_ms` is ahead; one heartbeat renews them all. */
+export interface NodeTable {
+  id: string;
+  started_at_ms: number;
+  expires_at_ms: number;
+}

@@ -1,0 +1,53 @@
+/** An event source (dc_…). */
+export interface SourceTable {
+  id: string;
+  owner_id: string;
+  user_id: string;
+  component_id: string;
+  name: string;
+  /** Unique per owner. */
+  name_slug: string;
+  /** JSON object of values as the caller gave them; sealed secrets are not here but in `accounts`. */
+  configured_props: string;
+  /** JSON object of definitions returned by additionalProps, by name; null when there are none. */
+  dynamic_props: string | null;
+  /** deploying | active | inactive. A source that is `deploying` at start was left by a crash and is removed. */
+  state: string;
+  /** Key of the HTTP endpoint, null for sources without one. */
+  endpoint_key: string | null;
+  /** Grows with every change of code or props: another revision runs in a fresh process. */
+  revision: number;
+  created_at_ms: number;
+  updated_at_ms: number;
+}
+
+/** The schedule of one timer prop. `next_at_ms` is the truth; nothing in memory is. */
+export interface TimerTable {
+  /** `<source id>:<prop>` */
+  id: string;
+  source_id: string;
+  owner_id: string;
+  prop: string;
+  interval_seconds: number | null;
+  cron: string | null;
+  /** IANA zone; cron is in this zone's local time. */
+  timezone: string;
+  next_at_ms: number;
+  schedule_changed_at_ms: number;
+  created_at_ms: number;
+  updated_at_ms: number;
+}
+
+/** The schedule ledger: what became of each planned tick. */
+export interface TickTable {
+  source_id: string;
+  timer_id: string;
+  owner_id: string;
+  planned_at_ms: number;
+  recorded_at_ms: number;
+  /** fired | late | skipped | missed */
+  outcome: string;
+  reason: string | null;
+  /** How many planned ticks this row stands for (missed while the service was down: one row). */
+  ticks: number;
+}
