@@ -1,6 +1,6 @@
 import type { AccountTable, DataKeyTable } from './tables/account-tables.ts';
 import type { BundleTable, ComponentTable } from './tables/component-tables.ts';
-import type { EmitterTable, EventTable } from './tables/event-tables.ts';
+import type { ComponentDbTable, EmitterTable, EventTable } from './tables/event-tables.ts';
 import type {
   ApiKeyTable,
   MemberTable,
@@ -31,6 +31,7 @@ export interface Tables {
   timers: TimerTable;
   ticks: TickTable;
   emitters: EmitterTable;
+  component_dbs: ComponentDbTable;
   events: EventTable;
   jobs: JobTable;
   nodes: NodeTable;

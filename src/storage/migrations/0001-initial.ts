@@ -63,7 +63,8 @@ export const initialMigration = {
     `create index ticks_by_source on ticks (source_id, planned_at_ms)`,
     `create table emitters (
       id text primary key, owner_id text not null, last_ms bigint not null, last_seq bigint not null,
-      dedupe text not null, db text not null)`,
+      dedupe text not null)`,
+    `create table component_dbs (source_id text primary key, owner_id text not null, db text not null)`,
     `create table events (
       emitter_id text not null, channel text not null, ms bigint not null, seq bigint not null,
       owner_id text not null, emit_id text not null, given_id text, summary text, ts_ms bigint, event text not null,

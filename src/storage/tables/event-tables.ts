@@ -10,7 +10,13 @@ export interface EmitterTable {
   last_seq: number;
   /** JSON: dedupe state by channel. */
   dedupe: string;
-  /** JSON object: component db, JSON text by key. */
+}
+
+/** `$.service.db` of a source. Apart from `emitters`, so that an event does not rewrite a large db. */
+export interface ComponentDbTable {
+  source_id: string;
+  owner_id: string;
+  /** JSON object: JSON text by key. */
   db: string;
 }
 

@@ -1,0 +1,160 @@
+import { insertJobs, jobRow } from '#jobs/job-store.ts';
+import { newTimeOrderedId } from '#lib/ids.ts';
+import type { Store, Tx } from '#storage/store.ts';
+import type { EmitterTable } from '#storage/tables/event-tables.ts';
+import { type DedupeState, type DedupeStrategy, dropDuplicates } from './drop-duplicate.ts';
+import { channels, type StoredEvent } from './event.ts';
+import { formatEventId, nextEventId } from './event-id.ts';
+import { insertEvents, lockEmitters, updateEmitters } from './event-store.ts';
+
+/** An event on its way in, from whatever emits. */
+export interface NewEvent {
+  channel: string;
+  /** JSON text. */
+  event: string;
+  id?: string;
+  idIsNumber?: boolean;
+  summary?: string;
+  /** Epoch ms; decides the order within one emission. */
+  ts?: number;
+  /** Epoch ms; when ahead of now, the event waits in `$in` until then. */
+  deliverAtMs?: number;
+}
+
+/** What one invocation emits, in the order of its calls. */
+export interface Emission {
+  emitterId: string;
+  dedupe?: DedupeStrategy;
+  hops: number;
+  events: readonly NewEvent[];
+}
+
+export type EmissionResult =
+  | { accepted: true; stored: StoredEvent[]; duplicates: number }
+  /** The emitter is gone: its source was deleted while the invocation ran. */
+  | { accepted: false };
+
+/**
+ * The one door for events. Runs in the transaction that ends the invocation, for many invocations at once: locks each
+ * emitter once, drops duplicates, gives ids that strictly increase per emitter, and stores everything in a constant
+ * number of statements. Events of one emission are sorted by `ts`, oldest first, before dedupe (component contract).
+ */
+export async function emitEvents(
+  store: Pick<Store, 'name' | 'notify'>,
+  tx: Tx,
+  emissions: readonly Emission[],
+  nowMs: number,
+): Promise<EmissionResult[]> {
+  const withEvents = emissions.filter((emission) => emission.events.length > 0);
+  const emitterIds = [...new Set(emissions.map((emission) => emission.emitterId))];
+  if (emitterIds.length === 0) return [];
+  const emitters = new Map(
+    (await lockEmitters(store, tx, emitterIds)).map((row) => [row.id, { row, changed: false }]),
+  );
+  const results = new Map<Emission, EmissionResult>();
+  const stored: StoredEvent[] = [];
+  for (const emission of withEvents) {
+    const emitter = emitters.get(emission.emitterId);
+    if (emitter === undefined) continue;
+    const result = appendToEmitter(emitter.row, emission, nowMs);
+    emitter.row = result.emitter;
+    emitter.changed = true;
+    stored.push(...result.stored);
+    results.set(emission, { accepted: true, stored: result.stored, duplicates: result.duplicates });
+  }
+  if (stored.length > 0) {
+    await insertEvents(tx, stored);
+    await scheduleDeliveries(tx, stored, nowMs);
+    await store.notify(tx, 'millrace_events', '');
+  }
+  const changed = [...emitters.values()].filter((emitter) => emitter.changed).map((emitter) => emitter.row);
+  if (changed.length > 0) await updateEmitters(tx, changed);
+  return emissions.map((emission) => {
+    const result = results.get(emission);
+    if (result !== undefined) return result;
+    return emitters.has(emission.emitterId)
+      ? { accepted: true, stored: [], duplicates: 0 }
+      : { accepted: false };
+  });
+}
+
+function appendToEmitter(
+  emitter: EmitterTable,
+  emission: Emission,
+  nowMs: number,
+): { emitter: EmitterTable; stored: StoredEvent[]; duplicates: number } {
+  const sorted = sortByTs(emission.events);
+  const own = sorted.filter((event) => !isPlatformChannel(event.channel));
+  const before = JSON.parse(emitter.dedupe) as DedupeState;
+  const { kept, state, unidentified } = dropDuplicates(emission.dedupe, before, own);
+  const keptSet = new Set<NewEvent>(kept);
+  const passing = sorted.filter((event) => isPlatformChannel(event.channel) || keptSet.has(event));
+  if (unidentified > 0 && emission.dedupe === 'unique') passing.push(missingIdWarning(unidentified, nowMs));
+  let last = { ms: emitter.last_ms, seq: emitter.last_seq };
+  const stored = passing.map((event): StoredEvent => {
+    last = nextEventId(last, nowMs);
+    const waits = event.deliverAtMs !== undefined && event.deliverAtMs > nowMs;
+    return {
+      emitter_id: emitter.id,
+      channel: waits ? channels.scheduled : event.channel,
+      ms: last.ms,
+      seq: last.seq,
+      owner_id: emitter.owner_id,
+      emit_id: newTimeOrderedId(nowMs),
+      given_id: event.id ?? null,
+      summary: event.summary ?? null,
+      ts_ms: event.ts ?? null,
+      event: event.event,
+      deliver_channel: waits ? event.channel : null,
+      deliver_at_ms: waits ? (event.deliverAtMs ?? null) : null,
+      hops: emission.hops,
+    };
+  });
+  return {
+    emitter: {
+      ...emitter,
+      last_ms: last.ms,
+      last_seq: last.seq,
+      dedupe: state === before ? emitter.dedupe : JSON.stringify(state),
+    },
+    stored,
+    duplicates: own.length - kept.length,
+  };
+}
+
+function isPlatformChannel(channel: string): boolean {
+  return channel === channels.errors || channel === channels.logs;
+}
+
+/** Stable; events without a time keep their place behind the one emitted before them. */
+function sortByTs(events: readonly NewEvent[]): NewEvent[] {
+  if (!events.some((event) => event.ts !== undefined)) return [...events];
+  let previous = Number.NEGATIVE_INFINITY;
+  const keyed = events.map((event) => {
+    previous = event.ts ?? previous;
+    return { event, key: previous };
+  });
+  return keyed.sort((a, b) => (a.key === b.key ? 0 : a.key - b.key)).map(({ event }) => event);
+}
+
+function missingIdWarning(count: number, nowMs: number): NewEvent {
+  const message = `dedupe "unique": ${count} event(s) were emitted without an id and cannot be deduplicated`;
+  return { channel: channels.logs, event: JSON.stringify({ ts: nowMs, level: 'warn', message }) };
+}
+
+async function scheduleDeliveries(tx: Tx, stored: readonly StoredEvent[], nowMs: number): Promise<void> {
+  const waiting = stored.filter((event) => event.channel === channels.scheduled);
+  await insertJobs(
+    tx,
+    waiting.map((event) =>
+      jobRow({
+        id: `in_${event.emitter_id}_${formatEventId(event)}`,
+        kind: 'deliver_scheduled_event',
+        ownerId: event.owner_id,
+        payload: { emitter_id: event.emitter_id, ms: event.ms, seq: event.seq },
+        runAtMs: event.deliver_at_ms ?? nowMs,
+        nowMs,
+      }),
+    ),
+  );
+}

@@ -1,0 +1,70 @@
+import type { Logger } from '#lib/logger.ts';
+import type { StoredEvent } from './event.ts';
+
+/** What a live reader is told: an event, that something may have been stored elsewhere, or that its emitter is gone. */
+export interface BusListener {
+  event(event: StoredEvent): void;
+  /** Another process stored events, of whichever emitter: look into the store. */
+  storedElsewhere(): void;
+  emitterRemoved(): void;
+}
+
+/**
+ * From the transaction that stored events to the live readers in this process. Carries no promise: readers that need
+ * every event take ids from it and fill gaps from the store.
+ */
+export class EventBus {
+  readonly #listeners = new Map<string, Set<BusListener>>();
+  readonly #observers = new Set<(events: readonly StoredEvent[]) => void>();
+  readonly #logger: Logger;
+
+  constructor(logger: Logger) {
+    this.#logger = logger;
+  }
+
+  /** Called after the commit, in the order of the ids of each emitter. */
+  publish(events: readonly StoredEvent[]): void {
+    if (events.length === 0) return;
+    for (const observe of this.#observers) observe(events);
+    for (const event of events) {
+      for (const listener of this.#listeners.get(event.emitter_id) ?? []) {
+        this.#tell(() => listener.event(event));
+      }
+    }
+  }
+
+  /** For what must see every event of this process, such as pruning. */
+  observe(observer: (events: readonly StoredEvent[]) => void): void {
+    this.#observers.add(observer);
+  }
+
+  storedElsewhere(): void {
+    for (const listeners of this.#listeners.values()) {
+      for (const listener of listeners) this.#tell(() => listener.storedElsewhere());
+    }
+  }
+
+  emitterRemoved(emitterId: string): void {
+    for (const listener of this.#listeners.get(emitterId) ?? []) this.#tell(() => listener.emitterRemoved());
+  }
+
+  /** Returns the function that ends it. */
+  subscribe(emitterId: string, listener: BusListener): () => void {
+    const listeners = this.#listeners.get(emitterId) ?? new Set();
+    listeners.add(listener);
+    this.#listeners.set(emitterId, listeners);
+    return () => {
+      listeners.delete(listener);
+      if (listeners.size === 0) this.#listeners.delete(emitterId);
+    };
+  }
+
+  #tell(call: () => void): void {
+    try {
+      call();
+    } catch (error) {
+      // One broken reader must not keep an event from the others.
+      this.#logger.error({ error: (error as Error).message }, 'events.reader-failed');
+    }
+  }
+}

@@ -1,0 +1,247 @@
+import { type ExpressionBuilder, type ExpressionWrapper, type SqlBool, sql } from 'kysely';
+import type { Db, Store, Tx } from '#storage/store.ts';
+import type { EmitterTable } from '#storage/tables/event-tables.ts';
+import type { Tables } from '#storage/tables.ts';
+import { channels, type StoredEvent } from './event.ts';
+import type { EventId } from './event-id.ts';
+
+/** Events kept per emitter and channel (specification, section 8). `$in` is exempt: what waits there is not history. */
+export const retainedMax = 100;
+
+/** Rows in one statement: far below the parameter limits of both dialects (32,766 and 65,535). */
+const rowsPerStatement = 500;
+
+const eventColumns = [
+  'emitter_id',
+  'channel',
+  'ms',
+  'seq',
+  'owner_id',
+  'emit_id',
+  'given_id',
+  'summary',
+  'ts_ms',
+  'event',
+  'deliver_channel',
+  'deliver_at_ms',
+  'hops',
+] as const;
+
+export async function insertEmitter(tx: Tx, row: { id: string; ownerId: string }): Promise<void> {
+  await tx
+    .insertInto('emitters')
+    .values({ id: row.id, owner_id: row.ownerId, last_ms: 0, last_seq: 0, dedupe: '{}' })
+    .execute();
+}
+
+/** The emitters, locked until the end of the transaction where rows have locks; always in the order of their ids. */
+export async function lockEmitters(
+  store: Pick<Store, 'name'>,
+  tx: Tx,
+  ids: readonly string[],
+): Promise<EmitterTable[]> {
+  let query = tx
+    .selectFrom('emitters')
+    .select(['id', 'owner_id', 'last_ms', 'last_seq', 'dedupe'])
+    .where('id', 'in', [...ids])
+    .orderBy('id');
+  if (store.name === 'postgres') query = query.forUpdate();
+  return query.execute();
+}
+
+export async function updateEmitters(tx: Tx, rows: readonly EmitterTable[]): Promise<void> {
+  for (let at = 0; at < rows.length; at += rowsPerStatement) {
+    await tx
+      .insertInto('emitters')
+      .values(rows.slice(at, at + rowsPerStatement))
+      .onConflict((conflict) =>
+        conflict.column('id').doUpdateSet((set) => ({
+          last_ms: set.ref('excluded.last_ms'),
+          last_seq: set.ref('excluded.last_seq'),
+          dedupe: set.ref('excluded.dedupe'),
+        })),
+      )
+      .execute();
+  }
+}
+
+export async function insertEvents(tx: Tx, events: readonly StoredEvent[]): Promise<void> {
+  for (let at = 0; at < events.length; at += rowsPerStatement) {
+    await tx
+      .insertInto('events')
+      .values(events.slice(at, at + rowsPerStatement))
+      .execute();
+  }
+}
+
+type EventWhere = ExpressionBuilder<Tables, 'events'>;
+
+function compareId(
+  where: EventWhere,
+  operator: '<' | '<=' | '>' | '>=',
+  id: EventId,
+): ExpressionWrapper<Tables, 'events', SqlBool> {
+  return where(where.refTuple('ms', 'seq'), operator, where.tuple(id.ms, id.seq));
+}
+
+/** The newest events of a channel, newest first, optionally before or after an id (both exclusive). */
+export async function readEvents(
+  db: Db,
+  options: { emitterId: string; channel: string; limit: number; olderThan?: EventId; newerThan?: EventId },
+): Promise<StoredEvent[]> {
+  const { olderThan, newerThan } = options;
+  // Only the newest `retainedMax` are readable; what pruning has not removed yet is not shown.
+  const retained = db
+    .selectFrom('events')
+    .select(eventColumns)
+    .where('emitter_id', '=', options.emitterId)
+    .where('channel', '=', options.channel)
+    .orderBy('ms', 'desc')
+    .orderBy('seq', 'desc')
+    .limit(options.channel === channels.scheduled ? 10_000 : retainedMax);
+  let query = db.selectFrom(retained.as('events')).select(eventColumns);
+  if (olderThan !== undefined)
+    query = query.where((where) => compareId(where as unknown as EventWhere, '<', olderThan));
+  if (newerThan !== undefined) {
+    // The page right above the cursor: the oldest of the newer ones, then turned to newest first.
+    const rows = await query
+      .where((where) => compareId(where as unknown as EventWhere, '>', newerThan))
+      .orderBy('ms')
+      .orderBy('seq')
+      .limit(options.limit)
+      .execute();
+    return rows.reverse();
+  }
+  return query.orderBy('ms', 'desc').orderBy('seq', 'desc').limit(options.limit).execute();
+}
+
+/** Retained events after `id`, oldest first: what a reader that saw `id` has missed. */
+export async function readEventsAfter(
+  db: Db,
+  options: { emitterId: string; channel: string; after: EventId; limit: number },
+): Promise<StoredEvent[]> {
+  return db
+    .selectFrom('events')
+    .select(eventColumns)
+    .where('emitter_id', '=', options.emitterId)
+    .where('channel', '=', options.channel)
+    .where((where) => compareId(where, '>', options.after))
+    .orderBy('ms')
+    .orderBy('seq')
+    .limit(options.limit)
+    .execute();
+}
+
+/** Whether an event with this id is still kept in the channel. */
+export async function hasEvent(
+  db: Db,
+  options: { emitterId: string; channel: string; id: EventId },
+): Promise<boolean> {
+  const row = await db
+    .selectFrom('events')
+    .select('seq')
+    .where('emitter_id', '=', options.emitterId)
+    .where('channel', '=', options.channel)
+    .where('ms', '=', options.id.ms)
+    .where('seq', '=', options.id.seq)
+    .executeTakeFirst();
+  return row !== undefined;
+}
+
+/** Deletes events from `start` to `end`, both inclusive, at most `limit`; returns how many. Oldest first. */
+export async function deleteEventRange(
+  tx: Tx,
+  options: { emitterId: string; channel: string; start?: EventId; end?: EventId; limit: number },
+): Promise<number> {
+  const { start, end } = options;
+  let range = tx
+    .selectFrom('events')
+    .select(['ms', 'seq'])
+    .where('emitter_id', '=', options.emitterId)
+    .where('channel', '=', options.channel);
+  if (start !== undefined) range = range.where((where) => compareId(where, '>=', start));
+  if (end !== undefined) range = range.where((where) => compareId(where, '<=', end));
+  const ids = await range.orderBy('ms').orderBy('seq').limit(options.limit).execute();
+  const last = ids.at(-1);
+  if (last === undefined) return 0;
+  let doomed = tx
+    .deleteFrom('events')
+    .where('emitter_id', '=', options.emitterId)
+    .where('channel', '=', options.channel)
+    .where((where) => compareId(where, '<=', last));
+  if (start !== undefined) doomed = doomed.where((where) => compareId(where, '>=', start));
+  const result = await doomed.executeTakeFirst();
+  return Number(result.numDeletedRows);
+}
+
+/** Deletes what lies beyond the newest `retainedMax` of a channel, at most `limit` rows; returns how many. */
+export async function pruneChannel(
+  tx: Tx,
+  options: { emitterId: string; channel: string; limit: number },
+): Promise<number> {
+  const newestDoomed = await tx
+    .selectFrom('events')
+    .select(['ms', 'seq'])
+    .where('emitter_id', '=', options.emitterId)
+    .where('channel', '=', options.channel)
+    .orderBy('ms', 'desc')
+    .orderBy('seq', 'desc')
+    .offset(retainedMax)
+    .limit(1)
+    .executeTakeFirst();
+  if (newestDoomed === undefined) return 0;
+  return deleteEventRange(tx, { ...options, end: newestDoomed });
+}
+
+/** The channels of an emitter that hold events. */
+export async function channelsOf(db: Db, emitterId: string): Promise<string[]> {
+  const rows = await db
+    .selectFrom('events')
+    .select('channel')
+    .distinct()
+    .where('emitter_id', '=', emitterId)
+    .execute();
+  return rows.map((row) => row.channel);
+}
+
+/** Emitter and channel pairs that hold more than they may, for the sweep after a start. */
+export async function overfullChannels(
+  db: Db,
+  limit: number,
+): Promise<{ emitterId: string; channel: string }[]> {
+  const rows = await db
+    .selectFrom('events')
+    .select(['emitter_id', 'channel'])
+    .where('channel', '!=', channels.scheduled)
+    .groupBy(['emitter_id', 'channel'])
+    .having(sql<number>`count(*)`, '>', retainedMax)
+    .limit(limit)
+    .execute();
+  return rows.map((row) => ({ emitterId: row.emitter_id, channel: row.channel }));
+}
+
+/** One waiting event of `$in`, or undefined when it was delivered or deleted. */
+export async function readScheduledEvent(
+  db: Db,
+  emitterId: string,
+  id: EventId,
+): Promise<StoredEvent | undefined> {
+  return db
+    .selectFrom('events')
+    .select(eventColumns)
+    .where('emitter_id', '=', emitterId)
+    .where('channel', '=', channels.scheduled)
+    .where('ms', '=', id.ms)
+    .where('seq', '=', id.seq)
+    .executeTakeFirst();
+}
+
+/** Removes an emitter with all its events, a bounded number at a time; true when nothing is left. */
+export async function deleteEmitter(tx: Tx, emitterId: string, limit: number): Promise<boolean> {
+  for (const channel of await channelsOf(tx, emitterId)) {
+    const deleted = await deleteEventRange(tx, { emitterId, channel, limit });
+    if (deleted >= limit) return false;
+  }
+  await tx.deleteFrom('emitters').where('id', '=', emitterId).execute();
+  return true;
+}

@@ -1,0 +1,44 @@
+import type { EventTable } from '#storage/tables/event-tables.ts';
+import { formatEventId } from './event-id.ts';
+
+/** Channels with a meaning of their own; every other name is the emitter's. */
+export const channels = { default: '', errors: '$errors', logs: '$logs', scheduled: '$in' } as const;
+
+/** An event as it is kept. */
+export type StoredEvent = Omit<EventTable, 'owner_id'> & { owner_id: string };
+
+/** Without `expand=event`, larger events are cut (specification, section 8). */
+const inlineBytesMax = 1024;
+const cutBytes = 1000;
+
+/**
+ * The JSON text of an event summary (specification, section 2). The stored JSON is placed into it as it is: it was
+ * valid when it was stored, and parsing it to print it again would be most of the cost.
+ */
+export function eventSummaryJson(event: StoredEvent, options: { expand: boolean }): string {
+  const id = formatEventId(event);
+  const metadata = metadataJson(event);
+  if (options.expand || Buffer.byteLength(event.event) <= inlineBytesMax) {
+    return `{"id":"${id}","indexed_at_ms":${event.ms},"event":${event.event},"metadata":${metadata}}`;
+  }
+  const cut = new TextDecoder().decode(Buffer.from(event.event).subarray(0, cutBytes)).replace(/�+$/u, '');
+  return `{"id":"${id}","indexed_at_ms":${event.ms},"event":${JSON.stringify(cut)},"truncated":true,"metadata":${metadata}}`;
+}
+
+/** The data line of an SSE message. */
+export function eventMessageJson(event: StoredEvent): string {
+  return `{"event":${event.event},"id":"${formatEventId(event)}","indexed_at_ms":${event.ms},"metadata":${metadataJson(event)}}`;
+}
+
+function metadataJson(event: StoredEvent): string {
+  const metadata: Record<string, unknown> = {
+    emit_id: event.emit_id,
+    name: event.channel,
+    emitter_id: event.emitter_id,
+  };
+  if (event.given_id !== null) metadata.id = event.given_id;
+  if (event.summary !== null) metadata.summary = event.summary;
+  if (event.ts_ms !== null) metadata.ts = event.ts_ms;
+  if (event.deliver_at_ms !== null) metadata.delivery_ts = event.deliver_at_ms;
+  return JSON.stringify(metadata);
+}

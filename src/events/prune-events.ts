@@ -1,0 +1,91 @@
+import { toError } from '#lib/errors.ts';
+import type { Logger } from '#lib/logger.ts';
+import type { Store } from '#storage/store.ts';
+import { channels, type StoredEvent } from './event.ts';
+import { overfullChannels, pruneChannel, retainedMax } from './event-store.ts';
+
+/** A channel is pruned when this many events beyond the retained ones may have gathered. */
+const slack = 50;
+/** Rows deleted in one transaction: a purge must never hold the store's one writer for long. */
+const batchRows = 500;
+const intervalMs = 1_000;
+
+/** Keeps each channel near its 100 newest events, a little at a time, only where something was stored. */
+export class EventPruner {
+  readonly #store: Store;
+  readonly #logger: Logger;
+  /** Events seen since the last pruning, by `<emitter> <channel>`. */
+  readonly #grown = new Map<string, { emitterId: string; channel: string; events: number }>();
+  #timer: NodeJS.Timeout | undefined;
+  #working: Promise<void> | undefined;
+  #stopped = false;
+
+  constructor(options: { store: Store; logger: Logger }) {
+    this.#store = options.store;
+    this.#logger = options.logger;
+  }
+
+  start(): void {
+    // What gathered before a crash is not in memory: one look over the log finds it.
+    this.#working = this.#sweep();
+    this.#timer = setInterval(() => {
+      this.#working ??= this.pruneGrown().finally(() => {
+        this.#working = undefined;
+      });
+    }, intervalMs);
+  }
+
+  observe(events: readonly StoredEvent[]): void {
+    for (const { emitter_id, channel } of events) {
+      if (channel === channels.scheduled) continue;
+      const key = `${emitter_id} ${channel}`;
+      const grown = this.#grown.get(key);
+      if (grown === undefined) this.#grown.set(key, { emitterId: emitter_id, channel, events: 1 });
+      else grown.events += 1;
+    }
+  }
+
+  /** Prunes every channel that grew enough; exported for tests, which do not wait for the interval. */
+  async pruneGrown(minimum = slack): Promise<void> {
+    for (const [key, grown] of this.#grown) {
+      if (this.#stopped) return;
+      if (grown.events < minimum) continue;
+      this.#grown.delete(key);
+      await this.#prune(grown.emitterId, grown.channel);
+    }
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    clearInterval(this.#timer);
+    await this.#working;
+  }
+
+  async #sweep(): Promise<void> {
+    try {
+      const overfull = await overfullChannels(this.#store.read, 10_000);
+      for (const { emitterId, channel } of overfull) {
+        if (this.#stopped) return;
+        this.#grown.set(`${emitterId} ${channel}`, { emitterId, channel, events: retainedMax });
+      }
+    } catch (error) {
+      this.#logger.warn({ error: toError(error).message }, 'events.sweep-failed');
+    } finally {
+      this.#working = undefined;
+    }
+  }
+
+  async #prune(emitterId: string, channel: string): Promise<void> {
+    try {
+      for (;;) {
+        const deleted = await this.#store.transaction((tx) =>
+          pruneChannel(tx, { emitterId, channel, limit: batchRows }),
+        );
+        if (deleted < batchRows || this.#stopped) break;
+      }
+      await this.#store.reclaimSpace();
+    } catch (error) {
+      this.#logger.warn({ emitter: emitterId, error: toError(error).message }, 'events.prune-failed');
+    }
+  }
+}

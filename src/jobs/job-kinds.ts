@@ -1,0 +1,17 @@
+/** Every job kind and the JSON of its payload. `background-jobs.ts` maps each to the function that does it. */
+export interface JobPayloads {
+  /** One invocation of a source's `run`. */
+  run_source: {
+    source_id: string;
+    trigger: 'http' | 'timer' | 'event';
+    /** JSON text of the argument of `run`; absent: called without one. */
+    event?: string;
+    hops: number;
+  };
+  /** Deletes a range of an emitter's events (both ends inclusive, absent: open); asked for with 202. */
+  delete_events: { emitter_id: string; channel: string; start?: string; end?: string };
+  /** Moves an event that waited in `$in` to its channel. */
+  deliver_scheduled_event: { emitter_id: string; ms: number; seq: number };
+}
+
+export type JobKind = keyof JobPayloads;

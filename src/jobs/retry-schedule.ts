@@ -1,0 +1,14 @@
+/** Attempts after which a job is quarantined: it has then taken this many processes or transactions down. */
+export const attemptsMax = 3;
+
+const firstDelayMs = 1_000;
+const delayMaxMs = 60_000;
+
+/**
+ * Pure: how long to wait before attempt `attempt` + 1, in ms. Exponential with a floor that the engine enforces
+ * (retries within one second have multiplied side effects elsewhere) and up to 25 % jitter.
+ */
+export function retryDelayMs(attempt: number, random: () => number): number {
+  const base = Math.min(firstDelayMs * 4 ** (attempt - 1), delayMaxMs);
+  return Math.round(base * (1 + random() * 0.25));
+}
