@@ -1,0 +1,224 @@
+import axiosNpm, {
+  type AxiosInstance,
+  type AxiosResponse,
+  type AxiosRequestConfig as NpmRequestConfig,
+} from 'axios';
+import { ConfigurationError } from './platform-errors.ts';
+import { cloneSafe, jsonStringifySafe } from './platform-json.ts';
+
+export interface AxiosRequestConfig extends NpmRequestConfig {
+  /** Export the request and the response as `debug_config` and `debug_response` of the step. */
+  debug?: boolean;
+  /** Resolve to the whole response instead of its data. */
+  returnFullResponse?: boolean;
+}
+
+/** Lets a signer that holds an app's OAuth 1 secrets sign a request. */
+export interface OauthSignConfig {
+  oauthSignerUri: string;
+  token: Record<string, unknown>;
+}
+
+/** A step's `$`, a component's `this`, or nothing. */
+interface StepLike {
+  export?: unknown;
+  context?: unknown;
+}
+
+/**
+ * One HTTP request. Resolves to the response's data (`returnFullResponse`: to the response). Rejects with
+ * - `ConfigurationError` when `config.body` is given (axios calls it `data`, and would silently send nothing);
+ * - for a refused status, an error whose message is the JSON of the response body, with `response`
+ *   `{status, statusText, headers, data}`, and without the request (it holds the credentials).
+ */
+async function request(
+  step: unknown,
+  config: AxiosRequestConfig,
+  signConfig?: OauthSignConfig,
+): Promise<unknown> {
+  const tidy = tidyRequest(config);
+  if (signConfig !== undefined) await sign(tidy, signConfig);
+  if (tidy.debug === true) exportFrom(step, 'debug_config', tidy);
+  let response: AxiosResponse<unknown>;
+  try {
+    response = await axiosNpm.request(tidy);
+  } catch (error) {
+    throw tidyError(step, error);
+  }
+  if (tidy.debug === true) exportFrom(step, 'debug_response', response.data);
+  return tidy.returnFullResponse === true ? response : response.data;
+}
+
+/** An axios instance (`instance(config)`, `instance.get(…)`, …) whose requests and errors are treated alike. */
+function create(config: AxiosRequestConfig = {}, signConfig?: OauthSignConfig): AxiosInstance {
+  refuseBody(config);
+  const instance = axiosNpm.create(config);
+  instance.interceptors.request.use(async (merged) => {
+    Object.assign(merged, withoutHeaders(tidyRequest(merged)));
+    if (signConfig !== undefined) {
+      merged.headers.set('Authorization', await askSigner(merged as AxiosRequestConfig, signConfig));
+    }
+    return merged;
+  });
+  instance.interceptors.response.use(
+    // The interceptor's type knows whole responses only; unwrapping them is the point here.
+    (response: AxiosResponse) =>
+      (response.config as AxiosRequestConfig).returnFullResponse ? response : response.data,
+    (error) => Promise.reject(tidyError(undefined, error)),
+  );
+  return instance;
+}
+
+export const axios = Object.assign(request, { create });
+
+function refuseBody(config: object): void {
+  if ('body' in config && config.body !== undefined) {
+    throw new ConfigurationError(
+      'The request has a "body", which axios does not know: put it in "data" instead.',
+    );
+  }
+}
+
+function tidyRequest(config: AxiosRequestConfig): AxiosRequestConfig {
+  refuseBody(config);
+  const tidy: AxiosRequestConfig = { ...config };
+  if (isPlainObject(config.headers))
+    tidy.headers = withoutUndefined(config.headers) as typeof config.headers & object;
+  if (isPlainObject(config.data)) tidy.data = withoutUndefined(config.data);
+  if (isPlainObject(config.params)) tidy.params = withoutUndefined(config.params);
+  return moveQueryIntoParams(tidy);
+}
+
+/**
+ * The query of the URL becomes params, which win over it. A key that stands several times in the URL stays there,
+ * because params would write it differently (`a[]=1&a[]=2`).
+ */
+function moveQueryIntoParams(config: AxiosRequestConfig): AxiosRequestConfig {
+  const { url } = config;
+  if (typeof url !== 'string' || !url.includes('?')) return config;
+  const [withoutFragment = ''] = url.split('#', 1);
+  const start = withoutFragment.indexOf('?');
+  if (start === -1) return config;
+  const query = new URLSearchParams(withoutFragment.slice(start + 1));
+  const given =
+    config.params instanceof URLSearchParams ? Object.fromEntries(config.params) : (config.params ?? {});
+  const moved: Record<string, string> = Object.create(null);
+  const staying = new URLSearchParams();
+  for (const [key, value] of query) {
+    if (Object.hasOwn(given, key)) continue;
+    if (query.getAll(key).length === 1) moved[key] = value;
+    else staying.append(key, value);
+  }
+  const rest = staying.size > 0 ? `?${staying}` : '';
+  const tidy = { ...config, url: withoutFragment.slice(0, start) + rest };
+  if (config.params instanceof URLSearchParams) {
+    tidy.params = new URLSearchParams([...Object.entries(moved), ...config.params]);
+  } else {
+    tidy.params = { ...moved, ...given };
+  }
+  return tidy;
+}
+
+/** What an OAuth 1 signature covers: method, whole URL with its query, and the data of a form. */
+export function transformConfigForOauth(config: AxiosRequestConfig): {
+  method: string;
+  url: string;
+  data?: unknown;
+} {
+  const form: { method: string; url: string; data?: unknown } = {
+    method: (config.method ?? 'get').toUpperCase(),
+    url: axiosNpm.getUri(config),
+  };
+  if (config.data !== undefined) form.data = config.data;
+  return form;
+}
+
+async function sign(config: AxiosRequestConfig, signConfig: OauthSignConfig): Promise<void> {
+  const authorization = await askSigner(config, signConfig);
+  config.headers = {
+    ...(config.headers as Record<string, string> | undefined),
+    Authorization: authorization,
+  };
+}
+
+async function askSigner(
+  config: AxiosRequestConfig,
+  { oauthSignerUri, token }: OauthSignConfig,
+): Promise<string> {
+  const requestData = transformConfigForOauth(config);
+  try {
+    const { data } = await axiosNpm.post(oauthSignerUri, { requestData, token });
+    return String(data);
+  } catch (error) {
+    throw tidyError(undefined, error);
+  }
+}
+
+/** Takes the request out of an axios error, and puts what the other side said into its message. */
+function tidyError(step: unknown, error: unknown): unknown {
+  if (!axiosNpm.isAxiosError(error)) return error;
+  const { response } = error;
+  // The request holds credentials, and its sockets cannot be logged.
+  const stripped = error as { config?: unknown; request?: unknown; stack?: unknown; response?: unknown };
+  delete stripped.config;
+  delete stripped.request;
+  if (response === undefined) return error;
+  const data = readableData(response.data);
+  const kept = {
+    status: response.status,
+    statusText: response.statusText,
+    headers: { ...(response.headers as Record<string, unknown>) },
+    data,
+  };
+  stripped.response = kept;
+  delete stripped.stack;
+  error.name = `${error.name} - ${error.message}`;
+  const said = isStream(data) ? undefined : jsonStringifySafe(data);
+  if (said !== undefined && data !== '') error.message = said;
+  const { context } = asStep(step);
+  if (context !== undefined && context !== null)
+    exportFrom(step, 'debug', isStream(data) ? { ...kept, data: undefined } : kept);
+  return error;
+}
+
+/** Bytes asked for with `responseType: 'arraybuffer'` hide what an error says: read as JSON or text. */
+function readableData(data: unknown): unknown {
+  if (!(data instanceof ArrayBuffer) && !ArrayBuffer.isView(data)) return data;
+  const text = new TextDecoder().decode(data as ArrayBuffer);
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+function exportFrom(step: unknown, name: string, value: unknown): void {
+  const { export: exportValue } = asStep(step);
+  if (typeof exportValue === 'function')
+    exportValue.call(step, name, cloneSafe(isStream(value) ? '[stream]' : value));
+}
+
+function asStep(step: unknown): StepLike {
+  return typeof step === 'object' && step !== null ? step : {};
+}
+
+function isStream(value: unknown): boolean {
+  return (
+    typeof value === 'object' && value !== null && typeof (value as { pipe?: unknown }).pipe === 'function'
+  );
+}
+
+function isPlainObject(value: unknown): value is Record<string, unknown> {
+  if (typeof value !== 'object' || value === null) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null;
+}
+
+function withoutUndefined(object: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined));
+}
+
+function withoutHeaders<T extends object>(config: T): Omit<T, 'headers'> {
+  const { headers: _, ...rest } = config as T & { headers?: unknown };
+  return rest as Omit<T, 'headers'>;
+}
