@@ -1,0 +1,78 @@
+import { spawn } from 'node:child_process';
+import { constants } from 'node:os';
+import { fileURLToPath } from 'node:url';
+import { type PostgresServer, PostgresUnavailableError, startPostgres } from './support/postgres-server.ts';
+
+/**
+ * `npm test`: starts one real PostgreSQL, runs node's test runner against it, and ends the server again, whatever
+ * happened in between. Arguments go to the runner: `npm test -- src/storage/*.test.ts --test-name-pattern=lease`.
+ *
+ * - `MILLRACE_TEST_DATABASE_URL` set: that server is used and none is started.
+ * - `MILLRACE_TEST_REQUIRE_POSTGRES=1`: tests that cannot run without PostgreSQL fail the run instead of being skipped.
+ */
+const allTests = ['src/**/*.test.ts', 'test/**/*.test.ts', 'components/**/*.test.ts', 'bench/**/*.test.ts'];
+
+/** Two cores are the smallest machine we support; more files at a time only make timing-sensitive ones noisier. */
+const filesAtATime = 2;
+
+/** A test that hangs must not hold the run for ever; the longest fault test stays well below. */
+const testTimeoutMs = 180_000;
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+
+const stopSignal = Promise.withResolvers<NodeJS.Signals>();
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+  process.on(signal, () => stopSignal.resolve(signal));
+
+const environment: NodeJS.ProcessEnv = { ...process.env };
+let server: PostgresServer | undefined;
+let notice: string | undefined;
+if (!environment.MILLRACE_TEST_DATABASE_URL) {
+  try {
+    server = await startPostgres();
+    environment.MILLRACE_TEST_DATABASE_URL = server.url;
+  } catch (error) {
+    if (!(error instanceof PostgresUnavailableError)) throw error;
+    notice = `PostgreSQL cannot run here, its tests are skipped: ${error.message}`;
+    environment.MILLRACE_TEST_POSTGRES_UNAVAILABLE = error.message;
+  }
+}
+
+let exitCode: number;
+if (notice !== undefined && environment.MILLRACE_TEST_REQUIRE_POSTGRES === '1') {
+  exitCode = 1;
+} else {
+  try {
+    exitCode = await runNodeTests(process.argv.slice(2));
+  } finally {
+    await server?.stop();
+  }
+}
+// The runner's own summary stays the last thing printed, but for the one line nobody should miss.
+if (notice !== undefined) console.error(notice);
+process.exitCode = exitCode;
+
+async function runNodeTests(extraArguments: string[]): Promise<number> {
+  const files = extraArguments.some((argument) => !argument.startsWith('-')) ? [] : allTests;
+  const runner = spawn(
+    process.execPath,
+    [
+      '--test',
+      `--test-concurrency=${filesAtATime}`,
+      `--test-timeout=${testTimeoutMs}`,
+      '--test-reporter=spec',
+      ...extraArguments,
+      ...files,
+    ],
+    { cwd: root, env: environment, stdio: 'inherit' },
+  );
+  const ended = new Promise<number>((resolve, reject) => {
+    runner.on('error', reject);
+    runner.on('exit', (code, signal) => resolve(code ?? 128 + (signal ? constants.signals[signal] : 0)));
+  });
+  void stopSignal.promise.then(() => runner.kill('SIGTERM'));
+  return await Promise.race([
+    ended,
+    stopSignal.promise.then((signal) => ended.then(() => 128 + constants.signals[signal])),
+  ]);
+}

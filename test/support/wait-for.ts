@@ -1,0 +1,46 @@
+import { setTimeout as delay } from 'node:timers/promises';
+
+/** Between two looks; short enough not to add to a test, long enough not to starve what it waits for. */
+const pollMs = 5;
+
+/**
+ * Waits until `condition` gives something truthy and returns it. The last resort: where a signal exists (an event, a
+ * promise, `HttpReceiver.waitForRequest`), wait for the signal. Throws after `timeoutMs` with what was waited for.
+ * A condition that throws is asked again; its last error becomes the cause.
+ */
+export async function waitFor<T>(
+  condition: () => T | Promise<T>,
+  options: { timeoutMs?: number; what?: string } = {},
+): Promise<Exclude<T, undefined | null | false | 0 | ''>> {
+  const timeoutMs = options.timeoutMs ?? 10_000;
+  const deadline = performance.now() + timeoutMs;
+  let cause: unknown;
+  for (;;) {
+    try {
+      const value = await condition();
+      if (value) return value as Exclude<T, undefined | null | false | 0 | ''>;
+      cause = undefined;
+    } catch (error) {
+      cause = error;
+    }
+    if (performance.now() > deadline) {
+      const what = options.what ?? condition.toString();
+      throw new Error(`waited ${timeoutMs} ms in vain for: ${what}`, cause === undefined ? {} : { cause });
+    }
+    await delay(pollMs);
+  }
+}
+
+/** Rejects with what was waited for when `promise` takes longer than `timeoutMs`. */
+export async function within<T>(promise: Promise<T>, timeoutMs: number, what: string): Promise<T> {
+  const timeout = new AbortController();
+  const late = delay(timeoutMs, undefined, { signal: timeout.signal }).then(() => {
+    throw new Error(`waited ${timeoutMs} ms in vain for: ${what}`);
+  });
+  late.catch(() => undefined);
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    timeout.abort();
+  }
+}
