@@ -1,0 +1,386 @@
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { basename, dirname, posix } from 'node:path';
+import { describe, test } from 'node:test';
+import { loadErrorCatalogue, referencePages } from '../scripts/generate-reference.ts';
+import { projectFiles, projectRoot, readCode, readProjectFile } from './support/project-files.ts';
+import { importedSpecifiers, lineOf } from './support/source-text.ts';
+
+/** From left to right: a folder may import only from folders to its left. ARCHITECTURE.md has the same line. */
+const folderOrder = [
+  ...[
+    'lib',
+    'config',
+    'storage',
+    'jobs',
+    'workspaces',
+    'auth',
+    'metering',
+    'events',
+    'egress',
+    'accounts',
+    'runner',
+  ],
+  ...['components', 'registry', 'schedule', 'sources', 'ingress', 'http'],
+];
+
+/** Files directly in src, above every folder; each may import the ones to its left. */
+const topFiles = ['background-jobs.ts', 'app.ts', 'main.ts', 'admin.ts'];
+
+/** Where `process.env` may stand besides config/settings.ts, and why. */
+const environmentReaders: Record<string, string> = {
+  'src/main.ts': 'hands the environment to readSettings',
+  'src/admin.ts': 'hands the environment to readSettings',
+  'src/runner/sandbox/': 'runs inside the child, whose own environment is made by us',
+};
+
+const files = projectFiles();
+const isTest = (file: string): boolean => /\.(test|contract)\.ts$/.test(file);
+const sourceFiles = files.filter((file) => file.startsWith('src/') && file.endsWith('.ts'));
+const productFiles = sourceFiles.filter((file) => !isTest(file));
+const typeScriptFiles = files.filter((file) => file.endsWith('.ts'));
+const code = new Map(typeScriptFiles.map((file) => [file, readCode(file)]));
+const importsOf = new Map(typeScriptFiles.map((file) => [file, importedSpecifiers(codeOf(file))]));
+
+function codeOf(file: string): string {
+  return code.get(file) ?? '';
+}
+
+/** The file of the project that a specifier names, or undefined for packages and node's own modules. */
+function resolveSpecifier(from: string, specifier: string): string | undefined {
+  if (specifier.startsWith('#')) return `src/${specifier.slice(1)}`;
+  if (specifier.startsWith('.')) return posix.join(dirname(from), specifier);
+  return undefined;
+}
+
+/** Top folder below src, or the file's own name for files directly in src. */
+function placeOf(file: string): string {
+  return file.split('/')[1] ?? '';
+}
+
+function rankOf(place: string): number {
+  const top = topFiles.indexOf(place);
+  return top === -1 ? folderOrder.indexOf(place) : folderOrder.length + top;
+}
+
+/** Fails with every problem at once, and with what to do about it. */
+function expectNone(problems: string[], advice: string): void {
+  assert.equal(problems.length, 0, `${problems.join('\n')}\n\n${advice}\n`);
+}
+
+/** Places of `pattern` in a file, as `file:line: what`. */
+function matchesIn(file: string, pattern: RegExp): string[] {
+  return [...codeOf(file).matchAll(pattern)].map(
+    (match) => `${file}:${lineOf(codeOf(file), match.index)}: ${match[0].trim()}`,
+  );
+}
+
+describe('folders', () => {
+  test('every folder of src has its place in the order', () => {
+    const unknown = [...new Set(sourceFiles.map(placeOf))].filter((place) => {
+      return rankOf(place.replace(/\.test\.ts$/, '.ts')) === -1;
+    });
+    expectNone(
+      unknown.map((place) => `src/${place} is not in the folder order`),
+      'Give it its place in folderOrder (or topFiles) of this test and in ARCHITECTURE.md.',
+    );
+  });
+
+  test('a folder imports only from folders to its left', () => {
+    const problems: string[] = [];
+    for (const file of productFiles) {
+      for (const specifier of importsOf.get(file) ?? []) {
+        const target = resolveSpecifier(file, specifier);
+        if (target === undefined || !target.startsWith('src/')) continue;
+        const [from, to] = [placeOf(file), placeOf(target)];
+        if (from !== to && rankOf(to) >= rankOf(from))
+          problems.push(`${file} imports ${specifier}: ${from} is left of ${to}`);
+      }
+    }
+    expectNone(
+      problems,
+      `The order is ${[...folderOrder, ...topFiles].join(' < ')}.\nTake what you need as an argument, or move the shared part to the left.`,
+    );
+  });
+
+  test('no import goes in a circle, types included', () => {
+    const cycles: string[] = [];
+    const done = new Set<string>();
+    const walk = (file: string, trail: string[]): void => {
+      const at = trail.indexOf(file);
+      if (at !== -1) {
+        cycles.push([...trail.slice(at), file].join('\n  -> '));
+        return;
+      }
+      if (done.has(file)) return;
+      for (const specifier of importsOf.get(file) ?? []) {
+        const target = resolveSpecifier(file, specifier);
+        if (target !== undefined && importsOf.has(target)) walk(target, [...trail, file]);
+      }
+      done.add(file);
+    };
+    for (const file of sourceFiles) walk(file, []);
+    expectNone(cycles, 'Move what both need into a file of its own.');
+  });
+
+  test('only main.ts, admin.ts and tests import app.ts', () => {
+    const importers = productFiles.filter((file) =>
+      (importsOf.get(file) ?? []).some((specifier) => resolveSpecifier(file, specifier) === 'src/app.ts'),
+    );
+    expectNone(
+      importers.filter((file) => !['src/main.ts', 'src/admin.ts'].includes(file)),
+      'app.ts hands each part what it needs; nothing asks it back.',
+    );
+  });
+
+  test('product code never imports tests, benchmarks or scripts', () => {
+    const problems = productFiles.flatMap((file) =>
+      (importsOf.get(file) ?? [])
+        .map((specifier) => resolveSpecifier(file, specifier))
+        .filter((target) => target !== undefined && (!target.startsWith('src/') || isTest(target)))
+        .map((target) => `${file} imports ${target}`),
+    );
+    // The version, and the registry's own components, are data of the project that the product reads.
+    expectNone(
+      problems.filter((problem) => !problem.endsWith(' package.json')),
+      'src stands on its own.',
+    );
+  });
+});
+
+describe('imports', () => {
+  test('are spelled ./ inside a folder, #folder/ across folders, and with their extension', () => {
+    const problems: string[] = [];
+    for (const file of sourceFiles) {
+      for (const specifier of importsOf.get(file) ?? []) {
+        const target = resolveSpecifier(file, specifier);
+        if (target === undefined) continue;
+        const where = `${file}: '${specifier}'`;
+        if (specifier.startsWith('../')) {
+          if (isTest(file) && target.startsWith('test/support/')) continue;
+          problems.push(`${where}: write '#${target.slice('src/'.length)}'`);
+        } else if (specifier.startsWith('#') && dirname(target) === dirname(file)) {
+          problems.push(`${where}: write './${basename(target)}'`);
+        }
+        if (!/\.(ts|json)$/.test(specifier)) problems.push(`${where}: say the whole file name, with .ts`);
+        else if (target.startsWith('src/') && !existsSync(`${projectRoot}${target}`))
+          problems.push(`${where}: no such file`);
+      }
+    }
+    expectNone(
+      problems,
+      'The head of a file is its list of dependencies; the spelling shows their direction.',
+    );
+  });
+
+  test('the sandbox, which runs beside user code, imports only itself, the protocol, and lib', () => {
+    const problems: string[] = [];
+    for (const file of productFiles.filter((name) => name.startsWith('src/runner/sandbox/'))) {
+      for (const specifier of importsOf.get(file) ?? []) {
+        const target = resolveSpecifier(file, specifier);
+        const isAllowed =
+          target === undefined
+            ? specifier.startsWith('node:')
+            : target === 'src/runner/protocol.ts' ||
+              target.startsWith('src/runner/sandbox/') ||
+              target.startsWith('src/lib/');
+        if (!isAllowed) problems.push(`${file} imports ${specifier}`);
+      }
+    }
+    expectNone(problems, 'Everything else would be bundled into the process that runs user code.');
+  });
+
+  test('the modules provided to components import only each other and packages', () => {
+    const problems = productFiles
+      .filter((file) => file.startsWith('src/components/provided/'))
+      .flatMap((file) =>
+        (importsOf.get(file) ?? [])
+          .map((specifier) => resolveSpecifier(file, specifier))
+          .filter((target) => target !== undefined && !target.startsWith('src/components/provided/'))
+          .map((target) => `${file} imports ${target}`),
+      );
+    expectNone(
+      problems,
+      'They are bundled into user code and must not bring parts of the service with them.',
+    );
+  });
+});
+
+describe('names', () => {
+  test('every file name in src is unique, so that a tab or a stack trace names its place', () => {
+    const places = Map.groupBy(sourceFiles, (file) => basename(file));
+    const twice = [...places].filter(([, places]) => places.length > 1);
+    expectNone(
+      twice.map(([name, places]) => `${name}: ${places.join(', ')}`),
+      'Let each name say what its file is alone.',
+    );
+  });
+
+  test('file and folder names are in kebab-case', () => {
+    const kebab =
+      /^(?:_?[a-z0-9]+(?:-[a-z0-9]+)*(?:\.(?:test|contract|bench|app|pg))*\.(?:ts|mts|mjs|cjs|js|json|md|sh|html|css))$/;
+    const problems = files
+      .filter((file) => /^(src|test|bench|scripts|components|docs)\//.test(file))
+      .filter(
+        (file) =>
+          !kebab.test(basename(file)) ||
+          dirname(file)
+            .split('/')
+            .some((part) => !/^[a-z0-9]+([-.][a-z0-9]+)*$/.test(part)),
+      );
+    expectNone(problems, 'Write such-names.ts.');
+  });
+
+  test('there are no index files and no bags of leftovers', () => {
+    const problems = typeScriptFiles.filter((file) =>
+      /^(index|utils?|helpers?|common|misc|manager)\.ts$/.test(basename(file)),
+    );
+    expectNone(problems, 'Name the file after the one idea in it.');
+  });
+
+  test('src has no default exports', () => {
+    expectNone(
+      productFiles.flatMap((file) => matchesIn(file, /^export default\b.*|\bas default\b/gm)),
+      'Export it by its name, so that it has the same one everywhere.',
+    );
+  });
+});
+
+describe('places', () => {
+  test('SQL stands only in storage and in *-store.ts', () => {
+    const starters =
+      /\b(?:selectFrom|insertInto|updateTable|deleteFrom|mergeInto|replaceInto)\(|\bsql(?:<[^`;]*>)?`|\bsql\.raw\(/g;
+    const problems = productFiles
+      .filter(
+        (file) =>
+          !file.startsWith('src/storage/') &&
+          !file.endsWith('-store.ts') &&
+          !file.startsWith('src/components/provided/'),
+      )
+      .flatMap((file) => matchesIn(file, starters));
+    expectNone(
+      problems,
+      '"Show me every query" must stay a glob: move the statement to the store beside it.',
+    );
+  });
+
+  test('environment variables are read only in config/settings.ts', () => {
+    const allowed = ['src/config/settings.ts', ...Object.keys(environmentReaders)];
+    const problems = productFiles
+      .filter(
+        (file) => !allowed.some((place) => file === place || (place.endsWith('/') && file.startsWith(place))),
+      )
+      .flatMap((file) => matchesIn(file, /\bprocess\.env\b|\bprocess\[['"]env['"]\]|\bloadEnvFile\b/g));
+    expectNone(
+      problems,
+      `Add a setting to src/config/settings.ts. Allowed besides: ${JSON.stringify(environmentReaders, null, 2)}`,
+    );
+  });
+
+  test('the service ends its process only in main.ts and admin.ts', () => {
+    const problems = productFiles
+      .filter(
+        (file) => !['src/main.ts', 'src/admin.ts'].includes(file) && !file.startsWith('src/runner/sandbox/'),
+      )
+      .flatMap((file) => matchesIn(file, /\bprocess\.(?:exit|abort)\(/g));
+    expectNone(problems, 'Throw, and let main.ts stop everything in order.');
+  });
+
+  test('the service calls out only through egress', () => {
+    const inChild = ['src/runner/sandbox/', 'src/components/provided/'];
+    const problems = productFiles
+      .filter((file) => !file.startsWith('src/egress/') && !inChild.some((place) => file.startsWith(place)))
+      .flatMap((file) => matchesIn(file, /(?<![.\w])fetch\(|^import (?!type\b)[^;]*\bfrom 'undici'/gm));
+    expectNone(
+      problems,
+      'Use src/egress: an address that was not vetted is the way into the private network.',
+    );
+  });
+});
+
+describe('tables of contents', () => {
+  test('http/routes.ts lists every file of routes', () => {
+    const routes = productFiles.filter((file) => /^src\/http\/routes\/.*-routes\.ts$/.test(file));
+    if (!files.includes('src/http/routes.ts')) return;
+    const listed = new Set(
+      (importsOf.get('src/http/routes.ts') ?? []).map((it) => resolveSpecifier('src/http/routes.ts', it)),
+    );
+    expectNone(
+      routes.filter((file) => !listed.has(file)),
+      'Every URL must be found from src/http/routes.ts.',
+    );
+  });
+
+  test('background-jobs.ts maps every job kind', () => {
+    if (!files.includes('src/background-jobs.ts')) return;
+    const kinds = membersOf('src/jobs/job-kinds.ts', 'JobPayloads');
+    assert.ok(kinds.length > 0, 'no job kinds found in src/jobs/job-kinds.ts');
+    expectNone(
+      kinds.filter(
+        (kind) => !new RegExp(`^\\s*'?${kind}'?\\s*[:(,]`, 'm').test(codeOf('src/background-jobs.ts')),
+      ),
+      'Every background job must be found from src/background-jobs.ts.',
+    );
+  });
+
+  test('storage/tables.ts lists exactly the tables that the migrations make', () => {
+    const made = new Set<string>();
+    for (const file of productFiles.filter((name) => name.startsWith('src/storage/migrations/'))) {
+      const statements =
+        /\b(create|drop)\s+table\s+(?:if\s+(?:not\s+)?exists\s+)?"?(\w+)|\balter\s+table\s+"?(\w+)"?\s+rename\s+to\s+"?(\w+)/gi;
+      for (const [, verb, name = '', before = '', after] of readProjectFile(file).matchAll(statements)) {
+        if (after !== undefined) {
+          made.delete(before);
+          made.add(after);
+        } else if (verb?.toLowerCase() === 'create') made.add(name);
+        else made.delete(name);
+      }
+    }
+    assert.deepEqual(membersOf('src/storage/tables.ts', 'Tables').sort(), [...made].sort());
+  });
+
+  test('the reference pages in docs are what the code says', async () => {
+    for (const page of await referencePages()) {
+      const present = files.includes(page.path) ? readProjectFile(page.path) : '';
+      assert.equal(present, page.text, `${page.path} is out of date: run npm run reference`);
+    }
+  });
+
+  test('every error code that is thrown is in the catalogue, and every code of the catalogue is used', async () => {
+    const catalogue = await loadErrorCatalogue();
+    if (catalogue === undefined) return;
+    const thrown = new Map<string, string>();
+    for (const file of productFiles) {
+      const construction = /new (?:CallerError|UnavailableError)\(\s*'([^']+)'/g;
+      for (const [, errorCode = ''] of codeOf(file).matchAll(construction)) thrown.set(errorCode, file);
+    }
+    const unlisted = [...thrown].filter(([errorCode]) => !(errorCode in catalogue));
+    expectNone(
+      unlisted.map(([errorCode, file]) => `${file} throws ${errorCode}`),
+      'Add it to errorCatalogue in src/http/error-response.ts, then npm run reference.',
+    );
+    const quoted = new Set(
+      productFiles.flatMap((file) =>
+        [...codeOf(file).matchAll(/'([a-z][a-z0-9_]*)'/g)].map(([, text = '']) => text),
+      ),
+    );
+    expectNone(
+      Object.keys(catalogue).filter((errorCode) => !quoted.has(errorCode)),
+      'Nothing gives this code: remove it from errorCatalogue.',
+    );
+  });
+
+  test('ARCHITECTURE.md has the folder order', () => {
+    assert.ok(
+      readProjectFile('ARCHITECTURE.md').replaceAll(/\s+/g, ' ').includes(folderOrder.join(' < ')),
+      `ARCHITECTURE.md should contain: ${folderOrder.join(' < ')}`,
+    );
+  });
+});
+
+/** Names of the members directly inside an interface. */
+function membersOf(file: string, interfaceName: string): string[] {
+  const text = codeOf(file);
+  const body = new RegExp(`interface ${interfaceName} \\{\\n([\\s\\S]*?)^\\}`, 'm').exec(text)?.[1] ?? '';
+  return [...body.matchAll(/^ {2}(\w+)\??:/gm)].map(([, name = '']) => name);
+}
