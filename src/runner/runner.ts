@@ -33,7 +33,7 @@ export interface DescribeRequest {
 }
 
 export type DescribeOutcome =
-  | { status: 'described'; /** JSON text of a `ComponentShape`. */ shape: string; logs: LogLine[] }
+  | { status: 'described' /** JSON text of a `ComponentShape`. */; shape: string; logs: LogLine[] }
   | { status: Exclude<CallOutcome['status'], 'finished'>; error: UserCodeError; logs: LogLine[] };
 
 export interface CallRequest {

@@ -1,0 +1,179 @@
+import type { CallOutcome, CallStatus, EmittedEvent, HttpReply, UserCodeError } from './call-outcome.ts';
+import { logLevels, type PayloadReader, ProtocolError } from './protocol.ts';
+import type { RunnerLimits } from './runner-limits.ts';
+
+/** A component passed a cap by writing frames itself, past the checks inside the process. */
+export class CapPassedError extends Error {
+  override name = 'CapPassedError';
+}
+
+const endStatuses: ReadonlySet<unknown> = new Set(['finished', 'threw', 'load_failed', 'limit_exceeded']);
+const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+const dbKeyCharactersMax = 4096;
+
+/**
+ * Gathers the outcome of one call from its frames. Everything in a frame was written by user code, possibly past
+ * the harness: every field is checked here. Throws `ProtocolError` or `CapPassedError`; both end the process.
+ */
+export class CallRecord {
+  readonly #limits: RunnerLimits;
+  readonly #emits: EmittedEvent[] = [];
+  readonly #dbSets: Record<string, string> = {};
+  readonly #logs: CallOutcome['logs'] = [];
+  #emitBytes = 0;
+  #dbBytes = 0;
+  #logBytes = 0;
+  #logsDropped = 0;
+  #response: HttpReply | undefined;
+
+  constructor(limits: RunnerLimits) {
+    this.#limits = limits;
+  }
+
+  /** Adds the events, db writes and log lines of an `effects` or `done` frame. */
+  addEffects(header: unknown, payload: PayloadReader): void {
+    const { emits, db, logs, dropped } = asObject(header);
+    for (const entry of asArray(emits)) this.#addEmit(asArray(entry), payload);
+    for (const entry of asArray(db)) {
+      const [key, length] = asArray(entry);
+      if (typeof key !== 'string' || key.length > dbKeyCharactersMax)
+        throw new ProtocolError('a db key is no short text');
+      const text = payload.text(length);
+      this.#dbBytes += text.length + key.length;
+      setOwn(this.#dbSets, key, text);
+    }
+    // Sets of the same key in several frames count again, so allow some; the harness counts exactly.
+    if (this.#dbBytes > 16 * this.#limits.dbBytesMax)
+      throw new CapPassedError('db writes are larger than allowed');
+    for (const entry of asArray(logs)) this.#addLog(asArray(entry), payload);
+    if (typeof dropped === 'number' && Number.isSafeInteger(dropped) && dropped >= 0)
+      this.#logsDropped = dropped;
+  }
+
+  #addEmit(entry: unknown[], payload: PayloadReader): void {
+    const [length, id, idIsNumber, summary, ts, name, deliveryTs] = entry;
+    const text = payload.text(length);
+    this.#emitBytes += length as number;
+    if (this.#emits.length >= this.#limits.emitsMax || this.#emitBytes > this.#limits.emitBytesMax) {
+      throw new CapPassedError('more events were emitted than allowed');
+    }
+    if (typeof name !== 'string') throw new ProtocolError('the name of an event is no text');
+    const event: EmittedEvent = { event: text, name };
+    if (typeof id === 'string') {
+      event.id = id;
+      if (idIsNumber === 1) event.idIsNumber = true;
+    }
+    if (typeof summary === 'string') event.summary = summary;
+    if (typeof ts === 'number') event.ts = ts;
+    if (typeof deliveryTs === 'number') event.deliveryTs = deliveryTs;
+    this.#emits.push(event);
+  }
+
+  #addLog(entry: unknown[], payload: PayloadReader): void {
+    const [ts, levelIndex, length] = entry;
+    const message = payload.text(length);
+    this.#logBytes += message.length;
+    if (this.#logs.length >= this.#limits.logLinesMax || this.#logBytes > 2 * this.#limits.logBytesMax) {
+      throw new CapPassedError('more was logged than allowed');
+    }
+    const level = logLevels[levelIndex as number];
+    if (typeof ts !== 'number' || level === undefined) throw new ProtocolError('a log line is malformed');
+    this.#logs.push({ ts, level, message });
+  }
+
+  /** The reply when it is the first of the call, else undefined. */
+  addReply(header: unknown, body: Buffer): HttpReply | undefined {
+    const { status, headers } = asObject(header);
+    if (typeof status !== 'number' || !Number.isInteger(status) || status < 100 || status > 599) {
+      throw new ProtocolError('the status of a reply is no status');
+    }
+    const checked: Record<string, string | string[]> = {};
+    for (const [name, value] of Object.entries(asObject(headers))) {
+      const values = Array.isArray(value) ? value : [value];
+      if (
+        !headerName.test(name) ||
+        !values.every((text) => typeof text === 'string' && !/[\r\n\0]/.test(text))
+      ) {
+        throw new ProtocolError('a header of a reply is malformed');
+      }
+      setOwn(checked, name, value as string | string[]);
+    }
+    if (body.length > this.#limits.replyBytesMax)
+      throw new CapPassedError('the body of a reply is larger than allowed');
+    if (this.#response !== undefined) return undefined;
+    // A copy: the frame is a view into a larger buffer that would be kept alive.
+    this.#response = { status, headers: checked, body: Buffer.from(body) };
+    return this.#response;
+  }
+
+  /** The outcome that a `done` frame tells. */
+  done(header: unknown, payload: PayloadReader, durationMs: number): CallOutcome {
+    this.addEffects(header, payload);
+    const { status, result, error } = asObject(header);
+    if (!endStatuses.has(status)) throw new ProtocolError('a call ended with an unknown status');
+    const text = payload.optionalText(result);
+    if (
+      text !== undefined &&
+      text.length > Math.max(this.#limits.resultBytesMax, this.#limits.shapeBytesMax)
+    ) {
+      throw new CapPassedError('the result is larger than allowed');
+    }
+    const report = error === undefined ? undefined : readError(error, payload);
+    payload.end();
+    if (status !== 'finished') {
+      return this.end(status as CallStatus, report ?? { name: 'Error', message: '', stack: '' }, durationMs);
+    }
+    const outcome = this.#outcome('finished', durationMs);
+    if (text !== undefined) outcome.result = text;
+    return outcome;
+  }
+
+  /** An outcome that the service itself decided on, with whatever the call had done until then. */
+  end(status: CallStatus, error: UserCodeError, durationMs: number): CallOutcome {
+    const outcome = this.#outcome(status, durationMs);
+    outcome.error = error;
+    return outcome;
+  }
+
+  #outcome(status: CallStatus, durationMs: number): CallOutcome {
+    const outcome: CallOutcome = {
+      status,
+      emits: this.#emits,
+      dbSets: this.#dbSets,
+      logs: this.#logs,
+      logsDropped: this.#logsDropped,
+      durationMs,
+    };
+    if (this.#response !== undefined) outcome.response = this.#response;
+    return outcome;
+  }
+}
+
+export function readError(lengths: unknown, payload: PayloadReader): UserCodeError {
+  const [name, message, stack, code] = asArray(lengths);
+  const error: UserCodeError = {
+    name: payload.text(name),
+    message: payload.text(message),
+    stack: payload.text(stack),
+  };
+  const codeText = payload.optionalText(code);
+  if (codeText !== undefined) error.code = codeText;
+  return error;
+}
+
+function asObject(value: unknown): Record<string, unknown> {
+  if (typeof value !== 'object' || value === null) throw new ProtocolError('expected an object in a header');
+  return value as Record<string, unknown>;
+}
+
+function asArray(value: unknown): unknown[] {
+  if (!Array.isArray(value)) throw new ProtocolError('expected an array in a header');
+  return value;
+}
+
+/** Assignment would change the prototype for the key `__proto__`. */
+function setOwn<T>(target: Record<string, T>, key: string, value: T): void {
+  if (key === '__proto__')
+    Object.defineProperty(target, key, { value, writable: true, configurable: true, enumerable: true });
+  else target[key] = value;
+}

@@ -1,0 +1,252 @@
+import type { Logger } from '#lib/logger.ts';
+import type { InitHeader } from './protocol.ts';
+import type { RunnerLimits } from './runner-limits.ts';
+import type { SandboxFolders } from './sandbox-folders.ts';
+import { SandboxProcess } from './sandbox-process.ts';
+import { type SandboxGrant, spawnSandbox } from './spawn-sandbox.ts';
+
+/** First of the users that processes run as when the service is root; one per slot, far above those of people. */
+const firstSlotUid = 61_000;
+/** After a process failed to start, the next try waits this long. */
+const bootRetryMs = 1000;
+
+/** How this machine lets processes be confined; found out by the self-test. */
+export interface Confinement {
+  level: SandboxGrant['level'];
+  /** A distinct user for each slot. */
+  distinctUsers: boolean;
+  setpriv: string | undefined;
+}
+
+export interface PoolOptions {
+  program: string;
+  folders: SandboxFolders;
+  confinement: Confinement;
+  extraCa: string;
+  limits: RunnerLimits;
+  logger: Logger;
+  /** Ends one idle bound process to make room; false when there is none. */
+  makeRoom: () => boolean;
+}
+
+interface Waiter {
+  resolve: (process: SandboxProcess | undefined) => void;
+  timer: NodeJS.Timeout;
+}
+
+/**
+ * Generic processes, started ahead of need. `take` hands one out for good: a process that has seen the code of one
+ * deployment never comes back.
+ */
+export class ProcessPool {
+  readonly #options: PoolOptions;
+  readonly #live = new Map<SandboxProcess, number>();
+  readonly #ready: SandboxProcess[] = [];
+  readonly #waiters: Waiter[] = [];
+  #booting = 0;
+  #lastSpawnAt = 0;
+  #timer: NodeJS.Timeout | undefined;
+  #failedAt = Number.NEGATIVE_INFINITY;
+  #started = false;
+  #closed = false;
+
+  constructor(options: PoolOptions) {
+    this.#options = options;
+  }
+
+  /** Starts to fill up. */
+  start(): void {
+    this.#started = true;
+    this.#fill();
+  }
+
+  get processes(): Iterable<SandboxProcess> {
+    return this.#live.keys();
+  }
+
+  get readyCount(): number {
+    return this.#ready.length;
+  }
+
+  /** A process that has run nothing yet; undefined when none became free in time. */
+  take(): Promise<SandboxProcess | undefined> {
+    if (this.#closed) return Promise.resolve(undefined);
+    for (let process = this.#ready.shift(); process !== undefined; process = this.#ready.shift()) {
+      if (!process.usable) continue;
+      this.#fill();
+      return Promise.resolve(process);
+    }
+    const { waitingMax, waitMs } = this.#options.limits;
+    if (this.#waiters.length >= waitingMax) return Promise.resolve(undefined);
+    const { promise, resolve } = Promise.withResolvers<SandboxProcess | undefined>();
+    const waiter: Waiter = {
+      resolve,
+      timer: setTimeout(() => {
+        this.#waiters.splice(this.#waiters.indexOf(waiter), 1);
+        resolve(undefined);
+      }, waitMs),
+    };
+    this.#waiters.push(waiter);
+    this.#fill();
+    return promise;
+  }
+
+  /** A bound process has become idle: it may have to go for one that waits. */
+  roomMayBeMade(): void {
+    if (this.#waiters.length > 0) this.#fill();
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+    for (const waiter of this.#waiters.splice(0)) {
+      clearTimeout(waiter.timer);
+      waiter.resolve(undefined);
+    }
+    const gone: Promise<void>[] = [];
+    for (const process of this.#live.keys()) {
+      process.kill('closing', 'the service is stopping');
+      gone.push(process.ended);
+    }
+    await Promise.all(gone);
+    await Promise.all(this.#removals);
+  }
+
+  /** Starts as many processes as waiting calls need, and beyond those one at a time, slowly. */
+  #fill(): void {
+    if (this.#closed || !this.#started) return;
+    const { limits } = this.#options;
+    for (;;) {
+      const coming = this.#ready.length + this.#booting;
+      if (coming >= limits.prewarmed + this.#waiters.length || this.#booting >= limits.bootingMax) return;
+      const urgent = this.#waiters.length > coming;
+      const now = performance.now();
+      const earliest = Math.max(
+        urgent ? 0 : this.#lastSpawnAt + limits.refillIntervalMs,
+        this.#failedAt + bootRetryMs,
+      );
+      if (now < earliest || (!urgent && this.#booting > 0)) {
+        this.#fillLater(Math.max(earliest - now, 1));
+        return;
+      }
+      if (this.#live.size >= limits.processesMax) {
+        // The end of a process calls back here.
+        if (urgent) this.#options.makeRoom();
+        return;
+      }
+      this.#spawn();
+    }
+  }
+
+  #fillLater(delayMs: number): void {
+    if (this.#timer !== undefined) return;
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      this.#fill();
+    }, delayMs);
+  }
+
+  #spawn(): void {
+    this.#lastSpawnAt = performance.now();
+    this.#booting += 1;
+    const process = this.startProcess({});
+    void process.ready.then((said) => {
+      this.#booting -= 1;
+      if (said === undefined) {
+        if (!this.#closed)
+          this.#options.logger.error({ stderr: process.stderrTail.slice(-500) }, 'runner.boot_failed');
+        this.#failedAt = performance.now();
+      } else this.#offer(process);
+      this.#fill();
+    });
+  }
+
+  #offer(process: SandboxProcess): void {
+    const waiter = this.#waiters.shift();
+    if (waiter === undefined) {
+      this.#ready.push(process);
+      return;
+    }
+    clearTimeout(waiter.timer);
+    waiter.resolve(process);
+  }
+
+  /** Starts one process and keeps account of it until it is gone and its traces are removed. */
+  startProcess(extra: { probe?: true }): SandboxProcess {
+    const { folders, confinement, program, limits, logger, extraCa } = this.#options;
+    const slot = this.#freeSlot();
+    const uid = confinement.distinctUsers ? firstSlotUid + slot : undefined;
+    const scratch = folders.newScratch(uid);
+    const sandbox = spawnSandbox({
+      level: confinement.level,
+      program,
+      scratch,
+      memoryMb: limits.memoryMb,
+      ...(uid === undefined ? {} : { uid }),
+      ...(confinement.setpriv === undefined ? {} : { setpriv: confinement.setpriv }),
+    });
+    const header: InitHeader = { scratch, limits: limitsInside(limits), ...extra };
+    const process = new SandboxProcess(sandbox, { header, extraCa }, limits, logger);
+    this.#live.set(process, slot);
+    scratchOf.set(process, scratch);
+    if (process.pid !== undefined) folders.processStarted(process.pid);
+    void process.ended.then(() => this.#forget(process, scratch));
+    return process;
+  }
+
+  readonly #removals = new Set<Promise<void>>();
+
+  #forget(process: SandboxProcess, scratch: string): void {
+    const { folders } = this.#options;
+    if (process.pid !== undefined) folders.processEnded(process.pid);
+    const index = this.#ready.indexOf(process);
+    if (index >= 0) this.#ready.splice(index, 1);
+    const removal = folders
+      .removeScratch(scratch)
+      .catch((error) => this.#options.logger.warn({ err: error }, 'runner.scratch_not_removed'))
+      .then(() => {
+        // Only now: the next holder of the slot has the same user, and must not find the folder.
+        this.#live.delete(process);
+        this.#removals.delete(removal);
+        this.#fill();
+      });
+    this.#removals.add(removal);
+  }
+
+  #freeSlot(): number {
+    const taken = new Set(this.#live.values());
+    let slot = 0;
+    while (taken.has(slot)) slot += 1;
+    return slot;
+  }
+}
+
+const scratchOf = new WeakMap<SandboxProcess, string>();
+
+/** The scratch folder of a process, for the watch over its size. */
+export function scratchFolderOf(process: SandboxProcess): string | undefined {
+  return scratchOf.get(process);
+}
+
+function limitsInside(limits: RunnerLimits): InitHeader['limits'] {
+  const {
+    logBytesMax,
+    logLinesMax,
+    emitsMax,
+    emitBytesMax,
+    dbBytesMax,
+    resultBytesMax,
+    shapeBytesMax,
+    replyBytesMax,
+  } = limits;
+  return {
+    logBytesMax,
+    logLinesMax,
+    emitsMax,
+    emitBytesMax,
+    dbBytesMax,
+    resultBytesMax,
+    shapeBytesMax,
+    replyBytesMax,
+  };
+}

@@ -1,0 +1,350 @@
+import type { AddressPolicy } from '#egress/address-policy.ts';
+import type { Clock } from '#lib/clock.ts';
+import type { Logger } from '#lib/logger.ts';
+import type { CallOutcome, CallStatus, UserCodeError } from './call-outcome.ts';
+import { folderBytes, processMemory } from './process-memory.ts';
+import { ProcessPool, scratchFolderOf } from './process-pool.ts';
+import type {
+  CallOptions,
+  CallRequest,
+  DescribeOutcome,
+  DescribeRequest,
+  Runner,
+  RunnerStats,
+} from './runner.ts';
+import { defaultRunnerLimits, type RunnerLimits } from './runner-limits.ts';
+import { reachableBase, SandboxFolders } from './sandbox-folders.ts';
+import { type CallAnswer, notStarted, type SandboxProcess, serviceError } from './sandbox-process.ts';
+import { buildSandboxProgram } from './sandbox-program.ts';
+import { findConfinement, mayUseDistinctUsers } from './self-test.ts';
+
+export interface ProcessRunnerOptions {
+  /** auto: the best isolation that passes its self-test; require: only the hardened level; off: development only. */
+  level: 'auto' | 'require' | 'off';
+  /** Where user code may connect. */
+  policy: AddressPolicy;
+  /** PEM text of authorities trusted besides the bundled ones. */
+  extraCa?: string;
+  /** Data folder for the program, the list of processes and scratch folders. */
+  folder: string;
+  limits?: Partial<RunnerLimits>;
+  logger: Logger;
+  clock: Clock;
+}
+
+/** Starts the runner. Throws when the isolation that was asked for does not hold on this machine. */
+export async function createProcessRunner(options: ProcessRunnerOptions): Promise<Runner> {
+  if (options.level === 'require') {
+    throw new Error(
+      'the sandbox is set to "require", which asks for the hardened level (bubblewrap); this version does not have it yet. Use "auto"',
+    );
+  }
+  const limits = { ...defaultRunnerLimits, ...options.limits };
+  // Any local process of our user can send SIGUSR1; without a listener node opens its debugger.
+  process.on('SIGUSR1', ignoreSignal);
+  const distinctUsers = options.level !== 'off' && mayUseDistinctUsers();
+  const folders = new SandboxFolders(reachableBase(options.folder, distinctUsers));
+  try {
+    const program = await buildSandboxProgram(folders.program);
+    const extraCa = options.extraCa ?? '';
+    const shared = { program, folders, extraCa, limits, policy: options.policy, logger: options.logger };
+    const confinement = await findConfinement({ ...shared, level: options.level, distinctUsers });
+    return new ProcessRunner(
+      { limits, folders, logger: options.logger },
+      (makeRoom) => new ProcessPool({ ...shared, confinement, makeRoom }),
+      options.level === 'off' ? 'off' : 'default',
+    );
+  } catch (error) {
+    folders.remove();
+    process.off('SIGUSR1', ignoreSignal);
+    throw error;
+  }
+}
+
+function ignoreSignal(): void {}
+
+/** The process of one deployment at one revision. */
+interface Binding {
+  deploymentId: string;
+  ownerId: string;
+  revision: number | string;
+  bundleHash: string;
+  /** Set once the bundle is loaded. */
+  process: SandboxProcess | undefined;
+  /** The process, or the outcome that every waiting call gets. */
+  loaded: Promise<SandboxProcess | CallOutcome>;
+  forgotten: boolean;
+}
+
+/** Idle processes, sizes of folders and the memory budget are looked at once in so many polls. */
+const housekeepingPolls = 10;
+/** A call whose process died before taking it up is given to so many fresh ones. */
+const placementsMax = 3;
+
+class ProcessRunner implements Runner {
+  readonly #limits: RunnerLimits;
+  readonly #folders: SandboxFolders;
+  readonly #logger: Logger;
+  readonly #level: RunnerStats['level'];
+  readonly #pool: ProcessPool;
+  readonly #bindings = new Map<string, Binding>();
+  readonly #watch: NodeJS.Timeout;
+  #polls = 0;
+  #calls = 0;
+  #kills = 0;
+  #closing: Promise<void> | undefined;
+
+  constructor(
+    own: { limits: RunnerLimits; folders: SandboxFolders; logger: Logger },
+    makePool: (makeRoom: () => boolean) => ProcessPool,
+    level: RunnerStats['level'],
+  ) {
+    this.#limits = own.limits;
+    this.#folders = own.folders;
+    this.#logger = own.logger;
+    this.#level = level;
+    this.#pool = makePool(() => this.#endLeastRecentlyUsed());
+    this.#watch = setInterval(() => this.#poll(), this.#limits.memoryPollMs);
+    this.#watch.unref();
+    this.#pool.start();
+  }
+
+  async describe(request: DescribeRequest): Promise<DescribeOutcome> {
+    this.#calls += 1;
+    const process = await this.#pool.take();
+    if (process === undefined) return asDescription(this.#noProcess());
+    try {
+      const loaded = await process.load(request.bundle, '');
+      if (loaded === notStarted || loaded.status !== 'finished') return asDescription(loaded);
+      const described = asDescription(await process.describe());
+      return { ...described, logs: [...loaded.logs, ...described.logs] };
+    } finally {
+      process.kill('retired');
+    }
+  }
+
+  call(request: CallRequest, options: CallOptions = {}): Promise<CallOutcome> {
+    this.#calls += 1;
+    return this.#place(request, options, 1);
+  }
+
+  async #place(request: CallRequest, options: CallOptions, attempt: number): Promise<CallOutcome> {
+    if (this.#closing !== undefined)
+      return ended('cancelled', serviceError('the service is stopping', 'closing'));
+    if (options.signal?.aborted)
+      return ended('cancelled', serviceError('the call was cancelled', 'cancelled'));
+    const binding = this.#bindingFor(request);
+    let process = binding.process;
+    if (process === undefined) {
+      const loaded = await unlessAborted(binding.loaded, options.signal);
+      if (loaded === aborted) return ended('cancelled', serviceError('the call was cancelled', 'cancelled'));
+      if ('status' in loaded) return copyOutcome(loaded);
+      process = loaded;
+    }
+    if (process.callsInFlight >= this.#limits.callsInFlightMax) {
+      return ended(
+        'cancelled',
+        serviceError(
+          `more than ${this.#limits.callsInFlightMax} calls of this deployment are in flight`,
+          'too_many_calls',
+        ),
+      );
+    }
+    const answer = await process.call(request, options);
+    if (answer !== notStarted) return answer;
+    this.#unbind(binding);
+    if (binding.forgotten) return ended('cancelled', serviceError('the deployment was ended', 'forgotten'));
+    if (attempt < placementsMax) return this.#place(request, options, attempt + 1);
+    return ended('exited', serviceError('the process ended before it took the call up', 'exited'));
+  }
+
+  /** The binding of this deployment at this revision; another revision gets a fresh process, the old one ends when idle. */
+  #bindingFor(request: CallRequest): Binding {
+    const existing = this.#bindings.get(request.deploymentId);
+    if (existing !== undefined) {
+      const same =
+        existing.revision === request.revision &&
+        existing.bundleHash === request.bundle.hash &&
+        existing.ownerId === request.ownerId;
+      const fit =
+        existing.process === undefined ||
+        (existing.process.usable && existing.process.callsTaken < this.#limits.callsMax);
+      if (same && fit) return existing;
+      this.#unbind(existing);
+    }
+    const binding: Binding = {
+      deploymentId: request.deploymentId,
+      ownerId: request.ownerId,
+      revision: request.revision,
+      bundleHash: request.bundle.hash,
+      process: undefined,
+      loaded: Promise.resolve(this.#noProcess()),
+      forgotten: false,
+    };
+    binding.loaded = this.#load(binding, request);
+    this.#bindings.set(request.deploymentId, binding);
+    return binding;
+  }
+
+  async #load(binding: Binding, request: CallRequest): Promise<SandboxProcess | CallOutcome> {
+    const process = await this.#pool.take();
+    if (process === undefined || binding.forgotten || this.#closing !== undefined) {
+      process?.kill('retired');
+      this.#unbind(binding);
+      return binding.forgotten
+        ? ended('cancelled', serviceError('the deployment was ended', 'forgotten'))
+        : this.#noProcess();
+    }
+    this.#loading.set(binding, process);
+    const answer = await process.load(request.bundle, binding.deploymentId);
+    this.#loading.delete(binding);
+    if (answer === notStarted || answer.status !== 'finished') {
+      process.kill('retired');
+      this.#unbind(binding);
+      return answer === notStarted ? this.#noProcess() : answer;
+    }
+    binding.process = process;
+    process.onIdle = () => this.#pool.roomMayBeMade();
+    process.onFault = () => this.#unbind(binding);
+    // A new revision came while this one loaded: the calls that wait for it still get it.
+    if (this.#bindings.get(binding.deploymentId) !== binding) queueMicrotask(() => process.retire());
+    void process.ended.then(() => {
+      if (process.endReason !== 'retired' && process.endReason !== 'closing') this.#kills += 1;
+    });
+    return process;
+  }
+
+  readonly #loading = new Map<Binding, SandboxProcess>();
+
+  #unbind(binding: Binding): void {
+    if (this.#bindings.get(binding.deploymentId) === binding) this.#bindings.delete(binding.deploymentId);
+    binding.process?.retire();
+  }
+
+  async forget(deploymentId: string): Promise<void> {
+    const binding = this.#bindings.get(deploymentId);
+    if (binding === undefined) return;
+    binding.forgotten = true;
+    this.#bindings.delete(deploymentId);
+    const process = binding.process ?? this.#loading.get(binding);
+    process?.kill('forgotten', 'the deployment was ended');
+    await process?.ended;
+  }
+
+  stats(): RunnerStats {
+    return {
+      level: this.#level,
+      warm: [...this.#bindings.values()].filter((binding) => binding.process !== undefined).length,
+      prewarmed: this.#pool.readyCount,
+      calls: this.#calls,
+      kills: this.#kills,
+    };
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    clearInterval(this.#watch);
+    await this.#pool.close();
+    this.#bindings.clear();
+    this.#folders.remove();
+    process.off('SIGUSR1', ignoreSignal);
+  }
+
+  #noProcess(): CallOutcome {
+    return ended('cancelled', serviceError('no process became free for the call', 'no_free_process'));
+  }
+
+  #endLeastRecentlyUsed(): boolean {
+    let oldest: Binding | undefined;
+    for (const binding of this.#bindings.values()) {
+      if (binding.process === undefined || !binding.process.idle) continue;
+      if (oldest?.process === undefined || binding.process.lastUsedAt < oldest.process.lastUsedAt)
+        oldest = binding;
+    }
+    if (oldest === undefined) return false;
+    this.#unbind(oldest);
+    return true;
+  }
+
+  #poll(): void {
+    this.#polls += 1;
+    const housekeeping = this.#polls % housekeepingPolls === 0;
+    let privateBytes = 0;
+    for (const process of this.#pool.processes) {
+      if (process.pid === undefined || (process.idle && !housekeeping)) continue;
+      const memory = processMemory(process.pid);
+      privateBytes += memory?.privateBytes ?? 0;
+      process.watch(memory?.residentBytes);
+    }
+    if (!housekeeping) return;
+    if (privateBytes > this.#limits.memoryBudgetMb * 1024 * 1024) this.#endLeastRecentlyUsed();
+    const now = performance.now();
+    for (const binding of this.#bindings.values()) {
+      const { process } = binding;
+      if (process === undefined) continue;
+      if (process.idle && now - process.lastUsedAt > this.#limits.idleMs) this.#unbind(binding);
+      else void this.#watchScratch(process);
+    }
+  }
+
+  async #watchScratch(process: SandboxProcess): Promise<void> {
+    const folder = scratchFolderOf(process);
+    if (folder === undefined || this.#measuring.has(process)) return;
+    this.#measuring.add(process);
+    try {
+      if ((await folderBytes(folder)) > this.#limits.scratchBytesMax) {
+        process.kill(
+          'limit_exceeded',
+          `files under /tmp are larger than ${this.#limits.scratchBytesMax} bytes`,
+        );
+      }
+    } catch (error) {
+      this.#logger.warn({ err: error }, 'runner.scratch_not_measured');
+    } finally {
+      this.#measuring.delete(process);
+    }
+  }
+
+  readonly #measuring = new Set<SandboxProcess>();
+}
+
+const aborted = Symbol('aborted');
+
+/** Waits, but no longer than the caller does. */
+function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T | typeof aborted> {
+  if (signal === undefined) return promise;
+  const { promise: either, resolve } = Promise.withResolvers<T | typeof aborted>();
+  const abort = (): void => resolve(aborted);
+  signal.addEventListener('abort', abort, { once: true });
+  void promise.then((value) => {
+    signal.removeEventListener('abort', abort);
+    resolve(value);
+  });
+  return either;
+}
+
+function ended(status: CallStatus, error: UserCodeError): CallOutcome {
+  return { status, error, emits: [], dbSets: {}, logs: [], logsDropped: 0, durationMs: 0 };
+}
+
+/** Several calls may have waited for the same failed load; none may see what another does with its outcome. */
+function copyOutcome(outcome: CallOutcome): CallOutcome {
+  return { ...outcome, emits: [], dbSets: {}, logs: [...outcome.logs] };
+}
+
+function asDescription(answer: CallAnswer): DescribeOutcome {
+  if (answer === notStarted) {
+    return {
+      status: 'cancelled',
+      error: serviceError('the process ended before it took the call up', 'exited'),
+      logs: [],
+    };
+  }
+  if (answer.status === 'finished')
+    return { status: 'described', shape: answer.result ?? '{}', logs: answer.logs };
+  return { status: answer.status, error: answer.error ?? serviceError('', 'unknown'), logs: answer.logs };
+}

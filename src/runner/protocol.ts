@@ -1,0 +1,249 @@
+/**
+ * The language between the service and a sandboxed process, on descriptor 3. Both ends use this file.
+ *
+ *   u32 length of the rest, u8 type, u32 call id, u32 header length, header (JSON), payload (raw bytes)
+ *
+ * Headers are small and of fixed shape; everything a component made (events, values, texts) travels in the
+ * payload as bytes whose lengths stand in the header, so that the service never parses what user code wrote.
+ * Node's own IPC is not used: one malformed line on it throws inside the parent.
+ */
+export const frameType = {
+  /** service → process: scratch folder, limits, extra certificates. */
+  init: 1,
+  /** service → process: one bundle, once. */
+  load: 2,
+  /** service → process: run, a hook, additionalProps, describe, or the self-test's probe. */
+  call: 3,
+  ping: 4,
+  /** process → service */
+  ready: 16,
+  /** The process has read a call and is about to run it; sent when the call asked for it. */
+  started: 18,
+  /** Events, db writes and log lines of a call that is still running. */
+  effects: 19,
+  respond: 20,
+  /** A call or a load ended; carries its last effects and its result or error. */
+  done: 21,
+  /** An error no call caught. Call id 0: it belongs to none that runs. */
+  uncaught: 22,
+  pong: 23,
+} as const;
+
+export type FrameType = (typeof frameType)[keyof typeof frameType];
+
+export const toSandboxTypes: ReadonlySet<number> = new Set([1, 2, 3, 4]);
+export const fromSandboxTypes: ReadonlySet<number> = new Set([16, 18, 19, 20, 21, 22, 23]);
+
+/** Longest header; what fills one (event ids, summaries, db keys) is capped so that this is never reached. */
+export const headerBytesMax = 512 * 1024;
+/** Longest frame towards the process: a bundle. */
+export const toSandboxFrameBytesMax = 128 * 1024 * 1024;
+/** Longest frame from the process: all the events of a call and its result at once. */
+export const fromSandboxFrameBytesMax = 16 * 1024 * 1024;
+
+/** Lengths are bytes in the payload, in the order of this type; -1 means absent. */
+export interface CallHeader {
+  kind: 'run' | 'hook' | 'additionalProps' | 'describe';
+  hook?: string;
+  /** Answer with `started` before running. */
+  ack?: 1;
+  event: number;
+  /** Length of `[prop values, dynamic definitions]` when that changed since the last call; else -1, the last one holds. */
+  props: number;
+  db: [key: string, length: number][];
+}
+
+export interface InitHeader {
+  scratch: string;
+  /** Try what is forbidden and report it with `ready`. */
+  probe?: true;
+  limits: {
+    logBytesMax: number;
+    logLinesMax: number;
+    emitsMax: number;
+    emitBytesMax: number;
+    dbBytesMax: number;
+    resultBytesMax: number;
+    shapeBytesMax: number;
+    replyBytesMax: number;
+  };
+}
+
+export interface LoadHeader {
+  deploymentId: string;
+  format: 'cjs' | 'esm';
+}
+
+/** `[event length, id, id was a number, summary, ts, name, delivery ts]` */
+export type EmitEntry = [number, string | null, 0 | 1, string | null, number | null, string, number | null];
+/** `[epoch ms, index in logLevels, message length]` */
+export type LogEntry = [number, number, number];
+
+export interface EffectsHeader {
+  emits: EmitEntry[];
+  db: [key: string, length: number][];
+  logs: LogEntry[];
+  dropped: number;
+}
+
+/** `[name, message, stack, code]` lengths; code -1 when absent. */
+export type ErrorLengths = [number, number, number, number];
+
+export interface DoneHeader extends EffectsHeader {
+  status: 'finished' | 'threw' | 'load_failed' | 'limit_exceeded';
+  result: number;
+  error?: ErrorLengths;
+}
+
+export interface RespondHeader {
+  status: number;
+  headers: Record<string, string | string[]>;
+}
+
+export const logLevels = ['debug', 'info', 'log', 'warn', 'error'] as const;
+
+export class ProtocolError extends Error {
+  override name = 'ProtocolError';
+}
+
+const prefixBytes = 13;
+
+/** One frame. `payloadBytes` is the sum of the byte lengths of `payload`, which the caller knows already. */
+export function encodeFrame(
+  type: FrameType,
+  callId: number,
+  header: string,
+  payload: readonly (string | Uint8Array)[] = [],
+  payloadBytes = 0,
+): Buffer {
+  const headerBytes = Buffer.byteLength(header);
+  const frame = Buffer.allocUnsafe(prefixBytes + headerBytes + payloadBytes);
+  frame.writeUInt32BE(frame.length - 4, 0);
+  frame[4] = type;
+  frame.writeUInt32BE(callId, 5);
+  frame.writeUInt32BE(headerBytes, 9);
+  frame.write(header, prefixBytes);
+  let at = prefixBytes + headerBytes;
+  for (const part of payload) {
+    if (typeof part === 'string') at += frame.write(part, at);
+    else {
+      frame.set(part, at);
+      at += part.length;
+    }
+  }
+  return frame;
+}
+
+export type OnFrame = (type: number, callId: number, header: unknown, payload: Buffer) => void;
+
+/** Cuts a byte stream into frames. Throws `ProtocolError` on anything that is not one; then the peer is done for. */
+export class FrameParser {
+  readonly #types: ReadonlySet<number>;
+  readonly #bytesMax: number;
+  readonly #onFrame: OnFrame;
+  /** Bytes of a length field that was cut by a chunk boundary. */
+  readonly #length = Buffer.alloc(4);
+  #lengthFilled = 0;
+  /** A frame (without its length field) of which only a part has come. */
+  #body: Buffer | undefined;
+  #bodyFilled = 0;
+
+  constructor(types: ReadonlySet<number>, bytesMax: number, onFrame: OnFrame) {
+    this.#types = types;
+    this.#bytesMax = bytesMax;
+    this.#onFrame = onFrame;
+  }
+
+  push(chunk: Buffer): void {
+    let at = 0;
+    while (at < chunk.length) {
+      if (this.#body !== undefined) {
+        const taken = chunk.copy(this.#body, this.#bodyFilled, at);
+        at += taken;
+        this.#bodyFilled += taken;
+        if (this.#bodyFilled < this.#body.length) return;
+        const body = this.#body;
+        this.#body = undefined;
+        this.#take(body);
+        continue;
+      }
+      let length: number;
+      if (this.#lengthFilled === 0 && chunk.length - at >= 4) {
+        length = chunk.readUInt32BE(at);
+        at += 4;
+      } else {
+        const taken = chunk.copy(this.#length, this.#lengthFilled, at);
+        at += taken;
+        this.#lengthFilled += taken;
+        if (this.#lengthFilled < 4) return;
+        this.#lengthFilled = 0;
+        length = this.#length.readUInt32BE(0);
+      }
+      if (length < prefixBytes - 4 || length > this.#bytesMax) {
+        throw new ProtocolError(`frame of ${length} bytes, at most ${this.#bytesMax} are allowed`);
+      }
+      if (chunk.length - at >= length) {
+        this.#take(chunk.subarray(at, at + length));
+        at += length;
+      } else {
+        this.#body = Buffer.allocUnsafe(length);
+        this.#bodyFilled = 0;
+      }
+    }
+  }
+
+  #take(body: Buffer): void {
+    const type = body[0] ?? 0;
+    if (!this.#types.has(type)) throw new ProtocolError(`frame of unknown type ${type}`);
+    const callId = body.readUInt32BE(1);
+    const headerBytes = body.readUInt32BE(5);
+    const start = prefixBytes - 4;
+    if (headerBytes > headerBytesMax || start + headerBytes > body.length) {
+      throw new ProtocolError(`header of ${headerBytes} bytes in a frame of ${body.length}`);
+    }
+    let header: unknown;
+    if (headerBytes > 0) {
+      try {
+        header = JSON.parse(body.toString('utf8', start, start + headerBytes));
+      } catch {
+        throw new ProtocolError('header is not JSON');
+      }
+    }
+    this.#onFrame(type, callId, header, body.subarray(start + headerBytes));
+  }
+}
+
+/** Takes the parts of a payload one after the other. Throws `ProtocolError` when lengths and payload disagree. */
+export class PayloadReader {
+  readonly #payload: Buffer;
+  #at = 0;
+
+  constructor(payload: Buffer) {
+    this.#payload = payload;
+  }
+
+  bytes(length: unknown): Buffer {
+    if (typeof length !== 'number' || !Number.isInteger(length) || length < 0) {
+      throw new ProtocolError('a length is not a positive integer');
+    }
+    const end = this.#at + length;
+    if (end > this.#payload.length) throw new ProtocolError('a length points past the end of the frame');
+    const part = this.#payload.subarray(this.#at, end);
+    this.#at = end;
+    return part;
+  }
+
+  text(length: unknown): string {
+    return this.bytes(length).toString('utf8');
+  }
+
+  /** Text, or undefined for length -1. */
+  optionalText(length: unknown): string | undefined {
+    return length === -1 ? undefined : this.text(length);
+  }
+
+  end(): void {
+    if (this.#at !== this.#payload.length)
+      throw new ProtocolError('bytes are left over at the end of a frame');
+  }
+}

@@ -1,0 +1,88 @@
+/** Every bound of the runner, with its reason. Sizes in bytes, times in ms. */
+export interface RunnerLimits {
+  /** Heap of one process; the resident size may exceed it by `residentOverheadMb`. */
+  memoryMb: number;
+  /** Console text and lines kept of one call; more is counted and dropped. */
+  logBytesMax: number;
+  logLinesMax: number;
+  /** Events of one call, and the bytes of their JSON together. */
+  emitsMax: number;
+  emitBytesMax: number;
+  /** JSON of a component's db: what it had and what it writes, together. */
+  dbBytesMax: number;
+  /** JSON of a returned value. */
+  resultBytesMax: number;
+  /** JSON of a component's shape: static options can be long lists. */
+  shapeBytesMax: number;
+  /** Body of one `http.respond`. */
+  replyBytesMax: number;
+  /** Evaluating a bundle: top-level code that spins or awaits for ever ends here. */
+  loadDeadlineMs: number;
+  /** From spawn to `ready`; slow disks and busy machines included. */
+  bootDeadlineMs: number;
+  /** A process that does not take up a call within this time is stuck in earlier code and is replaced. */
+  unresponsiveMs: number;
+  /** Processes alive at once, whatever they do. */
+  processesMax: number;
+  /** Private memory of all processes together; above it idle ones end, least recently used first. */
+  memoryBudgetMb: number;
+  /** Generic processes kept ready, so that a first call waits 3 ms instead of 90. */
+  prewarmed: number;
+  /** At least this long between two refills: a kill storm must not take the machine from the API. */
+  refillIntervalMs: number;
+  /** Processes that start at the same time. */
+  bootingMax: number;
+  /** Calls that wait for a free process. */
+  waitingMax: number;
+  /** How long a call waits for a free process. */
+  waitMs: number;
+  /** Calls of one deployment in flight in its process; more are refused. */
+  callsInFlightMax: number;
+  /** A process is replaced after so many calls, and after so long without any: leaks stay small. */
+  callsMax: number;
+  idleMs: number;
+  /** Raw bytes on stdout or stderr (console output does not pass there). */
+  rawOutputBytesMax: number;
+  /** Files under /tmp of one deployment. */
+  scratchBytesMax: number;
+  /** Connections of one process, and their limits. */
+  connectionsMax: number;
+  connectTimeoutMs: number;
+  connectionIdleTimeoutMs: number;
+  /** How often the resident size of running processes is read. */
+  memoryPollMs: number;
+}
+
+export const defaultRunnerLimits: RunnerLimits = {
+  memoryMb: 256,
+  logBytesMax: 64 * 1024,
+  logLinesMax: 100,
+  emitsMax: 1000,
+  emitBytesMax: 6 * 1024 * 1024,
+  dbBytesMax: 1024 * 1024,
+  resultBytesMax: 1024 * 1024,
+  shapeBytesMax: 2 * 1024 * 1024,
+  replyBytesMax: 6 * 1024 * 1024,
+  loadDeadlineMs: 30_000,
+  bootDeadlineMs: 20_000,
+  unresponsiveMs: 500,
+  processesMax: 64,
+  memoryBudgetMb: 2048,
+  prewarmed: 2,
+  refillIntervalMs: 100,
+  bootingMax: 4,
+  waitingMax: 1000,
+  waitMs: 30_000,
+  callsInFlightMax: 200,
+  callsMax: 1_000_000,
+  idleMs: 10 * 60_000,
+  rawOutputBytesMax: 4 * 1024 * 1024,
+  scratchBytesMax: 512 * 1024 * 1024,
+  connectionsMax: 64,
+  connectTimeoutMs: 10_000,
+  connectionIdleTimeoutMs: 5 * 60_000,
+  memoryPollMs: 100,
+};
+
+/** What a bare process maps (node itself, its libraries) on top of the heap it is allowed. */
+export const residentOverheadMb = 96;

@@ -1,0 +1,164 @@
+import { createHash } from 'node:crypto';
+import {
+  accessSync,
+  chmodSync,
+  chownSync,
+  constants,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { delimiter, dirname, join } from 'node:path';
+
+/**
+ * Folders of the runner: `<base>/program` holds the program, `<base>/run-<pid>-<start>` what belongs to one running
+ * service: the list of its processes and one scratch folder for each. What a dead service left is cleared at start.
+ */
+export class SandboxFolders {
+  readonly program: string;
+  readonly #run: string;
+  readonly #alive = new Map<number, string>();
+  #count = 0;
+
+  constructor(base: string) {
+    this.program = join(base, 'program');
+    this.#run = join(base, `run-${process.pid}-${startTimeOf(process.pid) ?? '0'}`);
+    reapLeftovers(base);
+    for (const folder of [base, this.program, this.#run]) mkdirSync(folder, { recursive: true, mode: 0o711 });
+    // The umask may have taken what a distinct uid needs: passing through, not listing.
+    for (const folder of [this.program, this.#run]) chmodSync(folder, 0o711);
+  }
+
+  /** A new, empty folder that only `uid` may enter. */
+  newScratch(uid: number | undefined): string {
+    this.#count += 1;
+    const folder = join(this.#run, `scratch-${this.#count}`);
+    mkdirSync(folder, { mode: 0o700 });
+    if (uid !== undefined) chownSync(folder, uid, uid);
+    return folder;
+  }
+
+  async removeScratch(folder: string): Promise<void> {
+    await rm(folder, { recursive: true, force: true, maxRetries: 3 });
+  }
+
+  /** Written before a process does anything, so that a crash of the service leaves none unknown. */
+  processStarted(pid: number): void {
+    this.#alive.set(pid, startTimeOf(pid) ?? '');
+    this.#write();
+  }
+
+  processEnded(pid: number): void {
+    if (this.#alive.delete(pid)) this.#write();
+  }
+
+  #write(): void {
+    const lines = [...this.#alive].map(([pid, start]) => `${pid} ${start}\n`);
+    writeFileSync(join(this.#run, 'processes'), lines.join(''));
+  }
+
+  remove(): void {
+    rmSync(this.#run, { recursive: true, force: true });
+  }
+}
+
+/** Kills the processes of services that are gone (a crash leaves them running) and removes their folders. */
+function reapLeftovers(base: string): void {
+  let names: string[];
+  try {
+    names = readdirSync(base);
+  } catch {
+    return;
+  }
+  for (const name of names) {
+    const match = /^run-(\d+)-(\d+)$/.exec(name);
+    if (match === null || startTimeOf(Number(match[1])) === match[2]) continue;
+    const folder = join(base, name);
+    for (const line of readLines(join(folder, 'processes'))) {
+      const [pid, start] = line.split(' ');
+      // The start time tells our process from a stranger that got the same number.
+      if (start === undefined || start === '' || startTimeOf(Number(pid)) !== start) continue;
+      try {
+        process.kill(Number(pid), 'SIGKILL');
+      } catch {
+        // Gone in between.
+      }
+    }
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+function readLines(path: string): string[] {
+  try {
+    return readFileSync(path, 'utf8')
+      .split('\n')
+      .filter((line) => line !== '');
+  } catch {
+    return [];
+  }
+}
+
+/** Start time of a living process in clock ticks since boot; undefined for none, for a zombie, and without /proc. */
+export function startTimeOf(pid: number): string | undefined {
+  try {
+    const text = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    // The name in parentheses may hold spaces and parentheses.
+    const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+    return fields[0] === 'Z' || fields[0] === 'X' ? undefined : fields[19];
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * `folder`, or for a root service whose folder other users cannot pass through, a folder of its own under the
+ * system's temporary one: the processes run as other users and must reach their program and scratch folder.
+ */
+export function reachableBase(folder: string, distinctUsers: boolean): string {
+  mkdirSync(folder, { recursive: true, mode: 0o711 });
+  const real = realpathSync(folder);
+  if (!distinctUsers || othersCanReach(real)) return real;
+  const base = join(
+    realpathSync(tmpdir()),
+    `millrace-${createHash('sha256').update(real).digest('hex').slice(0, 16)}`,
+  );
+  mkdirSync(base, { recursive: true, mode: 0o711 });
+  const stat = lstatSync(base);
+  if (!stat.isDirectory() || stat.uid !== process.getuid?.() || (stat.mode & 0o022) !== 0) {
+    throw new Error(`${base} exists and does not belong to this service alone: remove it`);
+  }
+  chmodSync(base, 0o711);
+  return base;
+}
+
+/** Whether a user without any rights of ours can get to `path`. */
+export function othersCanReach(path: string): boolean {
+  for (let current = path; ; current = dirname(current)) {
+    if ((statSync(current).mode & 0o001) === 0) return false;
+    if (current === dirname(current)) return true;
+  }
+}
+
+/** An executable on the service's own search path. */
+export function findExecutable(
+  name: string,
+  searchPath = '/usr/bin:/bin:/usr/sbin:/sbin',
+): string | undefined {
+  for (const folder of searchPath.split(delimiter)) {
+    const path = join(folder, name);
+    try {
+      accessSync(path, constants.X_OK);
+      return path;
+    } catch {
+      // Not here.
+    }
+  }
+  return undefined;
+}

@@ -1,0 +1,504 @@
+import { setPriority } from 'node:os';
+import { Deferred } from '#lib/deferred.ts';
+import type { Logger } from '#lib/logger.ts';
+import type { CallOutcome, CallStatus, HttpReply, UserCodeError } from './call-outcome.ts';
+import { CallRecord, CapPassedError, readError } from './call-record.ts';
+import {
+  type CallHeader,
+  encodeFrame,
+  FrameParser,
+  type FrameType,
+  frameType,
+  fromSandboxFrameBytesMax,
+  fromSandboxTypes,
+  type InitHeader,
+  type LoadHeader,
+  PayloadReader,
+  ProtocolError,
+} from './protocol.ts';
+import type { Bundle, CallRequest } from './runner.ts';
+import { type RunnerLimits, residentOverheadMb } from './runner-limits.ts';
+import type { SpawnedSandbox } from './spawn-sandbox.ts';
+
+/** Why the service ended a process. Without one, the process ended by itself. */
+export type EndReason =
+  | 'retired'
+  | 'forgotten'
+  | 'closing'
+  | 'deadline'
+  | 'cancelled'
+  | 'out_of_memory'
+  | 'limit_exceeded'
+  | 'protocol'
+  | 'unresponsive'
+  | 'boot_failed';
+
+/** The process ended before it took the call up: nothing of it ran, so it may be given to another process. */
+export const notStarted = Symbol('not started');
+export type CallAnswer = CallOutcome | typeof notStarted;
+
+interface PendingCall {
+  record: CallRecord;
+  resolve: (answer: CallAnswer) => void;
+  sentAt: number;
+  deadline: NodeJS.Timeout | undefined;
+  /** Asked to say `started`, and has not yet; counts watch ticks since. */
+  unstartedTicks: number | undefined;
+  /** Decided by the service (deadline, cancel); told once the process is gone and its last frames are read. */
+  decided?: { status: CallStatus; error: UserCodeError };
+  /** Evaluating the bundle: whatever ends it is a load failure. */
+  isLoad: boolean;
+  onRespond: ((reply: HttpReply) => void) | undefined;
+  stopListening: (() => void) | undefined;
+}
+
+/** An idle gap after which a process must confirm that it took a call up; in a busy one frames prove it alive. */
+const quietMs = 1;
+const niceness = 10;
+const stderrTailCharacters = 4096;
+/** Frames for calls that have ended: normal right after a kill or cancel, an attack in numbers. */
+const strayFramesMax = 1000;
+/** From the exit of a process to the end of its streams. */
+const streamsEndMs = 500;
+
+/** One sandboxed process: sends frames, reads frames, watches, kills. It never throws because of what the process does. */
+export class SandboxProcess {
+  readonly pid: number | undefined;
+  /** What the process said when it was ready; undefined when it ended before. */
+  readonly ready: Promise<Record<string, unknown> | undefined>;
+  /** Resolves when the process is gone and every call has been answered. */
+  readonly ended: Promise<void>;
+  /** Called when the last call in flight has ended, and when the process is no longer fit for calls. */
+  onIdle: (() => void) | undefined;
+  onFault: (() => void) | undefined;
+  callsTaken = 0;
+  lastUsedAt = performance.now();
+
+  readonly #sandbox: SpawnedSandbox;
+  readonly #limits: RunnerLimits;
+  readonly #logger: Logger;
+  readonly #ready = new Deferred<Record<string, unknown> | undefined>();
+  readonly #ended = new Deferred<void>();
+  readonly #calls = new Map<number, PendingCall>();
+  readonly #parser: FrameParser;
+  readonly #flush = (): void => this.#flushNow();
+  #out: Buffer[] = [];
+  #nextCallId = 1;
+  #lastFrameAt = 0;
+  #reason: EndReason | undefined;
+  #reasonDetail = '';
+  #gone = false;
+  #retiring = false;
+  #stderrTail = '';
+  #rawBytes = 0;
+  #strayFrames = 0;
+  #sentProps: unknown;
+  #sentDynamic: unknown;
+
+  constructor(
+    sandbox: SpawnedSandbox,
+    init: { header: InitHeader; extraCa: string },
+    limits: RunnerLimits,
+    logger: Logger,
+  ) {
+    this.#sandbox = sandbox;
+    this.#limits = limits;
+    this.#logger = logger;
+    this.pid = sandbox.child.pid;
+    this.ready = this.#ready.promise;
+    this.ended = this.#ended.promise;
+    this.#parser = new FrameParser(fromSandboxTypes, fromSandboxFrameBytesMax, (type, id, header, payload) =>
+      this.#onFrame(type, id, header, payload),
+    );
+    this.#listen();
+    this.#send(
+      frameType.init,
+      0,
+      JSON.stringify(init.header),
+      [init.extraCa],
+      Buffer.byteLength(init.extraCa),
+    );
+    const bootDeadline = setTimeout(
+      () => this.kill('boot_failed', 'not ready in time'),
+      limits.bootDeadlineMs,
+    );
+    void this.ready.then(() => clearTimeout(bootDeadline));
+  }
+
+  /** No call is in flight. */
+  get idle(): boolean {
+    return this.#calls.size === 0;
+  }
+
+  get callsInFlight(): number {
+    return this.#calls.size;
+  }
+
+  /** False once it is being ended, or ended: it must get no new call. */
+  get usable(): boolean {
+    return !this.#gone && !this.#retiring && this.#reason === undefined;
+  }
+
+  /** Evaluates a bundle; once in the life of a process. */
+  load(bundle: Bundle, deploymentId: string): Promise<CallAnswer> {
+    const header: LoadHeader = { deploymentId, format: bundle.format };
+    const answer = this.#start({ deadlineMs: this.#limits.loadDeadlineMs, isLoad: true, ack: false });
+    const code = Buffer.from(bundle.code);
+    this.#send(frameType.load, answer.id, JSON.stringify(header), [code], code.length);
+    return answer.promise;
+  }
+
+  describe(): Promise<CallAnswer> {
+    const header: CallHeader = { kind: 'describe', event: -1, props: -1, db: [] };
+    const answer = this.#start({ deadlineMs: this.#limits.loadDeadlineMs, isLoad: true, ack: false });
+    this.#send(frameType.call, answer.id, JSON.stringify(header));
+    return answer.promise;
+  }
+
+  call(
+    request: CallRequest,
+    options: { onRespond?: (reply: HttpReply) => void; signal?: AbortSignal } = {},
+  ): Promise<CallAnswer> {
+    this.callsTaken += 1;
+    const ack = this.#calls.size === 0 && performance.now() - this.#lastFrameAt > quietMs;
+    const answer = this.#start({ deadlineMs: request.deadlineMs, isLoad: false, ack, ...options });
+    this.#sendCall(answer.id, request, ack);
+    return answer.promise;
+  }
+
+  #sendCall(id: number, request: CallRequest, ack: boolean): void {
+    const { call } = request;
+    const header: CallHeader = { kind: call.kind, event: -1, props: -1, db: [] };
+    if (ack) header.ack = 1;
+    const payload: string[] = [];
+    let bytes = 0;
+    const add = (text: string): number => {
+      const length = Buffer.byteLength(text);
+      bytes += length;
+      payload.push(text);
+      return length;
+    };
+    if (call.kind === 'hook') header.hook = call.hook;
+    else if (call.kind === 'additionalProps') header.event = add(JSON.stringify(call.previous));
+    else if (call.event !== undefined) header.event = add(call.event);
+    // Props change with the revision, which gets a new process; the identity check is for callers that rebuild them.
+    if (this.#sentProps !== request.props || this.#sentDynamic !== request.dynamicProps) {
+      this.#sentProps = request.props;
+      this.#sentDynamic = request.dynamicProps;
+      header.props = add(JSON.stringify([request.props, request.dynamicProps ?? {}]));
+    }
+    for (const key of Object.keys(request.db)) header.db.push([key, add(request.db[key] ?? 'null')]);
+    this.#send(frameType.call, id, JSON.stringify(header), payload, bytes);
+  }
+
+  #start(options: {
+    deadlineMs: number;
+    isLoad: boolean;
+    ack: boolean;
+    onRespond?: (reply: HttpReply) => void;
+    signal?: AbortSignal;
+  }): { id: number; promise: Promise<CallAnswer> } {
+    const id = this.#nextCallId;
+    this.#nextCallId += 1;
+    const { promise, resolve } = Promise.withResolvers<CallAnswer>();
+    const pending: PendingCall = {
+      record: new CallRecord(this.#limits),
+      resolve,
+      sentAt: performance.now(),
+      deadline: undefined,
+      unstartedTicks: options.ack ? 0 : undefined,
+      isLoad: options.isLoad,
+      onRespond: options.onRespond,
+      stopListening: undefined,
+    };
+    this.#calls.set(id, pending);
+    if (this.#gone) {
+      // The process ended between being chosen and being used.
+      queueMicrotask(() => this.#answerAll());
+      return { id, promise };
+    }
+    pending.deadline = setTimeout(() => this.#passDeadline(pending, options.deadlineMs), options.deadlineMs);
+    const { signal } = options;
+    if (signal !== undefined) {
+      const cancel = (): void => this.#cancel(id, pending);
+      signal.addEventListener('abort', cancel, { once: true });
+      pending.stopListening = () => signal.removeEventListener('abort', cancel);
+      if (signal.aborted) queueMicrotask(cancel);
+    }
+    return { id, promise };
+  }
+
+  #passDeadline(pending: PendingCall, deadlineMs: number): void {
+    const seconds = deadlineMs / 1000;
+    pending.decided = pending.isLoad
+      ? {
+          status: 'load_failed',
+          error: serviceError(`the code did not finish loading within ${seconds} s`, 'load_deadline'),
+        }
+      : { status: 'timed_out', error: serviceError(`the run did not end within ${seconds} s`, 'deadline') };
+    this.kill('deadline', 'a call passed its deadline');
+  }
+
+  /** User code cannot be stopped from outside but by ending its process; other calls in it may end first. */
+  #cancel(id: number, pending: PendingCall): void {
+    if (this.#calls.get(id) !== pending) return;
+    const error = serviceError('the call was cancelled', 'cancelled');
+    if (this.#calls.size === 1) {
+      pending.decided = { status: 'cancelled', error };
+      this.kill('cancelled', 'its call was cancelled');
+    } else {
+      this.#answer(id, pending, pending.record.end('cancelled', error, elapsed(pending)));
+      this.retire();
+      this.onFault?.();
+    }
+  }
+
+  /** Takes no more calls, and ends when those in flight have ended. */
+  retire(): void {
+    this.#retiring = true;
+    if (this.idle) this.kill('retired');
+  }
+
+  /** Ends the process at once. Only SIGKILL: user code can ignore every other signal. */
+  kill(reason: EndReason, detail = ''): void {
+    if (this.#gone) return;
+    if (this.#reason === undefined) {
+      this.#reason = reason;
+      this.#reasonDetail = detail;
+    }
+    this.#sandbox.child.kill('SIGKILL');
+  }
+
+  get endReason(): EndReason | undefined {
+    return this.#reason;
+  }
+
+  /** Called every `memoryPollMs`, while calls are in flight and now and then when none are. */
+  watch(residentBytes: number | undefined): void {
+    const residentMax = (this.#limits.memoryMb + residentOverheadMb) * 1024 * 1024;
+    if (residentBytes !== undefined && residentBytes > residentMax) {
+      this.kill('out_of_memory', `the process used more than ${this.#limits.memoryMb} MB of memory`);
+      return;
+    }
+    // Ticks, not time: after a stall of the service itself the answer may be waiting to be read.
+    for (const pending of this.#calls.values()) {
+      if (pending.unstartedTicks === undefined) continue;
+      pending.unstartedTicks += 1;
+      if (pending.unstartedTicks * this.#limits.memoryPollMs > this.#limits.unresponsiveMs) {
+        this.kill('unresponsive', 'earlier code of the component keeps the process busy');
+        return;
+      }
+    }
+  }
+
+  #send(
+    type: FrameType,
+    id: number,
+    header: string,
+    payload: (string | Uint8Array)[] = [],
+    payloadBytes = 0,
+  ): void {
+    this.#out.push(encodeFrame(type, id, header, payload, payloadBytes));
+    // Calls that start in the same turn leave in one write.
+    if (this.#out.length === 1) process.nextTick(this.#flush);
+  }
+
+  #flushNow(): void {
+    const frames = this.#out;
+    this.#out = [];
+    const bytes = frames.length === 1 ? frames[0] : Buffer.concat(frames);
+    if (bytes !== undefined && this.#sandbox.rpc.writable) this.#sandbox.rpc.write(bytes);
+  }
+
+  #listen(): void {
+    const { child, rpc } = this.#sandbox;
+    rpc.on('data', (chunk: Buffer) => this.#onBytes(chunk));
+    for (const stream of child.stdio) {
+      // The process may die at any moment; its exit says more than EPIPE or ECONNRESET.
+      stream?.on('error', () => undefined);
+    }
+    child.stdout?.on('data', (chunk: Buffer) => this.#onRaw(chunk));
+    child.stderr?.on('data', (chunk: Buffer) => {
+      this.#stderrTail = (this.#stderrTail + chunk.toString('latin1')).slice(-stderrTailCharacters);
+      this.#onRaw(chunk);
+    });
+    child.on('error', (error) => {
+      this.#stderrTail += error.message;
+      // Without a pid nothing was started, and no exit follows.
+      if (child.pid === undefined) this.#onGone(null, null);
+    });
+    child.on('exit', (code, signal) => {
+      const streamsEnd = setTimeout(() => this.#onGone(code, signal), streamsEndMs);
+      child.on('close', () => {
+        clearTimeout(streamsEnd);
+        this.#onGone(code, signal);
+      });
+    });
+    if (child.pid !== undefined) {
+      try {
+        setPriority(child.pid, niceness);
+      } catch {
+        // It has ended already; its exit follows.
+      }
+    }
+  }
+
+  #onRaw(chunk: Buffer): void {
+    this.#rawBytes += chunk.length;
+    if (this.#rawBytes > this.#limits.rawOutputBytesMax) {
+      this.kill(
+        'limit_exceeded',
+        `more than ${this.#limits.rawOutputBytesMax} bytes were written to stdout and stderr`,
+      );
+    }
+  }
+
+  #onBytes(chunk: Buffer): void {
+    if (this.#gone || this.#reason === 'protocol') return;
+    try {
+      this.#parser.push(chunk);
+    } catch (error) {
+      if (error instanceof CapPassedError) this.kill('limit_exceeded', error.message);
+      else if (error instanceof ProtocolError) this.kill('protocol', error.message);
+      else throw error;
+    }
+  }
+
+  #onFrame(type: number, id: number, header: unknown, payload: Buffer): void {
+    this.#lastFrameAt = performance.now();
+    if (type === frameType.ready) {
+      this.#ready.resolve(typeof header === 'object' && header !== null ? { ...header } : {});
+      return;
+    }
+    if (type === frameType.pong) return;
+    const pending = this.#calls.get(id);
+    if (type === frameType.uncaught) {
+      this.#onUncaught(id, pending, header, payload);
+      return;
+    }
+    if (pending === undefined) {
+      if (id >= this.#nextCallId || id === 0)
+        throw new ProtocolError(`a frame belongs to call ${id}, which was never made`);
+      this.#strayFrames += 1;
+      if (this.#strayFrames > strayFramesMax)
+        throw new ProtocolError('too many frames belong to calls that have ended');
+      return;
+    }
+    pending.unstartedTicks = undefined;
+    switch (type) {
+      case frameType.effects: {
+        const reader = new PayloadReader(payload);
+        pending.record.addEffects(header, reader);
+        reader.end();
+        return;
+      }
+      case frameType.respond: {
+        const reply = pending.record.addReply(header, payload);
+        if (reply !== undefined) this.#tellReply(pending, reply);
+        return;
+      }
+      case frameType.done:
+        // The deadline decided first; the kill is on its way.
+        if (pending.decided !== undefined) return;
+        this.#answer(id, pending, pending.record.done(header, new PayloadReader(payload), elapsed(pending)));
+    }
+  }
+
+  #tellReply(pending: PendingCall, reply: HttpReply): void {
+    try {
+      pending.onRespond?.(reply);
+    } catch (error) {
+      this.#logger.error({ err: error }, 'the receiver of an HTTP reply threw');
+    }
+  }
+
+  #onUncaught(id: number, pending: PendingCall | undefined, header: unknown, payload: Buffer): void {
+    const reader = new PayloadReader(payload);
+    const error = readError((header as { error?: unknown } | undefined)?.error, reader);
+    this.#logger.info({ pid: this.pid, callId: id, name: error.name }, 'runner.uncaught');
+    // The harness ended the call itself; a forged frame ends it here.
+    if (pending !== undefined)
+      this.#answer(id, pending, pending.record.end('threw', error, elapsed(pending)));
+    this.retire();
+    this.onFault?.();
+  }
+
+  #answer(id: number, pending: PendingCall, answer: CallAnswer): void {
+    this.#calls.delete(id);
+    clearTimeout(pending.deadline);
+    pending.stopListening?.();
+    pending.resolve(answer);
+    if (this.#calls.size > 0) return;
+    this.lastUsedAt = performance.now();
+    if (this.#retiring) this.kill('retired');
+    this.onIdle?.();
+  }
+
+  #onGone(code: number | null, signal: NodeJS.Signals | null): void {
+    if (this.#gone) return;
+    this.#gone = true;
+    for (const stream of this.#sandbox.child.stdio) stream?.destroy();
+    if (this.#reason === undefined && /out of memory|Allocation failed|OOM/i.test(this.#stderrTail)) {
+      this.#reason = 'out_of_memory';
+      this.#reasonDetail = `the process used more than ${this.#limits.memoryMb} MB of memory`;
+    }
+    if (this.#reason === undefined) {
+      const how = signal === null ? `with code ${code}` : `by ${signal}`;
+      this.#reasonDetail = `the process ended ${how}`;
+      this.#logger.info({ pid: this.pid, code, signal }, 'runner.exited');
+    } else if (this.#reason !== 'retired') {
+      this.#logger.info({ pid: this.pid, reason: this.#reason, detail: this.#reasonDetail }, 'runner.killed');
+    }
+    this.#ready.resolve(undefined);
+    this.#answerAll();
+    this.onFault?.();
+    this.#ended.resolve();
+  }
+
+  #answerAll(): void {
+    for (const [id, pending] of this.#calls) this.#answer(id, pending, this.#lastAnswer(pending));
+  }
+
+  #lastAnswer(pending: PendingCall): CallAnswer {
+    const { record } = pending;
+    if (pending.decided !== undefined)
+      return record.end(pending.decided.status, pending.decided.error, elapsed(pending));
+    const unstarted = pending.unstartedTicks !== undefined;
+    let status = statusOfEnd(this.#reason);
+    if (status === 'exited') {
+      if (unstarted && this.#reason !== 'protocol') return notStarted;
+      if (pending.isLoad) status = 'load_failed';
+    }
+    const detail = this.#reasonDetail || 'the process was ended';
+    return record.end(status, serviceError(detail, this.#reason ?? 'exited'), elapsed(pending));
+  }
+
+  /** The last of what the process wrote to stderr, for people who look for the reason of a failed start. */
+  get stderrTail(): string {
+    return this.#stderrTail;
+  }
+}
+
+function statusOfEnd(reason: EndReason | undefined): CallStatus {
+  switch (reason) {
+    case 'out_of_memory':
+    case 'limit_exceeded':
+      return reason;
+    case 'forgotten':
+    case 'closing':
+    case 'cancelled':
+    case 'retired':
+      return 'cancelled';
+    default:
+      return 'exited';
+  }
+}
+
+function elapsed(pending: PendingCall): number {
+  return performance.now() - pending.sentAt;
+}
+
+/** An error that the service tells, not user code: no stack, a code to branch on. */
+export function serviceError(message: string, code: string): UserCodeError {
+  return { name: 'Error', message, stack: '', code };
+}

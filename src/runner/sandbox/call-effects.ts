@@ -1,0 +1,283 @@
+import {
+  type DoneHeader,
+  type EffectsHeader,
+  type EmitEntry,
+  encodeFrame,
+  frameType,
+  type InitHeader,
+  type LogEntry,
+  logLevels,
+} from '../protocol.ts';
+import type { Channel } from './channel.ts';
+import { readEmitMetadata } from './emit-metadata.ts';
+import { type ErrorReport, reportError } from './error-report.ts';
+import { type CheckedReply, checkReply } from './http-reply.ts';
+import { TooLargeError, toJsonText } from './json-text.ts';
+import { byteLength, jsonStringify, now, setTimer } from './primordials.ts';
+
+type Limits = InitHeader['limits'];
+
+/** Effects are sent on their own once they are so many: a frame must stay far below its largest size. */
+const payloadBytesBeforeFlush = 256 * 1024;
+const headerBytesBeforeFlush = 32 * 1024;
+/** Effects of a call that still runs reach the service at least this often, so that a kill loses little. */
+const flushIntervalMs = 25;
+const dbKeyCharactersMax = 2048;
+
+/** A cap was passed. The call ends as `limit_exceeded` even when the component catches this. */
+export class LimitError extends Error {
+  override name = 'LimitError';
+  readonly code = 'ERR_LIMIT_EXCEEDED';
+}
+
+/** What one call into user code does to the outside: events, db writes, log lines, the HTTP reply. */
+export class CallEffects {
+  readonly id: number;
+  readonly #channel: Channel;
+  readonly #limits: Limits;
+  #ended = false;
+  #limitError: LimitError | undefined;
+
+  #payload: (string | Uint8Array)[] = [];
+  #payloadBytes = 0;
+  #headerBytes = 0;
+  #emits: EmitEntry[] = [];
+  /** Texts of `#emits`, in order; log texts of `#logs` likewise. */
+  #logTexts: string[] = [];
+  #logs: LogEntry[] = [];
+  #dbWrites = new Map<string, string>();
+  #flushScheduled = false;
+
+  #emitCount = 0;
+  #emitBytes = 0;
+  #logBytes = 0;
+  #logCount = 0;
+  #dropped = 0;
+  #dbBytes = 0;
+  #responded = false;
+
+  constructor(id: number, channel: Channel, limits: Limits) {
+    this.id = id;
+    this.#channel = channel;
+    this.#limits = limits;
+  }
+
+  get ended(): boolean {
+    return this.#ended;
+  }
+
+  /** Takes a snapshot of `event`. Throws `LimitError`; an event no JSON can be made of throws what made it fail. */
+  emit(event: unknown, given: unknown): void {
+    if (this.#ended) return;
+    if (this.#emitCount >= this.#limits.emitsMax) {
+      throw this.#passed(`more than ${this.#limits.emitsMax} events were emitted`);
+    }
+    const text = this.#limited(() => toJsonText(event, this.#limits.emitBytesMax, 'the event') ?? 'null');
+    const bytes = byteLength(text);
+    if (this.#emitBytes + bytes > this.#limits.emitBytesMax) {
+      throw this.#passed(
+        `the events of one call are larger than ${this.#limits.emitBytesMax} bytes together`,
+      );
+    }
+    this.#emitCount += 1;
+    this.#emitBytes += bytes;
+    const meta = readEmitMetadata(given);
+    this.#emits.push([
+      bytes,
+      meta.id,
+      meta.idIsNumber ? 1 : 0,
+      meta.summary,
+      meta.ts,
+      meta.name,
+      meta.deliveryTs,
+    ]);
+    this.#payload.push(text);
+    this.#added(bytes, 80 + 6 * ((meta.id?.length ?? 0) + (meta.summary?.length ?? 0) + meta.name.length));
+  }
+
+  /** `dbBytes` is what the db already holds. */
+  startDb(dbBytes: number): void {
+    this.#dbBytes = dbBytes;
+  }
+
+  /** `before` is the length of the value it replaces, 0 when there is none. Returns the JSON text it stored. */
+  setDb(key: string, value: unknown, before: number): string {
+    if (key.length > dbKeyCharactersMax) {
+      throw this.#passed(`a db key has ${key.length} characters, at most ${dbKeyCharactersMax} are allowed`);
+    }
+    const text = this.#limited(() => toJsonText(value, this.#limits.dbBytesMax, `db value ${key}`) ?? 'null');
+    const bytes = byteLength(text);
+    const added = before === 0 ? bytes + key.length : bytes - before;
+    if (this.#dbBytes + added > this.#limits.dbBytesMax) {
+      throw this.#passed(`the db is larger than ${this.#limits.dbBytesMax} bytes of JSON`);
+    }
+    if (this.#ended) return text;
+    this.#dbBytes += added;
+    this.#dbWrites.set(key, text);
+    this.#added(bytes, 20 + 6 * key.length);
+    return text;
+  }
+
+  /** `format` makes the text; it is not called when the line would be dropped anyway. */
+  log(level: number, format: () => string): void {
+    if (this.#ended) return;
+    const left = this.#limits.logBytesMax - this.#logBytes;
+    if (this.#logCount >= this.#limits.logLinesMax || left <= 0) {
+      this.#dropped += 1;
+      return;
+    }
+    let text: string;
+    try {
+      text = format();
+    } catch (error) {
+      text = `[this value cannot be printed: ${reportError(error).message}]`;
+    }
+    if (text.length > left) text = `${text.slice(0, left)}… [cut]`;
+    const bytes = byteLength(text);
+    this.#logCount += 1;
+    this.#logBytes += bytes;
+    this.#logs.push([now(), level, bytes]);
+    this.#logTexts.push(text);
+    this.#added(bytes, 30);
+  }
+
+  logLine(level: (typeof logLevels)[number], text: string): void {
+    this.log(logLevels.indexOf(level), () => text);
+  }
+
+  /** The first reply counts and is sent at once. Throws a TypeError when it is not a reply. */
+  respond(given: unknown): void {
+    if (this.#ended || this.#responded) return;
+    const reply: CheckedReply = checkReply(given, this.#limits.replyBytesMax);
+    this.#responded = true;
+    const header = jsonStringify({ status: reply.status, headers: reply.headers });
+    this.#channel.postNow(encodeFrame(frameType.respond, this.id, header, [reply.body], reply.body.length));
+  }
+
+  finish(value: unknown, resultBytesMax: number): void {
+    let text: string | undefined;
+    try {
+      text = this.#limited(() => toJsonText(value, resultBytesMax, 'the returned value'));
+    } catch (error) {
+      this.fail(error);
+      return;
+    }
+    this.finishWithText(text);
+  }
+
+  /** `text` is JSON. */
+  finishWithText(text: string | undefined): void {
+    if (this.#limitError !== undefined) this.fail(this.#limitError);
+    else this.#end('finished', text);
+  }
+
+  fail(thrown: unknown, status: 'threw' | 'load_failed' = 'threw'): void {
+    if (this.#limitError !== undefined) this.#end('limit_exceeded', undefined, reportError(this.#limitError));
+    else this.#end(status, undefined, reportError(thrown));
+  }
+
+  #passed(message: string): LimitError {
+    this.#limitError ??= new LimitError(message);
+    return this.#limitError;
+  }
+
+  #limited<T>(make: () => T): T {
+    try {
+      return make();
+    } catch (error) {
+      throw error instanceof TooLargeError ? this.#passed(error.message) : error;
+    }
+  }
+
+  #added(payloadBytes: number, headerBytes: number): void {
+    this.#payloadBytes += payloadBytes;
+    this.#headerBytes += headerBytes;
+    if (this.#payloadBytes > payloadBytesBeforeFlush || this.#headerBytes > headerBytesBeforeFlush)
+      this.flush();
+    else if (!this.#flushScheduled) {
+      this.#flushScheduled = true;
+      scheduleFlush(this);
+    }
+  }
+
+  /** Sends what has gathered. */
+  flush(): void {
+    this.#flushScheduled = false;
+    if (this.#ended || (this.#emits.length === 0 && this.#logs.length === 0 && this.#dbWrites.size === 0))
+      return;
+    const { header, payload, bytes } = this.#take();
+    this.#channel.postNow(encodeFrame(frameType.effects, this.id, jsonStringify(header), payload, bytes));
+  }
+
+  #take(): { header: EffectsHeader; payload: (string | Uint8Array)[]; bytes: number } {
+    const payload = this.#payload;
+    const header: EffectsHeader = { emits: this.#emits, db: [], logs: this.#logs, dropped: this.#dropped };
+    let bytes = 0;
+    for (const entry of this.#emits) bytes += entry[0];
+    for (const [key, text] of this.#dbWrites) {
+      const length = byteLength(text);
+      header.db.push([key, length]);
+      payload.push(text);
+      bytes += length;
+    }
+    for (const text of this.#logTexts) payload.push(text);
+    for (const entry of this.#logs) bytes += entry[2];
+    this.#payload = [];
+    this.#emits = [];
+    this.#logs = [];
+    this.#logTexts = [];
+    if (this.#dbWrites.size > 0) this.#dbWrites = new Map();
+    this.#payloadBytes = 0;
+    this.#headerBytes = 0;
+    return { header, payload, bytes };
+  }
+
+  #end(status: DoneHeader['status'], result: string | undefined, error?: ErrorReport): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    if (this.#flushScheduled) waitingForFlush.delete(this);
+    const { header, payload, bytes } = this.#take();
+    let total = bytes;
+    const done: DoneHeader = { ...header, status, result: -1 };
+    if (result !== undefined) {
+      done.result = byteLength(result);
+      total += done.result;
+      payload.push(result);
+    }
+    if (error !== undefined) total += addError(done, payload, error);
+    this.#channel.post(encodeFrame(frameType.done, this.id, jsonStringify(done), payload, total));
+  }
+}
+
+/** Puts the texts of an error into a payload and their lengths into a header. Returns the bytes added. */
+export function addError(
+  header: { error?: DoneHeader['error'] },
+  payload: (string | Uint8Array)[],
+  error: ErrorReport,
+): number {
+  const lengths: [number, number, number, number] = [
+    byteLength(error.name),
+    byteLength(error.message),
+    byteLength(error.stack),
+    error.code === undefined ? -1 : byteLength(error.code),
+  ];
+  header.error = lengths;
+  payload.push(error.name, error.message, error.stack);
+  if (error.code !== undefined) payload.push(error.code);
+  return lengths[0] + lengths[1] + lengths[2] + Math.max(0, lengths[3]);
+}
+
+const waitingForFlush = new Set<CallEffects>();
+let flushTimerRuns = false;
+
+/** One timer for all calls: a timer per call would cost more than the rest of a short call. */
+function scheduleFlush(call: CallEffects): void {
+  waitingForFlush.add(call);
+  if (flushTimerRuns) return;
+  flushTimerRuns = true;
+  setTimer(() => {
+    flushTimerRuns = false;
+    for (const waiting of waitingForFlush) waiting.flush();
+    waitingForFlush.clear();
+  }, flushIntervalMs);
+}

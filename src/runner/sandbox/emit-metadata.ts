@@ -1,0 +1,78 @@
+import { createHash } from 'node:crypto';
+
+/** An id this long is kept as it is; a longer one is replaced by its beginning and a hash, which stays unique. */
+const idCharactersMax = 1024;
+const summaryCharactersMax = 4096;
+const channelCharactersMax = 256;
+/** Latest time a Date can hold. */
+const epochMsMax = 8.64e15;
+
+export interface EmitMetadata {
+  id: string | null;
+  idIsNumber: boolean;
+  summary: string | null;
+  ts: number | null;
+  name: string;
+  deliveryTs: number | null;
+}
+
+const noMetadata: EmitMetadata = {
+  id: null,
+  idIsNumber: false,
+  summary: null,
+  ts: null,
+  name: '',
+  deliveryTs: null,
+};
+
+/** The second argument of `$emit`, whatever it is. What cannot be understood counts as not given; never throws. */
+export function readEmitMetadata(given: unknown): EmitMetadata {
+  if (typeof given !== 'object' || given === null) return noMetadata;
+  try {
+    const meta = given as Record<string, unknown>;
+    const id = meta.id;
+    return {
+      id: textOfId(id),
+      idIsNumber: typeof id === 'number' || typeof id === 'bigint',
+      summary:
+        meta.summary === undefined || meta.summary === null
+          ? null
+          : cut(asText(meta.summary), summaryCharactersMax),
+      ts: epochMs(meta.ts),
+      name: typeof meta.name === 'string' ? cut(meta.name, channelCharactersMax) : '',
+      deliveryTs: epochMs(meta.delivery_ts),
+    };
+  } catch {
+    return noMetadata;
+  }
+}
+
+function textOfId(id: unknown): string | null {
+  if (id === undefined || id === null) return null;
+  if (typeof id === 'number' && Number.isNaN(id)) return null;
+  const text = asText(id);
+  if (text.length <= idCharactersMax) return text;
+  return `${text.slice(0, 256)}#${createHash('sha256').update(text).digest('hex')}`;
+}
+
+function asText(value: unknown): string {
+  if (typeof value === 'object' && value !== null && !(value instanceof Date))
+    return JSON.stringify(value) ?? '';
+  return value instanceof Date ? value.toISOString() : String(value);
+}
+
+/** Numbers, numeric strings, Dates and date strings; everything else is no time. */
+function epochMs(value: unknown): number | null {
+  let ms: number;
+  if (typeof value === 'number') ms = value;
+  else if (value instanceof Date) ms = value.getTime();
+  else if (typeof value === 'string' && value.trim() !== '') {
+    ms = Number(value);
+    if (Number.isNaN(ms)) ms = Date.parse(value);
+  } else return null;
+  return Number.isFinite(ms) && Math.abs(ms) <= epochMsMax ? ms : null;
+}
+
+function cut(text: string, charactersMax: number): string {
+  return text.length > charactersMax ? text.slice(0, charactersMax) : text;
+}

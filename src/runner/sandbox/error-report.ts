@@ -1,0 +1,64 @@
+import { jsonStringify } from './primordials.ts';
+
+export interface ErrorReport {
+  name: string;
+  message: string;
+  stack: string;
+  code?: string;
+}
+
+/** An error text is shown to people and stored: this much of it is enough. */
+const messageCharactersMax = 64 * 1024;
+const stackCharactersMax = 16 * 1024;
+const nameCharactersMax = 256;
+
+/** Whatever was thrown (null, a Proxy, an error with throwing getters) as four short texts. Never throws. */
+export function reportError(thrown: unknown): ErrorReport {
+  try {
+    return describeThrown(thrown);
+  } catch {
+    return { name: 'Error', message: 'a value was thrown that cannot be read', stack: '' };
+  }
+}
+
+function describeThrown(thrown: unknown): ErrorReport {
+  if ((typeof thrown !== 'object' && typeof thrown !== 'function') || thrown === null) {
+    const message = typeof thrown === 'string' ? thrown : `thrown: ${String(thrown)}`;
+    return { name: 'Error', message: cut(message, messageCharactersMax), stack: '' };
+  }
+  const name = read(thrown, 'name');
+  const message = read(thrown, 'message');
+  const stack = read(thrown, 'stack');
+  const code = read(thrown, 'code');
+  const report: ErrorReport = {
+    name: typeof name === 'string' && name !== '' ? cut(name, nameCharactersMax) : 'Error',
+    message: cut(
+      typeof message === 'string' ? message : `thrown: ${inspectPlainly(thrown)}`,
+      messageCharactersMax,
+    ),
+    stack: typeof stack === 'string' ? cut(stack, stackCharactersMax) : '',
+  };
+  if (typeof code === 'string' || typeof code === 'number')
+    report.code = cut(String(code), nameCharactersMax);
+  return report;
+}
+
+function read(from: object, key: string): unknown {
+  try {
+    return (from as Record<string, unknown>)[key];
+  } catch {
+    return undefined;
+  }
+}
+
+function inspectPlainly(value: object): string {
+  try {
+    return jsonStringify(value) ?? typeof value;
+  } catch {
+    return typeof value;
+  }
+}
+
+function cut(text: string, charactersMax: number): string {
+  return text.length > charactersMax ? `${text.slice(0, charactersMax)}… [cut]` : text;
+}

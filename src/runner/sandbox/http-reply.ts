@@ -1,0 +1,82 @@
+export interface CheckedReply {
+  status: number;
+  headers: Record<string, string | string[]>;
+  body: Uint8Array;
+}
+
+const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+/** biome-ignore lint/suspicious/noControlCharactersInRegex: these are the bytes a header value may not have */
+const forbiddenInHeaderValue = /[\u0000-\u0008\u000a-\u001f\u007f\u0100-\uffff]/;
+const headersMax = 100;
+const headerCharactersMax = 32 * 1024;
+
+/**
+ * The argument of `http.respond` as status, headers and bytes. Throws a TypeError that names what is wrong, towards
+ * the component: status as a number or numeric string from 100 to 599, body a string, Buffer, anything JSON, or none.
+ */
+export function checkReply(given: unknown, bytesMax: number): CheckedReply {
+  if (typeof given !== 'object' || given === null) {
+    throw new TypeError('http.respond expects an object with status, headers and body');
+  }
+  const { status, headers, body } = given as Record<string, unknown>;
+  const checkedHeaders = checkHeaders(headers);
+  const bytes = bodyBytes(body, checkedHeaders);
+  if (bytes.length > bytesMax) {
+    throw new TypeError(`http.respond: body has ${bytes.length} bytes, at most ${bytesMax} are allowed`);
+  }
+  return { status: checkStatus(status), headers: checkedHeaders, body: bytes };
+}
+
+function checkStatus(status: unknown): number {
+  if (status === undefined || status === null) return 200;
+  const number = typeof status === 'string' && /^\d{3}$/.test(status.trim()) ? Number(status) : status;
+  if (typeof number !== 'number' || !Number.isInteger(number) || number < 100 || number > 599) {
+    throw new TypeError(
+      `http.respond: status must be an integer from 100 to 599, found ${String(status).slice(0, 40)}`,
+    );
+  }
+  return number;
+}
+
+function checkHeaders(headers: unknown): Record<string, string | string[]> {
+  const checked: Record<string, string | string[]> = {};
+  if (headers === undefined || headers === null) return checked;
+  if (typeof headers !== 'object') throw new TypeError('http.respond: headers must be an object');
+  const entries =
+    headers instanceof Headers || headers instanceof Map ? [...headers] : Object.entries(headers);
+  if (entries.length > headersMax) throw new TypeError(`http.respond: more than ${headersMax} headers`);
+  let characters = 0;
+  for (const [name, value] of entries) {
+    if (value === undefined || value === null) continue;
+    if (typeof name !== 'string' || !headerName.test(name) || name === '__proto__') {
+      throw new TypeError(`http.respond: ${JSON.stringify(String(name).slice(0, 60))} is not a header name`);
+    }
+    const values = (Array.isArray(value) ? value : [value]).map(String);
+    for (const text of values) {
+      characters += name.length + text.length;
+      if (forbiddenInHeaderValue.test(text)) {
+        throw new TypeError(`http.respond: the value of header ${name} has characters that are not allowed`);
+      }
+    }
+    if (characters > headerCharactersMax) {
+      throw new TypeError(`http.respond: headers are longer than ${headerCharactersMax} characters`);
+    }
+    checked[name] = Array.isArray(value) ? values : (values[0] ?? '');
+  }
+  return checked;
+}
+
+function bodyBytes(body: unknown, headers: Record<string, string | string[]>): Uint8Array {
+  if (body === undefined || body === null) return new Uint8Array();
+  if (typeof body === 'string') return Buffer.from(body);
+  if (ArrayBuffer.isView(body)) return new Uint8Array(body.buffer, body.byteOffset, body.byteLength);
+  if (body instanceof ArrayBuffer) return new Uint8Array(body);
+  if (typeof body !== 'object') return Buffer.from(String(body));
+  if (typeof (body as { pipe?: unknown }).pipe === 'function') {
+    throw new TypeError('http.respond: a stream as body is not supported; read it into a Buffer first');
+  }
+  if (!Object.keys(headers).some((name) => name.toLowerCase() === 'content-type')) {
+    headers['content-type'] = 'application/json; charset=utf-8';
+  }
+  return Buffer.from(JSON.stringify(body));
+}

@@ -1,0 +1,32 @@
+import { closeSync, fstatSync } from 'node:fs';
+
+/** 0-2 standard streams, 3 rpc, 4 egress, 5 reserved. */
+const lastOwnDescriptor = 5;
+const highestLooked = 255;
+
+/**
+ * Descriptors that the service's own parent left open without close-on-exec come through spawn into this process.
+ * Node itself holds only anonymous inodes and pipes above 5; files and sockets are foreign, and are closed before
+ * user code exists. Returns how many.
+ */
+export function closeInheritedDescriptors(): number {
+  let closed = 0;
+  for (let descriptor = lastOwnDescriptor + 1; descriptor <= highestLooked; descriptor += 1) {
+    try {
+      const stat = fstatSync(descriptor);
+      if (
+        stat.isFile() ||
+        stat.isDirectory() ||
+        stat.isSocket() ||
+        stat.isBlockDevice() ||
+        stat.isCharacterDevice()
+      ) {
+        closeSync(descriptor);
+        closed += 1;
+      }
+    } catch {
+      // Not open.
+    }
+  }
+  return closed;
+}

@@ -1,0 +1,62 @@
+import { isBuiltin, registerHooks } from 'node:module';
+import { compileFunction, constants } from 'node:vm';
+
+/** The name under which user code appears in stack traces. */
+const esmAddress = 'file:///component/index.mjs';
+const cjsFile = '/component/index.cjs';
+
+/** Node's own require: the harness is one CommonJS file. */
+declare const require: (id: string) => unknown;
+
+/** Evaluates a bundle, which has everything inside but Node's own modules, and returns what it exports. */
+export async function loadBundle(code: string, format: 'cjs' | 'esm'): Promise<unknown> {
+  return format === 'cjs' ? loadCommonJs(code) : loadModule(code);
+}
+
+function loadCommonJs(code: string): unknown {
+  const run = compileFunction(code, ['exports', 'require', 'module', '__filename', '__dirname'], {
+    filename: cjsFile,
+    importModuleDynamically: constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
+  });
+  const module = { exports: {}, id: '.', filename: cjsFile, loaded: false, children: [], paths: [] };
+  run.call(module.exports, module.exports, builtinRequire, module, cjsFile, '/component');
+  module.loaded = true;
+  return module.exports;
+}
+
+/** A hook hands the text over under a file address: `import.meta.url` and `createRequire` work, nothing is read. */
+async function loadModule(code: string): Promise<unknown> {
+  const hooks = registerHooks({
+    resolve: (specifier, context, next) =>
+      specifier === esmAddress
+        ? { url: esmAddress, format: 'module', shortCircuit: true }
+        : next(specifier, context),
+    load: (url, context, next) =>
+      url === esmAddress ? { format: 'module', source: code, shortCircuit: true } : next(url, context),
+  });
+  try {
+    return await import(esmAddress);
+  } finally {
+    hooks.deregister();
+  }
+}
+
+function builtinRequire(id: unknown): unknown {
+  if (typeof id !== 'string' || !isBuiltin(id)) throw notFound(id);
+  return require(id);
+}
+
+builtinRequire.resolve = (id: unknown): string => {
+  if (typeof id !== 'string' || !isBuiltin(id)) throw notFound(id);
+  return id;
+};
+builtinRequire.cache = {};
+builtinRequire.extensions = {};
+builtinRequire.main = undefined;
+
+function notFound(id: unknown): Error {
+  const error = new Error(
+    `Cannot find module '${String(id)}': a component is one bundle and has only Node's own modules beside it`,
+  );
+  return Object.assign(error, { code: 'MODULE_NOT_FOUND' });
+}

@@ -1,0 +1,239 @@
+/** The program that runs in a sandboxed process: boots, takes one bundle, then runs calls until it is killed. */
+import { AsyncLocalStorage } from 'node:async_hooks';
+import {
+  type CallHeader,
+  encodeFrame,
+  frameType,
+  type InitHeader,
+  type LoadHeader,
+  PayloadReader,
+} from '../protocol.ts';
+import { addError, CallEffects } from './call-effects.ts';
+import { Channel } from './channel.ts';
+import { captureConsole } from './console-capture.ts';
+import { describeComponent, unwrapComponent } from './describe-component.ts';
+import { reportError } from './error-report.ts';
+import { closeInheritedDescriptors } from './inherited-descriptors.ts';
+import { toJsonText } from './json-text.ts';
+import { loadBundle } from './load-bundle.ts';
+import { jsonParse, jsonStringify } from './primordials.ts';
+import { probeSandbox } from './probe.ts';
+import { publicProp, type ResolvedProp } from './prop-definitions.ts';
+import { mapTmpTo } from './scratch-folder.ts';
+import { DbSnapshot, makeUserContext, resolveAllProps } from './user-context.ts';
+
+type Loose = Record<string, unknown>;
+
+const channel = new Channel();
+const currentCall = new AsyncLocalStorage<CallEffects>();
+const activeCalls = new Map<number, CallEffects>();
+
+let limits: InitHeader['limits'];
+let component: Loose;
+/** Props of the component and the text their values are read from: as the last call that brought them left them. */
+let props: [string, ResolvedProp][] = [];
+let valuesText = '{}';
+
+async function init(header: InitHeader, payload: Buffer): Promise<void> {
+  limits = header.limits;
+  const closed = closeInheritedDescriptors();
+  const report = header.probe === true ? await probeSandbox() : undefined;
+  defineGlobals();
+  captureConsole(currentCall);
+  mapTmpTo(header.scratch);
+  installEgress(payload.toString('utf8'));
+  prewarm();
+  catchTheUncaught();
+  channel.postNow(encodeFrame(frameType.ready, 0, jsonStringify({ closed, report })));
+}
+
+function installEgress(_extraCa: string): void {}
+
+/** Old components and type helpers wrap their definition in one of these. */
+function defineGlobals(): void {
+  for (const name of ['defineComponent', 'defineSource', 'defineAction', 'defineApp']) {
+    Object.defineProperty(globalThis, name, {
+      value: (definition: unknown) => definition,
+      writable: true,
+      configurable: true,
+    });
+  }
+}
+
+/** The first use of fetch costs 40 ms: paid here, before a call waits for it. */
+function prewarm(): void {
+  void [fetch, Headers, Request, Response, FormData, Blob, URL, AbortController, TextDecoder];
+  new Request('http://localhost/', { headers: new Headers({ a: 'b' }) });
+  for (const name of [
+    'node:http',
+    'node:https',
+    'node:tls',
+    'node:crypto',
+    'node:stream/promises',
+    'node:zlib',
+    'node:url',
+  ]) {
+    process.getBuiltinModule(name);
+  }
+}
+
+/** An error that no call caught belongs to the call it came from; the service replaces the process. */
+function catchTheUncaught(): void {
+  const report = (thrown: unknown): void => {
+    const call = currentCall.getStore();
+    const running = call !== undefined && !call.ended ? call : onlyActiveCall();
+    const error = reportError(thrown);
+    if (running !== undefined) {
+      running.fail(thrown);
+      activeCalls.delete(running.id);
+    }
+    const header: { error?: [number, number, number, number] } = {};
+    const payload: (string | Uint8Array)[] = [];
+    const bytes = addError(header, payload, error);
+    channel.postNow(encodeFrame(frameType.uncaught, running?.id ?? 0, jsonStringify(header), payload, bytes));
+  };
+  process.on('uncaughtException', report);
+  process.on('unhandledRejection', report);
+  process.on('exit', () => {
+    for (const call of activeCalls.values()) call.flush();
+    channel.flush();
+  });
+}
+
+function onlyActiveCall(): CallEffects | undefined {
+  return activeCalls.size === 1 ? activeCalls.values().next().value : undefined;
+}
+
+async function load(id: number, header: LoadHeader, payload: Buffer): Promise<void> {
+  process.env.PD_COMPONENT = header.deploymentId;
+  const effects = startCall(id);
+  await currentCall.run(effects, async () => {
+    try {
+      component = unwrapComponent(await loadBundle(payload.toString('utf8'), header.format));
+      props = resolveAllProps(component, {});
+      effects.finishWithText(undefined);
+    } catch (error) {
+      effects.fail(error, 'load_failed');
+    }
+  });
+  activeCalls.delete(id);
+}
+
+function startCall(id: number): CallEffects {
+  const effects = new CallEffects(id, channel, limits);
+  activeCalls.set(id, effects);
+  return effects;
+}
+
+async function call(id: number, header: CallHeader, payload: Buffer): Promise<void> {
+  const effects = startCall(id);
+  if (header.ack === 1) channel.postNow(encodeFrame(frameType.started, id, ''));
+  try {
+    const reader = new PayloadReader(payload);
+    const eventText = reader.optionalText(header.event);
+    const propsText = reader.optionalText(header.props);
+    if (propsText !== undefined) takeProps(propsText);
+    const db = new DbSnapshot(header.db, reader);
+    await currentCall.run(effects, () => runCall(header, eventText, db, effects));
+  } catch (error) {
+    effects.fail(error);
+  }
+  activeCalls.delete(id);
+}
+
+/** `text` is `[values, dynamic definitions]`. */
+function takeProps(text: string): void {
+  const [values, dynamic] = jsonParse(text) as [Loose, Loose];
+  props = resolveAllProps(component, dynamic);
+  valuesText = jsonStringify(values);
+}
+
+async function runCall(
+  header: CallHeader,
+  eventText: string | undefined,
+  db: DbSnapshot,
+  effects: CallEffects,
+): Promise<void> {
+  if (header.kind === 'describe') {
+    try {
+      const shape = describeComponent(component);
+      effects.finishWithText(toJsonText(shape, limits.shapeBytesMax, 'the description of the component'));
+    } catch (error) {
+      effects.fail(describeFailure(error), 'load_failed');
+    }
+    return;
+  }
+  const values = jsonParse(valuesText) as Loose;
+  const context = makeUserContext({ component, props, values, db, effects });
+  const event = eventText === undefined ? undefined : jsonParse(eventText);
+  switch (header.kind) {
+    case 'hook': {
+      const hooks = component.hooks as Loose | undefined;
+      const hook = hooks?.[header.hook ?? ''];
+      if (typeof hook === 'function') await hook.call(context);
+      effects.finishWithText(undefined);
+      return;
+    }
+    case 'run': {
+      const run = component.run;
+      if (typeof run === 'function') effects.finish(await run.call(context, event), limits.resultBytesMax);
+      else {
+        emitAsGiven(event, effects);
+        effects.finishWithText(undefined);
+      }
+      return;
+    }
+    case 'additionalProps': {
+      const previous = (event ?? {}) as Loose;
+      const additionalProps = component.additionalProps;
+      const returned =
+        typeof additionalProps === 'function' ? await additionalProps.call(context, previous) : {};
+      const answer = { props: publicProps(returned), previous: publicProps(previous) };
+      effects.finishWithText(toJsonText(answer, limits.shapeBytesMax, 'the additional props'));
+      return;
+    }
+    default:
+      throw new Error(`unknown call ${String(header.kind)}`);
+  }
+}
+
+/** A source without `run` hands on what triggered it, as scheduled sources without code of their own do. */
+function emitAsGiven(event: unknown, effects: CallEffects): void {
+  const given = typeof event === 'object' && event !== null ? (event as Loose) : {};
+  const seconds = typeof given.timestamp === 'number' ? given.timestamp : undefined;
+  effects.emit(event ?? {}, {
+    id: typeof given.id === 'string' || typeof given.id === 'number' ? given.id : seconds,
+    summary: typeof given.summary === 'string' ? given.summary : undefined,
+    ts: seconds === undefined ? undefined : seconds * 1000,
+  });
+}
+
+function publicProps(definitions: unknown): Loose {
+  const shown: Loose = {};
+  if (typeof definitions !== 'object' || definitions === null) return shown;
+  for (const name of Object.keys(definitions)) shown[name] = publicProp(name, (definitions as Loose)[name]);
+  return shown;
+}
+
+function describeFailure(error: unknown): Error {
+  const report = reportError(error);
+  const wrapped = new TypeError(`the definition of the component cannot be read: ${report.message}`);
+  wrapped.stack = report.stack;
+  return wrapped;
+}
+
+channel.start((type, id, header, payload) => {
+  switch (type) {
+    case frameType.init:
+      void init(header as InitHeader, payload);
+      return;
+    case frameType.load:
+      void load(id, header as LoadHeader, payload);
+      return;
+    case frameType.call:
+      void call(id, header as CallHeader, payload);
+      return;
+    case frameType.ping:
+      channel.postNow(encodeFrame(frameType.pong, id, ''));
+  }
+});

@@ -1,0 +1,107 @@
+import fs from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
+import { fileURLToPath } from 'node:url';
+
+// biome-ignore lint/suspicious/noExplicitAny: functions of any signature are wrapped and passed on unchanged
+type AnyFunction = (...args: any[]) => any;
+type Loose = Record<string, unknown>;
+
+const mappedRoot = '/tmp';
+
+/** Functions of fs whose first argument is a path, without their Sync and promise twins. */
+const onePath =
+  'access appendFile chmod chown exists lchmod lchown lutimes lstat mkdir mkdtemp mkdtempDisposable open openAsBlob opendir readFile readdir readlink realpath rm rmdir stat statfs truncate unlink utimes watch watchFile unwatchFile writeFile'.split(
+    ' ',
+  );
+/** Those whose first two arguments are paths. */
+const twoPaths = 'copyFile cp link rename symlink'.split(' ');
+/** These answer with a path, which is turned back. */
+const answersPath = new Set(['mkdtemp', 'realpath']);
+
+/**
+ * Components write literal `/tmp/<name>`: such paths are taken to a folder that belongs to this process alone.
+ * A convenience, not a boundary; the boundary is that no other folder is granted.
+ */
+export function mapTmpTo(folder: string): void {
+  const map = (path: unknown): unknown => mapPath(path, folder);
+  const unmap = (path: unknown): unknown =>
+    typeof path === 'string' && path.startsWith(folder) ? mappedRoot + path.slice(folder.length) : path;
+  for (const [names, paths] of [
+    [onePath, 1],
+    [twoPaths, 2],
+  ] as const) {
+    for (const name of names) {
+      const back = answersPath.has(name) ? unmap : (value: unknown) => value;
+      wrap(fs as unknown as Loose, name, (original) => withCallback(original, paths, map, back));
+      wrap(fs as unknown as Loose, `${name}Sync`, (original) => withAnswer(original, paths, map, back));
+      wrap(fs.promises as unknown as Loose, name, (original) => withPromise(original, paths, map, back));
+    }
+  }
+  syncBuiltinESMExports();
+}
+
+function mapPath(path: unknown, folder: string): unknown {
+  let text: string;
+  if (typeof path === 'string') text = path;
+  else if (path instanceof URL && path.protocol === 'file:') text = fileURLToPath(path);
+  else if (Buffer.isBuffer(path)) text = path.toString('utf8');
+  else return path;
+  if (text !== mappedRoot && !text.startsWith(`${mappedRoot}/`)) return path;
+  // A path that has been mapped already, or that an answer of ours contained.
+  if (text === folder || text.startsWith(`${folder}/`)) return path;
+  return folder + text.slice(mappedRoot.length);
+}
+
+function withPaths(args: unknown[], paths: number, map: (path: unknown) => unknown): unknown[] {
+  for (let i = 0; i < paths && i < args.length; i += 1) args[i] = map(args[i]);
+  return args;
+}
+
+type Map1 = (value: unknown) => unknown;
+
+function withAnswer(original: AnyFunction, paths: number, map: Map1, back: Map1): AnyFunction {
+  return function (this: unknown, ...args: unknown[]) {
+    return back(original.apply(this, withPaths(args, paths, map)));
+  };
+}
+
+function withPromise(original: AnyFunction, paths: number, map: Map1, back: Map1): AnyFunction {
+  return async function (this: unknown, ...args: unknown[]) {
+    return back(await original.apply(this, withPaths(args, paths, map)));
+  };
+}
+
+function withCallback(original: AnyFunction, paths: number, map: Map1, back: Map1): AnyFunction {
+  return function (this: unknown, ...args: unknown[]) {
+    withPaths(args, paths, map);
+    const callback = args.at(-1);
+    if (typeof callback === 'function') {
+      args[args.length - 1] = (error: unknown, answer: unknown, ...rest: unknown[]) =>
+        callback(error, back(answer), ...rest);
+    }
+    return original.apply(this, args);
+  };
+}
+
+/** Replaces a function in place and keeps what hangs on it (`realpath.native`, the promisify symbol of `exists`). */
+function wrap(target: Loose, name: string, make: (original: AnyFunction) => AnyFunction): void {
+  const original = target[name];
+  if (typeof original !== 'function') return;
+  const wrapped = make(original as AnyFunction);
+  for (const key of Reflect.ownKeys(original)) {
+    if (key === 'length' || key === 'name' || key === 'prototype') continue;
+    const value = (original as unknown as Record<PropertyKey, unknown>)[key];
+    Object.defineProperty(wrapped, key, {
+      value: typeof value === 'function' ? make(value as AnyFunction) : value,
+      writable: true,
+      configurable: true,
+    });
+  }
+  Object.defineProperty(wrapped, 'name', { value: name });
+  Object.defineProperty(target, name, {
+    value: wrapped,
+    writable: true,
+    configurable: true,
+    enumerable: true,
+  });
+}

@@ -1,0 +1,67 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import type { Socket } from 'node:net';
+import { must } from '#lib/assert.ts';
+
+/** What one sandboxed process is given. Nothing that is not named here reaches it. */
+export interface SandboxGrant {
+  level: 'off' | 'default';
+  /** The one file it starts from. */
+  program: string;
+  /** The one folder it may read and write, its own. */
+  scratch: string;
+  memoryMb: number;
+  /** Set when the service is root: a user that owns nothing but `scratch`. */
+  uid?: number;
+  /** Path of setpriv, which ends the process when the service dies and forbids set-uid programs. */
+  setpriv?: string;
+}
+
+export interface SpawnedSandbox {
+  child: ChildProcess;
+  rpc: Socket;
+  egress: Socket;
+}
+
+/**
+ * Flags, environment, descriptors, user and folder of a sandboxed process: this function is the whole answer to
+ * what user code can touch. The hardened level (bubblewrap) will wrap the same command here.
+ */
+export function spawnSandbox(grant: SandboxGrant): SpawnedSandbox {
+  const [command, args] = sandboxCommand(grant);
+  const child = spawn(command, args, {
+    // Not the terminal's process group: Ctrl-C must let the service end its calls in order.
+    detached: true,
+    cwd: '/',
+    // Credentials come with calls; the service's environment holds secrets.
+    env: { TZ: 'UTC' },
+    // 0 nothing, 1-2 watched for floods, 3 rpc, 4 egress, 5 reserved for large db reads.
+    stdio: ['ignore', 'pipe', 'pipe', 'pipe', 'pipe', 'pipe'],
+    ...(grant.uid === undefined ? {} : { uid: grant.uid, gid: grant.uid }),
+  });
+  return {
+    child,
+    rpc: must(child.stdio[3], 'descriptor 3') as Socket,
+    egress: must(child.stdio[4], 'descriptor 4') as Socket,
+  };
+}
+
+function sandboxCommand(grant: SandboxGrant): [string, string[]] {
+  const flags = [
+    ...(grant.level === 'off'
+      ? []
+      : ['--permission', `--allow-fs-read=${grant.scratch}`, `--allow-fs-write=${grant.scratch}`]),
+    // node:sqlite and node:ffi open files past the permission model.
+    '--no-experimental-sqlite',
+    '--no-experimental-ffi',
+    '--no-addons',
+    '--disable-sigusr1',
+    '--no-global-search-paths',
+    '--no-warnings',
+    '--use-bundled-ca',
+    `--max-old-space-size=${grant.memoryMb}`,
+    '--max-semi-space-size=8',
+    grant.program,
+  ];
+  if (grant.setpriv === undefined) return [process.execPath, flags];
+  return [grant.setpriv, ['--pdeathsig', 'KILL', '--no-new-privs', '--', process.execPath, ...flags]];
+}
