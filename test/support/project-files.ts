@@ -10,11 +10,11 @@ export const projectRoot = fileURLToPath(new URL('../..', import.meta.url));
 export function projectFiles(): string[] {
   let files: string[];
   try {
-    files = execFileSync(
-      'git',
-      ['ls-files', '--cached', '--others', '--exclude-standard', '-z'],
-      options,
-    ).split('\0');
+    files = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', '-z'], {
+      cwd: projectRoot,
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+    }).split('\0');
   } catch {
     files = readdirSync(projectRoot, { recursive: true, encoding: 'utf8' }).filter(
       (file) => !/(^|\/)(node_modules|\.git|\.millrace)(\/|$)/.test(file),
