@@ -132,6 +132,16 @@ export async function readEventsAfter(
     .execute();
 }
 
+/** The highest id ever given to an event of this emitter; `0-0` before the first. */
+export async function lastEventId(db: Db, emitterId: string): Promise<EventId> {
+  const row = await db
+    .selectFrom('emitters')
+    .select(['last_ms', 'last_seq'])
+    .where('id', '=', emitterId)
+    .executeTakeFirst();
+  return { ms: row?.last_ms ?? 0, seq: row?.last_seq ?? 0 };
+}
+
 /** Whether an event with this id is still kept in the channel. */
 export async function hasEvent(
   db: Db,

@@ -1,7 +1,7 @@
+import { assert } from '#lib/assert.ts';
 import { Deferred } from '#lib/deferred.ts';
 import { toError, UnavailableError } from '#lib/errors.ts';
 import type { Tx } from './store.ts';
-import { asStoreError } from './store-errors.ts';
 
 /**
  * A kind of write that can be done for many callers at once, in a bounded number of statements. `run` gets the items
@@ -85,6 +85,7 @@ export class GroupCommit {
           tx,
           group.map((pending) => pending.item),
         );
+        assert(groupResults.length === group.length, `${write.name} answers one result for each item`);
         group.forEach((pending, index) => {
           results.push({ pending, result: groupResults[index] });
         });
@@ -97,16 +98,15 @@ export class GroupCommit {
   }
 
   async #commitOneByOne(batch: readonly Pending[], cause: unknown): Promise<void> {
-    const error = asStoreError(cause);
-    if (batch.length === 1 || error instanceof UnavailableError) {
-      for (const pending of batch) pending.answer.reject(toError(error));
+    if (batch.length === 1 || cause instanceof UnavailableError) {
+      for (const pending of batch) pending.answer.reject(toError(cause));
       return;
     }
     for (const pending of batch) {
       try {
         await this.#commit([pending]);
       } catch (itemError) {
-        pending.answer.reject(toError(asStoreError(itemError)));
+        pending.answer.reject(toError(itemError));
       }
     }
   }

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { initialMigration } from './migrations/0001-initial.ts';
-import type { Db, Store } from './store.ts';
+import type { Store, Tx } from './store.ts';
 
 export interface Migration {
   name: string;
@@ -16,39 +16,33 @@ export class SchemaError extends Error {
 }
 
 /**
- * Brings the tables to this version, all pending migrations in one transaction. `beforeMigrating` is called when
- * there is something to migrate and something to lose (the embedded store takes its snapshot there).
- * Throws `SchemaError` when the store is newer than this version.
+ * Brings the tables to this version, all pending migrations in one transaction, so a failed one leaves nothing.
+ * `beforeMigrating` is called when there is something to migrate and something to lose (the embedded store takes its
+ * snapshot there). Throws `SchemaError` when the store is newer than this version.
  */
 export async function migrate(
   store: Pick<Store, 'name' | 'read' | 'transaction'>,
-  beforeMigrating: (from: string, to: string) => Promise<void>,
+  options: {
+    migrations: readonly Migration[];
+    beforeMigrating: (from: string, to: string) => Promise<void>;
+  },
 ): Promise<void> {
-  const applied = await appliedMigrations(store.read);
-  const unknown = applied.filter((name) => !migrations.some((migration) => migration.name === name));
-  if (unknown.length > 0) {
-    throw new SchemaError(
-      `this store was written by a newer version of Millrace (it has ${unknown.join(', ')}): start that version, ` +
-        'or restore the snapshot taken before the upgrade (backups/ in the data folder)',
-    );
-  }
-  const pending = migrations.filter((migration) => !applied.includes(migration.name));
+  const applied = await appliedMigrations(store);
+  refuseNewer(store.name, applied, options.migrations);
+  const pending = options.migrations.filter((migration) => !applied.includes(migration.name));
   const last = pending.at(-1);
   if (last === undefined) return;
   const newest = applied.at(-1);
-  if (newest !== undefined) await beforeMigrating(newest, last.name);
+  if (newest !== undefined) await options.beforeMigrating(newest, last.name);
   await store.transaction(async (tx) => {
     // Nodes that start together on one PostgreSQL take turns.
     if (store.name === 'postgres') await sql`select pg_advisory_xact_lock(7119264)`.execute(tx);
     await sql`create table if not exists schema_migrations (name text primary key, applied_at text not null)`.execute(
       tx,
     );
-    const meanwhile = new Set(
-      (await sql<{ name: string }>`select name from schema_migrations`.execute(tx)).rows.map(
-        (row) => row.name,
-      ),
-    );
-    for (const migration of pending.filter(({ name }) => !meanwhile.has(name))) {
+    const meanwhile = await appliedNames(tx);
+    refuseNewer(store.name, meanwhile, options.migrations);
+    for (const migration of pending.filter(({ name }) => !meanwhile.includes(name))) {
       for (const statement of migration.statements) await sql.raw(statement).execute(tx);
       await sql`insert into schema_migrations (name, applied_at) values (${migration.name}, ${new Date().toISOString()})`.execute(
         tx,
@@ -57,9 +51,29 @@ export async function migrate(
   });
 }
 
-async function appliedMigrations(db: Db): Promise<string[]> {
-  const tables = await db.introspection.getTables();
-  if (!tables.some((table) => table.name === 'schema_migrations')) return [];
+function refuseNewer(dialect: Store['name'], applied: readonly string[], known: readonly Migration[]): void {
+  const unknown = applied.filter((name) => !known.some((migration) => migration.name === name));
+  if (unknown.length === 0) return;
+  const backup =
+    dialect === 'sqlite'
+      ? 'the snapshot taken before the upgrade (backups/ in the data folder)'
+      : 'your backup of the database from before the upgrade';
+  throw new SchemaError(
+    `this store was written by a newer version of Millrace (it has ${unknown.join(', ')}): start that version, ` +
+      `or restore ${backup}`,
+  );
+}
+
+async function appliedMigrations(store: Pick<Store, 'name' | 'read'>): Promise<string[]> {
+  // Only the schema our statements go to: other applications in one database have tables of this name too.
+  const { rows } = await (store.name === 'sqlite'
+    ? sql`select 1 from sqlite_master where type = 'table' and name = 'schema_migrations'`
+    : sql`select 1 where to_regclass('schema_migrations') is not null`
+  ).execute(store.read);
+  return rows.length === 0 ? [] : appliedNames(store.read);
+}
+
+async function appliedNames(db: Store['read'] | Tx): Promise<string[]> {
   const { rows } = await sql<{ name: string }>`select name from schema_migrations order by name`.execute(db);
   return rows.map((row) => row.name);
 }

@@ -1,8 +1,10 @@
-import { Kysely, PostgresDialect, sql } from 'kysely';
+import { Kysely, sql } from 'kysely';
 import pg from 'pg';
+import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import { GroupCommit } from './group-commit.ts';
-import { migrate } from './migrate.ts';
+import { type Migration, migrate, migrations } from './migrate.ts';
+import { StorePostgresDialect } from './postgres-dialect.ts';
 import type { NotifyChannel, Store, Tx } from './store.ts';
 import { asStoreError, isRetryable } from './store-errors.ts';
 import type { Tables } from './tables.ts';
@@ -13,13 +15,23 @@ const connectionsMax = 12;
 const retriesMax = 4;
 /** Between attempts to listen again after the server went away. */
 const listenAgainMs = 500;
+const connectTimeoutMs = 10_000;
+/** A process that is suspended inside a transaction must not hold the others' rows for ever. */
+const idleInTransactionMs = 30_000;
 const oldestVersion = 150_000;
 
 // int8 as number: our largest values are epoch milliseconds and counts.
 const int8 = 20;
 
+const notifyChannels: readonly NotifyChannel[] = ['millrace_jobs', 'millrace_events'];
+
 /** The same tables on PostgreSQL 15 or newer, for any number of processes. */
-export async function openPostgresStore(options: { url: string; logger: Logger }): Promise<Store> {
+export async function openPostgresStore(options: {
+  url: string;
+  logger: Logger;
+  /** For tests of migrations. */
+  migrations?: readonly Migration[];
+}): Promise<Store> {
   const types = {
     getTypeParser: (oid: number, format?: 'text') =>
       oid === int8 ? Number : pg.types.getTypeParser(oid, format),
@@ -28,18 +40,23 @@ export async function openPostgresStore(options: { url: string; logger: Logger }
     connectionString: options.url,
     max: connectionsMax,
     types: types as pg.CustomTypesConfig,
-    connectionTimeoutMillis: 10_000,
+    connectionTimeoutMillis: connectTimeoutMs,
+    idle_in_transaction_session_timeout: idleInTransactionMs,
+    keepAlive: true,
     application_name: 'millrace',
   });
   // An idle connection that dies is replaced by the pool; without a listener it would end the process.
   pool.on('error', (error) => options.logger.warn({ error: error.message }, 'postgres.connection-lost'));
-  const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) });
+  // The pool listens only to idle connections; one that dies between two statements of a transaction would end the
+  // process too. Its next statement fails, which is how the transaction learns of it.
+  pool.on('connect', (client) => client.on('error', () => {}));
+  const db = new Kysely<Tables>({ dialect: new StorePostgresDialect({ pool }) });
   const transaction = async <T>(work: (tx: Tx) => Promise<T>): Promise<T> => {
     for (let attempt = 1; ; attempt += 1) {
       try {
         return await db.transaction().execute(work);
       } catch (error) {
-        if (!isRetryable(error) || attempt > retriesMax) throw asStoreError(error);
+        if (!isRetryable(error) || attempt > retriesMax) throw error;
       }
     }
   };
@@ -52,7 +69,10 @@ export async function openPostgresStore(options: { url: string; logger: Logger }
   };
   try {
     await checkVersion(db);
-    await migrate({ name: 'postgres', read: db, transaction }, async () => {});
+    await migrate(
+      { name: 'postgres', read: db, transaction },
+      { migrations: options.migrations ?? migrations, beforeMigrating: async () => {} },
+    );
     await listener.start();
   } catch (error) {
     await close();
@@ -102,16 +122,23 @@ class NotificationListener {
   }
 
   async start(): Promise<void> {
-    const client = new pg.Client({ connectionString: this.#url, application_name: 'millrace listener' });
-    this.#client = client;
-    client.on('error', (error) => this.#lost(error));
-    client.on('end', () => this.#lost(new Error('connection ended')));
-    client.on('notification', ({ channel, payload }) => {
-      for (const callback of this.#callbacks) callback(channel as NotifyChannel, payload ?? '');
+    const client = new pg.Client({
+      connectionString: this.#url,
+      connectionTimeoutMillis: connectTimeoutMs,
+      keepAlive: true,
+      application_name: 'millrace listener',
     });
-    await client.connect();
-    await client.query('listen millrace_jobs');
-    await client.query('listen millrace_events');
+    this.#client = client;
+    client.on('error', (error) => this.#lost(client, error));
+    client.on('end', () => this.#lost(client, new Error('connection ended')));
+    client.on('notification', ({ channel, payload }) => this.#tell(channel as NotifyChannel, payload ?? ''));
+    try {
+      await client.connect();
+      for (const channel of notifyChannels) await client.query(`listen ${channel}`);
+    } catch (error) {
+      throw asStoreError(error);
+    }
+    if (this.#closed) await client.end();
   }
 
   async close(): Promise<void> {
@@ -120,12 +147,31 @@ class NotificationListener {
     await this.#client?.end().catch(() => {});
   }
 
-  #lost(error: Error): void {
-    if (this.#closed || this.#again !== undefined) return;
+  #tell(channel: NotifyChannel, payload: string): void {
+    for (const callback of this.#callbacks) callback(channel, payload);
+  }
+
+  #lost(client: pg.Client, error: Error): void {
+    // The end of a connection that was replaced already says nothing about the one in use.
+    if (this.#closed || this.#client !== client) return;
+    this.#client = undefined;
+    client.end().catch(() => {});
     this.#logger.warn({ error: error.message }, 'postgres.listener-lost');
+    this.#listenAgain();
+  }
+
+  #listenAgain(): void {
+    clearTimeout(this.#again);
     this.#again = setTimeout(() => {
-      this.#again = undefined;
-      this.start().catch((cause) => this.#lost(cause as Error));
+      this.start().then(
+        () => {
+          // Whatever was told meanwhile was missed: everybody looks once.
+          for (const channel of notifyChannels) this.#tell(channel, '');
+        },
+        (cause: unknown) => {
+          if (this.#client !== undefined) this.#lost(this.#client, toError(cause));
+        },
+      );
     }, listenAgainMs);
   }
 }

@@ -79,7 +79,8 @@ export class SqliteConnection {
   }
 
   #fail(error: Error): void {
-    this.#failure = error;
+    // The first reason is the one to tell; that the thread then ended is its consequence.
+    this.#failure ??= error;
     for (const answer of this.#waiting.values()) answer.reject(error);
     this.#waiting.clear();
     this.#closed?.resolve();

@@ -9,6 +9,7 @@ import {
   SqliteQueryCompiler,
 } from 'kysely';
 import type { SqliteConnection } from './sqlite-connection.ts';
+import { asStoreError } from './store-errors.ts';
 
 /** Kysely on one `SqliteConnection`: transactions take turns, since one connection has one transaction. */
 export function sqliteDialect(connection: SqliteConnection): Dialect {
@@ -41,7 +42,7 @@ class SqliteThreadDriver implements Driver {
     this.#endTurn = end;
     return {
       executeQuery: async <R>(query: CompiledQuery): Promise<QueryResult<R>> => {
-        const { rows, changes } = await this.#connection.run(query.sql, query.parameters);
+        const { rows, changes } = await this.#connection.run(query.sql, query.parameters).catch(rethrow);
         return { rows: rows as R[], numAffectedRows: BigInt(changes) };
       },
       streamQuery: () => {
@@ -52,11 +53,11 @@ class SqliteThreadDriver implements Driver {
 
   async beginTransaction(): Promise<void> {
     // immediate: the write lock is taken now, so no statement inside can meet a lock it has to wait for.
-    await this.#connection.run('begin immediate', []);
+    await this.#connection.run('begin immediate', []).catch(rethrow);
   }
 
   async commitTransaction(): Promise<void> {
-    await this.#connection.run('commit', []);
+    await this.#connection.run('commit', []).catch(rethrow);
   }
 
   async rollbackTransaction(): Promise<void> {
@@ -69,4 +70,9 @@ class SqliteThreadDriver implements Driver {
   }
 
   async destroy(): Promise<void> {}
+}
+
+/** Here rather than in the store, so that a reader outside a transaction meets the same errors as a writer. */
+function rethrow(error: unknown): never {
+  throw asStoreError(error);
 }

@@ -1,12 +1,11 @@
-import { mkdir, readdir, rm } from 'node:fs/promises';
+import { mkdir, open, readdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Kysely, sql } from 'kysely';
 import { GroupCommit } from './group-commit.ts';
-import { migrate } from './migrate.ts';
+import { type Migration, migrate, migrations } from './migrate.ts';
 import { SqliteConnection } from './sqlite-connection.ts';
 import { sqliteDialect } from './sqlite-dialect.ts';
 import type { Store, Tx } from './store.ts';
-import { asStoreError } from './store-errors.ts';
 import type { Tables } from './tables.ts';
 
 /** Snapshots kept in `<data>/backups`; older ones are removed when a new one is taken. */
@@ -18,7 +17,11 @@ const reclaimPages = 1000;
  * The embedded store: `<folder>/millrace.sqlite`. One writing connection and one reading connection, each in its own
  * thread; WAL lets the reader see the last commit while a write is under way.
  */
-export async function openSqliteStore(options: { folder: string }): Promise<Store> {
+export async function openSqliteStore(options: {
+  folder: string;
+  /** For tests of migrations. */
+  migrations?: readonly Migration[];
+}): Promise<Store> {
   await mkdir(options.folder, { recursive: true, mode: 0o700 });
   const file = join(options.folder, 'millrace.sqlite');
   const writer = new SqliteConnection({ file, readOnly: false });
@@ -27,13 +30,7 @@ export async function openSqliteStore(options: { folder: string }): Promise<Stor
   const reader = new SqliteConnection({ file, readOnly: true });
   const write = new Kysely<Tables>({ dialect: sqliteDialect(writer) });
   const read = new Kysely<Tables>({ dialect: sqliteDialect(reader) });
-  const transaction = async <T>(work: (tx: Tx) => Promise<T>): Promise<T> => {
-    try {
-      return await write.transaction().execute(work);
-    } catch (error) {
-      throw asStoreError(error);
-    }
-  };
+  const transaction = <T>(work: (tx: Tx) => Promise<T>): Promise<T> => write.transaction().execute(work);
   const writes = new GroupCommit(transaction);
   const close = async (): Promise<void> => {
     await writes.drain();
@@ -41,8 +38,12 @@ export async function openSqliteStore(options: { folder: string }): Promise<Stor
     await writer.close();
   };
   try {
-    await migrate({ name: 'sqlite', read, transaction }, (from, to) =>
-      snapshot(write, options.folder, `${from}-to-${to}`),
+    await migrate(
+      { name: 'sqlite', read, transaction },
+      {
+        migrations: options.migrations ?? migrations,
+        beforeMigrating: (from, to) => snapshot(write, options.folder, `${from}-to-${to}`),
+      },
     );
   } catch (error) {
     await close();
@@ -63,14 +64,37 @@ export async function openSqliteStore(options: { folder: string }): Promise<Stor
   };
 }
 
-async function snapshot(db: Kysely<Tables>, folder: string, label: string): Promise<void> {
+/**
+ * A copy of the store from before a migration, whole and on disk when it resolves. It replaces the one that an earlier
+ * try of the same upgrade left, so that an upgrade that fails at every start does not fill the disk.
+ */
+async function snapshot(db: Kysely<Tables>, folder: string, upgrade: string): Promise<void> {
   const backups = join(folder, 'backups');
   await mkdir(backups, { recursive: true, mode: 0o700 });
-  const stamp = new Date().toISOString().replaceAll(/[:.]/g, '-');
-  await sql`vacuum into ${join(backups, `${stamp}-before-${label}.sqlite`)}`.execute(db);
-  const old = (await readdir(backups))
-    .filter((name) => name.endsWith('.sqlite'))
-    .sort()
-    .slice(0, -snapshotsKept);
-  for (const name of old) await rm(join(backups, name));
+  const ending = `-before-${upgrade}.sqlite`;
+  const file = join(backups, `${new Date().toISOString().replaceAll(/[:.]/g, '-')}${ending}`);
+  const unfinished = join(backups, 'unfinished');
+  await rm(unfinished, { force: true });
+  try {
+    await sql`vacuum into ${unfinished}`.execute(db);
+    await syncFile(unfinished);
+    await rename(unfinished, file);
+    await syncFile(backups);
+  } catch (error) {
+    await rm(unfinished, { force: true });
+    throw error;
+  }
+  const snapshots = (await readdir(backups)).filter((name) => name.endsWith('.sqlite')).sort();
+  const replaced = snapshots.filter((name) => name.endsWith(ending) && join(backups, name) !== file);
+  const others = snapshots.filter((name) => !replaced.includes(name)).slice(0, -snapshotsKept);
+  for (const name of [...replaced, ...others]) await rm(join(backups, name));
+}
+
+async function syncFile(path: string): Promise<void> {
+  const handle = await open(path, 'r');
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
 }

@@ -50,7 +50,8 @@ function prepare(sql: string): { statement: StatementSync; returnsRows: boolean 
     return known;
   }
   const statement = database.prepare(sql);
-  const prepared = { statement, returnsRows: statement.columns().length > 0 };
+  // `run` takes one step, and a pragma such as incremental_vacuum does one page a step: `all` goes on to its end.
+  const prepared = { statement, returnsRows: statement.columns().length > 0 || /^\s*pragma\b/i.test(sql) };
   statements.set(sql, prepared);
   if (statements.size > statementsMax) {
     const oldest = statements.keys().next().value;

@@ -15,6 +15,11 @@ const postgresUnavailable = new Set([
   '53200',
   '53300',
   '53400',
+  // Time-outs that an operator, a pooler or we ourselves have set.
+  '25P03',
+  '55P03',
+  '57014',
+  '57P05',
   '57P01',
   '57P02',
   '57P03',
@@ -48,7 +53,7 @@ export function asStoreError(error: unknown): unknown {
     }
     return error;
   }
-  const { code } = error as { code?: unknown };
+  const code = codeOf(error);
   if (code === '53100') {
     return new UnavailableError('storage_full', 'the disk of the database is full: nothing was stored', {
       cause: error,
@@ -65,24 +70,38 @@ export function asStoreError(error: unknown): unknown {
   return error;
 }
 
+const connectionCodes = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'ECONNABORTED',
+  'EPIPE',
+  'ENOENT',
+  'ETIMEDOUT',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+]);
+
 function isConnectionError(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
-  const { code } = error as { code?: unknown };
+  const code = codeOf(error);
   return (
-    code === 'ECONNREFUSED' ||
-    code === 'ECONNRESET' ||
-    code === 'EPIPE' ||
-    code === 'ENOENT' ||
-    code === 'ETIMEDOUT' ||
-    /Connection terminated|timeout exceeded when trying to connect|not queryable|Client was closed/.test(
+    (typeof code === 'string' && connectionCodes.has(code)) ||
+    /^Connection terminated|timeout exceeded when trying to connect|^timeout expired$|not queryable|connection has been discarded/.test(
       error.message,
     )
   );
 }
 
+/** Anything can be thrown, also `undefined`. */
+function codeOf(error: unknown): unknown {
+  return (error as { code?: unknown } | null | undefined)?.code;
+}
+
 /** Whether the same transaction may succeed when simply run again (deadlock, serialization failure). */
 export function isRetryable(error: unknown): boolean {
-  const { code } = error as { code?: unknown };
+  const code = codeOf(error);
   return typeof code === 'string' && postgresRetryable.has(code);
 }
 
@@ -90,5 +109,5 @@ export function isRetryable(error: unknown): boolean {
 export function isUniqueViolation(error: unknown): boolean {
   if (error instanceof SqliteError)
     return (error.resultCode & 0xff) === sqliteConstraint && /UNIQUE|PRIMARY/.test(error.message);
-  return (error as { code?: unknown }).code === '23505';
+  return codeOf(error) === '23505';
 }

@@ -41,6 +41,7 @@ export const initialMigration = {
       updated_at_ms bigint not null)`,
     `create index components_by_key on components (owner_id, component_key, created_at_ms)`,
     `create index components_by_tree on components (owner_id, tree_hash)`,
+    `create index components_by_code on components (owner_id, code_hash)`,
     `create table bundles (
       owner_id text not null, hash text not null, format text not null, code text not null,
       created_at_ms bigint not null, primary key (owner_id, hash))`,

@@ -1,0 +1,23 @@
+import { deleteEventsHandler } from '#events/delete-events.ts';
+import { deliverScheduledHandler } from '#events/deliver-scheduled.ts';
+import type { EventBus } from '#events/event-bus.ts';
+import type { JobKind } from '#jobs/job-kinds.ts';
+import type { JobHandler } from '#jobs/worker-pool.ts';
+import type { Clock } from '#lib/clock.ts';
+import type { SourceRuns } from '#sources/run-source.ts';
+import type { Store } from '#storage/store.ts';
+
+/** Table of contents 1: every background job and the function that does it. */
+export function backgroundJobs(parts: {
+  store: Store;
+  node: string;
+  bus: EventBus;
+  clock: Clock;
+  runs: SourceRuns;
+}): Record<JobKind, JobHandler> {
+  return {
+    run_source: parts.runs,
+    delete_events: deleteEventsHandler(parts),
+    deliver_scheduled_event: deliverScheduledHandler(parts),
+  };
+}

@@ -1,0 +1,99 @@
+import type { Db, Tx } from '#storage/store.ts';
+import type { BundleTable, ComponentTable } from '#storage/tables/component-tables.ts';
+
+const componentColumns = [
+  'id',
+  'owner_id',
+  'user_id',
+  'component_key',
+  'code',
+  'code_hash',
+  'tree_hash',
+  'url',
+  'name',
+  'version',
+  'shape',
+  'bundle_hash',
+  'lock',
+  'created_at_ms',
+  'updated_at_ms',
+] as const;
+
+export async function findComponent(db: Db, id: string): Promise<ComponentTable | undefined> {
+  return db.selectFrom('components').select(componentColumns).where('id', '=', id).executeTakeFirst();
+}
+
+/** JSON of the shapes of many components, by id. */
+export async function componentShapes(db: Db, ids: readonly string[]): Promise<Map<string, string>> {
+  if (ids.length === 0) return new Map();
+  const rows = await db.selectFrom('components').select(['id', 'shape']).where('id', 'in', [...ids]).execute();
+  return new Map(rows.map((row) => [row.id, row.shape]));
+}
+
+/** The newest saved component with this `key` among those the owners have. */
+export async function findComponentByKey(
+  db: Db,
+  key: string,
+  ownerIds: readonly string[],
+): Promise<ComponentTable | undefined> {
+  if (ownerIds.length === 0) return undefined;
+  return db
+    .selectFrom('components')
+    .select(componentColumns)
+    .where('component_key', '=', key)
+    .where('owner_id', 'in', [...ownerIds])
+    .orderBy('created_at_ms', 'desc')
+    .orderBy('id', 'desc')
+    .limit(1)
+    .executeTakeFirst();
+}
+
+/** What the owner already saved from exactly these files, dependencies and address. */
+export async function findComponentByTree(
+  db: Db,
+  options: { ownerId: string; treeHash: string; url: string | null },
+): Promise<ComponentTable | undefined> {
+  return db
+    .selectFrom('components')
+    .select(componentColumns)
+    .where('owner_id', '=', options.ownerId)
+    .where('tree_hash', '=', options.treeHash)
+    .where('url', options.url === null ? 'is' : '=', options.url)
+    .orderBy('created_at_ms', 'desc')
+    .limit(1)
+    .executeTakeFirst();
+}
+
+/** What the owner already saved from exactly this source text. */
+export async function findComponentByCode(
+  db: Db,
+  options: { ownerId: string; codeHash: string; url: string | null },
+): Promise<ComponentTable | undefined> {
+  return db
+    .selectFrom('components')
+    .select(componentColumns)
+    .where('owner_id', '=', options.ownerId)
+    .where('code_hash', '=', options.codeHash)
+    .where('url', options.url === null ? 'is' : '=', options.url)
+    .orderBy('created_at_ms', 'desc')
+    .limit(1)
+    .executeTakeFirst();
+}
+
+export async function insertComponent(tx: Tx, component: ComponentTable, bundle: BundleTable): Promise<void> {
+  await tx
+    .insertInto('bundles')
+    .values(bundle)
+    .onConflict((conflict) => conflict.columns(['owner_id', 'hash']).doNothing())
+    .execute();
+  await tx.insertInto('components').values(component).execute();
+}
+
+export async function findBundle(db: Db, ownerId: string, hash: string): Promise<BundleTable | undefined> {
+  return db
+    .selectFrom('bundles')
+    .select(['owner_id', 'hash', 'format', 'code', 'created_at_ms'])
+    .where('owner_id', '=', ownerId)
+    .where('hash', '=', hash)
+    .executeTakeFirst();
+}

@@ -1,0 +1,139 @@
+import { CallerError } from '#lib/errors.ts';
+import type { PropDefinition } from './component-shape.ts';
+import { isPlatformProp } from './prop-types.ts';
+
+/** Largest value of one prop, as JSON (component contract, 1.3). */
+const valueBytesMax = 64 * 1024;
+
+export type ConfiguredProps = Record<string, unknown>;
+
+/**
+ * Checks values against definitions and answers them as they are kept: options chosen from a list are unwrapped,
+ * platform props are left out, null counts as absent. Throws `invalid_prop` naming `configured_props.<name>`.
+ * Timers and accounts are checked by the callers that know schedules and accounts.
+ */
+export function validateProps(
+  definitions: readonly PropDefinition[],
+  values: ConfiguredProps,
+  options: { allowUnknown: boolean },
+): ConfiguredProps {
+  const kept: ConfiguredProps = {};
+  const byName = new Map(definitions.map((definition) => [definition.name, definition]));
+  for (const name of Object.keys(values)) {
+    if (!byName.has(name) && !options.allowUnknown) {
+      const names = definitions
+        .filter((definition) => !isPlatformProp(definition.type))
+        .map((definition) => definition.name);
+      throw propError(
+        name,
+        `the component has no such prop; it has ${names.length === 0 ? 'none' : names.join(', ')}`,
+      );
+    }
+    if (!byName.has(name)) kept[name] = values[name];
+  }
+  for (const definition of definitions) {
+    if (isPlatformProp(definition.type)) continue;
+    const value = unwrap(values[definition.name], definition.withLabel === true);
+    if (value === undefined || value === null) {
+      if (isRequired(definition))
+        throw propError(definition.name, `a value is required (${describe(definition)})`);
+      continue;
+    }
+    checkValue(definition, value);
+    kept[definition.name] = value;
+  }
+  return kept;
+}
+
+function isRequired(definition: PropDefinition): boolean {
+  if (definition.optional === true || definition.default !== undefined || definition.hidden === true)
+    return false;
+  if (definition.type === '$.interface.timer')
+    return definition.static === undefined && definition.intervalSeconds === undefined;
+  // Whether an app needs an account at all is its catalogue entry's business; a missing one shows when it is used.
+  return definition.type !== 'app' && definition.type !== 'data_store' && definition.type !== 'dir';
+}
+
+/** `{__lv: {label, value}}` is how clients keep a choice with its label; arrays hold such wrappers or are wrapped. */
+function unwrap(value: unknown, withLabel: boolean): unknown {
+  if (Array.isArray(value)) return value.map((item) => unwrap(item, withLabel));
+  if (!isRecord(value) || !('__lv' in value)) return value;
+  const wrapped = value.__lv;
+  if (Array.isArray(wrapped))
+    return wrapped.map((item) => (withLabel ? item : isRecord(item) && 'value' in item ? item.value : item));
+  return withLabel || !isRecord(wrapped) ? wrapped : wrapped.value;
+}
+
+function checkValue(definition: PropDefinition, value: unknown): void {
+  const { name, type } = definition;
+  const bytes = Buffer.byteLength(JSON.stringify(value) ?? '');
+  if (bytes > valueBytesMax)
+    throw propError(name, `a value may have ${valueBytesMax} bytes of JSON, found ${bytes}`);
+  if (definition.withLabel === true && isRecord(value)) return;
+  if (type.endsWith('[]')) {
+    if (typeof value === 'string' && value.startsWith('{{')) return;
+    if (!Array.isArray(value)) throw propError(name, `expected an array (${type}), found ${found(value)}`);
+    for (const [index, item] of value.entries()) {
+      if (definition.withLabel === true && isRecord(item)) continue;
+      checkItem(definition, type.slice(0, -2), item, `${name}[${index}]`);
+    }
+    return;
+  }
+  checkItem(definition, type, value, name);
+}
+
+function checkItem(definition: PropDefinition, type: string, value: unknown, name: string): void {
+  const expect = (matches: boolean, expected: string) => {
+    if (!matches) throw propError(name, `expected ${expected}, found ${found(value)}`);
+  };
+  switch (type) {
+    case 'string':
+      expect(typeof value === 'string', 'a string');
+      break;
+    case 'integer':
+      expect(Number.isSafeInteger(value), 'an integer');
+      checkRange(definition, value as number, name);
+      break;
+    case 'number':
+      expect(typeof value === 'number' && Number.isFinite(value), 'a number');
+      break;
+    case 'boolean':
+      expect(typeof value === 'boolean', 'true or false');
+      break;
+    case 'object':
+      expect(typeof value === 'object', 'an object');
+      break;
+    case 'app':
+      expect(
+        isRecord(value) && (value.authProvisionId === undefined || typeof value.authProvisionId === 'string'),
+        'an object with authProvisionId, the id of a connected account',
+      );
+      break;
+  }
+}
+
+function checkRange(definition: PropDefinition, value: number, name: string): void {
+  if (typeof definition.min === 'number' && value < definition.min)
+    throw propError(name, `expected at least ${definition.min}, found ${value}`);
+  if (typeof definition.max === 'number' && value > definition.max)
+    throw propError(name, `expected at most ${definition.max}, found ${value}`);
+}
+
+export function propError(name: string, message: string): CallerError {
+  const parameter = `configured_props.${name}`;
+  return new CallerError('invalid_prop', `${parameter}: ${message}`, { parameter });
+}
+
+function describe(definition: PropDefinition): string {
+  return definition.label === undefined ? definition.type : `${definition.label}, ${definition.type}`;
+}
+
+function found(value: unknown): string {
+  if (Array.isArray(value)) return 'an array';
+  const text = JSON.stringify(value) ?? String(value);
+  return text.length > 60 ? `${text.slice(0, 60)}…` : text;
+}
+
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,76 @@
+import type { JobPayloads } from '#jobs/job-kinds.ts';
+import { insertJobs, jobRow, type LeasedJob, settleJobs } from '#jobs/job-store.ts';
+import type { JobHandler } from '#jobs/worker-pool.ts';
+import { CallerError } from '#lib/errors.ts';
+import { newTimeOrderedId } from '#lib/ids.ts';
+import type { Store } from '#storage/store.ts';
+import { compareEventIds, parseEventId } from './event-id.ts';
+import { deleteEventRange } from './event-store.ts';
+
+/** Events deleted in one transaction: the store's writer is never held for long. */
+const batchRows = 200;
+
+/**
+ * Accepts the deletion of a range of events (specification, section 4, rules 1 to 5): durable when it resolves, done
+ * soon after, also across a crash. Throws `invalid_event_id` or `invalid_range` naming the parameter.
+ */
+export async function requestEventDeletion(
+  store: Store,
+  range: { emitterId: string; ownerId: string; channel: string; startId?: string; endId?: string },
+  nowMs: number,
+): Promise<void> {
+  const start = range.startId === undefined ? undefined : parseEventId(range.startId, 'start_id');
+  const end = range.endId === undefined ? undefined : parseEventId(range.endId, 'end_id');
+  if (start !== undefined && end !== undefined && compareEventIds(start, end) > 0) {
+    throw new CallerError('invalid_range', 'start_id: expected an event not later than end_id', {
+      parameter: 'start_id',
+    });
+  }
+  const payload: JobPayloads['delete_events'] = {
+    emitter_id: range.emitterId,
+    channel: range.channel,
+    ...(range.startId === undefined ? {} : { start: range.startId }),
+    // What is emitted after the request was accepted stays: an open range ends at now.
+    ...(range.endId === undefined
+      ? { end: `${Math.max(nowMs, start?.ms ?? 0)}-999999999999999` }
+      : { end: range.endId }),
+  };
+  await store.transaction(async (tx) => {
+    const job = jobRow({
+      id: newTimeOrderedId(nowMs),
+      kind: 'delete_events',
+      ownerId: range.ownerId,
+      payload,
+      runAtMs: nowMs,
+      nowMs,
+    });
+    await insertJobs(tx, [job]);
+    await store.notify(tx, 'millrace_jobs', '');
+  });
+}
+
+/** Does an accepted deletion, batch by batch; the job ends with the last one, so a crash goes on where it stopped. */
+export function deleteEventsHandler(options: { store: Store; node: string }): JobHandler {
+  const { store, node } = options;
+  return {
+    async run(job: LeasedJob) {
+      const { emitter_id, channel, start, end } = JSON.parse(job.payload) as JobPayloads['delete_events'];
+      for (let done = false; !done; ) {
+        done = await store.transaction(async (tx) => {
+          const deleted = await deleteEventRange(tx, {
+            emitterId: emitter_id,
+            channel,
+            ...(start === undefined ? {} : { start: parseEventId(start, 'start_id') }),
+            ...(end === undefined ? {} : { end: parseEventId(end, 'end_id') }),
+            limit: batchRows,
+          });
+          if (deleted >= batchRows) return false;
+          await settleJobs(tx, node, [job]);
+          return true;
+        });
+      }
+      await store.reclaimSpace();
+    },
+    async quarantined() {},
+  };
+}

@@ -1,0 +1,57 @@
+import type { JobPayloads } from '#jobs/job-kinds.ts';
+import { type LeasedJob, settleJobs } from '#jobs/job-store.ts';
+import type { JobHandler } from '#jobs/worker-pool.ts';
+import type { Clock } from '#lib/clock.ts';
+import type { Store } from '#storage/store.ts';
+import { emitEvents } from './emit-event.ts';
+import { channels, type StoredEvent } from './event.ts';
+import type { EventBus } from './event-bus.ts';
+import { deleteEventRange, readScheduledEvent } from './event-store.ts';
+
+/**
+ * Moves an event whose `delivery_ts` has come from `$in` to its channel, with a new id: leaving `$in`, entering the
+ * channel and the end of the job are one transaction. An event that was deleted from `$in` meanwhile is not delivered.
+ */
+export function deliverScheduledHandler(options: {
+  store: Store;
+  node: string;
+  bus: EventBus;
+  clock: Clock;
+}): JobHandler {
+  const { store, node, bus, clock } = options;
+  return {
+    async run(job: LeasedJob) {
+      const { emitter_id, ms, seq } = JSON.parse(job.payload) as JobPayloads['deliver_scheduled_event'];
+      const stored = await store.transaction(async (tx): Promise<StoredEvent[]> => {
+        const held = await settleJobs(tx, node, [job]);
+        const waiting = await readScheduledEvent(tx, emitter_id, { ms, seq });
+        if (!held.has(job.id) || waiting === undefined) return [];
+        const id = { ms, seq };
+        await deleteEventRange(tx, {
+          emitterId: emitter_id,
+          channel: channels.scheduled,
+          start: id,
+          end: id,
+          limit: 1,
+        });
+        const emission = {
+          emitterId: emitter_id,
+          hops: waiting.hops,
+          events: [
+            {
+              channel: waiting.deliver_channel ?? channels.default,
+              event: waiting.event,
+              ...(waiting.given_id === null ? {} : { id: waiting.given_id }),
+              ...(waiting.summary === null ? {} : { summary: waiting.summary }),
+              ...(waiting.ts_ms === null ? {} : { ts: waiting.ts_ms }),
+            },
+          ],
+        };
+        const [result] = await emitEvents(store, tx, [emission], clock.now());
+        return result?.accepted === true ? result.stored : [];
+      });
+      bus.publish(stored);
+    },
+    async quarantined() {},
+  };
+}

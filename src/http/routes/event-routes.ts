@@ -1,0 +1,350 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
+import { readable, writable } from '#auth/permissions.ts';
+import { requestEventDeletion } from '#events/delete-events.ts';
+import { channels, eventSummaryJson, type StoredEvent } from '#events/event.ts';
+import type { EventBus } from '#events/event-bus.ts';
+import { compareEventIds, formatEventId, parseEventId } from '#events/event-id.ts';
+import { readEvents } from '#events/event-store.ts';
+import { type Clock, epochSeconds } from '#lib/clock.ts';
+import { CallerError } from '#lib/errors.ts';
+import type { Logger } from '#lib/logger.ts';
+import { readTicks } from '#schedule/timer-store.ts';
+import { findSource } from '#sources/source-store.ts';
+import type { Store } from '#storage/store.ts';
+import type { LiveStreams } from '../live-updates.ts';
+import { pageRequest, pageResponse } from '../pagination.ts';
+import { type App, callerOf, DataOf, IdParams, PageOf, PageQuery, pageParameters } from '../route-support.ts';
+import { selectFields } from '../select-fields.ts';
+
+export interface EventRouteDeps {
+  store: Store;
+  bus: EventBus;
+  streams: LiveStreams;
+  clock: Clock;
+  logger: Logger;
+  /** A job was queued. */
+  onJobs: () => void;
+}
+
+const EventSummary = Type.Object(
+  {
+    id: Type.String({ description: '<ms>-<sequence>, ordered by emission' }),
+    indexed_at_ms: Type.Integer(),
+    event: Type.Unknown(),
+    metadata: Type.Object(
+      { emit_id: Type.String(), name: Type.String(), emitter_id: Type.String() },
+      { additionalProperties: true },
+    ),
+  },
+  { additionalProperties: true },
+);
+
+const eventName = Type.Optional(
+  Type.String({
+    maxLength: 1000,
+    description: 'Channel: absent or empty for the default one, $errors, $logs, $in, or a custom name',
+  }),
+);
+
+const LogLine = Type.Object(
+  {
+    id: Type.String(),
+    ts: Type.Integer({ description: 'Epoch ms' }),
+    level: Type.String(),
+    message: Type.String(),
+  },
+  { additionalProperties: true },
+);
+
+const Tick = Type.Object({
+  prop: Type.String({ description: 'The timer prop' }),
+  planned_at: Type.Integer({ description: 'Epoch seconds' }),
+  recorded_at: Type.Integer({ description: 'Epoch seconds' }),
+  outcome: Type.String({ description: 'fired | late | skipped | missed' }),
+  reason: Type.Union([Type.String(), Type.Null()]),
+  ticks: Type.Integer({ description: 'Planned ticks this entry stands for' }),
+});
+
+/** Specification, section 4, Source and workflow events. */
+export function eventRoutes(app: App, deps: EventRouteDeps): void {
+  const { store, clock } = deps;
+
+  const sourceFor = async (request: FastifyRequest, right: 'read' | 'write') => {
+    const { id } = request.params as { id: string };
+    const source = await findSource(store.read, id);
+    const check = right === 'read' ? readable : writable;
+    return check(store.read, callerOf(request), source, { what: 'source', id });
+  };
+
+  app.get(
+    '/sources/:id/event_summaries',
+    {
+      schema: {
+        operationId: 'listSourceEvents',
+        tags: ['events'],
+        summary: 'The last events of a source, newest first',
+        params: IdParams('dc_…'),
+        querystring: Type.Object({
+          ...pageParameters,
+          expand: Type.Optional(
+            Type.String({ description: '`event` returns full event data; else data over 1 KB is cut' }),
+          ),
+          event_name: eventName,
+        }),
+        response: { 200: PageOf(EventSummary) },
+      },
+    },
+    async (request, reply) => {
+      const source = await sourceFor(request, 'read');
+      const { expand, event_name } = request.query;
+      return sendSummaries(request, reply, store, {
+        emitterId: source.id,
+        channel: event_name ?? channels.default,
+        expand: expand === 'event',
+      });
+    },
+  );
+
+  app.get(
+    '/sources/:id/events',
+    {
+      schema: {
+        operationId: 'listSourceEmits',
+        tags: ['events', 'addition'],
+        summary: 'The last n events of a source as emitted, newest first',
+        params: IdParams('dc_…'),
+        querystring: Type.Object({
+          n: Type.Optional(
+            Type.Integer({ minimum: 1, default: 20, description: 'How many; values above 100 mean 100' }),
+          ),
+          event_name: eventName,
+        }),
+        response: {
+          200: Type.Object({
+            data: Type.Array(
+              Type.Object({ id: Type.String(), k: Type.String(), e: Type.Unknown(), ts: Type.Integer() }),
+            ),
+          }),
+        },
+      },
+    },
+    async (request, reply) => {
+      const source = await sourceFor(request, 'read');
+      const limit = Math.min(request.query.n ?? 20, 100);
+      const events = await readEvents(store.read, {
+        emitterId: source.id,
+        channel: request.query.event_name ?? '',
+        limit,
+      });
+      const rows = events.map(
+        (event) => `{"id":"${formatEventId(event)}","k":"emit","e":${event.event},"ts":${event.ms}}`,
+      );
+      return reply.type('application/json; charset=utf-8').send(`{"data":[${rows.join(',')}]}` as never);
+    },
+  );
+
+  app.delete(
+    '/sources/:id/events',
+    {
+      schema: {
+        operationId: 'deleteSourceEvents',
+        tags: ['events'],
+        summary: 'Delete all events of a source, or an inclusive range',
+        params: IdParams('dc_…'),
+        querystring: Type.Object({
+          start_id: Type.Optional(Type.String({ description: 'This event and all later ones' })),
+          end_id: Type.Optional(Type.String({ description: 'This event and all earlier ones' })),
+          event_name: eventName,
+        }),
+        response: { 202: DataOf(Type.Object({})) },
+      },
+    },
+    async (request, reply) => {
+      const source = await sourceFor(request, 'write');
+      const { start_id, end_id, event_name } = request.query;
+      await requestEventDeletion(
+        store,
+        {
+          emitterId: source.id,
+          ownerId: source.owner_id,
+          channel: event_name ?? channels.default,
+          ...(start_id === undefined ? {} : { startId: start_id }),
+          ...(end_id === undefined ? {} : { endId: end_id }),
+        },
+        clock.now(),
+      );
+      deps.onJobs();
+      return reply.code(202).send({ data: {} });
+    },
+  );
+
+  app.get(
+    '/sources/:id/logs',
+    {
+      schema: {
+        operationId: 'listSourceLogs',
+        tags: ['events', 'addition'],
+        summary: 'Console lines and errors of a source, newest first',
+        params: IdParams('dc_…'),
+        querystring: PageQuery,
+        response: { 200: PageOf(LogLine) },
+      },
+    },
+    async (request) => {
+      const source = await sourceFor(request, 'read');
+      const page = eventPage(request);
+      const both = await Promise.all(
+        [channels.logs, channels.errors].map((channel) =>
+          readEvents(store.read, { emitterId: source.id, channel, ...page }),
+        ),
+      );
+      const newestFirst = both.flat().sort((a, b) => compareEventIds(b, a));
+      const events =
+        page.newerThan === undefined ? newestFirst.slice(0, page.limit) : newestFirst.slice(-page.limit);
+      const cursors = events.map(formatEventId);
+      return pageResponse(selectFields(request, events.map(logLine)), {
+        cursorOf: (_line, index) => cursors[index] ?? '',
+      });
+    },
+  );
+
+  app.get(
+    '/sources/:id/ticks',
+    {
+      schema: {
+        operationId: 'listSourceTicks',
+        tags: ['sources', 'addition'],
+        summary: 'What became of each planned run of a timer source, newest first',
+        params: IdParams('dc_…'),
+        querystring: PageQuery,
+        response: { 200: PageOf(Tick) },
+      },
+    },
+    async (request) => {
+      const source = await sourceFor(request, 'read');
+      const { limit, after, before } = pageRequest(request, { cursors: 'plain' });
+      const rows = await readTicks(store.read, source.id, {
+        limit,
+        ...(after === undefined ? {} : { beforeMs: tickCursor(after, 'after') }),
+        ...(before === undefined ? {} : { afterMs: tickCursor(before, 'before') }),
+      });
+      const ticks = rows.map((row) => ({
+        prop: row.timer_id.slice(row.timer_id.indexOf(':') + 1),
+        planned_at: epochSeconds(row.planned_at_ms),
+        recorded_at: epochSeconds(row.recorded_at_ms),
+        outcome: row.outcome,
+        reason: row.reason,
+        ticks: row.ticks,
+      }));
+      return pageResponse(selectFields(request, ticks), {
+        cursorOf: (_tick, index) => String(rows[index]?.planned_at_ms ?? ''),
+      });
+    },
+  );
+}
+
+/** The stream; registered with and without the version in front (specification, section 4). */
+export function eventStreamRoute(app: App, deps: EventRouteDeps): void {
+  app.get(
+    '/sources/:id/sse',
+    {
+      schema: {
+        tags: ['events'],
+        summary: 'Server-sent events: new events of a source as they are emitted',
+        description:
+          'Each message has `id` (the event id) and one `data` line. `Last-Event-ID` resumes from what is kept.',
+        params: IdParams('dc_…'),
+        querystring: Type.Object({ event_name: eventName }),
+      },
+    },
+    async (request, reply) => {
+      const { id } = request.params;
+      const source = await readable(
+        deps.store.read,
+        callerOf(request),
+        await findSource(deps.store.read, id),
+        { what: 'source', id },
+      );
+      const header = request.headers['last-event-id'];
+      const lastEventId =
+        typeof header === 'string' && header !== '' ? parseEventId(header, 'Last-Event-ID') : undefined;
+      reply.hijack();
+      await deps.streams.open(reply.raw, {
+        store: deps.store,
+        bus: deps.bus,
+        logger: deps.logger,
+        emitterId: source.id,
+        channel: request.query.event_name ?? channels.default,
+        lastEventId,
+      });
+    },
+  );
+}
+
+/** Pages of events: cursors are event ids. */
+function eventPage(request: Pick<FastifyRequest, 'query' | 'body'>) {
+  const { limit, after, before } = pageRequest(request, { cursors: 'plain' });
+  return {
+    limit,
+    ...(after === undefined ? {} : { olderThan: eventCursor(after, 'after') }),
+    ...(before === undefined ? {} : { newerThan: eventCursor(before, 'before') }),
+  };
+}
+
+function eventCursor(text: string, parameter: string) {
+  try {
+    return parseEventId(text, parameter);
+  } catch (error) {
+    throw new CallerError(
+      'unknown_cursor',
+      `${parameter} is not a cursor of this list`,
+      { parameter },
+      { cause: error },
+    );
+  }
+}
+
+function tickCursor(text: string, parameter: string): number {
+  if (!/^\d{1,15}$/.test(text))
+    throw new CallerError('unknown_cursor', `${parameter} is not a cursor of this list`, { parameter });
+  return Number(text);
+}
+
+async function sendSummaries(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  store: Store,
+  options: { emitterId: string; channel: string; expand: boolean },
+): Promise<never> {
+  const events = await readEvents(store.read, {
+    emitterId: options.emitterId,
+    channel: options.channel,
+    ...eventPage(request),
+  });
+  const { page_info } = pageResponse(events, { cursorOf: formatEventId });
+  const summaries = events.map((event) => eventSummaryJson(event, options));
+  const { include, exclude } = request.query as { include?: string; exclude?: string };
+  const rows =
+    include === undefined && exclude === undefined
+      ? summaries
+      : summaries.map((summary) =>
+          JSON.stringify(selectFields(request, JSON.parse(summary) as Record<string, unknown>)),
+        );
+  reply.type('application/json; charset=utf-8');
+  return reply.send(`{"page_info":${JSON.stringify(page_info)},"data":[${rows.join(',')}]}`) as never;
+}
+
+function logLine(event: StoredEvent) {
+  const parsed = JSON.parse(event.event) as {
+    ts?: number;
+    level?: string;
+    message?: string;
+    error?: { name: string; message: string; stack?: string };
+  };
+  const id = formatEventId(event);
+  if (event.channel === channels.logs)
+    return { id, ts: parsed.ts ?? event.ms, level: parsed.level ?? 'log', message: parsed.message ?? '' };
+  const { error } = parsed;
+  return { id, ts: event.ms, level: 'error', message: `${error?.name}: ${error?.message}`, error };
+}

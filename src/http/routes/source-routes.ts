@@ -1,0 +1,246 @@
+import { Type } from 'typebox';
+import { ownersOf, readable, requireWorkspace, writable } from '#auth/permissions.ts';
+import type { ConfiguredProps } from '#components/validate-props.ts';
+import { endpointUrl } from '#ingress/resolve-endpoint.ts';
+import { epochSeconds } from '#lib/clock.ts';
+import type { SourceChange, SourceDeployer } from '#sources/deploy-source.ts';
+import type { Deployment } from '#sources/deployment.ts';
+import { loadSourceDefinitions } from '#sources/deployment.ts';
+import { viewProps } from '#sources/source-props.ts';
+import { findSource, pageOfSources } from '#sources/source-store.ts';
+import type { Db, Store } from '#storage/store.ts';
+import type { SourceTable } from '#storage/tables/source-tables.ts';
+import { encodeCursor, pageRequest, pageResponse } from '../pagination.ts';
+import {
+  type App,
+  callerOf,
+  DataOf,
+  IdParams,
+  NoContent,
+  ownerForCreate,
+  PageOf,
+  PageQuery,
+} from '../route-support.ts';
+import { selectFields } from '../select-fields.ts';
+
+/** Specification, section 2, Source. */
+const Source = Type.Object(
+  {
+    id: Type.String({ description: 'dc_…' }),
+    user_id: Type.String(),
+    owner_id: Type.String(),
+    component_id: Type.String(),
+    configured_props: Type.Record(Type.String(), Type.Unknown()),
+    active: Type.Boolean(),
+    created_at: Type.Integer({ description: 'Epoch seconds' }),
+    updated_at: Type.Integer({ description: 'Epoch seconds' }),
+    name: Type.String(),
+    name_slug: Type.String(),
+  },
+  { additionalProperties: true },
+);
+
+const changeFields = {
+  component_id: Type.Optional(
+    Type.String({ description: 'Saved component sc_…; wins over the other references' }),
+  ),
+  component_code: Type.Optional(Type.String({ description: 'Full code of the component' })),
+  component_url: Type.Optional(
+    Type.String({ description: 'Where the code is; metadata when code or id is given' }),
+  ),
+  key: Type.Optional(Type.String({ description: 'Key of a registry component' })),
+  name: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
+  name_slug: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
+  configured_props: Type.Optional(
+    Type.Record(Type.String(), Type.Unknown(), {
+      description:
+        'Values of the props; a timer is { intervalSeconds } or { cron, timezone }, an account { authProvisionId }',
+    }),
+  ),
+};
+
+export interface SourceRouteDeps {
+  store: Store;
+  deployer: SourceDeployer;
+  settings: { publicUrl: () => string; endpointDomain: string };
+}
+
+/** Specification, section 4, Sources. */
+export function sourceRoutes(app: App, deps: SourceRouteDeps): void {
+  const { store, deployer } = deps;
+  const urlOf = (key: string | null) =>
+    key === null
+      ? undefined
+      : endpointUrl(
+          { publicUrl: deps.settings.publicUrl(), endpointDomain: deps.settings.endpointDomain },
+          key,
+        );
+
+  const view = (source: SourceTable, definitions: Deployment['definitions']) => ({
+    id: source.id,
+    user_id: source.user_id,
+    owner_id: source.owner_id,
+    component_id: source.component_id,
+    configured_props: viewProps(
+      definitions,
+      JSON.parse(source.configured_props) as ConfiguredProps,
+      urlOf(source.endpoint_key),
+    ),
+    active: source.state === 'active',
+    created_at: epochSeconds(source.created_at_ms),
+    updated_at: epochSeconds(source.updated_at_ms),
+    name: source.name,
+    name_slug: source.name_slug,
+  });
+
+  const listOf = async (request: Parameters<typeof pageRequest>[0], db: Db, ownerId: string) => {
+    const page = await pageOfSources(db, ownerId, pageRequest(request));
+    const definitions = await loadSourceDefinitions(db, page.rows);
+    const sources = page.rows.map((source) => view(source, definitions.get(source.id) ?? []));
+    const cursors = page.rows.map((source) => encodeCursor(source.id));
+    return pageResponse(selectFields(request, sources), {
+      totalCount: page.totalCount,
+      cursorOf: (_source, index) => cursors[index] ?? '',
+    });
+  };
+
+  app.get(
+    '/users/me/sources',
+    {
+      schema: {
+        operationId: 'listMySources',
+        tags: ['sources'],
+        summary: 'Sources of the authenticated user',
+        querystring: PageQuery,
+        response: { 200: PageOf(Source) },
+      },
+    },
+    (request) => listOf(request, store.read, callerOf(request).userId),
+  );
+
+  app.get(
+    '/orgs/:id/sources',
+    {
+      schema: {
+        operationId: 'listWorkspaceSources',
+        tags: ['sources'],
+        summary: 'Sources of a workspace',
+        params: IdParams('o_…'),
+        querystring: PageQuery,
+        response: { 200: PageOf(Source) },
+      },
+    },
+    async (request) => {
+      await requireWorkspace(store.read, callerOf(request), request.params.id, 'read');
+      return listOf(request, store.read, request.params.id);
+    },
+  );
+
+  app.post(
+    '/sources',
+    {
+      schema: {
+        operationId: 'createSource',
+        tags: ['sources'],
+        summary: 'Deploy a component as an event source',
+        body: Type.Object(changeFields),
+        response: { 200: DataOf(Source) },
+      },
+    },
+    async (request) => {
+      const caller = callerOf(request);
+      const ownerId = await ownerForCreate(store.read, request);
+      const owners = await ownersOf(store.read, caller);
+      const deployment = await deployer.create(changeOf(request.body), {
+        ownerId,
+        userId: caller.userId,
+        readableOwners: owners.ids,
+      });
+      return { data: selectFields(request, view(deployment.source, deployment.definitions)) };
+    },
+  );
+
+  app.get(
+    '/sources/:id',
+    {
+      schema: {
+        operationId: 'getSource',
+        tags: ['sources', 'addition'],
+        summary: 'One source',
+        params: IdParams('dc_…'),
+        response: { 200: DataOf(Source) },
+      },
+    },
+    async (request) => {
+      const { id } = request.params;
+      const source = await readable(store.read, callerOf(request), await findSource(store.read, id), {
+        what: 'source',
+        id,
+      });
+      const definitions = await loadSourceDefinitions(store.read, [source]);
+      return { data: selectFields(request, view(source, definitions.get(id) ?? [])) };
+    },
+  );
+
+  app.put(
+    '/sources/:id',
+    {
+      schema: {
+        operationId: 'updateSource',
+        tags: ['sources'],
+        summary: 'Change code, props, name or activity of a source',
+        params: IdParams('dc_…'),
+        body: Type.Object({ ...changeFields, active: Type.Optional(Type.Boolean({ default: true })) }),
+        response: { 200: DataOf(Source) },
+      },
+    },
+    async (request) => {
+      const { id } = request.params;
+      const caller = callerOf(request);
+      const source = await writable(store.read, caller, await findSource(store.read, id), {
+        what: 'source',
+        id,
+      });
+      const owners = await ownersOf(store.read, caller);
+      const { active } = request.body;
+      const deployment = await deployer.update(
+        id,
+        { ...changeOf(request.body), ...(active === undefined ? {} : { active }) },
+        { ownerId: source.owner_id, userId: caller.userId, readableOwners: owners.ids },
+      );
+      return { data: selectFields(request, view(deployment.source, deployment.definitions)) };
+    },
+  );
+
+  app.delete(
+    '/sources/:id',
+    {
+      schema: {
+        operationId: 'deleteSource',
+        tags: ['sources'],
+        summary: 'Remove a source, its events and its endpoint',
+        params: IdParams('dc_…'),
+        querystring: Type.Object({
+          ignore_hook_errors: Type.Optional(
+            Type.Boolean({ description: 'Remove it even when its deactivate hook fails' }),
+          ),
+        }),
+        response: { 204: NoContent },
+      },
+    },
+    async (request, reply) => {
+      const { id } = request.params;
+      await writable(store.read, callerOf(request), await findSource(store.read, id), { what: 'source', id });
+      await deployer.remove(id, { ignoreHookErrors: request.query.ignore_hook_errors === true });
+      return reply.code(204).send(null);
+    },
+  );
+}
+
+/** Only what was given: an absent field is not a change. */
+function changeOf(body: { [K in keyof typeof changeFields]?: unknown }): SourceChange {
+  const entries = Object.keys(changeFields)
+    .map((name) => [name, body[name as keyof typeof changeFields]] as const)
+    .filter(([, value]) => value !== undefined);
+  return Object.fromEntries(entries) as SourceChange;
+}

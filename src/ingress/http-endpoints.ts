@@ -1,0 +1,185 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { insertJobs, jobRow, type LeasedJob } from '#jobs/job-store.ts';
+import type { WorkerPool } from '#jobs/worker-pool.ts';
+import type { Clock } from '#lib/clock.ts';
+import { UnavailableError } from '#lib/errors.ts';
+import { newTimeOrderedId } from '#lib/ids.ts';
+import type { Logger } from '#lib/logger.ts';
+import type { HttpReply } from '#runner/call-outcome.ts';
+import type { SourceRuns } from '#sources/run-source.ts';
+import type { BatchWrite } from '#storage/group-commit.ts';
+import type { Store } from '#storage/store.ts';
+import type { JobTable } from '#storage/tables/job-tables.ts';
+import { type EndpointRequest, requestEventJson } from './request-event.ts';
+import type { Endpoint, EndpointDirectory } from './resolve-endpoint.ts';
+
+export interface IngressParts {
+  store: Store;
+  pool: WorkerPool;
+  runs: SourceRuns;
+  directory: EndpointDirectory;
+  clock: Clock;
+  logger: Logger;
+  bodyBytesMax: number;
+  /** How long a request waits for the reply of its component: the deadline of a run, and its turn. */
+  replyTimeoutMs: number;
+}
+
+const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'] as const;
+
+/**
+ * What the world sends to sources: `/in/<key>` and every path below it. The request is a job on disk before anything
+ * answers 2xx (promise 1). With a custom response the reply is the component's; else it is given at once.
+ */
+export function httpEndpoints(server: FastifyInstance, parts: IngressParts): void {
+  server.removeAllContentTypeParsers();
+  server.addContentTypeParser(
+    '*',
+    { parseAs: 'buffer', bodyLimit: parts.bodyBytesMax },
+    (_request, body, done) => done(null, body),
+  );
+  const handle = (request: FastifyRequest, reply: FastifyReply) => answerRequest(parts, request, reply);
+  for (const url of ['/in/:key', '/in/:key/*']) {
+    server.route({
+      method: [...methods],
+      url,
+      bodyLimit: parts.bodyBytesMax,
+      config: { public: true, userContent: true },
+      handler: handle,
+    });
+    server.route({
+      method: 'OPTIONS',
+      url,
+      config: { public: true, userContent: true },
+      handler: answerPreflight,
+    });
+  }
+}
+
+async function answerPreflight(_request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  await reply
+    .code(204)
+    .headers({
+      'access-control-allow-origin': '*',
+      'access-control-allow-methods': 'GET,HEAD,PUT,PATCH,POST,DELETE',
+      'access-control-allow-headers': '*',
+    })
+    .send();
+}
+
+async function answerRequest(
+  parts: IngressParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { key } = request.params as { key: string };
+  const endpoint = await parts.directory.find(key);
+  if (endpoint === undefined) {
+    return reply
+      .code(404)
+      .send({ error: 'there is no active endpoint at this address', code: 'unknown_endpoint', details: {} });
+  }
+  const event = await requestEventJson(endpointRequest(request, key));
+  const invocation = prepareInvocation(parts, endpoint, event);
+  if (!endpoint.customResponse) {
+    await invocation.accept();
+    return reply.header('access-control-allow-origin', '*').send({ success: true });
+  }
+  const answer = await invocation.acceptAndAwait();
+  if (answer === undefined) {
+    return reply.code(500).send({
+      error: 'the component did not respond to this request',
+      code: 'no_response',
+      details: { source_id: endpoint.sourceId },
+    });
+  }
+  return reply.code(answer.status).headers(answer.headers).send(answer.body);
+}
+
+function endpointRequest(request: FastifyRequest, key: string): EndpointRequest {
+  const rawUrl = request.raw.url ?? '/';
+  const at = rawUrl.indexOf('?');
+  const fullPath = at === -1 ? rawUrl : rawUrl.slice(0, at);
+  const path = fullPath.slice(`/in/${key}`.length);
+  return {
+    method: request.method,
+    path: path === '' ? '/' : path,
+    queryString: at === -1 ? '' : rawUrl.slice(at + 1),
+    url: `${request.host}${request.originalUrl}`,
+    headers: request.headers,
+    body: Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0),
+    clientIp: request.ip,
+  };
+}
+
+/** Inserts run jobs, many in one statement. */
+const insertInvocations: BatchWrite<JobTable, void> = {
+  name: 'insert-invocations',
+  async run(tx, rows) {
+    await insertJobs(tx, rows);
+    return rows.map(() => undefined);
+  },
+};
+
+interface Invocation {
+  /** Resolves when the request is on disk. */
+  accept(): Promise<void>;
+  /** The component's reply; undefined when it ended, or took too long, without one. */
+  acceptAndAwait(): Promise<HttpReply | undefined>;
+}
+
+function prepareInvocation(parts: IngressParts, endpoint: Endpoint, event: string): Invocation {
+  const { store, pool, runs, clock } = parts;
+  const nowMs = clock.now();
+  const id = newTimeOrderedId(nowMs);
+  const accept = async (): Promise<void> => {
+    // With room, the node that accepts it runs it: the row is leased from birth and no claim is needed.
+    const here = pool.hasRoom(endpoint.sourceId);
+    const row = jobRow(
+      {
+        id,
+        kind: 'run_source',
+        ownerId: endpoint.ownerId,
+        lane: endpoint.sourceId,
+        payload: { source_id: endpoint.sourceId, trigger: 'http', event, hops: 0 },
+        runAtMs: nowMs,
+        nowMs,
+      },
+      here ? pool.node : undefined,
+    );
+    await store.writes.submit(insertInvocations, row);
+    if (here) pool.run(leased(row));
+    else pool.poke();
+  };
+  return {
+    accept,
+    async acceptAndAwait() {
+      const answer = Promise.withResolvers<HttpReply | undefined>();
+      runs.awaitReply(id, { respond: answer.resolve, ended: () => answer.resolve(undefined) });
+      const timer = setTimeout(() => answer.resolve(undefined), parts.replyTimeoutMs);
+      try {
+        await accept();
+        return await answer.promise;
+      } catch (error) {
+        if (!(error instanceof UnavailableError))
+          parts.logger.error({ source: endpoint.sourceId }, 'ingress.failed');
+        throw error;
+      } finally {
+        clearTimeout(timer);
+        runs.stopAwaiting(id);
+      }
+    },
+  };
+}
+
+function leased(row: JobTable): LeasedJob {
+  return {
+    id: row.id,
+    kind: 'run_source',
+    ownerId: row.owner_id,
+    lane: row.lane,
+    attempts: row.attempts,
+    payload: row.payload,
+    createdAtMs: row.created_at_ms,
+  };
+}

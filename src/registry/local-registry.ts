@@ -1,0 +1,57 @@
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+
+/** A component file of the registry: trusted, and allowed to import what lies under `root`. */
+export interface RegistryEntry {
+  key: string;
+  path: string;
+  root: string;
+}
+
+/**
+ * Our own registry: `components/<app>/sources/<name>.ts` and `components/<app>/actions/<name>.ts`. The key of a
+ * component is `<app>-<name>`, so the catalogue is a directory listing and nothing is evaluated before it is used.
+ */
+export class LocalRegistry {
+  readonly #root: string;
+  #entries: Promise<Map<string, RegistryEntry>> | undefined;
+
+  constructor(root: string) {
+    this.#root = root;
+  }
+
+  async find(key: string): Promise<RegistryEntry | undefined> {
+    this.#entries ??= listEntries(this.#root);
+    return (await this.#entries).get(key);
+  }
+
+  async keys(): Promise<string[]> {
+    this.#entries ??= listEntries(this.#root);
+    return [...(await this.#entries).keys()].sort();
+  }
+}
+
+async function listEntries(root: string): Promise<Map<string, RegistryEntry>> {
+  const entries = new Map<string, RegistryEntry>();
+  for (const app of await directories(root)) {
+    for (const kind of ['sources', 'actions']) {
+      for (const file of await files(join(root, app, kind))) {
+        const name = /^(.+)\.(ts|mts|mjs|js)$/.exec(file)?.[1];
+        if (name === undefined || name.endsWith('.test') || name.endsWith('.d')) continue;
+        const key = `${app}-${name}`;
+        entries.set(key, { key, path: join(root, app, kind, file), root });
+      }
+    }
+  }
+  return entries;
+}
+
+async function directories(folder: string): Promise<string[]> {
+  const found = await readdir(folder, { withFileTypes: true }).catch(() => []);
+  return found.filter((entry) => entry.isDirectory()).map((entry) => entry.name);
+}
+
+async function files(folder: string): Promise<string[]> {
+  const found = await readdir(folder, { withFileTypes: true }).catch(() => []);
+  return found.filter((entry) => entry.isFile()).map((entry) => entry.name);
+}

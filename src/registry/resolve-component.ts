@@ -1,0 +1,230 @@
+import { createHash } from 'node:crypto';
+import type { BuiltBundle, ComponentBuilder, ComponentSource } from '#components/build-component.ts';
+import type { ComponentShape } from '#components/component-shape.ts';
+import {
+  findComponent,
+  findComponentByCode,
+  findComponentByKey,
+  findComponentByTree,
+  insertComponent,
+} from '#components/component-store.ts';
+import { isKnownPropType, knownPropTypes } from '#components/prop-types.ts';
+import type { Clock } from '#lib/clock.ts';
+import { CallerError } from '#lib/errors.ts';
+import { newId } from '#lib/ids.ts';
+import type { Runner } from '#runner/runner.ts';
+import type { Store } from '#storage/store.ts';
+import type { ComponentTable } from '#storage/tables/component-tables.ts';
+import type { LocalRegistry } from './local-registry.ts';
+
+/** How a request names a component; the first of these that is there counts (specification, section 4, Sources). */
+export interface ComponentReference {
+  component_id?: string;
+  component_code?: string;
+  component_url?: string;
+  key?: string;
+}
+
+export interface ComponentOwner {
+  ownerId: string;
+  userId: string;
+  /** Owners whose components the caller may use. */
+  readableOwners: readonly string[];
+}
+
+/** The owner of what is built from the registry's own files. */
+const registryOwner = 'registry';
+
+/** Source text of one component at most (specification: 400 for more). */
+const codeBytesMax = 2 * 1024 * 1024;
+
+/**
+ * From a reference to a saved component: found, or built and evaluated once. The same code of the same owner is the
+ * same component, with the dependency versions of its first build: nothing is resolved, bundled or evaluated twice.
+ */
+export class ComponentResolver {
+  readonly #store: Store;
+  readonly #builder: ComponentBuilder;
+  readonly #runner: Pick<Runner, 'describe'>;
+  readonly #registry: LocalRegistry;
+  readonly #clock: Clock;
+
+  constructor(options: {
+    store: Store;
+    builder: ComponentBuilder;
+    runner: Pick<Runner, 'describe'>;
+    registry: LocalRegistry;
+    clock: Clock;
+  }) {
+    this.#store = options.store;
+    this.#builder = options.builder;
+    this.#runner = options.runner;
+    this.#registry = options.registry;
+    this.#clock = options.clock;
+  }
+
+  /** Throws `missing_parameter` without a reference, `not_found` for an unknown id or key, and what building tells. */
+  async resolve(reference: ComponentReference, owner: ComponentOwner): Promise<ComponentTable> {
+    const { component_id, component_code, component_url, key } = reference;
+    if (component_id !== undefined) return this.findSaved(component_id, owner);
+    if (component_code !== undefined) return this.#saveCode(component_code, component_url ?? null, owner);
+    if (component_url !== undefined) return this.#saveUrl(component_url, owner);
+    if (key !== undefined) return (await this.findInRegistry(key)) ?? this.findSaved(key, owner);
+    throw new CallerError(
+      'missing_parameter',
+      'component_code: one of component_id, component_code, component_url or key is required',
+      { parameter: 'component_code' },
+    );
+  }
+
+  /** A saved component by id, or by the `key` in its code. */
+  async findSaved(keyOrId: string, owner: Pick<ComponentOwner, 'readableOwners'>): Promise<ComponentTable> {
+    const owners = [...owner.readableOwners, registryOwner];
+    const component = keyOrId.startsWith('sc_')
+      ? await findComponent(this.#store.read, keyOrId)
+      : ((await findComponentByKey(this.#store.read, keyOrId, owner.readableOwners)) ??
+        (await this.findInRegistry(keyOrId)));
+    if (component === undefined || !owners.includes(component.owner_id)) {
+      throw new CallerError('not_found', `there is no component ${JSON.stringify(keyOrId)}`, { id: keyOrId });
+    }
+    return component;
+  }
+
+  async findInRegistry(key: string): Promise<ComponentTable | undefined> {
+    const entry = await this.#registry.find(key);
+    if (entry === undefined) return undefined;
+    const owner = { ownerId: registryOwner, userId: registryOwner };
+    const built = await this.#builder.build(
+      { kind: 'file', path: entry.path, root: entry.root },
+      { ownerId: registryOwner },
+    );
+    return this.#saveBuilt(built, null, owner, 'key');
+  }
+
+  async #saveCode(code: string, url: string | null, owner: ComponentOwner): Promise<ComponentTable> {
+    checkCode(code);
+    const codeHash = createHash('sha256').update(code).digest('hex');
+    const known = await findComponentByCode(this.#store.read, { ownerId: owner.ownerId, codeHash, url });
+    if (known !== undefined) return known;
+    return this.#saveBuilt(
+      await this.#build({ kind: 'code', code }, owner, 'component_code'),
+      url,
+      owner,
+      'component_code',
+    );
+  }
+
+  async #saveUrl(url: string, owner: ComponentOwner): Promise<ComponentTable> {
+    if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
+      throw new CallerError(
+        'invalid_parameter',
+        `component_url: expected an http or https URL, found ${JSON.stringify(url.slice(0, 200))}`,
+        {
+          parameter: 'component_url',
+        },
+      );
+    }
+    return this.#saveBuilt(
+      await this.#build({ kind: 'url', url }, owner, 'component_url'),
+      url,
+      owner,
+      'component_url',
+    );
+  }
+
+  async #build(source: ComponentSource, owner: ComponentOwner, parameter: string): Promise<BuiltBundle> {
+    try {
+      return await this.#builder.build(source, { ownerId: owner.ownerId });
+    } catch (error) {
+      if (error instanceof CallerError) {
+        throw new CallerError(
+          error.code,
+          `${parameter}: ${error.message}`,
+          { parameter, ...error.details },
+          { cause: error },
+        );
+      }
+      throw error;
+    }
+  }
+
+  async #saveBuilt(
+    built: BuiltBundle,
+    url: string | null,
+    owner: Pick<ComponentOwner, 'ownerId' | 'userId'>,
+    parameter: string,
+  ): Promise<ComponentTable> {
+    const known = await findComponentByTree(this.#store.read, {
+      ownerId: owner.ownerId,
+      treeHash: built.treeHash,
+      url,
+    });
+    if (known !== undefined) return known;
+    const shape = await this.#describe(built, owner.ownerId, parameter);
+    const nowMs = this.#clock.now();
+    const component: ComponentTable = {
+      id: newId('sc'),
+      owner_id: owner.ownerId,
+      user_id: owner.userId,
+      component_key: shape.key ?? null,
+      code: built.code,
+      code_hash: built.codeHash,
+      tree_hash: built.treeHash,
+      url,
+      name: shape.name ?? shape.key ?? 'Component',
+      version: shape.version ?? '',
+      shape: JSON.stringify(shape),
+      bundle_hash: built.bundle.hash,
+      lock: built.lock,
+      created_at_ms: nowMs,
+      updated_at_ms: nowMs,
+    };
+    const { hash, format, code } = built.bundle;
+    await this.#store.transaction((tx) =>
+      insertComponent(tx, component, { owner_id: owner.ownerId, hash, format, code, created_at_ms: nowMs }),
+    );
+    return component;
+  }
+
+  async #describe(built: BuiltBundle, ownerId: string, parameter: string): Promise<ComponentShape> {
+    const outcome = await this.#runner.describe({ bundle: built.bundle, ownerId });
+    if (outcome.status !== 'described') {
+      const { name, message } = outcome.error;
+      throw new CallerError(
+        'invalid_component',
+        `${parameter}: the component could not be evaluated: ${name}: ${message}`,
+        {
+          parameter,
+          reason: outcome.status,
+          error: { name, message, stack: outcome.error.stack },
+        },
+      );
+    }
+    const shape = JSON.parse(outcome.shape) as ComponentShape;
+    for (const prop of shape.configurableProps) {
+      if (!isKnownPropType(prop.type)) {
+        throw new CallerError(
+          'invalid_component',
+          `${parameter}: prop ${JSON.stringify(prop.name)} has the unknown type ${JSON.stringify(prop.type)}; known types are ${knownPropTypes.join(', ')}`,
+          { parameter, prop: prop.name },
+        );
+      }
+    }
+    return shape;
+  }
+}
+
+function checkCode(code: string): void {
+  if (code.trim() === '') {
+    throw new CallerError(
+      'invalid_parameter',
+      'component_code: expected the code of a component, found nothing',
+      { parameter: 'component_code' },
+    );
+  }
+  if (Buffer.byteLength(code) > codeBytesMax) {
+    throw new CallerError('component_too_large', `component_code: expected at most ${codeBytesMax} bytes`, {
+      parameter: 'component_code',
+    });
+  }
+}

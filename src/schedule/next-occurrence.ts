@@ -1,0 +1,96 @@
+import { Cron } from 'croner';
+import { CallerError } from '#lib/errors.ts';
+
+/** When a timer fires. Intervals know no calendar; cron is in the local time of its zone. */
+export type Schedule = { intervalSeconds: number } | { cron: string; timezone: string };
+
+/** A source runs at most this often (specification, section 8). */
+export const intervalSecondsMin = 15;
+/** A year and a day; longer waits are a mistake. */
+const intervalSecondsMax = 366 * 86_400;
+
+/** Throws `invalid_schedule` that names `parameter` and says what was expected. */
+export function checkSchedule(schedule: Schedule, parameter: string): void {
+  const refuse = (message: string) => {
+    throw new CallerError('invalid_schedule', `${parameter}: ${message}`, { parameter });
+  };
+  if ('intervalSeconds' in schedule) {
+    const { intervalSeconds } = schedule;
+    if (!Number.isInteger(intervalSeconds))
+      refuse(`intervalSeconds must be an integer, found ${JSON.stringify(intervalSeconds)}`);
+    if (intervalSeconds < intervalSecondsMin)
+      refuse(`intervalSeconds must be at least ${intervalSecondsMin}, found ${intervalSeconds}`);
+    if (intervalSeconds > intervalSecondsMax)
+      refuse(`intervalSeconds must be at most ${intervalSecondsMax}, found ${intervalSeconds}`);
+    return;
+  }
+  if (typeof schedule.timezone !== 'string' || !isTimeZone(schedule.timezone)) {
+    refuse(
+      `timezone must be an IANA time zone such as Europe/Berlin, found ${JSON.stringify(schedule.timezone)}`,
+    );
+  }
+  let next: number | undefined;
+  try {
+    const first = parseCron(schedule).nextRuns(2, new Date());
+    next = first[0]?.getTime();
+    const second = first[1]?.getTime();
+    if (next !== undefined && second !== undefined && second - next < intervalSecondsMin * 1000) {
+      refuse(
+        `cron ${JSON.stringify(schedule.cron)} fires more often than every ${intervalSecondsMin} seconds`,
+      );
+    }
+  } catch (error) {
+    if (error instanceof CallerError) throw error;
+    refuse(
+      `cron must be a cron expression such as "0 9 * * 1-5", found ${JSON.stringify(schedule.cron)}: ${(error as Error).message}`,
+    );
+  }
+  if (next === undefined) refuse(`cron ${JSON.stringify(schedule.cron)} never fires`);
+}
+
+function isTimeZone(name: string): boolean {
+  try {
+    new Intl.DateTimeFormat('en', { timeZone: name });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function parseCron(schedule: { cron: string; timezone: string }): Cron {
+  if (typeof schedule.cron !== 'string') throw new Error('not a string');
+  return new Cron(schedule.cron, { timezone: schedule.timezone, paused: true });
+}
+
+/**
+ * Pure: the first occurrence after `afterMs`, in epoch ms. For an interval that is the grid laid through `plannedMs`,
+ * so that a late tick does not shift those after it. Undefined: a cron expression that never fires again.
+ */
+export function nextOccurrence(schedule: Schedule, plannedMs: number, afterMs: number): number | undefined {
+  if ('intervalSeconds' in schedule) {
+    const intervalMs = schedule.intervalSeconds * 1000;
+    if (plannedMs > afterMs) return plannedMs;
+    return plannedMs + (Math.floor((afterMs - plannedMs) / intervalMs) + 1) * intervalMs;
+  }
+  return parseCron(schedule).nextRun(new Date(afterMs))?.getTime();
+}
+
+/** Pure: how many occurrences lie in (`plannedMs`, `untilMs`]; counting stops at `max`. */
+export function occurrencesBetween(
+  schedule: Schedule,
+  plannedMs: number,
+  untilMs: number,
+  max = 1000,
+): number {
+  if ('intervalSeconds' in schedule)
+    return Math.max(0, Math.floor((untilMs - plannedMs) / (schedule.intervalSeconds * 1000)));
+  let count = 0;
+  let at = plannedMs;
+  while (count < max) {
+    const next = nextOccurrence(schedule, at, at);
+    if (next === undefined || next > untilMs) break;
+    count += 1;
+    at = next;
+  }
+  return count;
+}

@@ -1,0 +1,162 @@
+import type { Db, Store, Tx } from '#storage/store.ts';
+import type { TickTable, TimerTable } from '#storage/tables/source-tables.ts';
+import type { Schedule } from './next-occurrence.ts';
+
+const timerColumns = [
+  'id',
+  'source_id',
+  'owner_id',
+  'prop',
+  'interval_seconds',
+  'cron',
+  'timezone',
+  'next_at_ms',
+  'schedule_changed_at_ms',
+  'created_at_ms',
+  'updated_at_ms',
+] as const;
+
+/** Ledger rows kept per source. */
+export const ticksRetained = 100;
+
+export function scheduleOf(timer: Pick<TimerTable, 'interval_seconds' | 'cron' | 'timezone'>): Schedule {
+  return timer.cron === null
+    ? { intervalSeconds: timer.interval_seconds ?? 0 }
+    : { cron: timer.cron, timezone: timer.timezone };
+}
+
+export async function insertTimers(tx: Tx, rows: readonly TimerTable[]): Promise<void> {
+  if (rows.length > 0)
+    await tx
+      .insertInto('timers')
+      .values([...rows])
+      .execute();
+}
+
+export async function deleteTimersOf(tx: Tx, sourceId: string): Promise<void> {
+  await tx.deleteFrom('timers').where('source_id', '=', sourceId).execute();
+}
+
+/** Due timers, earliest first, locked so that no other process fires them too. */
+export async function lockDueTimers(
+  store: Pick<Store, 'name'>,
+  tx: Tx,
+  nowMs: number,
+  limit: number,
+): Promise<TimerTable[]> {
+  let query = tx
+    .selectFrom('timers')
+    .select(timerColumns)
+    .where('next_at_ms', '<=', nowMs)
+    .orderBy('next_at_ms')
+    .limit(limit);
+  if (store.name === 'postgres') query = query.forUpdate().skipLocked();
+  return query.execute();
+}
+
+/** Writes the next time of many timers in one statement. */
+export async function advanceTimers(tx: Tx, timers: readonly TimerTable[]): Promise<void> {
+  if (timers.length === 0) return;
+  await tx
+    .insertInto('timers')
+    .values([...timers])
+    .onConflict((conflict) =>
+      conflict
+        .column('id')
+        .doUpdateSet((set) => ({
+          next_at_ms: set.ref('excluded.next_at_ms'),
+          updated_at_ms: set.ref('excluded.updated_at_ms'),
+        })),
+    )
+    .execute();
+}
+
+export async function deleteTimers(tx: Tx, ids: readonly string[]): Promise<void> {
+  if (ids.length > 0)
+    await tx
+      .deleteFrom('timers')
+      .where('id', 'in', [...ids])
+      .execute();
+}
+
+export async function earliestTimerMs(db: Db): Promise<number | undefined> {
+  const row = await db
+    .selectFrom('timers')
+    .select('next_at_ms')
+    .orderBy('next_at_ms')
+    .limit(1)
+    .executeTakeFirst();
+  return row?.next_at_ms;
+}
+
+/**
+ * After the clock stepped back: interval timers planned further ahead than one interval would stand still until the
+ * clock catches up; they start anew from now. Returns how many.
+ */
+export async function reanchorIntervals(tx: Tx, nowMs: number): Promise<number> {
+  const result = await tx
+    .updateTable('timers')
+    .set((set) => ({
+      next_at_ms: set(set.val(nowMs), '+', set('interval_seconds', '*', 1000)) as never,
+      updated_at_ms: nowMs,
+    }))
+    .where('interval_seconds', 'is not', null)
+    .where((where) =>
+      where('next_at_ms', '>', where(where.val(nowMs), '+', where('interval_seconds', '*', 1000)) as never),
+    )
+    .executeTakeFirst();
+  return Number(result.numUpdatedRows);
+}
+
+export async function insertTicks(tx: Tx, rows: readonly TickTable[]): Promise<void> {
+  if (rows.length > 0)
+    await tx
+      .insertInto('ticks')
+      .values([...rows])
+      .execute();
+}
+
+export async function pruneTicks(tx: Tx, sourceId: string): Promise<void> {
+  const oldest = await tx
+    .selectFrom('ticks')
+    .select('planned_at_ms')
+    .where('source_id', '=', sourceId)
+    .orderBy('planned_at_ms', 'desc')
+    .offset(ticksRetained)
+    .limit(1)
+    .executeTakeFirst();
+  if (oldest === undefined) return;
+  await tx
+    .deleteFrom('ticks')
+    .where('source_id', '=', sourceId)
+    .where('planned_at_ms', '<=', oldest.planned_at_ms)
+    .execute();
+}
+
+export async function deleteTicksOf(tx: Tx, sourceId: string): Promise<void> {
+  await tx.deleteFrom('ticks').where('source_id', '=', sourceId).execute();
+}
+
+/** The ledger of a source, newest first. */
+export async function readTicks(
+  db: Db,
+  sourceId: string,
+  options: { limit: number; beforeMs?: number; afterMs?: number },
+): Promise<TickTable[]> {
+  let query = db
+    .selectFrom('ticks')
+    .select([
+      'source_id',
+      'timer_id',
+      'owner_id',
+      'planned_at_ms',
+      'recorded_at_ms',
+      'outcome',
+      'reason',
+      'ticks',
+    ])
+    .where('source_id', '=', sourceId);
+  if (options.beforeMs !== undefined) query = query.where('planned_at_ms', '<', options.beforeMs);
+  if (options.afterMs !== undefined) query = query.where('planned_at_ms', '>', options.afterMs);
+  return query.orderBy('planned_at_ms', 'desc').limit(options.limit).execute();
+}

@@ -1,0 +1,115 @@
+import type { ComponentShape, PropDefinition } from '#components/component-shape.ts';
+import { componentShapes, findBundle, findComponent } from '#components/component-store.ts';
+import type { ConfiguredProps } from '#components/validate-props.ts';
+import { must } from '#lib/assert.ts';
+import type { Bundle } from '#runner/runner.ts';
+import type { Db } from '#storage/store.ts';
+import type { ComponentTable } from '#storage/tables/component-tables.ts';
+import type { SourceTable } from '#storage/tables/source-tables.ts';
+import { accountProps, runtimeProps } from './source-props.ts';
+
+/** Everything needed to run a source's code, loaded once and kept while the source is busy. */
+export interface Deployment {
+  source: SourceTable;
+  shape: ComponentShape;
+  bundle: Bundle;
+  definitions: PropDefinition[];
+  /** What `this.<prop>` is made from, credentials included: never stored, never logged. */
+  props: Record<string, unknown>;
+  /** Static and dynamic definitions differ only when additionalProps returned some. */
+  dynamicProps: Record<string, unknown> | undefined;
+  /** Replaces known secret values in whatever leaves the run. */
+  redact: (text: string) => string;
+}
+
+/** What a deployment needs from others. */
+export interface DeploymentContext {
+  endpointUrl(key: string | null): string | undefined;
+  /** Credentials of an account that `ownerId` or `userId` owns; throws `not_found` otherwise. */
+  credentials(accountId: string, owners: readonly string[]): Promise<Record<string, unknown>>;
+  redactor(secrets: readonly string[]): (text: string) => string;
+}
+
+/** Static definitions with those additionalProps returned laid over them, in order. */
+export function mergedDefinitions(shape: ComponentShape, dynamicProps: string | null): PropDefinition[] {
+  if (dynamicProps === null) return shape.configurableProps;
+  const dynamic = JSON.parse(dynamicProps) as Record<string, PropDefinition>;
+  const names = new Set(shape.configurableProps.map((definition) => definition.name));
+  return [
+    ...shape.configurableProps.map((definition) => ({ ...definition, ...dynamic[definition.name] })),
+    ...Object.entries(dynamic)
+      .filter(([name]) => !names.has(name))
+      .map(([name, definition]) => ({ ...definition, name })),
+  ];
+}
+
+/** Definitions of many sources, for showing them: one query for all their components. */
+export async function loadSourceDefinitions(
+  db: Db,
+  sources: readonly SourceTable[],
+): Promise<Map<string, PropDefinition[]>> {
+  const shapes = await componentShapes(db, [...new Set(sources.map((source) => source.component_id))]);
+  return new Map(
+    sources.map((source) => {
+      const shape = shapes.get(source.component_id);
+      return [
+        source.id,
+        shape === undefined
+          ? []
+          : mergedDefinitions(JSON.parse(shape) as ComponentShape, source.dynamic_props),
+      ];
+    }),
+  );
+}
+
+export async function loadDeployment(
+  db: Db,
+  source: SourceTable,
+  context: DeploymentContext,
+): Promise<Deployment> {
+  const component = must(
+    await findComponent(db, source.component_id),
+    `component ${source.component_id} of ${source.id}`,
+  );
+  return makeDeployment(db, source, component, context);
+}
+
+export async function makeDeployment(
+  db: Db,
+  source: SourceTable,
+  component: ComponentTable,
+  context: DeploymentContext,
+): Promise<Deployment> {
+  const shape = JSON.parse(component.shape) as ComponentShape;
+  const bundle = must(
+    await findBundle(db, component.owner_id, component.bundle_hash),
+    `bundle of ${component.id}`,
+  );
+  const definitions = mergedDefinitions(shape, source.dynamic_props);
+  const values = JSON.parse(source.configured_props) as ConfiguredProps;
+  const credentials = new Map<string, Record<string, unknown>>();
+  for (const { prop, accountId } of accountProps(definitions, values)) {
+    credentials.set(prop, await context.credentials(accountId, [source.owner_id, source.user_id]));
+  }
+  const secrets = [
+    ...[...credentials.values()].flatMap((auth) => Object.values(auth)),
+    ...definitions
+      .filter((definition) => definition.secret === true)
+      .map((definition) => values[definition.name]),
+  ].filter((value) => typeof value === 'string');
+  return {
+    source,
+    shape,
+    bundle: { hash: bundle.hash, code: bundle.code, format: bundle.format === 'esm' ? 'esm' : 'cjs' },
+    definitions,
+    props: runtimeProps(definitions, values, {
+      endpointUrl: context.endpointUrl(source.endpoint_key),
+      credentials,
+    }),
+    dynamicProps:
+      source.dynamic_props === null
+        ? undefined
+        : (JSON.parse(source.dynamic_props) as Record<string, unknown>),
+    redact: context.redactor(secrets),
+  };
+}

@@ -1,0 +1,58 @@
+import type { NewEvent } from '#events/emit-event.ts';
+import { channels } from '#events/event.ts';
+import type { CallOutcome, EmittedEvent, UserCodeError } from '#runner/call-outcome.ts';
+
+/** Console lines kept of one run; then one line says how many were dropped. */
+const logLinesMax = 100;
+
+/** What a call emits: its own events, its console lines on `$logs`, and on `$errors` what went wrong. */
+export function eventsOfOutcome(
+  outcome: CallOutcome,
+  options: { redact: (text: string) => string; originalEvent: string | undefined; nowMs: number },
+): NewEvent[] {
+  const { redact } = options;
+  const events = outcome.emits.map((emit) => emittedEvent(emit, redact));
+  const lines = outcome.logs.slice(0, logLinesMax);
+  const dropped = outcome.logsDropped + outcome.logs.length - lines.length;
+  for (const line of lines) {
+    events.push({
+      channel: channels.logs,
+      event: JSON.stringify({ ts: line.ts, level: line.level, message: redact(line.message) }),
+    });
+  }
+  if (dropped > 0) {
+    const message = `${dropped} more line(s) of this run were dropped: at most ${logLinesMax} are kept`;
+    events.push({
+      channel: channels.logs,
+      event: JSON.stringify({ ts: options.nowMs, level: 'warn', message }),
+    });
+  }
+  if (outcome.error !== undefined) events.push(errorEvent(outcome.error, options));
+  return events;
+}
+
+/** `{error: {name, message, stack, ts, code?}, original_event}`; the stored JSON of the event is placed as it is. */
+export function errorEvent(
+  error: UserCodeError,
+  options: { redact: (text: string) => string; originalEvent: string | undefined; nowMs: number },
+): NewEvent {
+  const shown = { ...error, ts: new Date(options.nowMs).toISOString() };
+  const event = `{"error":${JSON.stringify(shown)},"original_event":${options.originalEvent ?? 'null'}}`;
+  return {
+    channel: channels.errors,
+    event: options.redact(event),
+    summary: `${error.name}: ${options.redact(error.message).slice(0, 200)}`,
+  };
+}
+
+function emittedEvent(emit: EmittedEvent, redact: (text: string) => string): NewEvent {
+  return {
+    channel: emit.name,
+    event: redact(emit.event),
+    ...(emit.id === undefined ? {} : { id: emit.id }),
+    ...(emit.idIsNumber === undefined ? {} : { idIsNumber: emit.idIsNumber }),
+    ...(emit.summary === undefined ? {} : { summary: redact(emit.summary) }),
+    ...(emit.ts === undefined ? {} : { ts: emit.ts }),
+    ...(emit.deliveryTs === undefined ? {} : { deliverAtMs: emit.deliveryTs }),
+  };
+}

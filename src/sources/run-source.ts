@@ -1,0 +1,454 @@
+import type { EventBus } from '#events/event-bus.ts';
+import type { JobPayloads } from '#jobs/job-kinds.ts';
+import { type LeasedJob, requeueJob, settleJobs } from '#jobs/job-store.ts';
+import { attemptsMax, retryDelayMs } from '#jobs/retry-schedule.ts';
+import type { JobHandler } from '#jobs/worker-pool.ts';
+import type { Clock } from '#lib/clock.ts';
+import { CallerError } from '#lib/errors.ts';
+import type { Logger } from '#lib/logger.ts';
+import { usageOf } from '#metering/invocation-usage.ts';
+import type { CallOutcome, HttpReply } from '#runner/call-outcome.ts';
+import type { Runner, UserCall } from '#runner/runner.ts';
+import type { BatchWrite } from '#storage/group-commit.ts';
+import type { Store } from '#storage/store.ts';
+import type { SourceTable } from '#storage/tables/source-tables.ts';
+import { type Deployment, type DeploymentContext, loadDeployment } from './deployment.ts';
+import { errorEvent, eventsOfOutcome } from './outcome-events.ts';
+import { type InvocationEnd, type SettleResult, settleInvocations } from './settle-invocation.ts';
+import { findSource, readComponentDb, sourceRevision } from './source-store.ts';
+
+/** How a waiting HTTP request is answered. */
+export interface ReplyWaiter {
+  respond(reply: HttpReply): void;
+  /** The run is over (or will not happen here) and the component did not respond. */
+  ended(reason: string): void;
+}
+
+/** Outcomes of one source that may wait for the store while its next run goes on. */
+const unsettledMax = 64;
+/** A lane without work is forgotten after this long, with the code and credentials it held. */
+const laneIdleMs = 60_000;
+
+/**
+ * Everything of one source that is in memory while it runs. Runs follow each other; the next one starts as soon as
+ * the outcome of the previous one is known, while that outcome is still on its way to the disk. `epoch` undoes this
+ * when the store refuses an outcome: all that was computed from it is dropped and run again.
+ */
+interface Lane {
+  sourceId: string;
+  deployment: Promise<Deployment> | undefined;
+  db: Record<string, string> | undefined;
+  epoch: number;
+  turn: Promise<void>;
+  unsettled: Set<Promise<unknown>>;
+  waiting: number;
+  idleSinceMs: number;
+}
+
+/** Runs sources: jobs of kind `run_source`, and the hooks of a deployment. */
+export class SourceRuns implements JobHandler {
+  readonly #store: Store;
+  readonly #runner: Runner;
+  readonly #bus: EventBus;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #node: string;
+  readonly #context: DeploymentContext;
+  readonly #limits: { deadlineMs: number; memoryMb: number; componentDbBytesMax: number };
+  readonly #settle: BatchWrite<InvocationEnd, SettleResult>;
+  readonly #lanes = new Map<string, Lane>();
+  readonly #waiters = new Map<string, ReplyWaiter>();
+  readonly #sweeper: NodeJS.Timeout;
+
+  constructor(options: {
+    store: Store;
+    runner: Runner;
+    bus: EventBus;
+    clock: Clock;
+    logger: Logger;
+    node: string;
+    context: DeploymentContext;
+    limits: { deadlineMs: number; memoryMb: number; componentDbBytesMax: number };
+  }) {
+    this.#store = options.store;
+    this.#runner = options.runner;
+    this.#bus = options.bus;
+    this.#clock = options.clock;
+    this.#logger = options.logger;
+    this.#node = options.node;
+    this.#context = options.context;
+    this.#limits = options.limits;
+    this.#settle = settleInvocations({ store: options.store, node: options.node, clock: options.clock });
+    this.#sweeper = setInterval(() => this.#forgetIdleLanes(), laneIdleMs / 2);
+    this.#sweeper.unref();
+  }
+
+  /** Must be called before the job is inserted, so that a fast run finds its waiter. */
+  awaitReply(jobId: string, waiter: ReplyWaiter): void {
+    this.#waiters.set(jobId, waiter);
+  }
+
+  stopAwaiting(jobId: string): void {
+    this.#waiters.delete(jobId);
+  }
+
+  /** The source changed or went: what is in memory of it is out of date. */
+  forget(sourceId: string): void {
+    const lane = this.#lanes.get(sourceId);
+    if (lane === undefined) return;
+    lane.deployment = undefined;
+    lane.db = undefined;
+  }
+
+  close(): void {
+    clearInterval(this.#sweeper);
+  }
+
+  async run(job: LeasedJob, signal: AbortSignal): Promise<void> {
+    const payload = JSON.parse(job.payload) as JobPayloads['run_source'];
+    const lane = this.#laneOf(payload.source_id);
+    lane.waiting += 1;
+    const turn = Promise.withResolvers<void>();
+    const previous = lane.turn;
+    lane.turn = turn.promise;
+    try {
+      await previous;
+      await this.#runInTurn(lane, job, payload, signal, () => turn.resolve());
+    } finally {
+      turn.resolve();
+      lane.waiting -= 1;
+      lane.idleSinceMs = this.#clock.now();
+      this.#waiters.get(job.id)?.ended('the run ended without a response');
+      this.#waiters.delete(job.id);
+    }
+  }
+
+  async quarantined(job: LeasedJob): Promise<void> {
+    const payload = JSON.parse(job.payload) as JobPayloads['run_source'];
+    const source = await findSource(this.#store.read, payload.source_id);
+    if (source === undefined) return;
+    const error = {
+      name: 'QuarantinedInvocation',
+      message: `this invocation took its process down ${attemptsMax} times and will not be run again`,
+      stack: '',
+    };
+    await this.emitOutside(source, [
+      errorEvent(error, { redact: (text) => text, originalEvent: payload.event, nowMs: this.#clock.now() }),
+    ]);
+  }
+
+  /** Runs a hook; its emits, db writes and logs are stored when it finished, logs and the error also when it threw. */
+  async runHook(
+    deployment: Deployment,
+    hook: 'deploy' | 'activate' | 'deactivate',
+  ): Promise<CallOutcome | { status: 'absent' }> {
+    if (!deployment.shape.hooks.includes(hook)) return { status: 'absent' };
+    const { source } = deployment;
+    const lane = this.#laneOf(source.id);
+    const db = await readComponentDb(this.#store.read, source.id);
+    const outcome = await this.call(deployment, { kind: 'hook', hook }, db);
+    const end = this.#endOf(deployment, outcome, { originalEvent: undefined, hops: 0, isStale: () => false });
+    const result = await this.#store.writes.submit(this.#settle, end);
+    if (result.settled) this.#bus.publish(result.stored);
+    // Runs that go on meanwhile (a vendor's verification request) see what the hook has set from now on.
+    if (lane.db !== undefined) lane.db = { ...lane.db, ...end.dbSets };
+    this.#logger.info(
+      {
+        source: source.id,
+        hook,
+        status: outcome.status,
+        ms: Math.round(outcome.durationMs),
+        events: end.emission.events.length,
+      },
+      'source.hook',
+    );
+    return outcome;
+  }
+
+  /** One call into the code of a deployment, nothing stored. */
+  call(
+    deployment: Deployment,
+    call: UserCall,
+    db: Record<string, string>,
+    options: { onRespond?: (reply: HttpReply) => void; signal?: AbortSignal } = {},
+  ): Promise<CallOutcome> {
+    const { source, bundle, props, dynamicProps } = deployment;
+    return this.#runner.call(
+      {
+        deploymentId: source.id,
+        ownerId: source.owner_id,
+        bundle,
+        revision: source.revision,
+        call,
+        props,
+        ...(dynamicProps === undefined ? {} : { dynamicProps }),
+        db,
+        deadlineMs: this.#limits.deadlineMs,
+      },
+      options,
+    );
+  }
+
+  /** Emits events of a source that no run caused. */
+  async emitOutside(
+    source: Pick<SourceTable, 'id' | 'owner_id'>,
+    events: InvocationEnd['emission']['events'],
+  ): Promise<void> {
+    const result = await this.#store.writes.submit(this.#settle, {
+      sourceId: source.id,
+      emission: { emitterId: source.id, hops: 0, events },
+      dbSets: {},
+      usage: usageOf(source.owner_id, this.#clock.now(), { invocations: 0, computeMs: 0, memoryMb: 0 }),
+      isStale: () => false,
+    });
+    if (result.settled) this.#bus.publish(result.stored);
+  }
+
+  async #runInTurn(
+    lane: Lane,
+    job: LeasedJob,
+    payload: JobPayloads['run_source'],
+    signal: AbortSignal,
+    endTurn: () => void,
+  ): Promise<void> {
+    let deployment: Deployment | undefined;
+    try {
+      deployment = await this.#deploymentOf(lane);
+    } catch (error) {
+      if (!(error instanceof CallerError)) throw error;
+      await this.#refuseRun(lane, job, payload, error);
+      return;
+    }
+    if (deployment === undefined) {
+      await this.#dropJob(job, 'the source was deleted');
+      return;
+    }
+    if (lane.db === undefined) {
+      // What is still on its way to the disk belongs to the state this run starts from.
+      await Promise.allSettled(lane.unsettled);
+      lane.db = await readComponentDb(this.#store.read, lane.sourceId);
+    }
+    const epoch = lane.epoch;
+    const waiter = this.#waiters.get(job.id);
+    const outcome = await this.call(
+      deployment,
+      { kind: 'run', ...(payload.event === undefined ? {} : { event: payload.event }) },
+      lane.db,
+      { signal, ...(waiter === undefined ? {} : { onRespond: (reply) => waiter.respond(reply) }) },
+    );
+    if (outcome.status === 'cancelled')
+      throw new Error('the run was cancelled because the service stops or the source changed');
+    waiter?.ended(replyReason(outcome));
+    if (isProcessCrash(outcome) && job.attempts < attemptsMax) {
+      await this.#runAgainLater(lane, job, outcome);
+      return;
+    }
+    const end = this.#endOf(deployment, outcome, {
+      originalEvent: payload.event,
+      hops: payload.hops,
+      isStale: () => lane.epoch !== epoch,
+      job,
+    });
+    lane.db = { ...lane.db, ...end.dbSets };
+    const settled = this.#settleEnd(lane, job, deployment, outcome, end);
+    lane.unsettled.add(settled);
+    const forgetSettled = () => lane.unsettled.delete(settled);
+    settled.then(forgetSettled, forgetSettled);
+    if (lane.unsettled.size >= unsettledMax)
+      await Promise.race([...lane.unsettled].map((promise) => promise.catch(() => {})));
+    endTurn();
+    await settled;
+  }
+
+  async #settleEnd(
+    lane: Lane,
+    job: LeasedJob,
+    deployment: Deployment,
+    outcome: CallOutcome,
+    end: InvocationEnd,
+  ): Promise<void> {
+    let result: SettleResult;
+    try {
+      result = await this.#store.writes.submit(this.#settle, end);
+    } catch (error) {
+      // Later runs of this lane have seen a state that is not on disk: none of them may be stored.
+      lane.epoch += 1;
+      lane.db = undefined;
+      throw error;
+    }
+    if (!result.settled) {
+      lane.epoch += 1;
+      lane.db = undefined;
+      if (result.reason === 'removed') return;
+      if (result.reason === 'taken') {
+        this.#logger.warn({ source: lane.sourceId, job: job.id }, 'source.run-taken-over');
+        return;
+      }
+      throw new Error('an earlier run of this source could not be stored');
+    }
+    this.#bus.publish(result.stored);
+    const level = outcome.status === 'finished' ? 'debug' : 'info';
+    this.#logger[level](
+      {
+        source: lane.sourceId,
+        owner: deployment.source.owner_id,
+        job: job.id,
+        attempt: job.attempts,
+        status: outcome.status,
+        ms: Math.round(outcome.durationMs),
+        events: result.stored.length,
+        error: outcome.error?.name,
+      },
+      'source.run',
+    );
+  }
+
+  #endOf(
+    deployment: Deployment,
+    outcome: CallOutcome,
+    options: { originalEvent: string | undefined; hops: number; isStale: () => boolean; job?: LeasedJob },
+  ): InvocationEnd {
+    const { source, shape, redact } = deployment;
+    const nowMs = this.#clock.now();
+    const checked = this.#withinDbLimit(source.id, outcome);
+    return {
+      ...(options.job === undefined ? {} : { job: { id: options.job.id, attempts: options.job.attempts } }),
+      sourceId: source.id,
+      emission: {
+        emitterId: source.id,
+        ...(shape.dedupe === undefined ? {} : { dedupe: shape.dedupe }),
+        hops: options.hops,
+        events: eventsOfOutcome(checked, { redact, originalEvent: options.originalEvent, nowMs }),
+      },
+      dbSets: checked.dbSets,
+      usage: usageOf(source.owner_id, nowMs, {
+        invocations: 1,
+        computeMs: Math.ceil(outcome.durationMs),
+        memoryMb: this.#limits.memoryMb,
+      }),
+      isStale: options.isStale,
+    };
+  }
+
+  /** A db that would grow beyond its limit is not written; the run is told so on `$errors`. */
+  #withinDbLimit(sourceId: string, outcome: CallOutcome): CallOutcome {
+    const sets = Object.entries(outcome.dbSets);
+    if (sets.length === 0) return outcome;
+    const merged = { ...this.#lanes.get(sourceId)?.db, ...outcome.dbSets };
+    const size = Object.entries(merged).reduce((sum, [key, value]) => sum + key.length + value.length, 0);
+    if (size <= this.#limits.componentDbBytesMax) return outcome;
+    return {
+      ...outcome,
+      dbSets: {},
+      status: 'limit_exceeded',
+      error: outcome.error ?? {
+        name: 'ComponentDbLimitError',
+        message: `$.service.db would hold ${size} bytes, more than ${this.#limits.componentDbBytesMax}: nothing that this run set was kept`,
+        stack: '',
+      },
+    };
+  }
+
+  /** The process ended under the run: nothing is stored, and the invocation runs again (after a pause). */
+  async #runAgainLater(lane: Lane, job: LeasedJob, outcome: CallOutcome): Promise<void> {
+    const nowMs = this.#clock.now();
+    this.#logger.warn(
+      { source: lane.sourceId, job: job.id, attempt: job.attempts, status: outcome.status },
+      'source.process-ended',
+    );
+    await this.#store.transaction((tx) =>
+      requeueJob(tx, this.#node, job, {
+        state: 'queued',
+        runAtMs: nowMs + retryDelayMs(job.attempts, Math.random),
+        nowMs,
+        error: outcome.error?.message ?? outcome.status,
+        keepAttempts: true,
+      }),
+    );
+  }
+
+  /** What the source was configured with is not there any more (a deleted account): the run ends as an error event. */
+  async #refuseRun(
+    lane: Lane,
+    job: LeasedJob,
+    payload: JobPayloads['run_source'],
+    cause: CallerError,
+  ): Promise<void> {
+    const nowMs = this.#clock.now();
+    const error = { name: 'ConfigurationError', message: cause.message, stack: '', code: cause.code };
+    const result = await this.#store.writes.submit(this.#settle, {
+      job: { id: job.id, attempts: job.attempts },
+      sourceId: lane.sourceId,
+      emission: {
+        emitterId: lane.sourceId,
+        hops: payload.hops,
+        events: [errorEvent(error, { redact: (text) => text, originalEvent: payload.event, nowMs })],
+      },
+      dbSets: {},
+      usage: usageOf(job.ownerId, nowMs, { invocations: 1, computeMs: 0, memoryMb: this.#limits.memoryMb }),
+      isStale: () => false,
+    });
+    if (result.settled) this.#bus.publish(result.stored);
+  }
+
+  async #dropJob(job: LeasedJob, reason: string): Promise<void> {
+    this.#logger.info({ job: job.id, reason }, 'source.run-dropped');
+    await this.#store.transaction((tx) => settleJobs(tx, this.#node, [job]));
+  }
+
+  async #deploymentOf(lane: Lane): Promise<Deployment | undefined> {
+    // With other processes on the store, another one may have changed the source since.
+    if (lane.deployment !== undefined && this.#store.name === 'postgres') {
+      const known = await lane.deployment.catch(() => undefined);
+      const revision = await sourceRevision(this.#store.read, lane.sourceId);
+      if (known === undefined || revision !== known.source.revision) lane.deployment = undefined;
+      if (lane.unsettled.size === 0) lane.db = undefined;
+    }
+    if (lane.deployment === undefined) {
+      const source = await findSource(this.#store.read, lane.sourceId);
+      if (source === undefined) return undefined;
+      lane.deployment = loadDeployment(this.#store.read, source, this.#context);
+      lane.deployment.catch(() => {
+        lane.deployment = undefined;
+      });
+    }
+    return lane.deployment;
+  }
+
+  #laneOf(sourceId: string): Lane {
+    const known = this.#lanes.get(sourceId);
+    if (known !== undefined) return known;
+    const lane: Lane = {
+      sourceId,
+      deployment: undefined,
+      db: undefined,
+      epoch: 0,
+      turn: Promise.resolve(),
+      unsettled: new Set(),
+      waiting: 0,
+      idleSinceMs: this.#clock.now(),
+    };
+    this.#lanes.set(sourceId, lane);
+    return lane;
+  }
+
+  #forgetIdleLanes(): void {
+    const oldest = this.#clock.now() - laneIdleMs;
+    for (const [id, lane] of this.#lanes) {
+      if (lane.waiting === 0 && lane.unsettled.size === 0 && lane.idleSinceMs < oldest)
+        this.#lanes.delete(id);
+    }
+  }
+}
+
+/** The process itself was lost, so nothing the run did is known. */
+function isProcessCrash(outcome: CallOutcome): boolean {
+  return outcome.status === 'exited' || outcome.status === 'out_of_memory';
+}
+
+function replyReason(outcome: CallOutcome): string {
+  if (outcome.status === 'finished') return 'the run ended without a response';
+  return outcome.status === 'timed_out'
+    ? 'the run reached its deadline without a response'
+    : 'the run failed before it responded';
+}

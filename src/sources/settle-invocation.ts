@@ -1,0 +1,83 @@
+import { type Emission, type EmissionResult, emitEvents } from '#events/emit-event.ts';
+import type { StoredEvent } from '#events/event.ts';
+import { settleJobs } from '#jobs/job-store.ts';
+import type { Clock } from '#lib/clock.ts';
+import type { UsageRow } from '#metering/invocation-usage.ts';
+import { addUsage } from '#metering/usage-store.ts';
+import type { BatchWrite } from '#storage/group-commit.ts';
+import type { Store } from '#storage/store.ts';
+import { mergeComponentDbs } from './source-store.ts';
+
+/** What one call into a source's code caused. */
+export interface InvocationEnd {
+  /** The job that ends with it; hooks have none. */
+  job?: { id: string; attempts: number };
+  sourceId: string;
+  emission: Emission;
+  /** Component db: JSON text by key. */
+  dbSets: Record<string, string>;
+  usage: UsageRow;
+  /** True when an earlier outcome of this source was lost, so this one was computed from state that never was. */
+  isStale(): boolean;
+}
+
+export type SettleResult =
+  | { settled: true; stored: StoredEvent[] }
+  /** `taken`: another node holds the job now. `stale`: run it again. `removed`: the source is gone. */
+  | { settled: false; reason: 'taken' | 'stale' | 'removed' };
+
+/**
+ * Promise 2: what invocations caused (end of the job, component db, dedupe state, events, metering) commits in one
+ * transaction, for as many invocations as arrive together, in a constant number of statements.
+ */
+export function settleInvocations(options: {
+  store: Pick<Store, 'name' | 'notify'>;
+  node: string;
+  clock: Clock;
+}): BatchWrite<InvocationEnd, SettleResult> {
+  const { store, node, clock } = options;
+  return {
+    name: 'settle-invocations',
+    async run(tx, ends) {
+      const results = new Map<InvocationEnd, SettleResult>();
+      const fresh: InvocationEnd[] = [];
+      for (const end of ends) {
+        if (end.isStale()) results.set(end, { settled: false, reason: 'stale' });
+        else fresh.push(end);
+      }
+      const held = await settleJobs(
+        tx,
+        node,
+        fresh.flatMap((end) => (end.job === undefined ? [] : [end.job])),
+      );
+      const valid: InvocationEnd[] = [];
+      for (const end of fresh) {
+        if (end.job === undefined || held.has(end.job.id)) valid.push(end);
+        else results.set(end, { settled: false, reason: 'taken' });
+      }
+      const emitted = await emitEvents(
+        store,
+        tx,
+        valid.map((end) => end.emission),
+        clock.now(),
+      );
+      const dbSets = new Map<string, Record<string, string>>();
+      valid.forEach((end, index) => {
+        const result: EmissionResult | undefined = emitted[index];
+        if (result === undefined || !result.accepted) {
+          results.set(end, { settled: false, reason: 'removed' });
+          return;
+        }
+        results.set(end, { settled: true, stored: result.stored });
+        if (Object.keys(end.dbSets).length > 0)
+          dbSets.set(end.sourceId, { ...dbSets.get(end.sourceId), ...end.dbSets });
+      });
+      await mergeComponentDbs(store, tx, dbSets);
+      await addUsage(
+        tx,
+        valid.map((end) => end.usage),
+      );
+      return ends.map((end) => results.get(end) ?? { settled: false, reason: 'stale' });
+    },
+  };
+}

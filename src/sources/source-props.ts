@@ -1,0 +1,133 @@
+import type { PropDefinition } from '#components/component-shape.ts';
+import { type ConfiguredProps, isRecord, propError } from '#components/validate-props.ts';
+import { checkSchedule, type Schedule } from '#schedule/next-occurrence.ts';
+
+/** The schedule of each timer prop. Throws `invalid_schedule` or `invalid_prop` naming the prop. */
+export function timerSchedules(
+  definitions: readonly PropDefinition[],
+  values: ConfiguredProps,
+): { prop: string; schedule: Schedule }[] {
+  return definitions
+    .filter((definition) => definition.type === '$.interface.timer')
+    .flatMap((definition) => {
+      const schedule = timerSchedule(definition, values[definition.name]);
+      return schedule === undefined ? [] : [{ prop: definition.name, schedule }];
+    });
+}
+
+function timerSchedule(definition: PropDefinition, configured: unknown): Schedule | undefined {
+  const parameter = `configured_props.${definition.name}`;
+  const legacy =
+    definition.intervalSeconds === undefined ? undefined : { intervalSeconds: definition.intervalSeconds };
+  const value = definition.static ?? configured ?? definition.default ?? legacy;
+  if (value === undefined || value === null) return undefined;
+  if (!isRecord(value))
+    throw propError(definition.name, 'expected { intervalSeconds } or { cron, timezone }');
+  // What the API answers (cron, interval_seconds) may be sent back as it is.
+  const intervalSeconds = value.intervalSeconds ?? value.interval_seconds;
+  const { cron } = value;
+  if (typeof cron === 'string' && cron !== '') {
+    const schedule = { cron, timezone: (value.timezone as string | undefined) ?? 'UTC' };
+    checkSchedule(schedule, parameter);
+    return schedule;
+  }
+  if (intervalSeconds === undefined || intervalSeconds === null) {
+    throw propError(definition.name, 'expected { intervalSeconds } or { cron, timezone }');
+  }
+  const schedule = { intervalSeconds: intervalSeconds as number };
+  checkSchedule(schedule, parameter);
+  return schedule;
+}
+
+export function hasHttpInterface(definitions: readonly PropDefinition[]): boolean {
+  return definitions.some((definition) => definition.type === '$.interface.http');
+}
+
+/** Whether the reply to a request is the component's own. */
+export function repliesItself(definitions: readonly PropDefinition[]): boolean {
+  return definitions.some(
+    (definition) => definition.type === '$.interface.http' && definition.customResponse === true,
+  );
+}
+
+/** Names of connected accounts by app prop. */
+export function accountProps(
+  definitions: readonly PropDefinition[],
+  values: ConfiguredProps,
+): { prop: string; accountId: string }[] {
+  return definitions
+    .filter((definition) => definition.type === 'app')
+    .flatMap((definition) => {
+      const value = values[definition.name];
+      return isRecord(value) && typeof value.authProvisionId === 'string'
+        ? [{ prop: definition.name, accountId: value.authProvisionId }]
+        : [];
+    });
+}
+
+/** What `this.<prop>` is made from (runner interface, `CallRequest.props`). */
+export function runtimeProps(
+  definitions: readonly PropDefinition[],
+  values: ConfiguredProps,
+  context: { endpointUrl: string | undefined; credentials: ReadonlyMap<string, Record<string, unknown>> },
+): Record<string, unknown> {
+  const schedules = new Map(
+    timerSchedules(definitions, values).map(({ prop, schedule }) => [prop, schedule]),
+  );
+  const props: Record<string, unknown> = {};
+  for (const definition of definitions) {
+    const { name, type } = definition;
+    if (type === 'app') {
+      const auth = context.credentials.get(name);
+      props[name] = auth === undefined ? {} : { $auth: auth };
+    } else if (type === '$.interface.http') {
+      props[name] = { endpoint: context.endpointUrl };
+    } else if (type === '$.interface.timer') {
+      props[name] = schedules.get(name) ?? {};
+    } else {
+      const value = values[name] ?? definition.default;
+      if (value !== undefined) props[name] = value;
+    }
+  }
+  return props;
+}
+
+/** `configured_props` as the API answers them (specification, section 2, Source). Secret values are masked. */
+export function viewProps(
+  definitions: readonly PropDefinition[],
+  values: ConfiguredProps,
+  endpointUrl: string | undefined,
+): Record<string, unknown> {
+  const view: Record<string, unknown> = { ...values };
+  for (const definition of definitions) {
+    const { name, type } = definition;
+    if (type === '$.interface.http') {
+      view[name] = { endpoint_url: endpointUrl };
+    } else if (type === '$.interface.timer') {
+      const schedule = timerSchedule(definition, values[name]);
+      if (schedule === undefined) delete view[name];
+      else if ('cron' in schedule)
+        view[name] = { cron: schedule.cron, interval_seconds: null, timezone: schedule.timezone };
+      else view[name] = { cron: null, interval_seconds: schedule.intervalSeconds };
+    } else if (definition.secret === true && values[name] !== undefined) {
+      view[name] = maskedSecret;
+    }
+  }
+  return view;
+}
+
+/** Shown in place of a secret prop; sent back, it means "unchanged". */
+export const maskedSecret = '••••••••';
+
+/** Values sent back as they were answered: masked secrets keep what is there. */
+export function keepMaskedSecrets(
+  definitions: readonly PropDefinition[],
+  values: ConfiguredProps,
+  before: ConfiguredProps,
+): ConfiguredProps {
+  const kept = { ...values };
+  for (const { name, secret } of definitions) {
+    if (secret === true && kept[name] === maskedSecret) kept[name] = before[name];
+  }
+  return kept;
+}

@@ -1,0 +1,80 @@
+import {
+  type CompiledQuery,
+  type DatabaseConnection,
+  type Driver,
+  PostgresDialect,
+  type QueryResult,
+  type TransactionSettings,
+} from 'kysely';
+import { asStoreError } from './store-errors.ts';
+
+/**
+ * Kysely on PostgreSQL, with what the connection throws told apart where it is thrown: a reader outside a transaction
+ * meets the same `UnavailableError` as a writer, and an error of the work inside a transaction is never taken for one.
+ */
+export class StorePostgresDialect extends PostgresDialect {
+  override createDriver(): Driver {
+    return new StoreDriver(super.createDriver());
+  }
+}
+
+class StoreConnection implements DatabaseConnection {
+  readonly inner: DatabaseConnection;
+
+  constructor(inner: DatabaseConnection) {
+    this.inner = inner;
+  }
+
+  executeQuery<R>(query: CompiledQuery): Promise<QueryResult<R>> {
+    return this.inner.executeQuery<R>(query).catch(rethrow);
+  }
+
+  streamQuery(): never {
+    throw new Error('streaming is not offered: page with limits instead');
+  }
+}
+
+class StoreDriver implements Driver {
+  readonly #inner: Driver;
+
+  constructor(inner: Driver) {
+    this.#inner = inner;
+  }
+
+  init(): Promise<void> {
+    return this.#inner.init();
+  }
+
+  async acquireConnection(): Promise<DatabaseConnection> {
+    return new StoreConnection(await this.#inner.acquireConnection().catch(rethrow));
+  }
+
+  beginTransaction(connection: DatabaseConnection, settings: TransactionSettings): Promise<void> {
+    return this.#inner.beginTransaction(innerOf(connection), settings).catch(rethrow);
+  }
+
+  commitTransaction(connection: DatabaseConnection): Promise<void> {
+    return this.#inner.commitTransaction(innerOf(connection)).catch(rethrow);
+  }
+
+  async rollbackTransaction(connection: DatabaseConnection): Promise<void> {
+    // On a connection that broke there is nothing left to roll back; the first error is the one to tell.
+    await this.#inner.rollbackTransaction(innerOf(connection)).catch(() => {});
+  }
+
+  releaseConnection(connection: DatabaseConnection): Promise<void> {
+    return this.#inner.releaseConnection(innerOf(connection));
+  }
+
+  destroy(): Promise<void> {
+    return this.#inner.destroy();
+  }
+}
+
+function innerOf(connection: DatabaseConnection): DatabaseConnection {
+  return connection instanceof StoreConnection ? connection.inner : connection;
+}
+
+function rethrow(error: unknown): never {
+  throw asStoreError(error);
+}
