@@ -1,0 +1,176 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { makeRedactor, secretValues } from './redact.ts';
+
+const secret = 'p+ss/"wörd" 42&=';
+
+describe('redaction', () => {
+  test('replaces every occurrence', () => {
+    const redact = makeRedactor(['topsecret1', 'other-secret']);
+    assert.equal(
+      redact('a topsecret1 b other-secret c topsecret1'),
+      'a [redacted] b [redacted] c [redacted]',
+    );
+  });
+
+  test('leaves texts without secrets as they are, and does nothing when there are no secrets', () => {
+    assert.equal(makeRedactor(['topsecret1'])('topsecret2 topsecre'), 'topsecret2 topsecre');
+    assert.equal(makeRedactor([])('anything'), 'anything');
+  });
+
+  test('leaves values of fewer than 8 characters', () => {
+    assert.equal(makeRedactor(['true', '1234567', ''])('true 1234567'), 'true 1234567');
+    assert.equal(makeRedactor(['12345678'])('x 12345678'), 'x [redacted]');
+  });
+
+  for (const [name, form] of [
+    ['JSON', JSON.stringify(secret).slice(1, -1)],
+    ['JSON in JSON', JSON.stringify(JSON.stringify(secret)).slice(3, -3)],
+    ['base64', Buffer.from(secret).toString('base64')],
+    ['base64url', Buffer.from(secret).toString('base64url')],
+    ['encodeURIComponent', encodeURIComponent(secret)],
+    [
+      'encodeURIComponent with small digits',
+      encodeURIComponent(secret).replace(/%../g, (code) => code.toLowerCase()),
+    ],
+    ['a form', new URLSearchParams({ x: secret }).toString().slice(2)],
+  ] as const) {
+    test(`finds a secret as ${name}`, () => {
+      assert.equal(makeRedactor([secret])(`<${form}>`), '<[redacted]>');
+    });
+  }
+
+  test('finds a secret inside longer base64, wherever it starts', () => {
+    const redact = makeRedactor(['abcdefghijkl']);
+    for (const user of ['', 'a', 'ab', 'abc', 'abcd']) {
+      const header = `Basic ${Buffer.from(`${user}:abcdefghijkl`).toString('base64')}`;
+      const redacted = redact(header);
+      assert.match(redacted, /\[redacted\]/, user);
+      const left = redacted.replace('Basic ', '').replace('[redacted]', '');
+      assert.ok(left.length <= 8 + user.length * 2, redacted);
+    }
+  });
+
+  test('secrets that overlap, contain or touch one another leave nothing of any', () => {
+    const redact = makeRedactor(['aaaabbbb', 'bbbbcccc', 'aaaabbbbccccdddd', 'bbbbcccc']);
+    assert.equal(redact('xaaaabbbbccccx'), 'x[redacted]x');
+    assert.equal(redact('xaaaabbbbccccddddx'), 'x[redacted]x');
+    assert.equal(redact('xaaaabbbbaaaabbbbx'), 'x[redacted]x');
+    assert.equal(redact('aaaabbbbccccddd'), '[redacted]ddd');
+    assert.equal(makeRedactor(['aaaaaaaa'])('aaaaaaaaaaa'), '[redacted]');
+  });
+
+  test('the plainest search agrees, for many texts', () => {
+    const letters = 'ab';
+    let seed = 1;
+    const next = (below: number) => {
+      seed = (seed * 48_271) % 2_147_483_647;
+      return seed % below;
+    };
+    const word = (length: number) => Array.from({ length }, () => letters[next(2)]).join('');
+    for (let round = 0; round < 300; round += 1) {
+      const secrets = Array.from({ length: 3 }, () => word(8 + next(3)));
+      const text = word(60);
+      const hidden = Array.from(text, () => false);
+      for (const value of secrets) {
+        for (let at = text.indexOf(value); at !== -1; at = text.indexOf(value, at + 1))
+          hidden.fill(true, at, at + value.length);
+      }
+      const expected = Array.from(text, (letter, at) =>
+        hidden[at] ? (hidden[at - 1] ? '' : '[redacted]') : letter,
+      ).join('');
+      assert.equal(makeRedactor(secrets)(text), expected);
+    }
+  });
+
+  test('JSON stays JSON, whatever the secrets are made of', () => {
+    const redact = makeRedactor(['12345678', '":1,"a":', 'n1234567', '}]}]}]}]', secret]);
+    const value = {
+      number: 12345678,
+      more: [-12345678.5, 1e21, 5, true, null],
+      text: `key ${secret}`,
+      nested: JSON.stringify({ token: secret }),
+      newline: '\n1234567',
+      a12345678: '',
+      x: 1,
+      a: 2,
+      list: [[[[{}]]]],
+      quote: '\\"',
+    };
+    const redacted = JSON.parse(redact(JSON.stringify(value)));
+    assert.deepEqual(redacted, {
+      number: '[redacted]',
+      more: ['[redacted]', 1e21, 5, true, null],
+      text: 'key [redacted]',
+      nested: '{"token":"[redacted]"}',
+      newline: '\n1234567',
+      'a[redacted]': '',
+      x: 1,
+      a: 2,
+      list: [[[[{}]]]],
+      quote: '\\"',
+    });
+    assert.equal(redact('12345678'), '"[redacted]"');
+  });
+
+  test('deeply nested JSON is no trouble', () => {
+    const redact = makeRedactor(['topsecret1']);
+    const deep = `${'['.repeat(50_000)}"topsecret1"${']'.repeat(50_000)}`;
+    assert.equal(redact(deep), deep.replace('topsecret1', '[redacted]'));
+  });
+
+  test('takes time linear in the text, also for secrets and texts made to be slow', () => {
+    const redact = makeRedactor([`${'a'.repeat(4_000)}b`, 'aaaaaaaac', 'ab'.repeat(2_000)]);
+    const text = 'a'.repeat(2_000_000);
+    const started = performance.now();
+    assert.equal(redact(text), text);
+    assert.equal(redact(`${text}b`).slice(-11), 'a[redacted]');
+    // A search that starts over for each character would take 8e9 steps.
+    assert.ok(performance.now() - started < 5_000);
+  });
+
+  test('half a character is a secret like any other', () => {
+    assert.equal(makeRedactor(['\ud800abcdefgh'])('x\ud800abcdefghx'), 'x[redacted]x');
+  });
+});
+
+describe('what is secret in credentials', () => {
+  test('keys, tokens and whatever is not known to be public, also nested', () => {
+    const found = secretValues({
+      api_key: 'k',
+      oauth_access_token: 't',
+      secretAccessKey: 's',
+      accessKeyId: 'i',
+      anything: 'a',
+      more: { list: ['x', { password: 'p' }], n: 5, host: 'h' },
+      webhook_url: 'https://hooks.example.com/services/T000/B000/XXXXXXXXXXXXXXXXXXXXXXXX',
+      database_url: 'postgres://user:pass@db.example.com/x',
+    });
+    assert.deepEqual(found, [
+      'k',
+      't',
+      's',
+      'i',
+      'a',
+      'x',
+      'p',
+      'https://hooks.example.com/services/T000/B000/XXXXXXXXXXXXXXXXXXXXXXXX',
+      'postgres://user:pass@db.example.com/x',
+    ]);
+  });
+
+  test('where and who are not', () => {
+    const found = secretValues({
+      base_api_url: 'gitlab.example.com',
+      instance_url: 'https://eu.example.com/api/v4',
+      host: 'db.example.com',
+      port: '5432',
+      username: 'ada@example.com',
+      database: 'production',
+      shop_id: 'my-first-shop',
+      oauth_uid: '1234567890',
+      oauth_client_id: 'client-1234567',
+    });
+    assert.deepEqual(found, []);
+  });
+});

@@ -1,0 +1,253 @@
+/** Shorter values are words and numbers that stand everywhere; hiding them would hide the rest too. */
+const secretCharactersMin = 8;
+
+const replacement = '[redacted]';
+
+/**
+ * A function that replaces every occurrence of the secrets in a text by "[redacted]": as they are, JSON-escaped,
+ * base64 (at any alignment, so also inside `Basic …`) and URL-encoded. Occurrences that overlap become one. JSON text
+ * stays valid JSON. Takes time linear in the text, and nearly none where no secret occurs. Values of fewer than 8
+ * characters are left alone.
+ */
+export function makeRedactor(secretValues: readonly string[]): (text: string) => string {
+  const patterns = patternsOf(secretValues);
+  if (patterns.length === 0) return (text) => text;
+  const hints = hintsOf(patterns);
+  let matcher: Matcher | undefined;
+  return (text) => {
+    if (!hints.some((hint) => text.includes(hint))) return text;
+    // Built when first needed: most runs of most sources never print a secret.
+    matcher ??= new Matcher(patterns);
+    return redactText(text, matcher);
+  };
+}
+
+/**
+ * The strings in an account's credentials that have to be kept secret, for `makeRedactor`. Fields that say where or who
+ * (host, user, an id, …) are not among them: a component that emits `https://gitlab.example.com/…` should go on doing so.
+ */
+export function secretValues(credentials: Record<string, unknown>): string[] {
+  return Object.entries(credentials).flatMap(([name, value]) => secretsIn(name, value));
+}
+
+const secretName = /key|secret|token|pass|credential|signature/i;
+const publicName =
+  /^(host|hostname|server|port|domain|subdomain|site|region|database|schema|user|username|user_name|email|account|tenant|workspace|instance|environment|oauth_uid|ca|ssl_verification_mode)$|(_id|host|domain)$/i;
+const addressName = /(url|uri|endpoint)$/i;
+
+function secretsIn(name: string, value: unknown): string[] {
+  if (typeof value === 'object' && value !== null) {
+    return Object.entries(value).flatMap(([key, item]) => secretsIn(Array.isArray(value) ? name : key, item));
+  }
+  if (typeof value !== 'string') return [];
+  if (secretName.test(name)) return [value];
+  if (publicName.test(name)) return [];
+  return addressName.test(name) && isPlainAddress(value) ? [] : [value];
+}
+
+/** A host with a short path. Longer paths and queries may themselves be the secret, as in incoming webhooks. */
+function isPlainAddress(value: string): boolean {
+  const url = URL.parse(value.includes('://') ? value : `https://${value}`);
+  if (url === null || url.username !== '' || url.password !== '' || url.search !== '' || url.hash !== '')
+    return false;
+  return url.pathname.split('/').every((part) => part.length < 16);
+}
+
+/** Every way a secret is looked for. */
+function patternsOf(values: readonly string[]): string[] {
+  const patterns = new Set<string>();
+  for (const value of values) {
+    if (value.length < secretCharactersMin) continue;
+    const bytes = Buffer.from(value, 'utf8');
+    const forms = [value, jsonEscaped(value), jsonEscaped(jsonEscaped(value)), ...urlForms(value)];
+    for (const encoding of ['base64', 'base64url'] as const) {
+      forms.push(bytes.toString(encoding), ...[0, 1, 2].map((offset) => base64Core(bytes, offset, encoding)));
+    }
+    for (const form of forms) if (form.length >= secretCharactersMin) patterns.add(form);
+  }
+  return [...patterns];
+}
+
+/**
+ * Short beginnings to look for first, with the machine's own fast search. A text that is JSON holds the patterns with
+ * one more level of escapes.
+ */
+function hintsOf(patterns: readonly string[]): string[] {
+  const begin = (text: string) => text.slice(0, secretCharactersMin);
+  return [...new Set(patterns.flatMap((pattern) => [begin(pattern), begin(jsonEscaped(pattern))]))];
+}
+
+function jsonEscaped(text: string): string {
+  return JSON.stringify(text).slice(1, -1);
+}
+
+function urlForms(value: string): string[] {
+  // Half a surrogate pair has no URL form.
+  if (!value.isWellFormed()) return [];
+  const encoded = encodeURIComponent(value);
+  const form = new URLSearchParams([['', value]]).toString().slice(1);
+  return [encoded, form, lowerEscapes(encoded), lowerEscapes(form)];
+}
+
+function lowerEscapes(text: string): string {
+  return text.replace(/%[0-9A-F]{2}/g, (escaped) => escaped.toLowerCase());
+}
+
+/** The base64 characters that depend on `bytes` alone when `offset` (mod 3) bytes stand before them. */
+function base64Core(bytes: Buffer, offset: number, encoding: 'base64' | 'base64url'): string {
+  const padded = Buffer.concat([Buffer.alloc(offset), bytes]);
+  const first = Math.ceil((offset * 8) / 6);
+  const end = Math.floor((padded.length * 8) / 6);
+  return padded.toString(encoding).slice(first, end);
+}
+
+/** JSON is redacted string by string and number by number, so that no secret made of punctuation can break it. */
+function redactText(text: string, matcher: Matcher): string {
+  return isJson(text) ? redactJson(text, matcher) : redactPlain(text, matcher);
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function redactJson(json: string, matcher: Matcher): string {
+  let out = '';
+  let position = 0;
+  while (position < json.length) {
+    const quote = json.indexOf('"', position);
+    const between = json.slice(position, quote === -1 ? json.length : quote);
+    out += redactNumbers(between, matcher);
+    if (quote === -1) break;
+    const end = endOfString(json, quote);
+    const literal = json.slice(quote, end);
+    const value: string = JSON.parse(literal);
+    const redacted = redactPlain(value, matcher);
+    out += redacted === value ? literal : JSON.stringify(redacted);
+    position = end;
+  }
+  return out;
+}
+
+function redactNumbers(between: string, matcher: Matcher): string {
+  return between.replace(/[-+.\deE]{8,}/g, (number) =>
+    redactPlain(number, matcher) === number ? number : `"${replacement}"`,
+  );
+}
+
+/** The index after the closing quote of the string that starts at `quote`. */
+function endOfString(json: string, quote: number): number {
+  let index = quote + 1;
+  while (json[index] !== '"') index += json[index] === '\\' ? 2 : 1;
+  return index + 1;
+}
+
+function redactPlain(text: string, matcher: Matcher): string {
+  let out = '';
+  let position = 0;
+  for (const { start, end } of matcher.find(text)) {
+    out += text.slice(position, start) + replacement;
+    position = end;
+  }
+  return position === 0 ? text : out + text.slice(position);
+}
+
+interface Span {
+  start: number;
+  end: number;
+}
+
+/** Finds all patterns in one pass over the text (Aho and Corasick, 1975), a node per character of a pattern. */
+class Matcher {
+  /** Children of a node: a list through `#sibling`, mostly of one, that starts at `#child`. 0 = none. */
+  readonly #child: Int32Array;
+  readonly #sibling: Int32Array;
+  readonly #code: Uint16Array;
+  /** The node of the longest proper suffix that is also the beginning of a pattern. */
+  readonly #fallback: Int32Array;
+  /** Length of the longest pattern that ends at the node, itself or by a suffix; 0 = none. */
+  readonly #ends: Int32Array;
+  #nodes = 1;
+
+  constructor(patterns: readonly string[]) {
+    const size = patterns.reduce((sum, pattern) => sum + pattern.length, 1);
+    this.#child = new Int32Array(size);
+    this.#sibling = new Int32Array(size);
+    this.#code = new Uint16Array(size);
+    this.#fallback = new Int32Array(size);
+    this.#ends = new Int32Array(size);
+    for (const pattern of patterns) this.#add(pattern);
+    this.#link();
+  }
+
+  /** Where patterns stand, in order, spans that overlap or touch joined. */
+  find(text: string): Span[] {
+    const spans: Span[] = [];
+    let node = 0;
+    for (let index = 0; index < text.length; index += 1) {
+      node = this.#step(node, text.charCodeAt(index));
+      const length = this.#ends[node] ?? 0;
+      if (length > 0) join(spans, { start: index + 1 - length, end: index + 1 });
+    }
+    return spans;
+  }
+
+  #add(pattern: string): void {
+    let node = 0;
+    for (let index = 0; index < pattern.length; index += 1) {
+      const code = pattern.charCodeAt(index);
+      let next = this.#childOf(node, code);
+      if (next === 0) {
+        next = this.#nodes;
+        this.#nodes += 1;
+        this.#code[next] = code;
+        this.#sibling[next] = this.#child[node] ?? 0;
+        this.#child[node] = next;
+      }
+      node = next;
+    }
+    this.#ends[node] = pattern.length;
+  }
+
+  /** Breadth first, so that the fallback of every shorter beginning is known. */
+  #link(): void {
+    const queue = [0];
+    for (const node of queue) {
+      for (let child = this.#child[node] ?? 0; child !== 0; child = this.#sibling[child] ?? 0) {
+        queue.push(child);
+        const fallback = node === 0 ? 0 : this.#step(this.#fallback[node] ?? 0, this.#code[child] ?? 0);
+        this.#fallback[child] = fallback;
+        this.#ends[child] = Math.max(this.#ends[child] ?? 0, this.#ends[fallback] ?? 0);
+      }
+    }
+  }
+
+  #step(from: number, code: number): number {
+    let node = from;
+    for (;;) {
+      const next = this.#childOf(node, code);
+      if (next !== 0 || node === 0) return next;
+      node = this.#fallback[node] ?? 0;
+    }
+  }
+
+  #childOf(node: number, code: number): number {
+    let child = this.#child[node] ?? 0;
+    while (child !== 0 && this.#code[child] !== code) child = this.#sibling[child] ?? 0;
+    return child;
+  }
+}
+
+/** Ends grow from call to call; a new span may reach back over several that are there. */
+function join(spans: Span[], span: Span): void {
+  let { start } = span;
+  for (let last = spans.at(-1); last !== undefined && last.end >= start; last = spans.at(-1)) {
+    start = Math.min(start, last.start);
+    spans.pop();
+  }
+  spans.push({ start, end: span.end });
+}
