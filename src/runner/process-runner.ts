@@ -150,7 +150,7 @@ class ProcessRunner implements Runner {
         ),
       );
     }
-    const answer = await process.call(request, options);
+    const answer = process.usable ? await process.call(request, options) : notStarted;
     if (answer !== notStarted) return answer;
     this.#unbind(binding);
     if (binding.forgotten) return ended('cancelled', serviceError('the deployment was ended', 'forgotten'));
@@ -207,7 +207,7 @@ class ProcessRunner implements Runner {
     process.onIdle = () => this.#pool.roomMayBeMade();
     process.onFault = () => this.#unbind(binding);
     // A new revision came while this one loaded: the calls that wait for it still get it.
-    if (this.#bindings.get(binding.deploymentId) !== binding) queueMicrotask(() => process.retire());
+    if (this.#bindings.get(binding.deploymentId) !== binding) setImmediate(() => process.retire());
     void process.ended.then(() => {
       if (process.endReason !== 'retired' && process.endReason !== 'closing') this.#kills += 1;
     });

@@ -200,6 +200,7 @@ export class SandboxProcess {
   }): { id: number; promise: Promise<CallAnswer> } {
     const id = this.#nextCallId;
     this.#nextCallId += 1;
+    if (this.#gone) return { id, promise: Promise.resolve(notStarted) };
     const { promise, resolve } = Promise.withResolvers<CallAnswer>();
     const pending: PendingCall = {
       record: new CallRecord(this.#limits),
@@ -212,11 +213,6 @@ export class SandboxProcess {
       stopListening: undefined,
     };
     this.#calls.set(id, pending);
-    if (this.#gone) {
-      // The process ended between being chosen and being used.
-      queueMicrotask(() => this.#answerAll());
-      return { id, promise };
-    }
     pending.deadline = setTimeout(() => this.#passDeadline(pending, options.deadlineMs), options.deadlineMs);
     const { signal } = options;
     if (signal !== undefined) {

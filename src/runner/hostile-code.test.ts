@@ -1,0 +1,438 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { componentWith, type RunnerFixture, resultOf, startRunnerFixture } from './runner-fixture.ts';
+
+let fixture: RunnerFixture;
+before(async () => {
+  fixture = await startRunnerFixture({ limits: { memoryMb: 96, loadDeadlineMs: 1000 } });
+});
+after(() => fixture.close());
+
+const run = (...args: Parameters<RunnerFixture['run']>) => fixture.run(...args);
+
+/** What an expression throws inside, as `code` or message. */
+async function codeOf(expression: string): Promise<unknown> {
+  return resultOf(
+    await run(
+      `try { await (async () => ${expression})(); return 'allowed'; } catch (error) { return error.code ?? error.message; }`,
+    ),
+  );
+}
+
+test('code that never yields is killed at its deadline', async () => {
+  for (const body of [
+    'for (;;);',
+    'for (;;) await 1;',
+    'await new Promise(() => {});',
+    'Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);',
+    "process.on('SIGTERM', () => {}); process.on('exit', () => { for (;;); }); for (;;);",
+    "process.kill(process.pid, 'SIGSTOP');",
+  ]) {
+    const outcome = await run(
+      `this.$emit('before'); this.db.set('a', 1); await new Promise((r) => setTimeout(r, 40)); ${body}`,
+      { deadlineMs: 300 },
+    );
+    assert.equal(outcome.status, 'timed_out', body);
+    assert.equal(outcome.emits.length, 1, 'what was emitted before is kept');
+    assert.deepEqual(outcome.dbSets, { a: '1' });
+    assert.ok(outcome.durationMs < 2000, `took ${outcome.durationMs} ms`);
+  }
+});
+
+test('the next call after a kill has a fresh process and works', async () => {
+  const source = componentWith('if (event.spin) for (;;); return 1;');
+  const spin = {
+    deploymentId: 'dc_next',
+    call: { kind: 'run', event: '{"spin":true}' },
+    deadlineMs: 200,
+  } as const;
+  assert.equal((await fixture.call(source, spin)).status, 'timed_out');
+  assert.equal(resultOf(await fixture.call(source, { deploymentId: 'dc_next' })), 1);
+});
+
+test('other deployments go on while one spins', async () => {
+  const spinning = run('for (;;);', { deadlineMs: 600 });
+  const source = componentWith('return 1;');
+  let calls = 0;
+  let over = false;
+  void spinning.then(() => {
+    over = true;
+  });
+  while (!over) {
+    assert.equal(resultOf(await fixture.call(source, { deploymentId: 'dc_bystander' })), 1);
+    calls += 1;
+  }
+  assert.ok(calls > 10, `only ${calls} calls were answered`);
+  assert.equal((await spinning).status, 'timed_out');
+});
+
+test('memory bombs end as out of memory', async () => {
+  for (const body of [
+    'const all = []; for (;;) all.push(new Array(1000).fill(all.length));',
+    "let text = 'x'; const all = []; for (;;) { all.push(text + all.length); text += text.length < 1e6 ? text : ''; all.push([...text]); }",
+    'const all = []; for (;;) { all.push(Buffer.alloc(10_000_000, 1)); await new Promise((r) => setTimeout(r, 5)); }',
+    'const all = []; for (;;) all.push(Buffer.alloc(1_000_000, 1));',
+  ]) {
+    const outcome = await run(body, { deadlineMs: 20_000 });
+    assert.equal(outcome.status, 'out_of_memory', `${body}: ${JSON.stringify(outcome.error)}`);
+  }
+});
+
+test('a process that ends itself ends its call as exited', async () => {
+  for (const body of [
+    'process.exit(0);',
+    'process.exit(1);',
+    'process.abort();',
+    "process.kill(process.pid, 'SIGKILL');",
+    'process.reallyExit(2);',
+    'require("fs").closeSync(3); await new Promise(() => {});',
+  ]) {
+    const outcome = await run(body, { deadlineMs: 3000 });
+    assert.ok(
+      outcome.status === 'exited' || (body.includes('closeSync') && outcome.status === 'timed_out'),
+      `${body}: ${outcome.status}`,
+    );
+  }
+});
+
+test('what a call did before it exits is kept', async () => {
+  const outcome = await run("this.$emit('a'); console.log('b'); this.db.set('c', 1); process.exit(0);");
+  assert.equal(outcome.status, 'exited');
+  assert.equal(outcome.emits.length, 1);
+  assert.equal(outcome.logs[0]?.message, 'b');
+  assert.deepEqual(outcome.dbSets, { c: '1' });
+});
+
+test('an error that nobody caught belongs to its call, also among others', async () => {
+  const source = componentWith(`
+    if (event.bad) { setTimeout(() => { throw new RangeError('late'); }, 5); await new Promise(() => {}); }
+    await new Promise((r) => setTimeout(r, 100)); return 'fine';`);
+  const [good, bad] = await Promise.all([
+    fixture.call(source, { deploymentId: 'dc_uncaught' }),
+    fixture.call(source, { deploymentId: 'dc_uncaught', call: { kind: 'run', event: '{"bad":true}' } }),
+  ]);
+  assert.equal(resultOf(good), 'fine');
+  assert.equal(bad.status, 'threw');
+  assert.equal(bad.error?.name, 'RangeError');
+  assert.equal(bad.error?.message, 'late');
+});
+
+test('an unhandled rejection after the result leaves the result, and the process is replaced', async () => {
+  const source = componentWith(
+    `if (event.first) setTimeout(() => Promise.reject(new Error('late')), 30); return process.pid;`,
+  );
+  const first = await fixture.call(source, {
+    deploymentId: 'dc_late',
+    call: { kind: 'run', event: '{"first":true}' },
+  });
+  const pid = resultOf(first);
+  for (;;) {
+    const next = resultOf(await fixture.call(source, { deploymentId: 'dc_late' }));
+    if (next !== pid) break;
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+});
+
+test('a timer that spins after the result does not cost the next call anything but a new process', async () => {
+  const source = componentWith(`if (event.first) setTimeout(() => { for (;;); }, 20); return process.pid;`);
+  const first = await fixture.call(source, {
+    deploymentId: 'dc_spin',
+    call: { kind: 'run', event: '{"first":true}' },
+  });
+  const pid = resultOf(first);
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  const start = performance.now();
+  const next = await fixture.call(source, { deploymentId: 'dc_spin', deadlineMs: 10_000 });
+  assert.notEqual(resultOf(next), pid);
+  assert.ok(performance.now() - start < 5000);
+});
+
+test('a flood on stdout or stderr ends the process', async () => {
+  for (const descriptor of [1, 2]) {
+    const outcome = await run(
+      `const line = 'x'.repeat(65536); for (;;) { try { require('fs').writeSync(${descriptor}, line); } catch {} }`,
+      { deadlineMs: 10_000 },
+    );
+    assert.equal(outcome.status, 'limit_exceeded');
+  }
+});
+
+test('console output is kept up to its cap, and counted beyond', async () => {
+  const many = await run("for (let i = 0; i < 5000; i += 1) console.log('line', i);");
+  assert.equal(many.status, 'finished');
+  assert.equal(many.logs.length, 100);
+  assert.equal(many.logsDropped, 4900);
+  const large = await run("console.log('x'.repeat(10_000_000)); process.stdout.write('more\\n');");
+  assert.equal(large.logs.length, 1);
+  assert.ok((large.logs[0]?.message.length ?? 0) < 66_000);
+  assert.equal(large.logsDropped, 1);
+  const stdout = await run(
+    "process.stdout.write('written\\n'); console.table([{ a: 1 }]); console.log({ get a() { throw new Error('x'); } });",
+  );
+  assert.equal(stdout.logs[0]?.message, 'written');
+  assert.match(stdout.logs[1]?.message ?? '', /│ 1 /);
+});
+
+test('too many or too large events end the call, and those before are kept', async () => {
+  const many = await run(
+    "for (let i = 0; i < 1e6; i += 1) { try { this.$emit(i); } catch {} } return 'caught';",
+  );
+  assert.equal(many.status, 'limit_exceeded');
+  assert.equal(many.emits.length, 1000);
+  const large = await run("this.$emit('small'); this.$emit('x'.repeat(100_000_000));");
+  assert.equal(large.status, 'limit_exceeded');
+  assert.deepEqual(
+    large.emits.map((emit) => emit.event),
+    ['"small"'],
+  );
+  const sum = await run("for (;;) this.$emit('x'.repeat(1_000_000));");
+  assert.equal(sum.status, 'limit_exceeded');
+  assert.equal(sum.emits.length, 6);
+});
+
+test('a db beyond its cap ends the call', async () => {
+  for (const body of [
+    "this.db.set('a', 'x'.repeat(100_000_000));",
+    "for (let i = 0; ; i += 1) this.db.set('k' + i, 'x'.repeat(1000));",
+    "this.db.set('k'.repeat(1_000_000), 1);",
+  ]) {
+    const outcome = await run(body);
+    assert.equal(outcome.status, 'limit_exceeded', body);
+    assert.match(outcome.error?.message ?? '', /db/);
+  }
+  const replaced = await run("for (let i = 0; i < 5000; i += 1) this.db.set('a', 'x'.repeat(1000) + i);");
+  assert.equal(replaced.status, 'finished');
+});
+
+test('a result beyond its cap is refused inside, and the process lives on', async () => {
+  const source = componentWith("if (event.n) return 'x'.repeat(event.n); return process.pid;");
+  const pid = resultOf(await fixture.call(source, { deploymentId: 'dc_large' }));
+  const outcome = await fixture.call(source, {
+    deploymentId: 'dc_large',
+    call: { kind: 'run', event: '{"n":100000000}' },
+  });
+  assert.equal(outcome.status, 'limit_exceeded');
+  assert.match(outcome.error?.message ?? '', /returned value is larger than 1048576 bytes/);
+  assert.equal(resultOf(await fixture.call(source, { deploymentId: 'dc_large' })), pid);
+});
+
+test('results of every kind come back by the documented conversions', async () => {
+  const cases: [string, unknown][] = [
+    ['1n', '1'],
+    ['NaN', null],
+    ['undefined', undefined],
+    ['() => 1', undefined],
+    ['Symbol()', undefined],
+    ['-0', 0],
+    ['new Map([["a", new Set([1])]])', { a: [1] }],
+    ['Buffer.from("x")', { type: 'Buffer', base64: 'eA==' }],
+    ['({ then(resolve) { resolve(5); } })', 5],
+    ['Object.assign(Object.create(null), { a: 1 })', { a: 1 }],
+    ['({ e: new TypeError("m"), u: undefined, f() {} })', { e: { name: 'TypeError', message: 'm' } }],
+  ];
+  for (const [expression, expected] of cases)
+    assert.deepEqual(resultOf(await run(`return ${expression};`)), expected, expression);
+  for (const body of [
+    'return { get a() { throw new Error("trap"); } };',
+    'return { toJSON() { throw new Error("trap"); } };',
+    'return { then() { throw new Error("trap"); } };',
+  ]) {
+    const outcome = await run(body);
+    assert.equal(outcome.status, 'threw', body);
+    assert.equal(outcome.error?.message, 'trap');
+  }
+  const deep = await run('let a = []; for (let i = 0; i < 100_000; i += 1) a = [a]; return a;');
+  assert.ok(deep.status === 'finished' || deep.status === 'threw');
+});
+
+test('whatever is thrown becomes an error of bounded size', async () => {
+  const cases: [string, RegExp][] = [
+    ['null', /^thrown: null$/],
+    ['undefined', /^thrown: undefined$/],
+    ["'text'", /^text$/],
+    ['7', /^thrown: 7$/],
+    ['{ a: 1 }', /"a":1/],
+    [
+      'new Proxy({}, { get() { throw new Error("x"); }, ownKeys() { throw new Error("y"); }, getPrototypeOf() { throw 1; } })',
+      /^thrown: /,
+    ],
+    ["new Error('x'.repeat(10_000_000))", /^x{65536}… \[cut\]$/],
+    ['Object.freeze(new Error("frozen"))', /^frozen$/],
+    ['Object.defineProperty(new Error("s"), "stack", { get() { throw 1; } })', /^s$/],
+    [
+      '(() => { let e = new Error("0"); for (let i = 0; i < 1e5; i += 1) e = new Error("c", { cause: e }); return e; })()',
+      /^c$/,
+    ],
+    ['new AggregateError([1], "many")', /^many$/],
+  ];
+  for (const [expression, message] of cases) {
+    const outcome = await run(`throw ${expression};`);
+    assert.equal(outcome.status, 'threw', expression);
+    assert.match(outcome.error?.message ?? '', message);
+  }
+  const coded = await run(
+    "throw Object.assign(new Error('m'), { name: 'ConfigurationError', code: 'E_X' });",
+  );
+  assert.equal(coded.error?.name, 'ConfigurationError');
+  assert.equal(coded.error?.code, 'E_X');
+  assert.match(coded.error?.stack ?? '', /component/);
+});
+
+test('forged frames can only hurt the process that writes them', async () => {
+  const frame = (type: number, id: number, header: string, payload = '') => {
+    const h = Buffer.from(header);
+    const p = Buffer.from(payload);
+    const f = Buffer.alloc(13 + h.length + p.length);
+    f.writeUInt32BE(f.length - 4, 0);
+    f[4] = type;
+    f.writeUInt32BE(id, 5);
+    f.writeUInt32BE(h.length, 9);
+    h.copy(f, 13);
+    p.copy(f, 13 + h.length);
+    return f.toString('base64');
+  };
+  const empty = '"emits":[],"db":[],"logs":[],"dropped":0';
+  const forged = [
+    Buffer.from('garbage that is no frame at all').toString('base64'),
+    Buffer.from([0x7f, 0xff, 0xff, 0xff, 1]).toString('base64'),
+    frame(99, 2, '{}'),
+    frame(1, 2, '{}'),
+    frame(19, 2, '{"emits":[[5,null,0,null,null,"",null]],"db":[],"logs":[],"dropped":0}', 'ab'),
+    frame(19, 2, '{"emits":[[-5,null,0,null,null,"",null]],"db":[],"logs":[],"dropped":0}'),
+    frame(19, 2, '{"emits":5}'),
+    frame(19, 2, 'not json'),
+    frame(19, 2, 'null'),
+    frame(21, 2, `{"status":"odd",${empty},"result":-1}`),
+    frame(21, 2, `{"status":"finished",${empty},"result":9999999}`),
+    frame(20, 2, '{"status":1000,"headers":{}}'),
+    frame(20, 2, '{"status":200,"headers":{"a":"b\\r\\nc: d"}}'),
+    frame(21, 4_000_000, `{"status":"finished",${empty},"result":-1}`),
+    frame(22, 2, '{"error":[1,2]}'),
+  ];
+  for (const [i, bytes] of forged.entries()) {
+    const outcome = await run(
+      `require('fs').writeSync(3, Buffer.from('${bytes}', 'base64')); await new Promise(() => {});`,
+      { deadlineMs: 3000 },
+    );
+    assert.equal(outcome.status, 'exited', `forged frame ${i}: ${JSON.stringify(outcome)}`);
+  }
+  const own = frame(21, 2, `{"status":"finished",${empty},"result":2}`, '42');
+  assert.equal(
+    resultOf(await run(`require('fs').writeSync(3, Buffer.from('${own}', 'base64')); return 1;`)),
+    42,
+    'its own result is its own',
+  );
+  assert.equal(({} as Record<string, unknown>).polluted, undefined);
+});
+
+test('a flood of forged events is capped', async () => {
+  const outcome = await run(
+    `
+    const header = Buffer.from(JSON.stringify({ emits: Array.from({ length: 100 }, () => [0, null, 0, null, null, '', null]), db: [], logs: [], dropped: 0 }));
+    const frame = Buffer.alloc(13 + header.length); frame.writeUInt32BE(frame.length - 4, 0); frame[4] = 19; frame.writeUInt32BE(2, 5); frame.writeUInt32BE(header.length, 9); header.copy(frame, 13);
+    for (;;) { try { require('fs').writeSync(3, frame); } catch {} await null; }`,
+    { deadlineMs: 5000 },
+  );
+  assert.equal(outcome.status, 'limit_exceeded');
+});
+
+test('files outside the own folder cannot be touched', async () => {
+  for (const expression of [
+    "require('fs').readFileSync('/etc/passwd')",
+    "require('fs').readFileSync(Buffer.from('/etc/passwd'))",
+    "require('fs').readFileSync(new URL('file:///etc/passwd'))",
+    "require('fs').readFileSync('/proc/self/environ')",
+    "require('fs').readFileSync('/proc/' + process.ppid + '/environ')",
+    "require('fs').readdirSync('/proc')",
+    "require('fs').readFileSync('/tmp/../etc/passwd')",
+    "require('fs').writeFileSync('/x', 'y')",
+    "require('fs').promises.readFile('/etc/passwd')",
+    "require('fs').symlinkSync('/etc', '/tmp/link')",
+    "require('fs').linkSync('/etc/passwd', '/tmp/link')",
+    "require('v8').writeHeapSnapshot('/x')",
+    "import('file:///etc/passwd')",
+  ]) {
+    assert.equal(await codeOf(expression), 'ERR_ACCESS_DENIED', expression);
+  }
+});
+
+test('processes, threads and other ways out are denied', async () => {
+  for (const expression of [
+    "require('child_process').execSync('id')",
+    "require('child_process').spawnSync('/bin/true')",
+    "new (require('worker_threads').Worker)('1', { eval: true })",
+    "require('cluster').fork()",
+    "process.dlopen({ exports: {} }, '/x.node')",
+    "process.binding('spawn_sync')",
+    "require('inspector').open()",
+  ]) {
+    assert.notEqual(await codeOf(expression), 'allowed', expression);
+  }
+  assert.equal(await codeOf("require('child_process').execSync('id')"), 'ERR_ACCESS_DENIED');
+  assert.notEqual(await codeOf("require('node:sqlite')"), 'allowed');
+  assert.notEqual(await codeOf("require('node:ffi')"), 'allowed');
+});
+
+test('the environment is empty, and only the descriptors it was given are open', async () => {
+  process.env.MILLRACE_TEST_SECRET = 'canary';
+  const outcome = await run(
+    `
+    const open = []; for (let fd = 0; fd < 64; fd += 1) { try { const s = require('fs').fstatSync(fd); if (s.isFile() || s.isDirectory() || (fd > 5 && s.isSocket())) open.push(fd); } catch {} }
+    return { env: process.env, report: process.report.getReport().environmentVariables, open };`,
+    { deploymentId: 'dc_env' },
+  );
+  delete process.env.MILLRACE_TEST_SECRET;
+  const result = resultOf(outcome) as { env: object; report: object; open: number[] };
+  assert.deepEqual(result.env, { TZ: 'UTC', PD_COMPONENT: 'dc_env' });
+  assert.deepEqual(
+    Object.keys(result.report).filter((name) => !['TZ', 'PD_COMPONENT'].includes(name)),
+    [],
+  );
+  assert.deepEqual(result.open, []);
+});
+
+test('the service does not open its debugger for a component', async () => {
+  const outcome = await run(
+    "try { process.kill(process.ppid, 'SIGUSR1'); return 'sent'; } catch (error) { return error.code; }",
+  );
+  assert.ok(['sent', 'EPERM'].includes(String(resultOf(outcome))));
+  const { url } = await import('node:inspector');
+  assert.equal(url(), undefined);
+});
+
+test('top-level code that spins or never settles ends at the load deadline', async () => {
+  assert.equal((await fixture.describe('for (;;);')).status, 'load_failed');
+  const never = await fixture.describe('await new Promise(() => {}); export default {};', 'esm');
+  assert.equal(never.status, 'load_failed');
+  assert.match(
+    never.status === 'load_failed' ? never.error.message : '',
+    /did not finish loading within 1 s/,
+  );
+  assert.equal((await fixture.call('for (;;);')).status, 'load_failed');
+});
+
+test('overwriting what the language provides hurts nobody else', async () => {
+  const outcome = await run(
+    `
+    JSON.parse = JSON.stringify = () => 'x'; Array.prototype.push = () => {}; Map.prototype.get = () => {}; Promise.prototype.then = () => {};
+    Buffer.prototype.write = () => 0; Object.prototype.polluted = 1; process.removeAllListeners(); process.emit = () => {}; Error.prepareStackTrace = () => { throw 1; };
+    return 1;`,
+    { deadlineMs: 2000 },
+  );
+  assert.ok(outcome.status.length > 0);
+  assert.deepEqual(resultOf(await run('return [typeof polluted, JSON.stringify(1)];')), ['undefined', '1']);
+  assert.equal(({} as Record<string, unknown>).polluted, undefined);
+});
+
+test('files under /tmp beyond their cap end the process', async () => {
+  const own = await startRunnerFixture({ limits: { scratchBytesMax: 1024 * 1024, prewarmed: 0 } });
+  try {
+    const outcome = await own.run(
+      "const b = Buffer.alloc(1e5, 1); for (let i = 0; i < 40; i += 1) require('fs').writeFileSync('/tmp/' + i, b); await new Promise(() => {});",
+      { deadlineMs: 10_000 },
+    );
+    assert.equal(outcome.status, 'limit_exceeded');
+  } finally {
+    await own.close();
+  }
+});

@@ -1,0 +1,443 @@
+import assert from 'node:assert/strict';
+import { readdir } from 'node:fs/promises';
+import { after, before, test } from 'node:test';
+import type { HttpReply } from './call-outcome.ts';
+import {
+  bundleOf,
+  componentWith,
+  type RunnerFixture,
+  requestFor,
+  resultOf,
+  startRunnerFixture,
+} from './runner-fixture.ts';
+import { startTimeOf } from './sandbox-folders.ts';
+
+let fixture: RunnerFixture;
+before(async () => {
+  fixture = await startRunnerFixture();
+});
+after(() => fixture.close());
+
+const run = (...args: Parameters<RunnerFixture['run']>) => fixture.run(...args);
+const call = (...args: Parameters<RunnerFixture['call']>) => fixture.call(...args);
+
+test('a run gets its event and its result, events, db writes, logs and reply come back', async () => {
+  const replies: HttpReply[] = [];
+  const outcome = await run(
+    `this.db.set('seen', this.db.get('seen') + 1);
+     this.$emit({ got: event.a }, { id: 7, summary: 'one', ts: 5, name: 'channel' });
+     this.http.respond({ status: '201', headers: { 'X-A': 'b' }, body: 'made' });
+     console.log('hello %s', 'world', { deep: [1] });
+     console.error('bad');
+     return { twice: event.a * 2 };`,
+    { call: { kind: 'run', event: '{"a":21}' }, db: { seen: '1' } },
+    { onRespond: (reply) => replies.push(reply) },
+  );
+  assert.deepEqual(resultOf(outcome), { twice: 42 });
+  assert.deepEqual(outcome.dbSets, { seen: '2' });
+  assert.deepEqual(outcome.emits, [
+    { event: '{"got":21}', id: '7', idIsNumber: true, summary: 'one', ts: 5, name: 'channel' },
+  ]);
+  assert.deepEqual(
+    outcome.logs.map(({ level, message }) => [level, message]),
+    [
+      ['log', 'hello world { deep: [ 1 ] }'],
+      ['error', 'bad'],
+    ],
+  );
+  const reply = { status: 201, headers: { 'X-A': 'b' }, body: Buffer.from('made') };
+  assert.deepEqual(outcome.response, reply);
+  assert.deepEqual(replies, [reply]);
+  assert.equal(fixture.runner.stats().level, 'default');
+});
+
+test('the instance has every prop by its type, bound methods, and apps with bound methods and credentials', async () => {
+  const source = `
+    const app = { type: 'app', app: 'chat', propDefinitions: { room: { type: 'string', label: 'Room' } },
+      methods: { token() { return this.$auth.oauth_access_token; }, header() { return 'Bearer ' + this.token(); } } };
+    module.exports = {
+      props: { chat: app, room: { propDefinition: [app, 'room'] }, timer: { type: '$.interface.timer', default: { intervalSeconds: 60 } },
+        http: { type: '$.interface.http', customResponse: true }, db: '$.service.db', limit: { type: 'integer', default: 10 },
+        note: { type: 'alert', alertType: 'info', content: 'x' }, files: { type: 'dir' } },
+      methods: { add(n) { return this.base() + n; }, base() { return this.limit; } },
+      async run() {
+        const { add } = this;
+        let later; try { this.files.open('x'); } catch (error) { later = error.message; }
+        return { header: this.chat.header(), room: this.room, sum: add(1), timer: this.timer, endpoint: this.http.endpoint,
+          note: 'note' in this, missing: this.db.get('missing') === undefined, later, deployment: process.env.PD_COMPONENT };
+      } };`;
+  const outcome = await call(source, {
+    deploymentId: 'dc_props',
+    props: {
+      chat: { $auth: { oauth_access_token: 'T' } },
+      room: 'r1',
+      http: { endpoint: 'https://x.example/' },
+    },
+  });
+  assert.deepEqual(resultOf(outcome), {
+    header: 'Bearer T',
+    room: 'r1',
+    sum: 11,
+    timer: { type: '$.interface.timer', intervalSeconds: 60 },
+    endpoint: 'https://x.example/',
+    note: false,
+    missing: true,
+    later: 'this.files.open: props of type dir are not available yet',
+    deployment: 'dc_props',
+  });
+});
+
+test('hooks run with the same instance, and a hook that is missing is no error', async () => {
+  const source = `module.exports = { props: { db: '$.service.db' }, hooks: {
+      async deploy() { this.db.set('topic', 'arn'); this.$emit({ historic: true }); } } , run() {} };`;
+  const deploy = await call(source, { deploymentId: 'dc_hooks', call: { kind: 'hook', hook: 'deploy' } });
+  assert.equal(deploy.status, 'finished');
+  assert.deepEqual(deploy.dbSets, { topic: '"arn"' });
+  assert.equal(deploy.emits[0]?.event, '{"historic":true}');
+  const activate = await call(source, { deploymentId: 'dc_hooks', call: { kind: 'hook', hook: 'activate' } });
+  assert.equal(activate.status, 'finished');
+});
+
+test('an emitted event is a snapshot, and odd metadata never throws', async () => {
+  const outcome = await run(`
+    const item = { n: 1, when: new Date(0), big: 10n, list: new Set([1]) };
+    item.self = item;
+    await this.$emit(item, { ts: new Date(9) }); item.n = 2;
+    const { $emit } = this;
+    $emit(item.n, { ts: '1.2', id: 'a' }); $emit(null, { ts: NaN, id: undefined }); $emit(undefined, { ts: {} });
+    $emit(Buffer.from('x'), null); $emit(new Map([['__proto__', 1]]), { delivery_ts: 99, get ts() { throw new Error('no'); } });`);
+  assert.equal(outcome.status, 'finished');
+  assert.deepEqual(outcome.emits, [
+    {
+      event: '{"n":1,"when":"1970-01-01T00:00:00.000Z","big":"10","list":[1],"self":"[Circular]"}',
+      ts: 9,
+      name: '',
+    },
+    { event: '2', id: 'a', ts: 1.2, name: '' },
+    { event: 'null', name: '' },
+    { event: 'null', name: '' },
+    { event: '{"type":"Buffer","base64":"eA=="}', name: '' },
+    { event: '{"__proto__":1}', name: '' },
+  ]);
+});
+
+test('the db gives copies, and a key __proto__ is a plain key', async () => {
+  const outcome = await run(
+    `const list = this.db.get('list'); list.push(2); const same = this.db.get('list').length;
+     this.db.set('list', list); list.push(3); this.db.set('__proto__', { a: 1 }); this.db.set('none', null);
+     return { same, now: this.db.get('list'), proto: this.db.get('__proto__'), none: this.db.get('none') };`,
+    { db: { list: '[1]' } },
+  );
+  assert.deepEqual(resultOf(outcome), { same: 1, now: [1, 2], proto: { a: 1 }, none: null });
+  assert.equal(Object.getOwnPropertyDescriptor(outcome.dbSets, '__proto__')?.value, '{"a":1}');
+  assert.equal(({} as Record<string, unknown>).a, undefined);
+});
+
+test('a reply is handed over before the call ends, and only the first one counts', async () => {
+  const first = Promise.withResolvers<HttpReply>();
+  const done = run(
+    `this.http.respond({ status: 200, body: { early: true } }); this.http.respond({ status: 500 });
+     await new Promise((resolve) => setTimeout(resolve, 200)); return 'late';`,
+    {},
+    { onRespond: first.resolve },
+  );
+  const winner = await Promise.race([first.promise, done]);
+  assert.ok('body' in winner, 'the call ended before its reply was told');
+  assert.equal(winner.body.toString(), '{"early":true}');
+  assert.equal(resultOf(await done), 'late');
+});
+
+test('a reply that is none is an error to the component', async () => {
+  for (const [reply, message] of [
+    ['{ status: 99 }', /status must be an integer/],
+    ['{ status: 1e9 }', /status must be an integer/],
+    ["{ status: 'x' }", /status must be an integer/],
+    ["{ status: 200, headers: { a: 'b\\r\\nc: d' } }", /characters that are not allowed/],
+    ["{ status: 200, headers: { 'a b': 'c' } }", /not a header name/],
+    ["{ status: 200, body: 'x'.repeat(7e6) }", /at most/],
+    ['undefined', /expects an object/],
+  ] as const) {
+    const outcome = await run(`this.http.respond(${reply})`);
+    assert.equal(outcome.status, 'threw', reply);
+    assert.match(outcome.error?.message ?? '', message);
+    assert.equal(outcome.response, undefined);
+  }
+});
+
+test('calls of one deployment overlap, and each keeps its own events, logs and writes', async () => {
+  const source = componentWith(`
+    console.log('start', event.n); this.$emit(event.n);
+    await new Promise((resolve) => setTimeout(resolve, 60 - event.n));
+    console.log('end', event.n); this.db.set('n', event.n); this.$emit(-event.n); return event.n;`);
+  const numbers = Array.from({ length: 40 }, (_, i) => i + 1);
+  const outcomes = await Promise.all(
+    numbers.map((n) =>
+      call(source, { deploymentId: 'dc_overlap', call: { kind: 'run', event: JSON.stringify({ n }) } }),
+    ),
+  );
+  for (const [i, outcome] of outcomes.entries()) {
+    const n = i + 1;
+    assert.equal(resultOf(outcome), n);
+    assert.deepEqual(
+      outcome.emits.map((emit) => emit.event),
+      [String(n), String(-n)],
+    );
+    assert.deepEqual(
+      outcome.logs.map((line) => line.message),
+      [`start ${n}`, `end ${n}`],
+    );
+    assert.deepEqual(outcome.dbSets, { n: String(n) });
+  }
+});
+
+test('a component without run emits the event it was given', async () => {
+  const outcome = await call(
+    `module.exports = { name: 'schedule', props: { timer: '$.interface.timer' } };`,
+    {
+      call: { kind: 'run', event: '{"timestamp":1700000000,"interval_seconds":60}' },
+    },
+  );
+  assert.deepEqual(outcome.emits, [
+    {
+      event: '{"timestamp":1700000000,"interval_seconds":60}',
+      id: '1700000000',
+      idIsNumber: true,
+      ts: 1_700_000_000_000,
+      name: '',
+    },
+  ]);
+});
+
+test('an ES module with a default export runs, and may import what Node has', async () => {
+  const outcome = await fixture.runner.call(
+    requestFor('', {
+      deploymentId: 'dc_esm',
+      bundle: bundleOf(
+        `import { createHash } from 'node:crypto'; import { createRequire } from 'node:module';
+         const require = createRequire(import.meta.url);
+         export default defineComponent({ async run() { const { join } = await import('node:path');
+           return [createHash('md5').update('a').digest('hex').length, join('a', 'b'), typeof require('os').tmpdir()]; } });`,
+        'esm',
+      ),
+    }),
+  );
+  assert.deepEqual(resultOf(outcome), [32, 'a/b', 'string']);
+});
+
+test('describe tells props in order, resolved and without functions', async () => {
+  const outcome = await fixture.describe(`
+    const app = { type: 'app', app: 'git_hub', propDefinitions: {
+      repo: { type: 'string', label: 'Repo', description: 'd', optional: true, options() { return []; }, useQuery: true } } };
+    exports.default = { key: 'git_hub-new', name: 'New', version: '1.0.0', type: 'source', dedupe: 'unique',
+      props: { app, db: '$.service.db', repo: { propDefinition: [app, 'repo', () => ({})], label: 'Mine', reloadProps: true },
+        cron: { propDefinition: [app, 'unknown'], type: '$.interface.timer' }, color: { type: 'string[]', options: ['a', { label: 'B', value: 'b' }] },
+        note: { type: 'alert', alertType: 'info', content: 'read' } },
+      hooks: { activate() {}, other() {} }, additionalProps() {}, sampleEmit: {}, run() {} };`);
+  assert.equal(outcome.status, 'described');
+  assert.deepEqual(outcome.status === 'described' && JSON.parse(outcome.shape), {
+    type: 'source',
+    key: 'git_hub-new',
+    name: 'New',
+    version: '1.0.0',
+    dedupe: 'unique',
+    hooks: ['activate'],
+    hasRun: true,
+    hasAdditionalProps: true,
+    hasSampleEmit: true,
+    configurableProps: [
+      { name: 'app', type: 'app', app: 'git_hub' },
+      { name: 'db', type: '$.service.db' },
+      {
+        name: 'repo',
+        type: 'string',
+        label: 'Mine',
+        description: 'd',
+        optional: true,
+        useQuery: true,
+        reloadProps: true,
+        remoteOptions: true,
+      },
+      { name: 'cron', type: '$.interface.timer' },
+      { name: 'color', type: 'string[]', options: ['a', { label: 'B', value: 'b' }] },
+      { name: 'note', type: 'alert', alertType: 'info', content: 'read' },
+    ],
+  });
+});
+
+test('code that exports no component, throws, or has getters that throw is a load failure that says why', async () => {
+  for (const [source, message] of [
+    ['', /exports no component/],
+    ['module.exports = 5', /exports no component/],
+    ['module.exports = null', /exports no component/],
+    ['module.exports = { run: 5 }', /run of a component must be a function/],
+    ['throw new TypeError("at the top")', /at the top/],
+    ['syntax error(', /Unexpected identifier/],
+    ['require("left-pad")', /Cannot find module 'left-pad'/],
+    ['module.exports = { props: { get a() { throw new Error("trap"); } }, run() {} }', /trap/],
+    ['module.exports = { get run() { throw new Error("trap"); }, props: {} }', /trap/],
+    ['module.exports = { props: { a: { label: "no type" } }, run() {} }', /prop a has no type/],
+    [
+      'module.exports = new Proxy({}, { has() { return true; }, get() { throw new Error("proxy"); } })',
+      /proxy/,
+    ],
+    ['process.exit(3)', /ended with code 3/],
+  ] as const) {
+    const outcome = await fixture.describe(source);
+    assert.equal(outcome.status, 'load_failed', `${source}: ${JSON.stringify(outcome)}`);
+    assert.match(outcome.error.message, message);
+  }
+});
+
+test('additionalProps gets the definitions, and both its answer and what it changed in place come back', async () => {
+  const outcome = await call(
+    `module.exports = { props: { kind: { type: 'string', reloadProps: true } },
+       async additionalProps(previous) { previous.kind.hidden = true;
+         return { extra: { type: 'string', label: this.kind, options() { return []; } }, hook: '$.interface.http' }; }, run() {} };`,
+    { call: { kind: 'additionalProps', previous: { kind: { type: 'string' } } }, props: { kind: 'big' } },
+  );
+  assert.deepEqual(resultOf(outcome), {
+    props: {
+      extra: { name: 'extra', type: 'string', label: 'big', remoteOptions: true },
+      hook: { name: 'hook', type: '$.interface.http' },
+    },
+    previous: { kind: { name: 'kind', type: 'string', hidden: true } },
+  });
+});
+
+test('props that additionalProps defined are on the instance', async () => {
+  const outcome = await run('return [this.hook.endpoint, typeof this.hook.respond, this.extra];', {
+    dynamicProps: {
+      hook: { name: 'hook', type: '$.interface.http' },
+      extra: { type: 'string', default: 'd' },
+    },
+    props: { hook: { endpoint: 'https://e.example/' } },
+  });
+  assert.deepEqual(resultOf(outcome), ['https://e.example/', 'function', 'd']);
+});
+
+test('literal /tmp paths lead to a folder of the deployment alone', async () => {
+  const body = `
+    const fs = require('fs'); const fsp = require('fs/promises'); const { pipeline } = require('stream/promises');
+    const before = fs.readdirSync('/tmp');
+    fs.writeFileSync('/tmp/a.txt', 'a'); await fsp.appendFile('/tmp/a.txt', 'b');
+    await pipeline(fs.createReadStream('/tmp/a.txt'), fs.createWriteStream(require('os').tmpdir() + '/c.txt'));
+    await new Promise((resolve, reject) => fs.rename('/tmp/c.txt', '/tmp/d.txt', (e) => e ? reject(e) : resolve()));
+    const made = fs.mkdtempSync('/tmp/x-'); fs.writeFileSync(made + '/f', '');
+    const { readFile } = await import('node:fs/promises');
+    return { before, text: await readFile('/tmp/d.txt', 'utf8'), exists: fs.existsSync(new URL('file:///tmp/a.txt')), made: made.slice(0, 7), list: fs.readdirSync('/tmp').length };`;
+  const expected = { before: [], text: 'ab', exists: true, made: '/tmp/x-', list: 3 };
+  assert.deepEqual(resultOf(await run(body)), expected);
+  assert.deepEqual(resultOf(await run(body)), expected, 'another deployment sees an empty folder');
+});
+
+test('another revision gets a fresh process, the same one keeps it', async () => {
+  const source = `globalThis.count = 0; ${componentWith('return [process.pid, ++globalThis.count];')}`;
+  const first = resultOf(await call(source, { deploymentId: 'dc_rev' })) as number[];
+  const second = resultOf(await call(source, { deploymentId: 'dc_rev' })) as number[];
+  assert.deepEqual(second, [first[0], 2]);
+  const third = resultOf(await call(source, { deploymentId: 'dc_rev', revision: 2 })) as number[];
+  assert.notEqual(third[0], first[0]);
+  assert.equal(third[1], 1);
+});
+
+test('calls in flight at a change of revision still end as they would', async () => {
+  const source = componentWith('await new Promise((r) => setTimeout(r, 100)); return process.pid;');
+  const old = call(source, { deploymentId: 'dc_drain' });
+  const next = call(source, { deploymentId: 'dc_drain', revision: 2 });
+  assert.notEqual(resultOf(await old), resultOf(await next));
+});
+
+test('forget cancels the calls in flight and ends the process', async () => {
+  const started = Promise.withResolvers<void>();
+  const pending = run(
+    'this.http.respond({ body: String(process.pid) }); await new Promise(() => {});',
+    { deploymentId: 'dc_forget' },
+    {
+      onRespond: (reply) => {
+        pid = Number(reply.body);
+        started.resolve();
+      },
+    },
+  );
+  let pid = 0;
+  await started.promise;
+  assert.ok(startTimeOf(pid) !== undefined, 'the process runs');
+  await fixture.runner.forget('dc_forget');
+  assert.equal((await pending).status, 'cancelled');
+  assert.equal(startTimeOf(pid), undefined, 'the process is gone');
+});
+
+test('an aborted call ends as cancelled', async () => {
+  const controller = new AbortController();
+  const pending = run(
+    'this.http.respond({}); for (;;) await 1;',
+    {},
+    { signal: controller.signal, onRespond: () => controller.abort() },
+  );
+  assert.equal((await pending).status, 'cancelled');
+  const before = await run('return 1', {}, { signal: AbortSignal.abort() });
+  assert.equal(before.status, 'cancelled');
+});
+
+test('the hardened level is refused while it does not exist', async () => {
+  await assert.rejects(startRunnerFixture({ level: 'require' }), /hardened level/);
+});
+
+test('without a sandbox, for development, calls work too', async () => {
+  const open = await startRunnerFixture({ level: 'off', limits: { prewarmed: 0 } });
+  try {
+    assert.equal(resultOf(await open.run('return 1')), 1);
+    assert.equal(open.runner.stats().level, 'off');
+  } finally {
+    await open.close();
+  }
+});
+
+test('close leaves no process, no scratch folder, and answers every call', async () => {
+  const own = await startRunnerFixture();
+  const pids: number[] = [];
+  const onRespond = (reply: HttpReply) => pids.push(Number(reply.body));
+  const body =
+    'this.http.respond({ body: String(process.pid) }); if (event.stay) await new Promise(() => {}); ';
+  await own.run(body, {}, { onRespond });
+  const answered = Promise.withResolvers<void>();
+  const pending = own.run(
+    body,
+    { call: { kind: 'run', event: '{"stay":true}' } },
+    {
+      onRespond: (reply) => {
+        onRespond(reply);
+        answered.resolve();
+      },
+    },
+  );
+  await answered.promise;
+  assert.equal(pids.length, 2);
+  for (const pid of pids) assert.ok(startTimeOf(pid) !== undefined);
+  const closing = own.runner.close();
+  assert.equal(own.runner.close(), closing, 'closing twice is one closing');
+  await closing;
+  assert.equal((await pending).status, 'cancelled');
+  for (const pid of pids) assert.equal(startTimeOf(pid), undefined);
+  assert.deepEqual(
+    (await readdir(own.folder)).filter((name) => name.startsWith('run-')),
+    [],
+  );
+  assert.equal((await own.run('return 1')).status, 'cancelled');
+  await own.close();
+});
+
+test('beyond the largest number of processes the one unused for longest makes room', async () => {
+  const own = await startRunnerFixture({ limits: { processesMax: 2, prewarmed: 0 } });
+  try {
+    const pidOf = async (id: string) => resultOf(await own.run('return process.pid', { deploymentId: id }));
+    const a = await pidOf('dc_a');
+    const b = await pidOf('dc_b');
+    assert.equal(await pidOf('dc_a'), a);
+    await pidOf('dc_c');
+    assert.equal(await pidOf('dc_a'), a, 'the one used last stayed');
+    assert.notEqual(await pidOf('dc_b'), b, 'the one unused for longest was ended');
+  } finally {
+    await own.close();
+  }
+});

@@ -1,0 +1,98 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { closeSync, existsSync, openSync } from 'node:fs';
+import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { must } from '#lib/assert.ts';
+import { findExecutable, SandboxFolders, startTimeOf } from './sandbox-folders.ts';
+
+/** A service of its own process, started with a descriptor left open; prints one line of JSON. */
+function startService(script: string): { first: Promise<unknown>; kill(): void; exited: Promise<void> } {
+  const fixtureUrl = new URL('./runner-fixture.ts', import.meta.url).href;
+  const code = `import { startRunnerFixture, resultOf } from ${JSON.stringify(fixtureUrl)};
+    const fixture = await startRunnerFixture(); const say = (value) => console.log(JSON.stringify(value)); ${script}`;
+  // As a careless parent does: descriptor 40 is a file and is not closed on exec.
+  const file = openSync('/etc/passwd', 'r');
+  const stdio: ('ignore' | 'pipe' | 'inherit' | number)[] = Array.from({ length: 41 }, () => 'ignore');
+  stdio.splice(1, 2, 'pipe', 'inherit');
+  stdio[40] = file;
+  const child = spawn(process.execPath, ['--input-type=module', '-e', code], {
+    cwd: fileURLToPath(new URL('../..', import.meta.url)),
+    stdio,
+  });
+  closeSync(file);
+  const output = must(child.stdout, 'the output of the service');
+  const first = new Promise<unknown>((resolve, reject) => {
+    createInterface({ input: output }).once('line', (line) => resolve(JSON.parse(line)));
+    child.once('exit', (code) => reject(new Error(`the service ended with ${code}`)));
+  });
+  return {
+    first,
+    kill: () => child.kill('SIGKILL'),
+    exited: new Promise((resolve) => child.once('exit', () => resolve())),
+  };
+}
+
+/** Waits until the process is gone; fails when it is still there after 5 s. */
+async function assertGone(pid: number): Promise<void> {
+  for (let tries = 0; tries < 500; tries += 1) {
+    if (startTimeOf(pid) === undefined) return;
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  assert.fail(`process ${pid} is still there`);
+}
+
+test('a descriptor that whoever started the service left open does not reach user code', async () => {
+  const service = startService(`
+    say(resultOf(await fixture.run("try { return require('fs').fstatSync(40).size; } catch (error) { return error.code; }")));
+    await fixture.close();`);
+  assert.equal(await service.first, 'EBADF');
+  await service.exited;
+});
+
+test('when the service is killed, a spinning component does not go on', {
+  skip: findExecutable('setpriv') === undefined,
+}, async () => {
+  const service = startService(`
+    void fixture.run('this.http.respond({ body: String(process.pid) }); for (;;);', {}, { onRespond: (reply) => say([Number(reply.body), fixture.folder]) });`);
+  const [pid, folder] = (await service.first) as [number, string];
+  assert.ok(startTimeOf(pid) !== undefined);
+  service.kill();
+  await service.exited;
+  await assertGone(pid);
+  await rm(folder, { recursive: true, force: true });
+});
+
+test('at start, processes that a dead service left behind are ended, strangers with a reused pid are not', async () => {
+  const base = await mkdtemp(join(tmpdir(), 'millrace-test-'));
+  const orphan = spawn('sleep', ['600']);
+  const stranger = spawn('sleep', ['600']);
+  try {
+    const run = join(base, 'run-1999999999-5');
+    await mkdir(join(run, 'scratch-1'), { recursive: true });
+    await writeFile(
+      join(run, 'processes'),
+      `${orphan.pid} ${startTimeOf(orphan.pid ?? 0)}\n${stranger.pid} 12345\n`,
+    );
+    const ended = new Promise((resolve) => orphan.once('exit', (_, signal) => resolve(signal)));
+    const folders = new SandboxFolders(base);
+    assert.equal(await ended, 'SIGKILL');
+    assert.ok(startTimeOf(stranger.pid ?? 0) !== undefined);
+    assert.equal(existsSync(run), false);
+    new SandboxFolders(base);
+    assert.equal(
+      (await readdir(base)).filter((name) => name.startsWith('run-')).length,
+      1,
+      'the folder of a living service stays',
+    );
+    folders.remove();
+  } finally {
+    orphan.kill('SIGKILL');
+    stranger.kill('SIGKILL');
+    await rm(base, { recursive: true, force: true });
+  }
+});
