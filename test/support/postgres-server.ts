@@ -320,7 +320,8 @@ async function findPrograms(folder: string, identity: Identity): Promise<Program
   if (identity !== undefined && !othersMayEnter(join(native, 'bin', `postgres${suffix}`))) {
     // The clone stands in a folder of root's alone (a home, a private temporary folder): 60 MB beside the data instead.
     const copy = join(folder, 'native');
-    await cp(native, copy, { recursive: true });
+    // Links of the libraries are relative and must stay so.
+    await cp(native, copy, { recursive: true, verbatimSymlinks: true });
     for (const entry of await readdir(copy, { recursive: true })) own(join(copy, entry), identity);
     own(copy, identity);
     native = copy;

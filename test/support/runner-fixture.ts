@@ -1,0 +1,85 @@
+/** What tests of the runner share: a runner with real processes, and deployments made from source text. */
+import { createHash } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { AddressPolicy } from '#egress/address-policy.ts';
+
+import { systemClock } from '#lib/clock.ts';
+import { silentLogger } from '#lib/logger.ts';
+import type { CallOutcome } from '#runner/call-outcome.ts';
+import { createProcessRunner, type ProcessRunnerOptions } from '#runner/process-runner.ts';
+import type { Bundle, CallOptions, CallRequest, DescribeOutcome, Runner } from '#runner/runner.ts';
+
+export interface RunnerFixture {
+  runner: Runner;
+  folder: string;
+  /** Calls a deployment; the source text is the whole bundle. */
+  call(source: string, overrides?: Partial<CallRequest>, options?: CallOptions): Promise<CallOutcome>;
+  /** Wraps a body into a component with a db, and runs it. */
+  run(body: string, overrides?: Partial<CallRequest>, options?: CallOptions): Promise<CallOutcome>;
+  describe(source: string, format?: Bundle['format']): Promise<DescribeOutcome>;
+  close(): Promise<void>;
+}
+
+export async function startRunnerFixture(
+  overrides: Omit<Partial<ProcessRunnerOptions>, 'folder'> = {},
+): Promise<RunnerFixture> {
+  const folder = await mkdtemp(join(tmpdir(), 'millrace-test-'));
+  const runner = await createProcessRunner({
+    level: 'auto',
+    policy: new AddressPolicy({ allow: ['public'], deny: () => [] }),
+    folder,
+    logger: silentLogger,
+    clock: systemClock,
+    ...overrides,
+  });
+  let deployments = 0;
+  const call: RunnerFixture['call'] = (source, callOverrides, options) => {
+    deployments += 1;
+    return runner.call(requestFor(source, { deploymentId: `dc_${deployments}`, ...callOverrides }), options);
+  };
+  return {
+    runner,
+    folder,
+    call,
+    run: (body, callOverrides, options) => call(componentWith(body), callOverrides, options),
+    describe: (source, format = 'cjs') =>
+      runner.describe({ bundle: bundleOf(source, format), ownerId: 'u_test' }),
+    close: async () => {
+      await runner.close();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+export function bundleOf(code: string, format: Bundle['format'] = 'cjs'): Bundle {
+  return { hash: createHash('sha256').update(code).digest('hex'), code, format };
+}
+
+/** A component whose `run(event)` is `body`, with a db and an http interface. */
+export function componentWith(body: string): string {
+  return `module.exports = { props: { db: '$.service.db', http: '$.interface.http' }, async run(event) { ${body} } };`;
+}
+
+export function requestFor(source: string, overrides: Partial<CallRequest> = {}): CallRequest {
+  return {
+    deploymentId: 'dc_test',
+    ownerId: 'u_test',
+    bundle: bundleOf(source),
+    revision: 1,
+    call: { kind: 'run', event: '{}' },
+    props: { http: { endpoint: 'https://example.com/abc' } },
+    db: {},
+    deadlineMs: 20_000,
+    ...overrides,
+  };
+}
+
+/** The value a call returned. */
+export function resultOf(outcome: CallOutcome): unknown {
+  if (outcome.status !== 'finished')
+    throw new Error(`the call ended as ${outcome.status}: ${JSON.stringify(outcome.error)}`);
+  return outcome.result === undefined ? undefined : JSON.parse(outcome.result);
+}
