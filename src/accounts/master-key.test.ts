@@ -3,7 +3,7 @@ import { chmod, readdir, readFile, stat, symlink, writeFile } from 'node:fs/prom
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { createTempFolder } from '../../test/support/temp-folder.ts';
-import { keyFilePath, loadMasterKey } from './master-key.ts';
+import { createKeyFile, keyFilePath, loadMasterKey } from './master-key.ts';
 
 const key = Buffer.from(Array.from({ length: 32 }, (_, index) => 255 - index));
 const posixOnly = { skip: process.platform === 'win32' ? 'no such file modes on Windows' : false };
@@ -64,11 +64,15 @@ test('the first use makes a key file of mode 0600 beside the data folder, and ev
   assert.deepEqual(Buffer.from(await readFile(path, 'utf8'), 'base64'), first);
 });
 
-test('two first starts at the same moment get the same key', async () => {
+test('starts at the same moment get the same key, because the file of the first is never replaced', async () => {
   await using folder = await keyFolder();
-  const { load } = folder;
+  const { load, path, folder: around } = folder;
   const keys = await Promise.all(Array.from({ length: 8 }, () => load()));
   assert.equal(new Set(keys.map((found) => found.toString('hex'))).size, 1);
+  // What the slower start does after it found no file.
+  await createKeyFile(path);
+  assert.deepEqual(await load(), keys[0]);
+  assert.deepEqual(await readdir(around), ['data.key'], 'no draft stays');
 });
 
 test('a file that others may read is refused with the way to mend it', posixOnly, async () => {

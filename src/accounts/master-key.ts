@@ -95,7 +95,7 @@ async function readKeyFile(path: string): Promise<Buffer | undefined> {
  * Makes the file whole or not at all, and leaves one that another process made in the same moment: the key is written
  * and flushed under another name first. Linking fails when the final name is taken, renaming would replace it.
  */
-async function createKeyFile(path: string): Promise<void> {
+export async function createKeyFile(path: string): Promise<void> {
   const draft = `${path}.${randomBytes(6).toString('hex')}`;
   try {
     const file = await open(draft, 'wx', 0o600);
