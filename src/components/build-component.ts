@@ -1,0 +1,409 @@
+import { mkdir, mkdtemp, readdir, readFile, realpath, rm } from 'node:fs/promises';
+import { basename, join, resolve } from 'node:path';
+import { type Clock, systemClock } from '#lib/clock.ts';
+import { CallerError } from '#lib/errors.ts';
+import type { Logger } from '#lib/logger.ts';
+import type { Bundle } from '#runner/runner.ts';
+import type { NpmConfig, PackageLock } from './builder/build-messages.ts';
+import { parsePackageSpecifier } from './builder/package-specifier.ts';
+import { BuilderPool } from './builder-pool.ts';
+import { type BundlerProcess, projectModules, providedFolder, runInstaller } from './builder-process.ts';
+import { BundleCache, sha256 } from './bundle-cache.ts';
+import { withSlash } from './npm-config.ts';
+import { type FetchText, fetchedFiles, inlineFiles, localFiles, type OwnFiles } from './own-files.ts';
+
+export type ComponentSource =
+  /** Code from a request; without `language`, JavaScript when it parses as such, else TypeScript. */
+  | { kind: 'code'; code: string; language?: 'ts' | 'js' }
+  | { kind: 'url'; url: string }
+  /** A trusted file of this machine (the registry's own); relative imports stay below `root`. */
+  | { kind: 'file'; path: string; root: string };
+
+export interface BuiltBundle {
+  /** Source text of the entry. */
+  code: string;
+  /** Hex SHA-256 of `code`. */
+  codeHash: string;
+  bundle: Bundle;
+  /** JSON text of a `PackageLock`: exact version and integrity of every package in the bundle. */
+  lock: string;
+  /** The component's own files, the entry first; `path` is a URL, a path below the root, or `component_code`. */
+  files: { path: string; sha256: string }[];
+  /** Hex SHA-256 over all own files, the lock and the version of this builder. */
+  treeHash: string;
+}
+
+export interface BuildOptions {
+  /** Whose build it is: nothing is answered from what was built for somebody else. */
+  ownerId: string;
+  signal?: AbortSignal;
+}
+
+/**
+ * Turns code, a URL or a file into one JavaScript text with its npm packages inlined. Promises:
+ * - the same tree with the same lock gives the same bundle, and is bundled once per owner;
+ * - nothing of the component is evaluated here, no script of a package runs, nothing but the registry is connected to
+ *   besides what `fetchText` allows, and nothing outside the build's folder ends up in a bundle;
+ * - a build ends within `deadlineMs`, and after `close` no process or build folder of ours is left.
+ *
+ * Rejects with `CallerError` (invalid_component_code, unsupported_specifier, package_not_found, package_refused,
+ * component_url_unreachable, component_too_large, native_addon, build_timeout) or `UnavailableError`
+ * (registry_unreachable, builder_busy, build_failed).
+ */
+export interface ComponentBuilder {
+  build(source: ComponentSource, options: BuildOptions): Promise<BuiltBundle>;
+  close(): Promise<void>;
+}
+
+export interface BuildLimits {
+  /** Own files of one component. */
+  filesMax: number;
+  /** Their bytes together. */
+  bytesMax: number;
+  requestsMax: number;
+  packagesMax: number;
+  packageFilesMax: number;
+  packageBytesMax: number;
+  bundleBytesMax: number;
+  deadlineMs: number;
+  concurrency: number;
+  waitingMax: number;
+  /** How long a build whose imports name no exact version is answered from the cache. */
+  unpinnedMaxAgeMs: number;
+}
+
+export const defaultBuildLimits: BuildLimits = {
+  filesMax: 200,
+  bytesMax: 5 * 1024 * 1024,
+  requestsMax: 600,
+  packagesMax: 500,
+  packageFilesMax: 60_000,
+  packageBytesMax: 500 * 1024 * 1024,
+  bundleBytesMax: 16 * 1024 * 1024,
+  deadlineMs: 60_000,
+  concurrency: 2,
+  waitingMax: 64,
+  unpinnedMaxAgeMs: 60 * 60 * 1000,
+};
+
+export interface ComponentBuilderOptions {
+  /** Ours alone: holds bundles, npm's cache and the folders of running builds. */
+  cacheFolder: string;
+  /** '' is the registry of `npmConfig`. */
+  registry: string;
+  /** From `readNpmConfig`; absent means npm's defaults. */
+  npmConfig?: NpmConfig;
+  fetchText: FetchText;
+  logger: Logger;
+  limits?: Partial<BuildLimits>;
+  clock?: Clock;
+}
+
+/** Counted up when the same input gives another bundle. */
+const builderVersion = 1;
+
+const providedModules: Record<string, string> = {
+  '@pipedream/platform': join(providedFolder, 'pipedream-platform.ts'),
+  '@pipedreamhq/platform': join(providedFolder, 'pipedream-platform.ts'),
+  '@pipedream/types': join(providedFolder, 'pipedream-types.ts'),
+};
+
+const emptyLock: PackageLock = { imports: {}, packages: {} };
+
+export function createComponentBuilder(options: ComponentBuilderOptions): ComponentBuilder {
+  return new ProcessBuilder(options);
+}
+
+class ProcessBuilder implements ComponentBuilder {
+  readonly #options: ComponentBuilderOptions;
+  readonly #limits: BuildLimits;
+  readonly #clock: Clock;
+  readonly #npm: NpmConfig;
+  readonly #cache: BundleCache;
+  readonly #cacheFolder: string;
+  readonly #pool: BuilderPool;
+  readonly #closing = new AbortController();
+  /** Builds that run now, by owner and source: the same one asked for twice is built once. */
+  readonly #running = new Map<
+    string,
+    { result: Promise<BuiltBundle>; stop: AbortController; waiters: number }
+  >();
+  #version: Promise<string> | undefined;
+  #prepared: Promise<string> | undefined;
+
+  constructor(options: ComponentBuilderOptions) {
+    this.#options = options;
+    this.#limits = { ...defaultBuildLimits, ...options.limits };
+    this.#clock = options.clock ?? systemClock;
+    const npm = options.npmConfig ?? { registry: 'https://registry.npmjs.org/', credentials: {}, ca: [] };
+    this.#npm = { ...npm, registry: withSlash(options.registry === '' ? npm.registry : options.registry) };
+    this.#cacheFolder = resolve(options.cacheFolder);
+    this.#cache = new BundleCache(join(this.#cacheFolder, 'bundles'), this.#clock);
+    const { concurrency, waitingMax } = this.#limits;
+    const buildsFolder = join(this.#cacheFolder, 'builds');
+    this.#pool = new BuilderPool({ buildsFolder, concurrency, waitingMax, logger: options.logger });
+  }
+
+  async build(source: ComponentSource, { ownerId, signal }: BuildOptions): Promise<BuiltBundle> {
+    signal?.throwIfAborted();
+    this.#closing.signal.throwIfAborted();
+    const key = JSON.stringify([ownerId, source]);
+    let running = this.#running.get(key);
+    if (running === undefined) {
+      const stop = new AbortController();
+      const result = this.#buildNow(source, ownerId, stop.signal).finally(() => this.#running.delete(key));
+      running = { result, stop, waiters: 0 };
+      this.#running.set(key, running);
+    }
+    running.waiters += 1;
+    try {
+      return await (signal === undefined
+        ? running.result
+        : Promise.race([running.result, rejectOnAbort(signal)]));
+    } finally {
+      running.waiters -= 1;
+      if (running.waiters === 0)
+        running.stop.abort(new CallerError('build_cancelled', 'nobody waits for this build'));
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort(new CallerError('build_cancelled', 'the service is stopping'));
+    await Promise.allSettled([...this.#running.values()].map(({ result }) => result));
+    await this.#pool.close();
+  }
+
+  async #buildNow(source: ComponentSource, ownerId: string, stop: AbortSignal): Promise<BuiltBundle> {
+    const deadline = new AbortController();
+    const timer = setTimeout(() => {
+      const seconds = this.#limits.deadlineMs / 1000;
+      deadline.abort(
+        new CallerError('build_timeout', `the component took longer than ${seconds} seconds to build`),
+      );
+    }, this.#limits.deadlineMs);
+    const signal = AbortSignal.any([deadline.signal, stop, this.#closing.signal]);
+    try {
+      const buildsFolder = await this.#prepare();
+      const version = await this.#fullVersion();
+      const own = this.#ownFiles(source, signal);
+      const entry = await Promise.race([own.entry(), rejectOnAbort(signal)]);
+      if (Buffer.byteLength(entry.text) > this.#limits.bytesMax) {
+        throw new CallerError(
+          'component_too_large',
+          `the component is larger than ${this.#limits.bytesMax} bytes`,
+        );
+      }
+      const build: Build = { own, ownerId, version, signal, buildsFolder, language: entry.loader };
+      return (await this.#findFresh(build, {})) ?? (await this.#bundle(build));
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  #ownFiles(source: ComponentSource, signal: AbortSignal): OwnFiles {
+    const limits = this.#limits;
+    const fetching = { fetchText: this.#options.fetchText, limits, signal };
+    switch (source.kind) {
+      case 'code':
+        return inlineFiles(source.code, source.language, fetching);
+      case 'url':
+        return fetchedFiles(source.url, fetching);
+      case 'file':
+        return localFiles(source.path, source.root, limits);
+    }
+  }
+
+  async #bundle(build: Build): Promise<BuiltBundle> {
+    return this.#pool.use(
+      async (bundler) => {
+        // Packages are looked for in the second pass only, so the first needs no folder of its own.
+        const outcome = await this.#runBundler(bundler, build, build.buildsFolder);
+        if (outcome.type === 'bundled') return this.#finish(build, outcome, emptyLock, {});
+        return this.#bundleWithPackages(bundler, build, outcome.specifiers);
+      },
+      (error) => error instanceof CallerError && !build.signal.aborted,
+    );
+  }
+
+  async #bundleWithPackages(
+    bundler: BundlerProcess,
+    build: Build,
+    specifiers: string[],
+  ): Promise<BuiltBundle> {
+    const declared = await this.#declaredFor(build.own, specifiers);
+    const fresh = await this.#findFresh(build, declared);
+    if (fresh !== null) return fresh;
+    const folder = await mkdtemp(join(build.buildsFolder, 'build-'));
+    try {
+      const { packagesMax, packageFilesMax, packageBytesMax } = this.#limits;
+      const { aliases, lock } = await runInstaller(
+        {
+          type: 'install',
+          folder,
+          cache: join(this.#cacheFolder, 'npm'),
+          npm: this.#npm,
+          specifiers,
+          declared,
+          packagesMax,
+          filesMax: packageFilesMax,
+          bytesMax: packageBytesMax,
+        },
+        { signal: build.signal, logger: this.#options.logger },
+      );
+      const known = await this.#cache.find(build.ownerId, treeHashOf(build, JSON.stringify(lock)));
+      if (known !== null) {
+        await this.#save(build, known.built, specifiers, declared);
+        return known.built;
+      }
+      const outcome = await this.#runBundler(bundler, build, folder, aliases);
+      if (outcome.type !== 'bundled')
+        throw new Error('assertion failed: a second pass asks for packages again');
+      return await this.#finish(build, outcome, lock, declared);
+    } finally {
+      await rm(folder, { recursive: true, force: true, maxRetries: 3 });
+    }
+  }
+
+  async #runBundler(bundler: BundlerProcess, build: Build, folder: string, aliases?: Record<string, string>) {
+    const entry = await build.own.entry();
+    return bundler.bundle(
+      {
+        type: 'bundle',
+        entry,
+        folder,
+        ...(aliases === undefined ? {} : { aliases }),
+        provided: providedModules,
+        providedFolder,
+        projectModules,
+        bundleBytesMax: this.#limits.bundleBytesMax,
+      },
+      (importer, specifier) => build.own.lookUp(importer, specifier),
+      build.signal,
+    );
+  }
+
+  /** Ranges of the package.json above the component, for the packages whose import names none. */
+  async #declaredFor(own: OwnFiles, specifiers: string[]): Promise<Record<string, string>> {
+    const names = specifiers.map(parsePackageSpecifier).filter((it) => it !== null && it.range === undefined);
+    const declared = await own.declaredDependencies();
+    return Object.fromEntries(
+      names.flatMap((it) => {
+        const range = it === null || !Object.hasOwn(declared, it.name) ? undefined : declared[it.name];
+        return it === null || range === undefined ? [] : [[it.name, range]];
+      }),
+    );
+  }
+
+  async #finish(
+    build: Build,
+    { code: text, format }: { code: string; format: 'cjs' | 'esm' },
+    lock: PackageLock,
+    declared: Record<string, string>,
+  ): Promise<BuiltBundle> {
+    const { text: code } = await build.own.entry();
+    const lockText = JSON.stringify(lock);
+    const built: BuiltBundle = {
+      code,
+      codeHash: sha256(code),
+      bundle: { hash: sha256(text), code: text, format },
+      lock: lockText,
+      files: build.own.used().map((file) => ({ path: file.path, sha256: sha256(file.text) })),
+      treeHash: treeHashOf(build, lockText),
+    };
+    await this.#save(build, built, Object.keys(lock.imports), declared);
+    return built;
+  }
+
+  async #save(
+    build: Build,
+    built: BuiltBundle,
+    specifiers: string[],
+    declared: Record<string, string>,
+  ): Promise<void> {
+    const isPinned = specifiers.every((specifier) => isExactVersion(parsePackageSpecifier(specifier)?.range));
+    const keys = [built.treeHash, sourceKeyOf(build, declared)];
+    // The cache saves work; a full disk must not fail the build.
+    await this.#cache.save(build.ownerId, keys, { built, isPinned }).catch((error: unknown) => {
+      this.#options.logger.warn({ err: error }, 'a bundle could not be cached');
+    });
+  }
+
+  /** What the very same files were built to before: for ever when all versions were exact, else for a while. */
+  async #findFresh(build: Build, declared: Record<string, string>): Promise<BuiltBundle | null> {
+    const cached = await this.#cache.find(build.ownerId, sourceKeyOf(build, declared));
+    if (cached === null) return null;
+    const ageMs = this.#clock.now() - cached.savedAtMs;
+    return cached.isPinned || (ageMs >= 0 && ageMs < this.#limits.unpinnedMaxAgeMs) ? cached.built : null;
+  }
+
+  /** Makes the folder of builds, and clears what a crash left in it. Its real path, since esbuild answers with those. */
+  #prepare(): Promise<string> {
+    this.#prepared ??= (async () => {
+      const folder = join(this.#cacheFolder, 'builds');
+      await mkdir(folder, { recursive: true, mode: 0o700 });
+      for (const name of await readdir(folder))
+        await rm(join(folder, name), { recursive: true, force: true });
+      return realpath(folder);
+    })();
+    return this.#prepared;
+  }
+
+  /** Everything besides the component that decides what its bundle is: esbuild, our own modules, what they import. */
+  #fullVersion(): Promise<string> {
+    this.#version ??= (async () => {
+      const parts = [`builder ${builderVersion}`];
+      for (const name of ['esbuild', 'axios']) {
+        const text = await readFile(join(projectModules, name, 'package.json'), 'utf8').catch(() => '{}');
+        parts.push(`${name} ${(JSON.parse(text) as { version?: string }).version}`);
+      }
+      for (const name of (await readdir(providedFolder).catch(() => [])).sort()) {
+        if (!name.endsWith('.test.ts'))
+          parts.push(`${basename(name)} ${sha256(await readFile(join(providedFolder, name)))}`);
+      }
+      return sha256(parts.join('\n'));
+    })();
+    return this.#version;
+  }
+}
+
+interface Build {
+  own: OwnFiles;
+  ownerId: string;
+  version: string;
+  signal: AbortSignal;
+  buildsFolder: string;
+  language: string | undefined;
+}
+
+/** Known before anything is resolved. */
+function sourceKeyOf(build: Build, declared: Record<string, string>): string {
+  return sha256(
+    JSON.stringify([
+      'source',
+      filesOf(build),
+      Object.entries(declared).sort(),
+      build.language,
+      build.version,
+    ]),
+  );
+}
+
+function treeHashOf(build: Build, lockText: string): string {
+  return sha256(JSON.stringify(['tree', filesOf(build), lockText, build.language, build.version]));
+}
+
+function filesOf(build: Build): [string, string][] {
+  const files = build.own.used().map((file): [string, string] => [file.path, sha256(file.text)]);
+  return files.sort(([a], [b]) => (a < b ? -1 : 1));
+}
+
+function isExactVersion(range: string | undefined): boolean {
+  return range !== undefined && /^v?\d+\.\d+\.\d+(?:[-+][\w.+-]+)?$/.test(range);
+}
+
+function rejectOnAbort(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    if (signal.aborted) reject(signal.reason);
+    else signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+  });
+}

@@ -1,0 +1,85 @@
+/**
+ * What the service and its builder processes say to each other: one JSON text per line, requests on stdin, answers on
+ * descriptor 3. The bundler asks back for the component's own files, so that it needs no right to read or fetch them.
+ */
+
+/** One of the component's own files. `path` names it to people and in hashes: a URL, or a path below the root. */
+export interface OwnFile {
+  path: string;
+  text: string;
+  /** Absent: the bundler decides by the extension; 'either': JavaScript when it parses as such, else TypeScript. */
+  loader?: 'js' | 'ts' | 'json' | 'either';
+}
+
+/** A failure that the caller of the API will read: no absolute paths, no file contents. */
+export interface BuildProblem {
+  kind: 'caller' | 'unavailable';
+  code: string;
+  message: string;
+  details: Record<string, unknown>;
+}
+
+export interface BundleRequest {
+  type: 'bundle';
+  entry: OwnFile;
+  /** Existing folder that imports of packages start from; the only one besides ours that files are read from. */
+  folder: string;
+  /** Absent in the first pass, which only lists the packages that are needed. By `name@range`: name it is installed as. */
+  aliases?: Record<string, string>;
+  /** Import specifiers that are answered by our own modules: file by name. */
+  provided: Record<string, string>;
+  providedFolder: string;
+  /** The project's node_modules, for what the provided modules import. */
+  projectModules: string;
+  bundleBytesMax: number;
+}
+
+export type BundlerInput =
+  | BundleRequest
+  | { type: 'found'; lookup: number; file: OwnFile | null; problem?: BuildProblem };
+
+export type BundlerOutput =
+  | { type: 'lookup'; lookup: number; importer: string; specifier: string }
+  | { type: 'bundled'; code: string; format: 'cjs' | 'esm' }
+  | { type: 'needs'; specifiers: string[] }
+  | { type: 'failed'; problem: BuildProblem };
+
+/** What npm is configured with, as data: the builder reads no environment and no home folder. */
+export interface NpmConfig {
+  /** With a trailing slash. */
+  registry: string;
+  /** Further keys npm understands: `@scope:registry`, `//host/:_authToken` and the like. */
+  credentials: Record<string, string>;
+  /** PEM texts that replace the bundled authorities; empty means the bundled ones. */
+  ca: string[];
+  proxy?: string;
+  httpsProxy?: string;
+  noProxy?: string;
+}
+
+export interface InstallRequest {
+  type: 'install';
+  /** Empty folder that becomes the root of node_modules. */
+  folder: string;
+  /** The cacache folder itself (not the folder above `_cacache`). */
+  cache: string;
+  npm: NpmConfig;
+  specifiers: string[];
+  /** Ranges from a package.json above the component, by package name; used where the import names no version. */
+  declared: Record<string, string>;
+  packagesMax: number;
+  filesMax: number;
+  bytesMax: number;
+}
+
+export type InstallerOutput =
+  | { type: 'installed'; aliases: Record<string, string>; lock: PackageLock }
+  | { type: 'failed'; problem: BuildProblem };
+
+/** Exact versions of everything a bundle holds; the same lock and files give the same bundle. */
+export interface PackageLock {
+  /** By import specifier without its subpath. */
+  imports: Record<string, { name: string; version: string }>;
+  /** By place below the build folder. */
+  packages: Record<string, { name: string; version: string; integrity: string }>;
+}

@@ -1,0 +1,342 @@
+import { readFile, realpath } from 'node:fs/promises';
+import { isBuiltin } from 'node:module';
+import { basename, extname, sep } from 'node:path';
+import {
+  build,
+  type Loader,
+  type Message,
+  type OnLoadResult,
+  type OnResolveArgs,
+  type OnResolveResult,
+  type Plugin,
+  type PluginBuild,
+  transform,
+} from 'esbuild';
+import type { BuildProblem, BundleRequest, BundlerOutput, OwnFile } from './build-messages.ts';
+import { parsePackageSpecifier } from './package-specifier.ts';
+
+/** Asks the service for a file of the component itself; null when there is none. */
+export type LookUp = (importer: string, specifier: string) => Promise<OwnFile | null>;
+
+export class BuildFailure extends Error {
+  readonly problem: BuildProblem;
+
+  constructor(problem: BuildProblem) {
+    super(problem.message);
+    this.problem = problem;
+  }
+}
+
+/** esbuild's own answer, asked for from inside the plugin, which must not answer it again. */
+const nativeOnly = 'native-only';
+
+const awaitNeedsEsm = /Top-level await is currently not supported with the "cjs" output format/;
+
+/**
+ * Makes one JavaScript text of the entry, its own files and its packages; without `aliases` and with imports of
+ * packages, says which ones it needs instead. CommonJS unless the component awaits at its top level.
+ *
+ * esbuild reads any file it is pointed to. So it reads none here: every file goes through `onLoad`, which checks its
+ * real path and reads it in this process, under the permission flags.
+ */
+export async function bundle(request: BundleRequest, lookUp: LookUp): Promise<BundlerOutput> {
+  const entry = { ...request.entry, loader: await loaderOfEntry(request.entry) };
+  const needed = new Set<string>();
+  let outcome = await runBuild({ request, entry, lookUp, needed, format: 'cjs' });
+  if ('errors' in outcome && outcome.errors.some((error) => awaitNeedsEsm.test(error.text))) {
+    outcome = await runBuild({ request, entry, lookUp, needed, format: 'esm' });
+  }
+  if ('errors' in outcome) throw new BuildFailure(describeErrors(outcome.errors, request.folder));
+  if (request.aliases === undefined && needed.size > 0)
+    return { type: 'needs', specifiers: [...needed].sort() };
+  if (Buffer.byteLength(outcome.code) > request.bundleBytesMax) {
+    throw new BuildFailure({
+      kind: 'caller',
+      code: 'component_too_large',
+      message: `the component with its packages is larger than ${request.bundleBytesMax} bytes`,
+      details: {},
+    });
+  }
+  return { type: 'bundled', code: outcome.code, format: outcome.format };
+}
+
+async function loaderOfEntry(entry: OwnFile): Promise<'js' | 'ts' | 'json'> {
+  if (entry.loader !== undefined && entry.loader !== 'either') return entry.loader;
+  if (entry.loader === undefined) return loaderByExtension(entry.path);
+  // As JavaScript first: TypeScript drops imports that look unused, and their side effects with them.
+  const isJavaScript = await transform(entry.text, { loader: 'js', logLevel: 'silent' }).then(
+    () => true,
+    () => false,
+  );
+  return isJavaScript ? 'js' : 'ts';
+}
+
+function loaderByExtension(path: string): 'js' | 'ts' | 'json' {
+  if (/\.json$/.test(path)) return 'json';
+  return /\.[mc]?js$/.test(path) ? 'js' : 'ts';
+}
+
+interface BuildRun {
+  request: BundleRequest;
+  entry: OwnFile & { loader: Loader };
+  lookUp: LookUp;
+  needed: Set<string>;
+  format: 'cjs' | 'esm';
+}
+
+async function runBuild(
+  run: BuildRun,
+): Promise<{ code: string; format: 'cjs' | 'esm' } | { errors: Message[] }> {
+  const isEsm = run.format === 'esm';
+  try {
+    const result = await build({
+      entryPoints: [run.entry.path],
+      bundle: true,
+      write: false,
+      format: run.format,
+      platform: 'node',
+      target: 'node26',
+      absWorkingDir: run.request.folder,
+      alias: run.request.aliases ?? {},
+      // The import() of a CommonJS bundle would need the runner's loader; require() of what is inlined does not.
+      supported: isEsm ? {} : { 'dynamic-import': false },
+      define: {
+        'import.meta.url': '"file:///component.js"',
+        'import.meta.filename': '"/component.js"',
+        'import.meta.dirname': '"/"',
+        __filename: '"/component.js"',
+        __dirname: '"/"',
+      },
+      // A global, since a constant of that name would collide with a component that makes its own `require`.
+      banner: isEsm
+        ? {
+            js: "import { createRequire as __createRequire } from 'node:module';\nglobalThis.require ??= __createRequire('file:///component.js');",
+          }
+        : {},
+      tsconfigRaw: {},
+      charset: 'utf8',
+      legalComments: 'none',
+      logLevel: 'silent',
+      outfile: 'component.js',
+      plugins: [confinement(run)],
+    });
+    return { code: result.outputFiles[0]?.text ?? '', format: run.format };
+  } catch (error) {
+    if (isBuildFailure(error)) return { errors: error.errors };
+    throw error;
+  }
+}
+
+function isBuildFailure(error: unknown): error is { errors: Message[] } {
+  return (
+    error instanceof Error && 'errors' in error && Array.isArray(error.errors) && error.errors.length > 0
+  );
+}
+
+function confinement(run: BuildRun): Plugin {
+  const { request, entry, needed } = run;
+  const own = new Map<string, OwnFile>([[entry.path, entry]]);
+  return {
+    name: 'confinement',
+    setup(esbuild) {
+      esbuild.onResolve({ filter: /.*/ }, async (args) => {
+        if (args.pluginData === nativeOnly) return undefined;
+        if (args.kind === 'entry-point') return { path: entry.path, namespace: 'own' };
+        if (isBuiltin(args.path)) return { path: args.path, external: true };
+        const provided = providedModule(args.path, request.provided);
+        if (provided !== undefined) return { path: provided, namespace: 'file' };
+        return args.namespace === 'own' ? resolveFromOwn(esbuild, args) : resolveFromPackage(esbuild, args);
+      });
+      esbuild.onLoad({ filter: /.*/, namespace: 'own' }, (args) => {
+        const file = own.get(args.path);
+        if (file === undefined) return { errors: [{ text: `${args.path} is not a file of this component` }] };
+        const loader = loaderByAttribute(args.with) ?? file.loader ?? loaderByExtension(file.path);
+        return {
+          contents: file.text,
+          loader: loader === 'either' ? 'ts' : loader,
+          resolveDir: request.folder,
+        };
+      });
+      esbuild.onLoad({ filter: /.*/, namespace: 'file' }, (args) => loadFile(args.path, args.with, request));
+      // Anything else (data: URLs, the empty modules of a `browser` map) holds no file.
+    },
+  };
+
+  async function resolveFromOwn(
+    esbuild: PluginBuild,
+    args: OnResolveArgs,
+  ): Promise<OnResolveResult | undefined> {
+    const isUrl = /^https?:/i.test(args.path);
+    if (/^\.{1,2}(?:\/|$)/.test(args.path) || isUrl) {
+      try {
+        const file = await run.lookUp(args.importer, args.path);
+        if (file === null) return unresolved(args, `there is no file for the import ${quote(args.path)}`);
+        own.set(file.path, file);
+        return { path: file.path, namespace: 'own' };
+      } catch (error) {
+        if (error instanceof BuildFailure)
+          return { errors: [{ text: error.message, detail: error.problem }] };
+        throw error;
+      }
+    }
+    const specifier = parsePackageSpecifier(args.path);
+    if (specifier === null) return refused(args.path);
+    if (request.aliases === undefined) {
+      if (args.kind !== 'require-resolve') needed.add(specifier.request);
+      return { path: args.path, external: true };
+    }
+    return resolveNatively(esbuild, args);
+  }
+
+  async function resolveFromPackage(
+    esbuild: PluginBuild,
+    args: OnResolveArgs,
+  ): Promise<OnResolveResult | undefined> {
+    if (/^(?:https?:)?\/\//i.test(args.path)) return { path: args.path, external: true };
+    return resolveNatively(esbuild, args);
+  }
+
+  /** Undefined lets esbuild do what it just said it would: its answer carries more than a plugin can return. */
+  async function resolveNatively(
+    esbuild: PluginBuild,
+    args: OnResolveArgs,
+  ): Promise<OnResolveResult | undefined> {
+    const result = await esbuild.resolve(args.path, {
+      importer: args.importer,
+      namespace: args.namespace,
+      resolveDir: args.resolveDir,
+      kind: args.kind,
+      with: args.with,
+      pluginData: nativeOnly,
+    });
+    if (result.errors.length > 0) return unresolved(args, `could not resolve ${quote(args.path)}`);
+    if (result.external || result.namespace !== 'file') return undefined;
+    // A build folder may lie below a node_modules that is not its own (the data folder inside a project).
+    const isFromProject =
+      isInside(args.importer, request.projectModules) || isInside(args.importer, request.providedFolder);
+    if (!isFromProject && !isInside(result.path, request.folder)) {
+      return unresolved(args, `could not resolve ${quote(args.path)}`);
+    }
+    return undefined;
+  }
+}
+
+/** Node fails where the line runs; so does a `require` of something optional that is not there. */
+function unresolved(args: OnResolveArgs, text: string): OnResolveResult {
+  const isLazy =
+    args.kind === 'require-call' || args.kind === 'require-resolve' || args.kind === 'dynamic-import';
+  if (isLazy && args.namespace === 'file') return { path: args.path, external: true };
+  return { errors: [{ text }] };
+}
+
+function refused(specifier: string): OnResolveResult {
+  const problem: BuildProblem = {
+    kind: 'caller',
+    code: 'unsupported_specifier',
+    message: `the import ${quote(specifier)} is not supported: expected a relative file, a module of Node, or an npm package with a version, range or tag`,
+    details: { specifier: specifier.slice(0, 500) },
+  };
+  return { errors: [{ text: problem.message, detail: problem }] };
+}
+
+/** `@pipedream/platform`, also with a version behind it. */
+function providedModule(specifier: string, provided: Record<string, string>): string | undefined {
+  const parsed = parsePackageSpecifier(specifier);
+  if (parsed === null || parsed.subpath !== '' || !Object.hasOwn(provided, parsed.name)) return undefined;
+  return provided[parsed.name];
+}
+
+async function loadFile(
+  path: string,
+  attributes: Record<string, string>,
+  request: BundleRequest,
+): Promise<OnLoadResult> {
+  const real = await realpath(path).catch(() => null);
+  const roots = [request.folder, request.providedFolder, request.projectModules];
+  if (real === null || !roots.some((root) => isInside(real, root))) {
+    return { errors: [{ text: 'an import leaves the folder of the component' }] };
+  }
+  if (extname(real) === '.node') {
+    const name = packageOfFile(real);
+    const problem: BuildProblem = {
+      kind: 'caller',
+      code: 'native_addon',
+      message: `the package ${quote(name)} needs a native addon, which components cannot load`,
+      details: { package: name },
+    };
+    return { errors: [{ text: problem.message, detail: problem }] };
+  }
+  return {
+    contents: await readFile(real),
+    loader: loaderByAttribute(attributes) ?? loaderOfPackageFile(real),
+  };
+}
+
+function loaderOfPackageFile(path: string): Loader {
+  return /^\.[cm]?js$/.test(extname(path)) || extname(path) === '' ? 'js' : 'default';
+}
+
+function loaderByAttribute(attributes: Record<string, string>): Loader | undefined {
+  if (attributes['type'] === 'json') return 'json';
+  if (attributes['type'] === 'text') return 'text';
+  if (attributes['type'] === 'bytes') return 'binary';
+  return undefined;
+}
+
+function isInside(path: string, folder: string): boolean {
+  return path.startsWith(folder.endsWith(sep) ? folder : folder + sep);
+}
+
+function packageOfFile(path: string): string {
+  const parts = path.split(sep);
+  const at = parts.lastIndexOf('node_modules');
+  const first = parts[at + 1] ?? '';
+  return first.startsWith('@') ? `${first}/${parts[at + 2] ?? ''}` : first;
+}
+
+/** esbuild's messages without what they quote: no source lines, no absolute paths. */
+function describeErrors(errors: Message[], folder: string): BuildProblem {
+  const own = errors.find((error) => isProblem(error.detail));
+  const places = errors.slice(0, 5).map((error) => place(error, folder));
+  if (own !== undefined && isProblem(own.detail)) {
+    const { file, line, column } = place(own, folder);
+    return {
+      ...own.detail,
+      details: { ...(file === undefined ? {} : { file, line, column }), ...own.detail.details },
+    };
+  }
+  const first = places[0] ?? { message: 'the component could not be built' };
+  const { message, ...where } = first;
+  const at = where.file === undefined ? '' : ` (${where.file}:${where.line}:${where.column})`;
+  return {
+    kind: 'caller',
+    code: 'invalid_component_code',
+    message: message + at,
+    details: { ...where, ...(places.length > 1 ? { errors: places } : {}) },
+  };
+}
+
+function place(
+  error: Message,
+  folder: string,
+): { message: string; file?: string; line?: number; column?: number } {
+  const message = error.text
+    .replaceAll(folder + sep, '')
+    .replaceAll(/(?<![\w:./])\/(?:[\w.@+-]+\/)+[\w.@+-]+/g, (path) => basename(path));
+  if (error.location === null) return { message };
+  const file = error.location.file.replace(/^own:/, '');
+  return {
+    message,
+    file: file.startsWith('..') ? basename(file) : file,
+    line: error.location.line,
+    column: error.location.column + 1,
+  };
+}
+
+function isProblem(detail: unknown): detail is BuildProblem {
+  return typeof detail === 'object' && detail !== null && 'code' in detail && 'kind' in detail;
+}
+
+function quote(text: string): string {
+  return JSON.stringify(text.slice(0, 200));
+}

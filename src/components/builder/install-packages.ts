@@ -1,0 +1,180 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { InstallRequest, PackageLock } from './build-messages.ts';
+import { InstallRefusal, registriesOf } from './install-rules.ts';
+import { Arborist, type PackageNode, parseNpmArgument } from './npm-modules.ts';
+import { type PackageSpecifier, parsePackageSpecifier } from './package-specifier.ts';
+
+/** npm's public registry; its tarball addresses are rewritten to the configured registry before they are fetched. */
+const publicRegistry = 'registry.npmjs.org';
+
+/** Installs the packages of `request.specifiers` below `request.folder`, with every check before anything is unpacked. */
+export async function installPackages(
+  request: InstallRequest,
+): Promise<{ aliases: Record<string, string>; lock: PackageLock }> {
+  const { dependencies, aliases } = planDependencies(request);
+  await writeFile(
+    join(request.folder, 'package.json'),
+    JSON.stringify({ name: 'component', private: true, dependencies }),
+  );
+  let arborist = new Arborist(arboristOptions(request));
+  try {
+    await arborist.buildIdealTree();
+  } catch (error) {
+    if ((error as { code?: string }).code !== 'ERESOLVE') throw error;
+    // Packages that were never meant to agree on a peer, such as two unpinned ones: npm's older rule lets both in.
+    arborist = new Arborist({ ...arboristOptions(request), legacyPeerDeps: true });
+    await arborist.buildIdealTree();
+  }
+  checkTree(arborist.idealTree, request);
+  const tree = await arborist.reify();
+  return { aliases, lock: lockOf(tree, request, aliases) };
+}
+
+/** Two versions of one package live side by side under `npm:` aliases of our own. */
+function planDependencies(request: InstallRequest): {
+  dependencies: Record<string, string>;
+  aliases: Record<string, string>;
+} {
+  const dependencies: Record<string, string> = {};
+  const aliases: Record<string, string> = {};
+  // Without a version first: they keep the package's own name, which peers look for.
+  const specifiers = request.specifiers
+    .map((text) => checkSpecifier(text))
+    .sort((a, b) => Number(a.range !== undefined) - Number(b.range !== undefined));
+  for (const [index, { name, range, request: text }] of specifiers.entries()) {
+    const wanted = range ?? declaredRange(name, request) ?? 'latest';
+    const takenBy = dependencies[name];
+    const folder = takenBy === undefined ? name : `millrace-${index}-${name.replace(/^@[^/]+\//, '')}`;
+    dependencies[folder] = folder === name ? wanted : `npm:${name}@${wanted}`;
+    if (text !== folder) aliases[text] = folder;
+  }
+  return { dependencies, aliases };
+}
+
+function checkSpecifier(text: string): PackageSpecifier {
+  const specifier = parsePackageSpecifier(text);
+  if (specifier === null) throw unsupported(text);
+  checkRange(specifier.name, specifier.range ?? '', text);
+  return specifier;
+}
+
+function checkRange(name: string, range: string, shown: string): void {
+  let type: string;
+  try {
+    type = parseNpmArgument(name, range).type;
+  } catch {
+    throw unsupported(shown);
+  }
+  if (type !== 'version' && type !== 'range' && type !== 'tag') throw unsupported(shown);
+}
+
+function declaredRange(name: string, request: InstallRequest): string | undefined {
+  if (!Object.hasOwn(request.declared, name)) return undefined;
+  const range = request.declared[name];
+  if (range !== undefined) checkRange(name, range, `${name}@${range}`);
+  return range;
+}
+
+function unsupported(specifier: string): InstallRefusal {
+  return new InstallRefusal(
+    'unsupported_specifier',
+    `${JSON.stringify(specifier)} is not supported: expected the name of an npm package with a version, range or tag`,
+    { specifier },
+  );
+}
+
+function arboristOptions(request: InstallRequest): Record<string, unknown> {
+  const { npm } = request;
+  return {
+    ...npm.credentials,
+    path: request.folder,
+    // Arborist wants the cacache folder itself, while npm's own setting is the folder above.
+    cache: request.cache,
+    registry: npm.registry,
+    replaceRegistryHost: 'npmjs',
+    ca: npm.ca.length > 0 ? npm.ca : null,
+    proxy: npm.proxy ?? null,
+    httpsProxy: npm.httpsProxy ?? null,
+    noProxy: npm.noProxy ?? null,
+    strictSSL: true,
+    // Resolving alone would otherwise fetch whatever URL a package's manifest names.
+    allowGit: 'none',
+    allowRemote: 'none',
+    allowFile: 'none',
+    allowDirectory: 'none',
+    ignoreScripts: true,
+    binLinks: false,
+    audit: false,
+    fund: false,
+    save: false,
+    packageLock: false,
+    omit: ['dev'],
+    installLinks: false,
+    // Exact versions never change; everything else asks the registry, and takes the cache when it cannot.
+    preferOffline: request.specifiers.every((specifier) => isExact(specifier)),
+    fetchRetries: 1,
+    fetchRetryMintimeout: 300,
+    fetchRetryMaxtimeout: 1000,
+    timeout: 20_000,
+  };
+}
+
+function isExact(text: string): boolean {
+  const specifier = parsePackageSpecifier(text);
+  return (
+    specifier?.range !== undefined && parseNpmArgument(specifier.name, specifier.range).type === 'version'
+  );
+}
+
+function checkTree(tree: PackageNode | null, request: InstallRequest): void {
+  const nodes = [...(tree?.inventory.values() ?? [])].filter((node) => !node.isRoot);
+  if (nodes.length > request.packagesMax) {
+    throw new InstallRefusal(
+      'component_too_large',
+      `the component needs more than ${request.packagesMax} npm packages`,
+      {},
+    );
+  }
+  const hosts = new Set([...registriesOf(request.npm).map((url) => new URL(url).host), publicRegistry]);
+  let unpackedBytes = 0;
+  for (const node of nodes) {
+    const name = node.packageName ?? node.name;
+    const details = { package: `${name}@${node.version}` };
+    if (node.isLink) throw new InstallRefusal('package_refused', `${name} is a link, not a package`, details);
+    // Comes inside the tarball of another package, whose integrity covers it.
+    if (node.inBundle) continue;
+    if (!node.integrity)
+      throw new InstallRefusal('package_refused', `the registry gives no integrity for ${name}`, details);
+    if (!node.resolved || !URL.canParse(node.resolved) || !hosts.has(new URL(node.resolved).host)) {
+      throw new InstallRefusal(
+        'package_refused',
+        `${name} does not come from the configured registry`,
+        details,
+      );
+    }
+    const { dist } = node.package as { dist?: { unpackedSize?: unknown } };
+    if (typeof dist?.unpackedSize === 'number') unpackedBytes += dist.unpackedSize;
+  }
+  if (unpackedBytes > request.bytesMax) {
+    throw new InstallRefusal(
+      'component_too_large',
+      `the npm packages of the component unpack to more than ${request.bytesMax} bytes`,
+      {},
+    );
+  }
+}
+
+function lockOf(tree: PackageNode, request: InstallRequest, aliases: Record<string, string>): PackageLock {
+  const lock: PackageLock = { imports: {}, packages: {} };
+  for (const node of [...tree.inventory.values()].sort((a, b) => (a.location < b.location ? -1 : 1))) {
+    if (node.isRoot) continue;
+    const name = node.packageName ?? node.name;
+    lock.packages[node.location] = { name, version: node.version ?? '', integrity: node.integrity ?? '' };
+  }
+  for (const specifier of request.specifiers) {
+    const at = lock.packages[`node_modules/${aliases[specifier] ?? specifier}`];
+    if (at !== undefined) lock.imports[specifier] = { name: at.name, version: at.version };
+  }
+  return lock;
+}

@@ -1,0 +1,117 @@
+import type { BuildProblem, InstallRequest, NpmConfig } from './build-messages.ts';
+import { parsePackageSpecifier } from './package-specifier.ts';
+
+/** A package that breaks one of our rules; `problem` is what the caller reads. */
+export class InstallRefusal extends Error {
+  readonly problem: BuildProblem;
+
+  constructor(code: string, message: string, details: Record<string, unknown>) {
+    super(message);
+    this.problem = { kind: 'caller', code, message, details };
+  }
+}
+
+/** `host:port` of the registries and proxies: everywhere the installer may connect to. */
+export function allowedHosts(npm: NpmConfig): Set<string> {
+  return new Set(
+    [...registriesOf(npm), npm.proxy, npm.httpsProxy]
+      .filter((url) => url !== undefined && URL.canParse(url))
+      .map((text) => {
+        const url = new URL(text as string);
+        const host = url.hostname.replace(/^\[|\]$/g, '');
+        return `${host}:${url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : url.port}`;
+      }),
+  );
+}
+
+/** The configured registry, and those of scopes. */
+export function registriesOf(npm: NpmConfig): string[] {
+  const scoped = Object.entries(npm.credentials).filter(([key]) => /^@[^:]+:registry$/.test(key));
+  return [npm.registry, ...scoped.map(([, url]) => url)];
+}
+
+const networkCodes = new Set([
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'ETIMEDOUT',
+  'ENOTCACHED',
+  'ERR_SOCKET_TIMEOUT',
+  'ERR_SOCKET_CONNECTION_TIMEOUT',
+  'FETCH_ERROR',
+  'EPROTO',
+  'E401',
+  'E403',
+  'E429',
+]);
+
+/** npm's errors in our words; what is left is a fault of ours or of the machine. */
+export function describeInstallError(thrown: unknown, request: InstallRequest): BuildProblem {
+  if (thrown instanceof InstallRefusal) return thrown.problem;
+  const error = (thrown instanceof Error ? thrown : new Error(String(thrown))) as NpmError;
+  const name = packageOf(error);
+  const specifier = request.specifiers.find((candidate) => parsePackageSpecifier(candidate)?.name === name);
+  const details = {
+    ...(name === undefined ? {} : { package: name }),
+    ...(specifier === undefined ? {} : { specifier }),
+  };
+  const code = error.code ?? '';
+  const shown = JSON.stringify(specifier ?? name ?? 'a package');
+  if (code === 'E404') return caller('package_not_found', `there is no npm package ${shown}`, details);
+  if (code === 'ETARGET' || code === 'ENOVERSIONS') {
+    return caller('package_not_found', `no version of the npm package ${shown} matches`, details);
+  }
+  if (/^EALLOW/.test(code) || code === 'EUNSUPPORTEDPROTOCOL' || code === 'EINVALIDTAGNAME') {
+    return caller(
+      'unsupported_specifier',
+      `${shown} depends on something that does not come from the npm registry`,
+      details,
+    );
+  }
+  if (code === 'EREFUSEDHOST') {
+    return caller('package_refused', 'a package refers to a host that is not the npm registry', details);
+  }
+  if (code === 'EINTEGRITY')
+    return caller('package_refused', `${shown} does not have the content it should`, details);
+  if (code === 'EBADPLATFORM')
+    return caller('package_refused', `${shown} does not support this platform`, details);
+  if (code === 'ETOOLARGE') return caller('component_too_large', error.message, details);
+  if (networkCodes.has(code) || /^E5\d\d$|CERT|^ERR_TLS|^ERR_SSL/.test(code)) {
+    return {
+      kind: 'unavailable',
+      code: 'registry_unreachable',
+      message: `the npm registry cannot be used right now (${code})`,
+      details,
+    };
+  }
+  return {
+    kind: 'unavailable',
+    code: 'build_failed',
+    message: 'the packages of the component could not be installed',
+    details,
+  };
+}
+
+interface NpmError extends Error {
+  code?: string;
+  /** Where in npm's errors a package is named differs by their kind. */
+  spec?: { name?: string; raw?: string } | string;
+  pkgid?: string;
+  uri?: string;
+  wanted?: string;
+}
+
+function packageOf(error: NpmError): string | undefined {
+  const spec = typeof error.spec === 'string' ? error.spec : (error.spec?.name ?? error.spec?.raw);
+  const text = spec ?? error.pkgid;
+  if (text !== undefined) return parsePackageSpecifier(text)?.name ?? text;
+  if (error.uri === undefined || !URL.canParse(error.uri)) return undefined;
+  return decodeURIComponent(new URL(error.uri).pathname.replace(/^.*\/(?=@|[^/]+$)/, ''));
+}
+
+function caller(code: string, message: string, details: Record<string, unknown>): BuildProblem {
+  return { kind: 'caller', code, message, details };
+}

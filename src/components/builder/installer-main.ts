@@ -1,0 +1,29 @@
+import { createWriteStream } from 'node:fs';
+import type { InstallerOutput, InstallRequest } from './build-messages.ts';
+import { allowedHosts, describeInstallError } from './install-rules.ts';
+import { limitConnections, limitWrites } from './limit-builder.ts';
+import { readMessages, writeMessage } from './message-lines.ts';
+
+/**
+ * The installer process: one install, then it ends. It may read and write the build folder and npm's cache, connect to
+ * the registry, and start nothing. npm's code (a quarter of a second, 250 MB) is loaded here and nowhere else.
+ */
+const output = createWriteStream('', { fd: 3 });
+
+readMessages<InstallRequest>(process.stdin, (request) => void answer(request));
+
+async function answer(request: InstallRequest): Promise<void> {
+  let message: InstallerOutput;
+  try {
+    limitConnections(allowedHosts(request.npm));
+    limitWrites({ filesMax: request.filesMax, bytesMax: request.bytesMax });
+    const { installPackages } = await import('./install-packages.ts');
+    message = { type: 'installed', ...(await installPackages(request)) };
+  } catch (error) {
+    message = { type: 'failed', problem: describeInstallError(error, request) };
+    if (message.problem.kind === 'unavailable') console.error(error);
+  }
+  writeMessage(output, message);
+  output.end();
+  process.stdin.destroy();
+}

@@ -1,0 +1,77 @@
+import fs from 'node:fs';
+import { Socket } from 'node:net';
+
+/**
+ * What Node's permission flags cannot say, enforced inside the installer, which runs no foreign code: it connects to
+ * the registry (or the proxy before it) and nowhere else, and writes no more than a bound. Call before npm's code loads.
+ */
+export function limitConnections(allowed: ReadonlySet<string>): void {
+  const connect = Socket.prototype.connect;
+  Socket.prototype.connect = function (this: Socket, ...given: unknown[]): Socket {
+    const target = targetOf(given);
+    if (target !== null && allowed.has(target)) return Reflect.apply(connect, this, given) as Socket;
+    const error = Object.assign(
+      new Error(`connection to ${target ?? 'a local socket'} refused: not the registry`),
+      {
+        code: 'EREFUSEDHOST',
+      },
+    );
+    return this.destroy(error);
+  } as typeof connect;
+}
+
+function targetOf(given: unknown[]): string | null {
+  // Node's own callers pass the arguments as one array, already sorted out.
+  const [first, second] = (Array.isArray(given[0]) ? given[0] : given) as unknown[];
+  if (typeof first !== 'object' || first === null) {
+    return typeof first === 'string' && !/^\d+$/.test(first)
+      ? null
+      : `${typeof second === 'string' ? second : 'localhost'}:${String(first)}`;
+  }
+  const { host, port, path } = first as { host?: string; port?: number | string; path?: string };
+  // http passes the path of the request along; only without a port is it a local socket.
+  return port === undefined && path !== undefined ? null : `${host ?? 'localhost'}:${port}`;
+}
+
+/** Fails writes beyond the bounds, so that a package that unpacks to a disk full of files does not. */
+export function limitWrites(bounds: { filesMax: number; bytesMax: number }): void {
+  let files = 0;
+  let bytes = 0;
+  const { open, write, writev } = fs;
+  const isOver = (): boolean => files > bounds.filesMax || bytes > bounds.bytesMax;
+  const refuse = (given: unknown[]): void => {
+    const callback = given.at(-1) as (error: Error) => void;
+    const error = new Error(
+      `packages unpack to more than ${bounds.filesMax} files or ${bounds.bytesMax} bytes`,
+    );
+    process.nextTick(callback, Object.assign(error, { code: 'ETOOLARGE' }));
+  };
+  const limited =
+    (original: (...given: never[]) => unknown, count: (given: unknown[]) => void) =>
+    (...given: unknown[]): void => {
+      count(given);
+      if (isOver()) refuse(given);
+      else Reflect.apply(original, fs, given);
+    };
+  Object.assign(fs, {
+    open: limited(open, ([, flags]) => {
+      if (
+        typeof flags === 'string'
+          ? /[wa]/.test(flags)
+          : typeof flags === 'number' && (flags & fs.constants.O_CREAT) !== 0
+      )
+        files += 1;
+    }),
+    write: limited(write, ([, data, , length]) => {
+      bytes +=
+        typeof length === 'number'
+          ? length
+          : typeof data === 'string'
+            ? data.length
+            : ((data as Buffer).byteLength ?? 0);
+    }),
+    writev: limited(writev, ([, buffers]) => {
+      for (const buffer of buffers as Buffer[]) bytes += buffer.byteLength;
+    }),
+  });
+}

@@ -1,0 +1,34 @@
+import { createRequire } from 'node:module';
+
+/** npm's own modules come without types; these are the parts that are used, as their sources have them. */
+export interface PackageNode {
+  name: string;
+  packageName: string | null;
+  version?: string;
+  /** Relative to the root: `node_modules/…`. */
+  location: string;
+  resolved: string | null;
+  integrity: string | null;
+  isRoot: boolean;
+  isLink: boolean;
+  inBundle: boolean;
+  package: Record<string, unknown>;
+  inventory: Map<string, PackageNode>;
+}
+
+interface ArboristInstance {
+  idealTree: PackageNode | null;
+  buildIdealTree(): Promise<PackageNode>;
+  reify(): Promise<PackageNode>;
+}
+
+const load = createRequire(import.meta.url);
+
+export const Arborist = load('@npmcli/arborist') as new (
+  options: Record<string, unknown>,
+) => ArboristInstance;
+
+/** Throws for names and protocols that npm does not know. */
+export const parseNpmArgument = (
+  load('npm-package-arg') as { resolve(name: string, range: string): { type: string } }
+).resolve;

@@ -1,0 +1,86 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Clock } from '#lib/clock.ts';
+import type { BuiltBundle } from './build-component.ts';
+
+/** Disk that bundles may take before the ones not used for longest go. */
+const cacheBytesMax = 1024 * 1024 * 1024;
+
+/** How many writes may pass between two looks at the size. */
+const writesPerSweep = 50;
+
+export interface CachedBuild {
+  built: BuiltBundle;
+  /** No package of it was named without an exact version. */
+  isPinned: boolean;
+  savedAtMs: number;
+}
+
+/**
+ * Bundles on disk, by owner and content. The owner is in the folder and in every key: nobody's build is answered from
+ * what another made. Written under another name and renamed, so a crash leaves a whole entry or none; an entry that
+ * does not fit its own hash counts as missing.
+ */
+export class BundleCache {
+  readonly #folder: string;
+  readonly #clock: Clock;
+  #writes = 0;
+
+  constructor(folder: string, clock: Clock) {
+    this.#folder = folder;
+    this.#clock = clock;
+  }
+
+  /** `key` says what was built: the hash of the tree, or of what led to it. */
+  async find(ownerId: string, key: string): Promise<CachedBuild | null> {
+    const file = this.#fileOf(ownerId, key);
+    try {
+      const cached = JSON.parse(await readFile(file, 'utf8')) as CachedBuild;
+      const { bundle, code, codeHash } = cached.built;
+      if (sha256(bundle.code) !== bundle.hash || sha256(code) !== codeHash) return null;
+      const now = new Date(this.#clock.now());
+      await utimes(file, now, now).catch(() => {});
+      return cached;
+    } catch {
+      return null;
+    }
+  }
+
+  async save(ownerId: string, keys: readonly string[], entry: Omit<CachedBuild, 'savedAtMs'>): Promise<void> {
+    const text = JSON.stringify({ ...entry, savedAtMs: this.#clock.now() } satisfies CachedBuild);
+    for (const key of new Set(keys)) {
+      const file = this.#fileOf(ownerId, key);
+      await mkdir(join(file, '..'), { recursive: true });
+      const temporary = `${file}.${randomUUID()}.part`;
+      await writeFile(temporary, text);
+      await rename(temporary, file);
+    }
+    this.#writes += 1;
+    if (this.#writes % writesPerSweep === 1) await this.#sweep();
+  }
+
+  #fileOf(ownerId: string, key: string): string {
+    return join(this.#folder, sha256(ownerId).slice(0, 32), `${sha256(`${ownerId}\n${key}`)}.json`);
+  }
+
+  async #sweep(): Promise<void> {
+    const names = await readdir(this.#folder, { recursive: true });
+    const files: { file: string; bytes: number; usedMs: number }[] = [];
+    for (const name of names.filter((candidate) => /\.(?:json|part)$/.test(candidate))) {
+      const file = join(this.#folder, name);
+      const known = await stat(file).catch(() => null);
+      if (known !== null) files.push({ file, bytes: known.size, usedMs: known.mtimeMs });
+    }
+    let bytes = files.reduce((sum, file) => sum + file.bytes, 0);
+    for (const { file, bytes: size } of files.sort((a, b) => a.usedMs - b.usedMs)) {
+      if (bytes <= cacheBytesMax) return;
+      await rm(file, { force: true });
+      bytes -= size;
+    }
+  }
+}
+
+export function sha256(text: string | Buffer): string {
+  return createHash('sha256').update(text).digest('hex');
+}

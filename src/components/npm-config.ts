@@ -1,0 +1,95 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { NpmConfig } from './builder/build-messages.ts';
+
+export type { NpmConfig };
+
+const defaultRegistry = 'https://registry.npmjs.org/';
+
+/** Where npm keeps its global configuration besides its own prefix. */
+const globalFiles = ['/usr/local/etc/npmrc', '/usr/etc/npmrc', '/etc/npmrc'];
+
+/** Keys that belong to a registry: sent only to it. */
+const credentialPattern = /^(?:\/\/.+:(?:_authToken|_auth|username|_password|email)|@[^:]+:registry)$/;
+
+/**
+ * What npm would install with for this user: registry, authorities, proxy and credentials, from the environment
+ * (`npm_config_…`), the user's .npmrc and the global one, in this order. Files that are not there are passed over;
+ * a `cafile` that cannot be read is an error, since every install would fail for a reason nobody sees.
+ */
+export async function readNpmConfig(
+  environment: Readonly<Record<string, string | undefined>>,
+  home: string,
+): Promise<NpmConfig> {
+  const fromEnvironment = npmVariables(environment);
+  const userFile = fromEnvironment['userconfig'] ?? join(home, '.npmrc');
+  const ownGlobal = fromEnvironment['globalconfig'];
+  const files = [userFile, ...(ownGlobal === undefined ? globalFiles : [ownGlobal])];
+  const settings: Record<string, string> = {};
+  const authorities: string[] = [];
+  for (const file of files.toReversed()) {
+    const text = await readFile(file, 'utf8').catch(() => '');
+    for (const [key, value] of parseNpmrc(text, environment)) {
+      // A list in npm's form: `ca[]=…`, one line each.
+      if (key === 'ca' || key === 'ca[]') authorities.push(value);
+      else settings[key] = value;
+    }
+  }
+  Object.assign(settings, fromEnvironment);
+  const ca = authorities.map((text) => text.replaceAll('\\n', '\n'));
+  const caFile = settings['cafile'];
+  if (caFile !== undefined && caFile !== '' && caFile !== 'null') ca.push(await readFile(caFile, 'utf8'));
+  const extra = environment['NODE_EXTRA_CA_CERTS'];
+  if (ca.length > 0 && extra !== undefined && extra !== '' && extra !== caFile) {
+    ca.push(await readFile(extra, 'utf8').catch(() => ''));
+  }
+  return {
+    registry: withSlash(settings['registry'] ?? defaultRegistry),
+    credentials: Object.fromEntries(Object.entries(settings).filter(([key]) => credentialPattern.test(key))),
+    ca,
+    ...given('proxy', settings['proxy'] ?? environment['HTTP_PROXY'] ?? environment['http_proxy']),
+    ...given(
+      'httpsProxy',
+      settings['https-proxy'] ?? environment['HTTPS_PROXY'] ?? environment['https_proxy'],
+    ),
+    ...given('noProxy', settings['noproxy'] ?? environment['NO_PROXY'] ?? environment['no_proxy']),
+  };
+}
+
+export function withSlash(registry: string): string {
+  return registry.endsWith('/') ? registry : `${registry}/`;
+}
+
+function given<K extends string>(key: K, value: string | undefined): { [P in K]?: string } {
+  return value === undefined || value === '' || value === 'null'
+    ? {}
+    : ({ [key]: value } as { [P in K]?: string });
+}
+
+/** `npm_config_https_proxy` is the setting https-proxy; registry keys keep their spelling. */
+function npmVariables(environment: Readonly<Record<string, string | undefined>>): Record<string, string> {
+  const settings: Record<string, string> = {};
+  for (const [variable, value] of Object.entries(environment)) {
+    const name = /^npm_config_(.+)$/i.exec(variable)?.[1];
+    if (name === undefined || value === undefined || value === '') continue;
+    settings[/^(?:\/\/|@)/.test(name) ? name : name.toLowerCase().replaceAll('_', '-')] = value;
+  }
+  return settings;
+}
+
+function* parseNpmrc(
+  text: string,
+  environment: Readonly<Record<string, string | undefined>>,
+): Iterable<[string, string]> {
+  for (const raw of text.split(/\r?\n/)) {
+    const line = raw.trim();
+    const at = line.indexOf('=');
+    if (at === -1 || line.startsWith(';') || line.startsWith('#')) continue;
+    const value = line
+      .slice(at + 1)
+      .trim()
+      .replace(/^(["'])(.*)\1$/, '$2')
+      .replaceAll(/\$\{([^}]+)\}/g, (whole, name: string) => environment[name] ?? whole);
+    yield [line.slice(0, at).trim(), value];
+  }
+}
