@@ -37,7 +37,7 @@ export async function loadErrorCatalogue(): Promise<Record<string, ErrorEntry> |
 export interface ErrorEntry {
   readonly status: number;
   /** When it is answered, and what to do about it. */
-  readonly text: string;
+  readonly meaning: string;
 }
 
 export function settingsPage(definitions: Record<string, SettingDefinition>): string {
@@ -71,7 +71,7 @@ export function errorsPage(catalogue: Record<string, ErrorEntry>): string {
     '',
     row(['code', 'status', 'meaning']),
     row(['---', '---', '---']),
-    ...entries.map(([code, { status, text }]) => row([`\`${code}\``, String(status), text])),
+    ...entries.map(([code, { status, meaning }]) => row([`\`${code}\``, String(status), meaning])),
     '',
   ].join('\n');
 }
