@@ -10,6 +10,10 @@ export class CapPassedError extends Error {
 const endStatuses: ReadonlySet<unknown> = new Set(['finished', 'threw', 'load_failed', 'limit_exceeded']);
 const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const dbKeyCharactersMax = 4096;
+/** Above what the harness sends; more can only be forged. */
+const metadataCharactersMax = 8192;
+/** Latest time a Date can hold. */
+const epochMsMax = 8.64e15;
 
 /**
  * Gathers the outcome of one call from its frames. Everything in a frame was written by user code, possibly past
@@ -38,7 +42,7 @@ export class CallRecord {
       const [key, length] = asArray(entry);
       if (typeof key !== 'string' || key.length > dbKeyCharactersMax)
         throw new ProtocolError('a db key is no short text');
-      const text = payload.text(length);
+      const text = jsonText(payload.text(length));
       this.#dbBytes += text.length + key.length;
       setOwn(this.#dbSets, key, text);
     }
@@ -57,15 +61,15 @@ export class CallRecord {
     if (this.#emits.length >= this.#limits.emitsMax || this.#emitBytes > this.#limits.emitBytesMax) {
       throw new CapPassedError('more events were emitted than allowed');
     }
-    if (typeof name !== 'string') throw new ProtocolError('the name of an event is no text');
-    const event: EmittedEvent = { event: text, name };
-    if (typeof id === 'string') {
+    if (!isShortText(name)) throw new ProtocolError('the name of an event is no text');
+    const event: EmittedEvent = { event: jsonText(text), name };
+    if (isShortText(id)) {
       event.id = id;
       if (idIsNumber === 1) event.idIsNumber = true;
     }
-    if (typeof summary === 'string') event.summary = summary;
-    if (typeof ts === 'number') event.ts = ts;
-    if (typeof deliveryTs === 'number') event.deliveryTs = deliveryTs;
+    if (isShortText(summary)) event.summary = summary;
+    if (isEpochMs(ts)) event.ts = ts;
+    if (isEpochMs(deliveryTs)) event.deliveryTs = deliveryTs;
     this.#emits.push(event);
   }
 
@@ -77,7 +81,7 @@ export class CallRecord {
       throw new CapPassedError('more was logged than allowed');
     }
     const level = logLevels[levelIndex as number];
-    if (typeof ts !== 'number' || level === undefined) throw new ProtocolError('a log line is malformed');
+    if (!isEpochMs(ts) || level === undefined) throw new ProtocolError('a log line is malformed');
     this.#logs.push({ ts, level, message });
   }
 
@@ -124,7 +128,7 @@ export class CallRecord {
       return this.end(status as CallStatus, report ?? { name: 'Error', message: '', stack: '' }, durationMs);
     }
     const outcome = this.#outcome('finished', durationMs);
-    if (text !== undefined) outcome.result = text;
+    if (text !== undefined) outcome.result = jsonText(text);
     return outcome;
   }
 
@@ -159,6 +163,27 @@ export function readError(lengths: unknown, payload: PayloadReader): UserCodeErr
   const codeText = payload.optionalText(code);
   if (codeText !== undefined) error.code = codeText;
   return error;
+}
+
+/**
+ * Whoever stores or forwards these texts unparsed relies on their being JSON, and a component can write frames by
+ * itself. Bounded by the caps above, and a few microseconds for ordinary events.
+ */
+function jsonText(text: string): string {
+  try {
+    JSON.parse(text);
+  } catch {
+    throw new ProtocolError('a value is no JSON');
+  }
+  return text;
+}
+
+function isShortText(value: unknown): value is string {
+  return typeof value === 'string' && value.length <= metadataCharactersMax;
+}
+
+function isEpochMs(value: unknown): value is number {
+  return typeof value === 'number' && Math.abs(value) <= epochMsMax;
 }
 
 function asObject(value: unknown): Record<string, unknown> {

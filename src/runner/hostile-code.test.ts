@@ -1,6 +1,11 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { componentWith, type RunnerFixture, resultOf, startRunnerFixture } from './runner-fixture.ts';
+import {
+  componentWith,
+  type RunnerFixture,
+  resultOf,
+  startRunnerFixture,
+} from '../../test/support/runner-fixture.ts';
 
 let fixture: RunnerFixture;
 before(async () => {
@@ -308,6 +313,7 @@ test('forged frames can only hurt the process that writes them', async () => {
     frame(20, 2, '{"status":200,"headers":{"a":"b\\r\\nc: d"}}'),
     frame(21, 4_000_000, `{"status":"finished",${empty},"result":-1}`),
     frame(22, 2, '{"error":[1,2]}'),
+    frame(19, 2, '{"emits":[[2,null,0,null,null,"",null]],"db":[],"logs":[],"dropped":0}', '}{'),
   ];
   for (const [i, bytes] of forged.entries()) {
     const outcome = await run(
@@ -328,8 +334,8 @@ test('forged frames can only hurt the process that writes them', async () => {
 test('a flood of forged events is capped', async () => {
   const outcome = await run(
     `
-    const header = Buffer.from(JSON.stringify({ emits: Array.from({ length: 100 }, () => [0, null, 0, null, null, '', null]), db: [], logs: [], dropped: 0 }));
-    const frame = Buffer.alloc(13 + header.length); frame.writeUInt32BE(frame.length - 4, 0); frame[4] = 19; frame.writeUInt32BE(2, 5); frame.writeUInt32BE(header.length, 9); header.copy(frame, 13);
+    const header = Buffer.from(JSON.stringify({ emits: Array.from({ length: 100 }, () => [1, null, 0, null, null, '', null]), db: [], logs: [], dropped: 0 }));
+    const frame = Buffer.alloc(113 + header.length, '1'); frame.writeUInt32BE(frame.length - 4, 0); frame[4] = 19; frame.writeUInt32BE(2, 5); frame.writeUInt32BE(header.length, 9); header.copy(frame, 13);
     for (;;) { try { require('fs').writeSync(3, frame); } catch {} await null; }`,
     { deadlineMs: 5000 },
   );

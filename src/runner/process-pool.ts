@@ -1,3 +1,4 @@
+import type { AddressPolicy } from '#egress/address-policy.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { InitHeader } from './protocol.ts';
 import type { RunnerLimits } from './runner-limits.ts';
@@ -23,6 +24,7 @@ export interface PoolOptions {
   folders: SandboxFolders;
   confinement: Confinement;
   extraCa: string;
+  policy: AddressPolicy;
   limits: RunnerLimits;
   logger: Logger;
   /** Ends one idle bound process to make room; false when there is none. */
@@ -173,7 +175,7 @@ export class ProcessPool {
 
   /** Starts one process and keeps account of it until it is gone and its traces are removed. */
   startProcess(extra: { probe?: true }): SandboxProcess {
-    const { folders, confinement, program, limits, logger, extraCa } = this.#options;
+    const { folders, confinement, program, limits, logger, extraCa, policy } = this.#options;
     const slot = this.#freeSlot();
     const uid = confinement.distinctUsers ? firstSlotUid + slot : undefined;
     const scratch = folders.newScratch(uid);
@@ -185,8 +187,8 @@ export class ProcessPool {
       ...(uid === undefined ? {} : { uid }),
       ...(confinement.setpriv === undefined ? {} : { setpriv: confinement.setpriv }),
     });
-    const header: InitHeader = { scratch, limits: limitsInside(limits), ...extra };
-    const process = new SandboxProcess(sandbox, { header, extraCa }, limits, logger);
+    const init: InitHeader = { scratch, limits: limitsInside(limits), ...extra };
+    const process = new SandboxProcess(sandbox, { init, extraCa, policy, limits, logger });
     this.#live.set(process, slot);
     scratchOf.set(process, scratch);
     if (process.pid !== undefined) folders.processStarted(process.pid);

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { readdir } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
-import type { HttpReply } from './call-outcome.ts';
 import {
   bundleOf,
   componentWith,
@@ -9,7 +8,8 @@ import {
   requestFor,
   resultOf,
   startRunnerFixture,
-} from './runner-fixture.ts';
+} from '../../test/support/runner-fixture.ts';
+import type { HttpReply } from './call-outcome.ts';
 import { startTimeOf } from './sandbox-folders.ts';
 
 let fixture: RunnerFixture;

@@ -76,6 +76,8 @@ interface Binding {
   forgotten: boolean;
 }
 
+/** Bytes that wait to be read by a process: far beyond what a healthy one leaves. */
+const backlogBytesMax = 64 * 1024 * 1024;
 /** Idle processes, sizes of folders and the memory budget are looked at once in so many polls. */
 const housekeepingPolls = 10;
 /** A call whose process died before taking it up is given to so many fresh ones. */
@@ -88,6 +90,7 @@ class ProcessRunner implements Runner {
   readonly #level: RunnerStats['level'];
   readonly #pool: ProcessPool;
   readonly #bindings = new Map<string, Binding>();
+  readonly #processesOf = new Map<string, Set<SandboxProcess>>();
   readonly #watch: NodeJS.Timeout;
   #polls = 0;
   #calls = 0;
@@ -141,7 +144,7 @@ class ProcessRunner implements Runner {
       if ('status' in loaded) return copyOutcome(loaded);
       process = loaded;
     }
-    if (process.callsInFlight >= this.#limits.callsInFlightMax) {
+    if (process.callsInFlight >= this.#limits.callsInFlightMax || process.backlogBytes > backlogBytesMax) {
       return ended(
         'cancelled',
         serviceError(
@@ -195,9 +198,8 @@ class ProcessRunner implements Runner {
         ? ended('cancelled', serviceError('the deployment was ended', 'forgotten'))
         : this.#noProcess();
     }
-    this.#loading.set(binding, process);
+    this.#account(binding.deploymentId, process);
     const answer = await process.load(request.bundle, binding.deploymentId);
-    this.#loading.delete(binding);
     if (answer === notStarted || answer.status !== 'finished') {
       process.kill('retired');
       this.#unbind(binding);
@@ -208,13 +210,20 @@ class ProcessRunner implements Runner {
     process.onFault = () => this.#unbind(binding);
     // A new revision came while this one loaded: the calls that wait for it still get it.
     if (this.#bindings.get(binding.deploymentId) !== binding) setImmediate(() => process.retire());
-    void process.ended.then(() => {
-      if (process.endReason !== 'retired' && process.endReason !== 'closing') this.#kills += 1;
-    });
     return process;
   }
 
-  readonly #loading = new Map<Binding, SandboxProcess>();
+  /** From being bound until the process is gone, also while it only finishes calls of an older revision. */
+  #account(deploymentId: string, process: SandboxProcess): void {
+    const processes = this.#processesOf.get(deploymentId) ?? new Set();
+    this.#processesOf.set(deploymentId, processes.add(process));
+    void process.ended.then(() => {
+      processes.delete(process);
+      if (processes.size === 0 && this.#processesOf.get(deploymentId) === processes)
+        this.#processesOf.delete(deploymentId);
+      if (process.endReason !== 'retired' && process.endReason !== 'closing') this.#kills += 1;
+    });
+  }
 
   #unbind(binding: Binding): void {
     if (this.#bindings.get(binding.deploymentId) === binding) this.#bindings.delete(binding.deploymentId);
@@ -223,12 +232,11 @@ class ProcessRunner implements Runner {
 
   async forget(deploymentId: string): Promise<void> {
     const binding = this.#bindings.get(deploymentId);
-    if (binding === undefined) return;
-    binding.forgotten = true;
+    if (binding !== undefined) binding.forgotten = true;
     this.#bindings.delete(deploymentId);
-    const process = binding.process ?? this.#loading.get(binding);
-    process?.kill('forgotten', 'the deployment was ended');
-    await process?.ended;
+    const processes = [...(this.#processesOf.get(deploymentId) ?? [])];
+    for (const process of processes) process.kill('forgotten', 'the deployment was ended');
+    await Promise.all(processes.map((process) => process.ended));
   }
 
   stats(): RunnerStats {

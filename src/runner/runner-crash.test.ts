@@ -12,7 +12,7 @@ import { findExecutable, SandboxFolders, startTimeOf } from './sandbox-folders.t
 
 /** A service of its own process, started with a descriptor left open; prints one line of JSON. */
 function startService(script: string): { first: Promise<unknown>; kill(): void; exited: Promise<void> } {
-  const fixtureUrl = new URL('./runner-fixture.ts', import.meta.url).href;
+  const fixtureUrl = new URL('../../test/support/runner-fixture.ts', import.meta.url).href;
   const code = `import { startRunnerFixture, resultOf } from ${JSON.stringify(fixtureUrl)};
     const fixture = await startRunnerFixture(); const say = (value) => console.log(JSON.stringify(value)); ${script}`;
   // As a careless parent does: descriptor 40 is a file and is not closed on exec.

@@ -1,4 +1,6 @@
 import { setPriority } from 'node:os';
+import type { AddressPolicy } from '#egress/address-policy.ts';
+import { attachEgressRelay, type EgressRelay } from '#egress/egress-relay.ts';
 import { Deferred } from '#lib/deferred.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { CallOutcome, CallStatus, HttpReply, UserCodeError } from './call-outcome.ts';
@@ -75,6 +77,7 @@ export class SandboxProcess {
   lastUsedAt = performance.now();
 
   readonly #sandbox: SpawnedSandbox;
+  readonly #relay: EgressRelay;
   readonly #limits: RunnerLimits;
   readonly #logger: Logger;
   readonly #ready = new Deferred<Record<string, unknown> | undefined>();
@@ -97,27 +100,33 @@ export class SandboxProcess {
 
   constructor(
     sandbox: SpawnedSandbox,
-    init: { header: InitHeader; extraCa: string },
-    limits: RunnerLimits,
-    logger: Logger,
+    options: {
+      init: InitHeader;
+      extraCa: string;
+      policy: AddressPolicy;
+      limits: RunnerLimits;
+      logger: Logger;
+    },
   ) {
+    const { limits, extraCa } = options;
     this.#sandbox = sandbox;
     this.#limits = limits;
-    this.#logger = logger;
+    this.#logger = options.logger;
     this.pid = sandbox.child.pid;
     this.ready = this.#ready.promise;
     this.ended = this.#ended.promise;
     this.#parser = new FrameParser(fromSandboxTypes, fromSandboxFrameBytesMax, (type, id, header, payload) =>
       this.#onFrame(type, id, header, payload),
     );
+    this.#relay = attachEgressRelay(sandbox.egress, {
+      policy: options.policy,
+      maxConnections: limits.connectionsMax,
+      idleTimeoutMs: limits.connectionIdleTimeoutMs,
+      connectTimeoutMs: limits.connectTimeoutMs,
+      onViolation: (reason) => this.kill('protocol', `on the way out: ${reason}`),
+    });
     this.#listen();
-    this.#send(
-      frameType.init,
-      0,
-      JSON.stringify(init.header),
-      [init.extraCa],
-      Buffer.byteLength(init.extraCa),
-    );
+    this.#send(frameType.init, 0, JSON.stringify(options.init), [extraCa], Buffer.byteLength(extraCa));
     const bootDeadline = setTimeout(
       () => this.kill('boot_failed', 'not ready in time'),
       limits.bootDeadlineMs,
@@ -132,6 +141,11 @@ export class SandboxProcess {
 
   get callsInFlight(): number {
     return this.#calls.size;
+  }
+
+  /** Bytes of calls that the process has not read yet. */
+  get backlogBytes(): number {
+    return this.#sandbox.rpc.writableLength;
   }
 
   /** False once it is being ended, or ended: it must get no new call. */
@@ -433,6 +447,7 @@ export class SandboxProcess {
   #onGone(code: number | null, signal: NodeJS.Signals | null): void {
     if (this.#gone) return;
     this.#gone = true;
+    this.#relay.close();
     for (const stream of this.#sandbox.child.stdio) stream?.destroy();
     if (this.#reason === undefined && /out of memory|Allocation failed|OOM/i.test(this.#stderrTail)) {
       this.#reason = 'out_of_memory';

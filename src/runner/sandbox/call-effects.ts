@@ -7,7 +7,7 @@ import {
   type InitHeader,
   type LogEntry,
   logLevels,
-} from '../protocol.ts';
+} from '#runner/protocol.ts';
 import type { Channel } from './channel.ts';
 import { readEmitMetadata } from './emit-metadata.ts';
 import { type ErrorReport, reportError } from './error-report.ts';

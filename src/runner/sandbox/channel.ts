@@ -1,6 +1,6 @@
 import { writeSync } from 'node:fs';
 import { Socket } from 'node:net';
-import { FrameParser, type OnFrame, toSandboxFrameBytesMax, toSandboxTypes } from '../protocol.ts';
+import { FrameParser, type OnFrame, toSandboxFrameBytesMax, toSandboxTypes } from '#runner/protocol.ts';
 import { exitProcess, nextTick } from './primordials.ts';
 
 const rpcDescriptor = 3;

@@ -1,6 +1,6 @@
 import type { AsyncLocalStorage } from 'node:async_hooks';
 import { formatWithOptions, inspect } from 'node:util';
-import { logLevels } from '../protocol.ts';
+import { logLevels } from '#runner/protocol.ts';
 import type { CallEffects } from './call-effects.ts';
 
 const levelOf: Record<string, number> = {

@@ -7,7 +7,7 @@ import {
   type InitHeader,
   type LoadHeader,
   PayloadReader,
-} from '../protocol.ts';
+} from '#runner/protocol.ts';
 import { addError, CallEffects } from './call-effects.ts';
 import { Channel } from './channel.ts';
 import { captureConsole } from './console-capture.ts';

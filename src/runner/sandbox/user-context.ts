@@ -1,4 +1,4 @@
-import type { PayloadReader } from '../protocol.ts';
+import type { PayloadReader } from '#runner/protocol.ts';
 import type { CallEffects } from './call-effects.ts';
 import { fromJsonText } from './json-text.ts';
 import { byteLength } from './primordials.ts';
