@@ -1,6 +1,11 @@
 import assert from 'node:assert/strict';
-import { readdir } from 'node:fs/promises';
+import { chmod, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { AddressPolicy } from '#egress/address-policy.ts';
+import { systemClock } from '#lib/clock.ts';
+import { silentLogger } from '#lib/logger.ts';
 import {
   bundleOf,
   componentWith,
@@ -10,6 +15,7 @@ import {
   startRunnerFixture,
 } from '../../test/support/runner-fixture.ts';
 import type { HttpReply } from './call-outcome.ts';
+import { createProcessRunner } from './process-runner.ts';
 import { startTimeOf } from './sandbox-folders.ts';
 
 let fixture: RunnerFixture;
@@ -440,4 +446,29 @@ test('beyond the largest number of processes the one unused for longest makes ro
   } finally {
     await own.close();
   }
+});
+
+test('a data folder that other users cannot enter is no obstacle, and nothing of the stand-in stays', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'millrace-test-'));
+  await chmod(folder, 0o700);
+  const before = await readdir(tmpdir());
+  const runner = await createProcessRunner({
+    level: 'auto',
+    policy: new AddressPolicy({ allow: ['public'], deny: () => [] }),
+    folder,
+    logger: silentLogger,
+    clock: systemClock,
+  });
+  try {
+    const source = componentWith("require('fs').writeFileSync('/tmp/a', 'b'); return process.getuid();");
+    const uid = resultOf(await runner.call(requestFor(source)));
+    if (process.getuid?.() === 0) assert.ok(Number(uid) >= 61_000, `ran as ${uid}`);
+  } finally {
+    await runner.close();
+    await rm(folder, { recursive: true });
+  }
+  const left = (await readdir(tmpdir())).filter(
+    (name) => /^millrace-[0-9a-f]{16}$/.test(name) && !before.includes(name),
+  );
+  assert.deepEqual(left, []);
 });

@@ -79,11 +79,11 @@ test('at start, processes that a dead service left behind are ended, strangers w
       `${orphan.pid} ${startTimeOf(orphan.pid ?? 0)}\n${stranger.pid} 12345\n`,
     );
     const ended = new Promise((resolve) => orphan.once('exit', (_, signal) => resolve(signal)));
-    const folders = new SandboxFolders(base);
+    const folders = new SandboxFolders({ base, temporary: false });
     assert.equal(await ended, 'SIGKILL');
     assert.ok(startTimeOf(stranger.pid ?? 0) !== undefined);
     assert.equal(existsSync(run), false);
-    new SandboxFolders(base);
+    new SandboxFolders({ base, temporary: false });
     assert.equal(
       (await readdir(base)).filter((name) => name.startsWith('run-')).length,
       1,

@@ -23,11 +23,16 @@ import { delimiter, dirname, join } from 'node:path';
  */
 export class SandboxFolders {
   readonly program: string;
+  readonly #base: string;
+  readonly #temporary: boolean;
   readonly #run: string;
   readonly #alive = new Map<number, string>();
   #count = 0;
 
-  constructor(base: string) {
+  constructor(place: { base: string; temporary: boolean }) {
+    const { base } = place;
+    this.#base = base;
+    this.#temporary = place.temporary;
     this.program = join(base, 'program');
     this.#run = join(base, `run-${process.pid}-${startTimeOf(process.pid) ?? '0'}`);
     reapLeftovers(base);
@@ -64,8 +69,11 @@ export class SandboxFolders {
     writeFileSync(join(this.#run, 'processes'), lines.join(''));
   }
 
+  /** Removes what belonged to this run; of a base under the system's temporary folder everything, with the last service. */
   remove(): void {
     rmSync(this.#run, { recursive: true, force: true });
+    const isLast = !readdirSync(this.#base).some((name) => name.startsWith('run-'));
+    if (this.#temporary && isLast) rmSync(this.#base, { recursive: true, force: true });
   }
 }
 
@@ -121,21 +129,20 @@ export function startTimeOf(pid: number): string | undefined {
  * `folder`, or for a root service whose folder other users cannot pass through, a folder of its own under the
  * system's temporary one: the processes run as other users and must reach their program and scratch folder.
  */
-export function reachableBase(folder: string, distinctUsers: boolean): string {
+export function reachableBase(folder: string, distinctUsers: boolean): { base: string; temporary: boolean } {
   mkdirSync(folder, { recursive: true, mode: 0o711 });
   const real = realpathSync(folder);
-  if (!distinctUsers || othersCanReach(real)) return real;
-  const base = join(
-    realpathSync(tmpdir()),
-    `millrace-${createHash('sha256').update(real).digest('hex').slice(0, 16)}`,
-  );
+  if (!distinctUsers || othersCanReach(real)) return { base: real, temporary: false };
+  const name = `millrace-${createHash('sha256').update(real).digest('hex').slice(0, 16)}`;
+  const base = join(realpathSync(tmpdir()), name);
   mkdirSync(base, { recursive: true, mode: 0o711 });
+  // The name can be guessed: whoever made it first could put another program there.
   const stat = lstatSync(base);
   if (!stat.isDirectory() || stat.uid !== process.getuid?.() || (stat.mode & 0o022) !== 0) {
     throw new Error(`${base} exists and does not belong to this service alone: remove it`);
   }
   chmodSync(base, 0o711);
-  return base;
+  return { base, temporary: true };
 }
 
 /** Whether a user without any rights of ours can get to `path`. */

@@ -1,6 +1,6 @@
 /** What tests of the runner share: a runner with real processes, and deployments made from source text. */
 import { createHash } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -27,6 +27,8 @@ export async function startRunnerFixture(
   overrides: Omit<Partial<ProcessRunnerOptions>, 'folder'> = {},
 ): Promise<RunnerFixture> {
   const folder = await mkdtemp(join(tmpdir(), 'millrace-test-'));
+  // As root, processes run as other users, who must be able to pass through.
+  await chmod(folder, 0o711);
   const runner = await createProcessRunner({
     level: 'auto',
     policy: new AddressPolicy({ allow: ['public'], deny: () => [] }),
