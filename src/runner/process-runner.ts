@@ -1,7 +1,8 @@
 import type { AddressPolicy } from '#egress/address-policy.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
-import type { CallOutcome, CallStatus, UserCodeError } from './call-outcome.ts';
+import type { CallOutcome } from './call-outcome.ts';
+import { notStarted, serviceError } from './process-end.ts';
 import { folderBytes, processMemory } from './process-memory.ts';
 import { ProcessPool, scratchFolderOf } from './process-pool.ts';
 import type {
@@ -13,8 +14,9 @@ import type {
   RunnerStats,
 } from './runner.ts';
 import { defaultRunnerLimits, type RunnerLimits } from './runner-limits.ts';
+import { asDescription, copyOutcome, ended } from './runner-outcomes.ts';
 import { reachableBase, SandboxFolders } from './sandbox-folders.ts';
-import { type CallAnswer, notStarted, type SandboxProcess, serviceError } from './sandbox-process.ts';
+import type { SandboxProcess } from './sandbox-process.ts';
 import { buildSandboxProgram } from './sandbox-program.ts';
 import { findConfinement, mayUseDistinctUsers } from './self-test.ts';
 
@@ -333,26 +335,4 @@ function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined):
     resolve(value);
   });
   return either;
-}
-
-function ended(status: CallStatus, error: UserCodeError): CallOutcome {
-  return { status, error, emits: [], dbSets: {}, logs: [], logsDropped: 0, durationMs: 0 };
-}
-
-/** Several calls may have waited for the same failed load; none may see what another does with its outcome. */
-function copyOutcome(outcome: CallOutcome): CallOutcome {
-  return { ...outcome, emits: [], dbSets: {}, logs: [...outcome.logs] };
-}
-
-function asDescription(answer: CallAnswer): DescribeOutcome {
-  if (answer === notStarted) {
-    return {
-      status: 'cancelled',
-      error: serviceError('the process ended before it took the call up', 'exited'),
-      logs: [],
-    };
-  }
-  if (answer.status === 'finished')
-    return { status: 'described', shape: answer.result ?? '{}', logs: answer.logs };
-  return { status: answer.status, error: answer.error ?? serviceError('', 'unknown'), logs: answer.logs };
 }

@@ -3,8 +3,10 @@ import type { AddressPolicy } from '#egress/address-policy.ts';
 import { attachEgressRelay, type EgressRelay } from '#egress/egress-relay.ts';
 import { Deferred } from '#lib/deferred.ts';
 import type { Logger } from '#lib/logger.ts';
-import type { CallOutcome, CallStatus, HttpReply, UserCodeError } from './call-outcome.ts';
+import type { CallStatus, HttpReply, UserCodeError } from './call-outcome.ts';
 import { CallRecord, CapPassedError, readError } from './call-record.ts';
+import { encodeCall } from './encode-call.ts';
+import { type CallAnswer, type EndReason, notStarted, serviceError, statusOfEnd } from './process-end.ts';
 import {
   type CallHeader,
   encodeFrame,
@@ -21,23 +23,6 @@ import {
 import type { Bundle, CallRequest } from './runner.ts';
 import { type RunnerLimits, residentOverheadMb } from './runner-limits.ts';
 import type { SpawnedSandbox } from './spawn-sandbox.ts';
-
-/** Why the service ended a process. Without one, the process ended by itself. */
-export type EndReason =
-  | 'retired'
-  | 'forgotten'
-  | 'closing'
-  | 'deadline'
-  | 'cancelled'
-  | 'out_of_memory'
-  | 'limit_exceeded'
-  | 'protocol'
-  | 'unresponsive'
-  | 'boot_failed';
-
-/** The process ended before it took the call up: nothing of it ran, so it may be given to another process. */
-export const notStarted = Symbol('not started');
-export type CallAnswer = CallOutcome | typeof notStarted;
 
 interface PendingCall {
   record: CallRecord;
@@ -181,27 +166,11 @@ export class SandboxProcess {
   }
 
   #sendCall(id: number, request: CallRequest, ack: boolean): void {
-    const { call } = request;
-    const header: CallHeader = { kind: call.kind, event: -1, props: -1, db: [] };
-    if (ack) header.ack = 1;
-    const payload: string[] = [];
-    let bytes = 0;
-    const add = (text: string): number => {
-      const length = Buffer.byteLength(text);
-      bytes += length;
-      payload.push(text);
-      return length;
-    };
-    if (call.kind === 'hook') header.hook = call.hook;
-    else if (call.kind === 'additionalProps') header.event = add(JSON.stringify(call.previous));
-    else if (call.event !== undefined) header.event = add(call.event);
     // Props change with the revision, which gets a new process; the identity check is for callers that rebuild them.
-    if (this.#sentProps !== request.props || this.#sentDynamic !== request.dynamicProps) {
-      this.#sentProps = request.props;
-      this.#sentDynamic = request.dynamicProps;
-      header.props = add(JSON.stringify([request.props, request.dynamicProps ?? {}]));
-    }
-    for (const key of Object.keys(request.db)) header.db.push([key, add(request.db[key] ?? 'null')]);
+    const withProps = this.#sentProps !== request.props || this.#sentDynamic !== request.dynamicProps;
+    this.#sentProps = request.props;
+    this.#sentDynamic = request.dynamicProps;
+    const { header, payload, bytes } = encodeCall(request, { ack, withProps });
     this.#send(frameType.call, id, JSON.stringify(header), payload, bytes);
   }
 
@@ -490,26 +459,6 @@ export class SandboxProcess {
   }
 }
 
-function statusOfEnd(reason: EndReason | undefined): CallStatus {
-  switch (reason) {
-    case 'out_of_memory':
-    case 'limit_exceeded':
-      return reason;
-    case 'forgotten':
-    case 'closing':
-    case 'cancelled':
-    case 'retired':
-      return 'cancelled';
-    default:
-      return 'exited';
-  }
-}
-
 function elapsed(pending: PendingCall): number {
   return performance.now() - pending.sentAt;
-}
-
-/** An error that the service tells, not user code: no stack, a code to branch on. */
-export function serviceError(message: string, code: string): UserCodeError {
-  return { name: 'Error', message, stack: '', code };
 }

@@ -19,6 +19,7 @@ export async function findConfinement(
   const candidates: Confinement[] = [
     { level, distinctUsers: options.distinctUsers, setpriv },
     { level, distinctUsers: options.distinctUsers, setpriv: undefined },
+    { level, distinctUsers: false, setpriv },
     { level, distinctUsers: false, setpriv: undefined },
   ];
   let reason = '';
