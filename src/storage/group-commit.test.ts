@@ -1,0 +1,164 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { Deferred } from '#lib/deferred.ts';
+import { UnavailableError } from '#lib/errors.ts';
+import { forEachStore } from '../../test/support/stores.ts';
+import { type BatchWrite, GroupCommit } from './group-commit.ts';
+import type { Store, Tx } from './store.ts';
+
+interface Emitter {
+  id: string;
+  fail?: string;
+}
+
+const batches: string[][] = [];
+
+/** Inserts emitters and answers each with its id in capitals; an item may ask to fail. */
+const insertEmitters: BatchWrite<Emitter, string> = {
+  name: 'insert-emitters',
+  async run(tx, items) {
+    batches.push(items.map(({ id }) => id));
+    await tx
+      .insertInto('emitters')
+      .values(items.map(({ id }) => ({ id, owner_id: 'o_1', last_ms: 0, last_seq: 0, dedupe: '{}' })))
+      .execute();
+    const bad = items.find(({ fail }) => fail !== undefined);
+    if (bad !== undefined) throw new Error(bad.fail);
+    return items.map(({ id }) => id.toUpperCase());
+  },
+};
+
+async function emitterIds(store: Store): Promise<string[]> {
+  const rows = await store.read.selectFrom('emitters').select('id').orderBy('id').execute();
+  return rows.map(({ id }) => id);
+}
+
+describe('group commit', () => {
+  forEachStore((fixture) => {
+    test('writes of one turn share one transaction, keep their order, and each gets its own result', async () => {
+      batches.length = 0;
+      const before = fixture.store.writes.counts();
+      const ids = Array.from({ length: 20 }, (_, index) => `e${index}`);
+      const results = await Promise.all(ids.map((id) => fixture.store.writes.submit(insertEmitters, { id })));
+      assert.deepEqual(
+        results,
+        ids.map((id) => id.toUpperCase()),
+      );
+      assert.deepEqual(batches, [ids]);
+      const after = fixture.store.writes.counts();
+      assert.deepEqual(
+        {
+          commits: after.commits - before.commits,
+          items: after.items - before.items,
+          pending: after.pending,
+        },
+        { commits: 1, items: 20, pending: 0 },
+      );
+    });
+
+    test('a bad item fails alone, with its own reason, and leaves nothing', async () => {
+      const outcomes = await Promise.allSettled(
+        ['a', 'b', 'c', 'd'].map((id) =>
+          fixture.store.writes.submit(insertEmitters, id === 'c' ? { id, fail: 'c is bad' } : { id }),
+        ),
+      );
+      assert.deepEqual(
+        outcomes.map((outcome) =>
+          outcome.status === 'fulfilled' ? outcome.value : (outcome.reason as Error).message,
+        ),
+        ['A', 'B', 'c is bad', 'D'],
+      );
+      assert.deepEqual(await emitterIds(fixture.store), ['a', 'b', 'd']);
+    });
+
+    test('an item that breaks a constraint fails alone', async () => {
+      await fixture.store.writes.submit(insertEmitters, { id: 'there' });
+      const outcomes = await Promise.allSettled(
+        ['x', 'there', 'y'].map((id) => fixture.store.writes.submit(insertEmitters, { id })),
+      );
+      assert.deepEqual(
+        outcomes.map(({ status }) => status),
+        ['fulfilled', 'rejected', 'fulfilled'],
+      );
+      assert.deepEqual(await emitterIds(fixture.store), ['there', 'x', 'y']);
+    });
+
+    test('nothing is lost and nothing doubled when many submit at once and go on submitting', async () => {
+      const callers = 64;
+      const each = 25;
+      await Promise.all(
+        Array.from({ length: callers }, async (_, caller) => {
+          for (let round = 0; round < each; round += 1) {
+            const id = `c${caller}-${round}`;
+            assert.equal(await fixture.store.writes.submit(insertEmitters, { id }), id.toUpperCase());
+          }
+        }),
+      );
+      assert.equal((await emitterIds(fixture.store)).length, callers * each);
+    });
+
+    test('different kinds of writes in one turn share the transaction too', async () => {
+      const other: BatchWrite<string, number> = {
+        name: 'count',
+        run: async (_tx, items) => items.map((text) => text.length),
+      };
+      const before = fixture.store.writes.counts().commits;
+      const [id, length] = await Promise.all([
+        fixture.store.writes.submit(insertEmitters, { id: 'one' }),
+        fixture.store.writes.submit(other, 'four'),
+      ]);
+      assert.deepEqual([id, length], ['ONE', 4]);
+      assert.equal(fixture.store.writes.counts().commits, before + 1);
+    });
+
+    test('drain waits for everything that was submitted', async () => {
+      let answered = false;
+      const write = fixture.store.writes.submit(insertEmitters, { id: 'last' }).then(() => {
+        answered = true;
+      });
+      await fixture.store.writes.drain();
+      await write;
+      assert.equal(answered, true);
+      assert.deepEqual(await emitterIds(fixture.store), ['last']);
+    });
+  });
+
+  const nothing: BatchWrite<number, number> = { name: 'nothing', run: async (_tx, items) => items };
+
+  test('beyond the bound of waiting writes, a write is refused at once as overloaded', async () => {
+    const gate = new Deferred<void>();
+    const commits = new GroupCommit(async (work) => {
+      await gate.promise;
+      return work({} as Tx);
+    });
+    const accepted = Array.from({ length: 20_000 }, (_, index) => commits.submit(nothing, index));
+    await assert.rejects(commits.submit(nothing, -1), (error: UnavailableError) => {
+      assert.ok(error instanceof UnavailableError);
+      assert.equal(error.code, 'overloaded');
+      return true;
+    });
+    gate.resolve();
+    assert.equal((await Promise.all(accepted)).length, 20_000);
+    assert.equal(await commits.submit(nothing, 7), 7);
+  });
+
+  test('when the store is away the whole batch learns it at once, without a try for each item', async () => {
+    let tries = 0;
+    const commits = new GroupCommit(() => {
+      tries += 1;
+      return Promise.reject(new UnavailableError('store_unavailable', 'gone'));
+    });
+    const outcomes = await Promise.allSettled([1, 2, 3].map((item) => commits.submit(nothing, item)));
+    assert.equal(tries, 1);
+    for (const outcome of outcomes) {
+      assert.equal(outcome.status, 'rejected');
+      assert.equal((outcome.reason as UnavailableError).code, 'store_unavailable');
+    }
+  });
+
+  test('a write that answers too few results is our bug: it fails, and is never answered with nothing', async () => {
+    const commits = new GroupCommit((work) => work({} as Tx));
+    const short: BatchWrite<number, number> = { name: 'short', run: async () => [] };
+    await assert.rejects(commits.submit(short, 1), /one result for each item/);
+  });
+});
