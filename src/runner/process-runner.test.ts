@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
 import { chmod, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { AddressPolicy } from '#egress/address-policy.ts';
 import { systemClock } from '#lib/clock.ts';
@@ -451,7 +452,6 @@ test('beyond the largest number of processes the one unused for longest makes ro
 test('a data folder that other users cannot enter is no obstacle, and nothing of the stand-in stays', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'millrace-test-'));
   await chmod(folder, 0o700);
-  const before = await readdir(tmpdir());
   const runner = await createProcessRunner({
     level: 'auto',
     policy: new AddressPolicy({ allow: ['public'], deny: () => [] }),
@@ -459,16 +459,18 @@ test('a data folder that other users cannot enter is no obstacle, and nothing of
     logger: silentLogger,
     clock: systemClock,
   });
+  let program = '';
   try {
-    const source = componentWith("require('fs').writeFileSync('/tmp/a', 'b'); return process.getuid();");
-    const uid = resultOf(await runner.call(requestFor(source)));
-    if (process.getuid?.() === 0) assert.ok(Number(uid) >= 61_000, `ran as ${uid}`);
+    const source = componentWith(
+      "require('fs').writeFileSync('/tmp/a', 'b'); return [process.getuid(), process.argv[1]];",
+    );
+    const [uid, path] = resultOf(await runner.call(requestFor(source))) as [number, string];
+    if (process.getuid?.() === 0) assert.ok(uid >= 61_000, `ran as ${uid}`);
+    program = path;
+    assert.ok(existsSync(program));
   } finally {
     await runner.close();
     await rm(folder, { recursive: true });
   }
-  const left = (await readdir(tmpdir())).filter(
-    (name) => /^millrace-[0-9a-f]{16}$/.test(name) && !before.includes(name),
-  );
-  assert.deepEqual(left, []);
+  assert.equal(existsSync(dirname(dirname(program))), false, `${program} was left behind`);
 });

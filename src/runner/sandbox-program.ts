@@ -2,14 +2,15 @@ import { createHash } from 'node:crypto';
 import { access, chmod, mkdir, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { build } from 'esbuild';
+import { buildSync } from 'esbuild';
 
 /**
  * The program that runs in a sandbox, as one CommonJS file without imports, in `folder` under its content hash:
  * a process that may read nothing else can still start from it. Returns its path.
  */
 export async function buildSandboxProgram(folder: string): Promise<string> {
-  const result = await build({
+  // Not the asynchronous form, whose helper process stays for as long as the service runs.
+  const result = buildSync({
     entryPoints: [fileURLToPath(new URL('./sandbox/sandbox-main.ts', import.meta.url))],
     bundle: true,
     platform: 'node',

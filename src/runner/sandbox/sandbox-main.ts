@@ -12,6 +12,7 @@ import { addError, CallEffects } from './call-effects.ts';
 import { Channel } from './channel.ts';
 import { captureConsole } from './console-capture.ts';
 import { describeComponent, unwrapComponent } from './describe-component.ts';
+import { installEgressShim, trustExtraCa } from './egress-shim.ts';
 import { reportError } from './error-report.ts';
 import { closeInheritedDescriptors } from './inherited-descriptors.ts';
 import { toJsonText } from './json-text.ts';
@@ -23,6 +24,8 @@ import { mapTmpTo } from './scratch-folder.ts';
 import { DbSnapshot, makeUserContext, resolveAllProps } from './user-context.ts';
 
 type Loose = Record<string, unknown>;
+
+const egressDescriptor = 4;
 
 const channel = new Channel();
 const currentCall = new AsyncLocalStorage<CallEffects>();
@@ -41,13 +44,12 @@ async function init(header: InitHeader, payload: Buffer): Promise<void> {
   defineGlobals();
   captureConsole(currentCall);
   mapTmpTo(header.scratch);
-  installEgress(payload.toString('utf8'));
+  installEgressShim(egressDescriptor);
+  if (payload.length > 0) trustExtraCa(payload.toString('utf8'));
   prewarm();
   catchTheUncaught();
   channel.postNow(encodeFrame(frameType.ready, 0, jsonStringify({ closed, report })));
 }
-
-function installEgress(_extraCa: string): void {}
 
 /** Old components and type helpers wrap their definition in one of these. */
 function defineGlobals(): void {
