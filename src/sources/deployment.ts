@@ -1,3 +1,5 @@
+import { createHash } from 'node:crypto';
+import { makeRedactor, secretValues } from '#accounts/redact.ts';
 import type { ComponentShape, PropDefinition } from '#components/component-shape.ts';
 import { componentShapes, findBundle, findComponent } from '#components/component-store.ts';
 import type { ConfiguredProps } from '#components/validate-props.ts';
@@ -18,6 +20,10 @@ export interface Deployment {
   props: Record<string, unknown>;
   /** Static and dynamic definitions differ only when additionalProps returned some. */
   dynamicProps: Record<string, unknown> | undefined;
+  /** Names this state of code, props and credentials: another one runs in a fresh process. */
+  revision: string;
+  /** Accounts whose credentials are in `props`. */
+  accountIds: string[];
   /** Replaces known secret values in whatever leaves the run. */
   redact: (text: string) => string;
 }
@@ -27,7 +33,6 @@ export interface DeploymentContext {
   endpointUrl(key: string | null): string | undefined;
   /** Credentials of an account that `ownerId` or `userId` owns; throws `not_found` otherwise. */
   credentials(accountId: string, owners: readonly string[]): Promise<Record<string, unknown>>;
-  redactor(secrets: readonly string[]): (text: string) => string;
 }
 
 /** Static definitions with those additionalProps returned laid over them, in order. */
@@ -87,29 +92,32 @@ export async function makeDeployment(
   );
   const definitions = mergedDefinitions(shape, source.dynamic_props);
   const values = JSON.parse(source.configured_props) as ConfiguredProps;
+  const accounts = accountProps(definitions, values);
   const credentials = new Map<string, Record<string, unknown>>();
-  for (const { prop, accountId } of accountProps(definitions, values)) {
+  for (const { prop, accountId } of accounts) {
     credentials.set(prop, await context.credentials(accountId, [source.owner_id, source.user_id]));
   }
-  const secrets = [
-    ...[...credentials.values()].flatMap((auth) => Object.values(auth)),
-    ...definitions
-      .filter((definition) => definition.secret === true)
-      .map((definition) => values[definition.name]),
-  ].filter((value) => typeof value === 'string');
+  const secrets = definitions
+    .filter((definition) => definition.secret === true)
+    .map((definition) => values[definition.name])
+    .filter((value) => typeof value === 'string');
+  const props = runtimeProps(definitions, values, {
+    endpointUrl: context.endpointUrl(source.endpoint_key),
+    credentials,
+  });
+  const digest = createHash('sha256').update(JSON.stringify(props)).digest('hex').slice(0, 16);
   return {
     source,
     shape,
     bundle: { hash: bundle.hash, code: bundle.code, format: bundle.format === 'esm' ? 'esm' : 'cjs' },
     definitions,
-    props: runtimeProps(definitions, values, {
-      endpointUrl: context.endpointUrl(source.endpoint_key),
-      credentials,
-    }),
+    props,
+    revision: `${source.revision}-${digest}`,
+    accountIds: accounts.map(({ accountId }) => accountId),
     dynamicProps:
       source.dynamic_props === null
         ? undefined
         : (JSON.parse(source.dynamic_props) as Record<string, unknown>),
-    redact: context.redactor(secrets),
+    redact: makeRedactor([...[...credentials.values()].flatMap(secretValues), ...secrets]),
   };
 }

@@ -100,6 +100,17 @@ export class SourceRuns implements JobHandler {
     lane.db = undefined;
   }
 
+  /** Credentials changed: sources that run with them start anew with the next run. */
+  forgetAccount(accountId: string): void {
+    for (const lane of this.#lanes.values()) {
+      lane.deployment
+        ?.then((deployment) => {
+          if (deployment.accountIds.includes(accountId)) this.forget(lane.sourceId);
+        })
+        .catch(() => {});
+    }
+  }
+
   close(): void {
     clearInterval(this.#sweeper);
   }
@@ -178,7 +189,7 @@ export class SourceRuns implements JobHandler {
         deploymentId: source.id,
         ownerId: source.owner_id,
         bundle,
-        revision: source.revision,
+        revision: deployment.revision,
         call,
         props,
         ...(dynamicProps === undefined ? {} : { dynamicProps }),

@@ -1,13 +1,13 @@
 import { Type } from 'typebox';
 import { ownersOf } from '#auth/permissions.ts';
 import type { ComponentShape } from '#components/component-shape.ts';
+import { type App, callerOf, DataOf, ownerForCreate } from '#http/route-support.ts';
+import { selectFields } from '#http/select-fields.ts';
 import { epochSeconds } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { ComponentResolver } from '#registry/resolve-component.ts';
 import type { Store } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
-import { type App, callerOf, DataOf, ownerForCreate } from '../route-support.ts';
-import { selectFields } from '../select-fields.ts';
 
 const ConfigurableProp = Type.Object(
   { name: Type.String(), type: Type.String() },
@@ -49,8 +49,13 @@ function viewComponent(component: ComponentTable) {
   };
 }
 
+export interface ComponentRouteDeps {
+  store: Store;
+  resolver: ComponentResolver;
+}
+
 /** Specification, section 4, Components. */
-export function componentRoutes(app: App, deps: { store: Store; resolver: ComponentResolver }): void {
+export function componentRoutes(app: App, deps: ComponentRouteDeps): void {
   const { store, resolver } = deps;
 
   app.post(

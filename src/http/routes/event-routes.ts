@@ -6,16 +6,24 @@ import { channels, eventSummaryJson, type StoredEvent } from '#events/event.ts';
 import type { EventBus } from '#events/event-bus.ts';
 import { compareEventIds, formatEventId, parseEventId } from '#events/event-id.ts';
 import { readEvents } from '#events/event-store.ts';
+import type { LiveStreams } from '#http/live-updates.ts';
+import { pageRequest, pageResponse } from '#http/pagination.ts';
+import {
+  type App,
+  callerOf,
+  DataOf,
+  IdParams,
+  PageOf,
+  PageQuery,
+  pageParameters,
+} from '#http/route-support.ts';
+import { selectFields } from '#http/select-fields.ts';
 import { type Clock, epochSeconds } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import { readTicks } from '#schedule/timer-store.ts';
 import { findSource } from '#sources/source-store.ts';
 import type { Store } from '#storage/store.ts';
-import type { LiveStreams } from '../live-updates.ts';
-import { pageRequest, pageResponse } from '../pagination.ts';
-import { type App, callerOf, DataOf, IdParams, PageOf, PageQuery, pageParameters } from '../route-support.ts';
-import { selectFields } from '../select-fields.ts';
 
 export interface EventRouteDeps {
   store: Store;

@@ -1,16 +1,7 @@
 import { Type } from 'typebox';
 import { ownersOf, readable, requireWorkspace, writable } from '#auth/permissions.ts';
 import type { ConfiguredProps } from '#components/validate-props.ts';
-import { endpointUrl } from '#ingress/resolve-endpoint.ts';
-import { epochSeconds } from '#lib/clock.ts';
-import type { SourceChange, SourceDeployer } from '#sources/deploy-source.ts';
-import type { Deployment } from '#sources/deployment.ts';
-import { loadSourceDefinitions } from '#sources/deployment.ts';
-import { viewProps } from '#sources/source-props.ts';
-import { findSource, pageOfSources } from '#sources/source-store.ts';
-import type { Db, Store } from '#storage/store.ts';
-import type { SourceTable } from '#storage/tables/source-tables.ts';
-import { encodeCursor, pageRequest, pageResponse } from '../pagination.ts';
+import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
 import {
   type App,
   callerOf,
@@ -20,8 +11,16 @@ import {
   ownerForCreate,
   PageOf,
   PageQuery,
-} from '../route-support.ts';
-import { selectFields } from '../select-fields.ts';
+} from '#http/route-support.ts';
+import { selectFields } from '#http/select-fields.ts';
+import { epochSeconds } from '#lib/clock.ts';
+import type { SourceChange, SourceDeployer } from '#sources/deploy-source.ts';
+import type { Deployment } from '#sources/deployment.ts';
+import { loadSourceDefinitions } from '#sources/deployment.ts';
+import { viewProps } from '#sources/source-props.ts';
+import { findSource, pageOfSources } from '#sources/source-store.ts';
+import type { Db, Store } from '#storage/store.ts';
+import type { SourceTable } from '#storage/tables/source-tables.ts';
 
 /** Specification, section 2, Source. */
 const Source = Type.Object(
@@ -62,19 +61,13 @@ const changeFields = {
 export interface SourceRouteDeps {
   store: Store;
   deployer: SourceDeployer;
-  settings: { publicUrl: () => string; endpointDomain: string };
+  /** The public URL of an endpoint key. */
+  endpointUrl: (key: string | null) => string | undefined;
 }
 
 /** Specification, section 4, Sources. */
 export function sourceRoutes(app: App, deps: SourceRouteDeps): void {
-  const { store, deployer } = deps;
-  const urlOf = (key: string | null) =>
-    key === null
-      ? undefined
-      : endpointUrl(
-          { publicUrl: deps.settings.publicUrl(), endpointDomain: deps.settings.endpointDomain },
-          key,
-        );
+  const { store, deployer, endpointUrl } = deps;
 
   const view = (source: SourceTable, definitions: Deployment['definitions']) => ({
     id: source.id,
@@ -84,7 +77,7 @@ export function sourceRoutes(app: App, deps: SourceRouteDeps): void {
     configured_props: viewProps(
       definitions,
       JSON.parse(source.configured_props) as ConfiguredProps,
-      urlOf(source.endpoint_key),
+      endpointUrl(source.endpoint_key),
     ),
     active: source.state === 'active',
     created_at: epochSeconds(source.created_at_ms),

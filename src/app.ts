@@ -1,0 +1,268 @@
+import { readFile } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import type { FastifyInstance } from 'fastify';
+import { Registry } from 'prom-client';
+import { checkMasterKey, hasSealedCredentials, openCredentials } from '#accounts/manage-accounts.ts';
+import { loadMasterKey } from '#accounts/master-key.ts';
+import { Vault } from '#accounts/vault.ts';
+import { createComponentBuilder } from '#components/build-component.ts';
+import { readNpmConfig } from '#components/npm-config.ts';
+import type { Settings } from '#config/settings.ts';
+import { AddressPolicy } from '#egress/address-policy.ts';
+import { createGuardedDispatcher, guardedFetch } from '#egress/guarded-dispatcher.ts';
+import { EventBus } from '#events/event-bus.ts';
+import { EventPruner } from '#events/prune-events.ts';
+import { LiveStreams } from '#http/live-updates.ts';
+import { createServer } from '#http/server.ts';
+import { httpEndpoints } from '#ingress/http-endpoints.ts';
+import { EndpointDirectory, endpointKeyOfHost, endpointUrl } from '#ingress/resolve-endpoint.ts';
+import { WorkerPool } from '#jobs/worker-pool.ts';
+import type { Clock } from '#lib/clock.ts';
+import { newId } from '#lib/ids.ts';
+import type { Logger } from '#lib/logger.ts';
+import { LocalRegistry } from '#registry/local-registry.ts';
+import { ComponentResolver } from '#registry/resolve-component.ts';
+import { createProcessRunner } from '#runner/process-runner.ts';
+import { Scheduler } from '#schedule/scheduler.ts';
+import { SourceDeployer } from '#sources/deploy-source.ts';
+import type { DeploymentContext } from '#sources/deployment.ts';
+import { SourceRuns } from '#sources/run-source.ts';
+import { lockFolder } from '#storage/lock-folder.ts';
+import { openStore } from '#storage/open-store.ts';
+import { type FirstStart, firstStart } from '#workspaces/first-start.ts';
+import packageJson from '../package.json' with { type: 'json' };
+import { backgroundJobs } from './background-jobs.ts';
+import { observeService } from './observe-service.ts';
+
+/** A running service. */
+export interface RunningApp {
+  /** Where it listens, such as http://127.0.0.1:8080. */
+  address: string;
+  /** Set when this start created the first user. */
+  firstStart: FirstStart | undefined;
+  /** Stops accepting, finishes or gives back what is under way, closes the store. May be called twice. */
+  stop(): Promise<void>;
+}
+
+export interface AppOptions {
+  settings: Settings;
+  /** For npm's own configuration, which component builds honour. */
+  environment: Readonly<Record<string, string | undefined>>;
+  clock: Clock;
+  logger: Logger;
+}
+
+/** Runs under way get this long when the service stops; what is left is given back and runs after the next start. */
+const stopGraceMs = 6_000;
+const componentFetchBytesMax = 5 * 1024 * 1024;
+
+/** The only place that constructs parts and hands them to each other. Parts stop in the reverse order of their start. */
+export async function startApp(options: AppOptions): Promise<RunningApp> {
+  const { settings, clock, logger } = options;
+  const closers: (() => unknown)[] = [];
+  const stop = once(async () => {
+    for (const close of closers.reverse()) {
+      try {
+        await close();
+      } catch (error) {
+        logger.error({ err: error }, 'service.part-failed-to-stop');
+      }
+    }
+  });
+  try {
+    return await construct(options, closers, stop);
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+
+  async function construct(
+    { environment }: AppOptions,
+    close: (() => unknown)[],
+    stopAll: () => Promise<void>,
+  ): Promise<RunningApp> {
+    const release = lockFolder(settings.data);
+    close.push(release);
+    const has = (role: string) => settings.roles.includes(role);
+    const extraCa = settings.extraCa === '' ? undefined : await readFile(settings.extraCa, 'utf8');
+
+    // Where it listens is known only when it does (port 0), and policy and endpoint URLs ask when they need it.
+    let listening = { address: settings.host, port: settings.port };
+    const publicUrl = () =>
+      settings.publicUrl === ''
+        ? `http://${urlHost(listening.address)}:${listening.port}`
+        : settings.publicUrl.replace(/\/$/, '');
+    const policy = new AddressPolicy({
+      allow: settings.egress,
+      deny: () => [listening, ...databaseAddress(settings.databaseUrl)],
+    });
+
+    // The self-test of the sandbox and the opening of the store take about the same time: together they take it once.
+    const starting = Promise.allSettled([
+      openStore({ databaseUrl: settings.databaseUrl, folder: settings.data, logger }),
+      createProcessRunner({
+        level: settings.sandbox,
+        policy,
+        ...(extraCa === undefined ? {} : { extraCa }),
+        folder: settings.data,
+        limits: { memoryMb: settings.runMemoryMb, dbBytesMax: settings.componentDbMaxKb * 1024 },
+        logger,
+        clock,
+      }),
+    ]);
+    const [opened, started] = await starting;
+    if (started.status === 'fulfilled') close.push(() => started.value.close());
+    if (opened.status === 'fulfilled') close.push(() => opened.value.close());
+    if (opened.status === 'rejected') throw opened.reason;
+    if (started.status === 'rejected') throw started.reason;
+    const store = opened.value;
+    const runner = started.value;
+
+    const masterKey = await loadMasterKey({
+      setting: settings.encryptionKey,
+      dataFolder: settings.data,
+      mayCreate: !(await hasSealedCredentials(store.read)),
+    });
+    const vault = new Vault(masterKey);
+    await checkMasterKey(store.read, vault);
+    const first = await firstStart(store, { folder: settings.data, apiKey: settings.apiKey, clock });
+
+    const dispatcher = createGuardedDispatcher({ policy, ...(extraCa === undefined ? {} : { extraCa }) });
+    close.push(() => dispatcher.close());
+    const npmConfig = await readNpmConfig(environment, homedir());
+    const builder = createComponentBuilder({
+      cacheFolder: join(settings.data, 'components'),
+      registry: settings.npmRegistry,
+      npmConfig,
+      fetchText: (url, { signal }) =>
+        guardedFetch(url, { dispatcher, maxBytes: componentFetchBytesMax, signal }),
+      logger,
+    });
+    close.push(() => builder.close());
+    const registry = new LocalRegistry(join(import.meta.dirname, '..', 'components'));
+    const resolver = new ComponentResolver({ store, builder, runner, registry, clock });
+
+    const bus = new EventBus(logger);
+    store.onNotify((channel) => {
+      if (channel === 'millrace_events') bus.storedElsewhere();
+    });
+    const pruner = new EventPruner({ store, logger });
+    bus.observe((events) => pruner.observe(events));
+
+    const node = newId('node');
+    const context: DeploymentContext = {
+      endpointUrl: (key) =>
+        key === null
+          ? undefined
+          : endpointUrl({ publicUrl: publicUrl(), endpointDomain: settings.endpointDomain }, key),
+      credentials: (accountId, owners) => openCredentials(store.read, vault, accountId, owners),
+    };
+    const runs = new SourceRuns({
+      store,
+      runner,
+      bus,
+      clock,
+      logger,
+      node,
+      context,
+      limits: {
+        deadlineMs: settings.runDeadlineSeconds * 1000,
+        memoryMb: settings.runMemoryMb,
+        componentDbBytesMax: settings.componentDbMaxKb * 1024,
+      },
+    });
+    close.push(() => runs.close());
+    const handlers = backgroundJobs({ store, node, bus, clock, runs });
+    const pool = new WorkerPool({ node, store, handlers, clock, logger, claims: has('worker') });
+    const scheduler = new Scheduler({ store, clock, logger, onJobs: () => pool.poke() });
+    const directory = new EndpointDirectory({ store, clock });
+    const deployer = new SourceDeployer({
+      store,
+      resolver,
+      runner,
+      runs,
+      bus,
+      clock,
+      logger,
+      context,
+      onTimers: () => scheduler.poke(),
+      onEndpointChange: (key) => directory.forget(key),
+    });
+    await deployer.removeUnfinished({ soleProcess: store.name === 'sqlite' });
+    close.push(() => pool.stop(stopGraceMs));
+    await pool.start();
+    pruner.start();
+    close.push(() => pruner.stop());
+    if (has('scheduler')) scheduler.start();
+    close.push(() => scheduler.stop());
+
+    const metrics = new Registry();
+    const streams = new LiveStreams();
+    observeService(metrics, { store, runner, pool, streams });
+    const server = await createServer({
+      store,
+      clock,
+      logger,
+      metrics,
+      version: packageJson.version,
+      settings: { publicUrl: publicUrl() },
+      endpointUrl: context.endpointUrl,
+      vault,
+      resolver,
+      deployer,
+      bus,
+      streams,
+      onJobs: () => pool.poke(),
+      onAccountChange: (accountId) => runs.forgetAccount(accountId),
+      rewritePath: (host, path) => {
+        const key = endpointKeyOfHost(host, settings.endpointDomain);
+        return key === undefined ? path : `/in/${key}${path}`;
+      },
+      ...(has('ingress')
+        ? {
+            ingress: (app: FastifyInstance) =>
+              httpEndpoints(app, {
+                store,
+                pool,
+                runs,
+                directory,
+                clock,
+                logger,
+                bodyBytesMax: settings.bodyMaxKb * 1024,
+                replyTimeoutMs: settings.runDeadlineSeconds * 1000,
+              }),
+          }
+        : {}),
+    });
+    close.push(() => server.close());
+    close.push(() => streams.close());
+    await server.listen({ host: settings.host, port: settings.port });
+    const bound = server.server.address();
+    if (bound !== null && typeof bound === 'object') listening = { address: settings.host, port: bound.port };
+    const address = `http://${urlHost(listening.address)}:${listening.port}`;
+    logger.info(
+      { address, node, store: store.name, sandbox: runner.stats().level, version: packageJson.version },
+      'service.ready',
+    );
+    return { address, firstStart: first, stop: stopAll };
+  }
+}
+
+function databaseAddress(url: string): { address: string; port: number }[] {
+  if (url === '') return [];
+  const { hostname, port } = new URL(url);
+  return [{ address: hostname, port: port === '' ? 5432 : Number(port) }];
+}
+
+function urlHost(address: string): string {
+  return address.includes(':') ? `[${address}]` : address;
+}
+
+function once(work: () => Promise<void>): () => Promise<void> {
+  let result: Promise<void> | undefined;
+  return () => {
+    result ??= work();
+    return result;
+  };
+}

@@ -1,0 +1,130 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { CallerError, toError, UnavailableError } from '#lib/errors.ts';
+import type { Logger } from '#lib/logger.ts';
+import { asStoreError } from '#storage/store-errors.ts';
+
+/** Table of contents 5: every error code a caller can get. docs/reference/errors.md is generated from it. */
+export const errorCatalogue: Readonly<Record<string, { status: number; meaning: string }>> = {
+  invalid_json: { status: 400, meaning: 'The body is not well-formed JSON.' },
+  invalid_body: { status: 400, meaning: 'The body is not a JSON object.' },
+  missing_parameter: { status: 400, meaning: 'A required parameter is missing; details.parameter names it.' },
+  invalid_parameter: {
+    status: 400,
+    meaning: 'A parameter has the wrong type or value; details.parameter names it.',
+  },
+  unknown_parameter: {
+    status: 400,
+    meaning: 'The body has a field this operation does not know; details.parameter names it.',
+  },
+  unknown_cursor: { status: 400, meaning: 'after or before is not a cursor of this list.' },
+  invalid_request: { status: 400, meaning: 'The request is not well-formed HTTP.' },
+  unauthorized: { status: 401, meaning: 'No API key, or one that is unknown or revoked.' },
+  forbidden: { status: 403, meaning: 'You can see this, but your role does not allow changing it.' },
+  not_found: { status: 404, meaning: 'There is no such thing, or it belongs to others.' },
+  unknown_path: { status: 404, meaning: 'No operation has this path.' },
+  method_not_allowed: { status: 405, meaning: 'The path exists with other methods; Allow lists them.' },
+  request_timeout: { status: 408, meaning: 'The request did not arrive in time.' },
+  conflict: { status: 409, meaning: 'What exists already stands in the way.' },
+  body_too_large: { status: 413, meaning: 'The body is larger than this operation takes.' },
+  unsupported_media_type: {
+    status: 415,
+    meaning: 'The body has a content type other than application/json.',
+  },
+  headers_too_large: { status: 431, meaning: 'The header fields of the request are too large.' },
+  internal_error: {
+    status: 500,
+    meaning: 'A fault of the service; the request id in details finds it in the log.',
+  },
+  storage_full: { status: 503, meaning: 'The disk is full: nothing was stored.' },
+  store_unavailable: { status: 503, meaning: 'The database cannot be reached: nothing was stored.' },
+  overloaded: { status: 503, meaning: 'More requests are waiting than can be served; try again.' },
+  not_ready: { status: 503, meaning: 'The service cannot reach its store (only from /readyz).' },
+};
+
+export interface ErrorAnswer {
+  status: number;
+  headers: Record<string, string>;
+  body: { error: string; code: string; details: Record<string, unknown> };
+}
+
+/** After this many seconds it is worth trying again when the store or the service was not available. */
+const retryAfterSeconds = '5';
+
+/** The one mapping from what was thrown to status and body. What is not for callers goes only to the log. */
+export function errorAnswer(thrown: unknown, requestId: string): ErrorAnswer {
+  const error = asStoreError(toError(thrown));
+  if (error instanceof CallerError) {
+    const status = errorCatalogue[error.code]?.status ?? 400;
+    return answer(status, error.code, error.message, { ...error.details });
+  }
+  if (error instanceof UnavailableError) {
+    return answer(503, error.code, error.message, {}, { 'retry-after': retryAfterSeconds });
+  }
+  const known = fastifyErrors[codeOf(error)];
+  if (known !== undefined) {
+    return answer(errorCatalogue[known.code]?.status ?? 400, known.code, known.message, {});
+  }
+  const status = statusOf(error);
+  if (status >= 400 && status < 500) {
+    return answer(status, 'invalid_request', `the request cannot be read: ${toError(error).message}`, {});
+  }
+  return answer(500, 'internal_error', 'the service failed; look for the request id in its log', {
+    request_id: requestId,
+  });
+}
+
+function answer(
+  status: number,
+  code: string,
+  error: string,
+  details: Record<string, unknown>,
+  headers: Record<string, string> = {},
+): ErrorAnswer {
+  return { status, headers, body: { error, code, details } };
+}
+
+const fastifyErrors: Readonly<Record<string, { code: string; message: string }>> = {
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: {
+    code: 'unsupported_media_type',
+    message: 'send the body as JSON, with Content-Type: application/json',
+  },
+  FST_ERR_CTP_BODY_TOO_LARGE: { code: 'body_too_large', message: 'the body is too large for this operation' },
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: {
+    code: 'invalid_request',
+    message: 'the body does not have the length that Content-Length says',
+  },
+  FST_ERR_BAD_URL: { code: 'invalid_request', message: 'the path of the URL is not well-formed' },
+  ECONNRESET: { code: 'invalid_request', message: 'the connection ended before the request was complete' },
+};
+
+function codeOf(error: unknown): string {
+  const { code } = Object(error) as { code?: unknown };
+  return typeof code === 'string' ? code : '';
+}
+
+function statusOf(error: unknown): number {
+  const { statusCode } = Object(error) as { statusCode?: unknown };
+  return typeof statusCode === 'number' ? statusCode : 500;
+}
+
+/** Sends the answer to what a handler threw, and logs what is our fault. */
+export function sendError(
+  thrown: unknown,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  logger: Logger,
+): FastifyReply {
+  const { status, headers, body } = errorAnswer(thrown, request.id);
+  if (status >= 500) {
+    logger.error(
+      {
+        requestId: request.id,
+        method: request.method,
+        route: request.routeOptions.url,
+        err: toError(thrown),
+      },
+      'http.failed',
+    );
+  }
+  return reply.code(status).headers(headers).type('application/json; charset=utf-8').send(body);
+}

@@ -1,0 +1,64 @@
+import swagger from '@fastify/swagger';
+import swaggerUi from '@fastify/swagger-ui';
+import { Type } from 'typebox';
+import type { App } from './route-support.ts';
+
+const referencePrefix = '/docs';
+// Everything the page needs comes from here; it may call nobody else.
+const referencePolicy =
+  "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self'; " +
+  "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/** The OpenAPI document, made from the schemas of the routes registered after this. */
+export async function describeRoutes(
+  app: App,
+  options: { publicUrl: string; version: string },
+): Promise<void> {
+  await app.register(swagger, {
+    openapi: {
+      openapi: '3.1.0',
+      info: {
+        title: 'Millrace',
+        version: options.version,
+        description:
+          'Event sources: deploy components, keep what they emit, read it over REST and server-sent events. ' +
+          'Operations tagged `addition` are not part of the original specification.',
+      },
+      ...(options.publicUrl === '' ? {} : { servers: [{ url: options.publicUrl }] }),
+      components: {
+        securitySchemes: {
+          apiKey: { type: 'http', scheme: 'bearer', description: 'API key of a user' },
+        },
+      },
+    },
+  });
+}
+
+/** `/openapi.json` and the reference page `/docs`. */
+export async function serveReference(app: App): Promise<void> {
+  app.get(
+    '/openapi.json',
+    {
+      config: { public: true },
+      schema: {
+        operationId: 'getOpenApiDocument',
+        summary: 'This document',
+        tags: ['operations', 'addition'],
+        response: { 200: Type.Record(Type.String(), Type.Unknown()) },
+      },
+    },
+    async () => app.swagger() as unknown as Record<string, unknown>,
+  );
+  await app.register(async (pages: App) => {
+    pages.addHook('onRoute', (route) => {
+      route.config = { ...route.config, public: true };
+      route.schema = { ...route.schema, hide: true };
+    });
+    await pages.register(swaggerUi, {
+      routePrefix: referencePrefix,
+      staticCSP: referencePolicy,
+      // Otherwise the page asks a validator on another host.
+      uiConfig: { validatorUrl: null, docExpansion: 'list', deepLinking: true },
+    });
+  });
+}

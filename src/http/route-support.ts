@@ -1,0 +1,126 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import type { FastifyBaseLogger, FastifyInstance, FastifyRequest, RawServerDefault } from 'fastify';
+import { type TSchema, Type } from 'typebox';
+import type { Caller } from '#auth/permissions.ts';
+import { resolveOwner } from '#auth/permissions.ts';
+import { assert } from '#lib/assert.ts';
+import { CallerError } from '#lib/errors.ts';
+import type { Db } from '#storage/store.ts';
+
+/** Fastify with types that come from the TypeBox schemas of each route. */
+export type App = FastifyInstance<
+  RawServerDefault,
+  IncomingMessage,
+  ServerResponse,
+  FastifyBaseLogger,
+  TypeBoxTypeProvider
+>;
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Set by authenticate.ts; null on public routes. Read it through `callerOf`. */
+    caller: Caller | null;
+  }
+  interface FastifyContextConfig {
+    /** Answered without an API key. Everything else is authenticated: deny by default. */
+    public?: boolean;
+    /** Bytes of user code pass through: no common parameters, no security headers of ours, no line per request. */
+    userContent?: boolean;
+  }
+}
+
+/** Who makes this request. Only for routes that are not public. */
+export function callerOf(request: Pick<FastifyRequest, 'caller'>): Caller {
+  assert(request.caller !== null, 'a caller on an authenticated route');
+  return request.caller;
+}
+
+/** `{ data: … }`, the form of every single-object answer. */
+export function DataOf<S extends TSchema>(schema: S) {
+  return Type.Object({ data: schema });
+}
+
+const PageInfo = Type.Object({
+  total_count: Type.Optional(Type.Integer({ description: 'Items of the whole list' })),
+  count: Type.Integer({ description: 'Items on this page' }),
+  start_cursor: Type.Optional(Type.String()),
+  end_cursor: Type.Optional(Type.String()),
+});
+
+/** `{ page_info, data: [ … ] }`, the form of every paginated answer. */
+export function PageOf<S extends TSchema>(schema: S) {
+  return Type.Object({ page_info: PageInfo, data: Type.Array(schema) });
+}
+
+export const ErrorBody = Type.Object({
+  error: Type.String({ description: 'One sentence a person can act on' }),
+  code: Type.String(),
+  details: Type.Record(Type.String(), Type.Unknown(), {
+    description: '`parameter` names the offending parameter of a validation error',
+  }),
+});
+
+/** Nothing: the body of a 204. */
+export const NoContent = Type.Null({ description: 'Done; empty body' });
+
+/** An id in the path. */
+export function IdParams(description: string) {
+  return Type.Object({ id: Type.String({ description }) });
+}
+
+/** Accepted by every operation, in the query and in a JSON body; added to each route's schema by common-parameters.ts. */
+export const commonParameters = {
+  include: Type.Optional(
+    Type.String({ description: 'Response fields to include, comma-separated; default all' }),
+  ),
+  exclude: Type.Optional(
+    Type.String({ description: 'Response fields to exclude, comma-separated; default none' }),
+  ),
+  org_id: Type.Optional(Type.String({ description: 'Workspace in which the operation takes effect' })),
+  workspace_id: Type.Optional(Type.String({ description: 'The same as org_id' })),
+};
+export const CommonQuery = Type.Object(commonParameters);
+
+export const pageParameters = {
+  limit: Type.Optional(
+    Type.Integer({ minimum: 1, default: 10, description: 'Items on a page; values above 100 mean 100' }),
+  ),
+  after: Type.Optional(Type.String({ description: 'Cursor: items after it' })),
+  before: Type.Optional(Type.String({ description: 'Cursor: items before it' })),
+};
+/** Query of a list. Add own parameters with `Type.Object({ ...pageParameters, mine: … })`. */
+export const PageQuery = Type.Object(pageParameters);
+
+/** A parameter that may stand in the query or in a JSON body; the query wins. */
+export function parameterOf(request: Pick<FastifyRequest, 'query' | 'body'>, name: string): unknown {
+  const fromQuery = (request.query as Record<string, unknown> | undefined)?.[name];
+  if (fromQuery !== undefined) return fromQuery;
+  const { body } = request;
+  return typeof body === 'object' && body !== null ? (body as Record<string, unknown>)[name] : undefined;
+}
+
+/**
+ * The owner named by org_id or workspace_id, in query or body; the caller personally when none is named. Throws
+ * CallerError `invalid_parameter` when the two differ, `not_found` for a workspace the caller is not in, `forbidden`
+ * for a viewer.
+ */
+export async function ownerForCreate(
+  db: Db,
+  request: Pick<FastifyRequest, 'query' | 'body' | 'caller'>,
+): Promise<string> {
+  const orgId = parameterOf(request, 'org_id');
+  const workspaceId = parameterOf(request, 'workspace_id');
+  if (orgId !== undefined && workspaceId !== undefined && orgId !== workspaceId) {
+    throw new CallerError('invalid_parameter', 'org_id and workspace_id name different workspaces', {
+      parameter: 'workspace_id',
+    });
+  }
+  const id = orgId ?? workspaceId;
+  return resolveOwner(
+    db,
+    callerOf(request),
+    typeof id === 'string' && id !== '' ? id : undefined,
+    orgId === undefined ? 'workspace_id' : 'org_id',
+  );
+}

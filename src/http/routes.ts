@@ -1,0 +1,34 @@
+import type { App } from './route-support.ts';
+import { type AccountRouteDeps, accountRoutes } from './routes/account-routes.ts';
+import { type ComponentRouteDeps, componentRoutes } from './routes/component-routes.ts';
+import { type EventRouteDeps, eventRoutes, eventStreamRoute } from './routes/event-routes.ts';
+import { type HealthRouteParts, healthRoutes } from './routes/health-routes.ts';
+import { type SourceRouteDeps, sourceRoutes } from './routes/source-routes.ts';
+import { type UserRouteParts, userRoutes } from './routes/user-routes.ts';
+import { type WorkspaceRouteParts, workspaceRoutes } from './routes/workspace-routes.ts';
+
+/** What the routes need; each file says what it needs itself. */
+export type RouteParts = HealthRouteParts &
+  UserRouteParts &
+  WorkspaceRouteParts &
+  ComponentRouteDeps &
+  SourceRouteDeps &
+  EventRouteDeps &
+  AccountRouteDeps & { settings: { publicUrl: string } };
+
+/** Table of contents 2: every part of the API and the file that answers it. */
+export const routes: readonly {
+  prefix: string;
+  register: (app: App, parts: RouteParts) => void | Promise<void>;
+}[] = [
+  { prefix: '', register: healthRoutes },
+  { prefix: '/v1/users', register: userRoutes },
+  { prefix: '/v1/workspaces', register: workspaceRoutes },
+  { prefix: '/v1', register: accountRoutes },
+  { prefix: '/v1', register: componentRoutes },
+  { prefix: '/v1', register: sourceRoutes },
+  { prefix: '/v1', register: eventRoutes },
+  // The stream has two addresses: the specified one, without a version, and one beside the other routes.
+  { prefix: '', register: eventStreamRoute },
+  { prefix: '/v1', register: eventStreamRoute },
+];

@@ -1,0 +1,69 @@
+import type { Registry } from 'prom-client';
+import { Type } from 'typebox';
+import type { App } from '#http/route-support.ts';
+import { UnavailableError } from '#lib/errors.ts';
+import { pingStore } from '#storage/ping-store.ts';
+import type { Store } from '#storage/store.ts';
+
+export interface HealthRouteParts {
+  store: Pick<Store, 'read'>;
+  metrics: Registry;
+}
+
+const Status = Type.Object({ status: Type.String() });
+const tags = ['operations', 'addition'];
+
+export function healthRoutes(app: App, { store, metrics }: HealthRouteParts): void {
+  app.get(
+    '/healthz',
+    {
+      config: { public: true },
+      schema: {
+        operationId: 'getHealth',
+        summary: 'Whether the process lives',
+        tags,
+        response: { 200: Status },
+      },
+    },
+    async () => ({ status: 'ok' }),
+  );
+
+  app.get(
+    '/readyz',
+    {
+      config: { public: true },
+      schema: {
+        operationId: 'getReadiness',
+        summary: 'Whether the store can be reached; 503 when not',
+        tags,
+        response: { 200: Status },
+      },
+    },
+    async () => {
+      try {
+        await pingStore(store.read);
+      } catch (cause) {
+        throw new UnavailableError('not_ready', 'the store cannot be reached', { cause });
+      }
+      return { status: 'ready' };
+    },
+  );
+
+  app.get(
+    '/metrics',
+    {
+      config: { public: true },
+      schema: {
+        operationId: 'getMetrics',
+        summary: 'Metrics in the text format of Prometheus',
+        tags,
+        produces: ['text/plain'],
+        response: { 200: Type.String() },
+      },
+    },
+    async (_request, reply) => {
+      const text = await metrics.metrics();
+      return reply.type(metrics.contentType).serializer(String).send(text);
+    },
+  );
+}

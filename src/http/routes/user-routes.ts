@@ -1,0 +1,196 @@
+import { type Static, Type } from 'typebox';
+import { createApiKey, listApiKeys, revokeApiKey } from '#auth/api-keys.ts';
+import { notFound } from '#auth/permissions.ts';
+import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
+import { type App, callerOf, DataOf, IdParams, NoContent, PageOf, PageQuery } from '#http/route-support.ts';
+import { selectFields } from '#http/select-fields.ts';
+import type { Clock } from '#lib/clock.ts';
+import { epochSeconds } from '#lib/clock.ts';
+import { CallerError } from '#lib/errors.ts';
+import { defaultQuotas } from '#metering/quotas.ts';
+import { usageTodayOf } from '#metering/usage-store.ts';
+import type { Db, Store } from '#storage/store.ts';
+import type { ApiKey } from '#workspaces/api-key-store.ts';
+import { createUser } from '#workspaces/create-identity.ts';
+import { findUser, type User } from '#workspaces/user-store.ts';
+import { listWorkspacesOf } from '#workspaces/workspace-store.ts';
+import { Email, Username } from './identity-shapes.ts';
+
+export interface UserRouteParts {
+  store: Store;
+  clock: Clock;
+}
+
+const DailyUse = {
+  daily_compute_time_quota: Type.Integer({ description: 'Milliseconds' }),
+  daily_compute_time_used: Type.Integer({ description: 'Milliseconds' }),
+  daily_invocations_quota: Type.Integer(),
+  daily_invocations_used: Type.Integer(),
+};
+
+const UserShape = Type.Object({
+  id: Type.String({ description: 'u_…' }),
+  username: Type.String(),
+  email: Type.String(),
+  ...DailyUse,
+  orgs: Type.Array(
+    Type.Object({
+      id: Type.String({ description: 'o_…' }),
+      orgname: Type.String(),
+      name: Type.String(),
+      email: Type.String(),
+      daily_credits_quota: Type.Integer(),
+      daily_credits_used: Type.Integer(),
+      ...DailyUse,
+    }),
+  ),
+});
+
+const ApiKeyShape = Type.Object({
+  id: Type.String({ description: 'key_…' }),
+  name: Type.String(),
+  hint: Type.String({ description: 'The last four characters' }),
+  created_at: Type.Integer(),
+  last_used_at: Type.Union([Type.Integer(), Type.Null()]),
+});
+
+const apiKeyShown = { api_key: Type.String({ description: 'Shown once, here' }) };
+
+export function userRoutes(app: App, { store, clock }: UserRouteParts): void {
+  app.get(
+    '/me',
+    {
+      schema: {
+        operationId: 'getMe',
+        summary: 'The authenticated user, with workspaces and use of today',
+        tags: ['users'],
+        response: { 200: DataOf(UserShape) },
+      },
+    },
+    async (request) => {
+      const { userId } = callerOf(request);
+      const user = await findUser(store.read, userId);
+      if (user === undefined) throw notFound('user', userId);
+      return { data: selectFields(request, await userShape(store.read, user, clock.now())) };
+    },
+  );
+
+  app.post(
+    '/',
+    {
+      schema: {
+        operationId: 'createUser',
+        summary: 'Creates a user; only for the admin of the instance',
+        tags: ['users', 'addition'],
+        body: Type.Object({ username: Username, email: Email }),
+        response: { 200: DataOf(Type.Intersect([UserShape, Type.Object(apiKeyShown)])) },
+      },
+    },
+    async (request) => {
+      if (!callerOf(request).isAdmin) {
+        throw new CallerError('forbidden', 'only the admin of this instance may create users');
+      }
+      const { user, secret } = await createUser(store, request.body, clock);
+      const shape = await userShape(store.read, user, clock.now());
+      return { data: selectFields(request, { ...shape, api_key: secret }) };
+    },
+  );
+
+  app.get(
+    '/me/api_keys',
+    {
+      schema: {
+        operationId: 'listApiKeys',
+        summary: 'Your API keys that can be used',
+        tags: ['users', 'addition'],
+        querystring: PageQuery,
+        response: { 200: PageOf(ApiKeyShape) },
+      },
+    },
+    async (request) => {
+      const { rows, totalCount } = await listApiKeys(
+        store.read,
+        callerOf(request).userId,
+        pageRequest(request),
+      );
+      return pageResponse(selectFields(request, rows.map(apiKeyShape)), {
+        totalCount,
+        cursorOf: (_, index) => encodeCursor(rows[index]?.id ?? ''),
+      });
+    },
+  );
+
+  app.post(
+    '/me/api_keys',
+    {
+      schema: {
+        operationId: 'createApiKey',
+        summary: 'Creates an API key for yourself',
+        tags: ['users', 'addition'],
+        body: Type.Object({ name: Type.Optional(Type.String({ maxLength: 100 })) }),
+        response: { 200: DataOf(Type.Intersect([ApiKeyShape, Type.Object(apiKeyShown)])) },
+      },
+    },
+    async (request) => {
+      const { key, secret } = await createApiKey(
+        store,
+        { userId: callerOf(request).userId, name: request.body.name ?? '' },
+        clock,
+      );
+      return { data: selectFields(request, { ...apiKeyShape(key), api_key: secret }) };
+    },
+  );
+
+  app.delete(
+    '/me/api_keys/:id',
+    {
+      schema: {
+        operationId: 'revokeApiKey',
+        summary: 'Revokes one of your API keys at once',
+        tags: ['users', 'addition'],
+        params: IdParams('key_…'),
+        response: { 204: NoContent },
+      },
+    },
+    async (request, reply) => {
+      await revokeApiKey(store, { userId: callerOf(request).userId, keyId: request.params.id }, clock);
+      return reply.code(204).send(null);
+    },
+  );
+}
+
+async function userShape(db: Db, user: User, nowMs: number): Promise<Static<typeof UserShape>> {
+  const workspaces = await listWorkspacesOf(db, user.id);
+  const usage = await usageTodayOf(db, [user.id, ...workspaces.map(({ id }) => id)], nowMs);
+  const dailyUse = (ownerId: string) => ({
+    daily_compute_time_quota: defaultQuotas.computeMs,
+    daily_compute_time_used: usage.get(ownerId)?.computeMs ?? 0,
+    daily_invocations_quota: defaultQuotas.invocations,
+    daily_invocations_used: usage.get(ownerId)?.invocations ?? 0,
+  });
+  return {
+    id: user.id,
+    username: user.username,
+    email: user.email,
+    ...dailyUse(user.id),
+    orgs: workspaces.map((workspace) => ({
+      id: workspace.id,
+      orgname: workspace.orgname,
+      name: workspace.name,
+      email: workspace.email,
+      daily_credits_quota: defaultQuotas.credits,
+      daily_credits_used: usage.get(workspace.id)?.credits ?? 0,
+      ...dailyUse(workspace.id),
+    })),
+  };
+}
+
+function apiKeyShape(key: ApiKey): Static<typeof ApiKeyShape> {
+  return {
+    id: key.id,
+    name: key.name,
+    hint: key.key_hint,
+    created_at: epochSeconds(key.created_at_ms),
+    last_used_at: key.last_used_at_ms === null ? null : epochSeconds(key.last_used_at_ms),
+  };
+}

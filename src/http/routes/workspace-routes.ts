@@ -1,0 +1,296 @@
+import { type Static, Type } from 'typebox';
+import { notFound, requireWorkspace } from '#auth/permissions.ts';
+import { type App, callerOf, DataOf, IdParams, NoContent } from '#http/route-support.ts';
+import { selectFields } from '#http/select-fields.ts';
+import { type Clock, epochSeconds } from '#lib/clock.ts';
+import { CallerError } from '#lib/errors.ts';
+import { defaultQuotas } from '#metering/quotas.ts';
+import { usageToday } from '#metering/usage-store.ts';
+import type { Db, Store } from '#storage/store.ts';
+import { createWorkspace } from '#workspaces/create-identity.ts';
+import { roles } from '#workspaces/membership.ts';
+import { insertProject, listProjects, type Project } from '#workspaces/project-store.ts';
+import { findUser, findUserByEmail, type User } from '#workspaces/user-store.ts';
+import {
+  deleteMember,
+  findMember,
+  findWorkspace,
+  listMembers,
+  type Member,
+  putMember,
+  type Workspace,
+} from '#workspaces/workspace-store.ts';
+import { Email, Name, Orgname } from './identity-shapes.ts';
+
+export interface WorkspaceRouteParts {
+  store: Store;
+  clock: Clock;
+}
+
+const WorkspaceShape = Type.Object({
+  id: Type.String({ description: 'o_…' }),
+  orgname: Type.String(),
+  name: Type.String(),
+  email: Type.String(),
+  daily_credits_quota: Type.Integer(),
+  daily_credits_used: Type.Integer(),
+});
+
+const MemberShape = Type.Object({
+  user_id: Type.String({ description: 'u_…' }),
+  username: Type.String(),
+  email: Type.String(),
+  role: Type.String({ description: roles.join(', ') }),
+  created_at: Type.Integer(),
+});
+
+const nullableText = Type.Union([Type.String(), Type.Null()]);
+const ProjectShape = Type.Object({
+  id: Type.String({ description: 'proj_…' }),
+  hid: Type.String(),
+  name: Type.String(),
+  repository_id: nullableText,
+  repository_path: nullableText,
+  created_at: Type.String({ description: 'ISO 8601' }),
+  updated_at: Type.String({ description: 'ISO 8601' }),
+  org_id: Type.String({ description: 'o_…' }),
+  exceptions: nullableText,
+  allow_support: Type.Boolean(),
+});
+
+export function workspaceRoutes(app: App, parts: WorkspaceRouteParts): void {
+  const { store, clock } = parts;
+
+  app.post(
+    '/',
+    {
+      schema: {
+        operationId: 'createWorkspace',
+        summary: 'Creates a workspace; you are its first admin',
+        tags: ['workspaces', 'addition'],
+        body: Type.Object({
+          name: Name,
+          orgname: Type.Optional(Orgname),
+          email: Type.Optional(Email),
+        }),
+        response: { 200: DataOf(WorkspaceShape) },
+      },
+    },
+    async (request) => {
+      const { userId } = callerOf(request);
+      const user = await findUser(store.read, userId);
+      if (user === undefined) throw notFound('user', userId);
+      const { name, orgname, email } = request.body;
+      const workspace = await createWorkspace(
+        store,
+        { name, user, ...(orgname !== undefined && { orgname }), ...(email !== undefined && { email }) },
+        clock,
+      );
+      return { data: selectFields(request, await workspaceShape(store.read, workspace, clock.now())) };
+    },
+  );
+
+  app.get(
+    '/:id',
+    {
+      schema: {
+        operationId: 'getWorkspace',
+        summary: 'A workspace with its credit usage of today',
+        tags: ['workspaces'],
+        params: IdParams('o_…'),
+        response: { 200: DataOf(WorkspaceShape) },
+      },
+    },
+    async (request) => {
+      const { id } = request.params;
+      await requireWorkspace(store.read, callerOf(request), id, 'read');
+      const workspace = await findWorkspace(store.read, id);
+      if (workspace === undefined) throw notFound('workspace', id);
+      return { data: selectFields(request, await workspaceShape(store.read, workspace, clock.now())) };
+    },
+  );
+
+  projectRoutes(app, parts);
+  memberRoutes(app, parts);
+}
+
+function projectRoutes(app: App, { store, clock }: WorkspaceRouteParts): void {
+  app.get(
+    '/:id/projects',
+    {
+      schema: {
+        operationId: 'listProjects',
+        summary: 'All projects of a workspace, newest first',
+        tags: ['projects'],
+        params: IdParams('o_…'),
+        response: { 200: DataOf(Type.Array(ProjectShape)) },
+      },
+    },
+    async (request) => {
+      const { id } = request.params;
+      await requireWorkspace(store.read, callerOf(request), id, 'read');
+      const projects = await listProjects(store.read, id);
+      return { data: selectFields(request, projects.map(projectShape)) };
+    },
+  );
+
+  app.post(
+    '/:id/projects',
+    {
+      schema: {
+        operationId: 'createProject',
+        summary: 'Creates a project in a workspace',
+        tags: ['projects', 'addition'],
+        params: IdParams('o_…'),
+        body: Type.Object({ name: Name }),
+        response: { 200: DataOf(ProjectShape) },
+      },
+    },
+    async (request) => {
+      const { id } = request.params;
+      const project = await store.transaction(async (tx) => {
+        await requireWorkspace(tx, callerOf(request), id, 'write');
+        return insertProject(tx, { workspaceId: id, name: request.body.name }, clock.now());
+      });
+      return { data: selectFields(request, projectShape(project)) };
+    },
+  );
+}
+
+function memberRoutes(app: App, { store, clock }: WorkspaceRouteParts): void {
+  app.get(
+    '/:id/members',
+    {
+      schema: {
+        operationId: 'listMembers',
+        summary: 'All members of a workspace, oldest first',
+        tags: ['workspaces', 'addition'],
+        params: IdParams('o_…'),
+        response: { 200: DataOf(Type.Array(MemberShape)) },
+      },
+    },
+    async (request) => {
+      const { id } = request.params;
+      await requireWorkspace(store.read, callerOf(request), id, 'read');
+      const members = await listMembers(store.read, id);
+      return { data: selectFields(request, members.map(memberShape)) };
+    },
+  );
+
+  app.post(
+    '/:id/members',
+    {
+      schema: {
+        operationId: 'putMember',
+        summary: 'Adds a user to a workspace, or changes the role of a member; only for its admins',
+        tags: ['workspaces', 'addition'],
+        params: IdParams('o_…'),
+        body: Type.Object({
+          user_id: Type.Optional(Type.String({ description: 'u_…; this or email' })),
+          email: Type.Optional(Email),
+          role: Type.Optional(Type.Enum([...roles], { default: 'member' })),
+        }),
+        response: { 200: DataOf(MemberShape) },
+      },
+    },
+    async (request) => {
+      const { id } = request.params;
+      const { body } = request;
+      const member = await store.transaction(async (tx) => {
+        await requireWorkspace(tx, callerOf(request), id, 'administer');
+        const user = await findNamedUser(tx, body);
+        await putMember(
+          tx,
+          store,
+          { workspaceId: id, userId: user.id, role: body.role ?? 'member' },
+          clock.now(),
+        );
+        return findMember(tx, id, user.id);
+      });
+      if (member === undefined) throw notFound('member', id);
+      return { data: selectFields(request, memberShape(member)) };
+    },
+  );
+
+  app.delete(
+    '/:id/members/:user_id',
+    {
+      schema: {
+        operationId: 'deleteMember',
+        summary: 'Removes a member; for admins of the workspace, and for leaving it',
+        tags: ['workspaces', 'addition'],
+        params: Type.Object({
+          id: Type.String({ description: 'o_…' }),
+          user_id: Type.String({ description: 'u_…' }),
+        }),
+        response: { 204: NoContent },
+      },
+    },
+    async (request, reply) => {
+      const { id, user_id: userId } = request.params;
+      const caller = callerOf(request);
+      await store.transaction(async (tx) => {
+        await requireWorkspace(tx, caller, id, userId === caller.userId ? 'read' : 'administer');
+        if (!(await deleteMember(tx, store, id, userId))) throw notFound('member', userId, 'user_id');
+      });
+      return reply.code(204).send(null);
+    },
+  );
+}
+
+async function findNamedUser(db: Db, named: { user_id?: string; email?: string }): Promise<User> {
+  if (named.user_id !== undefined) {
+    const user = await findUser(db, named.user_id);
+    if (user === undefined) throw notFound('user', named.user_id, 'user_id');
+    return user;
+  }
+  if (named.email === undefined) {
+    throw new CallerError('missing_parameter', 'user_id or email: one of them is required', {
+      parameter: 'user_id',
+    });
+  }
+  const user = await findUserByEmail(db, named.email);
+  if (user === undefined) throw notFound('user', named.email, 'email');
+  return user;
+}
+
+async function workspaceShape(
+  db: Db,
+  workspace: Workspace,
+  nowMs: number,
+): Promise<Static<typeof WorkspaceShape>> {
+  const { credits } = await usageToday(db, workspace.id, nowMs);
+  return {
+    id: workspace.id,
+    orgname: workspace.orgname,
+    name: workspace.name,
+    email: workspace.email,
+    daily_credits_quota: defaultQuotas.credits,
+    daily_credits_used: credits,
+  };
+}
+
+function memberShape(member: Member): Static<typeof MemberShape> {
+  return {
+    user_id: member.user_id,
+    username: member.username,
+    email: member.email,
+    role: member.role,
+    created_at: epochSeconds(member.created_at_ms),
+  };
+}
+
+function projectShape(project: Project): Static<typeof ProjectShape> {
+  return {
+    id: project.id,
+    hid: project.hid,
+    name: project.name,
+    repository_id: project.repository_id,
+    repository_path: project.repository_path,
+    created_at: new Date(project.created_at_ms).toISOString(),
+    updated_at: new Date(project.updated_at_ms).toISOString(),
+    org_id: project.org_id,
+    exceptions: project.exceptions,
+    allow_support: project.allow_support === 1,
+  };
+}

@@ -1,0 +1,168 @@
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import { type FastifyError, type FastifyInstance, type FastifyRequest, fastify } from 'fastify';
+import { Histogram, type Registry } from 'prom-client';
+import { CallerError } from '#lib/errors.ts';
+import type { Logger } from '#lib/logger.ts';
+import { authenticateEverything } from './authenticate.ts';
+import { addCommonParameters } from './common-parameters.ts';
+import { sendError } from './error-response.ts';
+import { describeRoutes, serveReference } from './openapi.ts';
+import type { App } from './route-support.ts';
+import { type RouteParts, routes } from './routes.ts';
+import { refuseUnknownPaths } from './unknown-path.ts';
+import { compileCheck } from './validation.ts';
+
+/** Component code and props; events come in through the endpoints, which have a limit of their own. */
+const apiBodyBytesMax = 6 * 1024 * 1024;
+/** A whole request must have arrived by then: slow senders do not hold connections. */
+const requestTimeoutMs = 120_000;
+/** Registry keys and cursors stand in paths; longer ones match nothing. */
+const pathParameterLengthMax = 500;
+
+export interface ServerParts extends RouteParts {
+  version: string;
+  logger: Logger;
+  metrics: Registry;
+  /**
+   * Turns the address of a request to an endpoint's own host into its path, before routing. Gets the Host header and the
+   * path with query; answers the path to route.
+   */
+  rewritePath?: (host: string, path: string) => string;
+  /** HTTP endpoints of sources: registered beside the API, with parsers of their own. */
+  ingress?: (app: FastifyInstance) => void | Promise<void>;
+}
+
+/**
+ * The HTTP server, not listening yet. Order matters: hooks and the document first, then routes. Everything is
+ * authenticated unless its route says `public`. `close()` stops accepting, ends idle connections and waits for answers
+ * under way.
+ */
+export async function createServer(parts: ServerParts): Promise<App> {
+  const { rewritePath, logger } = parts;
+  const server = fastify({
+    bodyLimit: apiBodyBytesMax,
+    requestTimeout: requestTimeoutMs,
+    forceCloseConnections: 'idle',
+    return503OnClosing: false,
+    genReqId: () => randomUUID(),
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: pathParameterLengthMax },
+    frameworkErrors: (error, request, reply) => {
+      reply.header('x-request-id', request.id);
+      sendError(error, request, reply, logger);
+    },
+    clientErrorHandler: answerUnreadable,
+    ...(rewritePath !== undefined && {
+      rewriteUrl: (request: IncomingMessage) => rewritePath(request.headers.host ?? '', request.url ?? '/'),
+    }),
+  });
+  const app: App = server.withTypeProvider<TypeBoxTypeProvider>();
+  app.setValidatorCompiler(compileCheck);
+  // Response schemas describe; what include and exclude leave of an object would not fit them.
+  app.setSerializerCompiler(() => (data) => JSON.stringify(data));
+  app.setErrorHandler<FastifyError>((error, request, reply) => sendError(error, request, reply, logger));
+  addResponseHeaders(app);
+  observeRequests(app, parts);
+  refuseUnknownPaths(app);
+  authenticateEverything(app, parts);
+  await describeRoutes(app, { publicUrl: parts.settings.publicUrl, version: parts.version });
+  await app.register(async (api: App) => {
+    readJsonBodies(api);
+    api.addHook('onRoute', addCommonParameters);
+    for (const { prefix, register } of routes) {
+      await api.register(async (scope: App) => register(scope, parts), { prefix });
+    }
+  });
+  await serveReference(app);
+  if (parts.ingress !== undefined) {
+    const { ingress } = parts;
+    await app.register(async (scope) => ingress(scope));
+  }
+  return app;
+}
+
+/** JSON and nothing else, in the scope of the API only: endpoints take any bytes. */
+function readJsonBodies(api: App): void {
+  api.removeAllContentTypeParsers();
+  // Refuses `__proto__`, which nobody means well.
+  const parse = api.getDefaultJsonParser('error', 'error');
+  api.addContentTypeParser('application/json', { parseAs: 'string' }, (request, body, done) => {
+    if (body === '') return done(null, undefined);
+    return parse(request, body as string, (error: Error | null, value?: unknown) => {
+      if (error === null) return done(null, value);
+      return done(new CallerError('invalid_json', `the body is not well-formed JSON: ${error.message}`));
+    });
+  });
+  // No body at all is an empty one: then a missing parameter is named, instead of the body.
+  api.addHook('preValidation', async (request) => {
+    if (request.body === undefined && request.routeOptions.schema?.body !== undefined) request.body = {};
+  });
+}
+
+function addResponseHeaders(app: App): void {
+  app.addHook('onRequest', async (request, reply) => {
+    reply.header('x-request-id', request.id);
+    if (request.routeOptions.config.userContent === true) return;
+    reply.headers({
+      'x-content-type-options': 'nosniff',
+      'x-frame-options': 'DENY',
+      'referrer-policy': 'no-referrer',
+      'cache-control': 'no-store',
+      'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+    });
+  });
+}
+
+function observeRequests(app: App, { metrics, logger }: ServerParts): void {
+  const seconds = new Histogram({
+    name: 'millrace_http_request_seconds',
+    help: 'Time from the first byte of a request to the last of its answer, by route, method and status',
+    labelNames: ['route', 'method', 'status'],
+    buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60],
+    registers: [metrics],
+  });
+  app.addHook('onResponse', async (request, reply) => {
+    const route = routeOf(request);
+    const status = reply.statusCode;
+    seconds.observe({ route, method: request.method, status }, reply.elapsedTime / 1000);
+    // Endpoints log what became of the request when they have something to tell.
+    if (request.routeOptions.config.userContent === true) return;
+    logger.info(
+      {
+        requestId: request.id,
+        method: request.method,
+        route,
+        status,
+        ms: Math.round(reply.elapsedTime * 10) / 10,
+        userId: request.caller?.userId,
+      },
+      'http.request',
+    );
+  });
+}
+
+/** The pattern, never the path: paths hold ids, and a label per id would grow without bound. */
+function routeOf(request: FastifyRequest): string {
+  return request.routeOptions.url ?? 'unknown';
+}
+
+/** What Node could not parse has no request; the answer is written by hand, in the same form as all the others. */
+function answerUnreadable(this: unknown, error: Error & { code?: string }, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const [status, code, text] =
+    error.code === 'HPE_HEADER_OVERFLOW'
+      ? ['431 Request Header Fields Too Large', 'headers_too_large', 'the header fields are too large']
+      : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
+        ? ['408 Request Timeout', 'request_timeout', 'the request did not arrive in time']
+        : ['400 Bad Request', 'invalid_request', 'the request is not well-formed HTTP'];
+  const body = JSON.stringify({ error: text, code, details: {} });
+  socket.end(
+    `HTTP/1.1 ${status}\r\ncontent-type: application/json; charset=utf-8\r\ncontent-length: ${Buffer.byteLength(body)}\r\n` +
+      `connection: close\r\n\r\n${body}`,
+  );
+}

@@ -1,0 +1,60 @@
+import { readSettings, SettingsError } from '#config/settings.ts';
+import { systemClock } from '#lib/clock.ts';
+import { createLogger } from '#lib/logger.ts';
+import { startApp } from './app.ts';
+
+/** The process: settings, start, wait for a signal, orderly stop. Exit codes: 0 stopped, 1 could not start or stop. */
+
+/** Everything must be over by then; whatever is not is given up, and the store brings it back at the next start. */
+const stopDeadlineMs = 9_500;
+const oldestNode = 26;
+
+const major = Number(process.versions.node.split('.')[0]);
+if (major < oldestNode) {
+  process.stderr.write(
+    `Millrace needs Node ${oldestNode} or newer, found ${process.version}. \`npm start\` uses the one that npm ci brought.\n`,
+  );
+  process.exit(1);
+}
+// A process of the same user could make Node open its debugger with this signal; with a listener it does not.
+process.on('SIGUSR1', () => {});
+
+try {
+  const settings = readSettings(process.env);
+  const logger = createLogger({ level: settings.logLevel });
+  const app = await startApp({ settings, environment: process.env, clock: systemClock, logger });
+  process.stdout.write(welcome(app.address, app.firstStart?.apiKey, app.firstStart?.keyFile));
+  const stop = (signal: string) => {
+    logger.info({ signal }, 'service.stopping');
+    setTimeout(() => {
+      logger.error({ deadlineMs: stopDeadlineMs }, 'service.stop-deadline');
+      process.exit(1);
+    }, stopDeadlineMs).unref();
+    void app.stop().then(() => {
+      logger.info('service.stopped');
+      process.exit(0);
+    });
+  };
+  process.once('SIGTERM', () => stop('SIGTERM'));
+  process.once('SIGINT', () => stop('SIGINT'));
+} catch (error) {
+  const expected = error instanceof SettingsError || (error instanceof Error && isStartError(error));
+  process.stderr.write(`${expected ? error.message : (error as Error).stack}\n`);
+  process.exit(1);
+}
+
+/** Faults a person at the terminal can do something about: the message alone says what. */
+function isStartError(error: Error & { code?: unknown }): boolean {
+  const named = ['FolderLockedError', 'SchemaError', 'MasterKeyError', 'UnavailableError'].includes(
+    error.name,
+  );
+  return named || error.code === 'EADDRINUSE' || error.code === 'EACCES' || error.code === 'ENOENT';
+}
+
+function welcome(address: string, apiKey: string | undefined, keyFile: string | undefined): string {
+  const lines = ['', `  Millrace is running at ${address}`, `  API reference: ${address}/docs`];
+  if (apiKey !== undefined) {
+    lines.push('', `  Your API key (shown once, also in ${keyFile}):`, `  ${apiKey}`);
+  }
+  return `${lines.join('\n')}\n\n`;
+}

@@ -1,0 +1,59 @@
+import { collectDefaultMetrics, Gauge, type Registry } from 'prom-client';
+import type { LiveStreams } from '#http/live-updates.ts';
+import { queueDepths } from '#jobs/job-store.ts';
+import type { WorkerPool } from '#jobs/worker-pool.ts';
+import type { Runner } from '#runner/runner.ts';
+import type { Store } from '#storage/store.ts';
+
+/** What `/metrics` tells besides requests; read when asked, so that it costs nothing in between. */
+export function observeService(
+  registry: Registry,
+  parts: { store: Store; runner: Runner; pool: WorkerPool; streams: LiveStreams },
+): void {
+  collectDefaultMetrics({ register: registry, prefix: 'millrace_' });
+  const gauge = (name: string, help: string, read: () => number) =>
+    new Gauge({
+      name,
+      help,
+      registers: [registry],
+      collect() {
+        this.set(read());
+      },
+    });
+  gauge('millrace_jobs_running', 'Jobs under way in this process', () => parts.pool.runningCount());
+  gauge('millrace_streams_open', 'Open event streams', () => parts.streams.count);
+  gauge('millrace_store_commits', 'Group commits since the start', () => parts.store.writes.counts().commits);
+  gauge(
+    'millrace_store_writes',
+    'Writes in group commits since the start',
+    () => parts.store.writes.counts().items,
+  );
+  gauge(
+    'millrace_store_writes_waiting',
+    'Writes waiting for a group commit',
+    () => parts.store.writes.counts().pending,
+  );
+  gauge('millrace_runner_warm', 'Sandboxed processes bound to a deployment', () => parts.runner.stats().warm);
+  gauge(
+    'millrace_runner_prewarmed',
+    'Sandboxed processes ready to be bound',
+    () => parts.runner.stats().prewarmed,
+  );
+  gauge('millrace_runner_calls', 'Calls into user code since the start', () => parts.runner.stats().calls);
+  gauge(
+    'millrace_runner_kills',
+    'Sandboxed processes that had to be killed since the start',
+    () => parts.runner.stats().kills,
+  );
+  new Gauge({
+    name: 'millrace_jobs',
+    help: 'Jobs in the store, by kind and state',
+    labelNames: ['kind', 'state'],
+    registers: [registry],
+    async collect() {
+      this.reset();
+      for (const { kind, state, jobs } of await queueDepths(parts.store.read))
+        this.set({ kind, state }, jobs);
+    },
+  });
+}

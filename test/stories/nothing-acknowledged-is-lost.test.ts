@@ -1,0 +1,215 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { createTestDatabase, postgresSkip } from '../support/databases.ts';
+import { Millrace } from '../support/millrace.ts';
+import { type PostgresServer, startPostgres } from '../support/postgres-server.ts';
+import { createTempFolder } from '../support/temp-folder.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+/** Keeps in its db what it has seen, so that the test can compare three truths: acknowledgements, db and events. */
+const recorder = `
+export default {
+  name: 'Recorder', version: '0.0.1',
+  props: { http: '$.interface.http', db: '$.service.db' },
+  run(event) {
+    const seen = this.db.get('seen') ?? {};
+    seen[event.body.n] = (seen[event.body.n] ?? 0) + 1;
+    this.db.set('seen', seen);
+    this.$emit({ n: event.body.n, times: seen[event.body.n] });
+  },
+};`;
+
+const rounds = 5;
+const senders = 8;
+
+interface Sent {
+  acknowledged: Set<number>;
+  last: number;
+}
+
+/** Sends numbered requests until told to stop; remembers those that got their 2xx. */
+function stream(url: string, sent: Sent): { stop(): Promise<void> } {
+  let going = true;
+  const send = async () => {
+    while (going) {
+      sent.last += 1;
+      const n = sent.last;
+      try {
+        const response = await fetch(url, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: `{"n":${n}}`,
+        });
+        await response.arrayBuffer();
+        if (response.status === 200) sent.acknowledged.add(n);
+        else await new Promise((resolve) => setTimeout(resolve, 5));
+      } catch {
+        // Killed under the request: not acknowledged, so nothing is promised.
+        await new Promise((resolve) => setTimeout(resolve, 5));
+      }
+    }
+  };
+  const running = Promise.all(Array.from({ length: senders }, send));
+  return {
+    async stop() {
+      going = false;
+      await running;
+    },
+  };
+}
+
+/** Collects every event over the live stream's store side: the last 100 are readable, so it reads on while they come. */
+class EventCollector {
+  readonly times = new Map<string, number>();
+  readonly byNumber = new Map<number, number>();
+  lastId = '0-0';
+  ordered = true;
+
+  add(event: { id: string; event: { n: number } }): void {
+    if (this.times.has(event.id)) return;
+    this.times.set(event.id, 1);
+    this.byNumber.set(event.event.n, (this.byNumber.get(event.event.n) ?? 0) + 1);
+    if (compareIds(event.id, this.lastId) <= 0) this.ordered = false;
+    this.lastId = event.id;
+  }
+}
+
+function compareIds(a: string, b: string): number {
+  const [aMs, aSeq] = a.split('-').map(Number);
+  const [bMs, bSeq] = b.split('-').map(Number);
+  return (aMs ?? 0) - (bMs ?? 0) || (aSeq ?? 0) - (bSeq ?? 0);
+}
+
+async function follow(service: Millrace, sourceId: string, collector: EventCollector) {
+  const live = await service.stream(sourceId, { lastEventId: collector.lastId });
+  let at = 0;
+  const drain = () => {
+    for (; at < live.messages.length; at += 1) {
+      const message = live.messages[at];
+      if (message?.event === 'message' && message.id !== undefined)
+        collector.add({ id: message.id, event: message.data.event });
+    }
+  };
+  return { drain, close: () => live.close() };
+}
+
+async function pendingJobs(service: Millrace): Promise<number> {
+  const text = await (await fetch(`${service.url}/metrics`)).text();
+  return [...text.matchAll(/^millrace_jobs\{kind="run_source",state="(?:queued|running)"\} (\d+)/gm)].reduce(
+    (sum, match) => sum + Number(match[1]),
+    0,
+  );
+}
+
+async function killInALoop(options: {
+  dataFolder: string;
+  databaseUrl?: string;
+  disturb?: () => Promise<void>;
+}): Promise<void> {
+  const sent: Sent = { acknowledged: new Set(), last: 0 };
+  const collector = new EventCollector();
+  let service = await Millrace.start(options);
+  const source = await service.createSource({ component_code: recorder });
+  const path = new URL(source.configured_props.http.endpoint_url).pathname;
+  for (let round = 0; round < rounds; round += 1) {
+    const before = sent.acknowledged.size;
+    const following = await follow(service, source.id, collector);
+    const sending = stream(`${service.url}${path}`, sent);
+    const moment = before + 20 + Math.floor(Math.random() * 150);
+    await waitFor(() => sent.acknowledged.size >= moment, { what: 'acknowledgements', timeoutMs: 20_000 });
+    if (options.disturb !== undefined && round % 2 === 1) await options.disturb();
+    else await service.kill();
+    following.drain();
+    following.close();
+    await service.kill();
+    await sending.stop();
+    service = await Millrace.start(options);
+  }
+  const following = await follow(service, source.id, collector);
+  await waitFor(async () => (await pendingJobs(service)) === 0, {
+    what: 'the queue to be empty',
+    timeoutMs: 30_000,
+  });
+  const [newest] = await service.events(source.id);
+  await waitFor(
+    () => {
+      following.drain();
+      return collector.lastId === newest.id;
+    },
+    { what: 'the last event on the stream' },
+  );
+  following.close();
+
+  const probe = await fetch(`${service.url}${path}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: '{"n":0}',
+  });
+  assert.equal(probe.status, 200, 'the source still works');
+  assert.ok(sent.acknowledged.size > rounds * 20);
+  assert.ok(collector.ordered, 'event ids strictly increase across every crash');
+  const kept = await service.api('GET', `/v1/sources/${source.id}/event_summaries?limit=100&expand=event`);
+  for (const event of kept.body.data)
+    if (event.event.n !== 0)
+      assert.equal(event.event.times, 1, `invocation ${event.event.n} was committed once`);
+  const twice = [...collector.byNumber].filter(([, times]) => times > 1);
+  assert.deepEqual(twice, [], 'no event stands twice for one committed invocation');
+  // What was acknowledged is in the component db of the source; a last request reads it back.
+  const seen = await readSeen(service, source.id);
+  const lost = [...sent.acknowledged].filter((n) => seen[n] === undefined);
+  assert.deepEqual(lost, [], 'no acknowledged request is lost');
+  const repeated = Object.entries(seen).filter(([n, times]) => n !== '0' && times !== 1);
+  assert.deepEqual(repeated, [], 'state of an invocation is committed once');
+  await service.stop();
+}
+
+/** Swaps in code that answers the db, keeping the source's state. */
+async function readSeen(service: Millrace, sourceId: string): Promise<Record<string, number>> {
+  const reader = `
+    export default {
+      name: 'Reader', version: '0.0.2',
+      props: { http: { type: '$.interface.http', customResponse: true }, db: '$.service.db' },
+      run() { this.http.respond({ status: 200, body: this.db.get('seen') }); },
+    };`;
+  const answer = await service.api('PUT', `/v1/sources/${sourceId}`, { component_code: reader });
+  assert.equal(answer.status, 200, JSON.stringify(answer.body));
+  const path = new URL(answer.body.data.configured_props.http.endpoint_url).pathname;
+  return (await (await fetch(`${service.url}${path}`)).json()) as Record<string, number>;
+}
+
+describe('kill -9 while requests stream in', () => {
+  test('on SQLite: nothing acknowledged is lost, nothing is committed twice, ids keep increasing', async () => {
+    await using folder = await createTempFolder('kill');
+    await killInALoop({ dataFolder: `${folder.path}/data` });
+  });
+
+  test('on PostgreSQL: the same', { skip: postgresSkip() }, async () => {
+    await using folder = await createTempFolder('kill');
+    const database = await createTestDatabase();
+    try {
+      await killInALoop({ dataFolder: `${folder.path}/data`, databaseUrl: database.url });
+    } finally {
+      await database.drop();
+    }
+  });
+
+  describe('with PostgreSQL itself killed', { skip: postgresSkip() }, () => {
+    let server: PostgresServer;
+    before(async () => {
+      server = await startPostgres();
+    });
+    after(() => server.stop());
+
+    test('the same', async () => {
+      await using folder = await createTempFolder('kill');
+      await killInALoop({
+        dataFolder: `${folder.path}/data`,
+        databaseUrl: server.url,
+        disturb: async () => {
+          await server.kill();
+          await server.restart();
+        },
+      });
+    });
+  });
+});
