@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import type { JobTable } from '#storage/tables/job-tables.ts';
 import type { JobKind, JobPayloads } from './job-kinds.ts';
@@ -42,16 +43,22 @@ export function jobRow(job: NewJob, leaseNode?: string): JobTable {
   };
 }
 
+/** Rows in one statement: far below the parameter limits of both dialects (32,766 and 65,535). */
+const rowsPerStatement = 500;
+
 /** Inserts jobs; those whose id is already waiting or running are left alone. Returns the ids inserted. */
 export async function insertJobs(tx: Tx, rows: readonly JobTable[]): Promise<string[]> {
-  if (rows.length === 0) return [];
-  const inserted = await tx
-    .insertInto('jobs')
-    .values([...rows])
-    .onConflict((conflict) => conflict.column('id').doNothing())
-    .returning('id')
-    .execute();
-  return inserted.map((row) => row.id);
+  const inserted: string[] = [];
+  for (let at = 0; at < rows.length; at += rowsPerStatement) {
+    const answer = await tx
+      .insertInto('jobs')
+      .values(rows.slice(at, at + rowsPerStatement))
+      .onConflict((conflict) => conflict.column('id').doNothing())
+      .returning('id')
+      .execute();
+    for (const row of answer) inserted.push(row.id);
+  }
+  return inserted;
 }
 
 const leasedColumns = ['id', 'kind', 'owner_id', 'lane', 'attempts', 'payload', 'created_at_ms'] as const;
@@ -69,8 +76,9 @@ function leasedJob(row: Pick<JobTable, (typeof leasedColumns)[number]>): LeasedJ
 }
 
 /**
- * Leases due jobs to `node`, oldest first. A lane that runs on another node, or is in `busyLanes`, is passed over, so
- * that invocations of one source follow each other and one full lane never holds up the others.
+ * Leases due jobs to `node`, oldest first. A lane that runs on another node, or has as many running here as `laneMax`
+ * allows, is passed over, so that invocations of one source follow each other and one full lane never holds up the
+ * others. `runningByLane` is what runs here already.
  */
 export async function claimJobs(
   store: Store,
@@ -78,20 +86,27 @@ export async function claimJobs(
     node: string;
     kinds: readonly JobKind[];
     limit: number;
-    busyLanes: readonly string[];
+    laneMax: number;
+    runningByLane: ReadonlyMap<string, number>;
     nowMs: number;
   },
 ): Promise<LeasedJob[]> {
+  const room = new Map(
+    [...options.runningByLane].map(([lane, running]) => [lane, options.laneMax - running] as const),
+  );
+  const busyLanes = [...room].filter(([, left]) => left <= 0).map(([lane]) => lane);
   return store.transaction(async (tx) => {
+    // Two nodes that claim at once would each see the other's lanes free, and take one lane together: they take turns.
+    if (store.name === 'postgres') await sql`select pg_advisory_xact_lock(7119265)`.execute(tx);
     let due = tx
       .selectFrom('jobs')
-      .select('jobs.id')
+      .select(['jobs.id', 'jobs.lane'])
       .where('jobs.state', '=', 'queued')
       .where('jobs.run_at_ms', '<=', options.nowMs)
       .where('jobs.kind', 'in', [...options.kinds]);
-    if (options.busyLanes.length > 0) {
+    if (busyLanes.length > 0) {
       due = due.where((where) =>
-        where.or([where('jobs.lane', 'is', null), where('jobs.lane', 'not in', [...options.busyLanes])]),
+        where.or([where('jobs.lane', 'is', null), where('jobs.lane', 'not in', busyLanes)]),
       );
     }
     if (store.name === 'postgres') {
@@ -109,9 +124,20 @@ export async function claimJobs(
       );
       due = due.forUpdate().skipLocked();
     }
-    const ids = (
-      await due.orderBy('jobs.run_at_ms').orderBy('jobs.created_at_ms').limit(options.limit).execute()
-    ).map((row) => row.id);
+    const candidates = await due
+      .orderBy('jobs.run_at_ms')
+      .orderBy('jobs.created_at_ms')
+      .limit(options.limit)
+      .execute();
+    // A lane may fill up within this very claim.
+    const ids = candidates
+      .filter(({ lane }) => {
+        if (lane === null) return true;
+        const left = room.get(lane) ?? options.laneMax;
+        room.set(lane, left - 1);
+        return left > 0;
+      })
+      .map(({ id }) => id);
     if (ids.length === 0) return [];
     const rows = await tx
       .updateTable('jobs')
@@ -130,12 +156,20 @@ export async function claimJobs(
   });
 }
 
-/** Earliest time a queued job becomes due, or undefined; tells the worker how long it may sleep. */
-export async function nextDueMs(db: Db, kinds: readonly JobKind[]): Promise<number | undefined> {
+/**
+ * Earliest time after `afterMs` at which a queued job becomes due, or undefined; tells the worker how long it may
+ * sleep. What was due before and is still there waits for its lane, not for its time.
+ */
+export async function nextDueMs(
+  db: Db,
+  kinds: readonly JobKind[],
+  afterMs: number,
+): Promise<number | undefined> {
   const row = await db
     .selectFrom('jobs')
     .select('run_at_ms')
     .where('state', '=', 'queued')
+    .where('run_at_ms', '>', afterMs)
     .where('kind', 'in', [...kinds])
     .orderBy('run_at_ms')
     .limit(1)
@@ -152,21 +186,22 @@ export async function settleJobs(
   node: string,
   jobs: readonly { id: string; attempts: number }[],
 ): Promise<Set<string>> {
-  if (jobs.length === 0) return new Set();
-  const attemptsById = new Map(jobs.map((job) => [job.id, job.attempts]));
-  const deleted = await tx
-    .deleteFrom('jobs')
-    .where('id', 'in', [...attemptsById.keys()])
-    .where('state', '=', 'running')
-    .where('lease_node', '=', node)
-    .returning(['id', 'attempts'])
-    .execute();
   const held = new Set<string>();
-  for (const row of deleted) {
-    // Another attempt on this very node holds the row: give it back untouched by failing the whole batch.
-    if (attemptsById.get(row.id) !== row.attempts)
-      throw new Error(`job ${row.id} is held by attempt ${row.attempts}`);
-    held.add(row.id);
+  // Nearly all jobs are in their first attempt: one statement, rarely two or three.
+  for (const [attempts, group] of Map.groupBy(jobs, (job) => job.attempts)) {
+    const deleted = await tx
+      .deleteFrom('jobs')
+      .where(
+        'id',
+        'in',
+        group.map((job) => job.id),
+      )
+      .where('state', '=', 'running')
+      .where('lease_node', '=', node)
+      .where('attempts', '=', attempts)
+      .returning('id')
+      .execute();
+    for (const { id } of deleted) held.add(id);
   }
   return held;
 }
@@ -191,7 +226,7 @@ export async function requeueJob(
       state: options.state,
       lease_node: null,
       run_at_ms: options.runAtMs,
-      error: options.error,
+      error: storableError(options.error),
       updated_at_ms: options.nowMs,
       ...(options.keepAttempts ? {} : { attempts: set('attempts', '-', 1) }),
     }))
@@ -201,6 +236,14 @@ export async function requeueJob(
     .where('attempts', '=', job.attempts)
     .executeTakeFirst();
   return Number(result.numUpdatedRows) === 1;
+}
+
+/** Error text kept with a job. */
+const errorCharactersMax = 2_000;
+
+/** PostgreSQL has no NUL in text; a message that holds one must not keep its job from being stored. */
+function storableError(message: string): string {
+  return message.slice(0, errorCharactersMax).replaceAll('\0', '');
 }
 
 /** Renews the lease of everything this node holds. False when the node was declared dead meanwhile. */
@@ -228,6 +271,14 @@ export async function registerNode(
     .execute();
 }
 
+/**
+ * Ends the leases of all nodes there are. Only for a store that no other process may have open (the embedded one):
+ * whoever holds a lease there is dead, and what it held need not wait for its lease to run out.
+ */
+export async function forgetNodes(tx: Tx): Promise<void> {
+  await tx.deleteFrom('nodes').execute();
+}
+
 /** Gives back everything a stopping node still holds, without counting the attempt, and forgets the node. */
 export async function releaseNode(tx: Tx, node: string, nowMs: number): Promise<number> {
   const result = await tx
@@ -245,6 +296,9 @@ export async function releaseNode(tx: Tx, node: string, nowMs: number): Promise<
   return Number(result.numUpdatedRows);
 }
 
+/** Jobs taken over in one transaction; the next round takes the rest. */
+const recoveredMax = 1000;
+
 /**
  * Takes over from nodes whose lease ran out: their jobs are queued again, or quarantined when they have now taken
  * `attemptsMax` nodes down. Recovery goes by expired lease alone, never by "everything running".
@@ -255,13 +309,15 @@ export async function recoverExpired(
 ): Promise<{ requeued: number; quarantined: LeasedJob[] }> {
   return store.transaction(async (tx) => {
     const live = tx.selectFrom('nodes').select('id').where('expires_at_ms', '>', options.nowMs);
-    const orphaned = await tx
+    let orphans = tx
       .selectFrom('jobs')
       .select(leasedColumns)
       .where('state', '=', 'running')
       .where('lease_node', 'not in', live)
-      .limit(1000)
-      .execute();
+      .limit(recoveredMax);
+    // Locked, or two nodes that recover at once would both take a job over, the second from the node that runs it now.
+    if (store.name === 'postgres') orphans = orphans.forUpdate().skipLocked();
+    const orphaned = await orphans.execute();
     const poison = orphaned.filter((row) => row.attempts >= options.attemptsMax);
     const rest = orphaned.filter((row) => row.attempts < options.attemptsMax);
     if (poison.length > 0) {

@@ -9,6 +9,6 @@ const delayMaxMs = 60_000;
  * (retries within one second have multiplied side effects elsewhere) and up to 25 % jitter.
  */
 export function retryDelayMs(attempt: number, random: () => number): number {
-  const base = Math.min(firstDelayMs * 4 ** (attempt - 1), delayMaxMs);
+  const base = Math.min(firstDelayMs * 4 ** Math.max(0, attempt - 1), delayMaxMs);
   return Math.round(base * (1 + random() * 0.25));
 }

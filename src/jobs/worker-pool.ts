@@ -5,6 +5,7 @@ import type { Store } from '#storage/store.ts';
 import type { JobKind } from './job-kinds.ts';
 import {
   claimJobs,
+  forgetNodes,
   heartbeat,
   type LeasedJob,
   nextDueMs,
@@ -25,14 +26,20 @@ export interface JobHandler {
 }
 
 /** Jobs under way in this process at most; the rest waits in the store. */
-const runningMax = 512;
+export const runningMax = 512;
 /** Of one lane: enough to keep it busy, few enough to leave room for the others. */
-const runningPerLaneMax = 32;
+export const runningPerLaneMax = 32;
 /** A node is dead when it has not renewed for this long; it renews three times as often. */
 const leaseMs = 15_000;
 /** The safety net for a lost wake-up; ordinary wake-ups are immediate. */
 const pollMs = 1_000;
 const claimMax = 128;
+/**
+ * What was full is filled again when it has run down to this, not at each job that ends: a claim costs a transaction,
+ * whether it gets one job or many.
+ */
+const refillBelow = runningMax - claimMax;
+const refillLaneBelow = runningPerLaneMax / 2;
 
 /** Claims due jobs, runs them, and keeps this node's lease. Drains on stop. */
 export class WorkerPool {
@@ -43,12 +50,15 @@ export class WorkerPool {
   readonly #logger: Logger;
   readonly #claims: boolean;
   readonly #stop = new AbortController();
+  #draining = false;
+  #stopping: Promise<void> | undefined;
   readonly #running = new Map<Promise<void>, LeasedJob>();
   readonly #perLane = new Map<string, number>();
   readonly #toRequeue: { job: LeasedJob; error: Error }[] = [];
   #timer: NodeJS.Timeout | undefined;
   #heartbeatTimer: NodeJS.Timeout | undefined;
   #claiming: Promise<void> | undefined;
+  #beating: Promise<void> | undefined;
   #pokedWhileClaiming = false;
 
   constructor(options: {
@@ -70,9 +80,16 @@ export class WorkerPool {
 
   async start(): Promise<void> {
     const { node } = this;
-    await this.#store.transaction((tx) => registerNode(tx, node, { nowMs: this.#clock.now(), leaseMs }));
+    await this.#store.transaction(async (tx) => {
+      if (this.#store.name === 'sqlite') await forgetNodes(tx);
+      await registerNode(tx, node, { nowMs: this.#clock.now(), leaseMs });
+    });
     await this.#recover();
-    this.#heartbeatTimer = setInterval(() => void this.#beat(), leaseMs / 3);
+    this.#heartbeatTimer = setInterval(() => {
+      this.#beating ??= this.#beat().finally(() => {
+        this.#beating = undefined;
+      });
+    }, leaseMs / 3);
     this.#store.onNotify((channel) => {
       if (channel === 'millrace_jobs') this.poke();
     });
@@ -81,7 +98,7 @@ export class WorkerPool {
 
   /** Something may be due now. */
   poke(): void {
-    if (!this.#claims || this.#stop.signal.aborted) return;
+    if (!this.#claims || this.#draining) return;
     if (this.#claiming !== undefined) {
       this.#pokedWhileClaiming = true;
       return;
@@ -98,48 +115,55 @@ export class WorkerPool {
   /** Whether a new job of this lane can start here at once (rather than wait in the store). */
   hasRoom(lane: string): boolean {
     return (
-      !this.#stop.signal.aborted &&
-      this.#running.size < runningMax &&
-      (this.#perLane.get(lane) ?? 0) < runningPerLaneMax
+      !this.#draining && this.#running.size < runningMax && (this.#perLane.get(lane) ?? 0) < runningPerLaneMax
     );
   }
 
   /** Runs a job that was inserted as leased to this node. */
   run(job: LeasedJob): void {
-    const done = this.#handlers[job.kind]
-      .run(job, this.#stop.signal)
-      .catch((error: unknown) => this.#failed(job, toError(error)))
-      .finally(() => {
-        this.#running.delete(done);
-        if (job.lane !== null) {
-          const left = (this.#perLane.get(job.lane) ?? 1) - 1;
-          if (left === 0) this.#perLane.delete(job.lane);
-          else this.#perLane.set(job.lane, left);
-          // Work of this lane may have been left in the store because the lane was full.
-          if (left === runningPerLaneMax - 1 || this.#running.size === runningMax - 1) this.poke();
-        }
-      });
-    this.#running.set(done, job);
     if (job.lane !== null) this.#perLane.set(job.lane, (this.#perLane.get(job.lane) ?? 0) + 1);
+    const done = this.#attempt(job).finally(() => {
+      this.#running.delete(done);
+      let mayHaveLeftWork = this.#running.size === refillBelow;
+      if (job.lane !== null) {
+        const left = (this.#perLane.get(job.lane) ?? 1) - 1;
+        if (left === 0) this.#perLane.delete(job.lane);
+        else this.#perLane.set(job.lane, left);
+        mayHaveLeftWork ||= left === refillLaneBelow;
+      }
+      // Work may have been left in the store because its lane, or the whole pool, was full.
+      if (mayHaveLeftWork) this.poke();
+    });
+    this.#running.set(done, job);
   }
 
   runningCount(): number {
     return this.#running.size;
   }
 
-  /** Stops claiming, waits up to `graceMs` for jobs under way, then gives the rest back to the store. */
-  async stop(graceMs: number): Promise<void> {
-    if (this.#stop.signal.aborted) return;
+  /**
+   * Stops claiming, waits up to `graceMs` for jobs under way, then gives the rest back to the store. The lease is kept
+   * until then. A second call waits for the first.
+   */
+  stop(graceMs: number): Promise<void> {
+    this.#stopping ??= this.#drain(graceMs);
+    return this.#stopping;
+  }
+
+  async #drain(graceMs: number): Promise<void> {
+    this.#draining = true;
     clearTimeout(this.#timer);
-    clearInterval(this.#heartbeatTimer);
-    this.#pokedWhileClaiming = false;
-    const finished = Promise.allSettled([...this.#running.keys(), this.#claiming ?? Promise.resolve()]);
+    const finished = Promise.allSettled([...this.#running.keys(), this.#claiming]);
     const graceTimer = Promise.withResolvers<void>();
     const timer = setTimeout(graceTimer.resolve, graceMs);
     await Promise.race([finished, graceTimer.promise]);
     clearTimeout(timer);
+    clearInterval(this.#heartbeatTimer);
     this.#stop.abort();
+    await this.#beating;
     try {
+      // Those that failed during the drain keep their pause and their count.
+      await this.#requeueFailed();
       const released = await this.#store.transaction((tx) => releaseNode(tx, this.node, this.#clock.now()));
       this.#logger.info({ node: this.node, released }, 'jobs.released');
     } catch (error) {
@@ -150,26 +174,28 @@ export class WorkerPool {
 
   async #claim(): Promise<void> {
     clearTimeout(this.#timer);
+    const kinds = Object.keys(this.#handlers) as JobKind[];
+    let lookedAtMs = this.#clock.now();
     try {
       await this.#requeueFailed();
       for (;;) {
         const limit = Math.min(claimMax, runningMax - this.#running.size);
-        if (limit <= 0 || this.#stop.signal.aborted) break;
-        const busyLanes = [...this.#perLane]
-          .filter(([, count]) => count >= runningPerLaneMax)
-          .map(([lane]) => lane);
+        if (limit <= 0 || this.#draining) break;
+        lookedAtMs = this.#clock.now();
         const jobs = await claimJobs(this.#store, {
           node: this.node,
-          kinds: Object.keys(this.#handlers) as JobKind[],
-          limit: Math.min(limit, runningPerLaneMax),
-          busyLanes,
-          nowMs: this.#clock.now(),
+          kinds,
+          limit,
+          laneMax: runningPerLaneMax,
+          runningByLane: this.#perLane,
+          nowMs: lookedAtMs,
         });
+        // What a claim brings while we drain goes back with the rest.
+        if (this.#draining || jobs.length === 0) break;
         for (const job of jobs) this.run(job);
-        if (jobs.length === 0) break;
       }
-      const due = await nextDueMs(this.#store.read, Object.keys(this.#handlers) as JobKind[]);
-      this.#sleep(due === undefined ? pollMs : Math.max(0, due - this.#clock.now()));
+      const due = await nextDueMs(this.#store.read, kinds, lookedAtMs);
+      this.#sleep(due === undefined ? pollMs : due - this.#clock.now());
     } catch (error) {
       this.#logger.warn({ node: this.node, error: toError(error).message }, 'jobs.claim-failed');
       this.#sleep(pollMs);
@@ -177,9 +203,8 @@ export class WorkerPool {
   }
 
   #sleep(ms: number): void {
-    if (this.#stop.signal.aborted) return;
-    // A due job that was not claimed is in a full lane or on another node: never spin on it.
-    this.#timer = setTimeout(() => this.poke(), Math.min(Math.max(ms, 20), pollMs));
+    if (this.#draining) return;
+    this.#timer = setTimeout(() => this.poke(), Math.min(Math.max(ms, 0), pollMs));
   }
 
   async #beat(): Promise<void> {
@@ -199,21 +224,38 @@ export class WorkerPool {
   }
 
   async #recover(): Promise<void> {
-    const { requeued, quarantined } = await recoverExpired(this.#store, {
-      nowMs: this.#clock.now(),
-      attemptsMax,
-      retryDelayMs: (attempt) => retryDelayMs(attempt, Math.random),
-    });
-    if (requeued > 0) {
-      this.#logger.info({ node: this.node, requeued }, 'jobs.recovered');
-      this.poke();
+    for (;;) {
+      const { requeued, quarantined } = await recoverExpired(this.#store, {
+        nowMs: this.#clock.now(),
+        attemptsMax,
+        retryDelayMs: (attempt) => retryDelayMs(attempt, Math.random),
+      });
+      if (requeued > 0) {
+        this.#logger.info({ node: this.node, requeued }, 'jobs.recovered');
+        this.poke();
+      }
+      for (const job of quarantined) await this.#quarantined(job);
+      if (requeued + quarantined.length === 0) return;
     }
-    for (const job of quarantined) await this.#quarantined(job);
   }
 
   async #quarantined(job: LeasedJob): Promise<void> {
     this.#logger.error({ job: job.id, kind: job.kind, lane: job.lane }, 'job.quarantined');
-    await this.#handlers[job.kind].quarantined(job);
+    try {
+      await this.#handlers[job.kind].quarantined(job);
+    } catch (error) {
+      // The job stays visible in quarantine; the others of this round must still be told of.
+      this.#logger.error({ job: job.id, error: toError(error).message }, 'job.quarantine-not-told');
+    }
+  }
+
+  /** Also a handler that throws before its first await is only a failed attempt. */
+  async #attempt(job: LeasedJob): Promise<void> {
+    try {
+      await this.#handlers[job.kind].run(job, this.#stop.signal);
+    } catch (error) {
+      this.#failed(job, toError(error));
+    }
   }
 
   #failed(job: LeasedJob, error: Error): void {
@@ -226,21 +268,28 @@ export class WorkerPool {
     this.poke();
   }
 
-  /** Nothing of a failed attempt was stored; not even that it failed, while the store is away. */
+  /**
+   * Nothing of a failed attempt was stored; not even that it failed, while the store is away. Two callers may be in
+   * here at once, so each takes its job out first.
+   */
   async #requeueFailed(): Promise<void> {
-    for (;;) {
-      const failed = this.#toRequeue[0];
-      if (failed === undefined) return;
+    for (let failed = this.#toRequeue.shift(); failed !== undefined; failed = this.#toRequeue.shift()) {
       const { job, error } = failed;
       const nowMs = this.#clock.now();
       const runAtMs = nowMs + retryDelayMs(job.attempts, Math.random);
       // A store that was away is not the job's fault; anything else counts.
       const keepAttempts = !(error instanceof UnavailableError);
       const state = keepAttempts && job.attempts >= attemptsMax ? 'quarantined' : 'queued';
-      const held = await this.#store.transaction((tx) =>
-        requeueJob(tx, this.node, job, { state, runAtMs, nowMs, error: error.message, keepAttempts }),
-      );
-      this.#toRequeue.shift();
+      let held: boolean;
+      try {
+        held = await this.#store.transaction((tx) =>
+          requeueJob(tx, this.node, job, { state, runAtMs, nowMs, error: error.message, keepAttempts }),
+        );
+      } catch (cause) {
+        // Behind the others: one that cannot be stored must not keep them from it.
+        this.#toRequeue.push(failed);
+        throw cause;
+      }
       if (held && state === 'quarantined') await this.#quarantined(job);
     }
   }

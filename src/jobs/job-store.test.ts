@@ -1,0 +1,401 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { TestClock } from '#lib/clock.ts';
+import type { Store } from '#storage/store.ts';
+import { forEachStore } from '../../test/support/stores.ts';
+import {
+  claimJobs,
+  deleteLane,
+  forgetNodes,
+  heartbeat,
+  insertJobs,
+  jobRow,
+  type LeasedJob,
+  type NewJob,
+  nextDueMs,
+  pruneQuarantined,
+  queueDepths,
+  recoverExpired,
+  registerNode,
+  releaseNode,
+  requeueJob,
+  settleJobs,
+} from './job-store.ts';
+
+const start = 1_800_000_000_000;
+const leaseMs = 15_000;
+
+type Wanted = Partial<Pick<NewJob, 'lane' | 'runAtMs' | 'nowMs'>> & { leaseNode?: string };
+
+function row(id: string, { leaseNode, ...wanted }: Wanted = {}) {
+  return jobRow(
+    {
+      id,
+      kind: 'run_source',
+      ownerId: 'o_1',
+      payload: { source_id: 'dc_1', trigger: 'http', hops: 0 },
+      runAtMs: start,
+      nowMs: start,
+      ...wanted,
+    },
+    leaseNode,
+  );
+}
+
+describe('the job queue', () => {
+  forEachStore((fixture) => {
+    const insert = (...rows: ReturnType<typeof row>[]) =>
+      fixture.store.transaction((tx) => insertJobs(tx, rows));
+    const claim = (
+      node = 'n1',
+      options: {
+        store?: Store;
+        limit?: number;
+        laneMax?: number;
+        running?: Record<string, number>;
+        nowMs?: number;
+      } = {},
+    ): Promise<LeasedJob[]> =>
+      claimJobs(options.store ?? fixture.store, {
+        node,
+        kinds: ['run_source', 'delete_events', 'deliver_scheduled_event'],
+        limit: options.limit ?? 100,
+        laneMax: options.laneMax ?? 32,
+        runningByLane: new Map(Object.entries(options.running ?? {})),
+        nowMs: options.nowMs ?? start,
+      });
+    const claimedIds = async (...args: Parameters<typeof claim>) =>
+      (await claim(...args)).map(({ id }) => id);
+    const stored = async (id: string) => {
+      const columns = ['state', 'attempts', 'lease_node', 'run_at_ms', 'error'] as const;
+      const found = await fixture.store.read
+        .selectFrom('jobs')
+        .select(columns)
+        .where('id', '=', id)
+        .executeTakeFirst();
+      return found === undefined ? undefined : { ...found };
+    };
+    const settle = (node: string, ...jobs: { id: string; attempts: number }[]) =>
+      fixture.store.transaction((tx) => settleJobs(tx, node, jobs));
+    const register = (node: string, nowMs = start) =>
+      fixture.store.transaction((tx) => registerNode(tx, node, { nowMs, leaseMs }));
+    const recover = (nowMs: number, store = fixture.store) =>
+      recoverExpired(store, { nowMs, attemptsMax: 3, retryDelayMs: (attempt) => attempt * 1_000 });
+
+    test('jobs are claimed in the order of their times, then of their insertion, up to the limit', async () => {
+      await insert(
+        row('third', { runAtMs: start - 1, nowMs: start - 5 }),
+        row('second', { runAtMs: start - 2, nowMs: start - 3 }),
+        row('first', { runAtMs: start - 2, nowMs: start - 4 }),
+        row('fourth'),
+      );
+      assert.deepEqual(await claimedIds('n1', { limit: 3 }), ['first', 'second', 'third']);
+      assert.deepEqual(await claimedIds(), ['fourth']);
+      assert.deepEqual(await claimedIds(), []);
+    });
+
+    test('a claimed job tells what it is and which attempt this is', async () => {
+      await insert(row('a', { lane: 'dc_1' }));
+      assert.deepEqual(await claim(), [
+        {
+          id: 'a',
+          kind: 'run_source',
+          ownerId: 'o_1',
+          lane: 'dc_1',
+          attempts: 1,
+          payload: '{"source_id":"dc_1","trigger":"http","hops":0}',
+          createdAtMs: start,
+        },
+      ]);
+      assert.deepEqual(await stored('a'), {
+        state: 'running',
+        attempts: 1,
+        lease_node: 'n1',
+        run_at_ms: start,
+        error: null,
+      });
+    });
+
+    test('a job that is not due is not claimed, and tells when it will be', async () => {
+      await insert(row('later', { runAtMs: start + 500 }), row('much later', { runAtMs: start + 900 }));
+      assert.deepEqual(await claimedIds(), []);
+      assert.equal(await nextDueMs(fixture.store.read, ['run_source'], start), start + 500);
+      assert.deepEqual(await claimedIds('n1', { nowMs: start + 500 }), ['later']);
+      assert.equal(await nextDueMs(fixture.store.read, ['run_source'], start + 900), undefined);
+    });
+
+    test('a job that is due but waits for its lane does not hide when the next one is due', async () => {
+      await insert(row('blocked', { lane: 'full' }), row('later', { runAtMs: start + 500 }));
+      assert.deepEqual(await claimedIds('n1', { running: { full: 32 } }), []);
+      assert.equal(await nextDueMs(fixture.store.read, ['run_source'], start), start + 500);
+    });
+
+    test('only the asked kinds are claimed', async () => {
+      await insert(row('a'));
+      const options = {
+        node: 'n1',
+        limit: 1,
+        laneMax: 1,
+        runningByLane: new Map<string, number>(),
+        nowMs: start,
+      };
+      assert.deepEqual(await claimJobs(fixture.store, { ...options, kinds: ['delete_events'] }), []);
+    });
+
+    test('an id that waits or runs already is not inserted again', async () => {
+      assert.deepEqual(await insert(row('a')), ['a']);
+      assert.deepEqual(await insert(row('a'), row('b')), ['b']);
+      await claim();
+      assert.deepEqual(await insert(row('a')), []);
+      await settle('n1', { id: 'a', attempts: 1 });
+      assert.deepEqual(await insert(row('a')), ['a']);
+    });
+
+    test('thousands of jobs can be inserted at once', async () => {
+      const rows = Array.from({ length: 6_000 }, (_, index) => row(`j${index}`));
+      assert.equal((await insert(...rows)).length, 6_000);
+    });
+
+    test('a lane that is full here is passed over, and does not hold up the others', async () => {
+      await insert(
+        ...Array.from({ length: 5 }, (_, index) => row(`full${index}`, { lane: 'full', nowMs: start - 10 })),
+        row('other', { lane: 'other' }),
+        row('none'),
+      );
+      assert.deepEqual(await claimedIds('n1', { laneMax: 2, running: { full: 2 } }), ['other', 'none']);
+    });
+
+    test('a claim never fills a lane beyond its bound', async () => {
+      await insert(
+        ...Array.from({ length: 9 }, (_, index) => row(`a${index}`, { lane: 'a', nowMs: start + index })),
+      );
+      assert.deepEqual(await claimedIds('n1', { laneMax: 4, running: { a: 1 } }), ['a0', 'a1', 'a2']);
+      assert.deepEqual(await claimedIds('n1', { laneMax: 4, running: { a: 3 } }), ['a3']);
+      assert.equal((await stored('a4'))?.state, 'queued');
+    });
+
+    test('only the node and attempt that hold a job can settle it', async () => {
+      await insert(row('a'), row('b'), row('c'));
+      await claim();
+      assert.deepEqual(await settle('n2', { id: 'a', attempts: 1 }), new Set());
+      assert.deepEqual(
+        await settle('n1', { id: 'a', attempts: 2 }, { id: 'b', attempts: 1 }),
+        new Set(['b']),
+      );
+      assert.equal((await stored('a'))?.state, 'running');
+      assert.deepEqual(
+        await settle('n1', { id: 'a', attempts: 1 }, { id: 'gone', attempts: 1 }),
+        new Set(['a']),
+      );
+      assert.equal(await stored('a'), undefined);
+      assert.deepEqual(await settle('n1', { id: 'a', attempts: 1 }), new Set());
+      assert.deepEqual(await settle('n1'), new Set());
+    });
+
+    test('a job inserted as running is held by the node that accepted it', async () => {
+      await insert(row('a', { leaseNode: 'n1' }));
+      assert.deepEqual(await claimedIds('n2'), []);
+      assert.deepEqual(await settle('n1', { id: 'a', attempts: 1 }), new Set(['a']));
+    });
+
+    test('a requeued job runs again at its new time, with its attempts kept or given back', async () => {
+      const options = {
+        state: 'queued',
+        runAtMs: start + 1_000,
+        nowMs: start,
+        error: 'x\0'.repeat(5_000),
+      } as const;
+      const requeue = (node: string, job: { id: string; attempts: number }, keepAttempts: boolean) =>
+        fixture.store.transaction((tx) => requeueJob(tx, node, job, { ...options, keepAttempts }));
+      await insert(row('a'), row('b'));
+      await claim();
+      assert.equal(await requeue('n2', { id: 'a', attempts: 1 }, true), false);
+      assert.equal(await requeue('n1', { id: 'a', attempts: 2 }, true), false);
+      assert.equal(await requeue('n1', { id: 'a', attempts: 1 }, true), true);
+      assert.equal(await requeue('n1', { id: 'b', attempts: 1 }, false), true);
+      assert.equal(await requeue('n1', { id: 'a', attempts: 1 }, true), false);
+      const error = 'x'.repeat(1_000);
+      const waiting = { state: 'queued', lease_node: null, run_at_ms: start + 1_000, error };
+      assert.deepEqual(await stored('a'), { ...waiting, attempts: 1 });
+      assert.deepEqual(await stored('b'), { ...waiting, attempts: 0 });
+      assert.deepEqual(await claimedIds(), []);
+      assert.deepEqual(
+        (await claim('n1', { nowMs: start + 1_000 })).map(({ attempts }) => attempts).sort(),
+        [1, 2],
+      );
+    });
+
+    test('a node keeps its jobs as long as it renews its lease', async () => {
+      const clock = new TestClock(start);
+      await register('n1');
+      await insert(row('a'));
+      await claim();
+      for (let beat = 0; beat < 3; beat += 1) {
+        clock.step(leaseMs - 1);
+        assert.deepEqual(await recover(clock.now()), { requeued: 0, quarantined: [] });
+        const renewed = await fixture.store.transaction((tx) =>
+          heartbeat(tx, 'n1', { nowMs: clock.now(), leaseMs }),
+        );
+        assert.equal(renewed, true);
+      }
+      assert.equal((await stored('a'))?.state, 'running');
+    });
+
+    test('when a lease runs out the jobs go back, the node learns it, and its late outcome is refused', async () => {
+      await register('n1');
+      await register('n2', start + leaseMs);
+      await insert(row('a'), row('b'));
+      assert.equal((await claim('n1', { limit: 1 })).length, 1);
+      assert.equal((await claim('n2', { limit: 1 })).length, 1);
+      assert.deepEqual(await recover(start + leaseMs), { requeued: 1, quarantined: [] });
+      const beat = await fixture.store.transaction((tx) =>
+        heartbeat(tx, 'n1', { nowMs: start + leaseMs, leaseMs }),
+      );
+      assert.equal(beat, false);
+      assert.deepEqual(await settle('n1', { id: 'a', attempts: 1 }), new Set());
+      const [again] = await claim('n2', { nowMs: start + leaseMs });
+      assert.deepEqual([again?.id, again?.attempts], ['a', 2]);
+      assert.equal((await stored('b'))?.lease_node, 'n2');
+    });
+
+    test('the first loss runs again at once, the next one waits, and the third puts the job in quarantine', async () => {
+      await insert(row('a', { lane: 'dc_1' }));
+      let nowMs = start;
+      const runAt: (number | undefined)[] = [];
+      for (const node of ['n1', 'n2', 'n3']) {
+        await register(node, nowMs);
+        assert.deepEqual(await claimedIds(node, { nowMs }), ['a']);
+        nowMs += leaseMs;
+        const { requeued, quarantined } = await recover(nowMs);
+        runAt.push((await stored('a'))?.run_at_ms);
+        if (node === 'n3') {
+          assert.equal(requeued, 0);
+          assert.deepEqual(
+            quarantined.map(({ id, attempts, lane }) => ({ id, attempts, lane })),
+            [{ id: 'a', attempts: 3, lane: 'dc_1' }],
+          );
+        } else {
+          assert.deepEqual({ requeued, quarantined }, { requeued: 1, quarantined: [] });
+          nowMs += 2_000;
+        }
+      }
+      assert.deepEqual(runAt.slice(0, 2), [start + leaseMs, start + leaseMs + 2_000 + leaseMs + 2_000]);
+      assert.equal((await stored('a'))?.state, 'quarantined');
+      assert.deepEqual(await claimedIds('n4', { nowMs: nowMs + 1e9 }), []);
+      assert.deepEqual(await recover(nowMs + 1e9), { requeued: 0, quarantined: [] });
+    });
+
+    test('a job of a node that nobody knows any more is recovered too', async () => {
+      await insert(row('a', { leaseNode: 'forgotten' }));
+      assert.deepEqual(await recover(start), { requeued: 1, quarantined: [] });
+    });
+
+    test('forgetting the nodes makes everything recoverable at once, whatever the clock says', async () => {
+      await register('n1', start + 1e9);
+      await insert(row('a', { leaseNode: 'n1' }));
+      assert.deepEqual(await recover(start), { requeued: 0, quarantined: [] });
+      await fixture.store.transaction(forgetNodes);
+      assert.deepEqual(await recover(start), { requeued: 1, quarantined: [] });
+    });
+
+    test('a node that stops gives back what it holds, without counting the attempt', async () => {
+      await register('n1');
+      await register('n2');
+      await insert(row('a'), row('b'), row('c'));
+      await claim('n1', { limit: 2 });
+      await claim('n2');
+      assert.equal(await fixture.store.transaction((tx) => releaseNode(tx, 'n1', start)), 2);
+      const [a, b] = await claim('n3');
+      assert.deepEqual([a?.attempts, b?.attempts], [1, 1]);
+      assert.equal((await stored('c'))?.lease_node, 'n2');
+      const beat = await fixture.store.transaction((tx) => heartbeat(tx, 'n1', { nowMs: start, leaseMs }));
+      assert.equal(beat, false);
+    });
+
+    test('quarantined jobs are pruned by age, a bounded number a time', async () => {
+      await insert(...['a', 'b', 'c', 'young', 'queued'].map((id) => row(id)));
+      await fixture.store.transaction(async (tx) => {
+        await tx.updateTable('jobs').set({ state: 'quarantined' }).where('id', '!=', 'queued').execute();
+        await tx
+          .updateTable('jobs')
+          .set({ updated_at_ms: start + 50 })
+          .where('id', '=', 'young')
+          .execute();
+      });
+      const prune = () =>
+        fixture.store.transaction((tx) => pruneQuarantined(tx, { beforeMs: start + 1, limit: 2 }));
+      assert.deepEqual([await prune(), await prune(), await prune()], [2, 1, 0]);
+      assert.deepEqual(
+        (await queueDepths(fixture.store.read)).sort((x, y) => (x.state < y.state ? -1 : 1)),
+        [
+          { state: 'quarantined', kind: 'run_source', jobs: 1 },
+          { state: 'queued', kind: 'run_source', jobs: 1 },
+        ],
+      );
+    });
+
+    test('deleting a lane removes what waits in it and takes what runs from its node', async () => {
+      await insert(row('a', { lane: 'x' }), row('b', { lane: 'x' }), row('c', { lane: 'y' }), row('d'));
+      await claim('n1', { limit: 1 });
+      await fixture.store.transaction((tx) => deleteLane(tx, 'x'));
+      assert.deepEqual(await settle('n1', { id: 'a', attempts: 1 }), new Set());
+      assert.deepEqual((await claimedIds()).sort(), ['c', 'd']);
+    });
+
+    if (fixture.dialect === 'postgres') {
+      test('a lane that runs on another node is passed over', async () => {
+        await insert(row('a1', { lane: 'a' }), row('a2', { lane: 'a' }), row('b1', { lane: 'b' }));
+        assert.deepEqual(await claimedIds('n1', { limit: 1 }), ['a1']);
+        assert.deepEqual(await claimedIds('n2'), ['b1']);
+        await settle('n1', { id: 'a1', attempts: 1 });
+        assert.deepEqual(await claimedIds('n2'), ['a2']);
+      });
+
+      test('nodes that claim at the same time never share a lane, and none gets a job twice', async () => {
+        const stores = [fixture.store, await fixture.open(), await fixture.open()];
+        for (let round = 0; round < 15; round += 1) {
+          const ids = Array.from({ length: 30 }, (_, index) => `${round}-${index}`);
+          await insert(
+            ...ids.map((id, index) => row(id, { lane: `${round}-${index % 3}`, nowMs: start + index })),
+          );
+          const claims = await Promise.all(
+            stores.map((store, index) => claim(`n${index}`, { store, limit: 4 })),
+          );
+          const nodeOfLane = new Map<string | null, number>();
+          claims.forEach((jobs, node) => {
+            for (const { lane } of jobs) {
+              assert.equal(nodeOfLane.get(lane) ?? node, node, `lane ${lane} runs on two nodes`);
+              nodeOfLane.set(lane, node);
+            }
+          });
+          const all = claims.flat().map(({ id }) => id);
+          assert.equal(new Set(all).size, all.length);
+          await fixture.store.transaction((tx) => tx.deleteFrom('jobs').execute());
+        }
+      });
+
+      test('nodes that recover at the same time never take a job from the one that runs it again', async () => {
+        const stores = [fixture.store, await fixture.open(), await fixture.open()];
+        for (let round = 0; round < 10; round += 1) {
+          const ids = Array.from({ length: 20 }, (_, index) => `${round}-${index}`);
+          await insert(...ids.map((id) => row(id, { leaseNode: 'dead' })));
+          await Promise.all(
+            stores.map(async (store, index) => {
+              const node = `live-${round}-${index}`;
+              await store.transaction((tx) => registerNode(tx, node, { nowMs: start, leaseMs }));
+              await recover(start, store);
+              const claimed = await claim(node, { store });
+              await recover(start, store);
+              assert.equal(
+                (await settle(node, ...claimed)).size,
+                claimed.length,
+                'a live node lost its jobs',
+              );
+            }),
+          );
+          await fixture.store.transaction((tx) => tx.deleteFrom('jobs').execute());
+        }
+      });
+    }
+  });
+});

@@ -1,0 +1,443 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { systemClock } from '#lib/clock.ts';
+import { UnavailableError } from '#lib/errors.ts';
+import { newTimeOrderedId } from '#lib/ids.ts';
+import { silentLogger } from '#lib/logger.ts';
+import type { Store } from '#storage/store.ts';
+import { forEachStore } from '../../test/support/stores.ts';
+import { waitFor, within } from '../../test/support/wait-for.ts';
+import { insertJobs, jobRow, type LeasedJob, settleJobs } from './job-store.ts';
+import { type JobHandler, runningMax, runningPerLaneMax, WorkerPool } from './worker-pool.ts';
+
+const patienceMs = 10_000;
+
+function job(id: string, options: { lane?: string; leaseNode?: string; runAtMs?: number } = {}) {
+  const nowMs = Date.now();
+  return jobRow(
+    {
+      id,
+      kind: 'run_source',
+      ownerId: 'o_1',
+      payload: { source_id: 'dc_1', trigger: 'http', hops: 0 },
+      runAtMs: options.runAtMs ?? nowMs,
+      nowMs,
+      ...(options.lane === undefined ? {} : { lane: options.lane }),
+    },
+    options.leaseNode,
+  );
+}
+
+describe('the worker pool', () => {
+  forEachStore((fixture) => {
+    /** A pool whose run_source jobs are done by `run`; it is stopped at the end of `use`. */
+    async function withPool(
+      run: (job: LeasedJob, signal: AbortSignal) => Promise<void>,
+      use: (pool: WorkerPool) => Promise<void>,
+      options: { store?: Store; quarantined?: JobHandler['quarantined']; claims?: boolean } = {},
+    ): Promise<void> {
+      const handler: JobHandler = { run, quarantined: options.quarantined ?? (async () => {}) };
+      const pool = new WorkerPool({
+        node: newTimeOrderedId(Date.now()),
+        store: options.store ?? fixture.store,
+        handlers: { run_source: handler, delete_events: handler, deliver_scheduled_event: handler },
+        clock: systemClock,
+        logger: silentLogger,
+        claims: options.claims ?? true,
+      });
+      await pool.start();
+      try {
+        await use(pool);
+      } finally {
+        await pool.stop(0);
+      }
+    }
+
+    const insert = (...rows: ReturnType<typeof job>[]) =>
+      fixture.store.transaction((tx) => insertJobs(tx, rows));
+    const settle = (node: string, done: LeasedJob, store = fixture.store) =>
+      store.transaction((tx) => settleJobs(tx, node, [done]));
+    const stored = async (id: string) => {
+      const found = await fixture.store.read
+        .selectFrom('jobs')
+        .select(['state', 'attempts', 'lease_node', 'run_at_ms', 'error'])
+        .where('id', '=', id)
+        .executeTakeFirst();
+      return found === undefined ? undefined : { ...found };
+    };
+    const jobsLeft = async () => (await fixture.store.read.selectFrom('jobs').select('id').execute()).length;
+
+    test('jobs that wait at the start are done, and new ones as soon as it is poked', async () => {
+      await insert(job('before'));
+      const done: string[] = [];
+      let pool: WorkerPool | undefined;
+      await withPool(
+        async (leased) => {
+          await settle(pool?.node ?? '', leased);
+          done.push(leased.id);
+        },
+        async (started) => {
+          pool = started;
+          await waitFor(() => done.length === 1);
+          await insert(job('after'));
+          started.poke();
+          await waitFor(() => done.length === 2, { timeoutMs: 900, what: 'the poke to be enough' });
+          assert.deepEqual(done, ['before', 'after']);
+          await waitFor(() => started.runningCount() === 0);
+          assert.equal(await jobsLeft(), 0);
+        },
+      );
+    });
+
+    test('a job is done when its time comes, without a poke', async () => {
+      const started = Promise.withResolvers<number>();
+      const runAtMs = Date.now() + 300;
+      await insert(job('later', { runAtMs }));
+      await withPool(
+        async () => started.resolve(Date.now()),
+        async () => {
+          const at = await within(started.promise, patienceMs, 'the job');
+          assert.ok(at >= runAtMs, `ran ${runAtMs - at} ms too early`);
+        },
+      );
+    });
+
+    test('a handler that fails is tried again after a pause of at least a second, and counted', async () => {
+      const starts: { attempts: number; at: number }[] = [];
+      await insert(job('flaky'));
+      let node = '';
+      await withPool(
+        async (leased) => {
+          starts.push({ attempts: leased.attempts, at: Date.now() });
+          if (leased.attempts === 1) throw new Error('first time unlucky');
+          await settle(node, leased);
+        },
+        async (pool) => {
+          node = pool.node;
+          await waitFor(() => starts.length === 2);
+          await waitFor(async () => (await jobsLeft()) === 0);
+          const [first, second] = starts;
+          assert.deepEqual([first?.attempts, second?.attempts], [1, 2]);
+          assert.ok((second?.at ?? 0) - (first?.at ?? 0) >= 1_000);
+        },
+      );
+    });
+
+    test('a handler that throws before its first await is only a failed attempt too', async () => {
+      await insert(job('a'), job('b'));
+      const ran: string[] = [];
+      await withPool(
+        ((leased: LeasedJob) => {
+          ran.push(leased.id);
+          throw new Error('at once');
+        }) as unknown as JobHandler['run'],
+        async () => {
+          await waitFor(
+            async () => (await stored('a'))?.error === 'at once' && (await stored('b'))?.error === 'at once',
+          );
+          assert.deepEqual(ran.sort(), ['a', 'b']);
+          assert.equal((await stored('a'))?.state, 'queued');
+        },
+      );
+    });
+
+    test('a store that was away is not counted against the job', async () => {
+      await insert(job('a'));
+      await withPool(
+        async () => {
+          throw new UnavailableError('store_unavailable', 'gone for a moment');
+        },
+        async () => {
+          await waitFor(async () => (await stored('a'))?.error !== null);
+          const { attempts, state } = (await stored('a')) ?? {};
+          assert.deepEqual({ attempts, state }, { attempts: 0, state: 'queued' });
+        },
+      );
+    });
+
+    test('the third failure puts a job in quarantine and tells its handler', async () => {
+      await insert({ ...job('bad'), attempts: 2 }, { ...job('worse'), attempts: 2 });
+      const told: string[] = [];
+      await withPool(
+        async () => {
+          throw new Error('always');
+        },
+        async () => {
+          await waitFor(() => told.length === 2);
+          const { state, attempts, error } = (await stored('bad')) ?? {};
+          assert.deepEqual(
+            { state, attempts, error },
+            { state: 'quarantined', attempts: 3, error: 'always' },
+          );
+          assert.equal((await stored('worse'))?.state, 'quarantined');
+        },
+        {
+          quarantined: async ({ id }) => {
+            told.push(id);
+            throw new Error('and cannot even be told');
+          },
+        },
+      );
+    });
+
+    test('many jobs that fail together all go back into the queue', async () => {
+      const ids = Array.from({ length: 60 }, (_, index) => `j${index}`);
+      await insert(...ids.map((id) => job(id)));
+      await withPool(
+        async () => {
+          throw new Error('all of them');
+        },
+        async () => {
+          await waitFor(async () => {
+            const rows = await fixture.store.read.selectFrom('jobs').select(['state', 'attempts']).execute();
+            return rows.every(({ state, attempts }) => state === 'queued' && attempts === 1);
+          });
+        },
+      );
+    });
+
+    test('a lane takes its bound of jobs here, in order; hasRoom says when; the rest follows', async () => {
+      const inLane = runningPerLaneMax + 20;
+      const ids = Array.from({ length: inLane }, (_, index) => `j${String(index).padStart(3, '0')}`);
+      const created = Date.now();
+      await insert(
+        ...ids.map((id, index) => ({ ...job(id, { lane: 'dc_1' }), created_at_ms: created + index })),
+      );
+      const started: LeasedJob[] = [];
+      const gate = Promise.withResolvers<void>();
+      let node = '';
+      await withPool(
+        async (leased) => {
+          started.push(leased);
+          await gate.promise;
+          await settle(node, leased);
+        },
+        async (pool) => {
+          node = pool.node;
+          assert.equal(pool.hasRoom('dc_2'), true);
+          await waitFor(() => started.length === runningPerLaneMax);
+          assert.equal(pool.hasRoom('dc_1'), false);
+          assert.equal(pool.hasRoom('dc_2'), true);
+          // Something else gets through while the lane is full; when it has, the lane's rest was passed over.
+          await insert(job('other', { lane: 'dc_2' }));
+          pool.poke();
+          await waitFor(() => started.some(({ id }) => id === 'other'));
+          assert.equal(started.length, runningPerLaneMax + 1);
+          gate.resolve();
+          await waitFor(() => started.length === inLane + 1);
+          assert.deepEqual(
+            started.map(({ id }) => id).filter((id) => id !== 'other'),
+            ids,
+          );
+          await waitFor(async () => (await jobsLeft()) === 0);
+          assert.equal(pool.hasRoom('dc_1'), true);
+        },
+      );
+    });
+
+    test('a pool that is full to its bound takes the rest as it empties', async () => {
+      const total = runningMax + 100;
+      await insert(...Array.from({ length: total }, (_, index) => job(`j${index}`)));
+      let started = 0;
+      let most = 0;
+      const gate = Promise.withResolvers<void>();
+      await withPool(
+        async () => {
+          started += 1;
+          await gate.promise;
+        },
+        async (pool) => {
+          await waitFor(() => {
+            most = Math.max(most, pool.runningCount());
+            return started === runningMax;
+          });
+          assert.equal(pool.hasRoom('any'), false);
+          gate.resolve();
+          await waitFor(() => started === total);
+          assert.ok(most <= runningMax);
+        },
+      );
+    });
+
+    test('a pool that does not claim runs what it is given, and nothing else', async () => {
+      await insert(job('waiting'));
+      const ran: string[] = [];
+      await withPool(
+        async (leased) => {
+          ran.push(leased.id);
+          await settle(leased.payload, leased);
+        },
+        async (pool) => {
+          const row = job('own', { leaseNode: pool.node });
+          await insert(row);
+          pool.poke();
+          pool.run({
+            id: row.id,
+            kind: 'run_source',
+            ownerId: 'o_1',
+            lane: null,
+            attempts: 1,
+            payload: pool.node,
+            createdAtMs: 0,
+          });
+          await waitFor(async () => (await jobsLeft()) === 1);
+          assert.deepEqual(ran, ['own']);
+        },
+        { claims: false },
+      );
+    });
+
+    test('stop waits for jobs under way, claims nothing new, and may be called twice', async () => {
+      await insert(job('slow'));
+      const started = Promise.withResolvers<void>();
+      const gate = Promise.withResolvers<void>();
+      const ran: string[] = [];
+      let node = '';
+      await withPool(
+        async (leased) => {
+          ran.push(leased.id);
+          started.resolve();
+          await gate.promise;
+          await settle(node, leased);
+        },
+        async (pool) => {
+          node = pool.node;
+          await started.promise;
+          const stopped = pool.stop(patienceMs);
+          assert.equal(pool.hasRoom('any'), false);
+          await insert(job('too late'));
+          pool.poke();
+          gate.resolve();
+          await Promise.all([stopped, pool.stop(patienceMs)]);
+          assert.deepEqual(ran, ['slow']);
+          assert.equal(await stored('slow'), undefined);
+          assert.equal((await stored('too late'))?.state, 'queued');
+          assert.deepEqual(await fixture.store.read.selectFrom('nodes').select('id').execute(), []);
+        },
+      );
+    });
+
+    test('what does not end within the grace is told so and given back, uncounted; its late outcome is refused', async () => {
+      await insert(job('stuck'));
+      const started = Promise.withResolvers<AbortSignal>();
+      const gate = Promise.withResolvers<void>();
+      const outcome = Promise.withResolvers<Set<string>>();
+      let node = '';
+      await withPool(
+        async (leased, signal) => {
+          started.resolve(signal);
+          await gate.promise;
+          outcome.resolve(await settle(node, leased));
+        },
+        async (pool) => {
+          node = pool.node;
+          const signal = await started.promise;
+          assert.equal(signal.aborted, false);
+          await pool.stop(20);
+          assert.equal(signal.aborted, true);
+          const { state, attempts, lease_node } = (await stored('stuck')) ?? {};
+          assert.deepEqual(
+            { state, attempts, lease_node },
+            { state: 'queued', attempts: 0, lease_node: null },
+          );
+          gate.resolve();
+          assert.deepEqual(await outcome.promise, new Set());
+        },
+      );
+    });
+
+    test('a job that fails while the pool stops keeps its pause and its count', async () => {
+      await insert(job('a'));
+      const started = Promise.withResolvers<void>();
+      const gate = Promise.withResolvers<void>();
+      await withPool(
+        async () => {
+          started.resolve();
+          await gate.promise;
+          throw new Error('failed late');
+        },
+        async (pool) => {
+          await started.promise;
+          const stopped = pool.stop(patienceMs);
+          gate.resolve();
+          await stopped;
+          const { state, attempts, error, run_at_ms = 0 } = (await stored('a')) ?? {};
+          assert.deepEqual(
+            { state, attempts, error },
+            { state: 'queued', attempts: 1, error: 'failed late' },
+          );
+          assert.ok(run_at_ms > Date.now());
+        },
+      );
+    });
+
+    if (fixture.dialect === 'sqlite') {
+      test('what a killed process held runs again right at the next start: no other process can hold it', async () => {
+        await fixture.store.transaction((tx) =>
+          tx
+            .insertInto('nodes')
+            .values({ id: 'killed', started_at_ms: 0, expires_at_ms: Date.now() + 3_600_000 })
+            .execute(),
+        );
+        await insert(job('held', { leaseNode: 'killed' }));
+        const ran = Promise.withResolvers<number>();
+        await withPool(
+          async ({ attempts }) => ran.resolve(attempts),
+          async () => assert.equal(await within(ran.promise, 2_000, 'the job of the killed process'), 2),
+        );
+      });
+    }
+
+    if (fixture.dialect === 'postgres') {
+      test('two pools on one PostgreSQL share the work and never do a job twice', async () => {
+        const stores = [await fixture.open(), await fixture.open()];
+        const done: string[] = [];
+        const runningLanes = new Map<string, number>();
+        let overlaps = 0;
+        const poolOf = (index: number, use: (pool: WorkerPool) => Promise<void>): Promise<void> => {
+          const store = stores[index] ?? fixture.store;
+          let node = '';
+          return withPool(
+            async (leased) => {
+              const lane = leased.lane ?? '';
+              if ((runningLanes.get(lane) ?? index) !== index) overlaps += 1;
+              runningLanes.set(lane, index);
+              await new Promise(setImmediate);
+              done.push(leased.id);
+              const held = await store.transaction(async (tx) => {
+                const mine = await settleJobs(tx, node, [leased]);
+                runningLanes.delete(lane);
+                return mine;
+              });
+              assert.equal(held.size, 1);
+            },
+            async (pool) => {
+              node = pool.node;
+              await use(pool);
+            },
+            { store },
+          );
+        };
+        const ids = Array.from({ length: 400 }, (_, index) => `j${index}`);
+        await poolOf(0, (one) =>
+          poolOf(1, async (two) => {
+            for (let at = 0; at < ids.length; at += 20) {
+              await fixture.store.transaction(async (tx) => {
+                await insertJobs(
+                  tx,
+                  ids.slice(at, at + 20).map((id, index) => job(id, { lane: `lane${(at + index) % 40}` })),
+                );
+                await fixture.store.notify(tx, 'millrace_jobs', '');
+              });
+            }
+            await waitFor(() => done.length >= ids.length);
+            await waitFor(() => one.runningCount() + two.runningCount() === 0);
+          }),
+        );
+        assert.deepEqual([...done].sort(), [...ids].sort());
+        assert.equal(await jobsLeft(), 0);
+        assert.equal(overlaps, 0);
+      });
+    }
+  });
+});
