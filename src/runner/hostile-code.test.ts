@@ -152,6 +152,21 @@ test('a timer that spins after the result does not cost the next call anything b
   assert.ok(performance.now() - start < 5000);
 });
 
+test('a call that never got its turn beside a spinning one is run by a fresh process', async () => {
+  const source = componentWith('if (event.spin) { this.http.respond({}); for (;;); } return process.pid;');
+  const spinning = Promise.withResolvers<void>();
+  const first = fixture.call(
+    source,
+    { deploymentId: 'dc_behind', call: { kind: 'run', event: '{"spin":true}' }, deadlineMs: 400 },
+    { onRespond: () => spinning.resolve() },
+  );
+  await spinning.promise;
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  const second = fixture.call(source, { deploymentId: 'dc_behind' });
+  assert.equal((await first).status, 'timed_out');
+  assert.equal((await second).status, 'finished');
+});
+
 test('a flood on stdout or stderr ends the process', async () => {
   for (const descriptor of [1, 2]) {
     const outcome = await run(

@@ -159,7 +159,7 @@ export class SandboxProcess {
     options: { onRespond?: (reply: HttpReply) => void; signal?: AbortSignal } = {},
   ): Promise<CallAnswer> {
     this.callsTaken += 1;
-    const ack = this.#calls.size === 0 && performance.now() - this.#lastFrameAt > quietMs;
+    const ack = performance.now() - this.#lastFrameAt > quietMs;
     const answer = this.#start({ deadlineMs: request.deadlineMs, isLoad: false, ack, ...options });
     this.#sendCall(answer.id, request, ack);
     return answer.promise;
@@ -260,13 +260,12 @@ export class SandboxProcess {
       return;
     }
     // Ticks, not time: after a stall of the service itself the answer may be waiting to be read.
-    for (const pending of this.#calls.values()) {
-      if (pending.unstartedTicks === undefined) continue;
-      pending.unstartedTicks += 1;
-      if (pending.unstartedTicks * this.#limits.memoryPollMs > this.#limits.unresponsiveMs) {
-        this.kill('unresponsive', 'earlier code of the component keeps the process busy');
-        return;
-      }
+    // Only the oldest call: behind another one, waiting is no sign of anything, and that one's deadline ends it.
+    const oldest = this.#calls.values().next().value;
+    if (oldest?.unstartedTicks === undefined) return;
+    oldest.unstartedTicks += 1;
+    if (oldest.unstartedTicks * this.#limits.memoryPollMs > this.#limits.unresponsiveMs) {
+      this.kill('unresponsive', 'earlier code of the component keeps the process busy');
     }
   }
 

@@ -1,0 +1,92 @@
+import assert from 'node:assert/strict';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, before, test } from 'node:test';
+import { AddressPolicy } from '#egress/address-policy.ts';
+import { type RunnerFixture, resultOf, startRunnerFixture } from '../../test/support/runner-fixture.ts';
+
+let server: Server;
+let port = 0;
+let requests = 0;
+let open: RunnerFixture;
+let closed: RunnerFixture;
+before(async () => {
+  server = createServer((request, response) => {
+    requests += 1;
+    request.resume().on('end', () => response.end(`${request.method} ${request.url}`));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  port = (server.address() as AddressInfo).port;
+  open = await startRunnerFixture({ policy: new AddressPolicy({ allow: ['local'], deny: () => [] }) });
+  closed = await startRunnerFixture();
+});
+after(async () => {
+  await open.close();
+  await closed.close();
+  server.closeAllConnections();
+  server.close();
+});
+
+test('user code calls out with fetch, http and raw sockets where the policy allows it', async () => {
+  const outcome = await open.run(`
+    const http = require('http'); const net = require('net');
+    const viaHttp = await new Promise((resolve, reject) => http.get('http://127.0.0.1:${port}/b', (response) => {
+      let text = ''; response.on('data', (chunk) => { text += chunk; }).on('end', () => resolve(text)); }).on('error', reject));
+    const viaSocket = await new Promise((resolve, reject) => { const socket = net.connect(${port}, '127.0.0.1'); let text = '';
+      socket.on('error', reject).on('data', (chunk) => { text += chunk; }).on('end', () => resolve(text.split('\\r\\n').at(-1)));
+      socket.write('GET /c HTTP/1.1\\r\\nHost: x\\r\\nConnection: close\\r\\n\\r\\n'); });
+    return [await (await fetch('http://127.0.0.1:${port}/a', { method: 'POST', body: 'x' })).text(), viaHttp, viaSocket];`);
+  const [viaFetch, viaHttp, viaSocket] = resultOf(outcome) as string[];
+  assert.equal(viaFetch, 'POST /a');
+  assert.equal(viaHttp, 'GET /b');
+  assert.equal(viaSocket, 'GET /c');
+});
+
+test('loopback, private and metadata addresses are refused otherwise', async () => {
+  const before = requests;
+  for (const host of [
+    '127.0.0.1',
+    'localhost',
+    '[::1]',
+    '0.0.0.0',
+    '2130706433',
+    '169.254.169.254',
+    '10.0.0.1',
+    '[::ffff:127.0.0.1]',
+  ]) {
+    const outcome = await closed.run(`
+      try { await fetch('http://${host}:${port}/'); return 'reached'; } catch (error) { return error.cause?.code ?? error.message; }`);
+    assert.equal(resultOf(outcome), 'EACCES', host);
+  }
+  assert.equal(requests, before);
+});
+
+test('sockets that do not go through the relay are denied', async () => {
+  for (const expression of [
+    "new Promise((resolve, reject) => { const s = require('net').connect('/var/run/docker.sock'); s.on('connect', resolve).on('error', reject); })",
+    "new Promise((resolve, reject) => { const s = require('dgram').createSocket('udp4'); s.on('error', reject); s.send('x', 9, '127.0.0.1', (e) => e ? reject(e) : resolve()); })",
+  ]) {
+    const outcome = await open.run(
+      `try { await ${expression}; return 'reached'; } catch (error) { return error.code; }`,
+    );
+    assert.ok(
+      outcome.status === 'threw' || ['ERR_ACCESS_DENIED', 'EACCES'].includes(String(resultOf(outcome))),
+      `${expression}: ${JSON.stringify(outcome)}`,
+    );
+  }
+  const listening = await open.run(
+    "await new Promise((resolve) => require('net').createServer().listen(0, '127.0.0.1', resolve));",
+  );
+  assert.equal(listening.status, 'threw');
+  assert.equal(listening.error?.code, 'ERR_ACCESS_DENIED');
+});
+
+test('garbage on the descriptor of the relay ends the process and nothing else', async () => {
+  const outcome = await open.run(
+    "require('fs').writeSync(4, Buffer.alloc(4096, 255)); await new Promise(() => {});",
+    { deadlineMs: 5000 },
+  );
+  assert.equal(outcome.status, 'exited');
+  assert.equal(outcome.error?.code, 'protocol');
+  assert.equal(resultOf(await open.run('return 1;')), 1);
+});
