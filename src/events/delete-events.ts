@@ -4,8 +4,8 @@ import type { JobHandler } from '#jobs/worker-pool.ts';
 import { CallerError } from '#lib/errors.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
 import type { Store } from '#storage/store.ts';
-import { compareEventIds, parseEventId } from './event-id.ts';
-import { deleteEventRange } from './event-store.ts';
+import { compareEventIds, formatEventId, parseEventId } from './event-id.ts';
+import { deleteEventRange, lastEventId } from './event-store.ts';
 
 /** Events deleted in one transaction: the store's writer is never held for long. */
 const batchRows = 200;
@@ -26,16 +26,16 @@ export async function requestEventDeletion(
       parameter: 'start_id',
     });
   }
-  const payload: JobPayloads['delete_events'] = {
-    emitter_id: range.emitterId,
-    channel: range.channel,
-    ...(range.startId === undefined ? {} : { start: range.startId }),
-    // What is emitted after the request was accepted stays: an open range ends at now.
-    ...(range.endId === undefined
-      ? { end: `${Math.max(nowMs, start?.ms ?? 0)}-999999999999999` }
-      : { end: range.endId }),
-  };
   await store.transaction(async (tx) => {
+    // What is emitted after the request was accepted stays: an open range ends at the newest event there is. The
+    // clock is no substitute: after a step back, ids run ahead of it.
+    const newest = end ?? (await lastEventId(tx, range.emitterId));
+    const payload: JobPayloads['delete_events'] = {
+      emitter_id: range.emitterId,
+      channel: range.channel,
+      ...(start === undefined ? {} : { start: formatEventId(start) }),
+      end: formatEventId(newest),
+    };
     const job = jobRow({
       id: newTimeOrderedId(nowMs),
       kind: 'delete_events',

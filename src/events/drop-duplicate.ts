@@ -5,7 +5,7 @@ export type DedupeStrategy = 'unique' | 'greatest' | 'last';
 /** Dedupe state of one emitter, by channel. Kept as JSON in `emitters.dedupe`; never visible to the component. */
 export interface DedupeState {
   unique?: Record<string, string[]>;
-  greatest?: Record<string, { id: string; number: boolean }>;
+  greatest?: Record<string, { id: string }>;
   last?: Record<string, string>;
 }
 
@@ -17,6 +17,11 @@ export interface Candidate {
 
 /** Ids remembered per channel by `unique`, first in first out (component contract). */
 const uniqueIdsMax = 100;
+/**
+ * Channels remembered per emitter; beyond that the one used longest ago is forgotten. A channel per customer is thinkable,
+ * and the state is read and written with every emission.
+ */
+const channelsMax = 100;
 /** Longer ids are remembered by their hash, so that they work and the state stays small. */
 const plainIdMax = 64;
 
@@ -54,6 +59,7 @@ function keepUnique<C extends Candidate>(state: DedupeState, events: readonly C[
       return true;
     }
     const ids = seen.get(event.channel) ?? new Set();
+    seen.delete(event.channel);
     seen.set(event.channel, ids);
     const id = remembered(event.id);
     if (ids.has(id)) return false;
@@ -64,13 +70,22 @@ function keepUnique<C extends Candidate>(state: DedupeState, events: readonly C[
     }
     return true;
   });
-  const unique = Object.fromEntries([...seen].map(([channel, ids]) => [channel, [...ids]]));
+  const unique = newestChannels(new Map([...seen].map(([channel, ids]) => [channel, [...ids]])));
   return { kept, state: { ...state, unique }, unidentified };
 }
 
-function isGreater(id: string, isNumber: boolean, than: { id: string; number: boolean }): boolean {
-  const bothNumbers = (isNumber && than.number) || (isNumeric(id) && isNumeric(than.id));
-  return bothNumbers ? Number(id) > Number(than.id) : id > than.id;
+function newestChannels<V>(byChannel: ReadonlyMap<string, V>): Record<string, V> {
+  return Object.fromEntries([...byChannel].slice(-channelsMax));
+}
+
+/** Numbers when both are, else text. Ids such as tweets have are longer than a double is exact. */
+function isGreater(id: string, than: string): boolean {
+  if (isInteger(id) && isInteger(than)) return BigInt(id) > BigInt(than);
+  return isNumeric(id) && isNumeric(than) ? Number(id) > Number(than) : id > than;
+}
+
+function isInteger(text: string): boolean {
+  return /^-?\d{1,100}$/.test(text);
 }
 
 function isNumeric(text: string): boolean {
@@ -80,14 +95,15 @@ function isNumeric(text: string): boolean {
 function keepGreatest<C extends Candidate>(state: DedupeState, events: readonly C[]) {
   const greatest = new Map(Object.entries(state.greatest ?? {}));
   const kept = events.filter((event) => {
-    if (event.id === undefined) return true;
-    const number = event.idIsNumber === true;
+    // The number NaN is no id: as a mark it would let nothing pass ever again.
+    if (event.id === undefined || (event.idIsNumber === true && !isNumeric(event.id))) return true;
     const mark = greatest.get(event.channel);
-    if (mark !== undefined && !isGreater(event.id, number, mark)) return false;
-    greatest.set(event.channel, { id: event.id, number });
+    if (mark !== undefined && !isGreater(event.id, mark.id)) return false;
+    greatest.delete(event.channel);
+    greatest.set(event.channel, { id: event.id });
     return true;
   });
-  return { kept, state: { ...state, greatest: Object.fromEntries(greatest) }, unidentified: 0 };
+  return { kept, state: { ...state, greatest: newestChannels(greatest) }, unidentified: 0 };
 }
 
 function keepAfterLast<C extends Candidate>(state: DedupeState, events: readonly C[]) {
@@ -101,9 +117,12 @@ function keepAfterLast<C extends Candidate>(state: DedupeState, events: readonly
         : group.findLastIndex((event) => event.id !== undefined && remembered(event.id) === mark);
     kept.push(...group.slice(at + 1));
     const newest = group.findLast((event) => event.id !== undefined);
-    if (newest?.id !== undefined) last.set(channel, remembered(newest.id));
+    if (newest?.id !== undefined) {
+      last.delete(channel);
+      last.set(channel, remembered(newest.id));
+    }
   }
   const order = new Map(events.map((event, index) => [event, index]));
   kept.sort((a, b) => (order.get(a) ?? 0) - (order.get(b) ?? 0));
-  return { kept, state: { ...state, last: Object.fromEntries(last) }, unidentified: 0 };
+  return { kept, state: { ...state, last: newestChannels(last) }, unidentified: 0 };
 }

@@ -40,7 +40,7 @@ export type EmissionResult =
  * number of statements. Events of one emission are sorted by `ts`, oldest first, before dedupe (component contract).
  */
 export async function emitEvents(
-  store: Pick<Store, 'name' | 'notify'>,
+  store: Pick<Store, 'name' | 'notify' | 'defer'>,
   tx: Tx,
   emissions: readonly Emission[],
   nowMs: number,
@@ -63,12 +63,12 @@ export async function emitEvents(
     results.set(emission, { accepted: true, stored: result.stored, duplicates: result.duplicates });
   }
   if (stored.length > 0) {
-    await insertEvents(tx, stored);
+    await insertEvents(store, tx, stored);
     await scheduleDeliveries(tx, stored, nowMs);
     await store.notify(tx, 'millrace_events', '');
   }
   const changed = [...emitters.values()].filter((emitter) => emitter.changed).map((emitter) => emitter.row);
-  if (changed.length > 0) await updateEmitters(tx, changed);
+  if (changed.length > 0) await updateEmitters(store, tx, changed);
   return emissions.map((emission) => {
     const result = results.get(emission);
     if (result !== undefined) return result;
@@ -83,7 +83,7 @@ function appendToEmitter(
   emission: Emission,
   nowMs: number,
 ): { emitter: EmitterTable; stored: StoredEvent[]; duplicates: number } {
-  const sorted = sortByTs(emission.events);
+  const sorted = sortByTs(emission.events.map(storable));
   const own = sorted.filter((event) => !isPlatformChannel(event.channel));
   const before = JSON.parse(emitter.dedupe) as DedupeState;
   const { kept, state, unidentified } = dropDuplicates(emission.dedupe, before, own);
@@ -120,6 +120,24 @@ function appendToEmitter(
     stored,
     duplicates: own.length - kept.length,
   };
+}
+
+/**
+ * PostgreSQL has no NUL in text (the event itself is JSON, where it is escaped); and `$in` is where events wait, not
+ * where they are sent: one that was would be out of reach of delivery and of pruning.
+ */
+function storable(event: NewEvent): NewEvent {
+  const { id, summary } = event;
+  return {
+    ...event,
+    channel: event.channel === channels.scheduled ? channels.default : withoutNul(event.channel),
+    ...(id === undefined ? {} : { id: withoutNul(id) }),
+    ...(summary === undefined ? {} : { summary: withoutNul(summary) }),
+  };
+}
+
+function withoutNul(text: string): string {
+  return text.includes('\0') ? text.replaceAll('\0', '') : text;
 }
 
 function isPlatformChannel(channel: string): boolean {

@@ -25,7 +25,7 @@ export class EventBus {
   /** Called after the commit, in the order of the ids of each emitter. */
   publish(events: readonly StoredEvent[]): void {
     if (events.length === 0) return;
-    for (const observe of this.#observers) observe(events);
+    for (const observe of this.#observers) this.#tell(() => observe(events));
     for (const event of events) {
       for (const listener of this.#listeners.get(event.emitter_id) ?? []) {
         this.#tell(() => listener.event(event));

@@ -21,7 +21,8 @@ export function eventSummaryJson(event: StoredEvent, options: { expand: boolean 
   if (options.expand || Buffer.byteLength(event.event) <= inlineBytesMax) {
     return `{"id":"${id}","indexed_at_ms":${event.ms},"event":${event.event},"metadata":${metadata}}`;
   }
-  const cut = new TextDecoder().decode(Buffer.from(event.event).subarray(0, cutBytes)).replace(/�+$/u, '');
+  // `stream` leaves out the character that the cut went through, and only that.
+  const cut = new TextDecoder().decode(Buffer.from(event.event).subarray(0, cutBytes), { stream: true });
   return `{"id":"${id}","indexed_at_ms":${event.ms},"event":${JSON.stringify(cut)},"truncated":true,"metadata":${metadata}}`;
 }
 

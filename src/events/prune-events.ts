@@ -9,6 +9,8 @@ const slack = 50;
 /** Rows deleted in one transaction: a purge must never hold the store's one writer for long. */
 const batchRows = 500;
 const intervalMs = 1_000;
+/** Channels counted at most. Beyond that the one seen first is forgotten; it may keep up to `slack` more than 100. */
+const countedMax = 50_000;
 
 /** Keeps each channel near its 100 newest events, a little at a time, only where something was stored. */
 export class EventPruner {
@@ -40,19 +42,24 @@ export class EventPruner {
       if (channel === channels.scheduled) continue;
       const key = `${emitter_id} ${channel}`;
       const grown = this.#grown.get(key);
-      if (grown === undefined) this.#grown.set(key, { emitterId: emitter_id, channel, events: 1 });
-      else grown.events += 1;
+      if (grown !== undefined) grown.events += 1;
+      else this.#count(key, { emitterId: emitter_id, channel, events: 1 });
     }
   }
 
   /** Prunes every channel that grew enough; exported for tests, which do not wait for the interval. */
   async pruneGrown(minimum = slack): Promise<void> {
-    for (const [key, grown] of this.#grown) {
+    for (const [key, grown] of [...this.#grown]) {
       if (this.#stopped) return;
       if (grown.events < minimum) continue;
       this.#grown.delete(key);
       await this.#prune(grown.emitterId, grown.channel);
     }
+  }
+
+  /** Resolves when the look over the log that `start` began, or the pruning under way, is done. */
+  async swept(): Promise<void> {
+    await this.#working;
   }
 
   async stop(): Promise<void> {
@@ -61,12 +68,19 @@ export class EventPruner {
     await this.#working;
   }
 
+  #count(key: string, grown: { emitterId: string; channel: string; events: number }): void {
+    this.#grown.set(key, grown);
+    if (this.#grown.size <= countedMax) return;
+    const oldest = this.#grown.keys().next().value;
+    if (oldest !== undefined) this.#grown.delete(oldest);
+  }
+
   async #sweep(): Promise<void> {
     try {
       const overfull = await overfullChannels(this.#store.read, 10_000);
       for (const { emitterId, channel } of overfull) {
         if (this.#stopped) return;
-        this.#grown.set(`${emitterId} ${channel}`, { emitterId, channel, events: retainedMax });
+        this.#count(`${emitterId} ${channel}`, { emitterId, channel, events: retainedMax });
       }
     } catch (error) {
       this.#logger.warn({ error: toError(error).message }, 'events.sweep-failed');
@@ -85,6 +99,7 @@ export class EventPruner {
       }
       await this.#store.reclaimSpace();
     } catch (error) {
+      this.#count(`${emitterId} ${channel}`, { emitterId, channel, events: retainedMax });
       this.#logger.warn({ emitter: emitterId, error: toError(error).message }, 'events.prune-failed');
     }
   }

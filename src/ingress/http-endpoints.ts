@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { insertJobs, jobRow, type LeasedJob } from '#jobs/job-store.ts';
+import { insertNewJobs, jobRow, type LeasedJob } from '#jobs/job-store.ts';
 import type { WorkerPool } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
 import { UnavailableError } from '#lib/errors.ts';
@@ -38,7 +38,9 @@ export function httpEndpoints(server: FastifyInstance, parts: IngressParts): voi
     { parseAs: 'buffer', bodyLimit: parts.bodyBytesMax },
     (_request, body, done) => done(null, body),
   );
-  const handle = (request: FastifyRequest, reply: FastifyReply) => answerRequest(parts, request, reply);
+  const write = insertInvocations(parts.store);
+  const handle = (request: FastifyRequest, reply: FastifyReply) =>
+    answerRequest(parts, write, request, reply);
   for (const url of ['/in/:key', '/in/:key/*']) {
     server.route({
       method: [...methods],
@@ -69,6 +71,7 @@ async function answerPreflight(_request: FastifyRequest, reply: FastifyReply): P
 
 async function answerRequest(
   parts: IngressParts,
+  write: BatchWrite<JobTable, void>,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
@@ -80,7 +83,7 @@ async function answerRequest(
       .send({ error: 'there is no active endpoint at this address', code: 'unknown_endpoint', details: {} });
   }
   const event = await requestEventJson(endpointRequest(request, key));
-  const invocation = prepareInvocation(parts, endpoint, event);
+  const invocation = prepareInvocation(parts, write, endpoint, event);
   if (!endpoint.customResponse) {
     await invocation.accept();
     return reply.header('access-control-allow-origin', '*').send({ success: true });
@@ -113,13 +116,15 @@ function endpointRequest(request: FastifyRequest, key: string): EndpointRequest 
 }
 
 /** Inserts run jobs, many in one statement. */
-const insertInvocations: BatchWrite<JobTable, void> = {
-  name: 'insert-invocations',
-  async run(tx, rows) {
-    await insertJobs(tx, rows);
-    return rows.map(() => undefined);
-  },
-};
+function insertInvocations(store: Store): BatchWrite<JobTable, void> {
+  return {
+    name: 'insert-invocations',
+    async run(tx, rows) {
+      await insertNewJobs(store, tx, rows);
+      return rows.map(() => undefined);
+    },
+  };
+}
 
 interface Invocation {
   /** Resolves when the request is on disk. */
@@ -128,7 +133,12 @@ interface Invocation {
   acceptAndAwait(): Promise<HttpReply | undefined>;
 }
 
-function prepareInvocation(parts: IngressParts, endpoint: Endpoint, event: string): Invocation {
+function prepareInvocation(
+  parts: IngressParts,
+  write: BatchWrite<JobTable, void>,
+  endpoint: Endpoint,
+  event: string,
+): Invocation {
   const { store, pool, runs, clock } = parts;
   const nowMs = clock.now();
   const id = newTimeOrderedId(nowMs);
@@ -147,7 +157,7 @@ function prepareInvocation(parts: IngressParts, endpoint: Endpoint, event: strin
       },
       here ? pool.node : undefined,
     );
-    await store.writes.submit(insertInvocations, row);
+    await store.writes.submit(write, row);
     if (here) pool.run(leased(row));
     else pool.poke();
   };

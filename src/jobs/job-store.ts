@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import type { JobTable } from '#storage/tables/job-tables.ts';
 import type { JobKind, JobPayloads } from './job-kinds.ts';
@@ -59,6 +60,33 @@ export async function insertJobs(tx: Tx, rows: readonly JobTable[]): Promise<str
     for (const row of answer) inserted.push(row.id);
   }
   return inserted;
+}
+
+const jobInsert: RowInsert<'jobs'> = {
+  table: 'jobs',
+  columns: [
+    'id',
+    'kind',
+    'owner_id',
+    'lane',
+    'state',
+    'run_at_ms',
+    'attempts',
+    'lease_node',
+    'payload',
+    'error',
+    'created_at_ms',
+    'updated_at_ms',
+  ],
+};
+
+/** Inserts jobs with new ids, without waiting for the store before the commit. */
+export async function insertNewJobs(
+  store: Pick<Store, 'name' | 'defer'>,
+  tx: Tx,
+  rows: readonly JobTable[],
+): Promise<void> {
+  for (const query of insertRows(store.name, jobInsert, rows)) await store.defer(tx, query);
 }
 
 const leasedColumns = ['id', 'kind', 'owner_id', 'lane', 'attempts', 'payload', 'created_at_ms'] as const;

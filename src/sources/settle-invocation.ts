@@ -31,7 +31,7 @@ export type SettleResult =
  * transaction, for as many invocations as arrive together, in a constant number of statements.
  */
 export function settleInvocations(options: {
-  store: Pick<Store, 'name' | 'notify'>;
+  store: Pick<Store, 'name' | 'notify' | 'defer'>;
   node: string;
   clock: Clock;
 }): BatchWrite<InvocationEnd, SettleResult> {
@@ -74,6 +74,7 @@ export function settleInvocations(options: {
       });
       await mergeComponentDbs(store, tx, dbSets);
       await addUsage(
+        store,
         tx,
         valid.map((end) => end.usage),
       );

@@ -1,4 +1,5 @@
 import { deleteLane } from '#jobs/job-store.ts';
+import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
@@ -111,7 +112,7 @@ export async function readComponentDb(db: Db, sourceId: string): Promise<Record<
  * overlap (a run during `activate`) both keep what they wrote. Sets of a removed source are dropped.
  */
 export async function mergeComponentDbs(
-  store: Pick<Store, 'name'>,
+  store: Pick<Store, 'name' | 'defer'>,
   tx: Tx,
   sets: ReadonlyMap<string, Record<string, string>>,
 ): Promise<void> {
@@ -128,11 +129,11 @@ export async function mergeComponentDbs(
     db: JSON.stringify({ ...(JSON.parse(row.db) as Record<string, string>), ...sets.get(row.source_id) }),
   }));
   if (merged.length === 0) return;
-  await tx
-    .insertInto('component_dbs')
-    .values(merged)
-    .onConflict((conflict) =>
-      conflict.column('source_id').doUpdateSet((set) => ({ db: set.ref('excluded.db') })),
-    )
-    .execute();
+  for (const query of insertRows(store.name, componentDbUpsert, merged)) await store.defer(tx, query);
 }
+
+const componentDbUpsert: RowInsert<'component_dbs'> = {
+  table: 'component_dbs',
+  columns: ['source_id', 'owner_id', 'db'],
+  ending: 'on conflict (source_id) do update set db = excluded.db',
+};

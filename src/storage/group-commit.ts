@@ -1,7 +1,7 @@
 import { assert } from '#lib/assert.ts';
 import { Deferred } from '#lib/deferred.ts';
 import { toError, UnavailableError } from '#lib/errors.ts';
-import type { Tx } from './store.ts';
+import type { Tx } from './database.ts';
 
 /**
  * A kind of write that can be done for many callers at once, in a bounded number of statements. `run` gets the items

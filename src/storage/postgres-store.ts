@@ -85,6 +85,9 @@ export async function openPostgresStore(options: {
     writes,
     lockRows: (query, { skipLocked = false } = {}) =>
       skipLocked ? query.forUpdate().skipLocked() : query.forUpdate(),
+    defer: async (tx, query) => {
+      await tx.executeQuery(query);
+    },
     notify: async (tx, channel, payload) => {
       await sql`select pg_notify(${channel}, ${payload})`.execute(tx);
     },

@@ -1,8 +1,7 @@
-import type { SQLInputValue } from 'node:sqlite';
 import { Worker } from 'node:worker_threads';
 import { Deferred } from '#lib/deferred.ts';
 import { toError } from '#lib/errors.ts';
-import type { SqliteReply, SqliteRequest, SqliteWorkerData } from './sqlite-worker.ts';
+import type { SqliteReply, SqliteRequest, SqliteStatement, SqliteWorkerData } from './sqlite-worker.ts';
 
 export interface StatementResult {
   rows: Record<string, unknown>[];
@@ -40,12 +39,20 @@ export class SqliteConnection {
   }
 
   run(sql: string, parameters: readonly unknown[]): Promise<StatementResult> {
+    return this.runTogether([{ sql, parameters }]);
+  }
+
+  /**
+   * Executes statements one after another up to the first that fails; answers the last one's result, or that failure.
+   * One message there and one back, whatever their number: waking the thread costs more than a statement.
+   */
+  runTogether(statements: readonly SqliteStatement[]): Promise<StatementResult> {
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
     this.#lastId += 1;
     const answer = new Deferred<StatementResult>();
     this.#waiting.set(this.#lastId, answer);
     if (this.#outgoing.length === 0) queueMicrotask(() => this.#send());
-    this.#outgoing.push({ id: this.#lastId, sql, parameters: parameters as SQLInputValue[] });
+    this.#outgoing.push({ id: this.#lastId, statements });
     return answer.promise;
   }
 

@@ -8,23 +8,35 @@ import {
   SqliteIntrospector,
   SqliteQueryCompiler,
 } from 'kysely';
-import type { SqliteConnection } from './sqlite-connection.ts';
+import type { SqliteConnection, StatementResult } from './sqlite-connection.ts';
+import type { SqliteStatement } from './sqlite-worker.ts';
 import { asStoreError } from './store-errors.ts';
 
 /** Kysely on one `SqliteConnection`: transactions take turns, since one connection has one transaction. */
-export function sqliteDialect(connection: SqliteConnection): Dialect {
+export function sqliteDialect(
+  connection: SqliteConnection,
+  driver = new SqliteThreadDriver(connection),
+): Dialect {
   return {
     createAdapter: () => new SqliteAdapter(),
-    createDriver: () => new SqliteThreadDriver(connection),
+    createDriver: () => driver,
     createIntrospector: (db) => new SqliteIntrospector(db),
     createQueryCompiler: () => new SqliteQueryCompiler(),
   };
 }
 
-class SqliteThreadDriver implements Driver {
+/**
+ * Statements whose result nobody waits for travel with the next one that is waited for: the begin of a transaction with
+ * its first statement, what was `defer`red with the commit. A transaction that only writes is one message to the thread.
+ */
+export class SqliteThreadDriver implements Driver {
   readonly #connection: SqliteConnection;
   #turn: Promise<void> = Promise.resolve();
   #endTurn: (() => void) | undefined;
+  /** Of the transaction under way: not sent yet. */
+  #deferred: SqliteStatement[] = [];
+  /** Whether the thread knows of the transaction. */
+  #begun = false;
 
   constructor(connection: SqliteConnection) {
     this.#connection = connection;
@@ -42,7 +54,7 @@ class SqliteThreadDriver implements Driver {
     this.#endTurn = end;
     return {
       executeQuery: async <R>(query: CompiledQuery): Promise<QueryResult<R>> => {
-        const { rows, changes } = await this.#connection.run(query.sql, query.parameters).catch(rethrow);
+        const { rows, changes } = await this.#send(query).catch(rethrow);
         return { rows: rows as R[], numAffectedRows: BigInt(changes) };
       },
       streamQuery: () => {
@@ -51,18 +63,34 @@ class SqliteThreadDriver implements Driver {
     };
   }
 
+  /** Executes a statement of the transaction under way with whatever comes next; a failure shows there. */
+  defer(query: CompiledQuery): void {
+    this.#deferred.push({ sql: query.sql, parameters: query.parameters });
+  }
+
   async beginTransaction(): Promise<void> {
-    // immediate: the write lock is taken now, so no statement inside can meet a lock it has to wait for.
-    await this.#connection.run('begin immediate', []).catch(rethrow);
+    // immediate: the write lock is taken at once, so no statement inside can meet a lock it has to wait for.
+    this.#deferred = [{ sql: 'begin immediate', parameters: [] }];
+    this.#begun = false;
   }
 
   async commitTransaction(): Promise<void> {
-    await this.#connection.run('commit', []).catch(rethrow);
+    const isEmpty = !this.#begun && this.#deferred.length === 1;
+    if (isEmpty) this.#deferred = [];
+    else await this.#send({ sql: 'commit', parameters: [] }).catch(rethrow);
   }
 
   async rollbackTransaction(): Promise<void> {
+    this.#deferred = [];
     // A full disk makes SQLite roll back by itself; then there is nothing left to roll back.
-    await this.#connection.run('rollback', []).catch(() => {});
+    if (this.#begun) await this.#connection.run('rollback', []).catch(() => {});
+  }
+
+  #send(statement: SqliteStatement): Promise<StatementResult> {
+    const statements = [...this.#deferred, { sql: statement.sql, parameters: statement.parameters }];
+    this.#deferred = [];
+    this.#begun = true;
+    return this.#connection.runTogether(statements);
   }
 
   async releaseConnection(): Promise<void> {

@@ -4,7 +4,7 @@ import { Kysely, sql } from 'kysely';
 import { GroupCommit } from './group-commit.ts';
 import { type Migration, migrate, migrations } from './migrate.ts';
 import { SqliteConnection } from './sqlite-connection.ts';
-import { sqliteDialect } from './sqlite-dialect.ts';
+import { SqliteThreadDriver, sqliteDialect } from './sqlite-dialect.ts';
 import type { Store, Tx } from './store.ts';
 import type { Tables } from './tables.ts';
 
@@ -28,7 +28,8 @@ export async function openSqliteStore(options: {
   // The first answer means the file exists and is in WAL mode, which the read-only connection needs.
   await writer.run('select 1', []);
   const reader = new SqliteConnection({ file, readOnly: true });
-  const write = new Kysely<Tables>({ dialect: sqliteDialect(writer) });
+  const driver = new SqliteThreadDriver(writer);
+  const write = new Kysely<Tables>({ dialect: sqliteDialect(writer, driver) });
   const read = new Kysely<Tables>({ dialect: sqliteDialect(reader) });
   const transaction = <T>(work: (tx: Tx) => Promise<T>): Promise<T> => write.transaction().execute(work);
   const writes = new GroupCommit(transaction);
@@ -55,6 +56,8 @@ export async function openSqliteStore(options: {
     transaction,
     writes,
     lockRows: (query) => query,
+    // There is one writing connection, and the transaction that asks has it.
+    defer: async (_tx, query) => driver.defer(query),
     notify: async () => {},
     onNotify: () => {},
     reclaimSpace: async () => {

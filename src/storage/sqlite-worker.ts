@@ -8,8 +8,13 @@ import { parentPort, workerData } from 'node:worker_threads';
  */
 export interface SqliteRequest {
   id: number;
+  /** At least one; those behind one that fails are not executed. */
+  statements: readonly SqliteStatement[];
+}
+
+export interface SqliteStatement {
   sql: string;
-  parameters: SQLInputValue[];
+  parameters: readonly unknown[];
 }
 
 export type SqliteReply =
@@ -62,12 +67,18 @@ function prepare(sql: string): { statement: StatementSync; returnsRows: boolean 
 
 function execute(request: SqliteRequest): SqliteReply {
   try {
-    const { statement, returnsRows } = prepare(request.sql);
-    if (returnsRows) {
-      const rows = statement.all(...request.parameters) as Record<string, unknown>[];
-      return { id: request.id, rows, changes: rows.length };
+    let reply: SqliteReply = { id: request.id, rows: [], changes: 0 };
+    for (const { sql, parameters } of request.statements) {
+      const { statement, returnsRows } = prepare(sql);
+      const values = parameters as SQLInputValue[];
+      if (returnsRows) {
+        const rows = statement.all(...values) as Record<string, unknown>[];
+        reply = { id: request.id, rows, changes: rows.length };
+      } else {
+        reply = { id: request.id, rows: [], changes: Number(statement.run(...values).changes) };
+      }
     }
-    return { id: request.id, rows: [], changes: Number(statement.run(...request.parameters).changes) };
+    return reply;
   } catch (error) {
     const { message, errcode } = error as Error & { errcode?: number };
     return { id: request.id, error: { message, code: errcode ?? 0 } };

@@ -1,10 +1,9 @@
-import type { Kysely, SelectQueryBuilder, Transaction } from 'kysely';
+import type { CompiledQuery, SelectQueryBuilder } from 'kysely';
+import type { Db, Tx } from './database.ts';
 import type { GroupCommit } from './group-commit.ts';
 import type { Tables } from './tables.ts';
 
-export type Db = Kysely<Tables>;
-/** A transaction on the writing connection; store functions that write take it as their `db`. */
-export type Tx = Transaction<Tables>;
+export type { Db, Tx } from './database.ts';
 
 /**
  * The one durable store. Promises:
@@ -24,6 +23,11 @@ export interface Store {
     query: SelectQueryBuilder<Tables, keyof Tables, O>,
     options?: { skipLocked?: boolean },
   ): SelectQueryBuilder<Tables, keyof Tables, O>;
+  /**
+   * Executes a statement of the transaction whose result nobody needs, together with what follows it: at the latest it
+   * is done, or has failed the transaction, when that commits. For hot paths, where each wait for the store counts.
+   */
+  defer(tx: Tx, query: CompiledQuery): Promise<void>;
   /** Tells other processes on this store, when the transaction commits; a no-op where there are none. */
   notify(tx: Tx, channel: NotifyChannel, payload: string): Promise<void>;
   onNotify(listener: (channel: NotifyChannel, payload: string) => void): void;

@@ -1,0 +1,100 @@
+import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
+import type { Db, Store, Tx } from '#storage/store.ts';
+
+export interface Usage {
+  invocations: number;
+  computeMs: number;
+  credits: number;
+}
+
+/** What one or more invocations of an owner add to one UTC day. */
+export interface UsageRow extends Usage {
+  ownerId: string;
+  day: string;
+}
+
+const creditMs = 30_000;
+const creditMemoryMb = 256;
+
+/** The row for run time that ended at `nowMs`. Credits: each started 30 s, times memory in units of 256 MB. */
+export function usageOf(
+  ownerId: string,
+  nowMs: number,
+  run: { invocations: number; computeMs: number; memoryMb: number },
+): UsageRow {
+  return {
+    ownerId,
+    day: usageDay(nowMs),
+    invocations: run.invocations,
+    computeMs: Math.round(run.computeMs),
+    credits: Math.ceil(Math.ceil(run.computeMs / creditMs) * (run.memoryMb / creditMemoryMb)),
+  };
+}
+
+/** YYYY-MM-DD in UTC: the day usage is counted on. */
+export function usageDay(nowMs: number): string {
+  return new Date(nowMs).toISOString().slice(0, 10);
+}
+
+/** What an owner (u_… or o_…) used today; zeros when nothing. */
+export async function usageToday(db: Db, ownerId: string, nowMs: number): Promise<Usage> {
+  return (
+    (await usageTodayOf(db, [ownerId], nowMs)).get(ownerId) ?? { invocations: 0, computeMs: 0, credits: 0 }
+  );
+}
+
+/** The same for many owners in one statement; owners that used nothing are not in the map. */
+export async function usageTodayOf(
+  db: Db,
+  ownerIds: readonly string[],
+  nowMs: number,
+): Promise<Map<string, Usage>> {
+  if (ownerIds.length === 0) return new Map();
+  const rows = await db
+    .selectFrom('usage_days')
+    .select(['owner_id', 'invocations', 'compute_ms', 'credits'])
+    .where('owner_id', 'in', ownerIds)
+    .where('day', '=', usageDay(nowMs))
+    .execute();
+  return new Map(
+    rows.map((row) => [
+      row.owner_id,
+      { invocations: row.invocations, computeMs: row.compute_ms, credits: row.credits },
+    ]),
+  );
+}
+
+const usageUpsert: RowInsert<'usage_days'> = {
+  table: 'usage_days',
+  columns: ['owner_id', 'day', 'invocations', 'compute_ms', 'credits'],
+  ending: `on conflict (owner_id, day) do update set invocations = usage_days.invocations + excluded.invocations,
+    compute_ms = usage_days.compute_ms + excluded.compute_ms, credits = usage_days.credits + excluded.credits`,
+};
+
+/** Adds to what owners used, in the transaction of the invocations that are counted. One statement for all rows. */
+export async function addUsage(
+  store: Pick<Store, 'name' | 'defer'>,
+  tx: Tx,
+  rows: readonly UsageRow[],
+): Promise<void> {
+  // One row per owner and day: PostgreSQL refuses to touch a row twice in one upsert. Sorted, so that transactions that
+  // meet lock rows in the same order.
+  const sums = new Map<
+    string,
+    { owner_id: string; day: string; invocations: number; compute_ms: number; credits: number }
+  >();
+  for (const row of rows) {
+    const key = `${row.ownerId} ${row.day}`;
+    const sum = sums.get(key);
+    sums.set(key, {
+      owner_id: row.ownerId,
+      day: row.day,
+      invocations: row.invocations + (sum?.invocations ?? 0),
+      compute_ms: Math.round(row.computeMs) + (sum?.compute_ms ?? 0),
+      credits: row.credits + (sum?.credits ?? 0),
+    });
+  }
+  if (sums.size === 0) return;
+  const sorted = [...sums].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, sum]) => sum);
+  for (const query of insertRows(store.name, usageUpsert, sorted)) await store.defer(tx, query);
+}
