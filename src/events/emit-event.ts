@@ -40,7 +40,7 @@ export type EmissionResult =
  * number of statements. Events of one emission are sorted by `ts`, oldest first, before dedupe (component contract).
  */
 export async function emitEvents(
-  store: Pick<Store, 'name' | 'notify'>,
+  store: Pick<Store, 'name' | 'notify' | 'defer'>,
   tx: Tx,
   emissions: readonly Emission[],
   nowMs: number,
@@ -63,12 +63,12 @@ export async function emitEvents(
     results.set(emission, { accepted: true, stored: result.stored, duplicates: result.duplicates });
   }
   if (stored.length > 0) {
-    await insertEvents(tx, stored);
+    await insertEvents(store, tx, stored);
     await scheduleDeliveries(tx, stored, nowMs);
     await store.notify(tx, 'millrace_events', '');
   }
   const changed = [...emitters.values()].filter((emitter) => emitter.changed).map((emitter) => emitter.row);
-  if (changed.length > 0) await updateEmitters(tx, changed);
+  if (changed.length > 0) await updateEmitters(store, tx, changed);
   return emissions.map((emission) => {
     const result = results.get(emission);
     if (result !== undefined) return result;

@@ -1,4 +1,5 @@
 import { type ExpressionBuilder, type ExpressionWrapper, type SqlBool, sql } from 'kysely';
+import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import type { EmitterTable } from '#storage/tables/event-tables.ts';
 import type { Tables } from '#storage/tables.ts';
@@ -7,9 +8,6 @@ import type { EventId } from './event-id.ts';
 
 /** Events kept per emitter and channel (specification, section 8). `$in` is exempt: what waits there is not history. */
 export const retainedMax = 100;
-
-/** Rows in one statement: far below the parameter limits of both dialects (32,766 and 65,535). */
-const rowsPerStatement = 500;
 
 const eventColumns = [
   'emitter_id',
@@ -49,29 +47,29 @@ export async function lockEmitters(
   return query.execute();
 }
 
-export async function updateEmitters(tx: Tx, rows: readonly EmitterTable[]): Promise<void> {
-  for (let at = 0; at < rows.length; at += rowsPerStatement) {
-    await tx
-      .insertInto('emitters')
-      .values(rows.slice(at, at + rowsPerStatement))
-      .onConflict((conflict) =>
-        conflict.column('id').doUpdateSet((set) => ({
-          last_ms: set.ref('excluded.last_ms'),
-          last_seq: set.ref('excluded.last_seq'),
-          dedupe: set.ref('excluded.dedupe'),
-        })),
-      )
-      .execute();
-  }
+const emitterUpsert: RowInsert<'emitters'> = {
+  table: 'emitters',
+  columns: ['id', 'owner_id', 'last_ms', 'last_seq', 'dedupe'],
+  ending:
+    'on conflict (id) do update set last_ms = excluded.last_ms, last_seq = excluded.last_seq, dedupe = excluded.dedupe',
+};
+
+export async function updateEmitters(
+  store: Pick<Store, 'name' | 'defer'>,
+  tx: Tx,
+  rows: readonly EmitterTable[],
+): Promise<void> {
+  for (const query of insertRows(store.name, emitterUpsert, rows)) await store.defer(tx, query);
 }
 
-export async function insertEvents(tx: Tx, events: readonly StoredEvent[]): Promise<void> {
-  for (let at = 0; at < events.length; at += rowsPerStatement) {
-    await tx
-      .insertInto('events')
-      .values(events.slice(at, at + rowsPerStatement))
-      .execute();
-  }
+const eventInsert: RowInsert<'events'> = { table: 'events', columns: eventColumns };
+
+export async function insertEvents(
+  store: Pick<Store, 'name' | 'defer'>,
+  tx: Tx,
+  events: readonly StoredEvent[],
+): Promise<void> {
+  for (const query of insertRows(store.name, eventInsert, events)) await store.defer(tx, query);
 }
 
 type EventWhere = ExpressionBuilder<Tables, 'events'>;
