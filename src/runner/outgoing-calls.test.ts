@@ -21,10 +21,11 @@ before(async () => {
   closed = await startRunnerFixture();
 });
 after(async () => {
-  await open.close();
-  await closed.close();
+  // First, so that a failed start does not leave the test waiting for it.
   server.closeAllConnections();
   server.close();
+  await open?.close();
+  await closed?.close();
 });
 
 test('user code calls out with fetch, http and raw sockets where the policy allows it', async () => {
