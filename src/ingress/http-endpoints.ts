@@ -159,7 +159,8 @@ function prepareInvocation(
     );
     await store.writes.submit(write, row);
     if (here) pool.run(leased(row));
-    else pool.poke();
+    // A full lane fetches more by itself when it has drained; only if it did so before this was stored, it must be told.
+    else if (pool.hasRoom(endpoint.sourceId)) pool.poke();
   };
   return {
     accept,

@@ -9,6 +9,7 @@ import {
   heartbeat,
   type LeasedJob,
   nextDueMs,
+  pruneQuarantined,
   recoverExpired,
   registerNode,
   releaseNode,
@@ -34,6 +35,9 @@ const leaseMs = 15_000;
 /** The safety net for a lost wake-up; ordinary wake-ups are immediate. */
 const pollMs = 1_000;
 const claimMax = 128;
+/** Quarantined jobs stand there for whoever looks after them for a month; then they go, a few at each heartbeat. */
+const quarantineMs = 30 * 86_400_000;
+const pruneMax = 200;
 /**
  * What was full is filled again when it has run down to this, not at each job that ends: a claim costs a transaction,
  * whether it gets one job or many.
@@ -218,6 +222,8 @@ export class WorkerPool {
       }
       await this.#requeueFailed();
       await this.#recover();
+      const beforeMs = nowMs - quarantineMs;
+      await this.#store.transaction((tx) => pruneQuarantined(tx, { beforeMs, limit: pruneMax }));
     } catch (error) {
       this.#logger.warn({ node: this.node, error: toError(error).message }, 'jobs.heartbeat-failed');
     }
