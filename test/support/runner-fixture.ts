@@ -36,6 +36,9 @@ export async function startRunnerFixture(
     logger: silentLogger,
     clock: systemClock,
     ...overrides,
+  }).catch(async (error: unknown) => {
+    await rm(folder, { recursive: true, force: true });
+    throw error;
   });
   let deployments = 0;
   const call: RunnerFixture['call'] = (source, callOverrides, options) => {
