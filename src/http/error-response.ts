@@ -31,6 +31,54 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
     meaning: 'The body has a content type other than application/json.',
   },
   headers_too_large: { status: 431, meaning: 'The header fields of the request are too large.' },
+  invalid_event_id: { status: 400, meaning: 'An event id is not of the form <ms>-<sequence>.' },
+  invalid_range: { status: 400, meaning: 'start_id names a later event than end_id.' },
+  invalid_prop: {
+    status: 400,
+    meaning: 'A value in configured_props is missing or does not fit; details.parameter names it.',
+  },
+  invalid_schedule: {
+    status: 400,
+    meaning: 'An interval or cron expression cannot be used; details.parameter names the timer.',
+  },
+  invalid_component: {
+    status: 400,
+    meaning:
+      'The component could not be evaluated, or is not of the kind asked for; details.error has its error.',
+  },
+  invalid_component_code: { status: 400, meaning: 'The code does not parse; the message has file and line.' },
+  component_too_large: { status: 400, meaning: 'The component has too many files or bytes.' },
+  component_url_unreachable: {
+    status: 400,
+    meaning: 'component_url, or a file it imports, could not be fetched.',
+  },
+  unsupported_specifier: {
+    status: 400,
+    meaning: 'An import is of a kind that is not allowed (git, file, URL).',
+  },
+  package_not_found: { status: 400, meaning: 'The registry has no such npm package or version.' },
+  package_refused: { status: 400, meaning: 'An npm package breaks a rule, such as integrity or origin.' },
+  native_addon: { status: 400, meaning: 'An npm package needs a native addon, which cannot be bundled.' },
+  build_failed: { status: 400, meaning: 'The component could not be bundled.' },
+  build_timeout: { status: 400, meaning: 'Building the component took too long.' },
+  build_cancelled: { status: 503, meaning: 'The service stopped while the component was built.' },
+  builder_busy: { status: 503, meaning: 'Too many components are being built; try again.' },
+  registry_unreachable: {
+    status: 503,
+    meaning: 'The package registry cannot be reached, and the cache has no copy.',
+  },
+  hook_failed: {
+    status: 400,
+    meaning:
+      'A hook of the component threw, so nothing was changed; details has its error and its last log lines.',
+  },
+  unknown_endpoint: { status: 404, meaning: 'No active source has this endpoint (only from endpoints).' },
+  no_response: { status: 500, meaning: 'The component ended without responding (only from endpoints).' },
+  wrong_encryption_key: { status: 503, meaning: 'Credentials were sealed under another master key.' },
+  sealed_value_damaged: {
+    status: 503,
+    meaning: 'Sealed credentials cannot be opened: they were changed or their key is gone.',
+  },
   internal_error: {
     status: 500,
     meaning: 'A fault of the service; the request id in details finds it in the log.',
