@@ -165,6 +165,25 @@ describe('the job queue', () => {
       assert.deepEqual(await claimedIds('n1', { laneMax: 2, running: { full: 2 } }), ['other', 'none']);
     });
 
+    test('however many jobs of full lanes stand in front, those of the other lanes are found, oldest first', async () => {
+      const many = (lane: string) =>
+        Array.from({ length: 700 }, (_, index) => row(`${lane}${index}`, { lane, runAtMs: start - 100 }));
+      await insert(
+        ...many('full1'),
+        ...many('full2'),
+        row('none', { runAtMs: start - 3 }),
+        row('b1', { lane: 'b', runAtMs: start - 2 }),
+        row('a1', { lane: 'a', runAtMs: start - 1 }),
+        row('b2', { lane: 'b' }),
+        row('later', { lane: 'c', runAtMs: start + 1 }),
+      );
+      const running = { full1: 32, full2: 32 };
+      assert.deepEqual(await claimedIds('n1', { running, limit: 4 }), ['none', 'b1', 'a1', 'b2']);
+      assert.deepEqual(await claimedIds('n1', { running }), []);
+      assert.deepEqual(await claimedIds('n1', { running, nowMs: start + 1 }), ['later']);
+      assert.equal((await claimedIds('n1', { running: { full1: 32, full2: 30 } })).length, 2);
+    });
+
     test('a claim never fills a lane beyond its bound', async () => {
       await insert(
         ...Array.from({ length: 9 }, (_, index) => row(`a${index}`, { lane: 'a', nowMs: start + index })),
@@ -349,6 +368,15 @@ describe('the job queue', () => {
         assert.deepEqual(await claimedIds('n2'), ['b1']);
         await settle('n1', { id: 'a1', attempts: 1 });
         assert.deepEqual(await claimedIds('n2'), ['a2']);
+      });
+
+      test('a long lane that runs on another node does not hide the others', async () => {
+        await insert(
+          ...Array.from({ length: 700 }, (_, index) => row(`a${index}`, { lane: 'a', runAtMs: start - 100 })),
+          row('b', { lane: 'b' }),
+        );
+        assert.equal((await claim('n1', { limit: 1 })).length, 1);
+        assert.deepEqual(await claimedIds('n2'), ['b']);
       });
 
       test('nodes that claim at the same time never share a lane, and none gets a job twice', async () => {

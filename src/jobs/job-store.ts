@@ -138,10 +138,10 @@ export async function claimJobs(store: Store, options: ClaimOptions): Promise<Le
     // Two nodes that claim at once would each see the other's lanes free, and take one lane together: they take turns.
     if (store.name === 'postgres') await sql`select pg_advisory_xact_lock(7119265)`.execute(tx);
     const front = await dueJobs(tx, options).limit(frontRows).execute();
-    let ids = await claimable(tx, front, laneRoom, options);
+    let ids = await claimable(store, tx, front, laneRoom, options);
     if (ids.length === 0 && front.length === frontRows) {
-      const behind = await dueBehindFullLanes(tx, options, laneRoom);
-      ids = await claimable(tx, behind, laneRoom, options);
+      const behind = await dueBehindFullLanes(store, tx, options, laneRoom);
+      ids = await claimable(store, tx, behind, laneRoom, options);
     }
     if (ids.length === 0) return [];
     const rows = await tx
@@ -180,13 +180,14 @@ function dueJobs(tx: Tx, options: ClaimOptions) {
 
 /** Of `candidates`, in their order, those that this node may run now; takes their places in `laneRoom`. */
 async function claimable(
+  store: Store,
   tx: Tx,
   candidates: readonly DueJob[],
   laneRoom: Map<string, number>,
   options: ClaimOptions,
 ): Promise<string[]> {
   const lanes = new Set(candidates.flatMap(({ lane }) => (lane === null ? [] : [lane])));
-  const elsewhere = await lanesElsewhere(tx, options.node, lanes);
+  const elsewhere = await lanesElsewhere(store, tx, options.node, lanes);
   const ids: string[] = [];
   for (const { id, lane } of candidates) {
     if (ids.length === options.limit) break;
@@ -201,8 +202,14 @@ async function claimable(
 }
 
 /** Of `lanes`, those that run on another node. */
-async function lanesElsewhere(tx: Tx, node: string, lanes: ReadonlySet<string>): Promise<Set<string>> {
-  if (lanes.size === 0) return new Set();
+async function lanesElsewhere(
+  store: Store,
+  tx: Tx,
+  node: string,
+  lanes: ReadonlySet<string>,
+): Promise<Set<string>> {
+  // The embedded store has one node.
+  if (store.name === 'sqlite' || lanes.size === 0) return new Set();
   const rows = await tx
     .selectFrom('jobs')
     .select('lane')
@@ -219,6 +226,7 @@ async function lanesElsewhere(tx: Tx, node: string, lanes: ReadonlySet<string>):
  * rather than over their jobs (a claim that read past 100,000 of them held the store for 30 to 50 ms, again and again).
  */
 async function dueBehindFullLanes(
+  store: Store,
   tx: Tx,
   options: ClaimOptions,
   laneRoom: ReadonlyMap<string, number>,
@@ -238,7 +246,12 @@ async function dueBehindFullLanes(
   const waiting = rows.map(({ lane }) => lane).filter((lane) => (laneRoom.get(lane) ?? options.laneMax) > 0);
   const elsewhere = new Set<string>();
   for (let at = 0; at < waiting.length; at += rowsPerStatement) {
-    const part = await lanesElsewhere(tx, options.node, new Set(waiting.slice(at, at + rowsPerStatement)));
+    const part = await lanesElsewhere(
+      store,
+      tx,
+      options.node,
+      new Set(waiting.slice(at, at + rowsPerStatement)),
+    );
     for (const lane of part) elsewhere.add(lane);
   }
   const free = waiting.filter((lane) => !elsewhere.has(lane)).slice(0, rowsPerStatement);

@@ -59,6 +59,34 @@ describe('the store', () => {
       assert.deepEqual(await emitterIds(fixture.store), ['c']);
     });
 
+    test('a deferred statement is done before what follows it, and at the latest with the commit', async () => {
+      const insertLater = (tx: Tx, id: string) =>
+        fixture.store.defer(tx, tx.insertInto('emitters').values(emitterRow(id)).compile());
+      await fixture.store.transaction(async (tx) => {
+        await insertLater(tx, 'a');
+        assert.deepEqual(await tx.selectFrom('emitters').select('id').execute(), [{ id: 'a' }]);
+        await insertLater(tx, 'b');
+      });
+      assert.deepEqual(await emitterIds(fixture.store), ['a', 'b']);
+      await assert.rejects(
+        fixture.store.transaction(async (tx) => {
+          await insertEmitter(tx, 'c');
+          await insertLater(tx, 'a');
+        }),
+        isUniqueViolation,
+      );
+      await assert.rejects(
+        fixture.store.transaction(async (tx) => {
+          await insertLater(tx, 'd');
+          throw new Error('changed my mind');
+        }),
+        /changed my mind/,
+      );
+      await fixture.store.transaction(async () => {});
+      await fixture.store.transaction((tx) => insertEmitter(tx, 'e'));
+      assert.deepEqual(await emitterIds(fixture.store), ['a', 'b', 'e']);
+    });
+
     test('a reader is not held up by a transaction under way, and does not see it', async () => {
       await fixture.store.transaction(async (tx) => {
         await insertEmitter(tx, 'a');

@@ -75,7 +75,7 @@ export const initialMigration = {
       id text primary key, kind text not null, owner_id text not null, lane text, state text not null,
       run_at_ms bigint not null, attempts integer not null, lease_node text, payload text not null, error text,
       created_at_ms bigint not null, updated_at_ms bigint not null)`,
-    `create index jobs_queued on jobs (run_at_ms, created_at_ms, lane, kind, id) where state = 'queued'`,
+    `create index jobs_queued on jobs (run_at_ms, created_at_ms) where state = 'queued'`,
     `create index jobs_running on jobs (lease_node) where state = 'running'`,
     `create index jobs_by_lane on jobs (lane) where lane is not null`,
     `create index jobs_quarantined on jobs (updated_at_ms) where state = 'quarantined'`,
