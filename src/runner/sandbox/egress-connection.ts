@@ -33,7 +33,9 @@ export class EgressConnection implements ChannelHandler {
   readonly #host: string;
   readonly #port: number;
   readonly #channel: MuxChannel;
-  readonly #onOver: () => void;
+  readonly #keepAlive: () => () => void;
+  #letGo: (() => void) | undefined;
+  #over = false;
   #open = false;
   #waitingWrite: (() => void) | undefined;
   #heldCost = 0;
@@ -44,12 +46,13 @@ export class EgressConnection implements ChannelHandler {
     session: MuxSession,
     socket: SocketInternals,
     target: { host: string; port: number },
-    onOver: () => void,
+    keepAlive: () => () => void,
   ) {
     this.#socket = socket;
     this.#host = target.host;
     this.#port = target.port;
-    this.#onOver = onOver;
+    this.#keepAlive = keepAlive;
+    this.#letGo = keepAlive();
     this.#adopt();
     this.#channel = session.open({ host: target.host, port: target.port }, this);
   }
@@ -85,7 +88,8 @@ export class EgressConnection implements ChannelHandler {
   }
 
   closed(fault: MuxFault | undefined): void {
-    this.#onOver();
+    this.#over = true;
+    this.#letGo?.();
     if (fault !== undefined) this.#socket.destroy(this.#systemError(fault));
   }
 
@@ -108,6 +112,16 @@ export class EgressConnection implements ChannelHandler {
         prototypeDestroy.call(socket, error, done);
       },
       resetAndDestroy: () => socket.destroy(),
+      ref: () => {
+        if (!this.#over) this.#letGo ??= this.#keepAlive();
+        return socket;
+      },
+      // Clients let go of idle connections, so that these do not keep a finished program alive.
+      unref: () => {
+        this.#letGo?.();
+        this.#letGo = undefined;
+        return socket;
+      },
     });
     Object.defineProperties(socket, {
       bytesRead: { configurable: true, get: () => this.#bytesRead },

@@ -95,7 +95,7 @@ function patchConnect(openSession: MuxSession, liveness: Liveness): void {
     onMux.add(this);
     // A second life of the same socket must not wrap the methods of its first one.
     this._destroy = prototype._destroy;
-    new EgressConnection(openSession, this, { host, port }, liveness.begin());
+    new EgressConnection(openSession, this, { host, port }, () => liveness.begin());
     return this;
   };
 }
@@ -135,6 +135,17 @@ function patchTlsConnect(): void {
       (secure as unknown as SocketInternals)._peername = (plain as SocketInternals)._peername;
     });
     secure.once('close', () => plain.destroy());
+    // The handle in between has nothing to hold on to the event loop with.
+    Object.assign(secure, {
+      ref: () => {
+        plain.ref();
+        return secure;
+      },
+      unref: () => {
+        plain.unref();
+        return secure;
+      },
+    });
     return secure;
   };
   (tls as { connect: unknown }).connect = patched;

@@ -1,0 +1,242 @@
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { type ChannelHandler, type MuxChannel, type MuxFault, MuxSession } from '#lib/mux.ts';
+import type { AddressPolicy } from './address-policy.ts';
+import { dialVetted } from './dial-vetted.ts';
+import { type LookupAll, lookupAll, resolveAndVet } from './resolve-address.ts';
+
+export interface EgressRelayOptions {
+  policy: AddressPolicy;
+  /** Connections (and name look-ups) of one child at once; more are refused with EMFILE. Default 64. */
+  maxConnections?: number;
+  /** A connection without a byte either way for this long is closed with ETIMEDOUT. Default five minutes. */
+  idleTimeoutMs?: number;
+  /** For resolving and connecting together. Default 10 seconds. */
+  connectTimeoutMs?: number;
+  /** The child broke the protocol; the relay is closed already and the child should be killed. */
+  onViolation?: (reason: string) => void;
+  lookup?: LookupAll;
+}
+
+export interface EgressRelay {
+  /** Ends every connection of the child and the inherited socket. Harmless when called again. */
+  close(): void;
+  /** Connections and look-ups right now. */
+  readonly connections: number;
+  /** Bytes that the outside sent to the child, since the start. */
+  readonly bytesIn: number;
+  /** Bytes that the child sent to the outside, since the start. */
+  readonly bytesOut: number;
+}
+
+/** Read from one outside connection and not yet taken by the child. */
+const pendingBytesMax = 131_072;
+
+/**
+ * The way out for one child: takes its requests for connections, and resolves, vets and dials on its behalf. The
+ * child is not trusted with anything: it names a host and a port, and gets bytes or an error.
+ */
+export function attachEgressRelay(socket: Duplex, options: EgressRelayOptions): EgressRelay {
+  const relay = new Relay(options);
+  const session = new MuxSession(socket, {
+    ids: 'even',
+    channelsMax: relay.connectionsMax,
+    ...(options.onViolation === undefined ? {} : { onViolation: options.onViolation }),
+    onOpen: (channel, request) => relay.start(channel, request),
+    onClose: () => relay.destroyAll(),
+  });
+  return {
+    close: () => session.close(),
+    get connections() {
+      return relay.live.size;
+    },
+    get bytesIn() {
+      return relay.bytesIn;
+    },
+    get bytesOut() {
+      return relay.bytesOut;
+    },
+  };
+}
+
+/** What the connections of one child share. */
+class Relay {
+  readonly options: EgressRelayOptions;
+  readonly connectionsMax: number;
+  /** Everything that holds a descriptor or a resolver here, also when its channel is closed already. */
+  readonly live = new Set<{ destroy(): void }>();
+  bytesIn = 0;
+  bytesOut = 0;
+
+  constructor(options: EgressRelayOptions) {
+    this.options = options;
+    this.connectionsMax = options.maxConnections ?? 64;
+  }
+
+  start(channel: MuxChannel, request: unknown): ChannelHandler {
+    const { host, port, lookup } = readRequest(request);
+    if (this.live.size >= this.connectionsMax) {
+      channel.fail({
+        code: 'EMFILE',
+        message: `too many open connections, at most ${this.connectionsMax} are allowed`,
+      });
+    } else if (lookup !== undefined) {
+      this.#answerLookup(channel, lookup);
+    } else if (host !== undefined && port !== undefined) {
+      return new RelayedConnection(channel, { host, port }, this);
+    } else {
+      channel.fail({ code: 'EINVAL', message: 'expected a host and a port' });
+    }
+    return { data: () => {}, end: () => {}, closed: () => {} };
+  }
+
+  /**
+   * Resolves with the slot of a connection taken until the resolver has answered: giving up does not stop a resolver,
+   * and its threads are shared with the whole process.
+   */
+  lookup: LookupAll = async (hostname) => {
+    const slot = { destroy: () => {} };
+    this.live.add(slot);
+    try {
+      return await (this.options.lookup ?? lookupAll)(hostname);
+    } finally {
+      this.live.delete(slot);
+    }
+  };
+
+  destroyAll(): void {
+    for (const entry of [...this.live]) entry.destroy();
+  }
+
+  /** `dns.lookup` of the child: the vetted addresses of a name, without connecting. */
+  #answerLookup(channel: MuxChannel, name: string): void {
+    resolveAndVet(name, 0, this.options.policy, { lookup: this.lookup }).then(
+      (addresses) => {
+        channel.accept({ addresses });
+        channel.end();
+      },
+      (error: unknown) => channel.fail(faultOf(error)),
+    );
+  }
+}
+
+function readRequest(request: unknown): { host?: string; port?: number; lookup?: string } {
+  if (typeof request !== 'object' || request === null) return {};
+  return {
+    ...('host' in request && typeof request.host === 'string' ? { host: request.host } : {}),
+    ...('port' in request && typeof request.port === 'number' ? { port: request.port } : {}),
+    ...('lookup' in request && typeof request.lookup === 'string' ? { lookup: request.lookup } : {}),
+  };
+}
+
+/** One connection of the child and the dialled socket, joined with back-pressure in both directions. */
+class RelayedConnection implements ChannelHandler {
+  #channel: MuxChannel;
+  #relay: Relay;
+  #socket: Socket | undefined;
+  #giveUp = new AbortController();
+  #pendingBytes = 0;
+
+  constructor(channel: MuxChannel, target: { host: string; port: number }, relay: Relay) {
+    this.#channel = channel;
+    this.#relay = relay;
+    relay.live.add(this);
+    void this.#start(target.host, target.port);
+  }
+
+  data(chunk: Buffer, cost: number): void {
+    this.#relay.bytesOut += chunk.length;
+    this.#socket?.write(chunk, () => this.#channel.release(cost));
+  }
+
+  end(): void {
+    this.#socket?.end();
+  }
+
+  closed(): void {
+    this.#giveUp.abort(new Error('the child closed the connection'));
+    const socket = this.#socket;
+    if (socket === undefined) return;
+    if (socket.writableLength === 0) {
+      this.#relay.live.delete(this);
+      socket.destroy();
+      return;
+    }
+    // As a closed TCP socket does: what was written before still leaves. The window bounds how much that is, the idle
+    // timeout how long it takes.
+    socket.end(() => socket.destroy());
+    socket.resume();
+  }
+
+  destroy(): void {
+    this.#relay.live.delete(this);
+    this.#giveUp.abort(new Error('the relay is closed'));
+    this.#socket?.destroy();
+  }
+
+  async #start(host: string, port: number): Promise<void> {
+    const { policy, connectTimeoutMs = 10_000 } = this.#relay.options;
+    try {
+      const { lookup } = this.#relay;
+      const socket = await dialVetted(host, port, {
+        policy,
+        connectTimeoutMs,
+        lookup,
+        signal: this.#giveUp.signal,
+      });
+      this.#join(socket);
+    } catch (error) {
+      this.#relay.live.delete(this);
+      this.#channel.fail(faultOf(error));
+    }
+  }
+
+  #join(socket: Socket): void {
+    this.#socket = socket;
+    socket.on('error', (error) => this.#channel.fail(faultOf(error)));
+    socket.on('close', () => {
+      this.#relay.live.delete(this);
+      // When both directions ended in order, what the child has not taken yet is still queued in the channel.
+      if (!socket.readableEnded) this.#channel.reset();
+    });
+    if (this.#channel.closed) {
+      socket.destroy();
+      return;
+    }
+    const { idleTimeoutMs = 300_000 } = this.#relay.options;
+    socket.setTimeout(idleTimeoutMs, () => {
+      this.#channel.fail({
+        code: 'ETIMEDOUT',
+        message: `no data for ${idleTimeoutMs / 1000} s, connection closed`,
+      });
+      socket.destroy();
+    });
+    socket.on('end', () => this.#channel.end());
+    this.#channel.accept({
+      address: socket.remoteAddress,
+      port: socket.remotePort,
+      family: socket.remoteFamily,
+    });
+    socket.on('data', (chunk: Buffer) => this.#sendIn(socket, chunk));
+  }
+
+  #sendIn(socket: Socket, chunk: Buffer): void {
+    this.#relay.bytesIn += chunk.length;
+    this.#pendingBytes += chunk.length;
+    if (this.#pendingBytes >= pendingBytesMax) socket.pause();
+    this.#channel.write(chunk, () => {
+      this.#pendingBytes -= chunk.length;
+      if (this.#pendingBytes < pendingBytesMax) socket.resume();
+    });
+  }
+}
+
+function faultOf(error: unknown): MuxFault {
+  if (error instanceof Error) {
+    return {
+      code: 'code' in error && typeof error.code === 'string' ? error.code : 'ECONNRESET',
+      message: error.message,
+    };
+  }
+  return { code: 'ECONNRESET', message: 'the connection failed' };
+}
