@@ -4,7 +4,7 @@ import { type LeasedJob, requeueJob, settleJobs } from '#jobs/job-store.ts';
 import { attemptsMax, retryDelayMs } from '#jobs/retry-schedule.ts';
 import type { JobHandler } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
-import { CallerError } from '#lib/errors.ts';
+import { CallerError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import { usageOf } from '#metering/invocation-usage.ts';
 import type { CallOutcome, HttpReply } from '#runner/call-outcome.ts';
@@ -247,8 +247,10 @@ export class SourceRuns implements JobHandler {
       lane.db,
       { signal, ...(waiter === undefined ? {} : { onRespond: (reply) => waiter.respond(reply) }) },
     );
-    if (outcome.status === 'cancelled')
-      throw new Error('the run was cancelled because the service stops or the source changed');
+    // Not the code's fault, and not counted: the service stops, the source changed, or no process was free.
+    if (outcome.status === 'cancelled') {
+      throw new UnavailableError('overloaded', outcome.error?.message ?? 'the run was cancelled');
+    }
     waiter?.ended(replyReason(outcome));
     if (isProcessCrash(outcome) && job.attempts < attemptsMax) {
       await this.#runAgainLater(lane, job, outcome);
