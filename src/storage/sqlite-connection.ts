@@ -19,6 +19,11 @@ export class SqliteError extends Error {
   }
 }
 
+/** What the thread threw when it opened the file; the result code travels as a property. */
+function sqliteErrorOf(error: Error & { errcode?: number }): Error {
+  return error.errcode === undefined ? error : new SqliteError(error.message, error.errcode);
+}
+
 /** The other end of `sqlite-worker.ts`. Statements asked in one turn of the event loop travel in one message. */
 export class SqliteConnection {
   readonly #worker: Worker;
@@ -34,7 +39,7 @@ export class SqliteConnection {
       name: 'sqlite',
     });
     this.#worker.on('message', (message: SqliteReply[] | 'closed') => this.#receive(message));
-    this.#worker.on('error', (error) => this.#fail(toError(error)));
+    this.#worker.on('error', (error) => this.#fail(sqliteErrorOf(toError(error))));
     this.#worker.on('exit', () => this.#fail(new Error('the SQLite thread ended')));
   }
 

@@ -6,6 +6,7 @@ import { type Migration, migrate, migrations } from './migrate.ts';
 import { SqliteConnection } from './sqlite-connection.ts';
 import { SqliteThreadDriver, sqliteDialect } from './sqlite-dialect.ts';
 import type { Store, Tx } from './store.ts';
+import { asStoreError } from './store-errors.ts';
 import type { Tables } from './tables.ts';
 
 /** Snapshots kept in `<data>/backups`; older ones are removed when a new one is taken. */
@@ -25,8 +26,12 @@ export async function openSqliteStore(options: {
   await mkdir(options.folder, { recursive: true, mode: 0o700 });
   const file = join(options.folder, 'millrace.sqlite');
   const writer = new SqliteConnection({ file, readOnly: false });
-  // The first answer means the file exists and is in WAL mode, which the read-only connection needs.
-  await writer.run('select 1', []);
+  // The first answer means the file exists and is in WAL mode, which the read-only connection needs. On a disk without
+  // a free page that fails: also readers need the file of the WAL index.
+  await writer.run('select 1', []).catch(async (error: unknown) => {
+    await writer.close();
+    throw asStoreError(error);
+  });
   const reader = new SqliteConnection({ file, readOnly: true });
   const driver = new SqliteThreadDriver(writer);
   const write = new Kysely<Tables>({ dialect: sqliteDialect(writer, driver) });
