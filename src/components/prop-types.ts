@@ -1,3 +1,6 @@
+import { CallerError } from '#lib/errors.ts';
+import type { PropDefinition } from './component-shape.ts';
+
 /** Every prop type a component may use (component contract, 1.3). Another one is an error at deploy. */
 const valueTypes = new Set([
   'string',
@@ -34,11 +37,21 @@ const platformTypes = new Set([
   '$.discord.channel[]',
 ]);
 
-export function isKnownPropType(type: string): boolean {
-  return valueTypes.has(type) || platformTypes.has(type);
+/** Throws `invalid_component` for a prop whose type nobody knows; `parameter` is where the definitions come from. */
+export function refuseUnknownTypes(
+  definitions: readonly Pick<PropDefinition, 'name' | 'type'>[],
+  parameter: string,
+): void {
+  for (const { name, type } of definitions) {
+    if (valueTypes.has(type) || platformTypes.has(type)) continue;
+    const known = [...valueTypes, ...platformTypes].join(', ');
+    throw new CallerError(
+      'invalid_component',
+      `${parameter}: prop ${JSON.stringify(name)} has the unknown type ${JSON.stringify(type)}; known types are ${known}`,
+      { parameter, prop: name },
+    );
+  }
 }
-
-export const knownPropTypes: readonly string[] = [...valueTypes, ...platformTypes];
 
 /** Props whose value is the platform's, never the caller's. */
 export function isPlatformProp(type: string): boolean {

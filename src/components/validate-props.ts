@@ -15,12 +15,13 @@ export type ConfiguredProps = Record<string, unknown>;
 export function validateProps(
   definitions: readonly PropDefinition[],
   values: ConfiguredProps,
-  options: { allowUnknown: boolean },
+  options: { unknown: 'refuse' | 'keep' | 'drop' },
 ): ConfiguredProps {
   const kept: ConfiguredProps = {};
   const byName = new Map(definitions.map((definition) => [definition.name, definition]));
   for (const name of Object.keys(values)) {
-    if (!byName.has(name) && !options.allowUnknown) {
+    if (byName.has(name)) continue;
+    if (options.unknown === 'refuse') {
       const names = definitions
         .filter((definition) => !isPlatformProp(definition.type))
         .map((definition) => definition.name);
@@ -29,7 +30,7 @@ export function validateProps(
         `the component has no such prop; it has ${names.length === 0 ? 'none' : names.join(', ')}`,
       );
     }
-    if (!byName.has(name)) kept[name] = values[name];
+    if (options.unknown === 'keep') kept[name] = values[name];
   }
   for (const definition of definitions) {
     if (isPlatformProp(definition.type)) continue;

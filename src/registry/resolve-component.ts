@@ -8,7 +8,7 @@ import {
   findComponentByTree,
   insertComponent,
 } from '#components/component-store.ts';
-import { isKnownPropType, knownPropTypes } from '#components/prop-types.ts';
+import { refuseUnknownTypes } from '#components/prop-types.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
@@ -201,15 +201,7 @@ export class ComponentResolver {
       );
     }
     const shape = JSON.parse(outcome.shape) as ComponentShape;
-    for (const prop of shape.configurableProps) {
-      if (!isKnownPropType(prop.type)) {
-        throw new CallerError(
-          'invalid_component',
-          `${parameter}: prop ${JSON.stringify(prop.name)} has the unknown type ${JSON.stringify(prop.type)}; known types are ${knownPropTypes.join(', ')}`,
-          { parameter, prop: prop.name },
-        );
-      }
-    }
+    refuseUnknownTypes(shape.configurableProps, parameter);
     return shape;
   }
 }

@@ -1,4 +1,5 @@
 import type { ComponentShape, PropDefinition } from '#components/component-shape.ts';
+import { refuseUnknownTypes } from '#components/prop-types.ts';
 import { type ConfiguredProps, propError, validateProps } from '#components/validate-props.ts';
 import type { EventBus } from '#events/event-bus.ts';
 import { deleteEmitter, insertEmitter } from '#events/event-store.ts';
@@ -167,7 +168,13 @@ export class SourceDeployer {
         const values = JSON.parse(source.configured_props) as ConfiguredProps;
         const given = change.configured_props ?? values;
         const merged = keepMaskedSecrets(before.definitions, given, values);
-        Object.assign(draft, await this.#configure(draft, target, shapeOfSource(target), merged));
+        Object.assign(
+          draft,
+          await this.#configure(draft, target, shapeOfSource(target), merged, {
+            // Values that the caller did not send cannot be at fault: new code that has no use for them drops them.
+            dropUnknown: change.configured_props === undefined,
+          }),
+        );
       }
       const wasActive = source.state === 'active';
       const hooks = swaps || wasActive !== active;
@@ -177,6 +184,8 @@ export class SourceDeployer {
       await this.#write(draft, source.revision);
       const after = await loadDeployment(this.#store.read, draft, this.#context);
       if (hooks) {
+        // Requests that come while `activate` runs are for the new code already.
+        this.#changed(draft);
         await this.#runner.forget(id);
         try {
           if (active) await this.#runHookOrThrow(after, 'activate');
@@ -231,9 +240,11 @@ export class SourceDeployer {
     component: ComponentTable,
     shape: ComponentShape,
     values: ConfiguredProps,
+    options: { dropUnknown: boolean } = { dropUnknown: false },
   ): Promise<Pick<SourceTable, 'configured_props' | 'dynamic_props' | 'endpoint_key'>> {
+    const unknown = options.dropUnknown ? 'drop' : 'refuse';
     const staticOnly = validateProps(shape.configurableProps, values, {
-      allowUnknown: shape.hasAdditionalProps,
+      unknown: shape.hasAdditionalProps ? 'keep' : unknown,
     });
     timerSchedules(shape.configurableProps, staticOnly);
     const trial = { ...draft, configured_props: JSON.stringify(staticOnly), dynamic_props: null };
@@ -241,7 +252,8 @@ export class SourceDeployer {
       ? await this.#additionalProps(trial, component, shape)
       : null;
     const definitions = mergedDefinitions(shape, dynamicProps);
-    const checked = validateProps(definitions, values, { allowUnknown: false });
+    refuseUnknownTypes(definitions, 'additionalProps');
+    const checked = validateProps(definitions, values, { unknown });
     timerSchedules(definitions, checked);
     // Loading it proves that every account exists and belongs to the owner.
     await makeDeployment(

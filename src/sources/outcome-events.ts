@@ -52,7 +52,8 @@ function emittedEvent(emit: EmittedEvent, redact: (text: string) => string): New
     ...(emit.id === undefined ? {} : { id: emit.id }),
     ...(emit.idIsNumber === undefined ? {} : { idIsNumber: emit.idIsNumber }),
     ...(emit.summary === undefined ? {} : { summary: redact(emit.summary) }),
-    ...(emit.ts === undefined ? {} : { ts: emit.ts }),
-    ...(emit.deliveryTs === undefined ? {} : { deliverAtMs: emit.deliveryTs }),
+    // Whole milliseconds: the store keeps integers, and components send times such as "1700000000.1234".
+    ...(emit.ts === undefined ? {} : { ts: Math.trunc(emit.ts) }),
+    ...(emit.deliveryTs === undefined ? {} : { deliverAtMs: Math.trunc(emit.deliveryTs) }),
   };
 }
