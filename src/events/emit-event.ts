@@ -1,11 +1,12 @@
+import type { CompiledQuery } from 'kysely';
 import { insertJobs, jobRow } from '#jobs/job-store.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
-import type { Store, Tx } from '#storage/store.ts';
+import type { Db, Store, Tx } from '#storage/store.ts';
 import type { EmitterTable } from '#storage/tables/event-tables.ts';
 import { type DedupeState, type DedupeStrategy, dropDuplicates } from './drop-duplicate.ts';
 import { channels, type StoredEvent } from './event.ts';
 import { formatEventId, nextEventId } from './event-id.ts';
-import { insertEvents, lockEmitters, updateEmitters } from './event-store.ts';
+import { insertEvents, lockEmittersQuery, updateEmitters } from './event-store.ts';
 
 /** An event on its way in, from whatever emits. */
 export interface NewEvent {
@@ -40,17 +41,37 @@ export type EmissionResult =
  * number of statements. Events of one emission are sorted by `ts`, oldest first, before dedupe (component contract).
  */
 export async function emitEvents(
-  store: Pick<Store, 'name' | 'notify' | 'defer'>,
+  store: EmitStore,
   tx: Tx,
   emissions: readonly Emission[],
   nowMs: number,
 ): Promise<EmissionResult[]> {
+  if (emissions.length === 0) return [];
+  const { rows } = await tx.executeQuery(lockEmittersOf(store, tx, emissions));
+  return appendEvents(store, tx, { emissions, emitters: rows, nowMs });
+}
+
+/** The part of the store that emitting needs. */
+export type EmitStore = Pick<Store, 'name' | 'notify' | 'defer'>;
+
+/** The statement that locks the emitters of emissions, for callers that ask more of the store at the same time. */
+export function lockEmittersOf(
+  store: Pick<Store, 'name'>,
+  db: Db,
+  emissions: readonly Emission[],
+): CompiledQuery<EmitterTable> {
+  return lockEmittersQuery(store, db, [...new Set(emissions.map((emission) => emission.emitterId))]);
+}
+
+/** `emitEvents` when the emitters are locked already. */
+export async function appendEvents(
+  store: EmitStore,
+  tx: Tx,
+  batch: { emissions: readonly Emission[]; emitters: readonly EmitterTable[]; nowMs: number },
+): Promise<EmissionResult[]> {
+  const { emissions, nowMs } = batch;
   const withEvents = emissions.filter((emission) => emission.events.length > 0);
-  const emitterIds = [...new Set(emissions.map((emission) => emission.emitterId))];
-  if (emitterIds.length === 0) return [];
-  const emitters = new Map(
-    (await lockEmitters(store, tx, emitterIds)).map((row) => [row.id, { row, changed: false }]),
-  );
+  const emitters = new Map(batch.emitters.map((row) => [row.id, { row, changed: false }]));
   const results = new Map<Emission, EmissionResult>();
   const stored: StoredEvent[] = [];
   for (const emission of withEvents) {

@@ -1,4 +1,10 @@
-import { type ExpressionBuilder, type ExpressionWrapper, type SqlBool, sql } from 'kysely';
+import {
+  type CompiledQuery,
+  type ExpressionBuilder,
+  type ExpressionWrapper,
+  type SqlBool,
+  sql,
+} from 'kysely';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import type { EmitterTable } from '#storage/tables/event-tables.ts';
@@ -33,18 +39,17 @@ export async function insertEmitter(tx: Tx, row: { id: string; ownerId: string }
 }
 
 /** The emitters, locked until the end of the transaction where rows have locks; always in the order of their ids. */
-export async function lockEmitters(
+export function lockEmittersQuery(
   store: Pick<Store, 'name'>,
-  tx: Tx,
+  db: Db,
   ids: readonly string[],
-): Promise<EmitterTable[]> {
-  let query = tx
+): CompiledQuery<EmitterTable> {
+  const query = db
     .selectFrom('emitters')
     .select(['id', 'owner_id', 'last_ms', 'last_seq', 'dedupe'])
     .where('id', 'in', [...ids])
     .orderBy('id');
-  if (store.name === 'postgres') query = query.forUpdate();
-  return query.execute();
+  return (store.name === 'postgres' ? query.forUpdate() : query).compile();
 }
 
 const emitterUpsert: RowInsert<'emitters'> = {

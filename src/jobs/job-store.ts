@@ -1,4 +1,4 @@
-import { sql } from 'kysely';
+import { type CompiledQuery, sql } from 'kysely';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import type { JobTable } from '#storage/tables/job-tables.ts';
@@ -291,24 +291,39 @@ export async function settleJobs(
   node: string,
   jobs: readonly { id: string; attempts: number }[],
 ): Promise<Set<string>> {
-  const held = new Set<string>();
-  // Nearly all jobs are in their first attempt: one statement, rarely two or three.
-  for (const [attempts, group] of Map.groupBy(jobs, (job) => job.attempts)) {
-    const deleted = await tx
-      .deleteFrom('jobs')
-      .where(
-        'id',
-        'in',
-        group.map((job) => job.id),
-      )
-      .where('state', '=', running)
-      .where('lease_node', '=', node)
-      .where('attempts', '=', attempts)
-      .returning('id')
-      .execute();
-    for (const { id } of deleted) held.add(id);
-  }
-  return held;
+  if (jobs.length === 0) return new Set();
+  const { rows } = await tx.executeQuery(settleJobsQuery(tx, node, jobs));
+  return new Set(rows.map((row) => row.id));
+}
+
+/** The statement of `settleJobs`; it answers the ids that were held. */
+export function settleJobsQuery(
+  db: Db,
+  node: string,
+  jobs: readonly { id: string; attempts: number }[],
+): CompiledQuery<{ id: string }> {
+  // Nearly all jobs are in their first attempt: one group, rarely two or three.
+  const byAttempts = [...Map.groupBy(jobs, (job) => job.attempts)];
+  return db
+    .deleteFrom('jobs')
+    .where((where) =>
+      where.or(
+        byAttempts.map(([attempts, group]) =>
+          where.and([
+            where('attempts', '=', attempts),
+            where(
+              'id',
+              'in',
+              group.map((job) => job.id),
+            ),
+          ]),
+        ),
+      ),
+    )
+    .where('state', '=', running)
+    .where('lease_node', '=', node)
+    .returning('id')
+    .compile();
 }
 
 /** Puts a job this node holds back into the queue, or aside. False when it does not hold it any more. */

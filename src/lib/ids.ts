@@ -3,14 +3,30 @@ import { randomBytes } from 'node:crypto';
 const base62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 const base36 = '0123456789abcdefghijklmnopqrstuvwxyz';
 
+/** Random bytes are drawn in blocks: a call into the generator costs more than the bytes. */
+const blockBytes = 4096;
+let block = Buffer.alloc(0);
+let used = 0;
+
+function randomByte(): number {
+  if (used === block.length) {
+    block = randomBytes(blockBytes);
+    used = 0;
+  }
+  const byte = block[used] ?? 0;
+  // What was given out is not kept: ids may be secrets.
+  block[used] = 0;
+  used += 1;
+  return byte;
+}
+
 /** Random characters from `alphabet`, without modulo bias. */
 function randomCharacters(length: number, alphabet: string): string {
   const ceiling = 256 - (256 % alphabet.length);
   let out = '';
   while (out.length < length) {
-    for (const byte of randomBytes(length + 8)) {
-      if (byte < ceiling && out.length < length) out += alphabet[byte % alphabet.length];
-    }
+    const byte = randomByte();
+    if (byte < ceiling) out += alphabet[byte % alphabet.length];
   }
   return out;
 }

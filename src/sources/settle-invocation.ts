@@ -1,11 +1,18 @@
-import { type Emission, type EmissionResult, emitEvents } from '#events/emit-event.ts';
+import {
+  appendEvents,
+  type Emission,
+  type EmissionResult,
+  type EmitStore,
+  lockEmittersOf,
+} from '#events/emit-event.ts';
 import type { StoredEvent } from '#events/event.ts';
-import { settleJobs } from '#jobs/job-store.ts';
+import { settleJobsQuery } from '#jobs/job-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { UsageRow } from '#metering/invocation-usage.ts';
 import { addUsage } from '#metering/usage-store.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
+import type { EmitterTable } from '#storage/tables/event-tables.ts';
 import { mergeComponentDbs } from './source-store.ts';
 
 /** What one call into a source's code caused. */
@@ -31,7 +38,7 @@ export type SettleResult =
  * transaction, for as many invocations as arrive together, in a constant number of statements.
  */
 export function settleInvocations(options: {
-  store: Pick<Store, 'name' | 'notify' | 'defer'>;
+  store: EmitStore & Pick<Store, 'ask'>;
   node: string;
   clock: Clock;
 }): BatchWrite<InvocationEnd, SettleResult> {
@@ -45,22 +52,24 @@ export function settleInvocations(options: {
         if (end.isStale()) results.set(end, { settled: false, reason: 'stale' });
         else fresh.push(end);
       }
-      const held = await settleJobs(
-        tx,
-        node,
-        fresh.flatMap((end) => (end.job === undefined ? [] : [end.job])),
-      );
+      if (fresh.length === 0) return ends.map(() => ({ settled: false, reason: 'stale' }));
+      const jobs = fresh.flatMap((end) => (end.job === undefined ? [] : [end.job]));
+      const [jobRows, emitters] = await store.ask<[{ id: string }, EmitterTable]>(tx, [
+        settleJobsQuery(tx, node, jobs),
+        lockEmittersOf(
+          store,
+          tx,
+          fresh.map((end) => end.emission),
+        ),
+      ]);
+      const held = new Set(jobRows.map((row) => row.id));
       const valid: InvocationEnd[] = [];
       for (const end of fresh) {
         if (end.job === undefined || held.has(end.job.id)) valid.push(end);
         else results.set(end, { settled: false, reason: 'taken' });
       }
-      const emitted = await emitEvents(
-        store,
-        tx,
-        valid.map((end) => end.emission),
-        clock.now(),
-      );
+      const emissions = valid.map((end) => end.emission);
+      const emitted = await appendEvents(store, tx, { emissions, emitters, nowMs: clock.now() });
       const dbSets = new Map<string, Record<string, string>>();
       valid.forEach((end, index) => {
         const result: EmissionResult | undefined = emitted[index];

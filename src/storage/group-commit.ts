@@ -63,9 +63,9 @@ export class GroupCommit {
   }
 
   async #flush(): Promise<void> {
-    // One turn of the loop: whatever else this turn submits shares the first batch.
-    await new Promise(setImmediate);
     while (this.#pending.length > 0) {
+      // One turn of the loop: whatever else it brings shares the batch.
+      await new Promise(setImmediate);
       const batch = this.#pending.splice(0, batchMax);
       try {
         await this.#commit(batch);

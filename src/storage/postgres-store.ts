@@ -88,6 +88,11 @@ export async function openPostgresStore(options: {
     defer: async (tx, query) => {
       await tx.executeQuery(query);
     },
+    ask: async (tx, queries) => {
+      const rows: unknown[][] = [];
+      for (const query of queries) rows.push((await tx.executeQuery(query)).rows);
+      return rows as never;
+    },
     notify: async (tx, channel, payload) => {
       await sql`select pg_notify(${channel}, ${payload})`.execute(tx);
     },

@@ -1,12 +1,14 @@
 import { Worker } from 'node:worker_threads';
+import { must } from '#lib/assert.ts';
 import { Deferred } from '#lib/deferred.ts';
 import { toError } from '#lib/errors.ts';
-import type { SqliteReply, SqliteRequest, SqliteStatement, SqliteWorkerData } from './sqlite-worker.ts';
-
-export interface StatementResult {
-  rows: Record<string, unknown>[];
-  changes: number;
-}
+import type {
+  SqliteReply,
+  SqliteRequest,
+  SqliteStatement,
+  SqliteWorkerData,
+  StatementResult,
+} from './sqlite-worker.ts';
 
 /** An error SQLite gave, with its result code (primary code in the low 8 bits). */
 export class SqliteError extends Error {
@@ -27,7 +29,7 @@ function sqliteErrorOf(error: Error & { errcode?: number }): Error {
 /** The other end of `sqlite-worker.ts`. Statements asked in one turn of the event loop travel in one message. */
 export class SqliteConnection {
   readonly #worker: Worker;
-  readonly #waiting = new Map<number, Deferred<StatementResult>>();
+  readonly #waiting = new Map<number, Deferred<StatementResult[]>>();
   #outgoing: SqliteRequest[] = [];
   #lastId = 0;
   #closed: Deferred<void> | undefined;
@@ -43,18 +45,19 @@ export class SqliteConnection {
     this.#worker.on('exit', () => this.#fail(new Error('the SQLite thread ended')));
   }
 
-  run(sql: string, parameters: readonly unknown[]): Promise<StatementResult> {
-    return this.runTogether([{ sql, parameters }]);
+  async run(sql: string, parameters: readonly unknown[]): Promise<StatementResult> {
+    const [result] = await this.runTogether([{ sql, parameters }]);
+    return must(result, 'the result of a statement');
   }
 
   /**
-   * Executes statements one after another up to the first that fails; answers the last one's result, or that failure.
+   * Executes statements one after another up to the first that fails; answers a result for each, or that failure.
    * One message there and one back, whatever their number: waking the thread costs more than a statement.
    */
-  runTogether(statements: readonly SqliteStatement[]): Promise<StatementResult> {
+  runTogether(statements: readonly SqliteStatement[]): Promise<StatementResult[]> {
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
     this.#lastId += 1;
-    const answer = new Deferred<StatementResult>();
+    const answer = new Deferred<StatementResult[]>();
     this.#waiting.set(this.#lastId, answer);
     if (this.#outgoing.length === 0) queueMicrotask(() => this.#send());
     this.#outgoing.push({ id: this.#lastId, statements });
@@ -86,7 +89,7 @@ export class SqliteConnection {
       const answer = this.#waiting.get(reply.id);
       this.#waiting.delete(reply.id);
       if ('error' in reply) answer?.reject(new SqliteError(reply.error.message, reply.error.code));
-      else answer?.resolve(reply);
+      else answer?.resolve(reply.results);
     }
   }
 

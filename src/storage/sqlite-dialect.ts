@@ -8,8 +8,9 @@ import {
   SqliteIntrospector,
   SqliteQueryCompiler,
 } from 'kysely';
-import type { SqliteConnection, StatementResult } from './sqlite-connection.ts';
-import type { SqliteStatement } from './sqlite-worker.ts';
+import { must } from '#lib/assert.ts';
+import type { SqliteConnection } from './sqlite-connection.ts';
+import type { SqliteStatement, StatementResult } from './sqlite-worker.ts';
 import { asStoreError } from './store-errors.ts';
 
 /** Kysely on one `SqliteConnection`: transactions take turns, since one connection has one transaction. */
@@ -54,7 +55,8 @@ export class SqliteThreadDriver implements Driver {
     this.#endTurn = end;
     return {
       executeQuery: async <R>(query: CompiledQuery): Promise<QueryResult<R>> => {
-        const { rows, changes } = await this.#send(query).catch(rethrow);
+        const [result] = await this.#send([query]).catch(rethrow);
+        const { rows, changes } = must(result, 'the result of a statement');
         return { rows: rows as R[], numAffectedRows: BigInt(changes) };
       },
       streamQuery: () => {
@@ -68,6 +70,12 @@ export class SqliteThreadDriver implements Driver {
     this.#deferred.push({ sql: query.sql, parameters: query.parameters });
   }
 
+  /** The rows of several statements of the transaction under way, asked for in one message. */
+  async ask(queries: readonly CompiledQuery[]): Promise<Record<string, unknown>[][]> {
+    const results = await this.#send(queries).catch(rethrow);
+    return results.map(({ rows }) => rows);
+  }
+
   async beginTransaction(): Promise<void> {
     // immediate: the write lock is taken at once, so no statement inside can meet a lock it has to wait for.
     this.#deferred = [{ sql: 'begin immediate', parameters: [] }];
@@ -77,7 +85,7 @@ export class SqliteThreadDriver implements Driver {
   async commitTransaction(): Promise<void> {
     const isEmpty = !this.#begun && this.#deferred.length === 1;
     if (isEmpty) this.#deferred = [];
-    else await this.#send({ sql: 'commit', parameters: [] }).catch(rethrow);
+    else await this.#send([{ sql: 'commit', parameters: [] }]).catch(rethrow);
   }
 
   async rollbackTransaction(): Promise<void> {
@@ -86,11 +94,13 @@ export class SqliteThreadDriver implements Driver {
     if (this.#begun) await this.#connection.run('rollback', []).catch(() => {});
   }
 
-  #send(statement: SqliteStatement): Promise<StatementResult> {
-    const statements = [...this.#deferred, { sql: statement.sql, parameters: statement.parameters }];
+  /** Sends what was deferred and these; answers the results of these. */
+  async #send(statements: readonly SqliteStatement[]): Promise<StatementResult[]> {
+    const deferred = this.#deferred;
+    const all = [...deferred, ...statements.map(({ sql, parameters }) => ({ sql, parameters }))];
     this.#deferred = [];
     this.#begun = true;
-    return this.#connection.runTogether(statements);
+    return (await this.#connection.runTogether(all)).slice(deferred.length);
   }
 
   async releaseConnection(): Promise<void> {

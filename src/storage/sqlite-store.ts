@@ -63,6 +63,7 @@ export async function openSqliteStore(options: {
     lockRows: (query) => query,
     // There is one writing connection, and the transaction that asks has it.
     defer: async (_tx, query) => driver.defer(query),
+    ask: (_tx, queries) => driver.ask(queries) as Promise<never>,
     notify: async () => {},
     onNotify: () => {},
     reclaimSpace: async () => {

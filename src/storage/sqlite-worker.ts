@@ -17,8 +17,13 @@ export interface SqliteStatement {
   parameters: readonly unknown[];
 }
 
+export interface StatementResult {
+  rows: Record<string, unknown>[];
+  changes: number;
+}
+
 export type SqliteReply =
-  | { id: number; rows: Record<string, unknown>[]; changes: number }
+  | { id: number; results: StatementResult[] }
   | { id: number; error: { message: string; code: number } };
 
 export interface SqliteWorkerData {
@@ -67,18 +72,18 @@ function prepare(sql: string): { statement: StatementSync; returnsRows: boolean 
 
 function execute(request: SqliteRequest): SqliteReply {
   try {
-    let reply: SqliteReply = { id: request.id, rows: [], changes: 0 };
+    const results: StatementResult[] = [];
     for (const { sql, parameters } of request.statements) {
       const { statement, returnsRows } = prepare(sql);
       const values = parameters as SQLInputValue[];
       if (returnsRows) {
         const rows = statement.all(...values) as Record<string, unknown>[];
-        reply = { id: request.id, rows, changes: rows.length };
+        results.push({ rows, changes: rows.length });
       } else {
-        reply = { id: request.id, rows: [], changes: Number(statement.run(...values).changes) };
+        results.push({ rows: [], changes: Number(statement.run(...values).changes) });
       }
     }
-    return reply;
+    return { id: request.id, results };
   } catch (error) {
     const { message, errcode } = error as Error & { errcode?: number };
     return { id: request.id, error: { message, code: errcode ?? 0 } };

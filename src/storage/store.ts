@@ -28,6 +28,11 @@ export interface Store {
    * is done, or has failed the transaction, when that commits. For hot paths, where each wait for the store counts.
    */
   defer(tx: Tx, query: CompiledQuery): Promise<void>;
+  /** The rows of several statements of the transaction, for hot paths: waited for once, where the dialect can. */
+  ask<R extends unknown[]>(
+    tx: Tx,
+    queries: { [K in keyof R]: CompiledQuery<R[K]> },
+  ): Promise<{ [K in keyof R]: R[K][] }>;
   /** Tells other processes on this store, when the transaction commits; a no-op where there are none. */
   notify(tx: Tx, channel: NotifyChannel, payload: string): Promise<void>;
   onNotify(listener: (channel: NotifyChannel, payload: string) => void): void;
