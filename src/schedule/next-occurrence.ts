@@ -31,10 +31,12 @@ export function checkSchedule(schedule: Schedule, parameter: string): void {
   }
   let next: number | undefined;
   try {
-    const first = parseCron(schedule).nextRuns(2, new Date());
-    next = first[0]?.getTime();
-    const second = first[1]?.getTime();
-    if (next !== undefined && second !== undefined && second - next < intervalSecondsMin * 1000) {
+    // Only expressions with a field for seconds can fire that often, and a minute of them holds the shortest gap.
+    const withSeconds = schedule.cron.trim().split(/\s+/).length > 5;
+    const times = parseCron(schedule).nextRuns(withSeconds ? 61 : 1, new Date());
+    next = times[0]?.getTime();
+    const gaps = times.slice(1).map((time, index) => time.getTime() - (times[index]?.getTime() ?? 0));
+    if (gaps.some((gapMs) => gapMs < intervalSecondsMin * 1000)) {
       refuse(
         `cron ${JSON.stringify(schedule.cron)} fires more often than every ${intervalSecondsMin} seconds`,
       );

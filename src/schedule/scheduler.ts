@@ -42,14 +42,14 @@ export class Scheduler {
   #firing: Promise<void> | undefined;
   #again = false;
   #stopped = false;
-  #lastSeenMs: number;
+  /** Unknown at first: the clock may have stepped back while nothing ran, too. */
+  #lastSeenMs = Number.POSITIVE_INFINITY;
 
   constructor(options: { store: Store; clock: Clock; logger: Logger; onJobs: () => void }) {
     this.#store = options.store;
     this.#clock = options.clock;
     this.#logger = options.logger;
     this.#onJobs = options.onJobs;
-    this.#lastSeenMs = options.clock.now();
   }
 
   start(): void {
@@ -100,7 +100,7 @@ export class Scheduler {
     const nowMs = this.#clock.now();
     if (nowMs < this.#lastSeenMs - stepBackMs) {
       const timers = await this.#store.transaction((tx) => reanchorIntervals(tx, nowMs));
-      this.#logger.warn({ stepMs: nowMs - this.#lastSeenMs, timers }, 'schedule.clock-stepped-back');
+      if (timers > 0) this.#logger.warn({ timers }, 'schedule.clock-stepped-back');
     }
     this.#lastSeenMs = nowMs;
   }

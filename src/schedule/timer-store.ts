@@ -61,12 +61,10 @@ export async function advanceTimers(tx: Tx, timers: readonly TimerTable[]): Prom
     .insertInto('timers')
     .values([...timers])
     .onConflict((conflict) =>
-      conflict
-        .column('id')
-        .doUpdateSet((set) => ({
-          next_at_ms: set.ref('excluded.next_at_ms'),
-          updated_at_ms: set.ref('excluded.updated_at_ms'),
-        })),
+      conflict.column('id').doUpdateSet((set) => ({
+        next_at_ms: set.ref('excluded.next_at_ms'),
+        updated_at_ms: set.ref('excluded.updated_at_ms'),
+      })),
     )
     .execute();
 }
@@ -157,6 +155,14 @@ export async function readTicks(
     ])
     .where('source_id', '=', sourceId);
   if (options.beforeMs !== undefined) query = query.where('planned_at_ms', '<', options.beforeMs);
-  if (options.afterMs !== undefined) query = query.where('planned_at_ms', '>', options.afterMs);
+  if (options.afterMs !== undefined) {
+    // The page right above the cursor: the oldest of the newer ones, then turned to newest first.
+    const rows = await query
+      .where('planned_at_ms', '>', options.afterMs)
+      .orderBy('planned_at_ms')
+      .limit(options.limit)
+      .execute();
+    return rows.reverse();
+  }
   return query.orderBy('planned_at_ms', 'desc').limit(options.limit).execute();
 }

@@ -1,0 +1,234 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { TestClock } from '#lib/clock.ts';
+import { silentLogger } from '#lib/logger.ts';
+import type { Store } from '#storage/store.ts';
+import type { TimerTable } from '#storage/tables/source-tables.ts';
+import { forEachStore } from '../../test/support/stores.ts';
+import { waitFor } from '../../test/support/wait-for.ts';
+import { fireDueTimers, Scheduler, timerEvent } from './scheduler.ts';
+import { insertTimers, readTicks } from './timer-store.ts';
+
+const start = Date.parse('2026-11-21T10:00:00Z');
+const minute = 60_000;
+
+/** Sources with one timer each; a name is the id of its source. */
+async function addTimers(
+  store: Store,
+  names: readonly string[],
+  timer: Partial<Pick<TimerTable, 'interval_seconds' | 'cron' | 'timezone' | 'next_at_ms'>> = {},
+): Promise<void> {
+  const common = { owner_id: 'u_1', created_at_ms: start, updated_at_ms: start };
+  await store.transaction(async (tx) => {
+    for (let at = 0; at < names.length; at += 200) {
+      const batch = names.slice(at, at + 200);
+      await tx
+        .insertInto('sources')
+        .values(
+          batch.map((id) => ({
+            ...common,
+            id,
+            user_id: 'u_1',
+            component_id: 'sc_1',
+            name: id,
+            name_slug: id,
+            configured_props: '{}',
+            dynamic_props: null,
+            state: 'active',
+            endpoint_key: null,
+            revision: 1,
+          })),
+        )
+        .execute();
+      await insertTimers(
+        tx,
+        batch.map((id) => ({
+          ...common,
+          id: `${id}:timer`,
+          source_id: id,
+          prop: 'timer',
+          interval_seconds: 60,
+          cron: null,
+          timezone: 'UTC',
+          next_at_ms: start,
+          schedule_changed_at_ms: start,
+          ...timer,
+        })),
+      );
+    }
+  });
+}
+
+async function nextAt(store: Store, sourceId: string): Promise<number | undefined> {
+  const row = await store.read
+    .selectFrom('timers')
+    .select('next_at_ms')
+    .where('source_id', '=', sourceId)
+    .executeTakeFirst();
+  return row?.next_at_ms;
+}
+
+/** Ledger rows as `outcome x ticks`, oldest first. */
+async function ledger(store: Store, sourceId: string): Promise<string[]> {
+  const rows = await readTicks(store.read, sourceId, { limit: 100 });
+  return rows.map((row) => `${row.outcome} x ${row.ticks}`).reverse();
+}
+
+async function queued(store: Store): Promise<{ lane: string | null; payload: string }[]> {
+  return store.read.selectFrom('jobs').select(['lane', 'payload']).execute();
+}
+
+/** What workers leave of queued runs. */
+async function runAll(store: Store): Promise<void> {
+  await store.transaction((tx) => tx.deleteFrom('jobs').execute());
+}
+
+describe('timers', () => {
+  forEachStore((fixture) => {
+    const fire = (nowMs: number, store = fixture.store) => fireDueTimers(store, nowMs);
+
+    test('a due timer becomes one run, and its next time follows from its plan, not from when it fired', async () => {
+      const { store } = fixture;
+      await addTimers(store, ['dc_1']);
+      assert.deepEqual(await fire(start - 1), { timers: 0, jobs: 0 });
+      assert.deepEqual(await fire(start + 900), { timers: 1, jobs: 1 });
+      assert.equal(await nextAt(store, 'dc_1'), start + minute);
+      const [job] = await queued(store);
+      assert.deepEqual(JSON.parse(JSON.parse(job?.payload ?? '').event), {
+        timestamp: start / 1000,
+        interval_seconds: 60,
+      });
+      for (let n = 1; n <= 50; n += 1) {
+        await runAll(store);
+        await fire(start + n * minute + ((n * 37) % 1900));
+      }
+      assert.equal(await nextAt(store, 'dc_1'), start + 51 * minute, 'no drift');
+      assert.deepEqual(new Set(await ledger(store, 'dc_1')), new Set(['fired x 1']));
+    });
+
+    test('a tick that comes while the run before it is not finished is skipped, with a record', async () => {
+      const { store } = fixture;
+      await addTimers(store, ['dc_1']);
+      await fire(start);
+      assert.deepEqual(await fire(start + minute), { timers: 1, jobs: 0 });
+      assert.equal((await queued(store)).length, 1);
+      await runAll(store);
+      assert.deepEqual(await fire(start + 2 * minute), { timers: 1, jobs: 1 });
+      assert.deepEqual(await ledger(store, 'dc_1'), ['fired x 1', 'skipped x 1', 'fired x 1']);
+    });
+
+    test('ticks missed while nothing ran become one late run, and the ledger counts all of them', async () => {
+      const { store } = fixture;
+      await addTimers(store, ['dc_interval']);
+      await addTimers(store, ['dc_cron'], { interval_seconds: null, cron: '*/5 * * * *' });
+      const back = start + 10 * minute + 3_000;
+      assert.deepEqual(await fire(back), { timers: 2, jobs: 2 });
+      assert.deepEqual(await ledger(store, 'dc_interval'), ['late x 1', 'missed x 10']);
+      assert.deepEqual(await ledger(store, 'dc_cron'), ['late x 1', 'missed x 2']);
+      assert.equal(await nextAt(store, 'dc_interval'), start + 11 * minute);
+      assert.equal(await nextAt(store, 'dc_cron'), start + 15 * minute);
+      assert.deepEqual(await fire(back), { timers: 0, jobs: 0 });
+    });
+
+    test('a cron expression that has no next occurrence ends its timer after the last one', async () => {
+      const { store } = fixture;
+      await addTimers(store, ['dc_1'], { interval_seconds: null, cron: '0 0 10 21 11 * 2026' });
+      assert.deepEqual(await fire(start), { timers: 1, jobs: 1 });
+      assert.equal(await nextAt(store, 'dc_1'), undefined);
+    });
+
+    test('a thousand timers that are due together all fire in one pass', async () => {
+      const { store } = fixture;
+      await addTimers(
+        store,
+        Array.from({ length: 1000 }, (_, n) => `dc_${n}`),
+      );
+      const onJobs = Promise.withResolvers<void>();
+      let calls = 0;
+      const scheduler = new Scheduler({
+        store,
+        clock: new TestClock(start),
+        logger: silentLogger,
+        onJobs: () => {
+          calls += 1;
+          if (calls === 2) onJobs.resolve();
+        },
+      });
+      const begun = performance.now();
+      scheduler.start();
+      await onJobs.promise;
+      await scheduler.stop();
+      assert.ok(performance.now() - begun < 5_000);
+      assert.equal((await queued(store)).length, 1000);
+      assert.equal(new Set((await queued(store)).map(({ lane }) => lane)).size, 1000);
+    });
+
+    test('when the clock steps back, intervals start anew from now instead of standing still', async () => {
+      const { store } = fixture;
+      await addTimers(store, ['dc_1']);
+      const clock = new TestClock(start);
+      const scheduler = new Scheduler({ store, clock, logger: silentLogger, onJobs: () => {} });
+      scheduler.start();
+      await waitFor(async () => (await nextAt(store, 'dc_1')) === start + minute);
+      clock.step(-3_600_000);
+      scheduler.poke();
+      await waitFor(async () => (await nextAt(store, 'dc_1')) === start - 3_600_000 + minute);
+      await scheduler.stop();
+      // The same when the clock was set back while the service was down.
+      clock.step(-3_600_000);
+      const next = new Scheduler({ store, clock, logger: silentLogger, onJobs: () => {} });
+      next.start();
+      await waitFor(async () => (await nextAt(store, 'dc_1')) === start - 7_200_000 + minute);
+      await next.stop();
+    });
+
+    test('two schedulers never fire one tick twice', async () => {
+      const { store } = fixture;
+      const other = fixture.dialect === 'postgres' ? await fixture.open() : store;
+      const names = Array.from({ length: 600 }, (_, n) => `dc_${n}`);
+      await addTimers(store, names);
+      const passes = await Promise.all(
+        [store, other, store, other].map(async (each) => {
+          let timers = 0;
+          for (let round = 0; round < 3; round += 1) timers += (await fire(start, each)).timers;
+          return timers;
+        }),
+      );
+      assert.equal(
+        passes.reduce((sum, n) => sum + n, 0),
+        600,
+      );
+      const { rows } = {
+        rows: await store.read.selectFrom('ticks').select(['source_id', 'outcome']).execute(),
+      };
+      assert.equal(rows.length, 600);
+      assert.ok(rows.every(({ outcome }) => outcome === 'fired'));
+      assert.equal((await queued(store)).length, 600);
+    });
+
+    test('the ledger keeps the last ticks of a source and pages both ways', async () => {
+      const { store } = fixture;
+      await addTimers(store, ['dc_1']);
+      for (let n = 0; n < 5; n += 1) await fire(start + n * minute);
+      const planned = async (page: { beforeMs?: number; afterMs?: number }) =>
+        (await readTicks(store.read, 'dc_1', { limit: 2, ...page })).map(
+          (row) => (row.planned_at_ms - start) / minute,
+        );
+      assert.deepEqual(await planned({}), [4, 3]);
+      assert.deepEqual(await planned({ beforeMs: start + 3 * minute }), [2, 1]);
+      assert.deepEqual(await planned({ afterMs: start }), [2, 1]);
+    });
+  });
+});
+
+test('the event of a cron tick tells the local and the UTC time', () => {
+  const event = timerEvent({ cron: '0 11 * * *', timezone: 'Europe/Berlin' }, start) as {
+    timestamp: number;
+    timezone_configured: { iso8601: { timestamp: string }; metadata: { day_of_week: number } };
+    timezone_utc: { iso8601: { timestamp: string } };
+  };
+  assert.equal(event.timestamp, start / 1000);
+  assert.equal(event.timezone_configured.iso8601.timestamp, '2026-11-21T11:00:00.000+01:00');
+  assert.equal(event.timezone_utc.iso8601.timestamp, '2026-11-21T10:00:00.000+00:00');
+  assert.equal(event.timezone_configured.metadata.day_of_week, 6);
+});

@@ -1,0 +1,174 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { HttpReceiver } from '../support/http-receiver.ts';
+import { forEachService, type Millrace } from '../support/millrace.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+const timed = `
+export default {
+  name: 'Timed', props: { timer: '$.interface.timer', note: { type: 'string', optional: true } },
+  run(event) { this.$emit({ event, timer: this.timer }); },
+};`;
+
+async function refusedTimer(service: Millrace, timer: unknown) {
+  const { status, body } = await service.api('POST', '/v1/sources', {
+    component_code: timed,
+    configured_props: { timer },
+  });
+  return [status, body.details?.parameter];
+}
+
+forEachService((fixture) => {
+  test('a timer of 14 seconds is refused, by the name of its prop; one of 15 seconds runs at once', async () => {
+    const { service } = fixture;
+    assert.deepEqual(await refusedTimer(service, { intervalSeconds: 14 }), [400, 'configured_props.timer']);
+    const before = Math.floor(Date.now() / 1000);
+    const source = await service.createSource({
+      component_code: timed,
+      configured_props: { timer: { intervalSeconds: 15 } },
+    });
+    assert.deepEqual(source.configured_props.timer, { cron: null, interval_seconds: 15 });
+    const [first] = await waitFor(async () => {
+      const events = await service.events(source.id);
+      return events.length > 0 && events;
+    });
+    const { event, timer } = first.event;
+    assert.deepEqual(Object.keys(event).sort(), ['interval_seconds', 'timestamp']);
+    assert.equal(event.interval_seconds, 15);
+    assert.ok(
+      event.timestamp >= before && event.timestamp <= before + 5,
+      'the first tick comes right after activation',
+    );
+    assert.deepEqual(timer, { type: '$.interface.timer', intervalSeconds: 15 });
+    const { body } = await service.api('GET', `/v1/sources/${source.id}/ticks`);
+    assert.deepEqual(
+      body.data.map((tick: Record<string, unknown>) => [
+        tick.prop,
+        tick.outcome,
+        tick.ticks,
+        tick.planned_at,
+      ]),
+      [['timer', 'fired', 1, event.timestamp]],
+    );
+    assert.equal(body.page_info.count, 1);
+  });
+
+  test('a timer of another form is refused, also when a source is changed, which then goes on as it was', async () => {
+    const { service } = fixture;
+    for (const timer of [
+      { intervalSeconds: '60' },
+      { intervalSeconds: 15.5 },
+      { intervalSeconds: -60 },
+      { intervalSeconds: 1e15 },
+      { cron: 'every morning' },
+      { cron: '0 9 * * *', timezone: 'Europe/Atlantis' },
+      { cron: '* * * * * *' },
+      { cron: '0 0 30 2 *' },
+      {},
+      [],
+      'hourly',
+      60,
+      null,
+    ]) {
+      assert.deepEqual(
+        [timer, ...(await refusedTimer(service, timer))],
+        [timer, 400, 'configured_props.timer'],
+      );
+    }
+    const source = await service.createSource({
+      component_code: timed,
+      configured_props: { timer: { intervalSeconds: 3600 } },
+    });
+    const wrong = await service.api('PUT', `/v1/sources/${source.id}`, {
+      configured_props: { timer: { intervalSeconds: 1 } },
+    });
+    assert.deepEqual([wrong.status, wrong.body.details.parameter], [400, 'configured_props.timer']);
+    const still = (await service.api('GET', `/v1/sources/${source.id}`)).body.data;
+    assert.deepEqual(still.configured_props.timer, { cron: null, interval_seconds: 3600 });
+    assert.equal(still.active, true);
+  });
+
+  test('cron takes a time zone, is UTC without one, and waits for its first occurrence', async () => {
+    const { service } = fixture;
+    const berlin = await service.createSource({
+      component_code: timed,
+      configured_props: { timer: { cron: '0 9 * * 1-5', timezone: 'Europe/Berlin' } },
+    });
+    assert.deepEqual(berlin.configured_props.timer, {
+      cron: '0 9 * * 1-5',
+      interval_seconds: null,
+      timezone: 'Europe/Berlin',
+    });
+    const again = await service.api('PUT', `/v1/sources/${berlin.id}`, {
+      configured_props: berlin.configured_props,
+    });
+    assert.deepEqual(
+      again.body.data.configured_props,
+      berlin.configured_props,
+      'what is answered may be sent back',
+    );
+    const utc = await service.createSource({
+      component_code: timed,
+      configured_props: { timer: { cron: '0 9 * * *' } },
+    });
+    assert.equal(utc.configured_props.timer.timezone, 'UTC');
+    assert.deepEqual(await service.events(berlin.id), []);
+  });
+
+  test('a default of the component is the schedule when none is given, and null means the same', async () => {
+    const { service } = fixture;
+    const code = timed.replace(
+      "'$.interface.timer'",
+      "{ type: '$.interface.timer', default: { intervalSeconds: 900 } }",
+    );
+    for (const configured_props of [{}, { timer: null }]) {
+      const source = await service.createSource({ component_code: code, configured_props });
+      assert.deepEqual(source.configured_props.timer, { cron: null, interval_seconds: 900 });
+    }
+  });
+
+  test('a source slower than its interval never overlaps itself, its ledger shows the skipped tick, and others go on', async () => {
+    const { service } = fixture;
+    let running = 0;
+    let most = 0;
+    const release = Promise.withResolvers<void>();
+    await using slow = await HttpReceiver.start({
+      answer: async () => {
+        running += 1;
+        most = Math.max(most, running);
+        await release.promise;
+        running -= 1;
+        return { body: 'done' };
+      },
+    });
+    const source = await service.createSource({
+      component_code: `
+export default {
+  name: 'Slow', props: { timer: '$.interface.timer' },
+  async run(event) { await (await fetch('${slow.url}')).text(); this.$emit(event); },
+};`,
+      configured_props: { timer: { intervalSeconds: 15 } },
+    });
+    const cron = await service.createSource({
+      component_code: timed,
+      configured_props: { timer: { cron: '*/15 * * * * *' } },
+    });
+    await slow.waitForRequest(1);
+    const outcomes = async (): Promise<string[]> => {
+      const { body } = await service.api('GET', `/v1/sources/${source.id}/ticks?limit=100`);
+      return body.data.map((tick: { outcome: string }) => tick.outcome).reverse();
+    };
+    await waitFor(async () => (await outcomes()).length >= 2, { timeoutMs: 20_000, what: 'the second tick' });
+    assert.deepEqual(await outcomes(), ['fired', 'skipped']);
+    assert.deepEqual([slow.requests.length, most], [1, 1]);
+    const [tick] = await waitFor(async () => {
+      const events = await service.events(cron.id);
+      return events.length > 0 && events;
+    });
+    assert.equal(tick.event.event.timestamp % 15, 0);
+    assert.equal(tick.event.event.cron, '*/15 * * * * *');
+    assert.ok(tick.event.event.timezone_utc.metadata.day_name.length > 0);
+    release.resolve();
+    await waitFor(async () => (await service.events(source.id)).length === 1);
+  });
+});
