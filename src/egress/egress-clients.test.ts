@@ -112,7 +112,7 @@ const lookup: LookupAll = async (name) => {
 
 async function run(
   script: string,
-  options: { allow?: string[]; maxConnections?: number; idleTimeoutMs?: number } = {},
+  options: { allow?: string[]; maxConnections?: number; idleTimeoutMs?: number; beforeShim?: string } = {},
 ): Promise<{ value: unknown; relay: EgressRelay; violations: string[] }> {
   const violations: string[] = [];
   const constants = `const ports = ${JSON.stringify(ports)};
@@ -120,7 +120,10 @@ async function run(
       response.on('data', (chunk) => { all += chunk; }).on('end', () => resolve(all)).on('error', reject); });
     const failure = (promise) => promise.then(() => 'no failure', (error) => error);
     const describe = ({ code, syscall, hostname, errno }) => ({ code, syscall, hostname, errno });`;
-  const child = await children.start(constants + script, { extraCa: authority.pem });
+  const child = await children.start(constants + script, {
+    extraCa: authority.pem,
+    beforeShim: options.beforeShim ?? '',
+  });
   const relay = attachEgressRelay(child.egress, {
     policy: new AddressPolicy({ allow: options.allow ?? ['public', 'local'], deny: () => [] }),
     ...(options.maxConnections === undefined ? {} : { maxConnections: options.maxConnections }),
@@ -184,13 +187,17 @@ test('http.get and https.get work, and a keep-alive agent uses one connection ag
   assert.deepEqual(value, ['/plain', 1, 30]);
 });
 
-test('ES modules see the same network', async () => {
-  const { value } = await run(`
+test('ES modules see the same network, also those that were loaded before', async () => {
+  const loaded = `for (const name of ['net', 'dns', 'dns/promises', 'https']) await import('node:' + name);`;
+  const { value } = await run(
+    `
     const { connect } = await import('node:net'); const { lookup } = await import('node:dns/promises');
     const { get } = await import('node:https');
     const greeting = await text(connect(ports.greets, '127.0.0.1'));
     const body = await new Promise((resolve, reject) => get('https://localhost:' + ports.https + '/esm', async (r) => resolve(await text(r))).on('error', reject));
-    return [greeting, await lookup('names.example'), JSON.parse(body).url];`);
+    return [greeting, await lookup('names.example'), JSON.parse(body).url];`,
+    { beforeShim: loaded },
+  );
   assert.deepEqual(value, ['220 hello\r\n', { address: '127.0.0.1', family: 4 }, '/esm']);
 });
 

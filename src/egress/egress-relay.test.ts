@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test';
 import { EgressChildren } from '../../test/support/egress-child.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { AddressPolicy } from './address-policy.ts';
-import { attachEgressRelay, type EgressRelayOptions } from './egress-relay.ts';
+import { attachEgressRelay, type EgressRelay, type EgressRelayOptions } from './egress-relay.ts';
 
 // Children that know the protocol and mean no good. What they write on descriptor 4 is made in the child itself.
 
@@ -123,7 +123,42 @@ test('connections that a child closed, but whose data the receiver does not take
   );
   const policy = new AddressPolicy({ allow: ['local'], deny: () => [] });
   const relay = attachEgressRelay(child.egress, { policy, maxConnections: 4 });
-  // Nobody reads at the other end, so at some point nothing moves any more.
+  await stalled(relay);
+  assert.ok(relay.bytesOut < 80_000_000);
+  child.process.kill('SIGUSR2');
+  assert.equal(await child.result(), 'EMFILE');
+  assert.equal(relay.connections, 0, 'the end of the child ends them');
+});
+
+test('what left a child before it destroyed the connection still arrives, as with sockets of its own', async () => {
+  const seen = accepted.length;
+  const child = await children.start(
+    `const socket = require('node:net').connect(${port}, '127.0.0.1');
+    socket.write(Buffer.alloc(20_000_000));
+    await new Promise((resolve) => process.once('SIGUSR2', resolve));
+    socket.destroy();
+    setInterval(() => {}, 1_000);
+    await new Promise(() => {});`,
+  );
+  const policy = new AddressPolicy({ allow: ['local'], deny: () => [] });
+  const relay = attachEgressRelay(child.egress, { policy });
+  await stalled(relay);
+  child.process.kill('SIGUSR2');
+  await waitFor(() => relay.channels === 0);
+  const socket = accepted[seen];
+  assert.ok(socket !== undefined);
+  let received = 0;
+  socket.on('data', (chunk: Buffer) => {
+    received += chunk.length;
+  });
+  await once(socket, 'close');
+  assert.equal(received, relay.bytesOut);
+  child.process.kill('SIGKILL');
+  await once(child.process, 'exit');
+});
+
+/** Nobody reads at the other end, so at some point nothing moves any more. */
+async function stalled(relay: EgressRelay): Promise<void> {
   let last = -1;
   let still = 0;
   await waitFor(() => {
@@ -131,11 +166,7 @@ test('connections that a child closed, but whose data the receiver does not take
     last = relay.bytesOut;
     return still === 40;
   });
-  assert.ok(relay.bytesOut < 80_000_000);
-  child.process.kill('SIGUSR2');
-  assert.equal(await child.result(), 'EMFILE');
-  assert.equal(relay.connections, 0, 'the end of the child ends them');
-});
+}
 
 test('a large transfer keeps the memory of the parent flat, in both directions, also when one side stalls', async () => {
   const total = 300_000_000;

@@ -21,8 +21,10 @@ export interface EgressRelayOptions {
 export interface EgressRelay {
   /** Ends every connection of the child and the inherited socket. Harmless when called again. */
   close(): void;
-  /** Connections and look-ups right now. */
+  /** Connections and look-ups right now, with those that the child closed and whose last bytes are on their way. */
   readonly connections: number;
+  /** Connections and look-ups that the child has open. */
+  readonly channels: number;
   /** Bytes that the outside sent to the child, since the start. */
   readonly bytesIn: number;
   /** Bytes that the child sent to the outside, since the start. */
@@ -49,6 +51,9 @@ export function attachEgressRelay(socket: Duplex, options: EgressRelayOptions): 
     close: () => session.close(),
     get connections() {
       return relay.live.size;
+    },
+    get channels() {
+      return session.channels;
     },
     get bytesIn() {
       return relay.bytesIn;

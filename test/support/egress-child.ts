@@ -51,7 +51,10 @@ export class EgressChildren {
   }
 
   /** `script` is the body of an async function; what it returns comes back as JSON. */
-  async start(script: string, options: { shim?: boolean; extraCa?: string } = {}): Promise<EgressChild> {
+  async start(
+    script: string,
+    options: { shim?: boolean; extraCa?: string; beforeShim?: string } = {},
+  ): Promise<EgressChild> {
     this.#count += 1;
     const file = join(this.#folder.path, `child-${this.#count}.cjs`);
     const install =
@@ -63,8 +66,9 @@ export class EgressChildren {
           ${options.extraCa === undefined ? '' : `shim.exports.trustExtraCa(${JSON.stringify(options.extraCa)});`}`;
     await writeFile(
       file,
-      `${install}
-      (async () => { ${script} })().then(
+      `(async () => { ${options.beforeShim ?? ''}
+${install}
+${script} })().then(
         (value) => process.stdout.write(JSON.stringify(value ?? null)),
         (error) => { process.stderr.write(String(error?.stack ?? error) + ' ' + (error?.cause?.stack ?? '')); process.exitCode = 1; },
       );`,
