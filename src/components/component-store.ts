@@ -26,7 +26,11 @@ export async function findComponent(db: Db, id: string): Promise<ComponentTable 
 /** JSON of the shapes of many components, by id. */
 export async function componentShapes(db: Db, ids: readonly string[]): Promise<Map<string, string>> {
   if (ids.length === 0) return new Map();
-  const rows = await db.selectFrom('components').select(['id', 'shape']).where('id', 'in', [...ids]).execute();
+  const rows = await db
+    .selectFrom('components')
+    .select(['id', 'shape'])
+    .where('id', 'in', [...ids])
+    .execute();
   return new Map(rows.map((row) => [row.id, row.shape]));
 }
 

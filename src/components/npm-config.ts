@@ -22,8 +22,8 @@ export async function readNpmConfig(
   home: string,
 ): Promise<NpmConfig> {
   const fromEnvironment = npmVariables(environment);
-  const userFile = fromEnvironment['userconfig'] ?? join(home, '.npmrc');
-  const ownGlobal = fromEnvironment['globalconfig'];
+  const userFile = fromEnvironment.userconfig ?? join(home, '.npmrc');
+  const ownGlobal = fromEnvironment.globalconfig;
   const files = [userFile, ...(ownGlobal === undefined ? globalFiles : [ownGlobal])];
   const settings: Record<string, string> = {};
   const authorities: string[] = [];
@@ -37,22 +37,19 @@ export async function readNpmConfig(
   }
   Object.assign(settings, fromEnvironment);
   const ca = authorities.map((text) => text.replaceAll('\\n', '\n'));
-  const caFile = settings['cafile'];
+  const caFile = settings.cafile;
   if (caFile !== undefined && caFile !== '' && caFile !== 'null') ca.push(await readFile(caFile, 'utf8'));
-  const extra = environment['NODE_EXTRA_CA_CERTS'];
+  const extra = environment.NODE_EXTRA_CA_CERTS;
   if (ca.length > 0 && extra !== undefined && extra !== '' && extra !== caFile) {
     ca.push(await readFile(extra, 'utf8').catch(() => ''));
   }
   return {
-    registry: withSlash(settings['registry'] ?? defaultRegistry),
+    registry: withSlash(settings.registry ?? defaultRegistry),
     credentials: Object.fromEntries(Object.entries(settings).filter(([key]) => credentialPattern.test(key))),
     ca,
-    ...given('proxy', settings['proxy'] ?? environment['HTTP_PROXY'] ?? environment['http_proxy']),
-    ...given(
-      'httpsProxy',
-      settings['https-proxy'] ?? environment['HTTPS_PROXY'] ?? environment['https_proxy'],
-    ),
-    ...given('noProxy', settings['noproxy'] ?? environment['NO_PROXY'] ?? environment['no_proxy']),
+    ...given('proxy', settings.proxy ?? environment.HTTP_PROXY ?? environment.http_proxy),
+    ...given('httpsProxy', settings['https-proxy'] ?? environment.HTTPS_PROXY ?? environment.https_proxy),
+    ...given('noProxy', settings.noproxy ?? environment.NO_PROXY ?? environment.no_proxy),
   };
 }
 

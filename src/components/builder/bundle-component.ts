@@ -277,9 +277,9 @@ function loaderOfPackageFile(path: string): Loader {
 }
 
 function loaderByAttribute(attributes: Record<string, string>): Loader | undefined {
-  if (attributes['type'] === 'json') return 'json';
-  if (attributes['type'] === 'text') return 'text';
-  if (attributes['type'] === 'bytes') return 'binary';
+  if (attributes.type === 'json') return 'json';
+  if (attributes.type === 'text') return 'text';
+  if (attributes.type === 'bytes') return 'binary';
   return undefined;
 }
 

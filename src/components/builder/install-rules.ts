@@ -100,11 +100,14 @@ interface NpmError extends Error {
   /** Where in npm's errors a package is named differs by their kind. */
   spec?: { name?: string; raw?: string } | string;
   pkgid?: string;
+  /** Of versions that do not match; on any other error it is the name of its class. */
+  name: string;
   uri?: string;
   wanted?: string;
 }
 
 function packageOf(error: NpmError): string | undefined {
+  if (error.code === 'ETARGET' || error.code === 'ENOVERSIONS') return error.name;
   const spec = typeof error.spec === 'string' ? error.spec : (error.spec?.name ?? error.spec?.raw);
   const text = spec ?? error.pkgid;
   if (text !== undefined) return parsePackageSpecifier(text)?.name ?? text;

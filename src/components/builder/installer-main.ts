@@ -8,7 +8,8 @@ import { readMessages, writeMessage } from './message-lines.ts';
  * The installer process: one install, then it ends. It may read and write the build folder and npm's cache, connect to
  * the registry, and start nothing. npm's code (a quarter of a second, 250 MB) is loaded here and nowhere else.
  */
-const output = createWriteStream('', { fd: 3 });
+const answerFd = 3;
+const output = createWriteStream('', { fd: answerFd });
 
 readMessages<InstallRequest>(process.stdin, (request) => void answer(request));
 
@@ -16,7 +17,7 @@ async function answer(request: InstallRequest): Promise<void> {
   let message: InstallerOutput;
   try {
     limitConnections(allowedHosts(request.npm));
-    limitWrites({ filesMax: request.filesMax, bytesMax: request.bytesMax });
+    limitWrites({ filesMax: request.filesMax, bytesMax: request.bytesMax, answerFd });
     const { installPackages } = await import('./install-packages.ts');
     message = { type: 'installed', ...(await installPackages(request)) };
   } catch (error) {

@@ -33,8 +33,11 @@ function targetOf(given: unknown[]): string | null {
   return port === undefined && path !== undefined ? null : `${host ?? 'localhost'}:${port}`;
 }
 
-/** Fails writes beyond the bounds, so that a package that unpacks to a disk full of files does not. */
-export function limitWrites(bounds: { filesMax: number; bytesMax: number }): void {
+/**
+ * Fails writes beyond the bounds, so that a package cannot unpack to a disk full of files. `answerFd` stays open for the
+ * message that says so.
+ */
+export function limitWrites(bounds: { filesMax: number; bytesMax: number; answerFd: number }): void {
   let files = 0;
   let bytes = 0;
   const { open, write, writev } = fs;
@@ -49,8 +52,8 @@ export function limitWrites(bounds: { filesMax: number; bytesMax: number }): voi
   const limited =
     (original: (...given: never[]) => unknown, count: (given: unknown[]) => void) =>
     (...given: unknown[]): void => {
-      count(given);
-      if (isOver()) refuse(given);
+      if (given[0] !== bounds.answerFd) count(given);
+      if (isOver() && given[0] !== bounds.answerFd) refuse(given);
       else Reflect.apply(original, fs, given);
     };
   Object.assign(fs, {

@@ -1,0 +1,66 @@
+import { CallerError } from '#lib/errors.ts';
+import { newId } from '#lib/ids.ts';
+import type { Db, Tx } from '#storage/store.ts';
+import type { ProjectTable } from '#storage/tables/identity-tables.ts';
+
+export type Project = ProjectTable;
+
+const columns = [
+  'id',
+  'hid',
+  'name',
+  'repository_id',
+  'repository_path',
+  'org_id',
+  'exceptions',
+  'allow_support',
+  'created_at_ms',
+  'updated_at_ms',
+] as const;
+
+/** Projects of one workspace at most: their listing is whole, not pages. */
+const projectsMax = 1000;
+
+/** Newest first. */
+export function listProjects(db: Db, workspaceId: string): Promise<Project[]> {
+  return db
+    .selectFrom('projects')
+    .select(columns)
+    .where('org_id', '=', workspaceId)
+    .orderBy('created_at_ms', 'desc')
+    .orderBy('id', 'desc')
+    .limit(projectsMax)
+    .execute();
+}
+
+/** Throws CallerError `conflict` when the workspace has as many as it may. */
+export async function insertProject(
+  tx: Tx,
+  values: { workspaceId: string; name: string },
+  nowMs: number,
+): Promise<Project> {
+  const { count } = await tx
+    .selectFrom('projects')
+    .select((eb) => eb.fn.countAll<number>().as('count'))
+    .where('org_id', '=', values.workspaceId)
+    .executeTakeFirstOrThrow();
+  if (Number(count) >= projectsMax) {
+    throw new CallerError('conflict', `a workspace has at most ${projectsMax} projects`);
+  }
+  const id = newId('proj');
+  const project: Project = {
+    id,
+    // The short form of the id, as it stands in addresses of the dashboard.
+    hid: id.slice('proj_'.length, 'proj_'.length + 7),
+    name: values.name,
+    repository_id: null,
+    repository_path: null,
+    org_id: values.workspaceId,
+    exceptions: null,
+    allow_support: 0,
+    created_at_ms: nowMs,
+    updated_at_ms: nowMs,
+  };
+  await tx.insertInto('projects').values(project).execute();
+  return project;
+}

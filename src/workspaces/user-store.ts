@@ -1,0 +1,67 @@
+import { sql } from 'kysely';
+import { CallerError } from '#lib/errors.ts';
+import { newId } from '#lib/ids.ts';
+import type { Db, Store, Tx } from '#storage/store.ts';
+import { isUniqueViolation } from '#storage/store-errors.ts';
+import type { UserTable } from '#storage/tables/identity-tables.ts';
+
+export type User = UserTable;
+
+const columns = ['id', 'username', 'email', 'is_admin', 'created_at_ms'] as const;
+
+export function findUser(db: Db, id: string): Promise<User | undefined> {
+  return db.selectFrom('users').select(columns).where('id', '=', id).executeTakeFirst();
+}
+
+export function findUserByEmail(db: Db, email: string): Promise<User | undefined> {
+  return db.selectFrom('users').select(columns).where('email', '=', email).executeTakeFirst();
+}
+
+export function findUserByName(db: Db, username: string): Promise<User | undefined> {
+  return db.selectFrom('users').select(columns).where('username', '=', username).executeTakeFirst();
+}
+
+export async function hasUsers(db: Db): Promise<boolean> {
+  return (await db.selectFrom('users').select('id').limit(1).executeTakeFirst()) !== undefined;
+}
+
+/** Throws CallerError `conflict` when the username or the e-mail address is taken. */
+export async function insertUser(
+  tx: Tx,
+  values: { username: string; email: string; isAdmin: boolean },
+  nowMs: number,
+): Promise<User> {
+  const taken = await tx
+    .selectFrom('users')
+    .select(['username'])
+    .where((eb) => eb.or([eb('username', '=', values.username), eb('email', '=', values.email)]))
+    .executeTakeFirst();
+  if (taken !== undefined) throw userTaken(taken.username === values.username ? 'username' : 'email');
+  const user: User = {
+    id: newId('u'),
+    username: values.username,
+    email: values.email,
+    is_admin: values.isAdmin ? 1 : 0,
+    created_at_ms: nowMs,
+  };
+  try {
+    await tx.insertInto('users').values(user).execute();
+  } catch (error) {
+    // Another node was faster between the two statements.
+    if (isUniqueViolation(error)) throw userTaken('username');
+    throw error;
+  }
+  return user;
+}
+
+function userTaken(parameter: 'username' | 'email'): CallerError {
+  return new CallerError('conflict', `a user with this ${parameter} exists already`, { parameter });
+}
+
+// Any constant: it only has to differ from the one that migrations take.
+const firstStartLock = 7_119_265;
+
+/** Nodes that start together on one PostgreSQL create the first user one after another; SQLite has one writer anyway. */
+export async function lockFirstStart(tx: Tx, dialect: Store['name']): Promise<void> {
+  if (dialect === 'postgres') await sql`select pg_advisory_xact_lock(${firstStartLock})`.execute(tx);
+}

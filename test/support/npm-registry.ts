@@ -1,0 +1,81 @@
+import { createHash } from 'node:crypto';
+import { gzipSync } from 'node:zlib';
+import { HttpReceiver } from './http-receiver.ts';
+
+export interface FakePackage {
+  name: string;
+  version: string;
+  /** Merged into the manifest, in the registry's answer and in the tarball. */
+  manifest?: Record<string, unknown>;
+  /** Text by path; a value that starts with `-> ` makes a symbolic link. */
+  files?: Record<string, string>;
+  hasIntegrity?: boolean;
+  /** Instead of the registry's own address of the tarball. */
+  tarball?: string;
+}
+
+/** An npm registry on 127.0.0.1 that holds what a test says, also what no real registry would. */
+export async function startNpmRegistry(
+  packages: (registry: { url: string }) => FakePackage[],
+): Promise<{ url: string; requests: () => string[]; close: () => Promise<void> }> {
+  const server = await HttpReceiver.start();
+  const url = `${server.url}/`;
+  const held = packages({ url }).map((held) => ({ held, tarball: makeTarball(held) }));
+  server.answerAlways((request) => {
+    const path = decodeURIComponent(request.url.slice(1));
+    const tarball = held.find((it) => path === `${it.held.name}/-/${it.held.version}.tgz`)?.tarball;
+    if (tarball !== undefined) return { body: tarball };
+    const versions = held.filter((it) => it.held.name === path);
+    if (versions.length === 0) return { status: 404, body: { error: 'Not found' } };
+    return {
+      body: {
+        name: path,
+        'dist-tags': { latest: versions.at(-1)?.held.version },
+        versions: Object.fromEntries(
+          versions.map(({ held: it, tarball: bytes }) => [
+            it.version,
+            {
+              name: it.name,
+              version: it.version,
+              ...it.manifest,
+              dist: {
+                tarball: it.tarball ?? `${url}${it.name}/-/${it.version}.tgz`,
+                ...(it.hasIntegrity === false
+                  ? {}
+                  : { integrity: `sha512-${createHash('sha512').update(bytes).digest('base64')}` }),
+              },
+            },
+          ]),
+        ),
+      },
+    };
+  });
+  return { url, requests: () => server.requests.map((request) => request.url), close: () => server.close() };
+}
+
+function makeTarball(it: FakePackage): Buffer {
+  const manifest = JSON.stringify({ name: it.name, version: it.version, ...it.manifest });
+  const entries = Object.entries({ 'package.json': manifest, ...it.files });
+  return gzipSync(
+    Buffer.concat([...entries.map(([path, text]) => tarEntry(`package/${path}`, text)), Buffer.alloc(1024)]),
+  );
+}
+
+function tarEntry(path: string, text: string): Buffer {
+  const link = text.startsWith('-> ') ? text.slice(3) : '';
+  const data = Buffer.from(link === '' ? text : '');
+  const header = Buffer.alloc(512);
+  header.write(path, 0);
+  header.write('0000644\0', 100);
+  header.write('0000000\0', 108);
+  header.write('0000000\0', 116);
+  header.write(`${data.length.toString(8).padStart(11, '0')}\0`, 124);
+  header.write('00000000000\0', 136);
+  header.fill(' ', 148, 156);
+  header.write(link === '' ? '0' : '2', 156);
+  header.write(link, 157);
+  header.write('ustar\x0000', 257);
+  const sum = header.reduce((total, byte) => total + byte, 0);
+  header.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148);
+  return Buffer.concat([header, data, Buffer.alloc((512 - (data.length % 512)) % 512)]);
+}
