@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import { eventMessageJson, type StoredEvent } from '#events/event.ts';
 import type { EventBus } from '#events/event-bus.ts';
 import { compareEventIds, type EventId, formatEventId } from '#events/event-id.ts';
-import { hasEvent, lastEventId, readEventsAfter } from '#events/event-store.ts';
+import { hasEvent, lastEventId, readEventsAfter, retainedMax } from '#events/event-store.ts';
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
@@ -10,9 +10,14 @@ import type { Store } from '#storage/store.ts';
 /** The comment that opens the stream and keeps it alive; clients of the original know this text. */
 const handshake = ':sse-handshake\n\n';
 const keepAliveMs = 15_000;
-/** A reader this far behind is cut off: events are in the store, so it can resume, and memory stays bounded. */
+/** Nothing more is written to a reader that has this much still to take (and one event, however large). */
 const unsentBytesMax = 1024 * 1024;
-const catchUpRows = 100;
+/** It gets this long to take it, then it is cut off: events are in the store, so it can resume. */
+const slowReaderMs = 10_000;
+const catchUpRows = retainedMax;
+/** Events that arrive while a reader catches up are kept for it, up to so many and so much; beyond, the store has them. */
+const arrivedEventsMax = 1000;
+const arrivedBytesMax = 1024 * 1024;
 
 export interface LiveStreamOptions {
   store: Store;
@@ -29,7 +34,7 @@ export interface LiveStreamOptions {
  *
  * Promise: after the handshake the reader gets every event of the channel in the order of its ids, or a `gap` message
  * where something is gone, or its stream ends. How: `#lastSent` is the only state; an event from the bus is written
- * when the reader is up to date, and otherwise the reader catches up from the store, which has all of them.
+ * when the reader is up to date, and otherwise the reader catches up from the store, as fast as it takes what it gets.
  * Only durable events carry an `id:`, so `Last-Event-ID` always means a place in the log.
  */
 export class LiveStream {
@@ -39,6 +44,11 @@ export class LiveStream {
   /** The store may hold events that were not sent: set by whatever could not be written directly. */
   #behind = true;
   #catchingUp = false;
+  /** What the bus brought while the reader was not up to date. */
+  #arrived: StoredEvent[] = [];
+  #arrivedBytes = 0;
+  /** A reader is told once of a gap, not again before its next event. */
+  #toldOfGap = false;
   #ended = false;
   #keepAlive: NodeJS.Timeout | undefined;
   #unsubscribe: (() => void) | undefined;
@@ -61,11 +71,10 @@ export class LiveStream {
       emitterRemoved: () => this.end('the emitter was removed'),
     });
     const newest = await lastEventId(store.read, emitterId);
-    this.#lastSent = seen ?? newest;
-    const lostSomething =
-      seen !== undefined &&
-      compareEventIds(newest, seen) > 0 &&
-      !(await hasEvent(store.read, { emitterId, channel, id: seen }));
+    // An id that was never given means nothing was missed; taken as it is, it would hold back all events up to it.
+    const resumes = seen !== undefined && compareEventIds(newest, seen) > 0;
+    this.#lastSent = resumes ? seen : newest;
+    const lostSomething = resumes && !(await hasEvent(store.read, { emitterId, channel, id: seen }));
     if (this.#ended) return;
     this.#response.writeHead(200, {
       'content-type': 'text/event-stream; charset=utf-8',
@@ -74,11 +83,7 @@ export class LiveStream {
       'x-accel-buffering': 'no',
     });
     this.#write(handshake);
-    if (lostSomething && seen !== undefined) {
-      this.#write(
-        `event: gap\ndata: ${JSON.stringify({ after: formatEventId(seen), reason: 'events after this one may have been removed' })}\n\n`,
-      );
-    }
+    if (lostSomething) this.#writeGap();
     this.#keepAlive = setInterval(() => this.#write(handshake), keepAliveMs);
     this.#catchUp();
   }
@@ -96,14 +101,21 @@ export class LiveStream {
 
   #receive(event: StoredEvent): void {
     if (event.channel !== this.#options.channel) return;
-    if (this.#behind || this.#catchingUp) {
-      this.#behind = true;
+    const isUpToDate = !this.#behind && !this.#catchingUp;
+    if (isUpToDate && this.#response.writableLength <= unsentBytesMax) {
+      this.#send(event);
       return;
     }
-    this.#send(event);
+    this.#arrived.push(event);
+    this.#arrivedBytes += event.event.length;
+    if (this.#arrived.length > arrivedEventsMax || this.#arrivedBytes > arrivedBytesMax) {
+      this.#takeArrived(undefined);
+      this.#behind = true;
+    }
+    if (!this.#catchingUp) this.#catchUp();
   }
 
-  /** Sends what the store has beyond `#lastSent` until nothing more came in between. */
+  /** Sends what the store has beyond `#lastSent`, and what arrived, until nothing more came in between. */
   #catchUp(): void {
     this.#behind = true;
     if (this.#catchingUp || this.#ended) return;
@@ -118,38 +130,84 @@ export class LiveStream {
       })
       .finally(() => {
         this.#catchingUp = false;
-        if (this.#behind && !this.#ended) this.#catchUp();
+        if ((this.#behind || this.#arrived.length > 0) && !this.#ended) this.#catchUp();
       });
   }
 
   async #sendMissed(): Promise<void> {
     const { store, emitterId, channel } = this.#options;
-    this.#behind = false;
-    for (;;) {
-      const events = await readEventsAfter(store.read, {
-        emitterId,
-        channel,
-        after: this.#lastSent,
-        limit: catchUpRows,
-      });
-      for (const event of events) this.#send(event);
-      if (events.length < catchUpRows || this.#ended) return;
+    for (let complete = false; !complete && !this.#ended; ) {
+      this.#behind = false;
+      await this.#untilTaken();
+      const after = this.#lastSent;
+      const missed = await readEventsAfter(store.read, { emitterId, channel, after, limit: catchUpRows });
+      complete = missed.length < catchUpRows;
+      if (!complete && !(await hasEvent(store.read, { emitterId, channel, id: after }))) {
+        // Pruning takes the oldest first, and only what the bus has brought: were the last one sent there, or fewer
+        // newer ones than are kept, or had they arrived, nothing in between could be gone.
+        const first = this.#arrived[0];
+        const covered =
+          first !== undefined && missed[0] !== undefined && compareEventIds(first, missed[0]) < 0;
+        if (!covered) this.#writeGap();
+      }
+      const arrived = this.#takeArrived(complete ? undefined : missed.at(-1));
+      for (const event of [...missed, ...arrived].sort(compareEventIds)) {
+        await this.#untilTaken();
+        this.#send(event);
+      }
     }
+    for (let event = this.#arrived[0]; event !== undefined && !this.#behind; event = this.#arrived[0]) {
+      await this.#untilTaken();
+      this.#takeArrived(event);
+      this.#send(event);
+    }
+  }
+
+  /** What arrived up to `last`; all of it without one. */
+  #takeArrived(last: EventId | undefined): StoredEvent[] {
+    const until =
+      last === undefined ? -1 : this.#arrived.findIndex((event) => compareEventIds(event, last) > 0);
+    const taken = this.#arrived.splice(0, until === -1 ? this.#arrived.length : until);
+    this.#arrivedBytes -= taken.reduce((sum, event) => sum + event.event.length, 0);
+    return taken;
+  }
+
+  /** Waits until the reader took what was written, if that is much; ends the stream of one that takes too long. */
+  async #untilTaken(): Promise<void> {
+    if (this.#ended || this.#response.writableLength <= unsentBytesMax) return;
+    const taken = Promise.withResolvers<void>();
+    const tooSlow = setTimeout(() => {
+      this.#response.destroy();
+      this.end('the reader is too slow');
+      taken.resolve();
+    }, slowReaderMs);
+    this.#response.once('drain', taken.resolve);
+    this.#response.once('close', taken.resolve);
+    await taken.promise;
+    clearTimeout(tooSlow);
+    this.#response.off('drain', taken.resolve);
+    this.#response.off('close', taken.resolve);
   }
 
   #send(event: StoredEvent): void {
     if (this.#ended || compareEventIds(event, this.#lastSent) <= 0) return;
     this.#lastSent = { ms: event.ms, seq: event.seq };
+    this.#toldOfGap = false;
     this.#write(messageOf(event));
   }
 
+  #writeGap(): void {
+    if (this.#toldOfGap) return;
+    this.#toldOfGap = true;
+    const gap = {
+      after: formatEventId(this.#lastSent),
+      reason: 'events after this one may have been removed',
+    };
+    this.#write(`event: gap\ndata: ${JSON.stringify(gap)}\n\n`);
+  }
+
   #write(text: string): void {
-    if (this.#ended) return;
-    this.#response.write(text);
-    if (this.#response.writableLength > unsentBytesMax) {
-      this.#response.destroy();
-      this.end('the reader is too slow');
-    }
+    if (!this.#ended) this.#response.write(text);
   }
 }
 

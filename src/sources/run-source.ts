@@ -323,7 +323,9 @@ export class SourceRuns implements JobHandler {
   ): InvocationEnd {
     const { source, shape, redact } = deployment;
     const nowMs = this.#clock.now();
-    const checked = this.#withinDbLimit(source.id, outcome);
+    // What a process did that was lost is not known, so nothing of it is kept.
+    const known = isProcessCrash(outcome) ? { ...outcome, emits: [], dbSets: {} } : outcome;
+    const checked = this.#withinDbLimit(source.id, known);
     return {
       ...(options.job === undefined ? {} : { job: { id: options.job.id, attempts: options.job.attempts } }),
       sourceId: source.id,
