@@ -206,7 +206,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       logger,
       metrics,
       version: packageJson.version,
-      settings: { publicUrl: publicUrl() },
+      settings: { publicUrl: settings.publicUrl },
       endpointUrl: context.endpointUrl,
       vault,
       resolver,

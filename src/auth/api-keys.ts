@@ -15,7 +15,7 @@ import {
   markRevoked,
   markUsed,
 } from '#workspaces/api-key-store.ts';
-import { findUser } from '#workspaces/user-store.ts';
+import { findUser, lockUser } from '#workspaces/user-store.ts';
 import { type Caller, notFound } from './permissions.ts';
 
 /** `last_used_at` is written at most this often for a key: it is for people, and a write per request would cost. */
@@ -73,6 +73,7 @@ export function createApiKey(
   const secret = newSecret();
   return store.transaction(async (tx) => {
     if ((await findUser(tx, values.userId)) === undefined) throw notFound('user', values.userId, 'user_id');
+    await lockUser(tx, store, values.userId);
     const { totalCount } = await pageOf(apiKeysOf(tx, values.userId), { limit: 1 });
     if (totalCount >= keysMax) {
       throw new CallerError('conflict', `a user has at most ${keysMax} API keys: revoke one first`);
@@ -92,6 +93,8 @@ export function revokeApiKey(
   clock: Clock,
 ): Promise<void> {
   return store.transaction(async (tx) => {
+    // Two keys that are revoked at once must not both be the last but one.
+    await lockUser(tx, store, values.userId);
     const key = await findApiKey(tx, values.keyId);
     if (key === undefined || key.user_id !== values.userId || key.revoked_at_ms !== null) {
       throw notFound('API key', values.keyId);

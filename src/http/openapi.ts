@@ -9,7 +9,10 @@ const referencePolicy =
   "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self'; " +
   "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/** The OpenAPI document, made from the schemas of the routes registered after this. */
+/**
+ * The OpenAPI document, made from the schemas of the routes registered after this. Without a public URL it names no
+ * server: paths are then relative to where the document was read from.
+ */
 export async function describeRoutes(
   app: App,
   options: { publicUrl: string; version: string },
@@ -24,7 +27,7 @@ export async function describeRoutes(
           'Event sources: deploy components, keep what they emit, read it over REST and server-sent events. ' +
           'Operations tagged `addition` are not part of the original specification.',
       },
-      ...(options.publicUrl === '' ? {} : { servers: [{ url: options.publicUrl }] }),
+      ...(options.publicUrl === '' ? {} : { servers: [{ url: options.publicUrl.replace(/\/$/, '') }] }),
       components: {
         securitySchemes: {
           apiKey: { type: 'http', scheme: 'bearer', description: 'API key of a user' },

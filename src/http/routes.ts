@@ -14,7 +14,7 @@ export type RouteParts = HealthRouteParts &
   ComponentRouteDeps &
   SourceRouteDeps &
   EventRouteDeps &
-  AccountRouteDeps & { settings: { publicUrl: string } };
+  AccountRouteDeps & { settings: { /** '' when none was set. */ publicUrl: string } };
 
 /** Table of contents 2: every part of the API and the file that answers it. */
 export const routes: readonly {

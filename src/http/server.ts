@@ -50,7 +50,7 @@ export async function createServer(parts: ServerParts): Promise<App> {
     genReqId: () => randomUUID(),
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: pathParameterLengthMax },
     frameworkErrors: (error, request, reply) => {
-      reply.header('x-request-id', request.id);
+      reply.headers({ 'x-request-id': request.id, ...securityHeaders });
       sendError(error, request, reply, logger);
     },
     clientErrorHandler: answerUnreadable,
@@ -78,7 +78,13 @@ export async function createServer(parts: ServerParts): Promise<App> {
   await serveReference(app);
   if (parts.ingress !== undefined) {
     const { ingress } = parts;
-    await app.register(async (scope) => ingress(scope));
+    await app.register(async (scope) => {
+      // Whose paths these are is a matter of users' sources; they are no operations of the API.
+      scope.addHook('onRoute', (route) => {
+        route.schema = { ...route.schema, hide: true };
+      });
+      await ingress(scope);
+    });
   }
   return app;
 }
@@ -101,17 +107,19 @@ function readJsonBodies(api: App): void {
   });
 }
 
+const securityHeaders = {
+  'x-content-type-options': 'nosniff',
+  'x-frame-options': 'DENY',
+  'referrer-policy': 'no-referrer',
+  'cache-control': 'no-store',
+  'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+};
+
 function addResponseHeaders(app: App): void {
   app.addHook('onRequest', async (request, reply) => {
     reply.header('x-request-id', request.id);
     if (request.routeOptions.config.userContent === true) return;
-    reply.headers({
-      'x-content-type-options': 'nosniff',
-      'x-frame-options': 'DENY',
-      'referrer-policy': 'no-referrer',
-      'cache-control': 'no-store',
-      'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
-    });
+    reply.headers(securityHeaders);
   });
 }
 

@@ -1,6 +1,4 @@
-import { usageDay } from './usage-store.ts';
-
-/** One row for `addUsage`. */
+/** What one or more invocations of an owner add to one UTC day. */
 export interface UsageRow {
   ownerId: string;
   day: string;
@@ -27,4 +25,9 @@ export function usageOf(
     computeMs: used.computeMs,
     credits: Math.ceil(started * (used.memoryMb / creditMemoryMb)),
   };
+}
+
+/** YYYY-MM-DD in UTC: the day usage is counted on. */
+export function usageDay(nowMs: number): string {
+  return new Date(nowMs).toISOString().slice(0, 10);
 }

@@ -1,39 +1,11 @@
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
+import { type UsageRow, usageDay } from './invocation-usage.ts';
 
 export interface Usage {
   invocations: number;
   computeMs: number;
   credits: number;
-}
-
-/** What one or more invocations of an owner add to one UTC day. */
-export interface UsageRow extends Usage {
-  ownerId: string;
-  day: string;
-}
-
-const creditMs = 30_000;
-const creditMemoryMb = 256;
-
-/** The row for run time that ended at `nowMs`. Credits: each started 30 s, times memory in units of 256 MB. */
-export function usageOf(
-  ownerId: string,
-  nowMs: number,
-  run: { invocations: number; computeMs: number; memoryMb: number },
-): UsageRow {
-  return {
-    ownerId,
-    day: usageDay(nowMs),
-    invocations: run.invocations,
-    computeMs: Math.round(run.computeMs),
-    credits: Math.ceil(Math.ceil(run.computeMs / creditMs) * (run.memoryMb / creditMemoryMb)),
-  };
-}
-
-/** YYYY-MM-DD in UTC: the day usage is counted on. */
-export function usageDay(nowMs: number): string {
-  return new Date(nowMs).toISOString().slice(0, 10);
 }
 
 /** What an owner (u_… or o_…) used today; zeros when nothing. */

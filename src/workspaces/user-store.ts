@@ -21,6 +21,22 @@ export function findUserByName(db: Db, username: string): Promise<User | undefin
   return db.selectFrom('users').select(columns).where('username', '=', username).executeTakeFirst();
 }
 
+/** The oldest admin of the instance: the user that the first start made. */
+export function findFirstAdmin(db: Db): Promise<User | undefined> {
+  return db
+    .selectFrom('users')
+    .select(columns)
+    .where('is_admin', '=', 1)
+    .orderBy('created_at_ms')
+    .orderBy('id')
+    .executeTakeFirst();
+}
+
+/** Oldest first, `limit` of them. */
+export function listUsers(db: Db, limit: number): Promise<User[]> {
+  return db.selectFrom('users').select(columns).orderBy('created_at_ms').orderBy('id').limit(limit).execute();
+}
+
 export async function hasUsers(db: Db): Promise<boolean> {
   return (await db.selectFrom('users').select('id').limit(1).executeTakeFirst()) !== undefined;
 }
@@ -56,6 +72,11 @@ export async function insertUser(
 
 function userTaken(parameter: 'username' | 'email'): CallerError {
   return new CallerError('conflict', `a user with this ${parameter} exists already`, { parameter });
+}
+
+/** Holds the user until the end of the transaction: changes of one user's keys take turns. */
+export async function lockUser(tx: Tx, store: Pick<Store, 'lockRows'>, id: string): Promise<void> {
+  await store.lockRows(tx.selectFrom('users').select('users.id as id').where('users.id', '=', id)).execute();
 }
 
 // Any constant: it only has to differ from the one that migrations take.

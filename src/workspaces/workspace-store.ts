@@ -25,6 +25,8 @@ const memberColumns = [
 
 /** Members of one workspace at most: listings of members are whole, not pages. */
 const membersMax = 1000;
+/** Workspaces of one user at most: what a user may see is looked up in all of them. */
+const membershipsMax = 1000;
 
 export function findWorkspace(db: Db, id: string): Promise<Workspace | undefined> {
   return db.selectFrom('workspaces').select(columns).where('id', '=', id).executeTakeFirst();
@@ -39,6 +41,20 @@ export function listWorkspacesOf(db: Db, userId: string): Promise<Workspace[]> {
     .where('members.user_id', '=', userId)
     .orderBy('workspaces.created_at_ms')
     .orderBy('workspaces.id')
+    .execute();
+}
+
+/** Every workspace with the number of its members, oldest first, `limit` of them. */
+export function listWorkspaces(db: Db, limit: number): Promise<(Workspace & { members: number })[]> {
+  return db
+    .selectFrom('workspaces')
+    .leftJoin('members', 'members.workspace_id', 'workspaces.id')
+    .select(columns)
+    .select((eb) => eb.fn.count<number>('members.user_id').as('members'))
+    .groupBy(columns)
+    .orderBy('workspaces.created_at_ms')
+    .orderBy('workspaces.id')
+    .limit(limit)
     .execute();
 }
 
@@ -127,8 +143,8 @@ export function findMember(db: Db, workspaceId: string, userId: string): Promise
 }
 
 /**
- * Adds a member, or changes the role of one. Throws CallerError `conflict` when that would leave no admin, or when the
- * workspace is full.
+ * Adds a member, or changes the role of one. Throws CallerError `conflict` when that would leave no admin, when the
+ * workspace is full, or when the user is in as many workspaces as may be.
  */
 export async function putMember(
   tx: Tx,
@@ -140,6 +156,9 @@ export async function putMember(
   const others = members.filter((member) => member.user_id !== values.userId);
   if (others.length >= membersMax) {
     throw new CallerError('conflict', `a workspace has at most ${membersMax} members`);
+  }
+  if (others.length === members.length && (await countMemberships(tx, values.userId)) >= membershipsMax) {
+    throw new CallerError('conflict', `a user is in at most ${membershipsMax} workspaces`);
   }
   if (others.length < members.length && values.role !== 'admin') refuseNoAdmin(others, 'role');
   await tx
@@ -154,6 +173,15 @@ export async function putMember(
       conflict.columns(['workspace_id', 'user_id']).doUpdateSet({ role: values.role }),
     )
     .execute();
+}
+
+async function countMemberships(db: Db, userId: string): Promise<number> {
+  const { count } = await db
+    .selectFrom('members')
+    .select((eb) => eb.fn.countAll<number>().as('count'))
+    .where('user_id', '=', userId)
+    .executeTakeFirstOrThrow();
+  return Number(count);
 }
 
 /** Whether there was such a member. Throws CallerError `conflict` for the last admin. */

@@ -258,12 +258,16 @@ export function eventStreamRoute(app: App, deps: EventRouteDeps): void {
     '/sources/:id/sse',
     {
       schema: {
-        tags: ['events'],
+        // One handler, two addresses: each is an operation of its own.
+        operationId: app.prefix === '' ? 'streamSourceEvents' : 'streamSourceEventsVersioned',
+        tags: app.prefix === '' ? ['events'] : ['events', 'addition'],
         summary: 'Server-sent events: new events of a source as they are emitted',
         description:
           'Each message has `id` (the event id) and one `data` line. `Last-Event-ID` resumes from what is kept.',
         params: IdParams('dc_…'),
         querystring: Type.Object({ event_name: eventName }),
+        produces: ['text/event-stream'],
+        response: { 200: Type.String() },
       },
     },
     async (request, reply) => {

@@ -1,17 +1,15 @@
 import { Type } from 'typebox';
+import { identityRules } from '#workspaces/identity-rules.ts';
 
 /** Names and addresses as they may be given; the same rules for people and workspaces. */
 export const Username = Type.String({
-  minLength: 1,
-  maxLength: 64,
-  pattern: '^[A-Za-z0-9][A-Za-z0-9._-]*$',
+  ...identityRules.username,
   description: 'Letters, digits, dot, hyphen and underscore',
 });
-export const Email = Type.String({ minLength: 3, maxLength: 254, pattern: '^[^\\s@]+@[^\\s@]+$' });
-export const Name = Type.String({ minLength: 1, maxLength: 200 });
+export const Email = Type.String(identityRules.email);
+export const Name = Type.String(identityRules.name);
 export const Orgname = Type.String({
-  minLength: 1,
-  maxLength: 64,
-  pattern: '^[a-z0-9]+(-[a-z0-9]+)*$',
+  ...identityRules.orgname,
   description: 'Unique short name: lower-case letters, digits and hyphens',
 });
+export const KeyName = Type.String(identityRules.keyName);

@@ -14,7 +14,7 @@ import type { ApiKey } from '#workspaces/api-key-store.ts';
 import { createUser } from '#workspaces/create-identity.ts';
 import { findUser, type User } from '#workspaces/user-store.ts';
 import { listWorkspacesOf } from '#workspaces/workspace-store.ts';
-import { Email, Username } from './identity-shapes.ts';
+import { Email, KeyName, Username } from './identity-shapes.ts';
 
 export interface UserRouteParts {
   store: Store;
@@ -127,7 +127,7 @@ export function userRoutes(app: App, { store, clock }: UserRouteParts): void {
         operationId: 'createApiKey',
         summary: 'Creates an API key for yourself',
         tags: ['users', 'addition'],
-        body: Type.Object({ name: Type.Optional(Type.String({ maxLength: 100 })) }),
+        body: Type.Object({ name: Type.Optional(KeyName) }),
         response: { 200: DataOf(Type.Intersect([ApiKeyShape, Type.Object(apiKeyShown)])) },
       },
     },

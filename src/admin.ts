@@ -1,0 +1,106 @@
+import { existsSync } from 'node:fs';
+import { readSettings, type Settings, SettingsError } from '#config/settings.ts';
+import { systemClock } from '#lib/clock.ts';
+import { CallerError, toError, UnavailableError } from '#lib/errors.ts';
+import { silentLogger } from '#lib/logger.ts';
+import { FolderLockedError, lockFolder } from '#storage/lock-folder.ts';
+import { openStore } from '#storage/open-store.ts';
+import type { Store } from '#storage/store.ts';
+import {
+  type AdminAnswer,
+  type AdminRequest,
+  adminHelp,
+  readAdminRequest,
+  UsageError,
+} from '#workspaces/admin-commands.ts';
+import { hasUsers } from '#workspaces/user-store.ts';
+
+/** `npm run millrace -- …`: administration without the API. Exit codes: 0 done, 1 failed, 2 wrong command line. */
+
+/** Told to the person at the terminal, without a stack. */
+class AdminError extends Error {
+  override name = 'AdminError';
+}
+
+const wantsJson = process.argv.includes('--json');
+
+try {
+  const request = readAdminRequest(process.argv.slice(2));
+  if (request.command === undefined) process.stdout.write(adminHelp());
+  else print(await execute(request, request.command), request.json);
+} catch (error) {
+  process.exitCode = fail(toError(error));
+}
+
+async function execute(
+  request: AdminRequest,
+  command: NonNullable<AdminRequest['command']>,
+): Promise<AdminAnswer> {
+  const settings = readSettings(process.env);
+  const release = holdFolder(settings, command.api);
+  try {
+    const store = await openStore({
+      databaseUrl: settings.databaseUrl,
+      folder: settings.data,
+      logger: silentLogger,
+    });
+    try {
+      await refuseEmpty(store);
+      return await command.run({ store, clock: systemClock }, request.options);
+    } finally {
+      await store.close();
+    }
+  } finally {
+    release();
+  }
+}
+
+/** The embedded store has one process at a time; PostgreSQL takes any number. */
+function holdFolder(settings: Settings, api: string): () => void {
+  if (settings.databaseUrl !== '') return () => {};
+  if (!existsSync(settings.data)) {
+    throw new AdminError(
+      `there is no data folder ${settings.data}: set MILLRACE_DATA, or start the service once to make it`,
+    );
+  }
+  try {
+    return lockFolder(settings.data);
+  } catch (error) {
+    if (!(error instanceof FolderLockedError)) throw error;
+    throw new AdminError(
+      `the service is running on the data folder ${settings.data}: stop it first, or use its API (${api})`,
+      { cause: error },
+    );
+  }
+}
+
+/** Otherwise the first start would find users, and make no admin. */
+async function refuseEmpty(store: Store): Promise<void> {
+  if (await hasUsers(store.read)) return;
+  throw new AdminError('nothing is in this store yet: start the service once, which makes the first user');
+}
+
+function print(answer: AdminAnswer, json: boolean): void {
+  const text = json ? JSON.stringify(answer.data, null, 2) : answer.lines.join('\n');
+  process.stdout.write(text === '' ? '' : `${text}\n`);
+}
+
+function fail(error: Error): number {
+  const isUsage = error instanceof UsageError;
+  if (wantsJson) {
+    const code = isUsage ? 'usage' : error instanceof CallerError ? error.code : 'failed';
+    process.stderr.write(`${JSON.stringify({ error: error.message, code })}\n`);
+  } else {
+    process.stderr.write(`${isForPeople(error) ? error.message : error.stack}\n`);
+    if (isUsage) process.stderr.write(`\n${adminHelp()}`);
+  }
+  return isUsage ? 2 : 1;
+}
+
+function isForPeople(error: Error): boolean {
+  return (
+    [AdminError, UsageError, CallerError, UnavailableError, SettingsError].some(
+      (kind) => error instanceof kind,
+    ) || error.name === 'SchemaError'
+  );
+}

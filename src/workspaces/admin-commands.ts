@@ -1,0 +1,284 @@
+import { type ParseArgsOptionsConfig, parseArgs } from 'node:util';
+import type { Clock } from '#lib/clock.ts';
+import { CallerError } from '#lib/errors.ts';
+import { newSecret } from '#lib/ids.ts';
+import type { Db, Store } from '#storage/store.ts';
+import { apiKeysOf, insertApiKey, markRevoked } from './api-key-store.ts';
+import { createUser, createWorkspace } from './create-identity.ts';
+import { brokenRule, identityRules } from './identity-rules.ts';
+import { isRole, roles } from './membership.ts';
+import {
+  findFirstAdmin,
+  findUser,
+  findUserByEmail,
+  findUserByName,
+  listUsers,
+  type User,
+} from './user-store.ts';
+import { findWorkspace, listWorkspaces, putMember } from './workspace-store.ts';
+
+/** What a command says when it is done: `data` for machines, `lines` for people. */
+export interface AdminAnswer {
+  data: unknown;
+  lines: string[];
+}
+
+/** The command line is wrong, not what it asks for. */
+export class UsageError extends Error {
+  override name = 'UsageError';
+}
+
+type OptionName = 'username' | 'email' | 'name' | 'owner' | 'workspace' | 'user' | 'role' | 'id';
+type Options = Partial<Record<OptionName, string>>;
+
+interface Command {
+  /** Option and what stands for its value in the help text. */
+  required: Partial<Record<OptionName, string>>;
+  optional: Partial<Record<OptionName, string>>;
+  summary: string;
+  /** The same through the API, for when the service runs. */
+  api: string;
+  run(tools: { store: Store; clock: Clock }, options: Options): Promise<AdminAnswer>;
+}
+
+const userValue = '<u_…, username or e-mail>';
+/** Rows that a listing prints at most. */
+const listedMax = 10_000;
+
+const commands: Readonly<Record<string, Command>> = {
+  'user create': {
+    required: { username: '<name>', email: '<address>' },
+    optional: {},
+    summary: 'a user, with an API key that is shown once',
+    api: 'POST /v1/users',
+    run: async ({ store, clock }, options) => {
+      const username = checked(options, 'username');
+      const email = checked(options, 'email');
+      const { user, secret } = await createUser(store, { username, email }, clock);
+      return {
+        data: { ...userData(user), api_key: secret },
+        lines: [`User ${user.id} (${username}, ${email}) was created.`, ...keyLines(secret)],
+      };
+    },
+  },
+  'user list': {
+    required: {},
+    optional: {},
+    summary: 'all users, oldest first',
+    api: 'GET /v1/users/me for one user',
+    run: async ({ store }) => {
+      const users = await listUsers(store.read, listedMax);
+      return {
+        data: users.map(userData),
+        lines: users.map((user) =>
+          columnsOf(user.id, user.username, user.email, user.is_admin ? 'admin' : ''),
+        ),
+      };
+    },
+  },
+  'workspace create': {
+    required: { name: '<name>' },
+    optional: { owner: userValue },
+    summary: 'a workspace; its first admin is the owner, else the admin of this instance',
+    api: 'POST /v1/workspaces',
+    run: async ({ store, clock }, options) => {
+      const name = checked(options, 'name');
+      const user =
+        options.owner === undefined
+          ? must(await findFirstAdmin(store.read), 'this instance has no admin: say --owner')
+          : await userNamed(store.read, options.owner, 'owner');
+      const workspace = await createWorkspace(store, { name, user }, clock);
+      const { id, orgname, email } = workspace;
+      return {
+        data: { id, orgname, name, email },
+        lines: [`Workspace ${id} (${orgname}) was created. Its admin is ${user.id} (${user.username}).`],
+      };
+    },
+  },
+  'workspace list': {
+    required: {},
+    optional: {},
+    summary: 'all workspaces, oldest first',
+    api: 'GET /v1/users/me for those of one user',
+    run: async ({ store }) => {
+      const workspaces = await listWorkspaces(store.read, listedMax);
+      return {
+        data: workspaces.map(({ id, orgname, name, email, members }) => ({
+          ...{ id, orgname, name, email },
+          members: Number(members),
+        })),
+        lines: workspaces.map(({ id, orgname, name, members }) =>
+          columnsOf(id, orgname, name, `${members} members`),
+        ),
+      };
+    },
+  },
+  'member add': {
+    required: { workspace: '<o_…>', user: userValue, role: `<${roles.join('|')}>` },
+    optional: {},
+    summary: 'a user to a workspace; for a member, changes the role',
+    api: 'POST /v1/workspaces/{id}/members',
+    run: async ({ store, clock }, { workspace = '', user: userText = '', role = '' }) => {
+      if (!isRole(role)) throw new UsageError(`--role: expected one of ${roles.join(', ')}`);
+      must(await findWorkspace(store.read, workspace), `no workspace ${JSON.stringify(workspace)}`);
+      const user = await userNamed(store.read, userText, 'user');
+      await store.transaction((tx) =>
+        putMember(tx, store, { workspaceId: workspace, userId: user.id, role }, clock.now()),
+      );
+      return {
+        data: { workspace_id: workspace, user_id: user.id, role },
+        lines: [`${user.id} (${user.username}) is ${role} of ${workspace}.`],
+      };
+    },
+  },
+  'key create': {
+    required: { user: userValue },
+    optional: { name: '<name>' },
+    summary: 'another API key for a user; shown once',
+    api: 'POST /v1/users/me/api_keys',
+    run: async ({ store, clock }, options) => {
+      const name = options.name === undefined ? '' : checked(options, 'name', identityRules.keyName);
+      const user = await userNamed(store.read, options.user ?? '', 'user');
+      const secret = newSecret();
+      const key = await store.transaction((tx) =>
+        insertApiKey(tx, { userId: user.id, name, secret }, clock.now()),
+      );
+      return {
+        data: { id: key.id, user_id: user.id, name, api_key: secret },
+        lines: [`Key ${key.id} of ${user.id} (${user.username}) was created.`, ...keyLines(secret)],
+      };
+    },
+  },
+  'key list': {
+    required: { user: userValue },
+    optional: {},
+    summary: 'the API keys of a user that can be used, without the keys themselves',
+    api: 'GET /v1/users/me/api_keys',
+    run: async ({ store }, options) => {
+      const user = await userNamed(store.read, options.user ?? '', 'user');
+      const keys = await apiKeysOf(store.read, user.id).orderBy('created_at_ms').limit(listedMax).execute();
+      return {
+        data: keys.map(({ id, name, key_hint }) => ({ id, name, hint: key_hint })),
+        lines: keys.map(({ id, name, key_hint }) => columnsOf(id, `…${key_hint}`, name)),
+      };
+    },
+  },
+  'key revoke': {
+    required: { id: '<key_…>' },
+    optional: {},
+    summary: 'an API key, at once; also the last one of its user',
+    api: 'DELETE /v1/users/me/api_keys/{id}',
+    run: async ({ store, clock }, { id = '' }) => {
+      const wasThere = await store.transaction((tx) => markRevoked(tx, id, clock.now()));
+      if (!wasThere)
+        throw new CallerError('not_found', `no API key ${JSON.stringify(id)} that can be revoked`);
+      return { data: { id, revoked: true }, lines: [`Key ${id} is revoked.`] };
+    },
+  },
+};
+
+export interface AdminRequest {
+  /** Undefined asks for help. */
+  command: Pick<Command, 'run' | 'api'> | undefined;
+  options: Options;
+  json: boolean;
+}
+
+/** Reads the command line. Throws `UsageError` that says what is wrong with it. */
+export function readAdminRequest(argv: readonly string[]): AdminRequest {
+  const { positionals, values } = parse(argv);
+  const { json = false, help = false, ...given } = values;
+  const options = given as Options;
+  const name = positionals.join(' ');
+  if (help === true || name === 'help') return { command: undefined, options: {}, json: json === true };
+  const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
+  if (command === undefined) {
+    throw new UsageError(name === '' ? 'say what to do' : `there is no command ${JSON.stringify(name)}`);
+  }
+  for (const option of Object.keys(options) as OptionName[]) {
+    if (!(option in command.required) && !(option in command.optional)) {
+      throw new UsageError(`${name} has no option --${option}`);
+    }
+    if (options[option] === '') throw new UsageError(`--${option}: must not be empty`);
+  }
+  const missing = Object.keys(command.required).filter(
+    (option) => options[option as OptionName] === undefined,
+  );
+  if (missing.length > 0) {
+    throw new UsageError(`${name} needs ${missing.map((option) => `--${option}`).join(', ')}`);
+  }
+  return { command, options, json: json === true };
+}
+
+export function adminHelp(): string {
+  const entries = Object.entries(commands).map(([name, { required, optional, summary }]) => {
+    const needed = Object.entries(required).map(([option, value]) => ` --${option} ${value}`);
+    const possible = Object.entries(optional).map(([option, value]) => ` [--${option} ${value}]`);
+    return `  ${name}${needed.join('')}${possible.join('')}\n      ${summary}`;
+  });
+  return `Administration of a Millrace, directly on its store; settings as for the service.
+
+npm run millrace -- <command>
+
+${entries.join('\n')}
+  help
+      this text
+
+--json prints JSON for machines (npm run --silent keeps npm's own lines out of it).
+On the embedded store the service must be stopped; on PostgreSQL it may run.
+Exit codes: 0 done, 1 failed, 2 the command line is wrong.
+`;
+}
+
+function parse(argv: readonly string[]) {
+  const text = { type: 'string' } as const;
+  const names = Object.values(commands).flatMap((command) =>
+    Object.keys({ ...command.required, ...command.optional }),
+  );
+  const options: ParseArgsOptionsConfig = {
+    ...Object.fromEntries(names.map((name) => [name, text])),
+    json: { type: 'boolean' },
+    help: { type: 'boolean', short: 'h' },
+  };
+  try {
+    return parseArgs({ args: [...argv], options, allowPositionals: true });
+  } catch (error) {
+    throw new UsageError((error as Error).message, { cause: error });
+  }
+}
+
+function checked(
+  options: Options,
+  name: 'username' | 'email' | 'name',
+  rule: Parameters<typeof brokenRule>[0] = identityRules[name],
+): string {
+  const text = options[name] ?? '';
+  const wrong = brokenRule(rule, text);
+  if (wrong !== undefined) throw new UsageError(`--${name}: ${wrong}`);
+  return text;
+}
+
+/** By id, e-mail address or name. Throws CallerError `not_found`. */
+async function userNamed(db: Db, text: string, option: string): Promise<User> {
+  const user = text.includes('@')
+    ? await findUserByEmail(db, text)
+    : ((await findUser(db, text)) ?? (await findUserByName(db, text)));
+  return must(user, `--${option}: no user ${JSON.stringify(text)}`);
+}
+
+function must<T>(value: T | undefined, otherwise: string): T {
+  if (value === undefined) throw new CallerError('not_found', otherwise);
+  return value;
+}
+
+function userData({ id, username, email, is_admin }: User) {
+  return { id, username, email, is_admin: is_admin === 1 };
+}
+
+function keyLines(secret: string): string[] {
+  return ['API key (shown once, here):', `  ${secret}`];
+}
+
+function columnsOf(...values: string[]): string {
+  return values.join('  ').trimEnd();
+}

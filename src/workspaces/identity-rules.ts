@@ -1,0 +1,27 @@
+/** How names and addresses of people and workspaces may be spelled: for the API and for the command line. */
+export const identityRules = {
+  username: { minLength: 1, maxLength: 64, pattern: '^[A-Za-z0-9][A-Za-z0-9._-]*$' },
+  email: { minLength: 3, maxLength: 254, pattern: '^[^\\s@]+@[^\\s@]+$' },
+  /** Of workspaces and projects. */
+  name: { minLength: 1, maxLength: 200 },
+  orgname: { minLength: 1, maxLength: 64, pattern: '^[a-z0-9]+(-[a-z0-9]+)*$' },
+  keyName: { maxLength: 100 },
+} as const;
+
+interface Rule {
+  minLength?: number;
+  maxLength: number;
+  pattern?: string;
+}
+
+/** What is wrong with the text under this rule, or undefined when nothing is. */
+export function brokenRule(rule: Rule, text: string): string | undefined {
+  const least = rule.minLength ?? 0;
+  if (text.length < least || text.length > rule.maxLength) {
+    return `must have from ${least} to ${rule.maxLength} characters`;
+  }
+  if (rule.pattern !== undefined && !new RegExp(rule.pattern, 'u').test(text)) {
+    return `must match ${rule.pattern}`;
+  }
+  return undefined;
+}
