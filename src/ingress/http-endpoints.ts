@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { errorCodes, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { insertNewJobs, jobRow, type LeasedJob } from '#jobs/job-store.ts';
 import type { WorkerPool } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
@@ -25,6 +25,13 @@ export interface IngressParts {
   replyTimeoutMs: number;
 }
 
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Content-Type as the caller sent it. */
+    givenContentType: string | undefined;
+  }
+}
+
 const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'] as const;
 
 /**
@@ -39,6 +46,13 @@ export function httpEndpoints(server: FastifyInstance, parts: IngressParts): voi
     (_request, body, done) => done(null, body),
   );
   const write = insertInvocations(parts.store);
+  server.decorateRequest('givenContentType', undefined);
+  // Endpoints take any bytes, also those whose Content-Type Fastify would not read.
+  server.addHook('onRequest', async (request) => {
+    const { headers } = request.raw;
+    request.givenContentType = headers['content-type'];
+    if (request.givenContentType !== undefined) headers['content-type'] = 'application/octet-stream';
+  });
   const handle = (request: FastifyRequest, reply: FastifyReply) =>
     answerRequest(parts, write, request, reply);
   for (const url of ['/in/:key', '/in/:key/*']) {
@@ -82,7 +96,8 @@ async function answerRequest(
       .code(404)
       .send({ error: 'there is no active endpoint at this address', code: 'unknown_endpoint', details: {} });
   }
-  const event = await requestEventJson(endpointRequest(request, key));
+  const body = Buffer.isBuffer(request.body) ? request.body : await bodyOfGet(request, parts.bodyBytesMax);
+  const event = await requestEventJson(endpointRequest(request, key, body));
   const invocation = prepareInvocation(parts, write, endpoint, event);
   if (!endpoint.customResponse) {
     await invocation.accept();
@@ -96,10 +111,43 @@ async function answerRequest(
       details: { source_id: endpoint.sourceId },
     });
   }
-  return reply.code(answer.status).headers(answer.headers).send(answer.body);
+  return reply.code(answer.status).headers(withoutFraming(answer.headers)).send(answer.body);
 }
 
-function endpointRequest(request: FastifyRequest, key: string): EndpointRequest {
+/** Names of headers that say how a message is framed: ours to write. Components hand on those of another service. */
+const framingHeaders = new Set([
+  'connection',
+  'content-length',
+  'keep-alive',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+]);
+
+function withoutFraming(headers: HttpReply['headers']): HttpReply['headers'] {
+  return Object.fromEntries(
+    Object.entries(headers).filter(([name]) => !framingHeaders.has(name.toLowerCase())),
+  );
+}
+
+/** Fastify leaves the body of GET and HEAD alone; some clients of event sources send one. */
+async function bodyOfGet(request: FastifyRequest, bytesMax: number): Promise<Buffer> {
+  const { headers } = request.raw;
+  if (headers['content-length'] === undefined && headers['transfer-encoding'] === undefined)
+    return Buffer.alloc(0);
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of request.raw as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > bytesMax) throw new errorCodes.FST_ERR_CTP_BODY_TOO_LARGE();
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+function endpointRequest(request: FastifyRequest, key: string, body: Buffer): EndpointRequest {
   const rawUrl = request.raw.url ?? '/';
   const at = rawUrl.indexOf('?');
   const fullPath = at === -1 ? rawUrl : rawUrl.slice(0, at);
@@ -109,8 +157,11 @@ function endpointRequest(request: FastifyRequest, key: string): EndpointRequest 
     path: path === '' ? '/' : path,
     queryString: at === -1 ? '' : rawUrl.slice(at + 1),
     url: `${request.host}${request.originalUrl}`,
-    headers: request.headers,
-    body: Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0),
+    headers:
+      request.givenContentType === undefined
+        ? request.headers
+        : { ...request.headers, 'content-type': request.givenContentType },
+    body,
     clientIp: request.ip,
   };
 }

@@ -99,6 +99,8 @@ function multipartObject(request: EndpointRequest): Promise<Record<string, unkno
     parser.on('field', (name, value) => add(name, value));
     parser.on('file', (name, stream, filename, _encoding, mimetype) => {
       const chunks: Buffer[] = [];
+      // A file that breaks off fails by itself; unheard, its error would end the process.
+      stream.on('error', reject);
       stream.on('data', (chunk: Buffer) => chunks.push(chunk));
       stream.on('end', () =>
         add(name, {

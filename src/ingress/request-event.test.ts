@@ -1,0 +1,76 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import { type EndpointRequest, requestEventJson } from './request-event.ts';
+
+async function eventOf(request: Partial<EndpointRequest>): Promise<Record<string, unknown>> {
+  const text = await requestEventJson({
+    method: 'POST',
+    path: '/',
+    queryString: '',
+    url: 'example.com/',
+    headers: {},
+    body: Buffer.alloc(0),
+    clientIp: '127.0.0.1',
+    ...request,
+  });
+  return JSON.parse(text) as Record<string, unknown>;
+}
+
+describe('the event of a request', () => {
+  test('is JSON with the text of the body, whatever bytes come under whatever content type', async () => {
+    const types = [
+      'application/json',
+      'application/x-www-form-urlencoded',
+      'multipart/form-data',
+      'multipart/form-data; boundary=x',
+      'multipart/form-data; boundary=',
+      'text/plain',
+      '',
+      ';',
+    ];
+    const parts = fc
+      .array(
+        fc.constantFrom(
+          '--x\r\n',
+          '--x--\r\n',
+          'content-disposition: form-data; name="a"\r\n',
+          'content-disposition: form-data; name="f"; filename="f.txt"\r\n',
+          'content-disposition: form-data\r\n',
+          'content-type: text/plain\r\n',
+          'content-transfer-encoding: base64\r\n',
+          '\r\n',
+          'value',
+          '{"a":1}',
+          'a=1&__proto__=2',
+        ),
+        { maxLength: 12 },
+      )
+      .map((lines) => Buffer.from(lines.join('')));
+    const bytes = fc.uint8Array({ maxLength: 200 }).map((array) => Buffer.from(array));
+    await fc.assert(
+      fc.asyncProperty(fc.constantFrom(...types), fc.oneof(parts, bytes), async (type, body) => {
+        const event = await eventOf({ headers: { 'content-type': type }, body });
+        assert.equal(event.bodyRaw, body.toString('utf8'));
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test('has a form that breaks off within a file as text', async () => {
+    const body = '--x\r\ncontent-disposition: form-data; name="a"; filename="f"\r\n\r\nnever ends';
+    const event = await eventOf({
+      headers: { 'content-type': 'multipart/form-data; boundary=x' },
+      body: Buffer.from(body),
+    });
+    assert.equal(event.body, body);
+  });
+
+  test('has the query as text and lists, and no prototype can be set through it', async () => {
+    const event = await eventOf({ queryString: 'a=1&a=2&b=&c&__proto__=x&constructor=y' });
+    assert.equal(
+      JSON.stringify(event.query),
+      '{"a":["1","2"],"b":"","c":"","__proto__":"x","constructor":"y"}',
+    );
+  });
+});
