@@ -1,0 +1,253 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { readFile, stat } from 'node:fs/promises';
+import { type AddressInfo, createServer } from 'node:net';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { describe, test } from 'node:test';
+import { Client } from 'pg';
+import { createTestDatabase, postgresSkip } from '../support/databases.ts';
+import { HttpReceiver } from '../support/http-receiver.ts';
+import { forEachService, Millrace, type MillraceOptions } from '../support/millrace.ts';
+import { createTempFolder } from '../support/temp-folder.ts';
+import { waitFor, within } from '../support/wait-for.ts';
+
+/** A start that is expected to fail: its exit code and what it wrote for a person. */
+async function failedStart(options: MillraceOptions): Promise<{ code: number; errors: string }> {
+  const child = Millrace.spawn(options);
+  let errors = '';
+  child.stderr?.on('data', (chunk: Buffer) => {
+    errors += chunk;
+  });
+  child.stdout?.resume();
+  try {
+    const [code] = (await within(once(child, 'close'), 20_000, 'the start to fail')) as [number];
+    return { code, errors };
+  } finally {
+    child.kill('SIGKILL');
+  }
+}
+
+const slowly = (url: string) => `
+export default {
+  name: 'Slowly', props: { http: '$.interface.http', db: '$.service.db' },
+  async run(event) {
+    const answer = await (await fetch('${url}')).text();
+    this.$emit({ answer });
+  },
+};`;
+
+forEachService((fixture) => {
+  test('SIGTERM lets a run finish, answers what is under way, and exits with 0', async () => {
+    const { service } = fixture;
+    const release = Promise.withResolvers<void>();
+    await using outside = await HttpReceiver.start({
+      answer: async () => {
+        await release.promise;
+        return { body: 'finished' };
+      },
+    });
+    const source = await service.createSource({ component_code: slowly(outside.url) });
+    await fetch(source.configured_props.http.endpoint_url, { method: 'POST' });
+    await outside.waitForRequest(1);
+    const stream = await service.stream(source.id);
+    const exited = once(service.process, 'exit');
+    service.process.kill('SIGTERM');
+    await within(stream.ended, 5_000, 'the stream to end');
+    release.resolve();
+    const [code] = (await within(exited, 10_000, 'the exit')) as [number];
+    assert.equal(code, 0);
+    await fixture.restart();
+    const events = await fixture.service.events(source.id);
+    assert.deepEqual(
+      events.map(({ event }) => event),
+      [{ answer: 'finished' }],
+    );
+    assert.equal(outside.requests.length, 1, 'a run that finished is not run again');
+  });
+
+  test('a run that does not finish in time is given back and runs after the next start; the stop takes less than 10 s', async () => {
+    const { service } = fixture;
+    let answers = false;
+    await using outside = await HttpReceiver.start({
+      answer: async () => {
+        if (!answers) await new Promise(() => {});
+        return { body: 'second time' };
+      },
+    });
+    const source = await service.createSource({ component_code: slowly(outside.url) });
+    await fetch(source.configured_props.http.endpoint_url, { method: 'POST' });
+    await outside.waitForRequest(1);
+    const begun = performance.now();
+    assert.equal(await service.stop(), 0);
+    assert.ok(performance.now() - begun < 10_000);
+    answers = true;
+    await fixture.restart();
+    const events = await waitFor(async () => {
+      const stored = await fixture.service.events(source.id);
+      return stored.length > 0 && stored;
+    });
+    assert.deepEqual(
+      events.map(({ event }) => event),
+      [{ answer: 'second time' }],
+    );
+  });
+
+  test('after a kill it is ready again in under 1.5 seconds', async () => {
+    const begun = performance.now();
+    await fixture.restart('kill');
+    assert.ok(performance.now() - begun < 1_500, `${Math.round(performance.now() - begun)} ms`);
+  });
+
+  test('health, readiness and metrics are answered without a key', async () => {
+    const { service } = fixture;
+    for (const path of ['/healthz', '/readyz']) {
+      const response = await fetch(service.url + path);
+      assert.equal(response.status, 200, path);
+      await response.text();
+    }
+    const metrics = await (await fetch(`${service.url}/metrics`)).text();
+    assert.match(metrics, /^# TYPE millrace_http_request_seconds histogram$/m);
+    assert.match(
+      metrics,
+      /^millrace_http_request_seconds_count\{route="\/healthz",method="GET",status="200"\} \d+$/m,
+    );
+  });
+
+  test('a port that is taken ends the start with a message that says so', async () => {
+    const taken = createServer().listen(0, '127.0.0.1');
+    await once(taken, 'listening');
+    await using folder = await createTempFolder();
+    const { code, errors } = await failedStart({
+      dataFolder: folder.path,
+      environment: { MILLRACE_PORT: String((taken.address() as AddressInfo).port) },
+    });
+    taken.close();
+    assert.equal(code, 1);
+    assert.match(errors, /EADDRINUSE.*\d/);
+    assert.ok(!errors.includes('    at '), 'no stack for what a person can change');
+  });
+
+  test('a store of a newer version is refused, and left as it is', async () => {
+    const { service } = fixture;
+    if (fixture.dialect === 'sqlite') {
+      await service.stop();
+      const file = join(fixture.dataFolder, 'millrace.sqlite');
+      const database = new DatabaseSync(file);
+      const columns = database.prepare('select * from schema_migrations').all();
+      assert.ok(columns.length > 0);
+      const [row = {}] = columns as Record<string, unknown>[];
+      const newer = { ...row, name: '9999-from-the-future' };
+      const names = Object.keys(newer);
+      database
+        .prepare(
+          `insert into schema_migrations (${names.join(', ')}) values (${names.map(() => '?').join(', ')})`,
+        )
+        .run(...(Object.values(newer) as string[]));
+      database.close();
+      const { code, errors } = await failedStart({ dataFolder: fixture.dataFolder });
+      assert.equal(code, 1);
+      assert.match(errors, /9999-from-the-future|newer/);
+      const again = new DatabaseSync(file);
+      again.exec("delete from schema_migrations where name = '9999-from-the-future'");
+      again.close();
+      await fixture.restart();
+      assert.equal((await fetch(`${fixture.service.url}/readyz`)).status, 200);
+    }
+  });
+});
+
+describe('a start', () => {
+  test('on a data folder that another service uses is refused, and the first goes on', async () => {
+    await using folder = await createTempFolder();
+    const service = await Millrace.start({ dataFolder: folder.path });
+    try {
+      const { code, errors } = await failedStart({ dataFolder: folder.path });
+      assert.equal(code, 1);
+      assert.ok(errors.includes(folder.path), errors);
+      assert.ok(!errors.includes('    at '), errors);
+      assert.equal((await fetch(`${service.url}/readyz`)).status, 200);
+      await service.kill();
+      const next = await Millrace.start({ dataFolder: folder.path });
+      assert.equal(await next.stop(), 0, 'a folder whose service died is free');
+    } finally {
+      await service.kill();
+    }
+  });
+
+  test('with wrong settings lists all of them by name and changes nothing', async () => {
+    await using folder = await createTempFolder();
+    const { code, errors } = await failedStart({
+      dataFolder: join(folder.path, 'data'),
+      environment: {
+        MILLRACE_PORT: '99999',
+        MILLRACE_SANDBOX: 'maybe',
+        MILLRACE_API_KEY: 'short',
+        MILLRACE_RUN_DEADLINE: 'soon',
+        MILLRACE_PROT: '1',
+      },
+    });
+    assert.equal(code, 1);
+    for (const name of ['PORT', 'SANDBOX', 'API_KEY', 'RUN_DEADLINE', 'PROT'])
+      assert.ok(errors.includes(`MILLRACE_${name}`), `${name} in ${errors}`);
+    await assert.rejects(stat(join(folder.path, 'data')));
+  });
+
+  test('prints the API key of the first user once, and keeps it in a file that only its owner can read', async () => {
+    await using folder = await createTempFolder();
+    const dataFolder = join(folder.path, 'data');
+    const first = await Millrace.start({ dataFolder, environment: { MILLRACE_API_KEY: '' } });
+    const key = /\n\s+(\S{20,})\n/.exec(first.output.slice(first.output.indexOf('API key')))?.[1] ?? '';
+    const file = /also in (\S+)\):/.exec(first.output)?.[1] ?? '';
+    try {
+      assert.equal((await first.api('GET', '/v1/users/me', undefined, { key })).status, 200);
+      assert.equal((await stat(file)).mode & 0o777, 0o600);
+      assert.equal((await readFile(file, 'utf8')).trim(), key);
+    } finally {
+      await first.stop();
+    }
+    const second = await Millrace.start({ dataFolder, environment: { MILLRACE_API_KEY: '' } });
+    try {
+      assert.ok(!second.output.includes(key));
+      assert.equal((await second.api('GET', '/v1/users/me', undefined, { key })).status, 200);
+      assert.equal((await stat(dataFolder)).mode & 0o777, 0o700, 'nobody else can look into the folder');
+    } finally {
+      await second.stop();
+    }
+  });
+
+  test('on a PostgreSQL that cannot be reached says so', async () => {
+    await using folder = await createTempFolder();
+    const { code, errors } = await failedStart({
+      dataFolder: folder.path,
+      databaseUrl: 'postgres://nobody:secret-word@127.0.0.1:1/none',
+    });
+    assert.equal(code, 1);
+    assert.match(errors, /ECONNREFUSED|reach|connect/i);
+    assert.ok(!errors.includes('secret-word'), errors);
+  });
+
+  test('on a PostgreSQL of a newer version is refused', { skip: postgresSkip() }, async () => {
+    const database = await createTestDatabase();
+    await using folder = await createTempFolder();
+    try {
+      const service = await Millrace.start({ dataFolder: folder.path, databaseUrl: database.url });
+      await service.stop();
+      const client = new Client({ connectionString: database.url });
+      await client.connect();
+      const { rows } = await client.query('select * from schema_migrations limit 1');
+      const row = { ...rows[0], name: '9999-from-the-future' };
+      const names = Object.keys(row);
+      await client.query(
+        `insert into schema_migrations (${names.join(', ')}) values (${names.map((_, at) => `$${at + 1}`).join(', ')})`,
+        Object.values(row),
+      );
+      await client.end();
+      const { code, errors } = await failedStart({ dataFolder: folder.path, databaseUrl: database.url });
+      assert.equal(code, 1);
+      assert.match(errors, /9999-from-the-future|newer/);
+    } finally {
+      await database.drop();
+    }
+  });
+});
