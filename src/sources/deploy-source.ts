@@ -184,9 +184,9 @@ export class SourceDeployer {
       await this.#write(draft, source.revision);
       const after = await loadDeployment(this.#store.read, draft, this.#context);
       if (hooks) {
-        // Requests that come while `activate` runs are for the new code already.
+        // Requests that come while `activate` runs are for the new code already; a run under way ends with the old one,
+        // since another revision gets a process of its own.
         this.#changed(draft);
-        await this.#runner.forget(id);
         try {
           if (active) await this.#runHookOrThrow(after, 'activate');
         } catch (error) {
@@ -335,10 +335,12 @@ export class SourceDeployer {
   async #restore(before: Deployment, fromRevision: number): Promise<void> {
     const { source } = before;
     const restored = { ...source, revision: fromRevision + 1, updated_at_ms: this.#clock.now() };
-    await this.#runner.forget(source.id);
     await this.#write(restored, fromRevision);
     this.#changed(restored);
-    if (source.state !== 'active') return;
+    if (source.state !== 'active') {
+      await this.#runner.forget(source.id);
+      return;
+    }
     const outcome = await this.#runs.runHook({ ...before, source: restored }, 'activate');
     if (outcome.status !== 'finished' && outcome.status !== 'absent') {
       await this.#write(

@@ -262,7 +262,8 @@ export class SourceRuns implements JobHandler {
       isStale: () => lane.epoch !== epoch,
       job,
     });
-    lane.db = { ...lane.db, ...end.dbSets };
+    // Dropped while the code ran: the next run reads it from the store.
+    if (lane.db !== undefined) lane.db = { ...lane.db, ...end.dbSets };
     const settled = this.#settleEnd(lane, job, deployment, outcome, end);
     lane.unsettled.add(settled);
     const forgetSettled = () => lane.unsettled.delete(settled);

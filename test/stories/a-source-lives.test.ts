@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { HttpReceiver } from '../support/http-receiver.ts';
 import { forEachService, type Millrace } from '../support/millrace.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 /** Every hook and run leaves a mark on the default channel, with what the db held before it. */
 function lifeComponent(
@@ -216,6 +217,49 @@ export default {
       [true, source.component_id, 'old'],
     );
     assert.deepEqual((await ask(service, source)).body, { by: 'stable', mood: 'old' });
+  });
+
+  test('a run under way when its source is changed or paused goes on to its end, once, and is answered', async () => {
+    const { service } = fixture;
+    const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    await using outside = await HttpReceiver.start({
+      answer: async ({ url }) => {
+        await gates[Number(url.slice(1))]?.promise;
+        return { body: 'go on' };
+      },
+    });
+    const slow = (version: number) => `
+export default {
+  name: 'slow', props: { http: { type: '$.interface.http', customResponse: true }, db: '$.service.db' },
+  hooks: { deploy() { this.db.set('kept', 'from deploy'); } },
+  async run() {
+    const answer = await (await fetch('${outside.url}/${version}')).text();
+    this.$emit('version ${version}, ' + this.db.get('kept'));
+    this.db.set('version', ${version});
+    this.http.respond({ status: 200, body: { version: ${version}, answer } });
+  },
+};`;
+    const source = await service.createSource({ component_code: slow(0) });
+    const first = ask(service, source);
+    await outside.waitForRequest(1);
+    const changed = await service.api('PUT', `/v1/sources/${source.id}`, { component_code: slow(1) });
+    assert.equal(changed.status, 200);
+    const second = ask(service, source);
+    gates[0]?.resolve();
+    assert.deepEqual(await first, { status: 200, body: { version: 0, answer: 'go on' } });
+    await outside.waitForRequest(2);
+    assert.equal((await service.api('PUT', `/v1/sources/${source.id}`, { active: false })).status, 200);
+    gates[1]?.resolve();
+    assert.deepEqual(await second, { status: 200, body: { version: 1, answer: 'go on' } });
+    const events = await waitFor(async () => {
+      const stored = await service.events(source.id);
+      return stored.length === 2 && stored;
+    });
+    assert.deepEqual(
+      events.map(({ event }) => event),
+      ['version 1, from deploy', 'version 0, from deploy'],
+    );
+    assert.equal(outside.requests.length, 2, 'neither ran twice');
   });
 
   test('an inactive source has no endpoint and no timers, and comes back with both', async () => {
