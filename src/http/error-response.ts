@@ -142,6 +142,10 @@ const fastifyErrors: Readonly<Record<string, { code: string; message: string }>>
     message: 'the body does not have the length that Content-Length says',
   },
   FST_ERR_BAD_URL: { code: 'invalid_request', message: 'the path of the URL is not well-formed' },
+  FST_ERR_MAX_PARAM_LENGTH: {
+    code: 'not_found',
+    message: 'nothing has an id or key as long as the one in this path',
+  },
   ECONNRESET: { code: 'invalid_request', message: 'the connection ended before the request was complete' },
 };
 

@@ -101,14 +101,12 @@ export function parameterOf(request: Pick<FastifyRequest, 'query' | 'body'>, nam
 }
 
 /**
- * The owner named by org_id or workspace_id, in query or body; the caller personally when none is named. Throws
- * CallerError `invalid_parameter` when the two differ, `not_found` for a workspace the caller is not in, `forbidden`
- * for a viewer.
+ * The workspace that org_id or workspace_id names, in query or body; undefined when none is named. Throws CallerError
+ * `invalid_parameter` when the two differ.
  */
-export async function ownerForCreate(
-  db: Db,
-  request: Pick<FastifyRequest, 'query' | 'body' | 'caller'>,
-): Promise<string> {
+export function namedWorkspace(
+  request: Pick<FastifyRequest, 'query' | 'body'>,
+): { id: string; parameter: string } | undefined {
   const orgId = parameterOf(request, 'org_id');
   const workspaceId = parameterOf(request, 'workspace_id');
   if (orgId !== undefined && workspaceId !== undefined && orgId !== workspaceId) {
@@ -117,10 +115,19 @@ export async function ownerForCreate(
     });
   }
   const id = orgId ?? workspaceId;
-  return resolveOwner(
-    db,
-    callerOf(request),
-    typeof id === 'string' && id !== '' ? id : undefined,
-    orgId === undefined ? 'workspace_id' : 'org_id',
-  );
+  if (typeof id !== 'string' || id === '') return undefined;
+  return { id, parameter: orgId === undefined ? 'workspace_id' : 'org_id' };
+}
+
+/**
+ * The owner named by org_id or workspace_id, in query or body; the caller personally when none is named. Throws
+ * CallerError `invalid_parameter` when the two differ, `not_found` for a workspace the caller is not in, `forbidden`
+ * for a viewer.
+ */
+export async function ownerForCreate(
+  db: Db,
+  request: Pick<FastifyRequest, 'query' | 'body' | 'caller'>,
+): Promise<string> {
+  const named = namedWorkspace(request);
+  return resolveOwner(db, callerOf(request), named?.id, named?.parameter);
 }

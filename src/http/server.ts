@@ -8,6 +8,7 @@ import { CallerError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import { authenticateEverything } from './authenticate.ts';
 import { addCommonParameters } from './common-parameters.ts';
+import { drainBody } from './drain-body.ts';
 import { sendError } from './error-response.ts';
 import { describeRoutes, serveReference } from './openapi.ts';
 import type { App } from './route-support.ts';
@@ -62,7 +63,10 @@ export async function createServer(parts: ServerParts): Promise<App> {
   app.setValidatorCompiler(compileCheck);
   // Response schemas describe; what include and exclude leave of an object would not fit them.
   app.setSerializerCompiler(() => (data) => JSON.stringify(data));
-  app.setErrorHandler<FastifyError>((error, request, reply) => sendError(error, request, reply, logger));
+  app.setErrorHandler<FastifyError>(async (error, request, reply) => {
+    if (error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') await drainBody(request.raw);
+    return sendError(error, request, reply, logger);
+  });
   addResponseHeaders(app);
   observeRequests(app, parts);
   refuseUnknownPaths(app);

@@ -30,10 +30,6 @@ function refuse(
   if (allowed.size === 0) {
     throw new CallerError('unknown_path', 'no operation has this path; /openapi.json lists them all');
   }
-  // The path has the form of one with this method, but a part that is too long for any id.
-  if (allowed.has(request.method)) {
-    throw new CallerError('not_found', 'nothing has an id as long as the one in this path');
-  }
   const allow = [...allowed].sort().join(', ');
   reply.header('allow', allow);
   throw new CallerError('method_not_allowed', `this path takes ${allow}`, { method: request.method });

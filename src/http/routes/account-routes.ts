@@ -17,6 +17,7 @@ import {
   DataOf,
   IdParams,
   NoContent,
+  namedWorkspace,
   ownerForCreate,
   PageOf,
   pageParameters,
@@ -100,8 +101,14 @@ export function accountRoutes(app: App, deps: AccountRouteDeps): void {
       },
     },
     async (request) => {
-      const owners = await ownersOf(store.read, callerOf(request));
-      return listOf(request, owners.ids, request.query.app ?? request.query.query);
+      const caller = callerOf(request);
+      const appName = request.query.app ?? request.query.query;
+      const workspace = namedWorkspace(request);
+      if (workspace !== undefined) {
+        await requireWorkspace(store.read, caller, workspace.id, 'read', workspace.parameter);
+        return listOf(request, [workspace.id], appName);
+      }
+      return listOf(request, (await ownersOf(store.read, caller)).ids, appName);
     },
   );
 

@@ -1,0 +1,157 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { FastifyInstance } from 'fastify';
+import { Registry } from 'prom-client';
+import { createServer, type ServerParts } from '#http/server.ts';
+import { httpEndpoints } from '#ingress/http-endpoints.ts';
+import { systemClock } from '#lib/clock.ts';
+import { silentLogger } from '#lib/logger.ts';
+import { openSqliteStore } from '#storage/sqlite-store.ts';
+import type { Store } from '#storage/store.ts';
+import { createTempFolder, type TempFolder } from './support/temp-folder.ts';
+
+/** Everything that is answered without an API key. A route that comes to this list is a decision, not an accident. */
+const publicRoutes = [
+  ...['/healthz', '/readyz', '/metrics', '/openapi.json'],
+  // The reference page and what it loads.
+  ...['/docs', '/docs/json', '/docs/yaml', '/docs/*', '/docs/static/index.html'],
+  ...['/docs/static/swagger-initializer.js'],
+  // Endpoints of sources: their keys are the secret.
+  ...['/in/:key', '/in/:key/*'],
+];
+
+interface Route {
+  method: string;
+  url: string;
+}
+
+/** A part that no request without a key may reach. */
+function untouchable(name: string): never {
+  return new Proxy(
+    {},
+    {
+      get: (_target, property) => {
+        throw new Error(`${name}.${String(property)} was used without a key`);
+      },
+    },
+  ) as never;
+}
+
+describe('every route', () => {
+  let folder: TempFolder;
+  let store: Store;
+  let server: FastifyInstance;
+  let serverUrl = '';
+  const routes: Route[] = [];
+
+  before(async () => {
+    folder = await createTempFolder('routes');
+    store = await openSqliteStore({ folder: folder.path });
+    const parts: ServerParts = {
+      store,
+      clock: systemClock,
+      logger: silentLogger,
+      metrics: new Registry(),
+      version: '0.0.0',
+      settings: { publicUrl: '' },
+      endpointUrl: () => undefined,
+      vault: untouchable('vault'),
+      resolver: untouchable('resolver'),
+      deployer: untouchable('deployer'),
+      bus: untouchable('bus'),
+      streams: untouchable('streams'),
+      onJobs: () => {},
+      onAccountChange: () => {},
+      ingress: (app) =>
+        httpEndpoints(app, {
+          store,
+          pool: untouchable('pool'),
+          runs: untouchable('runs'),
+          directory: { find: async () => undefined } as never,
+          clock: systemClock,
+          logger: silentLogger,
+          bodyBytesMax: 1000,
+          replyTimeoutMs: 1000,
+        }),
+    };
+    server = (await createServer(parts)) as unknown as FastifyInstance;
+    await server.ready();
+    routes.push(...registeredRoutes(server));
+    serverUrl = await server.listen({ host: '127.0.0.1', port: 0 });
+  });
+  after(async () => {
+    await server.close();
+    await store.close();
+    await folder.remove();
+  });
+
+  async function ask({ method, url }: Route, key?: string): Promise<number> {
+    const path = url.replaceAll(/:\w+/g, 'some-id').replace('*', 'some/path');
+    const response = await fetch(serverUrl + path, {
+      method,
+      headers: key === undefined ? {} : { authorization: `Bearer ${key}` },
+    });
+    await response.arrayBuffer();
+    return response.status;
+  }
+
+  test('is found by this test: those of the document and those that are not in it', async () => {
+    const urls = new Set(routes.map(({ url }) => url));
+    const document = (await (await fetch(`${serverUrl}/openapi.json`)).json()) as {
+      paths: Record<string, Record<string, unknown>>;
+    };
+    const documented = Object.entries(document.paths).flatMap(([path, item]) =>
+      Object.keys(item).map((method) => `${method.toUpperCase()} ${path.replaceAll(/\{(\w+)\}/g, ':$1')}`),
+    );
+    const found = new Set(routes.map(({ method, url }) => `${method} ${url.replace(/(?<=.)\/$/, '')}`));
+    assert.deepEqual(
+      documented.filter((route) => !found.has(route)),
+      [],
+    );
+    assert.ok(documented.length > 30, `${documented.length}`);
+    for (const url of ['/in/:key', '/docs', '/sources/:id/sse']) assert.ok(urls.has(url), url);
+  });
+
+  test('answers 401 without a key and with an unknown one, unless it is on the list of public routes', async () => {
+    const open: string[] = [];
+    let asked = 0;
+    for (const route of routes) {
+      for (const key of [undefined, 'no-such-key-0123456789']) {
+        const status = await ask(route, key);
+        asked += 1;
+        if (status !== 401) open.push(`${route.method} ${route.url}: ${status}`);
+      }
+    }
+    assert.ok(asked > 80, `${asked} requests`);
+    assert.deepEqual(
+      open.filter((line) => !publicRoutes.some((url) => line.includes(` ${url}: `))),
+      [],
+    );
+  });
+
+  test('on the list of public routes is there, and is public', async () => {
+    for (const url of publicRoutes) {
+      const route = routes.find((it) => it.url === url && it.method === 'GET');
+      assert.ok(route !== undefined, `${url} is no route any more: take it off the list`);
+      assert.notEqual(await ask(route), 401, url);
+    }
+  });
+});
+
+/** From Fastify's own list, so that no route can hide from it. */
+function registeredRoutes(server: FastifyInstance): Route[] {
+  const routes: Route[] = [];
+  const path: string[] = [];
+  for (const line of server.printRoutes({ commonPrefix: false }).split('\n')) {
+    const [, indent = '', text = ''] = /^([\s│├└─]*)(.*)$/.exec(line) ?? [];
+    if (text === '') continue;
+    const depth = Math.floor(indent.length / 4);
+    const [, part = '', methods] = /^(.*?)(?: \(([A-Z, ]+)\))?$/.exec(text) ?? [];
+    path.length = Math.max(depth - 1, 0);
+    path.push(part);
+    // Printed without the slash that stands before it.
+    const url = path.join('').replace(/(?<!\/)\*$/, '/*');
+    for (const method of methods?.split(', ') ?? []) routes.push({ method, url });
+  }
+  return routes;
+}
