@@ -102,7 +102,7 @@ function readJsonBodies(api: App): void {
     if (body === '') return done(null, undefined);
     return parse(request, body as string, (error: Error | null, value?: unknown) => {
       if (error === null) return done(null, value);
-      return done(new CallerError('invalid_json', `the body is not well-formed JSON: ${error.message}`));
+      return done(new CallerError('invalid_json', 'the body is not well-formed JSON'));
     });
   });
   // No body at all is an empty one: then a missing parameter is named, instead of the body.
