@@ -392,12 +392,12 @@ export class SourceDeployer {
   }
 
   async #erase(source: SourceTable): Promise<void> {
-    await this.#store.transaction((tx) => deleteSource(tx, source.id));
+    let isEmpty = await this.#store.transaction((tx) => deleteSource(tx, source.id, deleteBatch));
     this.#changed(source);
     await this.#runner.forget(source.id);
-    while (!(await this.#store.transaction((tx) => deleteEmitter(tx, source.id, deleteBatch)))) {
-      // One bounded batch a transaction: other writes get their turn in between.
-    }
+    // One bounded batch a transaction: other writes get their turn in between.
+    while (!isEmpty)
+      isEmpty = await this.#store.transaction((tx) => deleteEmitter(tx, source.id, deleteBatch));
     this.#bus.emitterRemoved(source.id);
   }
 

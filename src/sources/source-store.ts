@@ -1,3 +1,4 @@
+import { deleteEmitter } from '#events/event-store.ts';
 import { deleteLane } from '#jobs/job-store.ts';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
@@ -67,12 +68,17 @@ export async function updateSource(tx: Tx, row: SourceTable, fromRevision: numbe
   return Number(result.numUpdatedRows) === 1;
 }
 
-/** Removes a source, its timers, its state and what waits for it. Its events go with the emitter, in batches. */
-export async function deleteSource(tx: Tx, id: string): Promise<void> {
+/**
+ * Removes a source, its timers, what waits for it, its state and up to `limit` of its events; true when no event is left.
+ * In the order in which schedules and runs lock the same rows (timers, jobs, emitter, db), so that none waits for another.
+ */
+export async function deleteSource(tx: Tx, id: string, limit: number): Promise<boolean> {
   await tx.deleteFrom('sources').where('id', '=', id).execute();
+  await deleteLane(tx, id);
+  const isEmpty = await deleteEmitter(tx, id, limit);
   await tx.deleteFrom('component_dbs').where('source_id', '=', id).execute();
   await tx.deleteFrom('ticks').where('source_id', '=', id).execute();
-  await deleteLane(tx, id);
+  return isEmpty;
 }
 
 /** Sources whose creation a crash interrupted: `deploying` since before `beforeMs`. */

@@ -331,6 +331,33 @@ export default {
     assert.ok(!(await sourceNames(service)).includes('short-lived'));
   });
 
+  test('sources can be deleted while requests stream into them', async () => {
+    const { service } = fixture;
+    const code = `export default { name: 'busy', props: { http: '$.interface.http', db: '$.service.db' }, run() { this.$emit(1); this.db.set('n', 1); } };`;
+    const sources = await Promise.all(
+      Array.from({ length: 4 }, () => service.createSource({ component_code: code })),
+    );
+    await Promise.all(
+      sources.map(async (source) => {
+        const statuses: number[] = [];
+        let isThere = true;
+        const senders = Array.from({ length: 8 }, async () => {
+          while (isThere) statuses.push((await ask(service, source)).status);
+        });
+        await waitFor(() => statuses.length > 30);
+        const gone = await service.api('DELETE', `/v1/sources/${source.id}`);
+        isThere = false;
+        await Promise.all(senders);
+        assert.equal(gone.status, 204);
+        assert.ok(
+          statuses.every((status) => status === 200 || status === 404),
+          String(new Set(statuses)),
+        );
+      }),
+    );
+    assert.equal((await fetch(`${service.url}/readyz`)).status, 200);
+  });
+
   test('a deactivate hook that fails keeps the source, unless the caller ignores hook errors', async () => {
     const { service } = fixture;
     const source = await service.createSource({
