@@ -1,0 +1,329 @@
+import assert from 'node:assert/strict';
+import { randomInt } from 'node:crypto';
+import { before, test } from 'node:test';
+import fc from 'fast-check';
+import { type ApiOperation, readApiOperations } from './support/api-operations.ts';
+import { forEachService, testApiKey } from './support/millrace.ts';
+
+/**
+ * Random requests to every operation of the document, well-formed and not, with ids that exist mixed in: none may get a
+ * fault of the service, and every refusal has the one form. `MILLRACE_TEST_SEED` repeats a run that failed.
+ */
+const seed = Number(process.env.MILLRACE_TEST_SEED ?? randomInt(2 ** 31));
+const timeLimitMs = 9_000;
+const requestsMax = 3_000;
+
+interface Shot {
+  method: string;
+  path: string;
+  headers: Record<string, string>;
+  body: string | undefined;
+}
+
+// Strings that have been trouble somewhere: encodings, SQL, prototypes, numbers that are not.
+const nasty = [
+  ...[
+    '',
+    ' ',
+    '0',
+    '-1',
+    '1.5',
+    '1e309',
+    'NaN',
+    'null',
+    'undefined',
+    'true',
+    '[]',
+    '{}',
+    "'",
+    '"',
+    '%',
+    '%00',
+    '%zz',
+  ],
+  ...[
+    '__proto__',
+    'constructor',
+    'toString',
+    '..',
+    '../..',
+    '/',
+    '//',
+    '.',
+    '*',
+    '\u0000',
+    'a\u0000b',
+    '\ud800',
+    '💥',
+  ],
+  ...[
+    "' or 1=1 --",
+    '; drop table users',
+    '<script>',
+    '\r\nx-y: z',
+    '9'.repeat(30),
+    'x'.repeat(600),
+    '\u202e',
+    'é\u0301',
+  ],
+];
+
+const component =
+  "export default { name: 'Fuzz', props: { word: { type: 'string', optional: true } }, run() {} };";
+
+/** What a run knows to exist: as ids in paths, and as values of the fields that name them. */
+interface Known {
+  ids: string[];
+  fields: Record<string, unknown[]>;
+}
+
+function anyText(known: Known): fc.Arbitrary<string> {
+  return fc.oneof(
+    { arbitrary: fc.constantFrom(...nasty), weight: 3 },
+    { arbitrary: fc.constantFrom(...known.ids), weight: 3 },
+    { arbitrary: fc.string({ unit: 'binary', maxLength: 20 }), weight: 1 },
+    { arbitrary: fc.string({ maxLength: 20 }), weight: 1 },
+  );
+}
+
+/** A value for a named field: often one that makes sense, so that requests get past the first check. */
+function valueFor(name: string, type: string | undefined, known: Known): fc.Arbitrary<unknown> {
+  const sensible: fc.Arbitrary<unknown>[] = (known.fields[name] ?? []).map((value) => fc.constant(value));
+  if (type === 'integer') sensible.push(fc.integer({ min: -2, max: 200 }));
+  if (type === 'boolean') sensible.push(fc.boolean());
+  if (type === 'string') sensible.push(anyText(known));
+  if (type === 'object')
+    sensible.push(fc.dictionary(anyText(known), fc.jsonValue({ maxDepth: 2 }), { maxKeys: 4 }));
+  return fc.oneof(
+    { arbitrary: sensible.length === 0 ? anyText(known) : fc.oneof(...sensible), weight: 4 },
+    { arbitrary: fc.jsonValue({ maxDepth: 2 }), weight: 1 },
+    { arbitrary: anyText(known), weight: 1 },
+  );
+}
+
+/** Any subset of the named values, sometimes with one that nobody knows. */
+function valuesFor(
+  fields: Record<string, { type?: string }>,
+  required: readonly string[],
+  known: Known,
+): fc.Arbitrary<Record<string, unknown>> {
+  const needed = Object.fromEntries(
+    required.map((name) => [name, valueFor(name, fields[name]?.type, known)]),
+  );
+  const possible = Object.fromEntries(
+    Object.entries(fields).map(([name, { type }]) => [name, valueFor(name, type, known)]),
+  );
+  const some = fc.record({ ...possible, ...needed }, { requiredKeys: [], noNullPrototype: true });
+  const sound = fc.record({ ...possible, ...needed }, { requiredKeys: [...required], noNullPrototype: true });
+  const strange = fc.dictionary(anyText(known), fc.jsonValue({ maxDepth: 1 }), { maxKeys: 1 });
+  return fc
+    .tuple(
+      fc.oneof({ arbitrary: sound, weight: 3 }, some),
+      fc.oneof({ arbitrary: fc.constant({}), weight: 6 }, strange),
+    )
+    .map(([values, extra]) => ({ ...values, ...extra }));
+}
+
+function bodyOf(operation: ApiOperation, known: Known): fc.Arbitrary<string | undefined> {
+  if (operation.body === undefined) return fc.constant(undefined);
+  const { properties, required } = operation.body;
+  return fc.oneof(
+    { arbitrary: valuesFor(properties, required, known).map((value) => JSON.stringify(value)), weight: 8 },
+    { arbitrary: fc.json({ maxDepth: 3 }), weight: 1 },
+    { arbitrary: fc.constantFrom('{', '[', '"', '{"a":}', '', 'null', '[]', '{"__proto__":{}}'), weight: 1 },
+    { arbitrary: fc.constant(undefined), weight: 1 },
+  );
+}
+
+function shotAt(operation: ApiOperation, known: Known): fc.Arbitrary<Shot> {
+  const inQuery = operation.parameters.filter((parameter) => parameter.in === 'query');
+  const fields = Object.fromEntries(inQuery.map(({ name, schema }) => [name, { ...schema }]));
+  const names = [...operation.path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name);
+  const segments = fc.tuple(
+    ...names.map((name) =>
+      fc.oneof(
+        { arbitrary: fc.constantFrom(...(known.fields[name] ?? known.ids)), weight: 3 },
+        { arbitrary: anyText(known), weight: 1 },
+      ),
+    ),
+  );
+  const contentType = fc.oneof(
+    { arbitrary: fc.constant('application/json'), weight: 12 },
+    fc.constantFrom('text/plain', 'application/json; charset=latin1', 'multipart/form-data', ''),
+  );
+  return fc
+    .record({
+      segments,
+      query: valuesFor(fields, [], known),
+      body: bodyOf(operation, known),
+      contentType,
+      slash: fc.boolean(),
+      lastEventId: fc.oneof(
+        { arbitrary: fc.constant(''), weight: 5 },
+        fc.constantFrom('1-1', '0-0', 'x', '9'.repeat(30)),
+      ),
+    })
+    .map(({ segments: values, query, body, contentType: type, slash, lastEventId }) => {
+      let next = 0;
+      const path = operation.path.replace(/\{\w+\}/g, () => encode(String(values[next++])));
+      const text = Object.entries(query).map(([name, value]) => {
+        const spelled = typeof value === 'string' ? value : JSON.stringify(value);
+        return `${encode(name)}=${encode(spelled)}`;
+      });
+      return {
+        method: operation.method,
+        path: `${path}${slash ? '/' : ''}${text.length === 0 ? '' : `?${text.join('&')}`}`,
+        headers: {
+          ...(body === undefined || type === '' ? {} : { 'content-type': type }),
+          ...(lastEventId === '' ? {} : { 'last-event-id': lastEventId }),
+        },
+        body,
+      };
+    });
+}
+
+/** As in URLs; a percent sign that is no encoding stays one, and so do lone surrogates, as their replacement. */
+function encode(text: string): string {
+  return text === '%zz' || text === '%00'
+    ? text
+    : encodeURIComponent(text.toWellFormed()).replaceAll('%2F%2F', '//');
+}
+
+/** Only aimed at what is not there: else the run would soon go on without what it aims at. */
+const removing = new Set(['deleteSource', 'deleteMember', 'deleteAccount']);
+
+forEachService((fixture) => {
+  let operations: ApiOperation[] = [];
+  const known: Known = { ids: [], fields: {} };
+  let nothing: Known = known;
+
+  before(async () => {
+    const { service } = fixture;
+    operations = await readApiOperations(service.url);
+    const me = (await service.api('GET', '/v1/users/me')).body.data;
+    const workspace: string = me.orgs[0].id;
+    const source = await service.createSource({
+      component_code: `export default { name: 'Target', hooks: { deploy() { this.$emit({ n: 1 }); console.log('x'); } }, run() {} };`,
+      org_id: workspace,
+    });
+    const event = (await service.events(source.id))[0].id;
+    const account = (
+      await service.api('POST', '/v1/accounts', {
+        app: 'gitlab',
+        credentials: { token: 'x' },
+        org_id: workspace,
+      })
+    ).body.data.id;
+    const cursor = Buffer.from(source.id).toString('base64url');
+    known.ids = [
+      me.id,
+      workspace,
+      source.id,
+      source.component_id,
+      account,
+      event,
+      'key_x',
+      'rss-new-item-in-feed',
+    ];
+    known.fields = {
+      id: known.ids,
+      key: ['rss-new-item-in-feed', 'nothing'],
+      user_id: [me.id, 'u_nobody'],
+      org_id: [workspace, 'o_other', ''],
+      workspace_id: [workspace, 'o_other'],
+      component_id: [source.component_id],
+      component_code: [component, 'export default 5', 'not code'],
+      component_url: ['http://127.0.0.1:9/x.js', 'ftp://x', 'nonsense'],
+      limit: ['1', '100', '1000', '0', 'x'],
+      after: [cursor, event, '1'],
+      before: [cursor, event, '1'],
+      start_id: [event, '1-1'],
+      end_id: [event, '9-9'],
+      event_name: ['$errors', '$logs', 'x'],
+      include: ['id', 'id,name'],
+      exclude: ['id', 'nothing'],
+      app: ['gitlab'],
+      role: ['admin', 'member', 'viewer'],
+      username: ['someone', 'admin'],
+      email: ['someone@example.com'],
+      name: ['A name'],
+      configured_props: [{}, { word: 'x' }],
+      credentials: [{ token: 'y' }],
+    };
+    const made = (await service.api('POST', '/v1/users/me/api_keys', { name: 'spare' })).body.data.id;
+    const ids = ['dc_nothing', 'o_nothing', 'apn_nothing', made];
+    nothing = { ids, fields: { ...known.fields, id: ids, user_id: ['u_nobody'] } };
+  });
+
+  async function shoot(url: string, shot: Shot): Promise<number> {
+    const abort = new AbortController();
+    const response = await fetch(url + shot.path, {
+      method: shot.method,
+      headers: { authorization: `Bearer ${testApiKey}`, ...shot.headers },
+      ...(shot.body === undefined ? {} : { body: Buffer.from(shot.body) }),
+      signal: abort.signal,
+    });
+    if (response.headers.get('content-type')?.startsWith('text/event-stream')) {
+      abort.abort();
+      return response.status;
+    }
+    const text = await response.text();
+    assert.ok(response.status < 500, `${response.status} ${text}`);
+    if (response.status >= 400) {
+      const body = JSON.parse(text) as Record<string, unknown>;
+      assert.deepEqual(Object.keys(body), ['error', 'code', 'details'], text);
+      assert.equal(typeof body.error, 'string', text);
+      assert.match(String(body.code), /^[a-z][a-z_]+$/, text);
+      assert.ok(typeof body.details === 'object' && body.details !== null, text);
+    } else if (response.status !== 204 && shot.path.startsWith('/v1/')) {
+      assert.ok('data' in (JSON.parse(text) as object), text);
+    }
+    return response.status;
+  }
+
+  test('no random request gets a fault of the service, and every refusal has the one form', async (context) => {
+    const { service } = fixture;
+    context.diagnostic(`seed ${seed}: MILLRACE_TEST_SEED=${seed} repeats it`);
+    const statuses = new Map<string, Set<number>>();
+    let requests = 0;
+    const shots = fc.constantFrom(...operations).chain((operation) =>
+      shotAt(operation, removing.has(operation.operationId) ? nothing : known).map((shot) => ({
+        operation,
+        shot,
+      })),
+    );
+    await fc.assert(
+      fc.asyncProperty(shots, async ({ operation, shot }) => {
+        const status = await shoot(service.url, shot);
+        const seen = statuses.get(operation.operationId) ?? new Set();
+        statuses.set(operation.operationId, seen.add(status));
+        requests += 1;
+      }),
+      {
+        seed,
+        numRuns: requestsMax,
+        interruptAfterTimeLimit: timeLimitMs,
+        markInterruptAsFailure: false,
+        endOnFailure: true,
+      },
+    );
+    context.diagnostic(`${requests} requests`);
+    // A machine too slow for this many would not say anything by what it did not reach.
+    if (requests >= requestsMax / 2) {
+      const missed = operations.filter(({ operationId }) => !statuses.has(operationId));
+      assert.deepEqual(
+        missed.map(({ operationId }) => operationId),
+        [],
+        'every operation had its turn',
+      );
+      // Random requests that were all refused at the door would prove nothing.
+      const done = [...statuses.values()].filter((seen) => [...seen].some((status) => status < 300));
+      assert.ok(
+        done.length > operations.length / 2,
+        `only ${done.length} of ${operations.length} operations ever succeeded`,
+      );
+    }
+    assert.equal((await service.api('GET', '/readyz')).status, 200);
+    assert.equal((await service.api('GET', '/v1/users/me')).status, 200, 'and the service is none the worse');
+  });
+});
