@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { request as httpRequest } from 'node:http';
+import { type ClientRequest, request as httpRequest } from 'node:http';
 import { before, test } from 'node:test';
 import { type ApiAnswer, forEachService, type Millrace, testApiKey } from '../support/millrace.ts';
 
@@ -49,9 +49,23 @@ function raw(
       },
     );
     request.on('error', reject);
-    request.end(options.body);
+    void send(request, options.body).catch(reject);
   });
 }
+
+/** Piece by piece, each when the one before is out: whoever hangs up in between is noticed. */
+async function send(request: ClientRequest, body: string | Buffer | undefined): Promise<void> {
+  const bytes = Buffer.from(body ?? '');
+  for (let at = 0; at < bytes.length; at += pieceBytes) {
+    const piece = bytes.subarray(at, at + pieceBytes);
+    await new Promise<void>((resolve, reject) =>
+      request.write(piece, (error) => (error ? reject(error) : resolve())),
+    );
+  }
+  request.end();
+}
+
+const pieceBytes = 64 * 1024;
 
 async function rawAnswer(...args: Parameters<typeof raw>): Promise<ApiAnswer> {
   const { status, headers, text } = await raw(...args);
