@@ -599,7 +599,7 @@ describe('npm packages', () => {
     await withRegistry(
       () => [big],
       async ({ builder: hers }) => void (await failure(build(code, hers), 'component_too_large')),
-      { packageFilesMax: 3 },
+      { packageFilesMax: 2 },
     );
   });
 

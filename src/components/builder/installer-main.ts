@@ -17,9 +17,11 @@ async function answer(request: InstallRequest): Promise<void> {
   let message: InstallerOutput;
   try {
     limitConnections(allowedHosts(request.npm));
-    limitWrites({ filesMax: request.filesMax, bytesMax: request.bytesMax, answerFd });
+    const checkWrites = limitWrites({ filesMax: request.filesMax, bytesMax: request.bytesMax, answerFd });
     const { installPackages } = await import('./install-packages.ts');
-    message = { type: 'installed', ...(await installPackages(request)) };
+    const installed = await installPackages(request);
+    checkWrites();
+    message = { type: 'installed', ...installed };
   } catch (error) {
     message = { type: 'failed', problem: describeInstallError(error, request) };
     if (message.problem.kind === 'unavailable') console.error(error);

@@ -35,19 +35,21 @@ function targetOf(given: unknown[]): string | null {
 
 /**
  * Fails writes beyond the bounds, so that a package cannot unpack to a disk full of files. `answerFd` stays open for the
- * message that says so.
+ * message that says so. Answers a function that throws once a bound was passed: tar takes a file it cannot write for a
+ * warning and goes on, so an install that ends well may have files missing.
  */
-export function limitWrites(bounds: { filesMax: number; bytesMax: number; answerFd: number }): void {
+export function limitWrites(bounds: { filesMax: number; bytesMax: number; answerFd: number }): () => void {
   let files = 0;
   let bytes = 0;
   const { open, write, writev } = fs;
   const isOver = (): boolean => files > bounds.filesMax || bytes > bounds.bytesMax;
-  const refuse = (given: unknown[]): void => {
-    const callback = given.at(-1) as (error: Error) => void;
-    const error = new Error(
-      `packages unpack to more than ${bounds.filesMax} files or ${bounds.bytesMax} bytes`,
+  const tooLarge = (): Error =>
+    Object.assign(
+      new Error(`packages unpack to more than ${bounds.filesMax} files or ${bounds.bytesMax} bytes`),
+      { code: 'ETOOLARGE' },
     );
-    process.nextTick(callback, Object.assign(error, { code: 'ETOOLARGE' }));
+  const refuse = (given: unknown[]): void => {
+    process.nextTick(given.at(-1) as (error: Error) => void, tooLarge());
   };
   const limited =
     (original: (...given: never[]) => unknown, count: (given: unknown[]) => void) =>
@@ -77,4 +79,7 @@ export function limitWrites(bounds: { filesMax: number; bytesMax: number; answer
       for (const buffer of buffers as Buffer[]) bytes += buffer.byteLength;
     }),
   });
+  return () => {
+    if (isOver()) throw tooLarge();
+  };
 }
