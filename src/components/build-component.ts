@@ -3,11 +3,12 @@ import { basename, join, resolve } from 'node:path';
 import { type Clock, systemClock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
-import type { Bundle } from '#runner/runner.ts';
 import type { NpmConfig, PackageLock } from './builder/build-messages.ts';
+import { defaultRegistry } from './builder/default-registry.ts';
 import { parsePackageSpecifier } from './builder/package-specifier.ts';
 import { BuilderPool } from './builder-pool.ts';
 import { type BundlerProcess, projectModules, providedFolder, runInstaller } from './builder-process.ts';
+import type { BuiltBundle } from './built-bundle.ts';
 import { BundleCache, sha256 } from './bundle-cache.ts';
 import { withSlash } from './npm-config.ts';
 import { type FetchText, fetchedFiles, inlineFiles, localFiles, type OwnFiles } from './own-files.ts';
@@ -19,19 +20,7 @@ export type ComponentSource =
   /** A trusted file of this machine (the registry's own); relative imports stay below `root`. */
   | { kind: 'file'; path: string; root: string };
 
-export interface BuiltBundle {
-  /** Source text of the entry. */
-  code: string;
-  /** Hex SHA-256 of `code`. */
-  codeHash: string;
-  bundle: Bundle;
-  /** JSON text of a `PackageLock`: exact version and integrity of every package in the bundle. */
-  lock: string;
-  /** The component's own files, the entry first; `path` is a URL, a path below the root, or `component_code`. */
-  files: { path: string; sha256: string }[];
-  /** Hex SHA-256 over all own files, the lock and the version of this builder. */
-  treeHash: string;
-}
+export type { BuiltBundle };
 
 export interface BuildOptions {
   /** Whose build it is: nothing is answered from what was built for somebody else. */
@@ -135,7 +124,7 @@ class ProcessBuilder implements ComponentBuilder {
     this.#options = options;
     this.#limits = { ...defaultBuildLimits, ...options.limits };
     this.#clock = options.clock ?? systemClock;
-    const npm = options.npmConfig ?? { registry: 'https://registry.npmjs.org/', credentials: {}, ca: [] };
+    const npm = options.npmConfig ?? { registry: defaultRegistry, credentials: {}, ca: [] };
     this.#npm = { ...npm, registry: withSlash(options.registry === '' ? npm.registry : options.registry) };
     this.#cacheFolder = resolve(options.cacheFolder);
     this.#cache = new BundleCache(join(this.#cacheFolder, 'bundles'), this.#clock);

@@ -2,7 +2,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Clock } from '#lib/clock.ts';
-import type { BuiltBundle } from './build-component.ts';
+import type { BuiltBundle } from './built-bundle.ts';
 
 /** Disk that bundles may take before the ones not used for longest go. */
 const cacheBytesMax = 1024 * 1024 * 1024;

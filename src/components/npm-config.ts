@@ -1,10 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { NpmConfig } from './builder/build-messages.ts';
+import { defaultRegistry } from './builder/default-registry.ts';
 
 export type { NpmConfig };
-
-const defaultRegistry = 'https://registry.npmjs.org/';
 
 /** Where npm keeps its global configuration besides its own prefix. */
 const globalFiles = ['/usr/local/etc/npmrc', '/usr/etc/npmrc', '/etc/npmrc'];

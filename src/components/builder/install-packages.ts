@@ -1,12 +1,13 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { InstallRequest, PackageLock } from './build-messages.ts';
+import { defaultRegistry } from './default-registry.ts';
 import { InstallRefusal, registriesOf } from './install-rules.ts';
 import { Arborist, type PackageNode, parseNpmArgument } from './npm-modules.ts';
 import { type PackageSpecifier, parsePackageSpecifier } from './package-specifier.ts';
 
-/** npm's public registry; its tarball addresses are rewritten to the configured registry before they are fetched. */
-const publicRegistry = 'registry.npmjs.org';
+/** npm rewrites tarball addresses of its public registry to the configured one before it fetches them. */
+const publicRegistry = new URL(defaultRegistry).host;
 
 /** Installs the packages of `request.specifiers` below `request.folder`, with every check before anything is unpacked. */
 export async function installPackages(
