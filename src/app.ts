@@ -1,3 +1,4 @@
+import { lookup } from 'node:dns/promises';
 import { readFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
@@ -10,7 +11,8 @@ import { createComponentBuilder } from '#components/build-component.ts';
 import { readNpmConfig } from '#components/npm-config.ts';
 import type { Settings } from '#config/settings.ts';
 import { AddressPolicy } from '#egress/address-policy.ts';
-import { createGuardedDispatcher, guardedFetch } from '#egress/guarded-dispatcher.ts';
+import { createGuardedDispatcher } from '#egress/guarded-dispatcher.ts';
+import { guardedFetch } from '#egress/guarded-fetch.ts';
 import { EventBus } from '#events/event-bus.ts';
 import { EventPruner } from '#events/prune-events.ts';
 import { LiveStreams } from '#http/live-updates.ts';
@@ -19,6 +21,7 @@ import { httpEndpoints } from '#ingress/http-endpoints.ts';
 import { EndpointDirectory, endpointKeyOfHost, endpointUrl } from '#ingress/resolve-endpoint.ts';
 import { WorkerPool } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
+import { UnavailableError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Logger } from '#lib/logger.ts';
 import { LocalRegistry } from '#registry/local-registry.ts';
@@ -93,9 +96,10 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       settings.publicUrl === ''
         ? `http://${urlHost(listening.address)}:${listening.port}`
         : settings.publicUrl.replace(/\/$/, '');
+    const database = await databaseAddresses(settings.databaseUrl);
     const policy = new AddressPolicy({
       allow: settings.egress,
-      deny: () => [listening, ...databaseAddress(settings.databaseUrl)],
+      deny: () => [listening, ...database],
     });
 
     // The self-test of the sandbox and the opening of the store take about the same time: together they take it once.
@@ -249,10 +253,19 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
   }
 }
 
-function databaseAddress(url: string): { address: string; port: number }[] {
+/** Where the database listens, by address: the policy knows no names. A path is a local socket, out of reach anyway. */
+async function databaseAddresses(url: string): Promise<{ address: string; port: number }[]> {
   if (url === '') return [];
   const { hostname, port } = new URL(url);
-  return [{ address: hostname, port: port === '' ? 5432 : Number(port) }];
+  if (hostname === '') return [];
+  const found = await lookup(hostname.replace(/^\[|\]$/g, ''), { all: true }).catch((cause: unknown) => {
+    throw new UnavailableError(
+      'store_unavailable',
+      `MILLRACE_DATABASE_URL: the host ${hostname} cannot be resolved`,
+      { cause },
+    );
+  });
+  return found.map(({ address }) => ({ address, port: port === '' ? 5432 : Number(port) }));
 }
 
 function urlHost(address: string): string {

@@ -116,5 +116,3 @@ function startTls(
     });
   });
 }
-
-export { guardedFetch } from './guarded-fetch.ts';

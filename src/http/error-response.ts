@@ -59,7 +59,7 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
   package_not_found: { status: 400, meaning: 'The registry has no such npm package or version.' },
   package_refused: { status: 400, meaning: 'An npm package breaks a rule, such as integrity or origin.' },
   native_addon: { status: 400, meaning: 'An npm package needs a native addon, which cannot be bundled.' },
-  build_failed: { status: 400, meaning: 'The component could not be bundled.' },
+  build_failed: { status: 503, meaning: 'The process that builds components ended early; try again.' },
   build_timeout: { status: 400, meaning: 'Building the component took too long.' },
   build_cancelled: { status: 503, meaning: 'The service stopped while the component was built.' },
   builder_busy: { status: 503, meaning: 'Too many components are being built; try again.' },

@@ -6,9 +6,9 @@ import type {
   SqliteReply,
   SqliteRequest,
   SqliteStatement,
-  SqliteWorkerData,
+  SqliteThreadData,
   StatementResult,
-} from './sqlite-worker.ts';
+} from './sqlite-messages.ts';
 
 /** An error SQLite gave, with its result code (primary code in the low 8 bits). */
 export class SqliteError extends Error {
@@ -26,7 +26,7 @@ function sqliteErrorOf(error: Error & { errcode?: number }): Error {
   return error.errcode === undefined ? error : new SqliteError(error.message, error.errcode);
 }
 
-/** The other end of `sqlite-worker.ts`. Statements asked in one turn of the event loop travel in one message. */
+/** The other end of `sqlite-thread.mjs`. Statements asked in one turn of the event loop travel in one message. */
 export class SqliteConnection {
   readonly #worker: Worker;
   readonly #waiting = new Map<number, Deferred<StatementResult[]>>();
@@ -35,8 +35,8 @@ export class SqliteConnection {
   #closed: Deferred<void> | undefined;
   #failure: Error | undefined;
 
-  constructor(options: SqliteWorkerData) {
-    this.#worker = new Worker(new URL('./sqlite-worker.ts', import.meta.url), {
+  constructor(options: SqliteThreadData) {
+    this.#worker = new Worker(new URL('./sqlite-thread.mjs', import.meta.url), {
       workerData: options,
       name: 'sqlite',
     });

@@ -10,7 +10,7 @@ import {
 } from 'kysely';
 import { must } from '#lib/assert.ts';
 import type { SqliteConnection } from './sqlite-connection.ts';
-import type { SqliteStatement, StatementResult } from './sqlite-worker.ts';
+import type { SqliteStatement, StatementResult } from './sqlite-messages.ts';
 import { asStoreError } from './store-errors.ts';
 
 /** Kysely on one `SqliteConnection`: transactions take turns, since one connection has one transaction. */
