@@ -3,7 +3,8 @@ import { after, before, test } from 'node:test';
 import { CertificateAuthority } from '../../test/support/certificates.ts';
 import { HttpReceiver } from '../../test/support/http-receiver.ts';
 import { AddressPolicy } from './address-policy.ts';
-import { createGuardedDispatcher, type GuardedDispatcher, guardedFetch } from './guarded-dispatcher.ts';
+import { createGuardedDispatcher, type GuardedDispatcher } from './guarded-dispatcher.ts';
+import { guardedFetch } from './guarded-fetch.ts';
 import type { LookupAll } from './resolve-address.ts';
 
 const authority = new CertificateAuthority();
