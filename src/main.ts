@@ -22,21 +22,25 @@ process.on('SIGUSR1', () => {});
 try {
   const settings = readSettings(process.env);
   const logger = createLogger({ level: settings.logLevel });
-  const app = await startApp({ settings, environment: process.env, clock: systemClock, logger });
-  process.stdout.write(welcome(app.address, app.firstStart?.apiKey, app.firstStart?.keyFile));
+  const starting = startApp({ settings, environment: process.env, clock: systemClock, logger });
   const stop = (signal: string) => {
     logger.info({ signal }, 'service.stopping');
     setTimeout(() => {
       logger.error({ deadlineMs: stopDeadlineMs }, 'service.stop-deadline');
       process.exit(1);
     }, stopDeadlineMs).unref();
-    void app.stop().then(() => {
-      logger.info('service.stopped');
-      process.exit(0);
-    });
+    void starting
+      .then((app) => app.stop())
+      .then(() => {
+        logger.info('service.stopped');
+        process.exit(0);
+      });
   };
+  // Before it is up: a signal that comes during the start ends it as orderly as any other.
   process.once('SIGTERM', () => stop('SIGTERM'));
   process.once('SIGINT', () => stop('SIGINT'));
+  const app = await starting;
+  process.stdout.write(welcome(app.address, app.firstStart?.apiKey, app.firstStart?.keyFile));
 } catch (error) {
   const expected = error instanceof SettingsError || (error instanceof Error && isStartError(error));
   process.stderr.write(`${expected ? error.message : (error as Error).stack}\n`);

@@ -113,6 +113,7 @@ function appendToEmitter(
   if (unidentified > 0 && emission.dedupe === 'unique') passing.push(missingIdWarning(unidentified, nowMs));
   let last = { ms: emitter.last_ms, seq: emitter.last_seq };
   const stored = passing.map((event): StoredEvent => {
+    const previous = last;
     last = nextEventId(last, nowMs);
     const waits = event.deliverAtMs !== undefined && event.deliverAtMs > nowMs;
     return {
@@ -129,6 +130,7 @@ function appendToEmitter(
       deliver_channel: waits ? event.channel : null,
       deliver_at_ms: waits ? (event.deliverAtMs ?? null) : null,
       hops: emission.hops,
+      previous,
     };
   });
   return {

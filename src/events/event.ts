@@ -1,11 +1,14 @@
 import type { EventTable } from '#storage/tables/event-tables.ts';
-import { formatEventId } from './event-id.ts';
+import { type EventId, formatEventId } from './event-id.ts';
 
 /** Channels with a meaning of their own; every other name is the emitter's. */
 export const channels = { default: '', errors: '$errors', logs: '$logs', scheduled: '$in' } as const;
 
 /** An event as it is kept. */
-export type StoredEvent = Omit<EventTable, 'owner_id'> & { owner_id: string };
+export type StoredEvent = EventTable & {
+  /** The id its emitter gave before this one, on whichever channel; known of events that were just stored. */
+  previous?: EventId;
+};
 
 /** Without `expand=event`, larger events are cut (specification, section 8). */
 const inlineBytesMax = 1024;

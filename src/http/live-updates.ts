@@ -41,6 +41,8 @@ export class LiveStream {
   readonly #options: LiveStreamOptions;
   readonly #response: ServerResponse;
   #lastSent: EventId = { ms: 0, seq: 0 };
+  /** The newest event of the emitter, on any channel, that the bus brought: whether another one follows it unbroken. */
+  #lastSeen: EventId = { ms: 0, seq: 0 };
   /** The store may hold events that were not sent: set by whatever could not be written directly. */
   #behind = true;
   #catchingUp = false;
@@ -100,6 +102,10 @@ export class LiveStream {
   }
 
   #receive(event: StoredEvent): void {
+    // Another process may have stored the one before: then the store has to be read before this one is sent.
+    if (event.previous !== undefined && compareEventIds(event.previous, this.#lastSeen) > 0)
+      this.#behind = true;
+    if (compareEventIds(event, this.#lastSeen) > 0) this.#lastSeen = { ms: event.ms, seq: event.seq };
     if (event.channel !== this.#options.channel) return;
     const isUpToDate = !this.#behind && !this.#catchingUp;
     if (isUpToDate && this.#response.writableLength <= unsentBytesMax) {

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { Kysely, sql } from 'kysely';
 import pg from 'pg';
 import { toError } from '#lib/errors.ts';
@@ -94,7 +95,7 @@ export async function openPostgresStore(options: {
       return rows as never;
     },
     notify: async (tx, channel, payload) => {
-      await sql`select pg_notify(${channel}, ${payload})`.execute(tx);
+      await sql`select pg_notify(${channel}, ${`${listener.self} ${payload}`})`.execute(tx);
     },
     onNotify: (callback) => listener.add(callback),
     reclaimSpace: async () => {},
@@ -113,6 +114,8 @@ async function checkVersion(db: Kysely<Tables>): Promise<void> {
 
 /** One connection of its own that listens; it comes back by itself, and the slow polls of its users cover the gap. */
 class NotificationListener {
+  /** What this process sends with its own notifications: it knows already, and need not wake for them. */
+  readonly self = randomUUID();
   readonly #url: string;
   readonly #logger: Logger;
   readonly #callbacks: ((channel: NotifyChannel, payload: string) => void)[] = [];
@@ -139,7 +142,10 @@ class NotificationListener {
     this.#client = client;
     client.on('error', (error) => this.#lost(client, error));
     client.on('end', () => this.#lost(client, new Error('connection ended')));
-    client.on('notification', ({ channel, payload }) => this.#tell(channel as NotifyChannel, payload ?? ''));
+    client.on('notification', ({ channel, payload = '' }) => {
+      const [sender, ...text] = payload.split(' ');
+      if (sender !== this.self) this.#tell(channel as NotifyChannel, text.join(' '));
+    });
     try {
       await client.connect();
       for (const channel of notifyChannels) await client.query(`listen ${channel}`);

@@ -282,10 +282,14 @@ describe('PostgreSQL that goes away', { skip: postgresSkip() }, () => {
         assert.deepEqual(await emitterIds(store), ['kept', 'new']);
         // It listens again, and tells once of what may have been missed.
         await waitFor(() => told.includes('millrace_jobs ') && told.includes('millrace_events '));
-        await store.transaction((tx) => store.notify(tx, 'millrace_events', 'hello'));
+        const other = await openPostgresStore({ url: server.url, logger: silentLogger });
+        await store.transaction((tx) => store.notify(tx, 'millrace_events', 'to others'));
+        await other.transaction((tx) => other.notify(tx, 'millrace_events', 'hello'));
+        await other.close();
         await waitFor(() => told.includes('millrace_events hello'), {
           what: 'a notification after the restart',
         });
+        assert.ok(!told.includes('millrace_events to others'), 'a process is not told what it told itself');
       } finally {
         await store.close();
       }

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync, lchownSync, statSync } from 'node:fs';
+import { existsSync, lchownSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { chmod, cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { createServer } from 'node:net';
@@ -141,7 +141,16 @@ class EmbeddedServer implements PostgresServer {
 
   async kill(): Promise<void> {
     this.#process?.ref();
+    const backends = childrenOf(this.#process?.pid);
     this.#process?.kill('SIGKILL');
+    // A backend serves on until it notices that its parent is gone; a machine that loses power stops all at once.
+    for (const pid of backends) {
+      try {
+        process.kill(pid, 'SIGKILL');
+      } catch {
+        // It ended by itself.
+      }
+    }
     await this.#exited;
   }
 
@@ -383,4 +392,20 @@ async function freePort(): Promise<number> {
   await once(probe, 'close');
   if (address === null || typeof address === 'string') throw new Error('no port');
   return address.port;
+}
+
+/** Process ids of the children of a process; empty where there is no /proc. */
+function childrenOf(parent: number | undefined): number[] {
+  if (parent === undefined || !existsSync('/proc/self/stat')) return [];
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number)
+    .filter((pid) => {
+      try {
+        const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+        return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]) === parent;
+      } catch {
+        return false;
+      }
+    });
 }
