@@ -54,7 +54,7 @@ export function deleteEventsHandler(options: { store: Store; node: string }): Jo
   const { store, node } = options;
   return {
     async run(job: LeasedJob) {
-      const { emitter_id, channel, start, end } = JSON.parse(job.payload) as JobPayloads['delete_events'];
+      const { emitter_id, channel, start, end } = job.payload as JobPayloads['delete_events'];
       for (let done = false; !done; ) {
         done = await store.transaction(async (tx) => {
           const deleted = await deleteEventRange(tx, {
@@ -65,7 +65,7 @@ export function deleteEventsHandler(options: { store: Store; node: string }): Jo
             limit: batchRows,
           });
           if (deleted >= batchRows) return false;
-          await settleJobs(tx, node, [job]);
+          await settleJobs(store, tx, { node, jobs: [job] });
           return true;
         });
       }

@@ -21,9 +21,9 @@ export function deliverScheduledHandler(options: {
   const { store, node, bus, clock } = options;
   return {
     async run(job: LeasedJob) {
-      const { emitter_id, ms, seq } = JSON.parse(job.payload) as JobPayloads['deliver_scheduled_event'];
+      const { emitter_id, ms, seq } = job.payload as JobPayloads['deliver_scheduled_event'];
       const stored = await store.transaction(async (tx): Promise<StoredEvent[]> => {
-        const held = await settleJobs(tx, node, [job]);
+        const held = await settleJobs(store, tx, { node, jobs: [job] });
         const waiting = await readScheduledEvent(tx, emitter_id, { ms, seq });
         if (!held.has(job.id) || waiting === undefined) return [];
         const id = { ms, seq };

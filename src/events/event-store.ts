@@ -6,6 +6,7 @@ import {
   sql,
 } from 'kysely';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
+import { StatementTexts } from '#storage/statement-texts.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import type { EmitterTable } from '#storage/tables/event-tables.ts';
 import type { Tables } from '#storage/tables.ts';
@@ -44,13 +45,17 @@ export function lockEmittersQuery(
   db: Db,
   ids: readonly string[],
 ): CompiledQuery<EmitterTable> {
-  const query = db
-    .selectFrom('emitters')
-    .select(['id', 'owner_id', 'last_ms', 'last_seq', 'dedupe'])
-    .where('id', 'in', [...ids])
-    .orderBy('id');
-  return (store.name === 'postgres' ? query.forUpdate() : query).compile();
+  return lockTexts.query(`${store.name} ${ids.length}`, ids, () => {
+    const query = db
+      .selectFrom('emitters')
+      .select(['id', 'owner_id', 'last_ms', 'last_seq', 'dedupe'])
+      .where('id', 'in', [...ids])
+      .orderBy('id');
+    return (store.name === 'postgres' ? query.forUpdate() : query).compile();
+  });
 }
+
+const lockTexts = new StatementTexts();
 
 const emitterUpsert: RowInsert<'emitters'> = {
   table: 'emitters',

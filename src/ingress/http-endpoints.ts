@@ -1,5 +1,6 @@
 import { errorCodes, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
-import { insertNewJobs, jobRow, type LeasedJob } from '#jobs/job-store.ts';
+import { ArrivingJob } from '#jobs/arriving-job.ts';
+import { insertNewJobs, jobRow, type LeasedJob, type NewJob } from '#jobs/job-store.ts';
 import type { WorkerPool } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
 import { UnavailableError } from '#lib/errors.ts';
@@ -9,7 +10,6 @@ import type { HttpReply } from '#runner/call-outcome.ts';
 import type { SourceRuns } from '#sources/run-source.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
-import type { JobTable } from '#storage/tables/job-tables.ts';
 import { type EndpointRequest, requestEventJson } from './request-event.ts';
 import type { Endpoint, EndpointDirectory } from './resolve-endpoint.ts';
 
@@ -85,7 +85,7 @@ async function answerPreflight(_request: FastifyRequest, reply: FastifyReply): P
 
 async function answerRequest(
   parts: IngressParts,
-  write: BatchWrite<JobTable, void>,
+  write: BatchWrite<NewInvocation, void>,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
@@ -166,13 +166,23 @@ function endpointRequest(request: FastifyRequest, key: string, body: Buffer): En
   };
 }
 
+/** The job of a request; `node` when that node runs it from the start. */
+interface NewInvocation {
+  job: NewJob<'run_source'>;
+  node?: string;
+}
+
 /** Inserts run jobs, many in one statement. */
-function insertInvocations(store: Store): BatchWrite<JobTable, void> {
+function insertInvocations(store: Store): BatchWrite<NewInvocation, void> {
   return {
     name: 'insert-invocations',
-    async run(tx, rows) {
-      await insertNewJobs(store, tx, rows);
-      return rows.map(() => undefined);
+    async run(tx, invocations) {
+      await insertNewJobs(
+        store,
+        tx,
+        invocations.map(({ job, node }) => jobRow(job, node)),
+      );
+      return invocations.map(() => undefined);
     },
   };
 }
@@ -186,32 +196,40 @@ interface Invocation {
 
 function prepareInvocation(
   parts: IngressParts,
-  write: BatchWrite<JobTable, void>,
+  write: BatchWrite<NewInvocation, void>,
   endpoint: Endpoint,
   event: string,
 ): Invocation {
   const { store, pool, runs, clock } = parts;
   const nowMs = clock.now();
   const id = newTimeOrderedId(nowMs);
+  const job: NewJob<'run_source'> = {
+    id,
+    kind: 'run_source',
+    ownerId: endpoint.ownerId,
+    lane: endpoint.sourceId,
+    payload: { source_id: endpoint.sourceId, trigger: 'http', event, hops: 0 },
+    runAtMs: nowMs,
+    nowMs,
+  };
   const accept = async (): Promise<void> => {
+    if (!pool.hasRoom(endpoint.sourceId)) {
+      await store.writes.submit(write, { job });
+      // A full lane fetches more by itself when it has drained; only if it did so before this was stored, it must be told.
+      if (pool.hasRoom(endpoint.sourceId)) pool.poke();
+      return;
+    }
     // With room, the node that accepts it runs it: the row is leased from birth and no claim is needed.
-    const here = pool.hasRoom(endpoint.sourceId);
-    const row = jobRow(
-      {
-        id,
-        kind: 'run_source',
-        ownerId: endpoint.ownerId,
-        lane: endpoint.sourceId,
-        payload: { source_id: endpoint.sourceId, trigger: 'http', event, hops: 0 },
-        runAtMs: nowMs,
-        nowMs,
-      },
-      here ? pool.node : undefined,
-    );
-    await store.writes.submit(write, row);
-    if (here) pool.run(leased(row));
-    // A full lane fetches more by itself when it has drained; only if it did so before this was stored, it must be told.
-    else if (pool.hasRoom(endpoint.sourceId)) pool.poke();
+    const invocation: NewInvocation = { job, node: pool.node };
+    if (store.writes.healthy) {
+      const arriving = new ArrivingJob(() => store.writes.place(write, invocation));
+      pool.run(leased(job, arriving));
+      await arriving.onDisk;
+    } else {
+      // What a store that fails would refuse does not run.
+      await store.writes.submit(write, invocation);
+      pool.run(leased(job));
+    }
   };
   return {
     accept,
@@ -234,14 +252,15 @@ function prepareInvocation(
   };
 }
 
-function leased(row: JobTable): LeasedJob {
+function leased(job: NewJob, arriving?: ArrivingJob): LeasedJob {
   return {
-    id: row.id,
-    kind: 'run_source',
-    ownerId: row.owner_id,
-    lane: row.lane,
-    attempts: row.attempts,
-    payload: row.payload,
-    createdAtMs: row.created_at_ms,
+    id: job.id,
+    kind: job.kind,
+    ownerId: job.ownerId,
+    lane: job.lane ?? null,
+    attempts: 1,
+    payload: job.payload,
+    createdAtMs: job.nowMs,
+    ...(arriving === undefined ? {} : { arriving }),
   };
 }

@@ -76,7 +76,7 @@ describe('the job queue', () => {
       return found === undefined ? undefined : { ...found };
     };
     const settle = (node: string, ...jobs: { id: string; attempts: number }[]) =>
-      fixture.store.transaction((tx) => settleJobs(tx, node, jobs));
+      fixture.store.transaction((tx) => settleJobs(fixture.store, tx, { node, jobs: jobs }));
     const register = (node: string, nowMs = start) =>
       fixture.store.transaction((tx) => registerNode(tx, node, { nowMs, leaseMs }));
     const recover = (nowMs: number, store = fixture.store) =>
@@ -103,7 +103,7 @@ describe('the job queue', () => {
           ownerId: 'o_1',
           lane: 'dc_1',
           attempts: 1,
-          payload: '{"source_id":"dc_1","trigger":"http","hops":0}',
+          payload: { source_id: 'dc_1', trigger: 'http', hops: 0 },
           createdAtMs: start,
         },
       ]);

@@ -1,7 +1,9 @@
 import { type CompiledQuery, sql } from 'kysely';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
+import { StatementTexts } from '#storage/statement-texts.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import type { JobTable } from '#storage/tables/job-tables.ts';
+import type { ArrivingJob } from './arriving-job.ts';
 import type { JobKind, JobPayloads } from './job-kinds.ts';
 
 /** A job this node holds: `attempts` is its fencing token. */
@@ -11,9 +13,10 @@ export interface LeasedJob {
   ownerId: string;
   lane: string | null;
   attempts: number;
-  /** JSON text of `JobPayloads[kind]`. */
-  payload: string;
+  payload: JobPayloads[JobKind];
   createdAtMs: number;
+  /** Present while the job runs before it is known to be on disk. */
+  arriving?: ArrivingJob;
 }
 
 export interface NewJob<K extends JobKind = JobKind> {
@@ -106,7 +109,7 @@ function leasedJob(row: Pick<JobTable, (typeof leasedColumns)[number]>): LeasedJ
     ownerId: row.owner_id,
     lane: row.lane,
     attempts: row.attempts,
-    payload: row.payload,
+    payload: JSON.parse(row.payload) as JobPayloads[JobKind],
     createdAtMs: row.created_at_ms,
   };
 }
@@ -287,44 +290,44 @@ export async function nextDueMs(
  * an invocation caused may be stored only for those.
  */
 export async function settleJobs(
+  store: Pick<Store, 'name'>,
   tx: Tx,
-  node: string,
-  jobs: readonly { id: string; attempts: number }[],
+  { node, jobs }: { node: string; jobs: readonly { id: string; attempts: number }[] },
 ): Promise<Set<string>> {
   if (jobs.length === 0) return new Set();
-  const { rows } = await tx.executeQuery(settleJobsQuery(tx, node, jobs));
+  const { rows } = await tx.executeQuery(settleJobsQuery(store, tx, { node, jobs }));
   return new Set(rows.map((row) => row.id));
 }
 
 /** The statement of `settleJobs`; it answers the ids that were held. */
 export function settleJobsQuery(
+  store: Pick<Store, 'name'>,
   db: Db,
-  node: string,
-  jobs: readonly { id: string; attempts: number }[],
+  { node, jobs }: { node: string; jobs: readonly { id: string; attempts: number }[] },
 ): CompiledQuery<{ id: string }> {
   // Nearly all jobs are in their first attempt: one group, rarely two or three.
-  const byAttempts = [...Map.groupBy(jobs, (job) => job.attempts)];
-  return db
-    .deleteFrom('jobs')
-    .where((where) =>
-      where.or(
-        byAttempts.map(([attempts, group]) =>
-          where.and([
-            where('attempts', '=', attempts),
-            where(
-              'id',
-              'in',
-              group.map((job) => job.id),
-            ),
-          ]),
+  const byAttempts = [...Map.groupBy(jobs, (job) => job.attempts)].map(
+    ([attempts, group]) => [attempts, group.map((job) => job.id)] as const,
+  );
+  const shape = `${store.name} ${byAttempts.map(([, ids]) => ids.length).join()}`;
+  return settleTexts.query(shape, [...byAttempts.flat(2), node], () =>
+    db
+      .deleteFrom('jobs')
+      .where((where) =>
+        where.or(
+          byAttempts.map(([attempts, ids]) =>
+            where.and([where('attempts', '=', attempts), where('id', 'in', ids)]),
+          ),
         ),
-      ),
-    )
-    .where('state', '=', running)
-    .where('lease_node', '=', node)
-    .returning('id')
-    .compile();
+      )
+      .where('state', '=', running)
+      .where('lease_node', '=', node)
+      .returning('id')
+      .compile(),
+  );
 }
+
+const settleTexts = new StatementTexts();
 
 /** Puts a job this node holds back into the queue, or aside. False when it does not hold it any more. */
 export async function requeueJob(

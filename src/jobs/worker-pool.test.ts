@@ -56,7 +56,7 @@ describe('the worker pool', () => {
     const insert = (...rows: ReturnType<typeof job>[]) =>
       fixture.store.transaction((tx) => insertJobs(tx, rows));
     const settle = (node: string, done: LeasedJob, store = fixture.store) =>
-      store.transaction((tx) => settleJobs(tx, node, [done]));
+      store.transaction((tx) => settleJobs(store, tx, { node, jobs: [done] }));
     const stored = async (id: string) => {
       const found = await fixture.store.read
         .selectFrom('jobs')
@@ -262,13 +262,15 @@ describe('the worker pool', () => {
     test('a pool that does not claim runs what it is given, and nothing else', async () => {
       await insert(job('waiting'));
       const ran: string[] = [];
+      let node = '';
       await withPool(
         async (leased) => {
           ran.push(leased.id);
-          await settle(leased.payload, leased);
+          await settle(node, leased);
         },
         async (pool) => {
-          const row = job('own', { leaseNode: pool.node });
+          node = pool.node;
+          const row = job('own', { leaseNode: node });
           await insert(row);
           pool.poke();
           pool.run({
@@ -277,7 +279,7 @@ describe('the worker pool', () => {
             ownerId: 'o_1',
             lane: null,
             attempts: 1,
-            payload: pool.node,
+            payload: { source_id: 'dc_1', trigger: 'http', hops: 0 },
             createdAtMs: 0,
           });
           await waitFor(async () => (await jobsLeft()) === 1);
@@ -405,7 +407,7 @@ describe('the worker pool', () => {
               await new Promise(setImmediate);
               done.push(leased.id);
               const held = await store.transaction(async (tx) => {
-                const mine = await settleJobs(tx, node, [leased]);
+                const mine = await settleJobs(store, tx, { node, jobs: [leased] });
                 runningLanes.delete(lane);
                 return mine;
               });

@@ -123,7 +123,7 @@ export class WorkerPool {
     );
   }
 
-  /** Runs a job that was inserted as leased to this node. */
+  /** Runs a job that was, or is being, inserted as leased to this node. */
   run(job: LeasedJob): void {
     if (job.lane !== null) this.#perLane.set(job.lane, (this.#perLane.get(job.lane) ?? 0) + 1);
     const done = this.#attempt(job).finally(() => {
@@ -260,7 +260,8 @@ export class WorkerPool {
     try {
       await this.#handlers[job.kind].run(job, this.#stop.signal);
     } catch (error) {
-      this.#failed(job, toError(error));
+      // One that never got to the disk was never accepted: there is nothing to run again.
+      if (await isStored(job)) this.#failed(job, toError(error));
     }
   }
 
@@ -299,4 +300,12 @@ export class WorkerPool {
       if (held && state === 'quarantined') await this.#quarantined(job);
     }
   }
+}
+
+async function isStored(job: LeasedJob): Promise<boolean> {
+  if (job.arriving === undefined) return true;
+  return job.arriving.write().then(
+    () => true,
+    () => false,
+  );
 }

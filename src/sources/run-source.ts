@@ -116,7 +116,7 @@ export class SourceRuns implements JobHandler {
   }
 
   async run(job: LeasedJob, signal: AbortSignal): Promise<void> {
-    const payload = JSON.parse(job.payload) as JobPayloads['run_source'];
+    const payload = job.payload as JobPayloads['run_source'];
     const lane = this.#laneOf(payload.source_id);
     lane.waiting += 1;
     const turn = Promise.withResolvers<void>();
@@ -135,7 +135,7 @@ export class SourceRuns implements JobHandler {
   }
 
   async quarantined(job: LeasedJob): Promise<void> {
-    const payload = JSON.parse(job.payload) as JobPayloads['run_source'];
+    const payload = job.payload as JobPayloads['run_source'];
     const source = await findSource(this.#store.read, payload.source_id);
     if (source === undefined) return;
     const error = {
@@ -260,11 +260,10 @@ export class SourceRuns implements JobHandler {
       originalEvent: payload.event,
       hops: payload.hops,
       isStale: () => lane.epoch !== epoch,
-      job,
     });
     // Dropped while the code ran: the next run reads it from the store.
     if (lane.db !== undefined) lane.db = { ...lane.db, ...end.dbSets };
-    const settled = this.#settleEnd(lane, job, deployment, outcome, end);
+    const settled = endJob(job, end, (jobEnd) => this.#settleEnd(lane, job, deployment, outcome, jobEnd));
     lane.unsettled.add(settled);
     const forgetSettled = () => lane.unsettled.delete(settled);
     settled.then(forgetSettled, forgetSettled);
@@ -320,7 +319,7 @@ export class SourceRuns implements JobHandler {
   #endOf(
     deployment: Deployment,
     outcome: CallOutcome,
-    options: { originalEvent: string | undefined; hops: number; isStale: () => boolean; job?: LeasedJob },
+    options: { originalEvent: string | undefined; hops: number; isStale: () => boolean },
   ): InvocationEnd {
     const { source, shape, redact } = deployment;
     const nowMs = this.#clock.now();
@@ -328,7 +327,6 @@ export class SourceRuns implements JobHandler {
     const known = isProcessCrash(outcome) ? { ...outcome, emits: [], dbSets: {} } : outcome;
     const checked = this.#withinDbLimit(source.id, known);
     return {
-      ...(options.job === undefined ? {} : { job: { id: options.job.id, attempts: options.job.attempts } }),
       sourceId: source.id,
       emission: {
         emitterId: source.id,
@@ -367,6 +365,7 @@ export class SourceRuns implements JobHandler {
 
   /** The process ended under the run: nothing is stored, and the invocation runs again (after a pause). */
   async #runAgainLater(lane: Lane, job: LeasedJob, outcome: CallOutcome): Promise<void> {
+    await job.arriving?.write();
     const nowMs = this.#clock.now();
     this.#logger.warn(
       { source: lane.sourceId, job: job.id, attempt: job.attempts, status: outcome.status },
@@ -392,8 +391,7 @@ export class SourceRuns implements JobHandler {
   ): Promise<void> {
     const nowMs = this.#clock.now();
     const error = { name: 'ConfigurationError', message: cause.message, stack: '', code: cause.code };
-    const result = await this.#store.writes.submit(this.#settle, {
-      job: { id: job.id, attempts: job.attempts },
+    const end: InvocationEnd = {
       sourceId: lane.sourceId,
       emission: {
         emitterId: lane.sourceId,
@@ -403,13 +401,15 @@ export class SourceRuns implements JobHandler {
       dbSets: {},
       usage: usageOf(job.ownerId, nowMs, { invocations: 1, computeMs: 0, memoryMb: this.#limits.memoryMb }),
       isStale: () => false,
-    });
+    };
+    const result = await endJob(job, end, (jobEnd) => this.#store.writes.submit(this.#settle, jobEnd));
     if (result.settled) this.#bus.publish(result.stored);
   }
 
   async #dropJob(job: LeasedJob, reason: string): Promise<void> {
     this.#logger.info({ job: job.id, reason }, 'source.run-dropped');
-    await this.#store.transaction((tx) => settleJobs(tx, this.#node, [job]));
+    await job.arriving?.write();
+    await this.#store.transaction((tx) => settleJobs(this.#store, tx, { node: this.#node, jobs: [job] }));
   }
 
   async #deploymentOf(lane: Lane): Promise<Deployment | undefined> {
@@ -455,6 +455,20 @@ export class SourceRuns implements JobHandler {
         this.#lanes.delete(id);
     }
   }
+}
+
+/** Stores the end of a job: with the row of the job or, when that is not on its way to the disk yet, in its place. */
+function endJob<T>(
+  job: LeasedJob,
+  end: InvocationEnd,
+  store: (jobEnd: InvocationEnd) => Promise<T>,
+): Promise<T> {
+  if (job.arriving?.withdraw() !== true) {
+    return store({ ...end, job: { id: job.id, attempts: job.attempts } });
+  }
+  const settled = store(end);
+  job.arriving.settledBy(settled);
+  return settled;
 }
 
 /** The process itself was lost, so nothing the run did is known. */

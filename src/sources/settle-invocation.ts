@@ -17,7 +17,7 @@ import { mergeComponentDbs } from './source-store.ts';
 
 /** What one call into a source's code caused. */
 export interface InvocationEnd {
-  /** The job that ends with it; hooks have none. */
+  /** The job that ends with it. None for hooks, and for a job that ended before its row was written. */
   job?: { id: string; attempts: number };
   sourceId: string;
   emission: Emission;
@@ -54,14 +54,18 @@ export function settleInvocations(options: {
       }
       if (fresh.length === 0) return ends.map(() => ({ settled: false, reason: 'stale' }));
       const jobs = fresh.flatMap((end) => (end.job === undefined ? [] : [end.job]));
-      const [jobRows, emitters] = await store.ask<[{ id: string }, EmitterTable]>(tx, [
-        settleJobsQuery(tx, node, jobs),
-        lockEmittersOf(
-          store,
-          tx,
-          fresh.map((end) => end.emission),
-        ),
-      ]);
+      const lockEmitters = lockEmittersOf(
+        store,
+        tx,
+        fresh.map((end) => end.emission),
+      );
+      const [jobRows, emitters] =
+        jobs.length === 0
+          ? [[], (await tx.executeQuery(lockEmitters)).rows]
+          : await store.ask<[{ id: string }, EmitterTable]>(tx, [
+              settleJobsQuery(store, tx, { node, jobs }),
+              lockEmitters,
+            ]);
       const held = new Set(jobRows.map((row) => row.id));
       const valid: InvocationEnd[] = [];
       for (const end of fresh) {

@@ -142,6 +142,45 @@ describe('group commit', () => {
     assert.equal(await commits.submit(nothing, 7), 7);
   });
 
+  test('a write can be taken back until its batch begins, and not after', async () => {
+    const gate = new Deferred<void>();
+    const begun = new Deferred<void>();
+    const done: number[] = [];
+    const note: BatchWrite<number, number> = {
+      name: 'note',
+      run: async (_tx, items) => {
+        done.push(...items);
+        return items;
+      },
+    };
+    const commits = new GroupCommit(async (work) => {
+      begun.resolve();
+      await gate.promise;
+      return work({} as Tx);
+    });
+    const first = commits.place(note, 1);
+    await begun.promise;
+    const second = commits.place(note, 2);
+    const third = commits.submit(note, 3);
+    assert.deepEqual([first.withdraw(), second.withdraw()], [false, true]);
+    gate.resolve();
+    await Promise.all([first.done, third]);
+    assert.deepEqual(done, [1, 3]);
+  });
+
+  test('is unhealthy from a batch that failed until one that was committed', async () => {
+    let away = true;
+    const commits = new GroupCommit((work) =>
+      away ? Promise.reject(new UnavailableError('storage_full', 'full')) : work({} as Tx),
+    );
+    assert.equal(commits.healthy, true);
+    await assert.rejects(commits.submit(nothing, 1));
+    assert.equal(commits.healthy, false);
+    away = false;
+    await commits.submit(nothing, 2);
+    assert.equal(commits.healthy, true);
+  });
+
   test('when the store is away the whole batch learns it at once, without a try for each item', async () => {
     let tries = 0;
     const commits = new GroupCommit(() => {

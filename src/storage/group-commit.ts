@@ -12,10 +12,19 @@ export interface BatchWrite<Item, Result> {
   run(tx: Tx, items: readonly Item[]): Promise<readonly Result[]>;
 }
 
+/** A write that waits for its batch, and may be taken back until then. */
+export interface PlacedWrite<Result> {
+  /** Never settles once the write was taken back. */
+  readonly done: Promise<Result>;
+  /** True when the write had not begun: it will not be done. False when it is under way, or over. */
+  withdraw(): boolean;
+}
+
 interface Pending {
   write: BatchWrite<unknown, unknown>;
   item: unknown;
   answer: Deferred<unknown>;
+  state: 'waiting' | 'taken' | 'withdrawn';
 }
 
 /** Writes waiting at most; beyond that the store is too slow for what comes in, and callers are told at once. */
@@ -33,6 +42,7 @@ export class GroupCommit {
   readonly #transaction: <T>(work: (tx: Tx) => Promise<T>) => Promise<T>;
   #pending: Pending[] = [];
   #flushing: Promise<void> | undefined;
+  #healthy = true;
   #commits = 0;
   #items = 0;
 
@@ -41,15 +51,40 @@ export class GroupCommit {
   }
 
   submit<Item, Result>(write: BatchWrite<Item, Result>, item: Item): Promise<Result> {
+    return this.place(write, item).done;
+  }
+
+  /** Like `submit`, for a write that may turn out to be needless before its turn comes. */
+  place<Item, Result>(write: BatchWrite<Item, Result>, item: Item): PlacedWrite<Result> {
+    const answer = new Deferred<unknown>();
+    const pending: Pending = {
+      write: write as BatchWrite<unknown, unknown>,
+      item,
+      answer,
+      state: 'waiting',
+    };
     if (this.#pending.length >= pendingMax) {
-      return Promise.reject(
+      pending.state = 'taken';
+      answer.reject(
         new UnavailableError('overloaded', 'too many writes are waiting for the store; try again'),
       );
+    } else {
+      this.#pending.push(pending);
+      this.#flushing ??= this.#flush();
     }
-    const answer = new Deferred<unknown>();
-    this.#pending.push({ write: write as BatchWrite<unknown, unknown>, item, answer });
-    this.#flushing ??= this.#flush();
-    return answer.promise as Promise<Result>;
+    return {
+      done: answer.promise as Promise<Result>,
+      withdraw() {
+        if (pending.state !== 'waiting') return false;
+        pending.state = 'withdrawn';
+        return true;
+      },
+    };
+  }
+
+  /** False from a batch that failed as a whole until one that was committed: the store is away, or its disk is full. */
+  get healthy(): boolean {
+    return this.#healthy;
   }
 
   /** Transactions committed and items in them, for metrics. */
@@ -64,12 +99,17 @@ export class GroupCommit {
 
   async #flush(): Promise<void> {
     while (this.#pending.length > 0) {
-      // One turn of the loop: whatever else it brings shares the batch.
+      // Two turns of the loop: whatever else they bring shares the batch. With one, batches were a fifth smaller, and
+      // a request cost 10 % more CPU at 16 in flight; a lone write does not notice.
       await new Promise(setImmediate);
-      const batch = this.#pending.splice(0, batchMax);
+      await new Promise(setImmediate);
+      const batch = this.#pending.splice(0, batchMax).filter((pending) => pending.state === 'waiting');
+      if (batch.length === 0) continue;
+      for (const pending of batch) pending.state = 'taken';
       try {
         await this.#commit(batch);
       } catch (error) {
+        this.#healthy = false;
         await this.#commitOneByOne(batch, error);
       }
     }
@@ -92,6 +132,7 @@ export class GroupCommit {
       }
       return results;
     });
+    this.#healthy = true;
     this.#commits += 1;
     this.#items += batch.length;
     for (const { pending, result } of answers) pending.answer.resolve(result);

@@ -351,7 +351,7 @@ export default {
         assert.equal(gone.status, 204);
         assert.ok(
           statuses.every((status) => status === 200 || status === 404),
-          String(new Set(statuses)),
+          String([...new Set(statuses)]),
         );
       }),
     );
