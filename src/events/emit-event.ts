@@ -4,7 +4,7 @@ import { newTimeOrderedId } from '#lib/ids.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import type { EmitterTable } from '#storage/tables/event-tables.ts';
 import { type DedupeState, type DedupeStrategy, dropDuplicates } from './drop-duplicate.ts';
-import { channels, type StoredEvent } from './event.ts';
+import { channels, oneLine, type StoredEvent } from './event.ts';
 import { formatEventId, nextEventId } from './event-id.ts';
 import { insertEvents, lockEmittersQuery, updateEmitters } from './event-store.ts';
 
@@ -146,13 +146,14 @@ function appendToEmitter(
 }
 
 /**
- * PostgreSQL has no NUL in text (the event itself is JSON, where it is escaped); and `$in` is where events wait, not
- * where they are sent: one that was would be out of reach of delivery and of pruning.
+ * PostgreSQL has no NUL in text (the event itself is JSON, where it is escaped); streams send an event as one line; and
+ * `$in` is where events wait, not where they are sent: one that was would be out of reach of delivery and of pruning.
  */
 function storable(event: NewEvent): NewEvent {
   const { id, summary } = event;
   return {
     ...event,
+    event: oneLine(event.event),
     channel: event.channel === channels.scheduled ? channels.default : withoutNul(event.channel),
     ...(id === undefined ? {} : { id: withoutNul(id) }),
     ...(summary === undefined ? {} : { summary: withoutNul(summary) }),

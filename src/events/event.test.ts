@@ -99,6 +99,12 @@ test('an event message carries the whole event, its id and its metadata on one l
   });
 });
 
+test('line breaks between the tokens of an event are no line breaks of the message, also of one stored with them', () => {
+  const line = eventMessageJson(stored(null, { event: '{\r\n"a":\n\n"x\\ny"\r}' }));
+  assert.equal(/[\r\n]/.test(line), false);
+  assert.deepEqual((JSON.parse(line) as { event: unknown }).event, { a: 'x\ny' });
+});
+
 describe('event ids', () => {
   test('are the millisecond and a sequence number within it', () => {
     assert.deepEqual(nextEventId({ ms: 5, seq: 7 }, 6), { ms: 6, seq: 0 });

@@ -29,9 +29,14 @@ export function eventSummaryJson(event: StoredEvent, options: { expand: boolean 
   return `{"id":"${id}","indexed_at_ms":${event.ms},"event":${JSON.stringify(cut)},"truncated":true,"metadata":${metadata}}`;
 }
 
-/** The data line of an SSE message. */
+/** The data line of an SSE message: one line, whatever is stored, because a second one would be a message of its own. */
 export function eventMessageJson(event: StoredEvent): string {
-  return `{"event":${event.event},"id":"${formatEventId(event)}","indexed_at_ms":${event.ms},"metadata":${metadataJson(event)}}`;
+  return `{"event":${oneLine(event.event)},"id":"${formatEventId(event)}","indexed_at_ms":${event.ms},"metadata":${metadataJson(event)}}`;
+}
+
+/** JSON text without line breaks. Inside its strings they are escaped, so that raw ones only stand between tokens. */
+export function oneLine(json: string): string {
+  return /[\r\n]/.test(json) ? json.replace(/[\r\n]/g, ' ') : json;
 }
 
 function metadataJson(event: StoredEvent): string {

@@ -158,6 +158,25 @@ forEachService((fixture) => {
     assert.deepEqual([status, body.code], [400, 'invalid_event_id']);
   });
 
+  test('an event whose JSON came with line breaks is one message, not one cut off at the first of them', async () => {
+    const { service } = fixture;
+    const source = await service.createSource({
+      component_code: `export default { name: 'Failing', props: { http: '$.interface.http' }, run() { throw new Error('no'); } };`,
+    });
+    const stream = await service.stream(source.id, { query: '?event_name=$errors' });
+    const body = '{\r\n  "a": "one\\ntwo",\n\n  "b": [\r1 ]\n}';
+    const response = await fetch(source.configured_props.http.endpoint_url, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body,
+    });
+    await response.text();
+    const { data } = await stream.message(1);
+    assert.deepEqual(data.event.original_event.body, { a: 'one\ntwo', b: [1] });
+    assert.equal(data.event.original_event.bodyRaw, body);
+    stream.close();
+  });
+
   test('a stream of a channel has the events of that channel only', async () => {
     const { service } = fixture;
     const source = await service.createSource({ component_code: counting });
