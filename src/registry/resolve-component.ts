@@ -10,7 +10,7 @@ import {
 } from '#components/component-store.ts';
 import { refuseUnknownTypes } from '#components/prop-types.ts';
 import type { Clock } from '#lib/clock.ts';
-import { CallerError } from '#lib/errors.ts';
+import { CallerError, UnavailableError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Runner } from '#runner/runner.ts';
 import type { Store } from '#storage/store.ts';
@@ -190,6 +190,8 @@ export class ComponentResolver {
     const outcome = await this.#runner.describe({ bundle: built.bundle, ownerId });
     if (outcome.status !== 'described') {
       const { name, message } = outcome.error;
+      // Not the code's fault: no process was free, or the service stops.
+      if (outcome.status === 'cancelled') throw new UnavailableError('overloaded', message);
       throw new CallerError(
         'invalid_component',
         `${parameter}: the component could not be evaluated: ${name}: ${message}`,

@@ -1,14 +1,15 @@
 import type { ComponentShape, PropDefinition } from '#components/component-shape.ts';
+import { findComponent } from '#components/component-store.ts';
 import { refuseUnknownTypes } from '#components/prop-types.ts';
 import { type ConfiguredProps, propError, validateProps } from '#components/validate-props.ts';
 import type { EventBus } from '#events/event-bus.ts';
 import { deleteEmitter, insertEmitter } from '#events/event-store.ts';
+import { must } from '#lib/assert.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import { newHexKey, newId } from '#lib/ids.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { ComponentReference, ComponentResolver } from '#registry/resolve-component.ts';
-import type { CallOutcome } from '#runner/call-outcome.ts';
 import type { Runner } from '#runner/runner.ts';
 import { nextOccurrence } from '#schedule/next-occurrence.ts';
 import { deleteTimersOf, insertTimers } from '#schedule/timer-store.ts';
@@ -23,6 +24,7 @@ import {
   makeDeployment,
   mergedDefinitions,
 } from './deployment.ts';
+import { hookError } from './hook-error.ts';
 import { freeSlug, slugify } from './name-slug.ts';
 import type { SourceRuns } from './run-source.ts';
 import { hasHttpInterface, keepMaskedSecrets, timerSchedules } from './source-props.ts';
@@ -60,7 +62,7 @@ const deleteBatch = 1000;
  */
 export class SourceDeployer {
   readonly #store: Store;
-  readonly #resolver: ComponentResolver;
+  readonly #resolver: Pick<ComponentResolver, 'resolve'>;
   readonly #runner: Runner;
   readonly #runs: SourceRuns;
   readonly #bus: EventBus;
@@ -73,7 +75,7 @@ export class SourceDeployer {
 
   constructor(options: {
     store: Store;
-    resolver: ComponentResolver;
+    resolver: Pick<ComponentResolver, 'resolve'>;
     runner: Runner;
     runs: SourceRuns;
     bus: EventBus;
@@ -118,7 +120,7 @@ export class SourceDeployer {
       updated_at_ms: nowMs,
     };
     const configured = await this.#configure(draft, component, shape, change.configured_props ?? {});
-    const source = await this.#insert({ ...draft, ...configured }, change.name_slug);
+    const source = await this.#insert({ ...draft, ...configured }, change);
     try {
       const deployment = await makeDeployment(this.#store.read, source, component, this.#context);
       await this.#runHookOrThrow(deployment, 'deploy');
@@ -149,7 +151,9 @@ export class SourceDeployer {
       const isReference = [change.component_id, change.component_code, change.component_url, change.key].some(
         (value) => value !== undefined,
       );
-      const component = isReference ? await this.#resolver.resolve(change, owner) : undefined;
+      // Whoever may change the source may go on with its code, also where they could not use that for another one.
+      const keepsCode = !isReference || change.component_id === source.component_id;
+      const component = keepsCode ? undefined : await this.#resolver.resolve(change, owner);
       const active = change.active ?? true;
       const draft: SourceTable = {
         ...source,
@@ -162,9 +166,7 @@ export class SourceDeployer {
       if (swaps) {
         const target =
           component ??
-          (await this.#resolver.findSaved(source.component_id, {
-            readableOwners: [before.source.owner_id, ...owner.readableOwners],
-          }));
+          must(await findComponent(this.#store.read, source.component_id), `component of ${source.id}`);
         const values = JSON.parse(source.configured_props) as ConfiguredProps;
         const given = change.configured_props ?? values;
         const merged = keepMaskedSecrets(before.definitions, given, values);
@@ -293,14 +295,16 @@ export class SourceDeployer {
     return JSON.stringify({ ...Object.fromEntries(inPlace), ...props });
   }
 
-  /** The slug is taken in the same transaction; when two creations race for one, the loser takes the next. */
-  async #insert(draft: SourceTable, wanted: string | undefined): Promise<SourceTable> {
-    const slug = slugify(wanted ?? draft.name);
+  /**
+   * The slug is taken in the same transaction; when two creations race for one, the loser takes the next. A source
+   * whose caller names neither is called as its slug, so that two of one component can be told apart.
+   */
+  async #insert(draft: SourceTable, named: Pick<SourceChange, 'name' | 'name_slug'>): Promise<SourceTable> {
+    const slug = slugify(named.name_slug ?? draft.name);
     for (let attempt = 0; ; attempt += 1) {
-      const source = {
-        ...draft,
-        name_slug: freeSlug(slug, await slugsLike(this.#store.read, draft.owner_id, slug)),
-      };
+      const free = freeSlug(slug, await slugsLike(this.#store.read, draft.owner_id, slug));
+      const isNamed = named.name !== undefined || named.name_slug !== undefined;
+      const source = { ...draft, name_slug: free, name: isNamed ? draft.name : free };
       try {
         await this.#store.transaction(async (tx) => {
           await insertSource(tx, source);
@@ -434,15 +438,4 @@ function shapeOfSource(component: ComponentTable): ComponentShape {
     );
   }
   return shape;
-}
-
-function hookError(hook: string, outcome: CallOutcome, redact: (text: string) => string): CallerError {
-  const name = outcome.error?.name ?? outcome.status;
-  const message = redact(outcome.error?.message ?? outcome.status);
-  return new CallerError('hook_failed', `${hook}: ${name}: ${message}`, {
-    hook,
-    reason: outcome.status,
-    error: { name, message, stack: redact(outcome.error?.stack ?? '') },
-    logs: outcome.logs.slice(-20).map((line) => ({ ...line, message: redact(line.message) })),
-  });
 }

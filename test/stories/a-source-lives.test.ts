@@ -109,12 +109,15 @@ forEachService((fixture) => {
       'grusse-aus-koln-2',
       'grusse-aus-koln-3',
     ]);
+    for (const source of made) assert.equal(source.name, source.name_slug, 'two of one component differ');
     const named = await service.createSource({ component_code: code, name: 'My News' });
     assert.deepEqual([named.name, named.name_slug], ['My News', 'my-news']);
     assert.equal(
       (await service.createSource({ component_code: code, name: 'My News' })).name_slug,
       'my-news-2',
     );
+    const slugged = await service.createSource({ component_code: code, name_slug: 'Grüße' });
+    assert.deepEqual([slugged.name, slugged.name_slug], ['grusse-aus-koln', 'grusse']);
     const nameless = await service.createSource({ component_code: 'export default { run() {} };' });
     assert.notEqual(nameless.name_slug, '');
   });

@@ -404,6 +404,43 @@ forEachService((fixture) => {
     }
   });
 
+  test('a member changes props of a source of the workspace whose component another member saved for themselves', async () => {
+    const { service } = fixture;
+    const [maker, member] = [await createPerson(service), await createPerson(service)];
+    const workspace = await createWorkspace(service, maker);
+    await addMember(service, maker, workspace, member, 'member');
+    const saved = await service.api(
+      'POST',
+      '/v1/components',
+      { component_code: "export default { name: 'Mine', props: { mood: 'string' }, run() {} };" },
+      { key: maker.key },
+    );
+    const made = await service.api(
+      'POST',
+      `/v1/sources?org_id=${workspace}`,
+      { component_id: saved.body.data.id, configured_props: { mood: 'old' } },
+      { key: maker.key },
+    );
+    assert.equal(made.status, 200, JSON.stringify(made.body));
+    for (const change of [
+      { configured_props: { mood: 'new' } },
+      { component_id: saved.body.data.id, configured_props: { mood: 'newer' } },
+    ]) {
+      const changed = await service.api('PUT', `/v1/sources/${made.body.data.id}`, change, {
+        key: member.key,
+      });
+      assert.equal(changed.status, 200, JSON.stringify(changed.body));
+      assert.deepEqual(changed.body.data.configured_props, change.configured_props);
+    }
+    const other = await service.api(
+      'POST',
+      `/v1/sources?org_id=${workspace}`,
+      { component_id: saved.body.data.id, configured_props: { mood: 'x' } },
+      { key: member.key },
+    );
+    assert.equal(other.status, 404, 'for a source of their own it is still out of reach');
+  });
+
   test('removing a member ends access at once; the last admin stays', async () => {
     const { service } = fixture;
     const [admin, member] = [await createPerson(service), await createPerson(service)];

@@ -1,0 +1,132 @@
+import { createHash } from 'node:crypto';
+import type { ComponentShape } from '#components/component-shape.ts';
+import { insertComponent } from '#components/component-store.ts';
+import { EventBus } from '#events/event-bus.ts';
+import { systemClock } from '#lib/clock.ts';
+import { newId } from '#lib/ids.ts';
+import { silentLogger } from '#lib/logger.ts';
+import type { ComponentReference } from '#registry/resolve-component.ts';
+import type { CallOutcome } from '#runner/call-outcome.ts';
+import type { CallRequest, Runner } from '#runner/runner.ts';
+import { SourceDeployer } from '#sources/deploy-source.ts';
+import type { DeploymentContext } from '#sources/deployment.ts';
+import { SourceRuns } from '#sources/run-source.ts';
+import type { Store } from '#storage/store.ts';
+import type { ComponentTable } from '#storage/tables/component-tables.ts';
+
+const quiet: Omit<CallOutcome, 'status'> = { emits: [], dbSets: {}, logs: [], logsDropped: 0, durationMs: 1 };
+
+export const finished: CallOutcome = { status: 'finished', ...quiet };
+
+/** An outcome that is not `finished`. */
+export function failed(status: CallOutcome['status'], message: string): CallOutcome {
+  return { status, error: { name: 'Error', message, stack: '' }, ...quiet };
+}
+
+/** What a call was, in a word: `activate`, `run`, `additionalProps`. */
+function nameOf({ call }: CallRequest): string {
+  return call.kind === 'hook' ? call.hook : call.kind;
+}
+
+/**
+ * A deployer on a real store with a runner that does as the test says: for the moments that real code cannot be made
+ * to meet, such as a store that fails, or a process that is lost, between two steps of a change.
+ */
+export class DeployerFixture {
+  readonly store: Store;
+  readonly deployer: SourceDeployer;
+  readonly runs: SourceRuns;
+  /** The calls so far: hook and mood prop, such as `activate new`. */
+  readonly calls: string[] = [];
+  /** How a call ends; by default it finishes. */
+  answer: (hook: string, request: CallRequest) => CallOutcome | Promise<CallOutcome> = () => finished;
+
+  constructor(store: Store, options: { context?: Partial<DeploymentContext> } = {}) {
+    this.store = store;
+    const runner: Runner = {
+      describe: () => Promise.reject(new Error('not in these tests')),
+      call: async (request) => {
+        this.calls.push([nameOf(request), request.props.mood].filter((word) => word !== undefined).join(' '));
+        return this.answer(nameOf(request), request);
+      },
+      forget: () => Promise.resolve(),
+      stats: () => ({ level: 'off', warm: 0, prewarmed: 0, calls: 0, kills: 0 }),
+      close: () => Promise.resolve(),
+    };
+    const bus = new EventBus(silentLogger);
+    const context: DeploymentContext = {
+      endpointUrl: (key) => (key === null ? undefined : `http://127.0.0.1/in/${key}`),
+      credentials: () => Promise.reject(new Error('not in this test')),
+      ...options.context,
+    };
+    const parts = { store, runner, bus, clock: systemClock, logger: silentLogger, context };
+    this.runs = new SourceRuns({
+      ...parts,
+      node: 'node_test',
+      limits: { deadlineMs: 1000, memoryMb: 64, componentDbBytesMax: 10_000 },
+    });
+    this.deployer = new SourceDeployer({
+      ...parts,
+      runs: this.runs,
+      resolver: { resolve: (reference: ComponentReference) => this.#saved(reference) },
+      onTimers: () => {},
+      onEndpointChange: () => {},
+    });
+  }
+
+  [Symbol.dispose](): void {
+    this.runs.close();
+  }
+
+  /** A saved source component; by default it has every hook and a prop `mood`. */
+  async component(shape: Partial<ComponentShape> = {}): Promise<ComponentTable> {
+    const id = newId('sc');
+    const hash = createHash('sha256').update(id).digest('hex');
+    const component: ComponentTable = {
+      id,
+      owner_id: 'u_1',
+      user_id: 'u_1',
+      component_key: null,
+      code: '',
+      code_hash: hash,
+      tree_hash: hash,
+      url: null,
+      name: 'Fixture',
+      version: '',
+      shape: JSON.stringify({
+        type: 'source',
+        hooks: ['deploy', 'activate', 'deactivate'],
+        hasRun: true,
+        hasAdditionalProps: false,
+        hasSampleEmit: false,
+        configurableProps: [{ name: 'mood', type: 'string', optional: true }],
+        ...shape,
+      }),
+      bundle_hash: hash,
+      lock: '',
+      created_at_ms: 1,
+      updated_at_ms: 1,
+    };
+    await this.store.transaction((tx) =>
+      insertComponent(tx, component, {
+        owner_id: 'u_1',
+        hash,
+        format: 'cjs',
+        code: '',
+        created_at_ms: 1,
+      }),
+    );
+    return component;
+  }
+
+  async #saved({ component_id }: ComponentReference): Promise<ComponentTable> {
+    return this.store.read
+      .selectFrom('components')
+      .selectAll()
+      .where('id', '=', component_id ?? '')
+      .executeTakeFirstOrThrow();
+  }
+}
+
+/** The person of these tests. */
+export const me = { ownerId: 'u_1', userId: 'u_1', readableOwners: ['u_1'] };
