@@ -42,10 +42,12 @@ export async function createProcessRunner(options: ProcessRunnerOptions): Promis
     );
   }
   const limits = { ...defaultRunnerLimits, ...options.limits };
+  const distinctUsers = options.level !== 'off' && mayUseDistinctUsers();
+  const folders = new SandboxFolders(reachableBase(options.folder, distinctUsers), (folder, error) =>
+    options.logger.warn({ err: error, folder }, 'runner.folder_not_removed'),
+  );
   // Any local process of our user can send SIGUSR1; without a listener node opens its debugger.
   process.on('SIGUSR1', ignoreSignal);
-  const distinctUsers = options.level !== 'off' && mayUseDistinctUsers();
-  const folders = new SandboxFolders(reachableBase(options.folder, distinctUsers));
   try {
     const program = await buildSandboxProgram(folders.program);
     const extraCa = options.extraCa ?? '';

@@ -9,17 +9,20 @@ import {
   readdirSync,
   readFileSync,
   realpathSync,
+  renameSync,
   rmSync,
   statSync,
   writeFileSync,
 } from 'node:fs';
-import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
+import { removeTree, removeTreeSync } from './remove-tree.ts';
 
 /**
  * Folders of the runner: `<base>/program` holds the program, `<base>/run-<pid>-<start>` what belongs to one running
  * service: the list of its processes and one scratch folder for each. What a dead service left is cleared at start.
+ * What cannot be cleared is told to `onLeftOver` and stays: user code decides what is in a scratch folder, and must
+ * not be able to keep a service from starting or stopping.
  */
 export class SandboxFolders {
   readonly program: string;
@@ -27,15 +30,20 @@ export class SandboxFolders {
   readonly #temporary: boolean;
   readonly #run: string;
   readonly #alive = new Map<number, string>();
+  readonly #onLeftOver: (folder: string, error: unknown) => void;
   #count = 0;
 
-  constructor(place: { base: string; temporary: boolean }) {
+  constructor(
+    place: { base: string; temporary: boolean },
+    onLeftOver: (folder: string, error: unknown) => void = () => undefined,
+  ) {
     const { base } = place;
     this.#base = base;
+    this.#onLeftOver = onLeftOver;
     this.#temporary = place.temporary;
     this.program = join(base, 'program');
     this.#run = join(base, `run-${process.pid}-${startTimeOf(process.pid) ?? '0'}`);
-    reapLeftovers(base);
+    reapLeftovers(base, onLeftOver);
     for (const folder of [base, this.program, this.#run]) mkdirSync(folder, { recursive: true, mode: 0o711 });
     // The umask may have taken what a distinct uid needs: passing through, not listing.
     for (const folder of [this.program, this.#run]) chmodSync(folder, 0o711);
@@ -51,7 +59,7 @@ export class SandboxFolders {
   }
 
   async removeScratch(folder: string): Promise<void> {
-    await rm(folder, { recursive: true, force: true, maxRetries: 3 });
+    await removeTree(folder);
   }
 
   /** Written before a process does anything, so that a crash of the service leaves none unknown. */
@@ -66,19 +74,26 @@ export class SandboxFolders {
 
   #write(): void {
     const lines = [...this.#alive].map(([pid, start]) => `${pid} ${start}\n`);
-    writeFileSync(join(this.#run, 'processes'), lines.join(''));
+    const path = join(this.#run, 'processes');
+    // On a full disk the list as it was is worth more than an empty one.
+    writeFileSync(`${path}.part`, lines.join(''));
+    renameSync(`${path}.part`, path);
   }
 
   /** Removes what belonged to this run; of a base under the system's temporary folder everything, with the last service. */
   remove(): void {
-    rmSync(this.#run, { recursive: true, force: true });
-    const isLast = !readdirSync(this.#base).some((name) => name.startsWith('run-'));
-    if (this.#temporary && isLast) rmSync(this.#base, { recursive: true, force: true });
+    try {
+      removeTreeSync(this.#run);
+      const isLast = !readdirSync(this.#base).some((name) => name.startsWith('run-'));
+      if (this.#temporary && isLast) rmSync(this.#base, { recursive: true, force: true });
+    } catch (error) {
+      this.#onLeftOver(this.#run, error);
+    }
   }
 }
 
 /** Kills the processes of services that are gone (a crash leaves them running) and removes their folders. */
-function reapLeftovers(base: string): void {
+function reapLeftovers(base: string, onLeftOver: (folder: string, error: unknown) => void): void {
   let names: string[];
   try {
     names = readdirSync(base);
@@ -99,7 +114,11 @@ function reapLeftovers(base: string): void {
         // Gone in between.
       }
     }
-    rmSync(folder, { recursive: true, force: true });
+    try {
+      removeTreeSync(folder);
+    } catch (error) {
+      onLeftOver(folder, error);
+    }
   }
 }
 
