@@ -174,6 +174,30 @@ forEachService((fixture) => {
     assert.match(older.body.data[0].message, /^line 98 /);
   });
 
+  test('what a component emits on $logs and $errors itself is kept there, whatever it is, and the log can be read', async () => {
+    const { service } = fixture;
+    const source = await service.createSource({ component_code: onRequest(emitsList) });
+    await send(source, [
+      [null, { name: '$logs' }],
+      [{ ts: 'soon', level: {}, message: 'mine' }, { name: '$logs' }],
+      [null, { name: '$errors' }],
+      [{ error: 'none' }, { name: '$errors' }],
+    ]);
+    await eventsOf(service, source, 2, '$errors');
+    assert.deepEqual(values(await eventsOf(service, source, 1, '$logs'))[0], null);
+    const { status, body } = await service.api('GET', `/v1/sources/${source.id}/logs`);
+    assert.equal(status, 200);
+    assert.deepEqual(
+      body.data.map(({ level, message }: { level: string; message: string }) => [level, message]),
+      [
+        ['error', '{"error":"none"}'],
+        ['error', 'null'],
+        ['log', 'mine'],
+        ['log', 'null'],
+      ],
+    );
+  });
+
   test('a run that throws leaves an event on $errors, and keeps what it emitted and set before', async () => {
     const { service } = fixture;
     const source = await service.createSource({

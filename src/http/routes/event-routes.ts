@@ -2,11 +2,12 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { readable, writable } from '#auth/permissions.ts';
 import { requestEventDeletion } from '#events/delete-events.ts';
-import { channels, eventSummaryJson, type StoredEvent } from '#events/event.ts';
+import { channels, eventSummaryJson } from '#events/event.ts';
 import type { EventBus } from '#events/event-bus.ts';
 import { compareEventIds, formatEventId, parseEventId } from '#events/event-id.ts';
 import { readEvents } from '#events/event-store.ts';
 import type { LiveStreams } from '#http/live-updates.ts';
+import { logLine } from '#http/log-line.ts';
 import { pageRequest, pageResponse } from '#http/pagination.ts';
 import {
   type App,
@@ -345,18 +346,4 @@ async function sendSummaries(
         );
   reply.type('application/json; charset=utf-8');
   return reply.send(`{"page_info":${JSON.stringify(page_info)},"data":[${rows.join(',')}]}`) as never;
-}
-
-function logLine(event: StoredEvent) {
-  const parsed = JSON.parse(event.event) as {
-    ts?: number;
-    level?: string;
-    message?: string;
-    error?: { name: string; message: string; stack?: string };
-  };
-  const id = formatEventId(event);
-  if (event.channel === channels.logs)
-    return { id, ts: parsed.ts ?? event.ms, level: parsed.level ?? 'log', message: parsed.message ?? '' };
-  const { error } = parsed;
-  return { id, ts: event.ms, level: 'error', message: `${error?.name}: ${error?.message}`, error };
 }
