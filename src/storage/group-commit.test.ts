@@ -195,6 +195,30 @@ describe('group commit', () => {
     }
   });
 
+  test('when the store takes long to fail, those who wait behind it learn it too, and later ones are tried', async () => {
+    let tries = 0;
+    const failing = new Deferred<void>();
+    const begun = new Deferred<void>();
+    const commits = new GroupCommit(
+      async (work) => {
+        tries += 1;
+        if (tries > 1) return work({} as Tx);
+        begun.resolve();
+        await failing.promise;
+        throw new UnavailableError('store_unavailable', 'no word from it');
+      },
+      { slowFailureMs: -1 },
+    );
+    const first = commits.submit(nothing, 1);
+    await begun.promise;
+    const waiting = commits.submit(nothing, 2);
+    failing.resolve();
+    await assert.rejects(first, { code: 'store_unavailable' });
+    await assert.rejects(waiting, { code: 'store_unavailable' });
+    assert.equal(tries, 1);
+    assert.equal(await commits.submit(nothing, 3), 3);
+  });
+
   test('a write that answers too few results is our bug: it fails, and is never answered with nothing', async () => {
     const commits = new GroupCommit((work) => work({} as Tx));
     const short: BatchWrite<number, number> = { name: 'short', run: async () => [] };

@@ -31,6 +31,8 @@ interface Pending {
 const pendingMax = 20_000;
 /** Items in one transaction: enough to hide an fsync, few enough that nobody waits long behind it. */
 const batchMax = 256;
+/** A store that took longer than this to fail does not answer: whoever waits is told so, not made to wait in turn. */
+const slowFailureMs = 2_000;
 
 /**
  * Writes that arrive together share one transaction and one fsync. One batch is under way at a time; what arrives
@@ -45,9 +47,14 @@ export class GroupCommit {
   #healthy = true;
   #commits = 0;
   #items = 0;
+  readonly #slowFailureMs: number;
 
-  constructor(transaction: <T>(work: (tx: Tx) => Promise<T>) => Promise<T>) {
+  constructor(
+    transaction: <T>(work: (tx: Tx) => Promise<T>) => Promise<T>,
+    options: { slowFailureMs?: number } = {},
+  ) {
     this.#transaction = transaction;
+    this.#slowFailureMs = options.slowFailureMs ?? slowFailureMs;
   }
 
   submit<Item, Result>(write: BatchWrite<Item, Result>, item: Item): Promise<Result> {
@@ -106,14 +113,25 @@ export class GroupCommit {
       const batch = this.#pending.splice(0, batchMax).filter((pending) => pending.state === 'waiting');
       if (batch.length === 0) continue;
       for (const pending of batch) pending.state = 'taken';
+      const begun = performance.now();
       try {
         await this.#commit(batch);
       } catch (error) {
         this.#healthy = false;
         await this.#commitOneByOne(batch, error);
+        if (error instanceof UnavailableError && performance.now() - begun > this.#slowFailureMs)
+          this.#rejectWaiting(error);
       }
     }
     this.#flushing = undefined;
+  }
+
+  #rejectWaiting(error: UnavailableError): void {
+    for (const pending of this.#pending.splice(0)) {
+      if (pending.state !== 'waiting') continue;
+      pending.state = 'taken';
+      pending.answer.reject(error);
+    }
   }
 
   async #commit(batch: readonly Pending[]): Promise<void> {

@@ -9,9 +9,10 @@ import { fileURLToPath } from 'node:url';
 import { sql } from 'kysely';
 import { UnavailableError } from '#lib/errors.ts';
 import { silentLogger } from '#lib/logger.ts';
-import { postgresSkip } from '../../test/support/databases.ts';
+import { createTestDatabase, postgresSkip } from '../../test/support/databases.ts';
 import { startPostgres } from '../../test/support/postgres-server.ts';
 import { createStoreLocation, forEachStore } from '../../test/support/stores.ts';
+import { TcpProxy } from '../../test/support/tcp-proxy.ts';
 import { createTempFolder, type TempFolder } from '../../test/support/temp-folder.ts';
 import { waitFor, within } from '../../test/support/wait-for.ts';
 import { openPostgresStore } from './postgres-store.ts';
@@ -295,6 +296,79 @@ describe('PostgreSQL that goes away', { skip: postgresSkip() }, () => {
       }
     } finally {
       await server.stop();
+    }
+  });
+
+  test('without a reset is reported as store_unavailable to everybody in time, and found again when it is back', async () => {
+    const database = await createTestDatabase();
+    try {
+      const direct = new URL(database.url);
+      await using proxy = await TcpProxy.start({ host: direct.hostname, port: Number(direct.port) });
+      const through = new URL(direct);
+      through.port = String(proxy.port);
+      const store = await openPostgresStore({
+        url: through.href,
+        logger: silentLogger,
+        patience: { connectMs: 500, statementMs: 400, silenceMs: 500, listenerPingMs: 100 },
+      });
+      try {
+        const told: string[] = [];
+        store.onNotify((channel, payload) => told.push(`${channel} ${payload}`));
+        const insert = (id: string) =>
+          store.writes.submit({ name: 'insert', run: async (tx) => [await insertEmitter(tx, id)] }, id);
+        const isUnavailable = { name: 'UnavailableError', code: 'store_unavailable' };
+        await insert('kept');
+        const openNow = Promise.withResolvers<void>();
+        const goOn = Promise.withResolvers<void>();
+        const interrupted = store.transaction(async (tx) => {
+          await insertEmitter(tx, 'lost');
+          openNow.resolve();
+          await goOn.promise;
+          await insertEmitter(tx, 'lost too');
+        });
+        await openNow.promise;
+        proxy.fallSilent();
+        goOn.resolve();
+        const refused = Promise.all([
+          assert.rejects(interrupted, isUnavailable),
+          assert.rejects(emitterIds(store), isUnavailable),
+          assert.rejects(insert('refused'), isUnavailable),
+        ]);
+        await within(refused, 5_000, 'a read and two writes to be refused');
+        // Also what has to connect first.
+        await within(assert.rejects(insert('refused'), isUnavailable), 5_000, 'another write to be refused');
+        proxy.recover();
+        await waitFor(() => emitterIds(store), { what: 'the store to answer again' });
+        assert.deepEqual(await emitterIds(store), ['kept']);
+        await waitFor(() => told.includes('millrace_jobs '), { what: 'the listener to connect again' });
+        const other = await openPostgresStore({ url: direct.href, logger: silentLogger });
+        await other.transaction((tx) => other.notify(tx, 'millrace_events', 'hello'));
+        await other.close();
+        await waitFor(() => told.includes('millrace_events hello'), { what: 'a notification after it' });
+      } finally {
+        await within(store.close(), 5_000, 'the store to close');
+      }
+    } finally {
+      await database.drop();
+    }
+  });
+
+  test('a statement that takes too long is ended by the server, and its connection serves on', async () => {
+    const database = await createTestDatabase();
+    try {
+      const store = await openPostgresStore({
+        url: database.url,
+        logger: silentLogger,
+        patience: { connectMs: 5_000, statementMs: 100, silenceMs: 5_000, listenerPingMs: 5_000 },
+      });
+      try {
+        await assert.rejects(sql`select pg_sleep(20)`.execute(store.read), { code: 'store_unavailable' });
+        assert.deepEqual(await emitterIds(store), []);
+      } finally {
+        await store.close();
+      }
+    } finally {
+      await database.drop();
     }
   });
 
