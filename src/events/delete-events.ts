@@ -3,12 +3,14 @@ import { insertJobs, jobRow, type LeasedJob, settleJobs } from '#jobs/job-store.
 import type { JobHandler } from '#jobs/worker-pool.ts';
 import { CallerError } from '#lib/errors.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
-import type { Store } from '#storage/store.ts';
+import type { Store, Tx } from '#storage/store.ts';
 import { compareEventIds, formatEventId, parseEventId } from './event-id.ts';
-import { deleteEventRange, lastEventId } from './event-store.ts';
+import { deleteEmitter, deleteEventRange, lastEventId } from './event-store.ts';
 
 /** Events deleted in one transaction: the store's writer is never held for long. */
 const batchRows = 200;
+/** Events that go in the transaction that removes their emitter; few channels ever hold more. */
+const removedWithEmitter = 1000;
 
 /**
  * Accepts the deletion of a range of events (specification, section 4, rules 1 to 5): durable when it resolves, done
@@ -49,6 +51,29 @@ export async function requestEventDeletion(
   });
 }
 
+/**
+ * Removes an emitter with its events in the transaction that removes what emitted them: a first batch at once, what is
+ * left by a job of that transaction, so that no crash leaves events behind that nobody owns.
+ */
+export async function removeEmitter(
+  store: Pick<Store, 'notify'>,
+  tx: Tx,
+  emitter: { id: string; ownerId: string },
+  nowMs: number,
+): Promise<void> {
+  if (await deleteEmitter(tx, emitter.id, removedWithEmitter)) return;
+  const job = jobRow({
+    id: newTimeOrderedId(nowMs),
+    kind: 'delete_events',
+    ownerId: emitter.ownerId,
+    payload: { emitter_id: emitter.id },
+    runAtMs: nowMs,
+    nowMs,
+  });
+  await insertJobs(tx, [job]);
+  await store.notify(tx, 'millrace_jobs', '');
+}
+
 /** Does an accepted deletion, batch by batch; the job ends with the last one, so a crash goes on where it stopped. */
 export function deleteEventsHandler(options: { store: Store; node: string }): JobHandler {
   const { store, node } = options;
@@ -57,6 +82,11 @@ export function deleteEventsHandler(options: { store: Store; node: string }): Jo
       const { emitter_id, channel, start, end } = job.payload as JobPayloads['delete_events'];
       for (let done = false; !done; ) {
         done = await store.transaction(async (tx) => {
+          if (channel === undefined) {
+            if (!(await deleteEmitter(tx, emitter_id, batchRows))) return false;
+            await settleJobs(store, tx, { node, jobs: [job] });
+            return true;
+          }
           const deleted = await deleteEventRange(tx, {
             emitterId: emitter_id,
             channel,

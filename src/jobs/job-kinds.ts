@@ -8,8 +8,11 @@ export interface JobPayloads {
     event?: string;
     hops: number;
   };
-  /** Deletes a range of an emitter's events (both ends inclusive, absent: open); asked for with 202. */
-  delete_events: { emitter_id: string; channel: string; start?: string; end?: string };
+  /**
+   * Deletes a range of an emitter's events (both ends inclusive, absent: open); asked for with 202. Without a channel:
+   * whatever is left in any of them, of an emitter that was removed.
+   */
+  delete_events: { emitter_id: string; channel?: string; start?: string; end?: string };
   /** Moves an event that waited in `$in` to its channel. */
   deliver_scheduled_event: { emitter_id: string; ms: number; seq: number };
 }

@@ -3,7 +3,7 @@ import { findComponent } from '#components/component-store.ts';
 import { refuseUnknownTypes } from '#components/prop-types.ts';
 import { type ConfiguredProps, propError, validateProps } from '#components/validate-props.ts';
 import type { EventBus } from '#events/event-bus.ts';
-import { deleteEmitter, insertEmitter } from '#events/event-store.ts';
+import { insertEmitter } from '#events/event-store.ts';
 import { must } from '#lib/assert.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
@@ -52,8 +52,6 @@ export interface SourceChange extends ComponentReference {
 
 /** A source left `deploying` this long was abandoned by a process that died; creation has shorter deadlines. */
 const abandonedMs = 30 * 60_000;
-/** Events deleted in one transaction when a source goes. */
-const deleteBatch = 1000;
 
 /**
  * Creates, changes and removes sources. Hooks run in the decided order and nothing is left half done: a creation that
@@ -396,12 +394,9 @@ export class SourceDeployer {
   }
 
   async #erase(source: SourceTable): Promise<void> {
-    let isEmpty = await this.#store.transaction((tx) => deleteSource(tx, source.id, deleteBatch));
+    await this.#store.transaction((tx) => deleteSource(this.#store, tx, source, this.#clock.now()));
     this.#changed(source);
     await this.#runner.forget(source.id);
-    // One bounded batch a transaction: other writes get their turn in between.
-    while (!isEmpty)
-      isEmpty = await this.#store.transaction((tx) => deleteEmitter(tx, source.id, deleteBatch));
     this.#bus.emitterRemoved(source.id);
   }
 

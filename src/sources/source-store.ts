@@ -1,4 +1,4 @@
-import { deleteEmitter } from '#events/event-store.ts';
+import { removeEmitter } from '#events/delete-events.ts';
 import { deleteLane } from '#jobs/job-store.ts';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
@@ -69,16 +69,21 @@ export async function updateSource(tx: Tx, row: SourceTable, fromRevision: numbe
 }
 
 /**
- * Removes a source, its timers, what waits for it, its state and up to `limit` of its events; true when no event is left.
+ * Removes a source, its timers, what waits for it, its state and its events (those beyond a first batch by a job).
  * In the order in which schedules and runs lock the same rows (timers, jobs, emitter, db), so that none waits for another.
  */
-export async function deleteSource(tx: Tx, id: string, limit: number): Promise<boolean> {
+export async function deleteSource(
+  store: Pick<Store, 'notify'>,
+  tx: Tx,
+  source: Pick<SourceTable, 'id' | 'owner_id'>,
+  nowMs: number,
+): Promise<void> {
+  const { id } = source;
   await tx.deleteFrom('sources').where('id', '=', id).execute();
   await deleteLane(tx, id);
-  const isEmpty = await deleteEmitter(tx, id, limit);
+  await removeEmitter(store, tx, { id, ownerId: source.owner_id }, nowMs);
   await tx.deleteFrom('component_dbs').where('source_id', '=', id).execute();
   await tx.deleteFrom('ticks').where('source_id', '=', id).execute();
-  return isEmpty;
 }
 
 /** Sources whose creation a crash interrupted: `deploying` since before `beforeMs`. */
