@@ -365,6 +365,8 @@ forEachService((fixture) => {
     assert.equal((await page('?limit=1000')).count, 12);
     const included = await summaries(service, source, '?limit=1&include=id,event&exclude=event');
     assert.deepEqual(included.body.data, [{ id: all[0].id }]);
+    const emits = await service.api('GET', `/v1/sources/${source.id}/events?n=2&include=e,k&exclude=k`);
+    assert.deepEqual(emits.body.data, [{ e: 11 }, { e: 10 }]);
     for (const query of [
       'limit=0',
       'limit=-1',

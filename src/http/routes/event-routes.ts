@@ -149,7 +149,9 @@ export function eventRoutes(app: App, deps: EventRouteDeps): void {
       const rows = events.map(
         (event) => `{"id":"${formatEventId(event)}","k":"emit","e":${event.event},"ts":${event.ms}}`,
       );
-      return reply.type('application/json; charset=utf-8').send(`{"data":[${rows.join(',')}]}` as never);
+      return reply
+        .type('application/json; charset=utf-8')
+        .send(`{"data":[${narrowed(request, rows).join(',')}]}` as never);
     },
   );
 
@@ -337,13 +339,14 @@ async function sendSummaries(
   });
   const { page_info } = pageResponse(events, { cursorOf: formatEventId });
   const summaries = events.map((event) => eventSummaryJson(event, options));
-  const { include, exclude } = request.query as { include?: string; exclude?: string };
-  const rows =
-    include === undefined && exclude === undefined
-      ? summaries
-      : summaries.map((summary) =>
-          JSON.stringify(selectFields(request, JSON.parse(summary) as Record<string, unknown>)),
-        );
+  const rows = narrowed(request, summaries);
   reply.type('application/json; charset=utf-8');
   return reply.send(`{"page_info":${JSON.stringify(page_info)},"data":[${rows.join(',')}]}`) as never;
+}
+
+/** Objects as JSON text, with the fields the request asks for: those of all fields are not parsed. */
+function narrowed(request: FastifyRequest, rows: string[]): string[] {
+  const { include, exclude } = request.query as { include?: string; exclude?: string };
+  if (include === undefined && exclude === undefined) return rows;
+  return rows.map((row) => JSON.stringify(selectFields(request, JSON.parse(row) as Record<string, unknown>)));
 }
