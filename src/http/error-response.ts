@@ -1,7 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { CallerError, toError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
-import { asStoreError } from '#storage/store-errors.ts';
 
 /** Table of contents 5: every error code a caller can get. docs/reference/errors.md is generated from it. */
 export const errorCatalogue: Readonly<Record<string, { status: number; meaning: string }>> = {
@@ -100,7 +99,7 @@ const retryAfterSeconds = '5';
 
 /** The one mapping from what was thrown to status and body. What is not for callers goes only to the log. */
 export function errorAnswer(thrown: unknown, requestId: string): ErrorAnswer {
-  const error = asStoreError(toError(thrown));
+  const error = toError(thrown);
   if (error instanceof CallerError) {
     const status = errorCatalogue[error.code]?.status ?? 400;
     return answer(status, error.code, error.message, { ...error.details });
