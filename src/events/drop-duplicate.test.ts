@@ -76,7 +76,7 @@ describe('unique', () => {
     let state: DedupeState = {};
     for (let index = 0; index < 500; index += 1)
       state = dropDuplicates('unique', state, [{ channel: `c${index}`, id: 'a' }]).state;
-    assert.equal(Object.keys(state.unique ?? {}).length, 100);
+    assert.equal(state.unique?.length, 100);
     assert.equal(dropDuplicates('unique', state, [{ channel: 'c499', id: 'a' }]).kept.length, 0);
   });
 
@@ -199,6 +199,19 @@ describe('last', () => {
     emit('y'.repeat(5_000));
     assert.deepEqual(emit('y'.repeat(5_000), 'z'), ['z']);
   });
+});
+
+test('of too many channels the one used longest ago is forgotten, also when they are called by numbers', () => {
+  for (const strategy of ['unique', 'greatest', 'last'] as const) {
+    const emit = emitter(strategy);
+    const on = (channel: number) => ({ channel: String(channel), id: '5' });
+    // From high to low: the order of use is not that of the numbers.
+    for (let channel = 200; channel > 100; channel -= 1) emit(on(channel));
+    assert.deepEqual(emit(on(200)), [], `${strategy}: used again`);
+    emit(on(7));
+    assert.deepEqual(emit(on(200), on(7), on(101)), [], `${strategy}: used lately`);
+    assert.deepEqual(emit(on(199)), ['199:5'], `${strategy}: used longest ago`);
+  }
 });
 
 test('one strategy leaves the state of the others alone, so that changing it forgets nothing', () => {

@@ -2,12 +2,18 @@ import { createHash } from 'node:crypto';
 
 export type DedupeStrategy = 'unique' | 'greatest' | 'last';
 
-/** Dedupe state of one emitter, by channel. Kept as JSON in `emitters.dedupe`; never visible to the component. */
+/**
+ * Dedupe state of one emitter. Kept as JSON in `emitters.dedupe`; never visible to the component. Lists, and no objects
+ * with the channels as keys, because those lose the order of use: keys that look like numbers come first in them.
+ */
 export interface DedupeState {
-  unique?: Record<string, string[]>;
-  greatest?: Record<string, { id: string }>;
-  last?: Record<string, string>;
+  unique?: ByChannel<string[]>;
+  greatest?: ByChannel<string>;
+  last?: ByChannel<string>;
 }
+
+/** The channel used longest ago comes first. */
+type ByChannel<V> = [channel: string, value: V][];
 
 export interface Candidate {
   channel: string;
@@ -50,15 +56,14 @@ function remembered(id: string): string {
 }
 
 function keepUnique<C extends Candidate>(state: DedupeState, events: readonly C[]) {
-  const seen = new Map<string, Set<string>>();
-  for (const [channel, ids] of Object.entries(state.unique ?? {})) seen.set(channel, new Set(ids));
+  const seen = new Map(state.unique?.map(([channel, ids]) => [channel, new Set(ids)]));
   let unidentified = 0;
   const kept = events.filter((event) => {
     if (event.id === undefined) {
       unidentified += 1;
       return true;
     }
-    const ids = seen.get(event.channel) ?? new Set();
+    const ids = seen.get(event.channel) ?? new Set<string>();
     seen.delete(event.channel);
     seen.set(event.channel, ids);
     const id = remembered(event.id);
@@ -70,12 +75,12 @@ function keepUnique<C extends Candidate>(state: DedupeState, events: readonly C[
     }
     return true;
   });
-  const unique = newestChannels(new Map([...seen].map(([channel, ids]) => [channel, [...ids]])));
+  const unique = newestChannels(seen).map(([channel, ids]): [string, string[]] => [channel, [...ids]]);
   return { kept, state: { ...state, unique }, unidentified };
 }
 
-function newestChannels<V>(byChannel: ReadonlyMap<string, V>): Record<string, V> {
-  return Object.fromEntries([...byChannel].slice(-channelsMax));
+function newestChannels<V>(byChannel: ReadonlyMap<string, V>): ByChannel<V> {
+  return [...byChannel].slice(-channelsMax);
 }
 
 /** Numbers when both are, else text. Ids such as tweets have are longer than a double is exact. */
@@ -93,21 +98,22 @@ function isNumeric(text: string): boolean {
 }
 
 function keepGreatest<C extends Candidate>(state: DedupeState, events: readonly C[]) {
-  const greatest = new Map(Object.entries(state.greatest ?? {}));
+  const greatest = new Map(state.greatest);
   const kept = events.filter((event) => {
     // The number NaN is no id: as a mark it would let nothing pass ever again.
     if (event.id === undefined || (event.idIsNumber === true && !isNumeric(event.id))) return true;
     const mark = greatest.get(event.channel);
-    if (mark !== undefined && !isGreater(event.id, mark.id)) return false;
+    const passes = mark === undefined || isGreater(event.id, mark);
+    // Put anew also when it stays: the channel was used.
     greatest.delete(event.channel);
-    greatest.set(event.channel, { id: event.id });
-    return true;
+    greatest.set(event.channel, passes ? event.id : mark);
+    return passes;
   });
   return { kept, state: { ...state, greatest: newestChannels(greatest) }, unidentified: 0 };
 }
 
 function keepAfterLast<C extends Candidate>(state: DedupeState, events: readonly C[]) {
-  const last = new Map(Object.entries(state.last ?? {}));
+  const last = new Map(state.last);
   const kept: C[] = [];
   for (const [channel, group] of Map.groupBy(events, (event) => event.channel)) {
     const mark = last.get(channel);
