@@ -1,10 +1,11 @@
 import type { AddressPolicy } from '#egress/address-policy.ts';
+import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { InitHeader } from './protocol.ts';
 import type { RunnerLimits } from './runner-limits.ts';
 import type { SandboxFolders } from './sandbox-folders.ts';
 import { SandboxProcess } from './sandbox-process.ts';
-import { type SandboxGrant, spawnSandbox } from './spawn-sandbox.ts';
+import { type SandboxGrant, type SpawnedSandbox, spawnSandbox } from './spawn-sandbox.ts';
 
 /** First of the users that processes run as when the service is root; one per slot, far above those of people. */
 const firstSlotUid = 61_000;
@@ -101,10 +102,7 @@ export class ProcessPool {
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#timer);
-    for (const waiter of this.#waiters.splice(0)) {
-      clearTimeout(waiter.timer);
-      waiter.resolve(undefined);
-    }
+    this.#letWaitersGo();
     const gone: Promise<void>[] = [];
     for (const process of this.#live.keys()) {
       process.kill('closing', 'the service is stopping');
@@ -150,8 +148,15 @@ export class ProcessPool {
 
   #spawn(): void {
     this.#lastSpawnAt = performance.now();
-    this.#booting += 1;
     const process = this.startProcess({});
+    if (process instanceof Error) {
+      this.#options.logger.error({ err: process }, 'runner.start_failed');
+      this.#failedAt = performance.now();
+      // The machine is out of something. Whoever waits can try again later better than here.
+      this.#letWaitersGo();
+      return;
+    }
+    this.#booting += 1;
     void process.ready.then((said) => {
       this.#booting -= 1;
       if (said === undefined) {
@@ -161,6 +166,13 @@ export class ProcessPool {
       } else this.#offer(process);
       this.#fill();
     });
+  }
+
+  #letWaitersGo(): void {
+    for (const waiter of this.#waiters.splice(0)) {
+      clearTimeout(waiter.timer);
+      waiter.resolve(undefined);
+    }
   }
 
   #offer(process: SandboxProcess): void {
@@ -173,46 +185,73 @@ export class ProcessPool {
     waiter.resolve(process);
   }
 
-  /** Starts one process and keeps account of it until it is gone and its traces are removed. */
-  startProcess(extra: { probe?: true }): SandboxProcess {
+  /**
+   * Starts one process and keeps account of it until it is gone and its traces are removed. An Error when the machine
+   * has no memory, descriptors or disk for it: that is no reason to end the service.
+   */
+  startProcess(extra: { probe?: true }): SandboxProcess | Error {
     const { folders, confinement, program, limits, logger, extraCa, policy } = this.#options;
     const slot = this.#freeSlot();
     const uid = confinement.distinctUsers ? firstSlotUid + slot : undefined;
-    const scratch = folders.newScratch(uid);
-    const sandbox = spawnSandbox({
-      level: confinement.level,
-      program,
-      scratch,
-      memoryMb: limits.memoryMb,
-      ...(uid === undefined ? {} : { uid }),
-      ...(confinement.setpriv === undefined ? {} : { setpriv: confinement.setpriv }),
-    });
-    const init: InitHeader = { scratch, limits: limitsInside(limits), ...extra };
-    const process = new SandboxProcess(sandbox, { init, extraCa, policy, limits, logger });
+    let scratch: string | undefined;
+    let sandbox: SpawnedSandbox | undefined;
+    let process: SandboxProcess;
+    try {
+      scratch = folders.newScratch(uid);
+      sandbox = spawnSandbox({
+        level: confinement.level,
+        program,
+        scratch,
+        memoryMb: limits.memoryMb,
+        ...(uid === undefined ? {} : { uid }),
+        ...(confinement.setpriv === undefined ? {} : { setpriv: confinement.setpriv }),
+      });
+      const { pid } = sandbox.child;
+      if (pid !== undefined) folders.processStarted(pid);
+      const init: InitHeader = { scratch, limits: limitsInside(limits), ...extra };
+      process = new SandboxProcess(sandbox, { init, extraCa, policy, limits, logger });
+    } catch (error) {
+      if (sandbox !== undefined) discard(sandbox);
+      if (scratch !== undefined) void this.#removeTraces(sandbox?.child.pid, scratch);
+      return toError(error);
+    }
+    const traces = scratch;
     this.#live.set(process, slot);
-    scratchOf.set(process, scratch);
-    if (process.pid !== undefined) folders.processStarted(process.pid);
-    void process.ended.then(() => this.#forget(process, scratch));
+    scratchOf.set(process, traces);
+    void process.ended.then(() => this.#forget(process, traces));
     return process;
   }
 
   readonly #removals = new Set<Promise<void>>();
 
   #forget(process: SandboxProcess, scratch: string): void {
-    const { folders } = this.#options;
-    if (process.pid !== undefined) folders.processEnded(process.pid);
     const index = this.#ready.indexOf(process);
     if (index >= 0) this.#ready.splice(index, 1);
-    const removal = folders
-      .removeScratch(scratch)
-      .catch((error) => this.#options.logger.warn({ err: error }, 'runner.scratch_not_removed'))
-      .then(() => {
-        // Only now: the next holder of the slot has the same user, and must not find the folder.
-        this.#live.delete(process);
-        this.#removals.delete(removal);
-        this.#fill();
-      });
+    void this.#removeTraces(process.pid, scratch).then(() => {
+      // Only now: the next holder of the slot has the same user, and must not find the folder.
+      this.#live.delete(process);
+      this.#fill();
+    });
+  }
+
+  /** Never rejects: what cannot be removed is cleared by the stop or the next start of the service. */
+  #removeTraces(pid: number | undefined, scratch: string): Promise<void> {
+    const { folders, logger } = this.#options;
+    const remove = async (): Promise<void> => {
+      try {
+        if (pid !== undefined) folders.processEnded(pid);
+      } catch (error) {
+        logger.warn({ err: error }, 'runner.process_list_not_written');
+      }
+      try {
+        await folders.removeScratch(scratch);
+      } catch (error) {
+        logger.warn({ err: error }, 'runner.scratch_not_removed');
+      }
+    };
+    const removal = remove();
     this.#removals.add(removal);
+    return removal.finally(() => this.#removals.delete(removal));
   }
 
   #freeSlot(): number {
@@ -221,6 +260,17 @@ export class ProcessPool {
     while (taken.has(slot)) slot += 1;
     return slot;
   }
+}
+
+/** Ends a process that nobody has taken charge of. */
+function discard(sandbox: SpawnedSandbox): void {
+  const { child } = sandbox;
+  child.on('error', () => undefined);
+  for (const stream of child.stdio) {
+    stream?.on('error', () => undefined);
+    stream?.destroy();
+  }
+  child.kill('SIGKILL');
 }
 
 const scratchOf = new WeakMap<SandboxProcess, string>();

@@ -188,7 +188,12 @@ class ProcessRunner implements Runner {
       loaded: Promise.resolve(this.#noProcess()),
       forgotten: false,
     };
-    binding.loaded = this.#load(binding, request);
+    binding.loaded = this.#load(binding, request).catch((error: unknown) => {
+      // Nothing should get here. If it does, the next call must not find the same rejection again.
+      this.#logger.error({ err: error }, 'runner.load_failed');
+      this.#unbind(binding);
+      return this.#noProcess();
+    });
     this.#bindings.set(request.deploymentId, binding);
     return binding;
   }
@@ -329,12 +334,10 @@ const aborted = Symbol('aborted');
 /** Waits, but no longer than the caller does. */
 function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T | typeof aborted> {
   if (signal === undefined) return promise;
-  const { promise: either, resolve } = Promise.withResolvers<T | typeof aborted>();
+  const { promise: either, resolve, reject } = Promise.withResolvers<T | typeof aborted>();
   const abort = (): void => resolve(aborted);
   signal.addEventListener('abort', abort, { once: true });
-  void promise.then((value) => {
-    signal.removeEventListener('abort', abort);
-    resolve(value);
-  });
+  const settled = (): void => signal.removeEventListener('abort', abort);
+  promise.then(resolve, reject).finally(settled);
   return either;
 }

@@ -27,6 +27,11 @@ export async function findConfinement(
     const pool = new ProcessPool({ ...options, confinement, makeRoom: () => false });
     try {
       const process = pool.startProcess({ probe: true });
+      if (process instanceof Error) {
+        reason = process.message;
+        options.logger.warn({ confinement, reason }, 'runner.confinement_not_available');
+        continue;
+      }
       const said = await process.ready;
       if (said === undefined) {
         reason = process.stderrTail.trim().slice(-500);

@@ -1,6 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Socket } from 'node:net';
-import { must } from '#lib/assert.ts';
 
 /** What one sandboxed process is given. Nothing that is not named here reaches it. */
 export interface SandboxGrant {
@@ -38,11 +37,14 @@ export function spawnSandbox(grant: SandboxGrant): SpawnedSandbox {
     stdio: ['ignore', 'pipe', 'pipe', 'pipe', 'pipe', 'pipe'],
     ...(grant.uid === undefined ? {} : { uid: grant.uid, gid: grant.uid }),
   });
-  return {
-    child,
-    rpc: must(child.stdio[3], 'descriptor 3') as Socket,
-    egress: must(child.stdio[4], 'descriptor 4') as Socket,
-  };
+  // Without descriptors left node makes no streams, and tells why later.
+  const [, , , rpc, egress] = child.stdio ?? [];
+  if (rpc == null || egress == null) {
+    child.on('error', () => undefined);
+    child.kill('SIGKILL');
+    throw new Error('a process could not be started: no descriptors are left');
+  }
+  return { child, rpc: rpc as Socket, egress: egress as Socket };
 }
 
 function sandboxCommand(grant: SandboxGrant): [string, string[]] {

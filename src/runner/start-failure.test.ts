@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { closeSync, openSync, readdirSync, renameSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { type Logger, silentLogger } from '#lib/logger.ts';
+import { type RunnerFixture, resultOf, startRunnerFixture } from '../../test/support/runner-fixture.ts';
+import { findExecutable } from './sandbox-folders.ts';
+
+let fixture: RunnerFixture;
+let onStartFailed: (() => void) | undefined;
+before(async () => {
+  const logger: Logger = {
+    ...silentLogger,
+    error: (_: unknown, message?: string) => {
+      if (message === 'runner.start_failed') onStartFailed?.();
+    },
+  };
+  fixture = await startRunnerFixture({ limits: { prewarmed: 1 }, logger });
+});
+after(() => fixture.close());
+
+/** A call that finds no process is told so; once the cause is gone, the next one gets its process. */
+async function assertRecovers(cause: () => () => void): Promise<void> {
+  const end = cause();
+  try {
+    let outcome = await fixture.run('return 1;');
+    // The one that was ready already.
+    if (outcome.status === 'finished') outcome = await fixture.run('return 1;');
+    assert.equal(outcome.status, 'cancelled');
+    assert.equal(outcome.error?.code, 'no_free_process');
+    // The pool goes on trying by itself, where no call would take the blow.
+    await new Promise<void>((resolve) => {
+      onStartFailed = resolve;
+    });
+  } finally {
+    end();
+  }
+  assert.equal(resultOf(await fixture.run('return 2;')), 2);
+}
+
+test('no room for the files of a process is no end of the service', async () => {
+  await assertRecovers(() => {
+    const name = readdirSync(fixture.folder).find((entry) => entry.startsWith('run-')) ?? '';
+    const away = join(fixture.folder, 'away');
+    renameSync(join(fixture.folder, name), away);
+    return () => renameSync(away, join(fixture.folder, name));
+  });
+});
+
+test('no descriptors for a process are no end of the service', {
+  skip: findExecutable('prlimit') === undefined,
+}, async () => {
+  await assertRecovers(() => {
+    const inUse = readdirSync('/proc/self/fd').length;
+    const limits = execFileSync('prlimit', ['--nofile', '--noheadings', '--raw', '-o', 'SOFT,HARD']);
+    const [soft, hard] = limits.toString().trim().split(/\s+/);
+    const setLimit = (now: string) =>
+      execFileSync('prlimit', [`--pid=${process.pid}`, `--nofile=${now}:${hard}`]);
+    // Above what is in use, so that prlimit itself can be started again when some are given back.
+    setLimit(String(inUse + 40));
+    const held: number[] = [];
+    for (;;) {
+      try {
+        held.push(openSync('/dev/null', 'r'));
+      } catch {
+        break;
+      }
+    }
+    // Enough for the scratch folder and the list of processes, too few for five pipes.
+    for (const descriptor of held.splice(0, 6)) closeSync(descriptor);
+    return () => {
+      for (const descriptor of held) closeSync(descriptor);
+      setLimit(soft ?? '1024');
+    };
+  });
+});
