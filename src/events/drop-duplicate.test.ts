@@ -214,6 +214,16 @@ test('of too many channels the one used longest ago is forgotten, also when they
   }
 });
 
+test('ids that are shown alike are told apart by the hash of the whole of them', () => {
+  for (const strategy of ['unique', 'last'] as const) {
+    const emit = emitter(strategy);
+    const shown = (idHash: string) => ({ channel: '', id: '[redacted]', idHash });
+    assert.equal(emit(shown('a'), shown('b')).length, 2);
+    assert.equal(emit(shown('b')).length, 0);
+    assert.equal(emit(shown('c')).length, 1);
+  }
+});
+
 test('one strategy leaves the state of the others alone, so that changing it forgets nothing', () => {
   const first = dropDuplicates('unique', {}, [{ channel: '', id: 'a' }]).state;
   const second = dropDuplicates('greatest', first, [{ channel: '', id: '5' }]).state;

@@ -18,6 +18,8 @@ type ByChannel<V> = [channel: string, value: V][];
 export interface Candidate {
   channel: string;
   id?: string;
+  /** SHA-256 (hex) of the whole id, where `id` does not show all of it. */
+  idHash?: string;
   idIsNumber?: boolean;
 }
 
@@ -51,7 +53,9 @@ export function dropDuplicates<C extends Candidate>(
   }
 }
 
-function remembered(id: string): string {
+/** What an event is told from others by; undefined without an id. */
+function remembered({ id, idHash }: Candidate): string | undefined {
+  if (id === undefined || idHash !== undefined) return idHash;
   return id.length <= plainIdMax ? id : createHash('sha256').update(id).digest('hex');
 }
 
@@ -59,14 +63,14 @@ function keepUnique<C extends Candidate>(state: DedupeState, events: readonly C[
   const seen = new Map(state.unique?.map(([channel, ids]) => [channel, new Set(ids)]));
   let unidentified = 0;
   const kept = events.filter((event) => {
-    if (event.id === undefined) {
+    const id = remembered(event);
+    if (id === undefined) {
       unidentified += 1;
       return true;
     }
     const ids = seen.get(event.channel) ?? new Set<string>();
     seen.delete(event.channel);
     seen.set(event.channel, ids);
-    const id = remembered(event.id);
     if (ids.has(id)) return false;
     ids.add(id);
     for (const oldest of ids) {
@@ -117,15 +121,13 @@ function keepAfterLast<C extends Candidate>(state: DedupeState, events: readonly
   const kept: C[] = [];
   for (const [channel, group] of Map.groupBy(events, (event) => event.channel)) {
     const mark = last.get(channel);
-    const at =
-      mark === undefined
-        ? -1
-        : group.findLastIndex((event) => event.id !== undefined && remembered(event.id) === mark);
+    const at = mark === undefined ? -1 : group.findLastIndex((event) => remembered(event) === mark);
     kept.push(...group.slice(at + 1));
     const newest = group.findLast((event) => event.id !== undefined);
-    if (newest?.id !== undefined) {
+    const newestId = newest === undefined ? undefined : remembered(newest);
+    if (newestId !== undefined) {
       last.delete(channel);
-      last.set(channel, remembered(newest.id));
+      last.set(channel, newestId);
     }
   }
   const order = new Map(events.map((event, index) => [event, index]));

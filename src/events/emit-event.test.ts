@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { forEachStore } from '../../test/support/stores.ts';
 import { type Emission, emitEvents, type NewEvent } from './emit-event.ts';
-import type { StoredEvent } from './event.ts';
+import { eventSummaryJson, type StoredEvent } from './event.ts';
 import { insertEmitter, readEvents } from './event-store.ts';
 
 const start = 1_800_000_000_000;
@@ -30,6 +30,15 @@ describe('emitting', () => {
       const [kept] = await read();
       assert.equal(/[\r\n]/.test(kept?.event ?? '\n'), false);
       assert.deepEqual(JSON.parse(kept?.event ?? ''), { a: 'one\ntwo', b: [1] });
+    });
+
+    test('an error event has its metadata inside as well as beside it', async () => {
+      await addEmitter();
+      await emit([{ channel: '$errors', event: '{"error":{}}', holdsMetadata: true }]);
+      const [kept] = await read('$errors');
+      const summary = JSON.parse(eventSummaryJson(kept as StoredEvent, { expand: true }));
+      assert.ok(summary.metadata.emit_id.length > 0);
+      assert.deepEqual(summary.event, { error: {}, metadata: summary.metadata });
     });
   });
 });

@@ -13,13 +13,18 @@ export interface NewEvent {
   channel: string;
   /** JSON text. */
   event: string;
+  /** As it is shown. */
   id?: string;
+  /** SHA-256 (hex) of the id as it was given, where `id` does not show all of it: what it is told from others by. */
+  idHash?: string;
   idIsNumber?: boolean;
   summary?: string;
   /** Epoch ms; decides the order within one emission. */
   ts?: number;
   /** Epoch ms; when ahead of now, the event waits in `$in` until then. */
   deliverAtMs?: number;
+  /** `event` is an object that gets its `metadata` inside too (specification, section 2, Error event summary). */
+  holdsMetadata?: boolean;
 }
 
 /** What one invocation emits, in the order of its calls. */
@@ -116,17 +121,18 @@ function appendToEmitter(
     const previous = last;
     last = nextEventId(last, nowMs);
     const waits = event.deliverAtMs !== undefined && event.deliverAtMs > nowMs;
+    const emitId = newTimeOrderedId(nowMs);
     return {
       emitter_id: emitter.id,
       channel: waits ? channels.scheduled : event.channel,
       ms: last.ms,
       seq: last.seq,
       owner_id: emitter.owner_id,
-      emit_id: newTimeOrderedId(nowMs),
+      emit_id: emitId,
       given_id: event.id ?? null,
       summary: event.summary ?? null,
       ts_ms: event.ts ?? null,
-      event: event.event,
+      event: event.holdsMetadata === true ? withMetadata(event, emitter.id, emitId) : event.event,
       deliver_channel: waits ? event.channel : null,
       deliver_at_ms: waits ? (event.deliverAtMs ?? null) : null,
       hops: emission.hops,
@@ -143,6 +149,11 @@ function appendToEmitter(
     stored,
     duplicates: own.length - kept.length,
   };
+}
+
+function withMetadata(event: NewEvent, emitterId: string, emitId: string): string {
+  const metadata = { emitter_id: emitterId, emit_id: emitId, name: event.channel };
+  return `${event.event.slice(0, -1)},"metadata":${JSON.stringify(metadata)}}`;
 }
 
 /**

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { NewEvent } from '#events/emit-event.ts';
 import { channels } from '#events/event.ts';
 import type { CallOutcome, EmittedEvent, UserCodeError } from '#runner/call-outcome.ts';
@@ -31,7 +32,7 @@ export function eventsOfOutcome(
   return events;
 }
 
-/** `{error: {name, message, stack, ts, code?}, original_event}`; the stored JSON of the event is placed as it is. */
+/** `{error: {name, message, stack, ts, code?}, original_event, metadata}`; the JSON of the event is placed as it is. */
 export function errorEvent(
   error: UserCodeError,
   options: { redact: (text: string) => string; originalEvent: string | undefined; nowMs: number },
@@ -41,19 +42,30 @@ export function errorEvent(
   return {
     channel: channels.errors,
     event: options.redact(event),
-    summary: `${error.name}: ${options.redact(error.message).slice(0, 200)}`,
+    summary: `${options.redact(error.name)}: ${options.redact(error.message).slice(0, 200)}`,
+    holdsMetadata: true,
   };
 }
 
 function emittedEvent(emit: EmittedEvent, redact: (text: string) => string): NewEvent {
   return {
-    channel: emit.name,
+    channel: redact(emit.name),
     event: redact(emit.event),
-    ...(emit.id === undefined ? {} : { id: emit.id }),
-    ...(emit.idIsNumber === undefined ? {} : { idIsNumber: emit.idIsNumber }),
+    ...emittedId(emit, redact),
     ...(emit.summary === undefined ? {} : { summary: redact(emit.summary) }),
     // Whole milliseconds: the store keeps integers, and components send times such as "1700000000.1234".
     ...(emit.ts === undefined ? {} : { ts: Math.trunc(emit.ts) }),
     ...(emit.deliveryTs === undefined ? {} : { deliverAtMs: Math.trunc(emit.deliveryTs) }),
   };
+}
+
+/** Ids of which a secret was taken out may look the same then, and are still different ones to dedupe. */
+function emittedId(
+  { id, idIsNumber }: EmittedEvent,
+  redact: (text: string) => string,
+): Pick<NewEvent, 'id' | 'idHash' | 'idIsNumber'> {
+  if (id === undefined) return {};
+  const shown = redact(id);
+  if (shown !== id) return { id: shown, idHash: createHash('sha256').update(id).digest('hex') };
+  return { id, ...(idIsNumber === undefined ? {} : { idIsNumber }) };
 }

@@ -220,6 +220,8 @@ forEachService((fixture) => {
     assert.ok(!Number.isNaN(Date.parse(error.ts)));
     assert.deepEqual(original_event.body, { fail: true });
     assert.equal(errors[0].metadata.name, '$errors');
+    const { emitter_id, emit_id, name } = errors[0].metadata;
+    assert.deepEqual(errors[0].event.metadata, { emitter_id, emit_id, name });
     assert.match(errors[1].event.error.message, /just text/);
     const { body } = await service.api('GET', `/v1/sources/${source.id}/logs`);
     assert.match(body.data.at(-1).message, /RangeError: out of range/);
