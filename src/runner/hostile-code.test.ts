@@ -447,12 +447,30 @@ test('overwriting what the language provides hurts nobody else', async () => {
 
 test('files under /tmp beyond their cap end the process', async () => {
   const own = await startRunnerFixture({ limits: { scratchBytesMax: 1024 * 1024, prewarmed: 0 } });
+  const block = 'const fs = process.getBuiltinModule("fs"); const b = Buffer.alloc(4e6, 1);';
+  const files = "for (let i = 0; i < 40; i += 1) fs.writeFileSync('/tmp/' + i, b.subarray(0, 1e5));";
+  const removed = "const fd = fs.openSync('/tmp/a', 'w'); fs.unlinkSync('/tmp/a'); fs.writeSync(fd, b);";
   try {
-    const outcome = await own.run(
-      "const b = Buffer.alloc(1e5, 1); for (let i = 0; i < 40; i += 1) require('fs').writeFileSync('/tmp/' + i, b); await new Promise(() => {});",
-      { deadlineMs: 10_000 },
+    for (const write of [files, removed]) {
+      const running = await own.run(`${block} ${write} await new Promise(() => {});`, { deadlineMs: 10_000 });
+      assert.equal(running.status, 'limit_exceeded', write);
+    }
+    const loading = await own.describe(`${block} ${files} await new Promise(() => {});`, 'esm');
+    assert.equal(loading.status, 'limit_exceeded', 'while it is described');
+
+    // A fresh revision takes the place of the process; the old one still finishes a call.
+    const started = Promise.withResolvers<void>();
+    const source = componentWith(
+      `if (event.write) { this.http.respond({}); await new Promise((r) => setTimeout(r, 100)); ${block} ${files} await new Promise(() => {}); }`,
     );
-    assert.equal(outcome.status, 'limit_exceeded');
+    const retired = own.call(
+      source,
+      { deploymentId: 'dc_full', deadlineMs: 10_000, call: { kind: 'run', event: '{"write":1}' } },
+      { onRespond: () => started.resolve() },
+    );
+    await started.promise;
+    await own.call(source, { deploymentId: 'dc_full', revision: 2 });
+    assert.equal((await retired).status, 'limit_exceeded', 'while it only finishes a call');
   } finally {
     await own.close();
   }

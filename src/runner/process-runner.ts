@@ -3,7 +3,7 @@ import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { CallOutcome } from './call-outcome.ts';
 import { notStarted, serviceError } from './process-end.ts';
-import { folderBytes, processMemory } from './process-memory.ts';
+import { processMemory } from './process-memory.ts';
 import { ProcessPool, scratchFolderOf } from './process-pool.ts';
 import type {
   CallOptions,
@@ -18,6 +18,7 @@ import { asDescription, copyOutcome, ended } from './runner-outcomes.ts';
 import { reachableBase, SandboxFolders } from './sandbox-folders.ts';
 import type { SandboxProcess } from './sandbox-process.ts';
 import { buildSandboxProgram } from './sandbox-program.ts';
+import { scratchBytes } from './scratch-size.ts';
 import { findConfinement, mayUseDistinctUsers } from './self-test.ts';
 
 export interface ProcessRunnerOptions {
@@ -296,6 +297,8 @@ class ProcessRunner implements Runner {
       const memory = processMemory(process.pid);
       privateBytes += memory?.privateBytes ?? 0;
       process.watch(memory?.residentBytes);
+      // Every one that has seen user code: also one that loads, describes, or only finishes what it has.
+      if (housekeeping && process.hasCode) void this.#watchScratch(process);
     }
     if (!housekeeping) return;
     if (privateBytes > this.#limits.memoryBudgetMb * 1024 * 1024) this.#endLeastRecentlyUsed();
@@ -304,7 +307,6 @@ class ProcessRunner implements Runner {
       const { process } = binding;
       if (process === undefined) continue;
       if (process.idle && now - process.lastUsedAt > this.#limits.idleMs) this.#unbind(binding);
-      else void this.#watchScratch(process);
     }
   }
 
@@ -313,10 +315,10 @@ class ProcessRunner implements Runner {
     if (folder === undefined || this.#measuring.has(process)) return;
     this.#measuring.add(process);
     try {
-      if ((await folderBytes(folder)) > this.#limits.scratchBytesMax) {
+      if ((await scratchBytes(folder, process.pid)) > this.#limits.scratchBytesMax) {
         process.kill(
           'limit_exceeded',
-          `files under /tmp are larger than ${this.#limits.scratchBytesMax} bytes`,
+          `files under /tmp are larger than ${this.#limits.scratchBytesMax} bytes together, or too many, or hidden`,
         );
       }
     } catch (error) {

@@ -58,6 +58,8 @@ export class SandboxProcess {
   /** Called when the last call in flight has ended, and when the process is no longer fit for calls. */
   onIdle: (() => void) | undefined;
   onFault: (() => void) | undefined;
+  /** User code was sent to it. */
+  hasCode = false;
   callsTaken = 0;
   lastUsedAt = performance.now();
 
@@ -140,6 +142,7 @@ export class SandboxProcess {
 
   /** Evaluates a bundle; once in the life of a process. */
   load(bundle: Bundle, deploymentId: string): Promise<CallAnswer> {
+    this.hasCode = true;
     const header: LoadHeader = { deploymentId, format: bundle.format };
     const answer = this.#start({ deadlineMs: this.#limits.loadDeadlineMs, isLoad: true, ack: false });
     const code = Buffer.from(bundle.code);

@@ -1,0 +1,70 @@
+import { lstat, readdir, readlink, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+
+/** Files looked at for one process; beyond, its folder counts as full. */
+const entriesMax = 20_000;
+const blockBytes = 512;
+
+/**
+ * Bytes on disk that one process takes: the files under its folder, and those it removed but holds open. `Infinity`
+ * when these are more than anyone should look at, or when user code has made a folder unreadable to hide them.
+ */
+export async function scratchBytes(folder: string, pid: number | undefined): Promise<number> {
+  const [named, unnamed] = await Promise.all([
+    folderBytes(folder),
+    pid === undefined ? 0 : removedOpenBytes(pid),
+  ]);
+  return named + unnamed;
+}
+
+async function folderBytes(folder: string): Promise<number> {
+  let bytes = 0;
+  let entries = 0;
+  const folders = [folder];
+  for (let current = folders.pop(); current !== undefined; current = folders.pop()) {
+    let found: Awaited<ReturnType<typeof listFolder>>;
+    try {
+      found = await listFolder(current);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'EACCES') return Number.POSITIVE_INFINITY;
+      // Removed in between.
+      continue;
+    }
+    for (const entry of found) {
+      entries += 1;
+      if (entries > entriesMax) return Number.POSITIVE_INFINITY;
+      const path = join(current, entry.name);
+      if (entry.isDirectory()) folders.push(path);
+      else
+        bytes += await lstat(path).then(
+          ({ blocks }) => blocks * blockBytes,
+          () => 0,
+        );
+    }
+  }
+  return bytes;
+}
+
+function listFolder(folder: string) {
+  return readdir(folder, { withFileTypes: true });
+}
+
+/** Files without a name live on while a descriptor is open, where no folder shows them. 0 without /proc. */
+async function removedOpenBytes(pid: number): Promise<number> {
+  const folder = `/proc/${pid}/fd`;
+  const descriptors = await readdir(folder).catch(() => []);
+  if (descriptors.length > entriesMax) return Number.POSITIVE_INFINITY;
+  const blocksOf = new Map<number, number>();
+  for (const descriptor of descriptors) {
+    const path = join(folder, descriptor);
+    try {
+      if (!(await readlink(path)).endsWith(' (deleted)')) continue;
+      const { ino, nlink, blocks } = await stat(path);
+      // Several descriptors may hold the same file, and a file may be named so and not be removed.
+      if (nlink === 0) blocksOf.set(ino, blocks);
+    } catch {
+      // Closed in between.
+    }
+  }
+  return [...blocksOf.values()].reduce((sum, blocks) => sum + blocks * blockBytes, 0);
+}
