@@ -15,6 +15,7 @@ import { createGuardedDispatcher } from '#egress/guarded-dispatcher.ts';
 import { guardedFetch } from '#egress/guarded-fetch.ts';
 import { EventBus } from '#events/event-bus.ts';
 import { EventPruner } from '#events/prune-events.ts';
+import { beginClose } from '#http/close-server.ts';
 import { LiveStreams } from '#http/live-updates.ts';
 import { createServer } from '#http/server.ts';
 import { httpEndpoints } from '#ingress/http-endpoints.ts';
@@ -58,6 +59,8 @@ export interface AppOptions {
 
 /** Runs under way get this long when the service stops; what is left is given back and runs after the next start. */
 const stopGraceMs = 6_000;
+/** And requests this long, counted from the same moment: those who wait for a run are answered when it is given back. */
+const requestGraceMs = 7_000;
 const componentFetchBytesMax = 5 * 1024 * 1024;
 
 /** The only place that constructs parts and hands them to each other. Parts stop in the reverse order of their start. */
@@ -133,7 +136,8 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
     const first = await firstStart(store, { folder: settings.data, apiKey: settings.apiKey, clock });
 
     const dispatcher = createGuardedDispatcher({ policy, ...(extraCa === undefined ? {} : { extraCa }) });
-    close.push(() => dispatcher.close());
+    // Not `close`, which waits for answers: who asked is gone by then.
+    close.push(() => dispatcher.destroy());
     const npmConfig = await readNpmConfig(environment, homedir());
     const builder = createComponentBuilder({
       cacheFolder: join(settings.data, 'components'),
@@ -194,6 +198,9 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       onEndpointChange: (key) => directory.forget(key),
     });
     await deployer.removeUnfinished({ soleProcess: store.name === 'sqlite' });
+    // The server stops listening first and is gone last: requests wait for runs, so the runs have to end before them.
+    let requestsAnswered = async () => {};
+    close.push(() => requestsAnswered());
     close.push(() => pool.stop(stopGraceMs));
     await pool.start();
     pruner.start();
@@ -239,8 +246,10 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
           }
         : {}),
     });
-    close.push(() => server.close());
-    close.push(() => streams.close());
+    close.push(() => {
+      requestsAnswered = beginClose(server, requestGraceMs);
+      streams.close();
+    });
     await server.listen({ host: settings.host, port: settings.port });
     const bound = server.server.address();
     if (bound !== null && typeof bound === 'object') listening = { address: settings.host, port: bound.port };

@@ -37,6 +37,16 @@ export default {
   },
 };`;
 
+const responding = (url: string) => `
+export default {
+  name: 'Responding', props: { http: { type: '$.interface.http', customResponse: true } },
+  async run(event) {
+    const body = await (await fetch('${url}')).text();
+    this.http.respond({ status: 200, body });
+    this.$emit({ body });
+  },
+};`;
+
 forEachService((fixture) => {
   test('SIGTERM lets a run finish, answers what is under way, and exits with 0', async () => {
     const { service } = fixture;
@@ -90,6 +100,42 @@ forEachService((fixture) => {
     assert.deepEqual(
       events.map(({ event }) => event),
       [{ answer: 'second time' }],
+    );
+  });
+
+  test('a request that waits for a long run does not hold up the stop: it is answered, and its run comes again', async () => {
+    const { service } = fixture;
+    let answers = false;
+    await using outside = await HttpReceiver.start({
+      answer: async () => {
+        if (!answers) await new Promise(() => {});
+        return { body: 'second time' };
+      },
+    });
+    const source = await service.createSource({ component_code: responding(outside.url) });
+    const { endpoint_url } = source.configured_props.http;
+    const waiting = fetch(endpoint_url, { method: 'POST', body: 'x' });
+    await outside.waitForRequest(1);
+    const begun = performance.now();
+    const exited = once(service.process, 'exit');
+    service.process.kill('SIGTERM');
+    await waitFor(() => service.output.includes('service.stopping'));
+    await assert.rejects(fetch(`${service.url}/healthz`, { headers: { connection: 'close' } }));
+    const answer = await waiting;
+    assert.ok(answer.status >= 500, `${answer.status}`);
+    const [code] = (await within(exited, 15_000, 'the exit')) as [number];
+    assert.equal(code, 0);
+    assert.ok(performance.now() - begun < 10_000);
+    assert.match(service.output, /"released":1,"msg":"jobs.released"/);
+    answers = true;
+    await fixture.restart();
+    const events = await waitFor(async () => {
+      const stored = await fixture.service.events(source.id);
+      return stored.length > 0 && stored;
+    });
+    assert.deepEqual(
+      events.map(({ event }) => event),
+      [{ body: 'second time' }],
     );
   });
 
