@@ -3,7 +3,8 @@ import { describe, test } from 'node:test';
 import { forEachStore } from '../../test/support/stores.ts';
 import { type Emission, emitEvents, type NewEvent } from './emit-event.ts';
 import { eventSummaryJson, type StoredEvent } from './event.ts';
-import { insertEmitter, readEvents } from './event-store.ts';
+import { readEvents } from './event-page-store.ts';
+import { insertEmitter } from './event-store.ts';
 
 const start = 1_800_000_000_000;
 

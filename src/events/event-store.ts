@@ -16,7 +16,10 @@ import type { EventId } from './event-id.ts';
 /** Events kept per emitter and channel (specification, section 8). `$in` is exempt: what waits there is not history. */
 export const retainedMax = 100;
 
-const eventColumns = [
+/** Events of one emitter that may wait for their `delivery_ts`: each is a row and a job. */
+export const scheduledMax = 10_000;
+
+export const eventColumns = [
   'emitter_id',
   'channel',
   'ms',
@@ -90,54 +93,6 @@ function compareId(
   id: EventId,
 ): ExpressionWrapper<Tables, 'events', SqlBool> {
   return where(where.refTuple('ms', 'seq'), operator, where.tuple(id.ms, id.seq));
-}
-
-/** The newest events of a channel, newest first, optionally before or after an id (both exclusive). */
-export async function readEvents(
-  db: Db,
-  options: { emitterId: string; channel: string; limit: number; olderThan?: EventId; newerThan?: EventId },
-): Promise<StoredEvent[]> {
-  const { olderThan, newerThan } = options;
-  // Only the newest `retainedMax` are readable; what pruning has not removed yet is not shown.
-  const retained = db
-    .selectFrom('events')
-    .select(eventColumns)
-    .where('emitter_id', '=', options.emitterId)
-    .where('channel', '=', options.channel)
-    .orderBy('ms', 'desc')
-    .orderBy('seq', 'desc')
-    .limit(options.channel === channels.scheduled ? 10_000 : retainedMax);
-  let query = db.selectFrom(retained.as('events')).select(eventColumns);
-  if (olderThan !== undefined)
-    query = query.where((where) => compareId(where as unknown as EventWhere, '<', olderThan));
-  if (newerThan !== undefined) {
-    // The page right above the cursor: the oldest of the newer ones, then turned to newest first.
-    const rows = await query
-      .where((where) => compareId(where as unknown as EventWhere, '>', newerThan))
-      .orderBy('ms')
-      .orderBy('seq')
-      .limit(options.limit)
-      .execute();
-    return rows.reverse();
-  }
-  return query.orderBy('ms', 'desc').orderBy('seq', 'desc').limit(options.limit).execute();
-}
-
-/** Retained events after `id`, oldest first: what a reader that saw `id` has missed. */
-export async function readEventsAfter(
-  db: Db,
-  options: { emitterId: string; channel: string; after: EventId; limit: number },
-): Promise<StoredEvent[]> {
-  return db
-    .selectFrom('events')
-    .select(eventColumns)
-    .where('emitter_id', '=', options.emitterId)
-    .where('channel', '=', options.channel)
-    .where((where) => compareId(where, '>', options.after))
-    .orderBy('ms')
-    .orderBy('seq')
-    .limit(options.limit)
-    .execute();
 }
 
 /** The highest id ever given to an event of this emitter; `0-0` before the first. */

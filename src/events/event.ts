@@ -8,10 +8,12 @@ export const channels = { default: '', errors: '$errors', logs: '$logs', schedul
 export type StoredEvent = EventTable & {
   /** The id its emitter gave before this one, on whichever channel; known of events that were just stored. */
   previous?: EventId;
+  /** Size of the whole event, where `event` holds no more than its beginning. */
+  bytes?: number;
 };
 
 /** Without `expand=event`, larger events are cut (specification, section 8). */
-const inlineBytesMax = 1024;
+export const inlineBytesMax = 1024;
 const cutBytes = 1000;
 
 /**
@@ -21,7 +23,7 @@ const cutBytes = 1000;
 export function eventSummaryJson(event: StoredEvent, options: { expand: boolean }): string {
   const id = formatEventId(event);
   const metadata = metadataJson(event);
-  if (options.expand || Buffer.byteLength(event.event) <= inlineBytesMax) {
+  if (options.expand || (event.bytes ?? Buffer.byteLength(event.event)) <= inlineBytesMax) {
     return `{"id":"${id}","indexed_at_ms":${event.ms},"event":${event.event},"metadata":${metadata}}`;
   }
   // `stream` leaves out the character that the cut went through, and only that.

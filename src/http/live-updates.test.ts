@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { createServer } from 'node:http';
+import { EventEmitter, once } from 'node:events';
+import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { emitEvents } from '#events/emit-event.ts';
 import type { StoredEvent } from '#events/event.ts';
 import { EventBus } from '#events/event-bus.ts';
 import { formatEventId } from '#events/event-id.ts';
-import { insertEmitter } from '#events/event-store.ts';
+import { deleteEventRange, insertEmitter } from '#events/event-store.ts';
 import { silentLogger } from '#lib/logger.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
@@ -59,5 +59,56 @@ forEachStore((fixture) => {
       await reading;
       server.close();
     }
+  });
+
+  test('events that are deleted while a reader catches up are told as a gap', async () => {
+    const { store } = fixture;
+    await store.transaction((tx) => insertEmitter(tx, { id: 'dc_1', ownerId: 'u_1' }));
+    const texts = [
+      '"seen"',
+      ...Array.from({ length: 4 }, (_, n) => JSON.stringify(`${n}`.padEnd(1_500_000))),
+    ];
+    const stored = await store.transaction(async (tx) => {
+      const events = texts.map((event) => ({ channel: '', event }));
+      const [result] = await emitEvents(
+        store,
+        tx,
+        [{ emitterId: 'dc_1', hops: 0, events }],
+        1_800_000_000_000,
+      );
+      return result?.accepted === true ? result.stored : [];
+    });
+    const [seen, , , third] = stored;
+    assert.ok(seen !== undefined && third !== undefined);
+    const written: string[] = [];
+    // A reader that takes the first event, and nothing more until it is told to.
+    const response = Object.assign(new EventEmitter(), {
+      writableLength: 0,
+      writeHead: () => {},
+      end: () => {},
+      destroy: () => {},
+      write(text: string) {
+        written.push(/^data: {"event":"(.)/m.exec(text)?.[1] ?? text.slice(0, 10));
+        if (written.at(-1) === '0') this.writableLength = 2_000_000;
+      },
+    });
+    const streams = new LiveStreams();
+    await streams.open(response as unknown as ServerResponse, {
+      store,
+      bus: new EventBus(silentLogger),
+      logger: silentLogger,
+      emitterId: 'dc_1',
+      channel: '',
+      lastEventId: seen,
+    });
+    await waitFor(() => response.listenerCount('drain') > 0);
+    await store.transaction((tx) =>
+      deleteEventRange(tx, { emitterId: 'dc_1', channel: '', start: third, end: third, limit: 1 }),
+    );
+    response.writableLength = 0;
+    response.emit('drain');
+    await waitFor(() => written.at(-1) === '3');
+    assert.deepEqual(written.slice(1), ['0', '1', 'event: gap', '3']);
+    streams.close();
   });
 });

@@ -2,7 +2,8 @@ import type { ServerResponse } from 'node:http';
 import { eventMessageJson, type StoredEvent } from '#events/event.ts';
 import type { EventBus } from '#events/event-bus.ts';
 import { compareEventIds, type EventId, formatEventId } from '#events/event-id.ts';
-import { hasEvent, lastEventId, readEventsAfter, retainedMax } from '#events/event-store.ts';
+import { eventBatches, placesAfter } from '#events/event-page-store.ts';
+import { hasEvent, lastEventId, retainedMax } from '#events/event-store.ts';
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
@@ -146,7 +147,7 @@ export class LiveStream {
       this.#behind = false;
       await this.#untilTaken();
       const after = this.#lastSent;
-      const missed = await readEventsAfter(store.read, { emitterId, channel, after, limit: catchUpRows });
+      const missed = await placesAfter(store.read, { emitterId, channel, after, limit: catchUpRows });
       complete = missed.length < catchUpRows;
       if (!complete && !(await hasEvent(store.read, { emitterId, channel, id: after }))) {
         // Pruning takes the oldest first, and only what the bus has brought: were the last one sent there, or fewer
@@ -156,12 +157,18 @@ export class LiveStream {
           first !== undefined && missed[0] !== undefined && compareEventIds(first, missed[0]) < 0;
         if (!covered) this.#writeGap();
       }
-      const arrived = this.#takeArrived(complete ? undefined : missed.at(-1));
-      for (const event of [...missed, ...arrived].sort(compareEventIds)) {
-        await this.#untilTaken();
-        this.#send(event);
+      for await (const batch of eventBatches(store.read, { emitterId, channel }, missed)) {
+        if (this.#ended) return;
+        // Pruned or deleted while the batches before were sent.
+        if (batch.events.length < batch.places.length) this.#writeGap();
+        const arrived = this.#takeArrived(batch.places.at(-1));
+        for (const event of [...batch.events, ...arrived].sort(compareEventIds)) {
+          await this.#untilTaken();
+          this.#send(event);
+        }
       }
     }
+    // What arrived beyond that follows it without a break, unless something was stored elsewhere meanwhile.
     for (let event = this.#arrived[0]; event !== undefined && !this.#behind; event = this.#arrived[0]) {
       await this.#untilTaken();
       this.#takeArrived(event);

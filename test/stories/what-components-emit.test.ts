@@ -344,6 +344,37 @@ forEachService((fixture) => {
     assert.equal('truncated' in full.body.data[0], false);
   });
 
+  test('a page of large events is answered whole, in order, with its cursors', async () => {
+    const { service } = fixture;
+    const source = await service.createSource({
+      component_code: onRequest(
+        'for (let n = 0; n < 5; n += 1) this.$emit({ n: ++body.n, fill: "x".repeat(1e6) });',
+      ),
+    });
+    for (const n of [0, 5]) await send(source, { n });
+    const events = await eventsOf(service, source, 10);
+    const numbers = (rows: { event: { n: number } }[]) => rows.map(({ event }) => event.n);
+    assert.deepEqual(numbers(events), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+    const { status, body } = await summaries(
+      service,
+      source,
+      `?expand=event&limit=7&before=${events[1].id}&include=id,event`,
+    );
+    assert.equal(status, 200);
+    assert.deepEqual(numbers(body.data), [9, 8, 7, 6, 5, 4, 3]);
+    assert.deepEqual(Object.keys(body.data[0]), ['id', 'event']);
+    assert.deepEqual(body.page_info, { count: 7, start_cursor: events[8].id, end_cursor: events[2].id });
+    const emits = await service.api('GET', `/v1/sources/${source.id}/events?n=3`);
+    assert.deepEqual(
+      emits.body.data.map(({ e }: { e: { n: number; fill: string } }) => [e.n, e.fill.length]),
+      [
+        [10, 1e6],
+        [9, 1e6],
+        [8, 1e6],
+      ],
+    );
+  });
+
   test('pages of events go both ways, and only the fields asked for are answered', async () => {
     const { service } = fixture;
     const source = await service.createSource({ component_code: onRequest(emitsList) });

@@ -2,12 +2,13 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { readable, writable } from '#auth/permissions.ts';
 import { requestEventDeletion } from '#events/delete-events.ts';
-import { channels, eventSummaryJson } from '#events/event.ts';
+import { channels, eventSummaryJson, type StoredEvent } from '#events/event.ts';
 import type { EventBus } from '#events/event-bus.ts';
-import { compareEventIds, formatEventId, parseEventId } from '#events/event-id.ts';
-import { readEvents } from '#events/event-store.ts';
+import { compareEventIds, type EventId, formatEventId, parseEventId } from '#events/event-id.ts';
+import { eventBatches, pageOfPlaces, readBeginnings } from '#events/event-page-store.ts';
+import { sendWholeEvents } from '#http/event-answer.ts';
 import type { LiveStreams } from '#http/live-updates.ts';
-import { logLine } from '#http/log-line.ts';
+import { type LogLine, logLine } from '#http/log-line.ts';
 import { pageRequest, pageResponse } from '#http/pagination.ts';
 import {
   type App,
@@ -56,7 +57,7 @@ const eventName = Type.Optional(
   }),
 );
 
-const LogLine = Type.Object(
+const LogLineShape = Type.Object(
   {
     id: Type.String(),
     ts: Type.Integer({ description: 'Epoch ms' }),
@@ -141,17 +142,15 @@ export function eventRoutes(app: App, deps: EventRouteDeps): void {
     async (request, reply) => {
       const source = await sourceFor(request, 'read');
       const limit = Math.min(request.query.n ?? 20, 100);
-      const events = await readEvents(store.read, {
-        emitterId: source.id,
-        channel: request.query.event_name ?? '',
-        limit,
-      });
-      const rows = events.map(
-        (event) => `{"id":"${formatEventId(event)}","k":"emit","e":${event.event},"ts":${event.ms}}`,
-      );
-      return reply
-        .type('application/json; charset=utf-8')
-        .send(`{"data":[${narrowed(request, rows).join(',')}]}` as never);
+      const channel = { emitterId: source.id, channel: request.query.event_name ?? channels.default };
+      const narrow = narrowing(request);
+      return sendWholeEvents(reply, store.read, {
+        channel,
+        places: await pageOfPlaces(store.read, { ...channel, limit }),
+        rowOf: (event) =>
+          narrow(`{"id":"${formatEventId(event)}","k":"emit","e":${event.event},"ts":${event.ms}}`),
+        ending: () => '',
+      }) as never;
     },
   );
 
@@ -199,22 +198,30 @@ export function eventRoutes(app: App, deps: EventRouteDeps): void {
         summary: 'Console lines and errors of a source, newest first',
         params: IdParams('dc_…'),
         querystring: PageQuery,
-        response: { 200: PageOf(LogLine) },
+        response: { 200: PageOf(LogLineShape) },
       },
     },
     async (request) => {
       const source = await sourceFor(request, 'read');
       const page = eventPage(request);
       const both = await Promise.all(
-        [channels.logs, channels.errors].map((channel) =>
-          readEvents(store.read, { emitterId: source.id, channel, ...page }),
-        ),
+        [channels.logs, channels.errors].map(async (channel) => {
+          const places = await pageOfPlaces(store.read, { emitterId: source.id, channel, ...page });
+          return places.map((place) => ({ ...place, channel }));
+        }),
       );
       const newestFirst = both.flat().sort((a, b) => compareEventIds(b, a));
-      const events =
+      const places =
         page.newerThan === undefined ? newestFirst.slice(0, page.limit) : newestFirst.slice(-page.limit);
-      const cursors = events.map(formatEventId);
-      return pageResponse(selectFields(request, events.map(logLine)), {
+      const lines: LogLine[] = [];
+      for (const [channel, group] of Map.groupBy(places, (place) => place.channel)) {
+        for await (const { events } of eventBatches(store.read, { emitterId: source.id, channel }, group))
+          lines.push(...events.map(logLine));
+      }
+      const order = new Map(places.map((place, index) => [formatEventId(place), index]));
+      lines.sort((a, b) => (order.get(a.id) ?? 0) - (order.get(b.id) ?? 0));
+      const cursors = lines.map((line) => line.id);
+      return pageResponse(selectFields(request, lines), {
         cursorOf: (_line, index) => cursors[index] ?? '',
       });
     },
@@ -332,21 +339,28 @@ async function sendSummaries(
   store: Store,
   options: { emitterId: string; channel: string; expand: boolean },
 ): Promise<never> {
-  const events = await readEvents(store.read, {
-    emitterId: options.emitterId,
-    channel: options.channel,
-    ...eventPage(request),
-  });
-  const { page_info } = pageResponse(events, { cursorOf: formatEventId });
-  const summaries = events.map((event) => eventSummaryJson(event, options));
-  const rows = narrowed(request, summaries);
+  const { emitterId, channel, expand } = options;
+  const page = { emitterId, channel, ...eventPage(request) };
+  const narrow = narrowing(request);
+  const rowOf = (event: StoredEvent) => narrow(eventSummaryJson(event, { expand }));
+  const pageInfo = (events: EventId[]) =>
+    JSON.stringify(pageResponse(events, { cursorOf: formatEventId }).page_info);
+  if (expand) {
+    return sendWholeEvents(reply, store.read, {
+      channel: page,
+      places: await pageOfPlaces(store.read, page),
+      rowOf,
+      ending: (sent) => `,"page_info":${pageInfo(sent)}`,
+    }) as never;
+  }
+  const events = await readBeginnings(store.read, page);
   reply.type('application/json; charset=utf-8');
-  return reply.send(`{"page_info":${JSON.stringify(page_info)},"data":[${rows.join(',')}]}`) as never;
+  return reply.send(`{"page_info":${pageInfo(events)},"data":[${events.map(rowOf).join(',')}]}`) as never;
 }
 
-/** Objects as JSON text, with the fields the request asks for: those of all fields are not parsed. */
-function narrowed(request: FastifyRequest, rows: string[]): string[] {
+/** From the JSON text of an object to that of the fields the request asks for; without such a wish, nothing is parsed. */
+function narrowing(request: FastifyRequest): (row: string) => string {
   const { include, exclude } = request.query as { include?: string; exclude?: string };
-  if (include === undefined && exclude === undefined) return rows;
-  return rows.map((row) => JSON.stringify(selectFields(request, JSON.parse(row) as Record<string, unknown>)));
+  if (include === undefined && exclude === undefined) return (row) => row;
+  return (row) => JSON.stringify(selectFields(request, JSON.parse(row) as Record<string, unknown>));
 }
