@@ -96,14 +96,13 @@ class Relay {
   }
 
   /**
-   * Resolves with the slot of a connection taken until the resolver has answered: giving up does not stop a resolver,
-   * and its threads are shared with the whole process.
+   * Resolves with the slot of a connection taken until the resolver has answered: giving up does not stop a resolver.
    */
   lookup: LookupAll = async (hostname) => {
     const slot = { destroy: () => {} };
     this.live.add(slot);
     try {
-      return await (this.options.lookup ?? lookupAll)(hostname);
+      return await (this.options.lookup ?? lookupAll)(hostname, this);
     } finally {
       this.live.delete(slot);
     }

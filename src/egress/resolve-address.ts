@@ -1,9 +1,8 @@
-import { lookup as systemLookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
 import type { AddressPolicy } from './address-policy.ts';
+import { type LookupAll, systemLookup } from './system-lookup.ts';
 
-/** All addresses of a name, in the order to try them. Rejects with an error that has a `code`, as `dns.lookup` does. */
-export type LookupAll = (hostname: string) => Promise<readonly { address: string }[]>;
+export type { LookupAll };
 
 /** A connection that was not made, with a `code` as Node.js uses it: ENOTFOUND, EAI_AGAIN, EACCES, ETIMEDOUT, … */
 export class EgressError extends Error {
@@ -77,7 +76,8 @@ async function findAddresses(hostname: string, lookup: LookupAll): Promise<strin
 }
 
 function notFound(hostname: string, code: string, cause?: unknown): EgressError {
-  return new EgressError(code, `getaddrinfo ${code} ${hostname}`, { cause });
+  const why = code === 'EAI_AGAIN' ? ': the name could not be looked up in time' : '';
+  return new EgressError(code, `getaddrinfo ${code} ${hostname}${why}`, { cause });
 }
 
 function resolverCode(error: unknown): string {
@@ -89,7 +89,5 @@ function printable(host: string): string {
   return JSON.stringify(host.slice(0, 100));
 }
 
-/** The resolver of the machine. */
-export async function lookupAll(hostname: string): Promise<{ address: string }[]> {
-  return systemLookup(hostname, { all: true });
-}
+/** The names of the machine. */
+export const lookupAll: LookupAll = systemLookup();

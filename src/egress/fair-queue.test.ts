@@ -1,0 +1,47 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
+import { FairQueue } from './fair-queue.ts';
+
+test('each asker has one slot at a time, and askers take turns', async () => {
+  const queue = new FairQueue(2);
+  const begun: string[] = [];
+  const finish = new Map<string, () => void>();
+  const ask = (asker: object, name: string) =>
+    queue.run(asker, () => {
+      begun.push(name);
+      return new Promise<string>((resolve) => finish.set(name, () => resolve(name)));
+    });
+  const end = async (name: string) => {
+    finish.get(name)?.();
+    await turn();
+  };
+  const greedy = {};
+  const modest = {};
+  const third = {};
+  const all = [ask(greedy, 'g1'), ask(greedy, 'g2'), ask(greedy, 'g3')];
+  await turn();
+  assert.deepEqual(begun, ['g1'], 'one asker never has all slots');
+  all.push(ask(modest, 'm1'), ask(third, 't1'), ask(modest, 'm2'));
+  await turn();
+  assert.deepEqual(begun, ['g1', 'm1']);
+  await end('m1');
+  assert.deepEqual(begun, ['g1', 'm1', 't1']);
+  await end('g1');
+  await end('t1');
+  assert.deepEqual(begun.slice(3).sort(), ['g2', 'm2']);
+  await end('g2');
+  await end('m2');
+  await end('g3');
+  assert.deepEqual(await Promise.all(all), ['g1', 'g2', 'g3', 'm1', 't1', 'm2']);
+});
+
+test('work that fails gives its slot back', async () => {
+  const queue = new FairQueue(1);
+  const asker = {};
+  await assert.rejects(
+    queue.run(asker, () => Promise.reject(new Error('no'))),
+    /no/,
+  );
+  assert.equal(await queue.run(asker, async () => 'yes'), 'yes');
+});

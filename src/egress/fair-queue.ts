@@ -1,0 +1,46 @@
+interface Waiting {
+  start: () => void;
+}
+
+/**
+ * Few slots for many who ask: each asker gets one slot at a time, and askers take turns, however much one of them asks
+ * for. For work that cannot be cancelled and takes as long as a stranger likes.
+ */
+export class FairQueue {
+  readonly #slots: number;
+  readonly #running = new Set<object>();
+  /** In the order of their turns; an asker stands there while it has something waiting. */
+  readonly #waiting = new Map<object, Waiting[]>();
+
+  constructor(slots: number) {
+    this.#slots = slots;
+  }
+
+  async run<T>(asker: object, work: () => Promise<T>): Promise<T> {
+    await new Promise<void>((resolve) => {
+      const queue = this.#waiting.get(asker) ?? [];
+      queue.push({ start: resolve });
+      this.#waiting.set(asker, queue);
+      this.#next();
+    });
+    try {
+      return await work();
+    } finally {
+      this.#running.delete(asker);
+      this.#next();
+    }
+  }
+
+  #next(): void {
+    for (const [asker, queue] of this.#waiting) {
+      if (this.#running.size >= this.#slots) return;
+      if (this.#running.has(asker)) continue;
+      // To the end of the turns, if it has more.
+      this.#waiting.delete(asker);
+      const first = queue.shift();
+      if (queue.length > 0) this.#waiting.set(asker, queue);
+      this.#running.add(asker);
+      first?.start();
+    }
+  }
+}
