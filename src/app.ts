@@ -32,6 +32,7 @@ import { Scheduler } from '#schedule/scheduler.ts';
 import { SourceDeployer } from '#sources/deploy-source.ts';
 import type { DeploymentContext } from '#sources/deployment.ts';
 import { SourceRuns } from '#sources/run-source.ts';
+import { databaseHost } from '#storage/database-host.ts';
 import { lockFolder } from '#storage/lock-folder.ts';
 import { openStore } from '#storage/open-store.ts';
 import { type FirstStart, firstStart } from '#workspaces/first-start.ts';
@@ -262,19 +263,19 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
   }
 }
 
-/** Where the database listens, by address: the policy knows no names. A path is a local socket, out of reach anyway. */
+/** Where the database listens, by address: the policy knows no names. A local socket is out of reach anyway. */
 async function databaseAddresses(url: string): Promise<{ address: string; port: number }[]> {
-  if (url === '') return [];
-  const { hostname, port } = new URL(url);
-  if (hostname === '') return [];
-  const found = await lookup(hostname.replace(/^\[|\]$/g, ''), { all: true }).catch((cause: unknown) => {
+  const database = url === '' ? undefined : databaseHost(url);
+  if (database === undefined) return [];
+  const { host, port } = database;
+  const found = await lookup(host, { all: true }).catch((cause: unknown) => {
     throw new UnavailableError(
       'store_unavailable',
-      `MILLRACE_DATABASE_URL: the host ${hostname} cannot be resolved`,
+      `MILLRACE_DATABASE_URL: the host ${host} cannot be resolved`,
       { cause },
     );
   });
-  return found.map(({ address }) => ({ address, port: port === '' ? 5432 : Number(port) }));
+  return found.map(({ address }) => ({ address, port }));
 }
 
 function urlHost(address: string): string {
