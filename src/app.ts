@@ -18,6 +18,7 @@ import { EventPruner } from '#events/prune-events.ts';
 import { beginClose } from '#http/close-server.ts';
 import { LiveStreams } from '#http/live-updates.ts';
 import { createServer } from '#http/server.ts';
+import { RequestAcceptor } from '#ingress/accept-request.ts';
 import { httpEndpoints } from '#ingress/http-endpoints.ts';
 import { EndpointDirectory, endpointKeyOfHost, endpointUrl } from '#ingress/resolve-endpoint.ts';
 import { WorkerPool } from '#jobs/worker-pool.ts';
@@ -235,14 +236,15 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
         ? {
             ingress: (app: FastifyInstance) =>
               httpEndpoints(app, {
-                store,
-                pool,
-                runs,
+                acceptor: new RequestAcceptor({
+                  store,
+                  pool,
+                  runs,
+                  clock,
+                  replyTimeoutMs: settings.runDeadlineSeconds * 1000,
+                }),
                 directory,
-                clock,
-                logger,
                 bodyBytesMax: settings.bodyMaxKb * 1024,
-                replyTimeoutMs: settings.runDeadlineSeconds * 1000,
               }),
           }
         : {}),

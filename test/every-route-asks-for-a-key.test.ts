@@ -64,14 +64,9 @@ describe('every route', () => {
       onAccountChange: () => {},
       ingress: (app) =>
         httpEndpoints(app, {
-          store,
-          pool: untouchable('pool'),
-          runs: untouchable('runs'),
+          acceptor: untouchable('acceptor'),
           directory: { find: async () => undefined } as never,
-          clock: systemClock,
-          logger: silentLogger,
           bodyBytesMax: 1000,
-          replyTimeoutMs: 1000,
         }),
     };
     server = (await createServer(parts)) as unknown as FastifyInstance;

@@ -585,8 +585,8 @@ describe('the event log', () => {
         // Here n0 dies.
         clock.step(1_000);
         await recoverExpired(fixture.store, {
+          node: 'n1',
           nowMs: clock.now(),
-          attemptsMax: 3,
           retryDelayMs: () => 1_000,
         });
         assert.equal(await runJobs(deleteEventsHandler({ store: fixture.store, node: 'n1' })), 1);

@@ -29,6 +29,10 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
     status: 415,
     meaning: 'The body has a content type other than application/json.',
   },
+  source_busy: {
+    status: 429,
+    meaning: 'Too many requests wait for this source already; send it again later (only from endpoints).',
+  },
   headers_too_large: { status: 431, meaning: 'The header fields of the request are too large.' },
   invalid_event_id: { status: 400, meaning: 'An event id is not of the form <ms>-<sequence>.' },
   invalid_range: { status: 400, meaning: 'start_id names a later event than end_id.' },
@@ -94,7 +98,7 @@ export interface ErrorAnswer {
   body: { error: string; code: string; details: Record<string, unknown> };
 }
 
-/** After this many seconds it is worth trying again when the store or the service was not available. */
+/** After this many seconds it is worth trying again when the store or the service was not available, or busy. */
 const retryAfterSeconds = '5';
 
 /** The one mapping from what was thrown to status and body. What is not for callers goes only to the log. */
@@ -102,7 +106,8 @@ export function errorAnswer(thrown: unknown, requestId: string): ErrorAnswer {
   const error = toError(thrown);
   if (error instanceof CallerError) {
     const status = errorCatalogue[error.code]?.status ?? 400;
-    return answer(status, error.code, error.message, { ...error.details });
+    const headers = status === 429 ? { 'retry-after': retryAfterSeconds } : {};
+    return answer(status, error.code, error.message, { ...error.details }, headers);
   }
   if (error instanceof UnavailableError) {
     return answer(503, error.code, error.message, {}, { 'retry-after': retryAfterSeconds });

@@ -11,6 +11,7 @@ import {
   insertJobs,
   jobRow,
   type LeasedJob,
+  laneBacklog,
   type NewJob,
   nextDueMs,
   pruneQuarantined,
@@ -53,6 +54,7 @@ describe('the job queue', () => {
         limit?: number;
         laneMax?: number;
         running?: Record<string, number>;
+        suspectRuns?: boolean;
         nowMs?: number;
       } = {},
     ): Promise<LeasedJob[]> =>
@@ -62,16 +64,18 @@ describe('the job queue', () => {
         limit: options.limit ?? 100,
         laneMax: options.laneMax ?? 32,
         runningByLane: new Map(Object.entries(options.running ?? {})),
+        suspectRuns: options.suspectRuns ?? false,
         nowMs: options.nowMs ?? start,
       });
     const claimedIds = async (...args: Parameters<typeof claim>) =>
       (await claim(...args)).map(({ id }) => id);
     const stored = async (id: string) => {
       const columns = ['state', 'attempts', 'lease_node', 'run_at_ms', 'error'] as const;
+      // A quarantined job has another id.
       const found = await fixture.store.read
         .selectFrom('jobs')
         .select(columns)
-        .where('id', '=', id)
+        .where((where) => where.or([where('id', '=', id), where('id', 'like', `${id}~%`)]))
         .executeTakeFirst();
       return found === undefined ? undefined : { ...found };
     };
@@ -80,7 +84,7 @@ describe('the job queue', () => {
     const register = (node: string, nowMs = start) =>
       fixture.store.transaction((tx) => registerNode(tx, node, { nowMs, leaseMs }));
     const recover = (nowMs: number, store = fixture.store) =>
-      recoverExpired(store, { nowMs, attemptsMax: 3, retryDelayMs: (attempt) => attempt * 1_000 });
+      recoverExpired(store, { node: 'whoever asks', nowMs, retryDelayMs: (attempt) => attempt * 1_000 });
 
     test('jobs are claimed in the order of their times, then of their insertion, up to the limit', async () => {
       await insert(
@@ -104,6 +108,7 @@ describe('the job queue', () => {
           lane: 'dc_1',
           attempts: 1,
           payload: { source_id: 'dc_1', trigger: 'http', hops: 0 },
+          bytes: 46,
           createdAtMs: start,
         },
       ]);
@@ -162,7 +167,7 @@ describe('the job queue', () => {
         row('other', { lane: 'other' }),
         row('none'),
       );
-      assert.deepEqual(await claimedIds('n1', { laneMax: 2, running: { full: 2 } }), ['other', 'none']);
+      assert.deepEqual(await claimedIds('n1', { laneMax: 2, running: { full: 2 } }), ['none', 'other']);
     });
 
     test('however many jobs of full lanes stand in front, those of the other lanes are found, oldest first', async () => {
@@ -302,6 +307,86 @@ describe('the job queue', () => {
       assert.equal((await stored('a'))?.state, 'quarantined');
       assert.deepEqual(await claimedIds('n4', { nowMs: nowMs + 1e9 }), []);
       assert.deepEqual(await recover(nowMs + 1e9), { requeued: 0, quarantined: [] });
+    });
+
+    test('a quarantined job does not stand in the way of the next one with its id, such as the next tick of its timer', async () => {
+      await insert(row('lost'), row('failed'));
+      await register('n1');
+      await claim('n1');
+      await fixture.store.transaction((tx) => tx.updateTable('jobs').set({ attempts: 3 }).execute());
+      const failed = {
+        state: 'quarantined',
+        runAtMs: start,
+        nowMs: start,
+        error: '',
+        keepAttempts: true,
+      } as const;
+      const requeued = fixture.store.transaction((tx) =>
+        requeueJob(tx, 'n1', { id: 'failed', attempts: 3 }, failed),
+      );
+      assert.equal(await requeued, true);
+      const { quarantined } = await recover(start + leaseMs);
+      assert.deepEqual(
+        quarantined.map(({ id }) => id),
+        ['lost'],
+      );
+      await insert(row('lost'), row('failed'));
+      assert.deepEqual((await claimedIds()).sort(), ['failed', 'lost']);
+    });
+
+    test('jobs that were lost with their node twice run one at a time, so that only the one at fault is lost again', async () => {
+      const ids = ['a', 'b', 'culprit', 'd'];
+      await insert(...ids.map((id) => row(id)));
+      let nowMs = start;
+      for (const node of ['n1', 'n2']) {
+        await register(node, nowMs);
+        assert.equal((await claim(node, { nowMs })).length, ids.length);
+        nowMs += leaseMs;
+        await recover(nowMs);
+        nowMs += 10_000;
+      }
+      await insert(row('new', { runAtMs: nowMs }));
+      const finished: string[] = [];
+      for (let restart = 0; restart < 2; restart += 1) {
+        const node = `after${restart}`;
+        await register(node, nowMs);
+        for (;;) {
+          const claimed = await claim(node, { nowMs });
+          assert.ok(claimed.filter(({ attempts }) => attempts === 3).length <= 1);
+          if (claimed.length === 0) break;
+          if (claimed.some(({ id }) => id === 'culprit')) {
+            assert.deepEqual(await claimedIds(node, { nowMs, suspectRuns: true }), []);
+            break;
+          }
+          await settle(node, ...claimed);
+          finished.push(...claimed.map(({ id }) => id));
+        }
+        nowMs += leaseMs;
+        const { quarantined } = await recover(nowMs);
+        assert.deepEqual(
+          quarantined.map(({ id }) => id),
+          restart === 0 ? ['culprit'] : [],
+        );
+      }
+      assert.deepEqual(finished.sort(), ['a', 'b', 'd', 'new']);
+    });
+
+    test('a node never recovers what it holds itself, however long its own renewal took', async () => {
+      await register('n1');
+      await insert(row('mine', { leaseNode: 'n1' }));
+      const late = { node: 'n1', nowMs: start + leaseMs * 2, retryDelayMs: () => 0 };
+      assert.deepEqual(await recoverExpired(fixture.store, late), { requeued: 0, quarantined: [] });
+      assert.equal((await stored('mine'))?.lease_node, 'n1');
+      assert.equal((await settle('n1', { id: 'mine', attempts: 1 })).size, 1);
+    });
+
+    test('what waits in a lane is counted, up to a limit, with its bytes', async () => {
+      await insert(row('a', { lane: 'dc_1' }), row('b', { lane: 'dc_1' }), row('other', { lane: 'dc_2' }));
+      await insert(row('running', { lane: 'dc_1', leaseNode: 'n1' }));
+      const bytes = row('a').payload.length;
+      assert.deepEqual(await laneBacklog(fixture.store.read, 'dc_1', 10), { jobs: 2, bytes: 2 * bytes });
+      assert.deepEqual(await laneBacklog(fixture.store.read, 'dc_1', 1), { jobs: 1, bytes });
+      assert.deepEqual(await laneBacklog(fixture.store.read, 'dc_3', 10), { jobs: 0, bytes: 0 });
     });
 
     test('a job of a node that nobody knows any more is recovered too', async () => {

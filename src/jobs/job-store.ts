@@ -5,6 +5,7 @@ import type { Db, Store, Tx } from '#storage/store.ts';
 import type { JobTable } from '#storage/tables/job-tables.ts';
 import type { ArrivingJob } from './arriving-job.ts';
 import type { JobKind, JobPayloads } from './job-kinds.ts';
+import { attemptsMax } from './retry-schedule.ts';
 
 /** A job this node holds: `attempts` is its fencing token. */
 export interface LeasedJob {
@@ -14,6 +15,8 @@ export interface LeasedJob {
   lane: string | null;
   attempts: number;
   payload: JobPayloads[JobKind];
+  /** Of the payload, roughly. */
+  bytes: number;
   createdAtMs: number;
   /** Present while the job runs before it is known to be on disk. */
   arriving?: ArrivingJob;
@@ -110,6 +113,7 @@ function leasedJob(row: Pick<JobTable, (typeof leasedColumns)[number]>): LeasedJ
     lane: row.lane,
     attempts: row.attempts,
     payload: JSON.parse(row.payload) as JobPayloads[JobKind],
+    bytes: row.payload.length,
     createdAtMs: row.created_at_ms,
   };
 }
@@ -122,8 +126,16 @@ export interface ClaimOptions {
   laneMax: number;
   /** What runs on this node already. */
   runningByLane: ReadonlyMap<string, number>;
+  /** A job that was lost with its node often enough to be the reason runs here: no other suspect is claimed. */
+  suspectRuns?: boolean;
   nowMs: number;
 }
+
+/**
+ * Jobs with so many attempts behind them run one at a time on a node. A node that dies takes all it held with it, the
+ * one at fault and those that only waited; alone in its next attempt, only the one at fault is lost again.
+ */
+export const suspectAttempts = attemptsMax - 1;
 
 /** Due jobs looked at from the front of the queue before it is searched lane by lane. */
 const frontRows = 512;
@@ -167,18 +179,21 @@ export async function claimJobs(store: Store, options: ClaimOptions): Promise<Le
 interface DueJob {
   id: string;
   lane: string | null;
+  attempts: number;
 }
 
 /** Queued jobs that are due, oldest first. */
 function dueJobs(tx: Tx, options: ClaimOptions) {
   return tx
     .selectFrom('jobs')
-    .select(['id', 'lane'])
+    .select(['id', 'lane', 'attempts'])
     .where('state', '=', queued)
     .where('run_at_ms', '<=', options.nowMs)
     .where('kind', 'in', [...options.kinds])
+    .$if(options.suspectRuns === true, (query) => query.where('attempts', '<', suspectAttempts))
     .orderBy('run_at_ms')
-    .orderBy('created_at_ms');
+    .orderBy('created_at_ms')
+    .orderBy('id');
 }
 
 /** Of `candidates`, in their order, those that this node may run now; takes their places in `laneRoom`. */
@@ -192,13 +207,16 @@ async function claimable(
   const lanes = new Set(candidates.flatMap(({ lane }) => (lane === null ? [] : [lane])));
   const elsewhere = await lanesElsewhere(store, tx, options.node, lanes);
   const ids: string[] = [];
-  for (const { id, lane } of candidates) {
+  let suspectRuns = options.suspectRuns === true;
+  for (const { id, lane, attempts } of candidates) {
     if (ids.length === options.limit) break;
+    if (suspectRuns && attempts >= suspectAttempts) continue;
     if (lane !== null) {
       const room = laneRoom.get(lane) ?? options.laneMax;
       if (room <= 0 || elsewhere.has(lane)) continue;
       laneRoom.set(lane, room - 1);
     }
+    suspectRuns ||= attempts >= suspectAttempts;
     ids.push(id);
   }
   return ids;
@@ -346,6 +364,7 @@ export async function requeueJob(
   const result = await tx
     .updateTable('jobs')
     .set((set) => ({
+      ...(options.state === 'quarantined' ? { id: quarantinedId(options.nowMs) } : {}),
       state: options.state,
       lease_node: null,
       run_at_ms: options.runAtMs,
@@ -359,6 +378,11 @@ export async function requeueJob(
     .where('attempts', '=', job.attempts)
     .executeTakeFirst();
   return Number(result.numUpdatedRows) === 1;
+}
+
+/** A quarantined job leaves its id to the next of its kind: a timer's ticks all have the same. */
+function quarantinedId(nowMs: number) {
+  return sql<string>`${sql.ref('id')} || ${`~${nowMs}`}`;
 }
 
 /** Error text kept with a job. */
@@ -428,10 +452,16 @@ const recoveredMax = 1000;
  */
 export async function recoverExpired(
   store: Store,
-  options: { nowMs: number; attemptsMax: number; retryDelayMs: (attempt: number) => number },
+  options: { node: string; nowMs: number; retryDelayMs: (attempt: number) => number },
 ): Promise<{ requeued: number; quarantined: LeasedJob[] }> {
   return store.transaction(async (tx) => {
-    const live = tx.selectFrom('nodes').select('id').where('expires_at_ms', '>', options.nowMs);
+    const live = tx
+      .selectFrom('nodes')
+      .select('id')
+      .where((where) =>
+        // Whoever asks is alive, however long its own renewal took.
+        where.or([where('expires_at_ms', '>', options.nowMs), where('id', '=', options.node)]),
+      );
     let orphans = tx
       .selectFrom('jobs')
       .select(leasedColumns)
@@ -441,15 +471,16 @@ export async function recoverExpired(
     // Locked, or two nodes that recover at once would both take a job over, the second from the node that runs it now.
     if (store.name === 'postgres') orphans = orphans.forUpdate().skipLocked();
     const orphaned = await orphans.execute();
-    const poison = orphaned.filter((row) => row.attempts >= options.attemptsMax);
-    const rest = orphaned.filter((row) => row.attempts < options.attemptsMax);
+    const poison = orphaned.filter((row) => row.attempts >= attemptsMax);
+    const rest = orphaned.filter((row) => row.attempts < attemptsMax);
     if (poison.length > 0) {
       await tx
         .updateTable('jobs')
         .set({
+          id: quarantinedId(options.nowMs),
           state: 'quarantined',
           lease_node: null,
-          error: `its process died ${options.attemptsMax} times`,
+          error: `its process died ${attemptsMax} times`,
           updated_at_ms: options.nowMs,
         })
         .where(
@@ -479,7 +510,11 @@ export async function recoverExpired(
         .where('state', '=', running)
         .execute();
     }
-    await tx.deleteFrom('nodes').where('expires_at_ms', '<=', options.nowMs).execute();
+    await tx
+      .deleteFrom('nodes')
+      .where('expires_at_ms', '<=', options.nowMs)
+      .where('id', '!=', options.node)
+      .execute();
     return { requeued: rest.length, quarantined: poison.map(leasedJob) };
   });
 }
@@ -502,6 +537,38 @@ export async function pruneQuarantined(
 /** Removes what waits in a lane, for a subject that is deleted. */
 export async function deleteLane(tx: Tx, lane: string): Promise<void> {
   await tx.deleteFrom('jobs').where('lane', '=', lane).execute();
+}
+
+/** What waits in a lane: jobs, at most `limit` of which are counted, and the bytes of their payloads. */
+export async function laneBacklog(
+  db: Db,
+  lane: string,
+  limit: number,
+): Promise<{ jobs: number; bytes: number }> {
+  const row = await db
+    .selectFrom((from) =>
+      from
+        .selectFrom('jobs')
+        .select((select) => select.fn<number>('octet_length', ['payload']).as('bytes'))
+        .where('lane', '=', lane)
+        .where('state', '=', queued)
+        .limit(limit)
+        .as('waiting'),
+    )
+    .select((select) => [
+      select.fn.countAll<number>().as('jobs'),
+      select.fn.coalesce(select.fn.sum<number>('bytes'), sql.lit(0)).as('bytes'),
+    ])
+    .executeTakeFirst();
+  return { jobs: Number(row?.jobs ?? 0), bytes: Number(row?.bytes ?? 0) };
+}
+
+/** The time of the database: what several nodes, each with a clock of its own, compare leases by. */
+export async function databaseTimeMs(db: Db): Promise<number> {
+  const { rows } = await sql<{
+    ms: number;
+  }>`select (extract(epoch from clock_timestamp()) * 1000)::bigint as ms`.execute(db);
+  return Number(rows[0]?.ms);
 }
 
 export interface QueueDepth {

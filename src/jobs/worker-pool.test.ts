@@ -28,6 +28,16 @@ function job(id: string, options: { lane?: string; leaseNode?: string; runAtMs?:
   );
 }
 
+const leasedHere: Omit<LeasedJob, 'id'> = {
+  kind: 'run_source',
+  ownerId: 'o_1',
+  lane: null,
+  attempts: 1,
+  payload: { source_id: 'dc_1', trigger: 'http', hops: 0 },
+  bytes: 48,
+  createdAtMs: 0,
+};
+
 describe('the worker pool', () => {
   forEachStore((fixture) => {
     /** A pool whose run_source jobs are done by `run`; it is stopped at the end of `use`. */
@@ -61,7 +71,7 @@ describe('the worker pool', () => {
       const found = await fixture.store.read
         .selectFrom('jobs')
         .select(['state', 'attempts', 'lease_node', 'run_at_ms', 'error'])
-        .where('id', '=', id)
+        .where((where) => where.or([where('id', '=', id), where('id', 'like', `${id}~%`)]))
         .executeTakeFirst();
       return found === undefined ? undefined : { ...found };
     };
@@ -259,6 +269,54 @@ describe('the worker pool', () => {
       );
     });
 
+    test('lanes of slow sources, each with a backlog, leave room for the others', async () => {
+      const lanes = Array.from({ length: 70 }, (_, index) => `slow${index}`);
+      const rows = lanes.flatMap((lane) =>
+        Array.from({ length: runningPerLaneMax }, (_, index) => job(`${lane}-${index}`, { lane })),
+      );
+      await insert(...rows);
+      const gate = Promise.withResolvers<void>();
+      const started = new Set<string | null>();
+      await withPool(
+        async (leased) => {
+          started.add(leased.lane);
+          await gate.promise;
+        },
+        async (pool) => {
+          await waitFor(() => lanes.every((lane) => started.has(lane)));
+          assert.equal(pool.hasRoom('another'), true);
+          await insert(job('tick', { lane: 'another' }), job('of no lane'));
+          pool.poke();
+          await waitFor(() => started.has('another') && started.has(null));
+          gate.resolve();
+        },
+      );
+    });
+
+    test('what has to stay in this process may wait for a full lane, up to its own bound', async () => {
+      await withPool(
+        () => new Promise(() => {}),
+        async (pool) => {
+          for (let index = 0; index < runningPerLaneMax + 3; index += 1) {
+            pool.run({ ...leasedHere, id: `j${index}`, lane: 'dc_1' });
+          }
+          assert.equal(pool.hasRoom('dc_1'), false);
+          assert.equal(pool.hasRoom('dc_1', runningPerLaneMax + 4), true);
+          assert.equal(pool.hasRoom('dc_1', runningPerLaneMax + 3), false);
+        },
+      );
+    });
+
+    test('payloads of many megabytes fill the pool before its count does', async () => {
+      await withPool(
+        () => new Promise(() => {}),
+        async (pool) => {
+          pool.run({ ...leasedHere, id: 'huge', bytes: 300 * 1024 * 1024 });
+          assert.equal(pool.hasRoom('any'), false);
+        },
+      );
+    });
+
     test('a pool that does not claim runs what it is given, and nothing else', async () => {
       await insert(job('waiting'));
       const ran: string[] = [];
@@ -273,15 +331,7 @@ describe('the worker pool', () => {
           const row = job('own', { leaseNode: node });
           await insert(row);
           pool.poke();
-          pool.run({
-            id: row.id,
-            kind: 'run_source',
-            ownerId: 'o_1',
-            lane: null,
-            attempts: 1,
-            payload: { source_id: 'dc_1', trigger: 'http', hops: 0 },
-            createdAtMs: 0,
-          });
+          pool.run({ ...leasedHere, id: row.id });
           await waitFor(async () => (await jobsLeft()) === 1);
           assert.deepEqual(ran, ['own']);
         },

@@ -5,6 +5,7 @@ import type { Store } from '#storage/store.ts';
 import type { JobKind } from './job-kinds.ts';
 import {
   claimJobs,
+  databaseTimeMs,
   forgetNodes,
   heartbeat,
   type LeasedJob,
@@ -14,8 +15,9 @@ import {
   registerNode,
   releaseNode,
   requeueJob,
+  suspectAttempts,
 } from './job-store.ts';
-import { attemptsMax, retryDelayMs } from './retry-schedule.ts';
+import { attemptsMax, retryDelayMs, uncountedDelayMs } from './retry-schedule.ts';
 
 /**
  * Does one job. It settles the job itself, in the transaction that stores what the job caused; a rejection means
@@ -26,10 +28,17 @@ export interface JobHandler {
   quarantined(job: LeasedJob): Promise<void>;
 }
 
-/** Jobs under way in this process at most; the rest waits in the store. */
-export const runningMax = 512;
-/** Of one lane: enough to keep it busy, few enough to leave room for the others. */
+/** Jobs of this process at most, running or waiting for the turn of their lane; the rest waits in the store. */
+export const runningMax = 2048;
+/** And the bytes of their payloads. */
+const runningBytesMax = 256 * 1024 * 1024;
+/** Of one lane: enough to keep it busy. */
 export const runningPerLaneMax = 32;
+/**
+ * A lane gets at most this part of the room that is left: lanes of slow sources, each with a backlog, can then never
+ * take the room of all others (each runs one job at a time, and the other 31 only wait).
+ */
+const laneShare = 1 / 8;
 /** A node is dead when it has not renewed for this long; it renews three times as often. */
 const leaseMs = 15_000;
 /** The safety net for a lost wake-up; ordinary wake-ups are immediate. */
@@ -43,7 +52,7 @@ const pruneMax = 200;
  * whether it gets one job or many.
  */
 const refillBelow = runningMax - claimMax;
-const refillLaneBelow = runningPerLaneMax / 2;
+const refillLanePart = 1 / 2;
 
 /** Claims due jobs, runs them, and keeps this node's lease. Drains on stop. */
 export class WorkerPool {
@@ -58,12 +67,19 @@ export class WorkerPool {
   #stopping: Promise<void> | undefined;
   readonly #running = new Map<Promise<void>, LeasedJob>();
   readonly #perLane = new Map<string, number>();
+  #bytes = 0;
+  #suspects = 0;
+  /** Lanes that may have jobs in the store because there was no room for them here; `poolFull`: of any lane. */
+  readonly #fullLanes = new Set<string>();
+  #poolFull = false;
   readonly #toRequeue: { job: LeasedJob; error: Error }[] = [];
   #timer: NodeJS.Timeout | undefined;
   #heartbeatTimer: NodeJS.Timeout | undefined;
   #claiming: Promise<void> | undefined;
   #beating: Promise<void> | undefined;
   #pokedWhileClaiming = false;
+  /** When this node last renewed its lease, by a clock that never steps. */
+  #renewedAtMs = performance.now();
 
   constructor(options: {
     node: string;
@@ -84,10 +100,12 @@ export class WorkerPool {
 
   async start(): Promise<void> {
     const { node } = this;
+    const nowMs = await this.#leaseTimeMs();
     await this.#store.transaction(async (tx) => {
       if (this.#store.name === 'sqlite') await forgetNodes(tx);
-      await registerNode(tx, node, { nowMs: this.#clock.now(), leaseMs });
+      await registerNode(tx, node, { nowMs, leaseMs });
     });
+    this.#renewedAtMs = performance.now();
     await this.#recover();
     this.#heartbeatTimer = setInterval(() => {
       this.#beating ??= this.#beat().finally(() => {
@@ -116,29 +134,55 @@ export class WorkerPool {
     });
   }
 
-  /** Whether a new job of this lane can start here at once (rather than wait in the store). */
-  hasRoom(lane: string): boolean {
+  /**
+   * Whether a new job of this lane can run, or wait for its turn, here (rather than in the store). `laneMax` is for
+   * jobs that have to stay in this process, because somebody waits for them here.
+   */
+  hasRoom(lane: string, laneMax = this.#laneMax()): boolean {
     return (
-      !this.#draining && this.#running.size < runningMax && (this.#perLane.get(lane) ?? 0) < runningPerLaneMax
+      !this.#draining &&
+      this.#running.size < runningMax &&
+      this.#bytes < runningBytesMax &&
+      (this.#perLane.get(lane) ?? 0) < laneMax
     );
+  }
+
+  /** A job of this lane was stored because it had no room here: the lane fetches it when it has drained. */
+  leftInStore(lane: string): void {
+    if (this.hasRoom(lane)) this.poke();
+    else this.#fullLanes.add(lane);
+  }
+
+  #laneMax(): number {
+    const free = runningMax - this.#running.size;
+    return Math.min(runningPerLaneMax, Math.max(1, Math.floor(free * laneShare)));
   }
 
   /** Runs a job that was, or is being, inserted as leased to this node. */
   run(job: LeasedJob): void {
+    const isSuspect = job.attempts > suspectAttempts;
     if (job.lane !== null) this.#perLane.set(job.lane, (this.#perLane.get(job.lane) ?? 0) + 1);
+    this.#bytes += job.bytes;
+    if (isSuspect) this.#suspects += 1;
     const done = this.#attempt(job).finally(() => {
       this.#running.delete(done);
-      let mayHaveLeftWork = this.#running.size === refillBelow;
+      this.#bytes -= job.bytes;
+      if (isSuspect) this.#suspects -= 1;
       if (job.lane !== null) {
         const left = (this.#perLane.get(job.lane) ?? 1) - 1;
         if (left === 0) this.#perLane.delete(job.lane);
         else this.#perLane.set(job.lane, left);
-        mayHaveLeftWork ||= left === refillLaneBelow;
       }
-      // Work may have been left in the store because its lane, or the whole pool, was full.
-      if (mayHaveLeftWork) this.poke();
+      if (isSuspect || this.#hasDrained(job.lane)) this.poke();
     });
     this.#running.set(done, job);
+  }
+
+  /** Whether there is room again for what was left in the store. */
+  #hasDrained(lane: string | null): boolean {
+    if (this.#poolFull && this.#running.size <= refillBelow && this.#bytes < runningBytesMax) return true;
+    if (lane === null || !this.#fullLanes.has(lane)) return false;
+    return (this.#perLane.get(lane) ?? 0) <= this.#laneMax() * refillLanePart;
   }
 
   runningCount(): number {
@@ -182,22 +226,30 @@ export class WorkerPool {
     let lookedAtMs = this.#clock.now();
     try {
       await this.#requeueFailed();
+      this.#poolFull = false;
+      this.#fullLanes.clear();
       for (;;) {
-        const limit = Math.min(claimMax, runningMax - this.#running.size);
-        if (limit <= 0 || this.#draining) break;
+        const free = runningMax - this.#running.size;
+        // A part of what is free, so that the share of a lane shrinks as lanes take theirs.
+        const limit = Math.min(claimMax, Math.ceil(free / 4));
+        this.#poolFull = limit <= 0 || this.#bytes >= runningBytesMax;
+        if (this.#poolFull || this.#draining) break;
         lookedAtMs = this.#clock.now();
         const jobs = await claimJobs(this.#store, {
           node: this.node,
           kinds,
           limit,
-          laneMax: runningPerLaneMax,
+          laneMax: this.#laneMax(),
           runningByLane: this.#perLane,
+          suspectRuns: this.#suspects > 0,
           nowMs: lookedAtMs,
         });
         // What a claim brings while we drain goes back with the rest.
         if (this.#draining || jobs.length === 0) break;
         for (const job of jobs) this.run(job);
       }
+      const laneMax = this.#laneMax();
+      for (const [lane, running] of this.#perLane) if (running >= laneMax) this.#fullLanes.add(lane);
       const due = await nextDueMs(this.#store.read, kinds, lookedAtMs);
       this.#sleep(due === undefined ? pollMs : due - this.#clock.now());
     } catch (error) {
@@ -213,27 +265,36 @@ export class WorkerPool {
 
   async #beat(): Promise<void> {
     try {
-      const nowMs = this.#clock.now();
+      const nowMs = await this.#leaseTimeMs();
       const known = await this.#store.transaction((tx) => heartbeat(tx, this.node, { nowMs, leaseMs }));
       if (!known) {
         // Another node took our jobs over while this process was suspended. What we finish now will be refused.
         this.#logger.error({ node: this.node }, 'jobs.lease-lost');
         await this.#store.transaction((tx) => registerNode(tx, this.node, { nowMs, leaseMs }));
       }
+      const silentMs = performance.now() - this.#renewedAtMs;
+      this.#renewedAtMs = performance.now();
       await this.#requeueFailed();
-      await this.#recover();
-      const beforeMs = nowMs - quarantineMs;
+      // Where this node could not renew (the database was away), the others could not either: they are given the time.
+      if (silentMs < leaseMs) await this.#recover();
+      const beforeMs = this.#clock.now() - quarantineMs;
       await this.#store.transaction((tx) => pruneQuarantined(tx, { beforeMs, limit: pruneMax }));
     } catch (error) {
       this.#logger.warn({ node: this.node, error: toError(error).message }, 'jobs.heartbeat-failed');
     }
   }
 
+  /** Leases of several nodes are compared by one clock, the database's. */
+  async #leaseTimeMs(): Promise<number> {
+    return this.#store.name === 'postgres' ? databaseTimeMs(this.#store.read) : this.#clock.now();
+  }
+
   async #recover(): Promise<void> {
+    const nowMs = await this.#leaseTimeMs();
     for (;;) {
       const { requeued, quarantined } = await recoverExpired(this.#store, {
-        nowMs: this.#clock.now(),
-        attemptsMax,
+        node: this.node,
+        nowMs,
         retryDelayMs: (attempt) => retryDelayMs(attempt, Math.random),
       });
       if (requeued > 0) {
@@ -283,9 +344,13 @@ export class WorkerPool {
     for (let failed = this.#toRequeue.shift(); failed !== undefined; failed = this.#toRequeue.shift()) {
       const { job, error } = failed;
       const nowMs = this.#clock.now();
-      const runAtMs = nowMs + retryDelayMs(job.attempts, Math.random);
       // A store that was away is not the job's fault; anything else counts.
       const keepAttempts = !(error instanceof UnavailableError);
+      const runAtMs =
+        nowMs +
+        (keepAttempts
+          ? retryDelayMs(job.attempts, Math.random)
+          : uncountedDelayMs(nowMs - job.createdAtMs, Math.random));
       const state = keepAttempts && job.attempts >= attemptsMax ? 'quarantined' : 'queued';
       let held: boolean;
       try {

@@ -54,13 +54,26 @@ export function newBase36Key(length: number): string {
   return randomCharacters(length, base36);
 }
 
-/** 27 base62 characters that sort by time: 9 of milliseconds, 18 random. Used for emit ids and invocation ids. */
+let lastIdMs = 0;
+let idsOfThisMs = 0;
+
+/**
+ * 27 base62 characters that sort by time: 9 of milliseconds, 3 that count those of one millisecond in this process,
+ * 15 random. Used for emit ids and invocation ids.
+ */
 export function newTimeOrderedId(nowMs: number): string {
-  let left = nowMs;
-  let time = '';
-  for (let i = 0; i < 9; i += 1) {
-    time = base62[left % 62] + time;
+  idsOfThisMs = nowMs === lastIdMs ? idsOfThisMs + 1 : 0;
+  lastIdMs = nowMs;
+  return base62Number(nowMs, 9) + base62Number(idsOfThisMs, 3) + randomCharacters(15, base62);
+}
+
+/** The last `length` digits. */
+function base62Number(value: number, length: number): string {
+  let left = value;
+  let digits = '';
+  for (let i = 0; i < length; i += 1) {
+    digits = base62[left % 62] + digits;
     left = Math.floor(left / 62);
   }
-  return time + randomCharacters(18, base62);
+  return digits;
 }

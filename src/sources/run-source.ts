@@ -19,6 +19,8 @@ import { findSource, readComponentDb, sourceRevision } from './source-store.ts';
 
 /** How a waiting HTTP request is answered. */
 export interface ReplyWaiter {
+  /** Its turn has come: from now on the deadline of a run bounds the wait. */
+  started(): void;
   respond(reply: HttpReply): void;
   /** The run is over (or will not happen here) and the component did not respond. */
   ended(reason: string): void;
@@ -241,6 +243,7 @@ export class SourceRuns implements JobHandler {
     }
     const epoch = lane.epoch;
     const waiter = this.#waiters.get(job.id);
+    waiter?.started();
     const outcome = await this.call(
       deployment,
       { kind: 'run', ...(payload.event === undefined ? {} : { event: payload.event }) },

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { request as httpRequest } from 'node:http';
 import { test } from 'node:test';
+import { HttpReceiver } from '../support/http-receiver.ts';
 import { forEachService, type Millrace } from '../support/millrace.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -284,6 +285,36 @@ forEachService(
       );
       const wrong = await reply('wrong');
       assert.ok(wrong.status >= 200 && wrong.status < 600);
+    });
+
+    test('when too many callers wait for one source, the next is told to come back; other sources answer', async () => {
+      const { service } = fixture;
+      const release = Promise.withResolvers<void>();
+      await using outside = await HttpReceiver.start({
+        answer: async () => {
+          await release.promise;
+          return { body: 'done' };
+        },
+      });
+      const slow: Source = await service.createSource({
+        component_code: `export default { name: 'Slow', props: { http: { type: '$.interface.http', customResponse: true } },
+          async run() { await (await fetch('${outside.url}')).text(); this.http.respond({ status: 200, body: 'late' }); } };`,
+      });
+      const other: Source = await service.createSource({ component_code: mirror });
+      const waiting: Promise<RawAnswer>[] = [];
+      const refused: RawAnswer[] = [];
+      for (let sent = 0; sent < 300; sent += 1) {
+        const answer = send(pathUrl(slow, '/'));
+        answer.then((early) => early.status === 429 && refused.push(early)).catch(() => {});
+        waiting.push(answer);
+      }
+      await waitFor(() => refused.length === 300 - 256);
+      assert.equal(refused[0]?.headers['retry-after'], '5');
+      assert.equal(JSON.parse(refused[0]?.body.toString() ?? '').code, 'source_busy');
+      assert.equal((await send(pathUrl(other, '/'))).status, 200);
+      release.resolve();
+      const statuses = (await Promise.all(waiting)).map(({ status }) => status);
+      assert.equal(statuses.filter((status) => status === 200).length, 256);
     });
 
     test('without a custom response the answer is success as soon as the request is stored, whatever the run does', async () => {
