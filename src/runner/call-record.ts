@@ -12,6 +12,10 @@ const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const dbKeyCharactersMax = 4096;
 /** Above what the harness sends; more can only be forged. */
 const metadataCharactersMax = 8192;
+/** An error as it is kept; the sandbox cuts near these, so that only a forged one is cut here. */
+const errorNameCharactersMax = 210;
+const errorMessageCharactersMax = 66_000;
+const errorStackCharactersMax = 17_000;
 /** Latest time a Date can hold. */
 const epochMsMax = 8.64e15;
 
@@ -153,16 +157,21 @@ export class CallRecord {
   }
 }
 
+/** The error whose lengths stand in a header, each text cut to what is kept. */
 export function readError(lengths: unknown, payload: PayloadReader): UserCodeError {
   const [name, message, stack, code] = asArray(lengths);
   const error: UserCodeError = {
-    name: payload.text(name),
-    message: payload.text(message),
-    stack: payload.text(stack),
+    name: shortText(payload.bytes(name), errorNameCharactersMax),
+    message: shortText(payload.bytes(message), errorMessageCharactersMax),
+    stack: shortText(payload.bytes(stack), errorStackCharactersMax),
   };
-  const codeText = payload.optionalText(code);
-  if (codeText !== undefined) error.code = codeText;
+  if (code !== -1) error.code = shortText(payload.bytes(code), errorNameCharactersMax);
   return error;
+}
+
+/** A character is at most three bytes of UTF-8 (four make two), so that only what may be kept is decoded. */
+function shortText(bytes: Buffer, charactersMax: number): string {
+  return bytes.toString('utf8', 0, Math.min(bytes.length, 3 * charactersMax)).slice(0, charactersMax);
 }
 
 /**

@@ -1,7 +1,7 @@
 import type { AddressPolicy } from '#egress/address-policy.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
-import type { CallOutcome } from './call-outcome.ts';
+import type { CallOutcome, UserCodeError } from './call-outcome.ts';
 import { notStarted, serviceError } from './process-end.ts';
 import { processMemory } from './process-memory.ts';
 import { ProcessPool, scratchFolderOf } from './process-pool.ts';
@@ -33,6 +33,8 @@ export interface ProcessRunnerOptions {
   limits?: Partial<RunnerLimits>;
   logger: Logger;
   clock: Clock;
+  /** Told of an error in the code of a deployment that no call caught and that belongs to none that still runs. */
+  onStray?: (deploymentId: string, error: UserCodeError) => void;
 }
 
 /** Starts the runner. Throws when the isolation that was asked for does not hold on this machine. */
@@ -55,7 +57,7 @@ export async function createProcessRunner(options: ProcessRunnerOptions): Promis
     const shared = { program, folders, extraCa, limits, policy: options.policy, logger: options.logger };
     const confinement = await findConfinement({ ...shared, level: options.level, distinctUsers });
     return new ProcessRunner(
-      { limits, folders, logger: options.logger },
+      { limits, folders, logger: options.logger, onStray: options.onStray ?? (() => undefined) },
       (makeRoom) => new ProcessPool({ ...shared, confinement, makeRoom }),
       options.level === 'off' ? 'off' : 'default',
     );
@@ -93,6 +95,7 @@ class ProcessRunner implements Runner {
   readonly #folders: SandboxFolders;
   readonly #logger: Logger;
   readonly #level: RunnerStats['level'];
+  readonly #onStray: (deploymentId: string, error: UserCodeError) => void;
   readonly #pool: ProcessPool;
   readonly #bindings = new Map<string, Binding>();
   readonly #processesOf = new Map<string, Set<SandboxProcess>>();
@@ -103,7 +106,12 @@ class ProcessRunner implements Runner {
   #closing: Promise<void> | undefined;
 
   constructor(
-    own: { limits: RunnerLimits; folders: SandboxFolders; logger: Logger },
+    own: {
+      limits: RunnerLimits;
+      folders: SandboxFolders;
+      logger: Logger;
+      onStray: (deploymentId: string, error: UserCodeError) => void;
+    },
     makePool: (makeRoom: () => boolean) => ProcessPool,
     level: RunnerStats['level'],
   ) {
@@ -111,6 +119,7 @@ class ProcessRunner implements Runner {
     this.#folders = own.folders;
     this.#logger = own.logger;
     this.#level = level;
+    this.#onStray = own.onStray;
     this.#pool = makePool(() => this.#endLeastRecentlyUsed());
     this.#watch = setInterval(() => this.#poll(), this.#limits.memoryPollMs);
     this.#watch.unref();
@@ -209,6 +218,7 @@ class ProcessRunner implements Runner {
         : this.#noProcess();
     }
     this.#account(binding.deploymentId, process);
+    process.onStray = (error) => this.#onStray(binding.deploymentId, error);
     const answer = await process.load(request.bundle, binding.deploymentId);
     if (answer === notStarted || answer.status !== 'finished') {
       process.kill('retired');

@@ -45,6 +45,10 @@ const niceness = 10;
 const stderrTailCharacters = 4096;
 /** Frames for calls that have ended: normal right after a kill or cancel, an attack in numbers. */
 const strayFramesMax = 1000;
+/** Errors of no call that are told of one process; the rest are stray frames. */
+const strayErrorsMax = 10;
+/** Far above an error as the program cuts it. */
+const uncaughtBytesMax = 512 * 1024;
 /** From the exit of a process to the end of its streams. */
 const streamsEndMs = 500;
 
@@ -58,6 +62,8 @@ export class SandboxProcess {
   /** Called when the last call in flight has ended, and when the process is no longer fit for calls. */
   onIdle: (() => void) | undefined;
   onFault: (() => void) | undefined;
+  /** Called with an error that no call caught and that belongs to none. */
+  onStray: ((error: UserCodeError) => void) | undefined;
   /** User code was sent to it. */
   hasCode = false;
   callsTaken = 0;
@@ -82,6 +88,9 @@ export class SandboxProcess {
   #stderrTail = '';
   #rawBytes = 0;
   #strayFrames = 0;
+  #strayErrors = 0;
+  /** Calls that an `uncaught` frame ended or came too late for: the program sends one of each at most. */
+  readonly #uncaughtCalls = new Set<number>();
   #sentProps: unknown;
   #sentDynamic: unknown;
 
@@ -358,11 +367,8 @@ export class SandboxProcess {
       return;
     }
     if (pending === undefined) {
-      if (id >= this.#nextCallId || id === 0)
-        throw new ProtocolError(`a frame belongs to call ${id}, which was never made`);
-      this.#strayFrames += 1;
-      if (this.#strayFrames > strayFramesMax)
-        throw new ProtocolError('too many frames belong to calls that have ended');
+      if (id === 0) throw new ProtocolError('a frame belongs to no call');
+      this.#countStray(id);
       return;
     }
     pending.unstartedTicks = undefined;
@@ -393,15 +399,44 @@ export class SandboxProcess {
     }
   }
 
+  #countStray(id: number): void {
+    if (id >= this.#nextCallId)
+      throw new ProtocolError(`a frame belongs to call ${id}, which was never made`);
+    this.#strayFrames += 1;
+    if (this.#strayFrames > strayFramesMax)
+      throw new ProtocolError('too many frames belong to calls that have ended');
+  }
+
   #onUncaught(id: number, pending: PendingCall | undefined, header: unknown, payload: Buffer): void {
-    const reader = new PayloadReader(payload);
-    const error = readError((header as { error?: unknown } | undefined)?.error, reader);
-    this.#logger.info({ pid: this.pid, callId: id, name: error.name }, 'runner.uncaught');
-    // The harness ended the call itself; a forged frame ends it here.
-    if (pending !== undefined)
-      this.#answer(id, pending, pending.record.end('threw', error, elapsed(pending)));
+    if (payload.length > uncaughtBytesMax) throw new ProtocolError('an error is larger than one can be');
+    if (pending === undefined) {
+      this.#countStray(id);
+      if (id === 0) this.#strayErrors += 1;
+    }
+    if (id !== 0) {
+      if (this.#uncaughtCalls.has(id)) throw new ProtocolError(`call ${id} failed twice`);
+      this.#uncaughtCalls.add(id);
+    }
+    if (pending !== undefined || (id === 0 && this.#strayErrors <= strayErrorsMax)) {
+      const reader = new PayloadReader(payload);
+      const error = readError((header as { error?: unknown } | undefined)?.error, reader);
+      reader.end();
+      this.#logger.info({ pid: this.pid, callId: id, name: error.name }, 'runner.uncaught');
+      // The harness ended the call itself; a forged frame ends it here.
+      if (pending !== undefined)
+        this.#answer(id, pending, pending.record.end('threw', error, elapsed(pending)));
+      else this.#tellStray(error);
+    }
     this.retire();
     this.onFault?.();
+  }
+
+  #tellStray(error: UserCodeError): void {
+    try {
+      this.onStray?.(error);
+    } catch (cause) {
+      this.#logger.error({ err: cause }, 'the receiver of an error of no call threw');
+    }
   }
 
   #answer(id: number, pending: PendingCall, answer: CallAnswer): void {

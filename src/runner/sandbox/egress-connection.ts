@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Socket } from 'node:net';
 import { constants } from 'node:os';
 import type { ChannelHandler, MuxChannel, MuxFault, MuxSession } from '#lib/mux.ts';
@@ -34,6 +35,11 @@ export class EgressConnection implements ChannelHandler {
   readonly #port: number;
   readonly #channel: MuxChannel;
   readonly #keepAlive: () => () => void;
+  /**
+   * What comes from outside happens in the context of the code that connected or last wrote, as it does with a handle
+   * of node's own: an error that nobody listens for belongs to the call that caused it.
+   */
+  #inContext = AsyncLocalStorage.snapshot();
   #letGo: (() => void) | undefined;
   #over = false;
   #open = false;
@@ -58,6 +64,22 @@ export class EgressConnection implements ChannelHandler {
   }
 
   opened(answer: unknown): void {
+    this.#inContext(() => this.#opened(answer));
+  }
+
+  data(chunk: Buffer, cost: number): void {
+    this.#inContext(() => this.#data(chunk, cost));
+  }
+
+  end(): void {
+    this.#inContext(() => this.#end());
+  }
+
+  closed(fault: MuxFault | undefined): void {
+    this.#inContext(() => this.#closed(fault));
+  }
+
+  #opened(answer: unknown): void {
     const socket = this.#socket;
     const peer = readPeer(answer);
     socket.connecting = false;
@@ -75,19 +97,19 @@ export class EgressConnection implements ChannelHandler {
     if (socket.readable && !socket.isPaused()) socket.read(0);
   }
 
-  data(chunk: Buffer, cost: number): void {
+  #data(chunk: Buffer, cost: number): void {
     this.#bytesRead += chunk.length;
     this.#socket._unrefTimer();
     if (this.#socket.push(chunk)) this.#channel.release(cost);
     else this.#heldCost += cost;
   }
 
-  end(): void {
+  #end(): void {
     this.#socket.push(null);
     this.#socket.read(0);
   }
 
-  closed(fault: MuxFault | undefined): void {
+  #closed(fault: MuxFault | undefined): void {
     this.#over = true;
     this.#letGo?.();
     if (fault !== undefined) this.#socket.destroy(this.#systemError(fault));
@@ -131,6 +153,7 @@ export class EgressConnection implements ChannelHandler {
   }
 
   #write(chunks: readonly (WritevChunk | Uint8Array)[], done: WriteDone): void {
+    this.#inContext = AsyncLocalStorage.snapshot();
     if (!this.#open) {
       this.#waitingWrite = () => this.#write(chunks, done);
       return;

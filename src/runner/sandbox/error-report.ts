@@ -10,7 +10,7 @@ export interface ErrorReport {
 /** An error text is shown to people and stored: this much of it is enough. */
 const messageCharactersMax = 64 * 1024;
 const stackCharactersMax = 16 * 1024;
-const nameCharactersMax = 256;
+const nameCharactersMax = 200;
 
 /** Whatever was thrown (null, a Proxy, an error with throwing getters) as four short texts. Never throws. */
 export function reportError(thrown: unknown): ErrorReport {

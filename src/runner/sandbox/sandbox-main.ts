@@ -79,11 +79,22 @@ function prewarm(): void {
   }
 }
 
-/** An error that no call caught belongs to the call it came from; the service replaces the process. */
+/** Errors of no running call that are told; a timer that throws again and again must not flood the service. */
+const strayErrorsMax = 10;
+
+/**
+ * An error that no call caught belongs to the call whose code it came from. When that one has ended, no other is to
+ * blame: the error is told as one of no call. Either way the service replaces the process.
+ */
 function catchTheUncaught(): void {
+  let strayErrors = 0;
   const report = (thrown: unknown): void => {
     const call = currentCall.getStore();
-    const running = call !== undefined && !call.ended ? call : onlyActiveCall();
+    const running = call === undefined || call.ended ? undefined : call;
+    if (running === undefined) {
+      strayErrors += 1;
+      if (strayErrors > strayErrorsMax) return;
+    }
     const error = reportError(thrown);
     if (running !== undefined) {
       running.fail(thrown);
@@ -100,10 +111,6 @@ function catchTheUncaught(): void {
     for (const call of activeCalls.values()) call.flush();
     channel.flush();
   });
-}
-
-function onlyActiveCall(): CallEffects | undefined {
-  return activeCalls.size === 1 ? activeCalls.values().next().value : undefined;
 }
 
 async function load(id: number, header: LoadHeader, payload: Buffer): Promise<void> {

@@ -1,0 +1,158 @@
+import assert from 'node:assert/strict';
+import { createServer, type Server } from 'node:net';
+import { after, before, test } from 'node:test';
+import { AddressPolicy } from '#egress/address-policy.ts';
+import { type Logger, silentLogger } from '#lib/logger.ts';
+import {
+  componentWith,
+  type RunnerFixture,
+  resultOf,
+  startRunnerFixture,
+} from '../../test/support/runner-fixture.ts';
+import type { UserCodeError } from './call-outcome.ts';
+
+interface Stray {
+  deploymentId: string;
+  error: UserCodeError;
+}
+
+let fixture: RunnerFixture;
+const strays: Stray[] = [];
+const logged: unknown[] = [];
+let onStray: (() => void) | undefined;
+/** Accepts connections, and ends each without a word. */
+let rude: Server;
+let rudePort: number;
+
+before(async () => {
+  rude = createServer((socket) => socket.once('data', () => socket.resetAndDestroy()));
+  await new Promise<void>((resolve) => rude.listen(0, '127.0.0.1', resolve));
+  const address = rude.address();
+  rudePort = typeof address === 'object' && address !== null ? address.port : 0;
+  const logger: Logger = {
+    ...silentLogger,
+    info: (line: unknown, message?: string) => {
+      if (message === 'runner.uncaught') logged.push(line);
+    },
+  };
+  fixture = await startRunnerFixture({
+    logger,
+    policy: new AddressPolicy({ allow: ['local'], deny: () => [] }),
+    onStray: (deploymentId, error) => {
+      strays.push({ deploymentId, error });
+      onStray?.();
+    },
+  });
+});
+after(async () => {
+  await fixture.close();
+  rude.close();
+});
+
+/** Resolves at the next error of no call. */
+function nextStray(): Promise<void> {
+  strays.length = 0;
+  return new Promise((resolve) => {
+    onStray = resolve;
+  });
+}
+
+const event = (value: object) => ({ kind: 'run', event: JSON.stringify(value) }) as const;
+
+test('an error that an earlier call left behind fails no later call, and is told as one of the source', async () => {
+  for (const late of [
+    "setTimeout(() => { throw new RangeError('late'); }, 50);",
+    "setTimeout(() => Promise.reject(new RangeError('late')), 50);",
+    `setTimeout(() => require('net').connect(${rudePort}, '127.0.0.1').once('error', () => { throw new RangeError('late'); }).write('x'), 50);`,
+  ]) {
+    const deploymentId = `dc_${late.length}`;
+    const source = componentWith(
+      `if (event.first) { ${late} return process.pid; } this.$emit(1); await new Promise((r) => setTimeout(r, 300)); this.$emit(2); return process.pid;`,
+    );
+    const stray = nextStray();
+    const pid = resultOf(await fixture.call(source, { deploymentId, call: event({ first: true }) }));
+    const second = await fixture.call(source, { deploymentId });
+    await stray;
+    assert.equal(resultOf(second), pid, 'the call ran in the same process, to its end');
+    assert.equal(second.emits.length, 2);
+    assert.deepEqual(
+      strays.map(({ deploymentId: id, error }) => [id, error.name, error.message]),
+      [[deploymentId, 'RangeError', 'late']],
+    );
+    assert.notEqual(resultOf(await fixture.call(source, { deploymentId })), pid, 'the process was replaced');
+  }
+});
+
+test('an error between two calls is told', async () => {
+  const stray = nextStray();
+  const source = componentWith("setTimeout(() => { throw new Error('between'); }, 30);");
+  resultOf(await fixture.call(source, { deploymentId: 'dc_between' }));
+  await stray;
+  assert.equal(strays[0]?.deploymentId, 'dc_between');
+  assert.equal(strays[0]?.error.message, 'between');
+});
+
+test('an error of a connection that nobody listens for fails the call that made it, among others', async () => {
+  const source = componentWith(
+    `if (event.bad) { require('net').connect(${rudePort}, '127.0.0.1').write('x'); await new Promise(() => {}); }
+     await new Promise((r) => setTimeout(r, 300)); return 'fine';`,
+  );
+  const [good, bad] = await Promise.all([
+    fixture.call(source, { deploymentId: 'dc_socket' }),
+    fixture.call(source, { deploymentId: 'dc_socket', call: event({ bad: true }) }),
+  ]);
+  assert.equal(resultOf(good), 'fine');
+  assert.equal(bad.status, 'threw');
+  assert.equal(bad.error?.code, 'ECONNRESET');
+});
+
+test('a timer that throws again and again is told of a few times, and the running call ends in peace', async () => {
+  const stray = nextStray();
+  const source = componentWith(
+    `if (event.first) { setInterval(() => { throw new Error('again'); }, 1); return; }
+     await new Promise((r) => setTimeout(r, 300)); return 'fine';`,
+  );
+  const [running] = await Promise.all([
+    fixture.call(source, { deploymentId: 'dc_again' }),
+    fixture.call(source, { deploymentId: 'dc_again', call: event({ first: true }) }),
+  ]);
+  assert.equal(resultOf(running), 'fine');
+  await stray;
+  assert.equal(strays.length, 10);
+});
+
+/** Writes frames of an error, `[call id, count]` each. */
+function forging(frames: [id: number, count: number][], name = 'Error'): string {
+  return componentWith(`
+    const frame = (id) => {
+      const header = Buffer.from(JSON.stringify({ error: [${name.length}, 0, 0, -1] }));
+      const bytes = Buffer.alloc(13 + header.length + ${name.length}, ${JSON.stringify(name)});
+      bytes.writeUInt32BE(bytes.length - 4, 0); bytes[4] = 22; bytes.writeUInt32BE(id, 5); bytes.writeUInt32BE(header.length, 9);
+      header.copy(bytes, 13); bytes.write(${JSON.stringify(name)}, 13 + header.length); return bytes;
+    };
+    const write = (bytes) => { for (let at = 0; at < bytes.length;) { try { at += require('fs').writeSync(3, bytes, at); } catch {} } };
+    for (const [id, count] of ${JSON.stringify(frames)}) for (let i = 0; i < count; i += 1) write(frame(id));
+    await new Promise(() => {});`);
+}
+
+test('errors that a component makes up fill no log', async () => {
+  logged.length = 0;
+  const many = await fixture.call(forging([[0, 5000]]), { deadlineMs: 5000 });
+  assert.equal(many.status, 'exited');
+  assert.ok(logged.length <= 10, `${logged.length} lines`);
+
+  logged.length = 0;
+  const own = await fixture.call(forging([[2, 5000]]), { deadlineMs: 5000 });
+  assert.equal(own.status, 'threw');
+  const old = await fixture.call(forging([[1, 2]]), { deadlineMs: 5000 });
+  assert.equal(old.status, 'exited', 'the second for one call');
+  assert.equal(logged.length, 1);
+
+  logged.length = 0;
+  const named = await fixture.call(forging([[2, 1]], 'n'.repeat(100_000)), { deadlineMs: 5000 });
+  assert.equal(named.status, 'threw');
+  assert.equal(named.error?.name.length, 210);
+  assert.ok(JSON.stringify(logged).length < 1000);
+  const large = await fixture.call(forging([[2, 1]], 'n'.repeat(1_000_000)), { deadlineMs: 5000 });
+  assert.equal(large.status, 'exited');
+});
