@@ -226,6 +226,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       deployer,
       bus,
       streams,
+      api: has('api'),
       onJobs: () => pool.poke(),
       onAccountChange: (accountId) => runs.forgetAccount(accountId),
       rewritePath: (host, path) => {

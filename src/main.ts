@@ -1,7 +1,7 @@
 import { readSettings, SettingsError } from '#config/settings.ts';
 import { systemClock } from '#lib/clock.ts';
 import { createLogger } from '#lib/logger.ts';
-import { startApp } from './app.ts';
+import { type RunningApp, startApp } from './app.ts';
 
 /** The process: settings, start, wait for a signal, orderly stop. Exit codes: 0 stopped, 1 could not start or stop. */
 
@@ -40,7 +40,7 @@ try {
   process.once('SIGTERM', () => stop('SIGTERM'));
   process.once('SIGINT', () => stop('SIGINT'));
   const app = await starting;
-  process.stdout.write(welcome(app.address, app.firstStart?.apiKey, app.firstStart?.keyFile));
+  process.stdout.write(welcome(app, { hasApi: settings.roles.includes('api') }));
 } catch (error) {
   const expected = error instanceof SettingsError || (error instanceof Error && isStartError(error));
   process.stderr.write(`${expected ? error.message : (error as Error).stack}\n`);
@@ -55,10 +55,11 @@ function isStartError(error: Error & { code?: unknown }): boolean {
   return named || error.code === 'EADDRINUSE' || error.code === 'EACCES' || error.code === 'ENOENT';
 }
 
-function welcome(address: string, apiKey: string | undefined, keyFile: string | undefined): string {
-  const lines = ['', `  Millrace is running at ${address}`, `  API reference: ${address}/docs`];
-  if (apiKey !== undefined) {
-    lines.push('', `  Your API key (shown once, also in ${keyFile}):`, `  ${apiKey}`);
+function welcome({ address, firstStart }: RunningApp, { hasApi }: { hasApi: boolean }): string {
+  const lines = ['', `  Millrace is running at ${address}`];
+  if (hasApi) lines.push(`  API reference: ${address}/docs`);
+  if (firstStart !== undefined) {
+    lines.push('', `  Your API key (shown once, also in ${firstStart.keyFile}):`, `  ${firstStart.apiKey}`);
   }
   return `${lines.join('\n')}\n\n`;
 }

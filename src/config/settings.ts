@@ -41,7 +41,7 @@ export const settingDefinitions = {
     env: 'MILLRACE_ROLES',
     type: 'list',
     default: 'api,ingress,scheduler,worker',
-    text: 'What this process does: any of api, ingress, scheduler, worker.',
+    text: 'What this process does: any of api, ingress (HTTP endpoints), scheduler (timers), worker (runs). Health and metrics are answered with any.',
   },
   apiKey: {
     env: 'MILLRACE_API_KEY',

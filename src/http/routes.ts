@@ -16,12 +16,17 @@ export type RouteParts = HealthRouteParts &
   EventRouteDeps &
   AccountRouteDeps & { settings: { /** '' when none was set. */ publicUrl: string } };
 
-/** Table of contents 2: every part of the API and the file that answers it. */
-export const routes: readonly {
+interface RoutesOfPart {
   prefix: string;
   register: (app: App, parts: RouteParts) => void | Promise<void>;
-}[] = [
-  { prefix: '', register: healthRoutes },
+}
+
+/** What also a process without the role `api` answers. */
+export const routesOfEveryRole: readonly RoutesOfPart[] = [{ prefix: '', register: healthRoutes }];
+
+/** Table of contents 2: every part of the API and the file that answers it. */
+export const routes: readonly RoutesOfPart[] = [
+  ...routesOfEveryRole,
   { prefix: '/v1/users', register: userRoutes },
   { prefix: '/v1/workspaces', register: workspaceRoutes },
   { prefix: '/v1', register: accountRoutes },

@@ -12,7 +12,7 @@ import { drainBody } from './drain-body.ts';
 import { sendError } from './error-response.ts';
 import { describeRoutes, serveReference } from './openapi.ts';
 import type { App } from './route-support.ts';
-import { type RouteParts, routes } from './routes.ts';
+import { type RouteParts, routes, routesOfEveryRole } from './routes.ts';
 import { refuseUnknownPaths } from './unknown-path.ts';
 import { compileCheck } from './validation.ts';
 
@@ -32,6 +32,8 @@ export interface ServerParts extends RouteParts {
    * path with query; answers the path to route.
    */
   rewritePath?: (host: string, path: string) => string;
+  /** False for a process that has another role: it answers only for its own health. Default true. */
+  api?: boolean;
   /** HTTP endpoints of sources: registered beside the API, with parsers of their own. */
   ingress?: (app: FastifyInstance) => void | Promise<void>;
 }
@@ -42,7 +44,7 @@ export interface ServerParts extends RouteParts {
  * under way.
  */
 export async function createServer(parts: ServerParts): Promise<App> {
-  const { rewritePath, logger } = parts;
+  const { rewritePath, logger, api: hasApi = true } = parts;
   const server = fastify({
     bodyLimit: apiBodyBytesMax,
     requestTimeout: requestTimeoutMs,
@@ -71,15 +73,15 @@ export async function createServer(parts: ServerParts): Promise<App> {
   observeRequests(app, parts);
   refuseUnknownPaths(app);
   authenticateEverything(app, parts);
-  await describeRoutes(app, { publicUrl: parts.settings.publicUrl, version: parts.version });
+  if (hasApi) await describeRoutes(app, { publicUrl: parts.settings.publicUrl, version: parts.version });
   await app.register(async (api: App) => {
     readJsonBodies(api);
     api.addHook('onRoute', addCommonParameters);
-    for (const { prefix, register } of routes) {
+    for (const { prefix, register } of hasApi ? routes : routesOfEveryRole) {
       await api.register(async (scope: App) => register(scope, parts), { prefix });
     }
   });
-  await serveReference(app);
+  if (hasApi) await serveReference(app);
   if (parts.ingress !== undefined) {
     const { ingress } = parts;
     await app.register(async (scope) => {

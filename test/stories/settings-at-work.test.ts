@@ -1,0 +1,56 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { Millrace, type MillraceOptions } from '../support/millrace.ts';
+import { createTempFolder } from '../support/temp-folder.ts';
+
+/** Runs `work` with a service that has these settings. */
+async function withService(
+  environment: Record<string, string>,
+  work: (service: Millrace) => Promise<void>,
+  options: Partial<MillraceOptions> = {},
+): Promise<void> {
+  await using folder = await createTempFolder();
+  const service = await Millrace.start({ dataFolder: folder.path, environment, ...options });
+  try {
+    await work(service);
+  } finally {
+    await service.stop();
+  }
+}
+
+async function statusOf(service: Millrace, path: string): Promise<number> {
+  return (await service.api('GET', path)).status;
+}
+
+describe('MILLRACE_ROLES', () => {
+  test('without api and ingress, only health and metrics are answered', async () => {
+    await withService({ MILLRACE_ROLES: 'scheduler,worker' }, async (service) => {
+      for (const path of ['/healthz', '/readyz']) assert.equal(await statusOf(service, path), 200, path);
+      assert.equal((await fetch(`${service.url}/metrics`)).status, 200);
+      for (const path of [
+        '/v1/users/me',
+        '/v1/sources/x',
+        '/openapi.json',
+        '/docs',
+        '/in/x',
+        '/sources/x/sse',
+      ]) {
+        const answer = await service.api('GET', path);
+        assert.deepEqual([answer.status, answer.body.code], [404, 'unknown_path'], path);
+      }
+      assert.doesNotMatch(service.output, /API reference/);
+    });
+  });
+
+  test('with ingress alone endpoints are answered and the API is not; with api alone the other way round', async () => {
+    await withService({ MILLRACE_ROLES: 'ingress' }, async (service) => {
+      assert.equal((await service.api('GET', '/in/nobody')).body.code, 'unknown_endpoint');
+      assert.equal((await service.api('GET', '/v1/users/me')).body.code, 'unknown_path');
+    });
+    await withService({ MILLRACE_ROLES: 'api' }, async (service) => {
+      assert.equal((await service.api('GET', '/in/nobody')).body.code, 'unknown_path');
+      assert.equal(await statusOf(service, '/v1/users/me'), 200);
+      assert.equal(await statusOf(service, '/openapi.json'), 200);
+    });
+  });
+});
