@@ -47,7 +47,7 @@ export const settingDefinitions = {
     env: 'MILLRACE_API_KEY',
     type: 'string',
     default: '',
-    text: 'API key of the first user, on first start: any string of at least 20 characters; empty means a new one is made and printed once.',
+    text: 'API key of the first user, on first start: 20 to 1,024 printable ASCII characters without spaces; empty means a new one is made and printed once.',
   },
   encryptionKey: {
     env: 'MILLRACE_ENCRYPTION_KEY',
@@ -185,8 +185,11 @@ function checkTogether(values: Record<string, unknown>, problems: string[]): voi
     if (!roles.includes(role))
       problems.push(`MILLRACE_ROLES: expected any of ${roles.join(', ')}, found ${JSON.stringify(role)}`);
   }
-  if (typeof values.apiKey === 'string' && values.apiKey !== '' && values.apiKey.length < 20) {
-    problems.push('MILLRACE_API_KEY: expected at least 20 characters');
+  // What a header carries unchanged: with any other key nobody could ever sign in. Never show it.
+  if (typeof values.apiKey === 'string' && values.apiKey !== '' && !/^[!-~]{20,1024}$/.test(values.apiKey)) {
+    problems.push(
+      `MILLRACE_API_KEY: expected 20 to 1,024 printable ASCII characters without spaces, found ${values.apiKey.length} characters`,
+    );
   }
   for (const [name, env, protocols] of [
     ['databaseUrl', 'MILLRACE_DATABASE_URL', ['postgres:', 'postgresql:']],
