@@ -28,6 +28,7 @@ import { newId } from '#lib/ids.ts';
 import type { Logger } from '#lib/logger.ts';
 import { LocalRegistry } from '#registry/local-registry.ts';
 import { ComponentResolver } from '#registry/resolve-component.ts';
+import type { UserCodeError } from '#runner/call-outcome.ts';
 import { createProcessRunner } from '#runner/process-runner.ts';
 import { Scheduler } from '#schedule/scheduler.ts';
 import { SourceDeployer } from '#sources/deploy-source.ts';
@@ -107,6 +108,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       deny: () => [listening, ...database],
     });
 
+    let onStray = (_sourceId: string, _error: UserCodeError): void => undefined;
     // The self-test of the sandbox and the opening of the store take about the same time: together they take it once.
     const starting = Promise.allSettled([
       openStore({ databaseUrl: settings.databaseUrl, folder: settings.data, logger }),
@@ -118,6 +120,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
         limits: { memoryMb: settings.runMemoryMb, dbBytesMax: settings.componentDbMaxKb * 1024 },
         logger,
         clock,
+        onStray: (sourceId, error) => onStray(sourceId, error),
       }),
     ]);
     const [opened, started] = await starting;
@@ -182,6 +185,11 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
         componentDbBytesMax: settings.componentDbMaxKb * 1024,
       },
     });
+    onStray = (sourceId, error) => {
+      runs.strayError(sourceId, error).catch((cause) => {
+        logger.warn({ source: sourceId, err: cause }, 'source.stray_error_not_stored');
+      });
+    };
     close.push(() => runs.close());
     const handlers = backgroundJobs({ store, node, bus, clock, runs });
     const pool = new WorkerPool({ node, store, handlers, clock, logger, claims: has('worker') });

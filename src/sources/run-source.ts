@@ -7,7 +7,7 @@ import type { Clock } from '#lib/clock.ts';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import { usageOf } from '#metering/invocation-usage.ts';
-import type { CallOutcome, HttpReply } from '#runner/call-outcome.ts';
+import type { CallOutcome, HttpReply, UserCodeError } from '#runner/call-outcome.ts';
 import type { Runner, UserCall } from '#runner/runner.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
@@ -215,6 +215,15 @@ export class SourceRuns implements JobHandler {
       isStale: () => false,
     });
     if (result.settled) this.#bus.publish(result.stored);
+  }
+
+  /** An error that code of a source left behind after its runs: no run is to blame, so it is told beside them. */
+  async strayError(sourceId: string, error: UserCodeError): Promise<void> {
+    const deployment = await this.#deploymentOf(this.#laneOf(sourceId));
+    if (deployment === undefined) return;
+    const { source, redact } = deployment;
+    const nowMs = this.#clock.now();
+    await this.emitOutside(source, [errorEvent(error, { redact, originalEvent: undefined, nowMs })]);
   }
 
   async #runInTurn(

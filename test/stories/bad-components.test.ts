@@ -243,6 +243,31 @@ describe('whatever a component does', () => {
         assert.ok(found.length > 0);
       });
 
+      test('an error that one run left behind is on $errors, and the run that goes on by then keeps all it does', async () => {
+        const { service } = fixture;
+        const source: Source = await service.createSource({
+          component_code: running(`
+            this.http.respond({ status: 200, body: {} });
+            if (event.query.first) { setTimeout(() => { throw new RangeError('left behind'); }, 100); return; }
+            this.$emit('begun');
+            await new Promise((resolve) => setTimeout(resolve, 600));
+            this.$emit('over');`),
+        });
+        const url = source.configured_props.http.endpoint_url;
+        assert.equal((await fetch(`${url}?first=1`)).status, 200);
+        assert.equal((await fetch(url)).status, 200);
+        const [left] = await errorsOf(service, source);
+        assert.equal(left.event.error.name, 'RangeError');
+        assert.equal(left.event.error.message, 'left behind');
+        assert.equal(left.event.original_event, null);
+        const kept = await waitFor(async () => {
+          const events = await service.events(source.id);
+          return events.length >= 2 && events;
+        });
+        assert.deepEqual(kept.map(({ event }: { event: unknown }) => event).sort(), ['begun', 'over']);
+        assert.equal((await errorsOf(service, source)).length, 1);
+      });
+
       test('a custom response that never comes is answered with 500 no_response as soon as the run is over', async () => {
         const { service } = fixture;
         for (const [lines, errors] of [
