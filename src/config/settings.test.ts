@@ -32,3 +32,22 @@ describe('MILLRACE_API_KEY', () => {
       assert.equal(readSettings({ MILLRACE_API_KEY: key }).apiKey, key);
   });
 });
+
+describe('MILLRACE_TRUSTED_PROXIES', () => {
+  test('takes addresses and CIDRs, and nothing else', () => {
+    const list = '127.0.0.1, 10.0.0.0/8,::1,fd00::/8';
+    assert.deepEqual(readSettings({ MILLRACE_TRUSTED_PROXIES: list }).trustedProxies, [
+      '127.0.0.1',
+      '10.0.0.0/8',
+      '::1',
+      'fd00::/8',
+    ]);
+    assert.deepEqual(readSettings({}).trustedProxies, []);
+    for (const proxy of ['proxy.example', 'true', '*', '10.0.0.0/33', '10.0.0.0/', '::/129', '10.0.0.0/8/8'])
+      assert.match(
+        problemsOf({ MILLRACE_TRUSTED_PROXIES: proxy }),
+        /MILLRACE_TRUSTED_PROXIES: expected/,
+        proxy,
+      );
+  });
+});

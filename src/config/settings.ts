@@ -1,3 +1,4 @@
+import { isIP } from 'node:net';
 import { resolve } from 'node:path';
 
 /**
@@ -24,6 +25,12 @@ export const settingDefinitions = {
     type: 'string',
     default: '',
     text: 'Address under which others reach the service, used in endpoint URLs; empty means http://<host>:<port>.',
+  },
+  trustedProxies: {
+    env: 'MILLRACE_TRUSTED_PROXIES',
+    type: 'list',
+    default: '',
+    text: 'Addresses or CIDRs of proxies in front of the service, whose X-Forwarded-For, -Host and -Proto are believed: client_ip is then the address of the caller. Empty believes nobody.',
   },
   data: {
     env: 'MILLRACE_DATA',
@@ -185,6 +192,12 @@ function checkTogether(values: Record<string, unknown>, problems: string[]): voi
     if (!roles.includes(role))
       problems.push(`MILLRACE_ROLES: expected any of ${roles.join(', ')}, found ${JSON.stringify(role)}`);
   }
+  for (const proxy of (values.trustedProxies as string[] | undefined) ?? []) {
+    if (!isAddressOrRange(proxy))
+      problems.push(
+        `MILLRACE_TRUSTED_PROXIES: expected addresses or CIDRs such as 10.0.0.0/8, found ${JSON.stringify(proxy)}`,
+      );
+  }
   // What a header carries unchanged: with any other key nobody could ever sign in. Never show it.
   if (typeof values.apiKey === 'string' && values.apiKey !== '' && !/^[!-~]{20,1024}$/.test(values.apiKey)) {
     problems.push(
@@ -202,6 +215,13 @@ function checkTogether(values: Record<string, unknown>, problems: string[]): voi
       problems.push(`${env}: expected a URL that starts with ${protocols.map((p) => `${p}//`).join(' or ')}`);
     }
   }
+}
+
+function isAddressOrRange(text: string): boolean {
+  const [address = '', bits, ...more] = text.split('/');
+  const version = isIP(address);
+  if (version === 0 || more.length > 0) return false;
+  return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (version === 4 ? 32 : 128));
 }
 
 function parseSetting(definition: SettingDefinition, text: string): unknown {

@@ -32,6 +32,8 @@ export interface ServerParts extends RouteParts {
    * path with query; answers the path to route.
    */
   rewritePath?: (host: string, path: string) => string;
+  /** Addresses and CIDRs of proxies whose `X-Forwarded-…` headers say who the caller is. Default none. */
+  trustedProxies?: readonly string[];
   /** False for a process that has another role: it answers only for its own health. Default true. */
   api?: boolean;
   /** HTTP endpoints of sources: registered beside the API, with parsers of their own. */
@@ -44,12 +46,13 @@ export interface ServerParts extends RouteParts {
  * under way.
  */
 export async function createServer(parts: ServerParts): Promise<App> {
-  const { rewritePath, logger, api: hasApi = true } = parts;
+  const { rewritePath, logger, api: hasApi = true, trustedProxies = [] } = parts;
   const server = fastify({
     bodyLimit: apiBodyBytesMax,
     requestTimeout: requestTimeoutMs,
     forceCloseConnections: 'idle',
     return503OnClosing: false,
+    trustProxy: trustedProxies.length > 0 && [...trustedProxies],
     genReqId: () => randomUUID(),
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: pathParameterLengthMax },
     frameworkErrors: (error, request, reply) => {

@@ -54,3 +54,36 @@ describe('MILLRACE_ROLES', () => {
     });
   });
 });
+
+const telling = `
+export default {
+  name: 'Telling', props: { http: { type: '$.interface.http', customResponse: true } },
+  run(event) { this.http.respond({ status: 200, body: { ip: event.client_ip, url: event.url } }); },
+};`;
+
+describe('MILLRACE_TRUSTED_PROXIES', () => {
+  const headers = { 'x-forwarded-for': '198.51.100.1, 203.0.113.9', 'x-forwarded-host': 'hooks.example.com' };
+  const ask = async (service: Millrace) => {
+    const source = await service.createSource({ component_code: telling });
+    const answer = await fetch(source.configured_props.http.endpoint_url, { headers });
+    return (await answer.json()) as { ip: string; url: string };
+  };
+
+  test('what a trusted proxy says is the address of the caller and the host', async () => {
+    await withService({ MILLRACE_TRUSTED_PROXIES: '10.0.0.0/8,127.0.0.1' }, async (service) => {
+      const { ip, url } = await ask(service);
+      assert.equal(ip, '203.0.113.9', 'the last address that is not a trusted proxy itself');
+      assert.match(url, /^hooks\.example\.com\/in\//);
+    });
+  });
+
+  test('without it, or from elsewhere, nobody is believed', async () => {
+    for (const proxies of ['', '10.0.0.0/8']) {
+      await withService({ MILLRACE_TRUSTED_PROXIES: proxies }, async (service) => {
+        const { ip, url } = await ask(service);
+        assert.equal(ip, '127.0.0.1');
+        assert.doesNotMatch(url, /hooks/);
+      });
+    }
+  });
+});
