@@ -4,7 +4,13 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import { Registry } from 'prom-client';
-import { checkMasterKey, hasSealedCredentials, openCredentials } from '#accounts/manage-accounts.ts';
+import {
+  checkMasterKey,
+  hasSealedCredentials,
+  openCredentials,
+  openValue,
+  sealValue,
+} from '#accounts/manage-accounts.ts';
 import { loadMasterKey } from '#accounts/master-key.ts';
 import { Vault } from '#accounts/vault.ts';
 import { createComponentBuilder } from '#components/build-component.ts';
@@ -170,6 +176,11 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
           ? undefined
           : endpointUrl({ publicUrl: publicUrl(), endpointDomain: settings.endpointDomain }, key),
       credentials: (accountId, owners) => openCredentials(store.read, vault, accountId, owners),
+      sealer: {
+        seal: (ownerId, id, value) =>
+          store.transaction((tx) => sealValue(tx, { vault, clock }, { ownerId, id, value })),
+        open: (ownerId, id, sealed) => openValue(store.read, vault, { ownerId, id, sealed }),
+      },
     };
     const runs = new SourceRuns({
       store,
@@ -203,16 +214,18 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       bus,
       clock,
       logger,
+      node,
       context,
       onTimers: () => scheduler.poke(),
       onEndpointChange: (key) => directory.forget(key),
     });
-    await deployer.removeUnfinished({ soleProcess: store.name === 'sqlite' });
     // The server stops listening first and is gone last: requests wait for runs, so the runs have to end before them.
     let requestsAnswered = async () => {};
     close.push(() => requestsAnswered());
     close.push(() => pool.stop(stopGraceMs));
     await pool.start();
+    deployer.start();
+    close.push(() => deployer.stop());
     pruner.start();
     close.push(() => pruner.stop());
     if (has('scheduler')) scheduler.start();
@@ -235,7 +248,6 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       bus,
       streams,
       api: has('api'),
-      trustedProxies: settings.trustedProxies,
       onJobs: () => pool.poke(),
       onAccountChange: (accountId) => runs.forgetAccount(accountId),
       rewritePath: (host, path) => {

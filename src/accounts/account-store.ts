@@ -72,6 +72,17 @@ export async function removeAccount(tx: Tx, id: string): Promise<void> {
   await tx.deleteFrom('accounts').where('id', '=', id).execute();
 }
 
+/** Sources that use the account get another revision: every node that runs them loads what the account is now. */
+export async function raiseRevisionsOf(tx: Tx, accountId: string): Promise<void> {
+  await tx
+    .updateTable('sources')
+    .set((set) => ({ revision: set('revision', '+', 1) }))
+    .where('id', 'in', (query) =>
+      query.selectFrom('source_accounts').select('source_id').where('account_id', '=', accountId),
+    )
+    .execute();
+}
+
 /** The data key that seals for this owner now. */
 export async function findNewestDataKey(db: Db, ownerId: string): Promise<DataKey | undefined> {
   return asDataKey(

@@ -17,6 +17,7 @@ import {
   findSealed,
   insertAccount,
   insertDataKey,
+  raiseRevisionsOf,
   removeAccount,
   selectAccounts,
 } from './account-store.ts';
@@ -80,11 +81,38 @@ export async function openCredentials(
 ): Promise<Record<string, unknown>> {
   const found = await findSealed(db, id);
   if (found === undefined || !ownerIds.includes(found.owner_id)) throw notFound('account', id);
-  const key = await findDataKey(db, found.owner_id, keyIdOf(found.sealed) ?? '');
+  return open(db, vault, { ownerId: found.owner_id, id, sealed: found.sealed });
+}
+
+/** Seals a JSON value for the object `id` of an owner, such as the secret prop of a source. */
+export async function sealValue(
+  tx: Tx,
+  tools: AccountTools,
+  secret: { ownerId: string; id: string; value: unknown },
+): Promise<string> {
+  const { ownerId, id, value } = secret;
+  return seal(tx, tools, { ownerId, id, credentials: { value } });
+}
+
+/** What `sealValue` sealed. Throws UnavailableError `wrong_encryption_key` or `sealed_value_damaged`. */
+export async function openValue(
+  db: Db,
+  vault: Vault,
+  secret: { ownerId: string; id: string; sealed: string },
+): Promise<unknown> {
+  return (await open(db, vault, secret)).value;
+}
+
+async function open(
+  db: Db,
+  vault: Vault,
+  { ownerId, id, sealed }: { ownerId: string; id: string; sealed: string },
+): Promise<Record<string, unknown>> {
+  const key = await findDataKey(db, ownerId, keyIdOf(sealed) ?? '');
   if (key === undefined) {
     throw new UnavailableError('sealed_value_damaged', `the data key of the credentials of ${id} is missing`);
   }
-  return vault.open(key, id, found.sealed);
+  return vault.open(key, id, sealed);
 }
 
 /** Accounts of the owners, newest first; `app` (slug or id) leaves those of one app. */
@@ -114,6 +142,7 @@ export async function updateAccount(
     const credentials = checkCredentials(changes.credentials);
     const sealed = await seal(tx, tools, { ownerId: account.owner_id, id, credentials });
     await changeAccount(tx, id, { name, sealed, updated_at_ms: updatedAtMs });
+    await raiseRevisionsOf(tx, id);
   }
   return { ...account, name, updated_at_ms: updatedAtMs };
 }
@@ -122,6 +151,7 @@ export async function updateAccount(
 export async function deleteAccount(tx: Tx, id: string, ownerIds: readonly string[]): Promise<void> {
   await getAccount(tx, id, ownerIds);
   await removeAccount(tx, id);
+  await raiseRevisionsOf(tx, id);
 }
 
 /** Whether anything was ever sealed in this store: then the master key must not be made anew. */

@@ -2,7 +2,7 @@ import { createCipheriv, createDecipheriv, createHmac, randomBytes } from 'node:
 import { UnavailableError } from '#lib/errors.ts';
 
 /**
- * Seals the credentials of accounts. Two levels of AES-256-GCM: each owner has data keys of random bytes, which stand
+ * Seals the credentials of accounts and the secret props of sources. Two levels of AES-256-GCM: each owner has data keys of random bytes, which stand
  * in the database wrapped by the master key; the newest of an owner seals, all of them open. Owner, object and key are
  * bound to every sealed text as associated data, so that one cannot be put in the place of another. The master key is
  * never in the database.

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { deleteAccount } from '#accounts/manage-accounts.ts';
 import { deleteEventsHandler } from '#events/delete-events.ts';
-import { claimJobs } from '#jobs/job-store.ts';
-import { DeployerFixture, failed, me } from '../../test/support/deployer-fixture.ts';
+import { claimJobs, registerNode } from '#jobs/job-store.ts';
+import { DeployerFixture, failed, finished, me } from '../../test/support/deployer-fixture.ts';
 import { forEachStore } from '../../test/support/stores.ts';
+import { findSource } from './source-store.ts';
 
 forEachStore((fixture) => {
   test('a hook that no process was free for is answered with 503 overloaded, and nothing is changed', async () => {
@@ -41,5 +43,226 @@ forEachStore((fixture) => {
       await deleteEventsHandler({ store, node: 'node_2' }).run(job, new AbortController().signal);
     assert.equal(await left(), 0);
     assert.deepEqual(await store.read.selectFrom('jobs').select('id').execute(), []);
+  });
+
+  const remove = { ignoreHookErrors: false };
+
+  test('a source whose account is gone can be paused, given another account, and deleted without its hook', async () => {
+    const { store } = fixture;
+    using parts = new DeployerFixture(store);
+    const { deployer, calls } = parts;
+    const app = { name: 'gitlab', type: 'app', app: 'gitlab' };
+    const component = await parts.component({ configurableProps: [app] });
+    const make = async () => {
+      const id = await parts.account('u_1', { token: 'first token' });
+      const configured_props = { gitlab: { authProvisionId: id } };
+      const { source } = await deployer.create({ component_id: component.id, configured_props }, me);
+      await store.transaction((tx) => deleteAccount(tx, id, ['u_1']));
+      calls.length = 0;
+      return source.id;
+    };
+    const paused = await make();
+    assert.equal((await deployer.update(paused, { active: false }, me)).source.state, 'inactive');
+    await deployer.remove(paused, remove);
+    assert.deepEqual(calls, [], 'no hook can run without it');
+
+    const repaired = await make();
+    await assert.rejects(deployer.remove(repaired, remove), {
+      code: 'hook_failed',
+      message: /deactivate.*no account/,
+    });
+    assert.equal((await findSource(store.read, repaired))?.state, 'active');
+    const second = { gitlab: { authProvisionId: await parts.account('u_1', { token: 'second token' }) } };
+    const tokens: unknown[] = [];
+    parts.answer = (_hook, request) => {
+      tokens.push(request.props.gitlab);
+      return finished;
+    };
+    await deployer.update(repaired, { configured_props: second }, me);
+    await deployer.remove(repaired, remove);
+    assert.deepEqual(calls, ['activate', 'deactivate']);
+    assert.deepEqual(tokens, Array(2).fill({ $auth: { token: 'second token' } }));
+
+    await deployer.remove(await make(), { ignoreHookErrors: true });
+    assert.deepEqual(await store.read.selectFrom('sources').select('id').execute(), []);
+  });
+
+  /** A source with a hook of every kind, a timer, and the mood `old`. */
+  async function makeTicking(parts: DeployerFixture) {
+    const component = await parts.component({ configurableProps: ticking });
+    const configured_props = { mood: 'old', timer: { intervalSeconds: 60 } };
+    const { source } = await parts.deployer.create({ component_id: component.id, configured_props }, me);
+    parts.calls.length = 0;
+    return source;
+  }
+  const ticking = [
+    { name: 'mood', type: 'string' },
+    { name: 'timer', type: '$.interface.timer' },
+  ];
+  const changed = { configured_props: { mood: 'new', timer: { intervalSeconds: 90 } } };
+
+  async function stateOf(id: string) {
+    const { read } = fixture.store;
+    const source = await findSource(read, id);
+    const timers = await read
+      .selectFrom('timers')
+      .select('interval_seconds')
+      .where('source_id', '=', id)
+      .execute();
+    return {
+      state: source?.state,
+      mood: source && JSON.parse(source.configured_props).mood,
+      intervals: timers.map((timer) => timer.interval_seconds),
+      isChanging: typeof source?.change_id === 'string',
+    };
+  }
+  const asItWas = { state: 'active', mood: 'old', intervals: [60], isChanging: false };
+
+  test('a slug that another source has refuses a change before any hook of it runs', async () => {
+    using parts = new DeployerFixture(fixture.store);
+    const { deployer, calls } = parts;
+    const source = await makeTicking(parts);
+    const { name_slug } = await makeTicking(parts);
+    await assert.rejects(deployer.update(source.id, { ...changed, name_slug }, me), {
+      code: 'conflict',
+      details: { parameter: 'name_slug' },
+    });
+    assert.deepEqual(calls, []);
+    assert.deepEqual(await stateOf(source.id), asItWas);
+  });
+
+  test('an account that is not there refuses a change before any hook of it runs', async () => {
+    using parts = new DeployerFixture(fixture.store);
+    const source = await makeTicking(parts);
+    const app = { name: 'gitlab', type: 'app', app: 'gitlab' };
+    const component = await parts.component({ configurableProps: [...ticking, app] });
+    const configured_props = { ...changed.configured_props, gitlab: { authProvisionId: 'apn_gone' } };
+    await assert.rejects(
+      parts.deployer.update(source.id, { component_id: component.id, configured_props }, me),
+      { code: 'not_found', details: { parameter: 'configured_props.gitlab' } },
+    );
+    assert.deepEqual(parts.calls, []);
+    assert.deepEqual(await stateOf(source.id), asItWas);
+  });
+
+  for (const failing of ['deactivate old', 'activate new'] as const) {
+    test(`a store that fails after ${failing} leaves a source that is soon as it was`, async () => {
+      using parts = new DeployerFixture(fixture.store);
+      const { deployer, calls } = parts;
+      const source = await makeTicking(parts);
+      parts.storeFails = () => calls.includes(failing);
+      await assert.rejects(deployer.update(source.id, changed, me), { code: 'store_unavailable' });
+      assert.equal((await stateOf(source.id)).isChanging, true, 'nothing could be put back yet');
+      parts.storeFails = () => false;
+      calls.length = 0;
+      await deployer.undoAbandoned();
+      assert.deepEqual(calls, ['deactivate old', 'activate old']);
+      assert.deepEqual(await stateOf(source.id), asItWas);
+    });
+  }
+
+  test('a removal that the store fails after deactivate leaves an active source, and can be asked for again', async () => {
+    using parts = new DeployerFixture(fixture.store);
+    const { deployer, calls } = parts;
+    const source = await makeTicking(parts);
+    let failures = 1;
+    parts.storeFails = () => calls.length > 0 && failures-- > 0;
+    await assert.rejects(deployer.remove(source.id, remove), { code: 'store_unavailable' });
+    assert.deepEqual(calls, ['deactivate old', 'activate old'], 'put back at once');
+    assert.deepEqual(await stateOf(source.id), asItWas);
+    calls.length = 0;
+    parts.storeFails = () => calls.length > 0;
+    await assert.rejects(deployer.remove(source.id, remove), { code: 'store_unavailable' });
+    parts.storeFails = () => false;
+    await deployer.remove(source.id, remove);
+    assert.equal((await stateOf(source.id)).state, undefined);
+  });
+
+  for (const hook of ['deactivate old', 'activate new'] as const) {
+    test(`a process that dies while ${hook} runs: the next one puts back what was, and the dead one cannot write any more`, async () => {
+      using dead = new DeployerFixture(fixture.store, 'node_dead');
+      using next = new DeployerFixture(fixture.store, 'node_next');
+      const source = await makeTicking(dead);
+      const reached = Promise.withResolvers<void>();
+      const blocked = Promise.withResolvers<void>();
+      dead.answer = async () => {
+        if (dead.calls.at(-1) !== hook) return finished;
+        reached.resolve();
+        await blocked.promise;
+        return finished;
+      };
+      const lost = dead.deployer.update(source.id, changed, me);
+      await reached.promise;
+      const during = await stateOf(source.id);
+      assert.equal(during.isChanging, true);
+      assert.deepEqual(during.intervals, hook === 'activate new' ? [] : [60], 'timers fit the state');
+      await next.deployer.undoAbandoned();
+      assert.deepEqual(next.calls, ['deactivate old', 'activate old']);
+      assert.deepEqual(await stateOf(source.id), asItWas);
+      blocked.resolve();
+      await assert.rejects(lost, { code: 'conflict' });
+      assert.deepEqual(await stateOf(source.id), asItWas);
+      await next.deployer.update(source.id, changed, me);
+      assert.deepEqual(await stateOf(source.id), { ...asItWas, mood: 'new', intervals: [90] });
+    });
+  }
+
+  test('a change that a living node is at is left alone, and refuses others', async () => {
+    using busy = new DeployerFixture(fixture.store, 'node_busy');
+    using other = new DeployerFixture(fixture.store, 'node_other');
+    const source = await makeTicking(busy);
+    await fixture.store.transaction((tx) =>
+      registerNode(tx, 'node_busy', { nowMs: Date.now(), leaseMs: 60_000 }),
+    );
+    const reached = Promise.withResolvers<void>();
+    const blocked = Promise.withResolvers<void>();
+    busy.answer = async () => {
+      reached.resolve();
+      await blocked.promise;
+      return finished;
+    };
+    const changing = busy.deployer.update(source.id, changed, me);
+    await reached.promise;
+    await busy.deployer.undoAbandoned();
+    if (fixture.dialect === 'postgres') {
+      await other.deployer.undoAbandoned();
+      await assert.rejects(other.deployer.remove(source.id, remove), { code: 'conflict' });
+    }
+    assert.deepEqual(other.calls, []);
+    blocked.resolve();
+    await changing;
+    assert.deepEqual(await stateOf(source.id), { ...asItWas, mood: 'new', intervals: [90] });
+  });
+
+  test('a creation whose last write fails, or whose process dies, runs deactivate and leaves nothing', async () => {
+    const { store } = fixture;
+    using parts = new DeployerFixture(store, 'node_dead');
+    using next = new DeployerFixture(store, 'node_next');
+    const component = await parts.component();
+    let failures = 1;
+    parts.storeFails = () => parts.calls.includes('activate') && failures-- > 0;
+    await assert.rejects(parts.deployer.create({ component_id: component.id }, me), {
+      code: 'store_unavailable',
+    });
+    assert.deepEqual(parts.calls, ['deploy', 'activate', 'deactivate']);
+    const left = () => store.read.selectFrom('sources').select('id').execute();
+    assert.deepEqual(await left(), []);
+
+    const reached = Promise.withResolvers<void>();
+    const blocked = Promise.withResolvers<void>();
+    parts.answer = async (hook) => {
+      if (hook !== 'activate') return finished;
+      reached.resolve();
+      await blocked.promise;
+      return finished;
+    };
+    const lost = parts.deployer.create({ component_id: component.id }, me);
+    await reached.promise;
+    assert.equal((await left()).length, 1);
+    await next.deployer.undoAbandoned();
+    assert.deepEqual(next.calls, ['deactivate']);
+    assert.deepEqual(await left(), []);
+    blocked.resolve();
+    await assert.rejects(lost, { code: 'conflict' });
   });
 });

@@ -1,41 +1,39 @@
 import type { ComponentShape, PropDefinition } from '#components/component-shape.ts';
 import { findComponent } from '#components/component-store.ts';
-import { refuseUnknownTypes } from '#components/prop-types.ts';
-import { type ConfiguredProps, propError, validateProps } from '#components/validate-props.ts';
+import type { ConfiguredProps } from '#components/validate-props.ts';
 import type { EventBus } from '#events/event-bus.ts';
 import { insertEmitter } from '#events/event-store.ts';
 import { must } from '#lib/assert.ts';
 import type { Clock } from '#lib/clock.ts';
-import { CallerError } from '#lib/errors.ts';
+import { CallerError, toError } from '#lib/errors.ts';
 import { newHexKey, newId } from '#lib/ids.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { ComponentReference, ComponentResolver } from '#registry/resolve-component.ts';
 import type { Runner } from '#runner/runner.ts';
-import { nextOccurrence } from '#schedule/next-occurrence.ts';
-import { deleteTimersOf, insertTimers } from '#schedule/timer-store.ts';
-import type { Store, Tx } from '#storage/store.ts';
+import type { Store } from '#storage/store.ts';
 import { isUniqueViolation } from '#storage/store-errors.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
-import type { SourceTable, TimerTable } from '#storage/tables/source-tables.ts';
-import {
-  type Deployment,
-  type DeploymentContext,
-  loadDeployment,
-  makeDeployment,
-  mergedDefinitions,
-} from './deployment.ts';
+import type { SourceTable } from '#storage/tables/source-tables.ts';
+import { type Configured, SourceConfigurer } from './configure-source.ts';
+import { type Deployment, type DeploymentContext, makeDeployment, mergedDefinitions } from './deployment.ts';
 import { hookError } from './hook-error.ts';
 import { freeSlug, slugify } from './name-slug.ts';
 import type { SourceRuns } from './run-source.ts';
-import { hasHttpInterface, keepMaskedSecrets, timerSchedules } from './source-props.ts';
+import { beforeChange, describeBefore, unchanging } from './source-change.ts';
 import {
+  accountsOf,
   deleteSource,
   findSource,
   insertSource,
+  isNodeAlive,
+  type SourceAccount,
   slugsLike,
-  unfinishedSources,
+  sourcesUnderChange,
+  takeOverChange,
   updateSource,
+  type WriteGuard,
 } from './source-store.ts';
+import { timerRows } from './source-timers.ts';
 
 export interface SourceOwner {
   ownerId: string;
@@ -50,26 +48,36 @@ export interface SourceChange extends ComponentReference {
   configured_props?: ConfiguredProps;
 }
 
-/** A source left `deploying` this long was abandoned by a process that died; creation has shorter deadlines. */
-const abandonedMs = 30 * 60_000;
+/** A source and what its props are. */
+export type ConfiguredSource = Pick<Deployment, 'source' | 'definitions'>;
+
+/** How often changes are looked for that nobody is at any more, and how many are undone at once. */
+const sweepMs = 10_000;
+const sweepMax = 20;
 
 /**
  * Creates, changes and removes sources. Hooks run in the decided order and nothing is left half done: a creation that
  * fails leaves no trace, a change that fails leaves the source as it was, a removal whose hook fails removes nothing.
- * Changes of one source take turns.
+ *
+ * Before the first hook of a change its source is marked with it, with what it was before; the write that ends the
+ * change clears the mark. A mark that nobody is at (its process died, the store failed in between) is undone: at start,
+ * by a sweep, and before the next change. Only who holds the mark writes the source. Changes of one source take turns.
  */
 export class SourceDeployer {
   readonly #store: Store;
   readonly #resolver: Pick<ComponentResolver, 'resolve'>;
+  readonly #configurer: SourceConfigurer;
   readonly #runner: Runner;
   readonly #runs: SourceRuns;
   readonly #bus: EventBus;
   readonly #clock: Clock;
   readonly #logger: Logger;
+  readonly #node: string;
   readonly #context: DeploymentContext;
   readonly #onTimers: () => void;
   readonly #onEndpointChange: (endpointKey: string) => void;
   readonly #turns = new Map<string, Promise<unknown>>();
+  #sweeper: NodeJS.Timeout | undefined;
 
   constructor(options: {
     store: Store;
@@ -79,6 +87,8 @@ export class SourceDeployer {
     bus: EventBus;
     clock: Clock;
     logger: Logger;
+    /** This process, as its lease is called: while that lasts, its changes are its own. */
+    node: string;
     context: DeploymentContext;
     /** Timers were added or changed. */
     onTimers: () => void;
@@ -91,15 +101,28 @@ export class SourceDeployer {
     this.#bus = options.bus;
     this.#clock = options.clock;
     this.#logger = options.logger;
+    this.#node = options.node;
     this.#context = options.context;
     this.#onTimers = options.onTimers;
     this.#onEndpointChange = options.onEndpointChange;
+    this.#configurer = new SourceConfigurer({ db: options.store.read, ...options });
+  }
+
+  /** Undoes what a crash interrupted, now and from time to time. The lease of `node` must have begun. */
+  start(): void {
+    this.#sweeper = setInterval(() => void this.undoAbandoned(), sweepMs);
+    this.#sweeper.unref();
+    void this.undoAbandoned();
+  }
+
+  stop(): void {
+    clearInterval(this.#sweeper);
   }
 
   /** Order: component, additionalProps, props, endpoint, `deploy`, `activate`, active. */
-  async create(change: SourceChange, owner: SourceOwner): Promise<Deployment> {
+  async create(change: SourceChange, owner: SourceOwner): Promise<ConfiguredSource> {
     const component = await this.#resolver.resolve(change, owner);
-    const shape = shapeOfSource(component);
+    shapeOfSource(component);
     const id = newId('dc');
     const nowMs = this.#clock.now();
     const draft: SourceTable = {
@@ -110,101 +133,123 @@ export class SourceDeployer {
       name: change.name ?? slugify(component.name),
       name_slug: '',
       configured_props: '{}',
+      sealed_props: null,
       dynamic_props: null,
       state: 'deploying',
       endpoint_key: newHexKey(),
       revision: 1,
+      change_id: newId('chg'),
+      change_node: this.#node,
+      before_change: null,
       created_at_ms: nowMs,
       updated_at_ms: nowMs,
     };
-    const configured = await this.#configure(draft, component, shape, change.configured_props ?? {});
-    const source = await this.#insert({ ...draft, ...configured }, change);
-    try {
-      const deployment = await makeDeployment(this.#store.read, source, component, this.#context);
-      await this.#runHookOrThrow(deployment, 'deploy');
-      await this.#runHookOrThrow(deployment, 'activate');
-      const active = { ...source, state: 'active', updated_at_ms: this.#clock.now() };
-      await this.#store.transaction(async (tx) => {
-        await updateSource(tx, active, source.revision);
-        await this.#startTimers(tx, active, deployment.definitions);
-      });
-      this.#changed(active);
-      this.#logger.info({ source: id, owner: owner.ownerId, component: component.id }, 'source.created');
-      return { ...deployment, source: active };
-    } catch (error) {
-      await this.#erase(source);
-      throw error;
-    } finally {
-      // A process that took part in a failed creation must not be used again; one that succeeded goes on.
-      if ((await findSource(this.#store.read, id).catch(() => source)) === undefined)
-        await this.#runner.forget(id);
-    }
+    const subject = { source: draft, component, callerId: owner.userId };
+    const configured = await this.#configurer.configure(subject, change.configured_props ?? {});
+    return this.#inTurn(id, async () => {
+      const source = await this.#insert({ ...draft, ...configured.columns }, configured.accounts, change);
+      let deployment: Deployment | undefined;
+      let isActivated = false;
+      try {
+        deployment = await makeDeployment(this.#store.read, source, component, this.#context);
+        await this.#runHookOrThrow(deployment, 'deploy');
+        await this.#runHookOrThrow(deployment, 'activate');
+        isActivated = true;
+        const active = await this.#write(
+          { ...source, ...unchanging, state: 'active', updated_at_ms: this.#clock.now() },
+          guardOf(source),
+          { timersOf: configured.definitions },
+        );
+        this.#changed(active);
+        this.#logger.info({ source: id, owner: owner.ownerId, component: component.id }, 'source.created');
+        return { source: active, definitions: configured.definitions };
+      } catch (error) {
+        await this.#attempt('source.creation-not-undone', id, async () => {
+          // What `activate` has set up elsewhere would go on calling an endpoint that is gone.
+          if (isActivated && deployment !== undefined) await this.#runs.runHook(deployment, 'deactivate');
+          await this.#erase(source);
+        });
+        throw error;
+      }
+    });
   }
 
   /** Order: `deactivate`, swap, `activate`. Without a change of code, props or activity no hook runs. */
-  async update(id: string, change: SourceChange, owner: SourceOwner): Promise<Deployment> {
+  async update(id: string, change: SourceChange, owner: SourceOwner): Promise<ConfiguredSource> {
     return this.#inTurn(id, async () => {
       const source = await this.#mustFind(id);
-      const before = await loadDeployment(this.#store.read, source, this.#context);
+      const component = await this.#componentOf(source);
       const isReference = [change.component_id, change.component_code, change.component_url, change.key].some(
         (value) => value !== undefined,
       );
       // Whoever may change the source may go on with its code, also where they could not use that for another one.
       const keepsCode = !isReference || change.component_id === source.component_id;
-      const component = keepsCode ? undefined : await this.#resolver.resolve(change, owner);
+      const target = keepsCode ? component : await this.#resolver.resolve(change, owner);
+      const shape = shapeOfSource(target);
       const active = change.active ?? true;
       const draft: SourceTable = {
         ...source,
         name: change.name ?? source.name,
-        component_id: component?.id ?? source.component_id,
+        component_id: target.id,
+        state: active ? 'active' : 'inactive',
         updated_at_ms: this.#clock.now(),
       };
       if (change.name_slug !== undefined) draft.name_slug = slugify(change.name_slug);
-      const swaps = draft.component_id !== source.component_id || change.configured_props !== undefined;
-      if (swaps) {
-        const target =
-          component ??
-          must(await findComponent(this.#store.read, source.component_id), `component of ${source.id}`);
-        const values = JSON.parse(source.configured_props) as ConfiguredProps;
-        const given = change.configured_props ?? values;
-        const merged = keepMaskedSecrets(before.definitions, given, values);
-        Object.assign(
-          draft,
-          await this.#configure(draft, target, shapeOfSource(target), merged, {
-            // Values that the caller did not send cannot be at fault: new code that has no use for them drops them.
-            dropUnknown: change.configured_props === undefined,
-          }),
+      const oldDefinitions = definitionsOf(component, source);
+      let configured: Pick<Configured, 'definitions' | 'accounts'> | undefined;
+      if (target.id !== source.component_id || change.configured_props !== undefined) {
+        const subject = { source, component: target, callerId: owner.userId };
+        const made = await this.#configurer.reconfigure(subject, oldDefinitions, change.configured_props);
+        Object.assign(draft, made.columns);
+        configured = made;
+      }
+      const definitions = configured?.definitions ?? oldDefinitions;
+      const result = (written: SourceTable) => {
+        this.#changed(written);
+        // The old key may be gone.
+        if (source.endpoint_key !== null) this.#onEndpointChange(source.endpoint_key);
+        this.#logger.info(
+          { source: id, owner: draft.owner_id, revision: written.revision, active },
+          'source.updated',
         );
+        return { source: written, definitions };
+      };
+      if (configured === undefined && source.state === draft.state)
+        return result(await this.#write(draft, guardOf(source), { raise: false }));
+
+      // All that can be wrong with the new code and props shows before the old ones are touched.
+      if (active) timerRows(draft, definitions, this.#clock.now());
+      const accounts = configured?.accounts ?? (await accountsOf(this.#store.read, id));
+      const activates = active && shape.hooks.includes('activate');
+      if (activates) await makeDeployment(this.#store.read, draft, target, this.#context, { accounts });
+
+      const marked = await this.#marked(source);
+      const deactivates = hasDeactivate(source, component);
+      if (deactivates) {
+        // The slug is taken with the mark: another source that has it refuses the change before a hook ran.
+        await this.#write({ ...marked, name_slug: draft.name_slug }, guardOf(source));
+        await this.#deactivate(source, marked, component, { onFailure: 'refuse', onMissing: 'go-on' });
       }
-      const wasActive = source.state === 'active';
-      const hooks = swaps || wasActive !== active;
-      if (hooks) draft.revision = source.revision + 1;
-      draft.state = active ? 'active' : 'inactive';
-      if (hooks && wasActive) await this.#runHookOrThrow(before, 'deactivate');
-      await this.#write(draft, source.revision);
-      const after = await loadDeployment(this.#store.read, draft, this.#context);
-      if (hooks) {
-        // Requests that come while `activate` runs are for the new code already; a run under way ends with the old one,
-        // since another revision gets a process of its own.
-        this.#changed(draft);
-        try {
-          if (active) await this.#runHookOrThrow(after, 'activate');
-        } catch (error) {
-          await this.#restore(before, draft.revision);
-          throw error;
-        }
-        await this.#store.transaction(async (tx) => {
-          await deleteTimersOf(tx, id);
-          if (active) await this.#startTimers(tx, draft, after.definitions);
+      try {
+        const mark = activates ? markOf(marked) : unchanging;
+        const swapped = await this.#write({ ...draft, ...mark }, guardOf(deactivates ? marked : source), {
+          raise: true,
+          accounts,
+          timersOf: active && !activates ? definitions : [],
         });
+        if (!activates) return result(swapped);
+        // Requests that come while `activate` runs are for the new code already; a run under way ends with the old
+        // one, since another revision gets a process of its own.
+        this.#changed(swapped);
+        const deployment = await makeDeployment(this.#store.read, swapped, target, this.#context);
+        await this.#runHookOrThrow(deployment, 'activate');
+        const settled = { ...swapped, ...unchanging, updated_at_ms: this.#clock.now() };
+        return result(await this.#write(settled, guardOf(swapped), { timersOf: definitions }));
+      } catch (error) {
+        await this.#attempt('source.change-not-undone', id, () => this.#restore(marked));
+        if (draft.endpoint_key !== null) this.#onEndpointChange(draft.endpoint_key);
+        throw error;
       }
-      this.#changed(draft);
-      if (source.endpoint_key !== null) this.#onEndpointChange(source.endpoint_key);
-      this.#logger.info(
-        { source: id, owner: draft.owner_id, revision: draft.revision, active },
-        'source.updated',
-      );
-      return after;
     });
   }
 
@@ -212,92 +257,177 @@ export class SourceDeployer {
   async remove(id: string, options: { ignoreHookErrors: boolean }): Promise<void> {
     await this.#inTurn(id, async () => {
       const source = await this.#mustFind(id);
-      if (source.state === 'active') {
-        try {
-          const deployment = await loadDeployment(this.#store.read, source, this.#context);
-          await this.#runHookOrThrow(deployment, 'deactivate');
-        } catch (error) {
-          if (!options.ignoreHookErrors || !(error instanceof CallerError)) throw error;
-        }
+      const component = await this.#componentOf(source);
+      const marked = await this.#marked(source);
+      if (hasDeactivate(source, component)) {
+        await this.#write(marked, guardOf(source));
+        const onFailure = options.ignoreHookErrors ? 'go-on' : 'refuse';
+        await this.#deactivate(source, marked, component, { onFailure, onMissing: 'refuse' });
       }
-      await this.#erase(source);
+      try {
+        await this.#erase(source);
+      } catch (error) {
+        await this.#attempt('source.change-not-undone', id, () => this.#restore(marked));
+        throw error;
+      }
       this.#logger.info({ source: id, owner: source.owner_id }, 'source.removed');
     });
   }
 
-  /** Removes what a crash left half created. Called at start. */
-  async removeUnfinished(options: { soleProcess: boolean }): Promise<void> {
-    const beforeMs = this.#clock.now() - (options.soleProcess ? -1 : abandonedMs);
-    for (const source of await unfinishedSources(this.#store.read, beforeMs)) {
-      await this.#erase(source);
-      this.#logger.warn({ source: source.id }, 'source.unfinished-removed');
+  /** Undoes changes that nobody is at any more. Never rejects: what cannot be undone now is tried again. */
+  async undoAbandoned(): Promise<void> {
+    await this.#attempt('source.sweep-failed', undefined, async () => {
+      const found = await sourcesUnderChange(this.#store.read, sweepMax);
+      await Promise.all(
+        found
+          .filter(({ id }) => !this.#turns.has(id))
+          .map(({ id }) =>
+            this.#attempt('source.change-not-undone', id, () =>
+              this.#inTurn(id, async () => {
+                const source = await findSource(this.#store.read, id);
+                if (source !== undefined && (await this.#isAbandoned(source))) await this.#undo(source);
+              }),
+            ),
+          ),
+      );
+    });
+  }
+
+  /**
+   * Runs `deactivate` of the code that goes, under the mark of its change. Throws `hook_failed`, with the source as it
+   * was, when the hook fails (`onFailure`), or cannot run at all because an account is gone (`onMissing`).
+   */
+  async #deactivate(
+    source: SourceTable,
+    marked: SourceTable,
+    component: ComponentTable,
+    options: { onFailure: 'refuse' | 'go-on'; onMissing: 'refuse' | 'go-on' },
+  ): Promise<void> {
+    try {
+      let deployment: Deployment;
+      try {
+        deployment = await makeDeployment(this.#store.read, source, component, this.#context);
+      } catch (error) {
+        if (!(error instanceof CallerError)) throw error;
+        if (options.onMissing === 'refuse') throw cannotRun('deactivate', error);
+        this.#logger.warn({ source: source.id, error: error.message }, 'source.deactivate-not-run');
+        return;
+      }
+      await this.#runHookOrThrow(deployment, 'deactivate');
+    } catch (error) {
+      // Not run, or not known to have run: the mark stays, and the sweep undoes what there is.
+      if (!(error instanceof CallerError)) throw error;
+      if (options.onFailure === 'go-on') return;
+      await this.#attempt('source.change-not-undone', source.id, () =>
+        this.#write({ ...source, ...unchanging }, guardOf(marked)),
+      );
+      throw error;
     }
   }
 
-  /** Runs additionalProps, checks all values, and answers the columns that follow from them. */
-  async #configure(
-    draft: SourceTable,
-    component: ComponentTable,
-    shape: ComponentShape,
-    values: ConfiguredProps,
-    options: { dropUnknown: boolean } = { dropUnknown: false },
-  ): Promise<Pick<SourceTable, 'configured_props' | 'dynamic_props' | 'endpoint_key'>> {
-    const unknown = options.dropUnknown ? 'drop' : 'refuse';
-    const staticOnly = validateProps(shape.configurableProps, values, {
-      unknown: shape.hasAdditionalProps ? 'keep' : unknown,
-    });
-    timerSchedules(shape.configurableProps, staticOnly);
-    const trial = { ...draft, configured_props: JSON.stringify(staticOnly), dynamic_props: null };
-    const dynamicProps = shape.hasAdditionalProps
-      ? await this.#additionalProps(trial, component, shape)
-      : null;
-    const definitions = mergedDefinitions(shape, dynamicProps);
-    refuseUnknownTypes(definitions, 'additionalProps');
-    const checked = validateProps(definitions, values, { unknown });
-    timerSchedules(definitions, checked);
-    // Loading it proves that every account exists and belongs to the owner.
-    await makeDeployment(
-      this.#store.read,
-      { ...trial, configured_props: JSON.stringify(checked), dynamic_props: dynamicProps },
-      component,
-      this.#context,
+  /**
+   * Puts back what a source was before its change, active again if it still can be. Does nothing when the mark is not
+   * there: nothing was begun, or another process has taken the change over.
+   */
+  async #restore(marked: SourceTable): Promise<void> {
+    const before = beforeChange(marked);
+    if (before === undefined || marked.change_id === null) return;
+    const { source, accounts } = before;
+    const component = await this.#componentOf(source);
+    const definitions = definitionsOf(component, source);
+    const isActive = source.state === 'active';
+    const activates = isActive && shapeOfSource(component).hooks.includes('activate');
+    const guard = guardOf(marked);
+    const restored = await this.#tryWrite(
+      { ...source, ...(activates ? markOf(marked) : unchanging), updated_at_ms: this.#clock.now() },
+      guard,
+      { raise: true, accounts, timersOf: isActive && !activates ? definitions : [] },
     );
-    return {
-      configured_props: JSON.stringify(checked),
-      dynamic_props: dynamicProps,
-      endpoint_key: hasHttpInterface(definitions) ? (draft.endpoint_key ?? newHexKey()) : null,
-    };
+    if (restored === undefined) return;
+    this.#changed(restored);
+    if (!isActive) await this.#runner.forget(source.id);
+    if (!activates) return;
+    const settled = { ...restored, ...unchanging };
+    try {
+      await this.#runHookOrThrow(
+        await makeDeployment(this.#store.read, restored, component, this.#context),
+        'activate',
+      );
+    } catch (error) {
+      // Not run, or not known to have run: left to the sweep.
+      if (!(error instanceof CallerError)) throw error;
+      this.#changed(
+        await this.#write({ ...settled, state: 'inactive' }, guard, { raise: true, timersOf: [] }),
+      );
+      this.#logger.warn(
+        { source: source.id, error: error.message },
+        'source.deactivated-after-failed-update',
+      );
+      return;
+    }
+    this.#changed(await this.#write(settled, guard, { timersOf: definitions }));
   }
 
-  async #additionalProps(
-    trial: SourceTable,
-    component: ComponentTable,
-    shape: ComponentShape,
-  ): Promise<string> {
-    const deployment = await makeDeployment(this.#store.read, trial, component, this.#context);
-    const previous = Object.fromEntries(
-      shape.configurableProps.map((definition) => [definition.name, definition]),
+  /** Undoes a change that nobody is at. How far it came is not known, so what may be set up elsewhere goes first. */
+  async #undo(source: SourceTable): Promise<void> {
+    const taken = { ...source, change_id: newId('chg'), change_node: this.#node };
+    const isTaken = await this.#store.transaction((tx) =>
+      takeOverChange(tx, {
+        sourceId: source.id,
+        from: source.change_id ?? '',
+        to: taken.change_id,
+        node: this.#node,
+      }),
     );
-    const throwAway = { ...deployment, source: { ...trial, id: newId('dc') } };
-    const outcome = await this.#runs.call(throwAway, { kind: 'additionalProps', previous }, {});
-    await this.#runner.forget(throwAway.source.id);
-    if (outcome.status !== 'finished' || outcome.result === undefined)
-      throw hookError('additionalProps', outcome, deployment.redact);
-    const { props, previous: changed } = JSON.parse(outcome.result) as Record<
-      'props' | 'previous',
-      Record<string, PropDefinition>
-    >;
-    const inPlace = Object.entries(changed).filter(
-      ([name, definition]) => JSON.stringify(definition) !== JSON.stringify(previous[name]),
+    if (!isTaken) return;
+    const before = beforeChange(taken)?.source;
+    const old = before ?? taken;
+    if (old.state !== 'inactive') {
+      const component = await this.#componentOf(old);
+      if (shapeOfSource(component).hooks.includes('deactivate')) {
+        try {
+          const deployment = await makeDeployment(this.#store.read, old, component, this.#context);
+          await this.#runHookOrThrow(deployment, 'deactivate');
+        } catch (error) {
+          if (!(error instanceof CallerError)) throw error;
+        }
+      }
+    }
+    if (before === undefined) await this.#erase(taken);
+    else await this.#restore(taken);
+    if (source.endpoint_key !== null) this.#onEndpointChange(source.endpoint_key);
+    this.#logger.warn(
+      { source: source.id, created: before !== undefined },
+      'source.interrupted-change-undone',
     );
-    return JSON.stringify({ ...Object.fromEntries(inPlace), ...props });
+  }
+
+  async #isAbandoned(source: SourceTable): Promise<boolean> {
+    if (source.change_id === null) return false;
+    // In its turn, so this process is not at it; and a folder has one process only.
+    if (source.change_node === this.#node || this.#store.name === 'sqlite') return true;
+    return !(await isNodeAlive(this.#store.read, source.change_node ?? '', this.#clock.now()));
+  }
+
+  /** The source with the mark of a new change, not written yet. */
+  async #marked(source: SourceTable): Promise<SourceTable> {
+    return {
+      ...source,
+      change_id: newId('chg'),
+      change_node: this.#node,
+      before_change: describeBefore(source, await accountsOf(this.#store.read, source.id)),
+    };
   }
 
   /**
    * The slug is taken in the same transaction; when two creations race for one, the loser takes the next. A source
    * whose caller names neither is called as its slug, so that two of one component can be told apart.
    */
-  async #insert(draft: SourceTable, named: Pick<SourceChange, 'name' | 'name_slug'>): Promise<SourceTable> {
+  async #insert(
+    draft: SourceTable,
+    accounts: readonly SourceAccount[],
+    named: Pick<SourceChange, 'name' | 'name_slug'>,
+  ): Promise<SourceTable> {
     const slug = slugify(named.name_slug ?? draft.name);
     for (let attempt = 0; ; attempt += 1) {
       const free = freeSlug(slug, await slugsLike(this.#store.read, draft.owner_id, slug));
@@ -305,7 +435,7 @@ export class SourceDeployer {
       const source = { ...draft, name_slug: free, name: isNamed ? draft.name : free };
       try {
         await this.#store.transaction(async (tx) => {
-          await insertSource(tx, source);
+          await insertSource(tx, source, accounts);
           await insertEmitter(tx, { id: source.id, ownerId: source.owner_id });
         });
         return source;
@@ -315,17 +445,35 @@ export class SourceDeployer {
     }
   }
 
-  async #write(draft: SourceTable, fromRevision: number): Promise<void> {
+  /** Writes a source, answers it with its revision. Throws `conflict` when another change came first. */
+  async #write(row: SourceTable, guard: WriteGuard, parts: WrittenParts = {}): Promise<SourceTable> {
+    const written = await this.#tryWrite(row, guard, parts);
+    if (written !== undefined) return written;
+    throw new CallerError(
+      'conflict',
+      `source ${row.id} was changed by another request; read it and try again`,
+      { id: row.id },
+    );
+  }
+
+  async #tryWrite(
+    row: SourceTable,
+    guard: WriteGuard,
+    parts: WrittenParts = {},
+  ): Promise<SourceTable | undefined> {
+    const { raise = false, accounts, timersOf } = parts;
     try {
-      const written = await this.#store.transaction((tx) => updateSource(tx, draft, fromRevision));
-      if (!written)
-        throw new CallerError(
-          'conflict',
-          `source ${draft.id} was changed by another request; read it and try again`,
-        );
+      const revision = await this.#store.transaction((tx) =>
+        updateSource(tx, row, guard, {
+          raise,
+          ...(accounts === undefined ? {} : { accounts }),
+          ...(timersOf === undefined ? {} : { timers: timerRows(row, timersOf, this.#clock.now()) }),
+        }),
+      );
+      return revision === undefined ? undefined : { ...row, revision };
     } catch (error) {
       if (isUniqueViolation(error)) {
-        throw new CallerError('conflict', `name_slug: another source is called ${draft.name_slug}`, {
+        throw new CallerError('conflict', `name_slug: another source is called ${row.name_slug}`, {
           parameter: 'name_slug',
         });
       }
@@ -333,58 +481,10 @@ export class SourceDeployer {
     }
   }
 
-  /** The new code or props did not come up: the old ones go back, active again if they still can be. */
-  async #restore(before: Deployment, fromRevision: number): Promise<void> {
-    const { source } = before;
-    const restored = { ...source, revision: fromRevision + 1, updated_at_ms: this.#clock.now() };
-    await this.#write(restored, fromRevision);
-    this.#changed(restored);
-    if (source.state !== 'active') {
-      await this.#runner.forget(source.id);
-      return;
-    }
-    const outcome = await this.#runs.runHook({ ...before, source: restored }, 'activate');
-    if (outcome.status !== 'finished' && outcome.status !== 'absent') {
-      await this.#write(
-        { ...restored, state: 'inactive', revision: restored.revision + 1 },
-        restored.revision,
-      );
-      await this.#store.transaction((tx) => deleteTimersOf(tx, source.id));
-      this.#changed(restored);
-      this.#logger.warn({ source: source.id }, 'source.deactivated-after-failed-update');
-    }
-  }
-
   async #runHookOrThrow(deployment: Deployment, hook: 'deploy' | 'activate' | 'deactivate'): Promise<void> {
     const outcome = await this.#runs.runHook(deployment, hook);
     if (outcome.status !== 'finished' && outcome.status !== 'absent')
       throw hookError(hook, outcome, deployment.redact);
-  }
-
-  async #startTimers(tx: Tx, source: SourceTable, definitions: readonly PropDefinition[]): Promise<void> {
-    const nowMs = this.#clock.now();
-    const values = JSON.parse(source.configured_props) as ConfiguredProps;
-    const rows = timerSchedules(definitions, values).flatMap(({ prop, schedule }): TimerTable[] => {
-      // An interval runs once right after activation; cron at its first occurrence.
-      const firstMs = 'cron' in schedule ? nextOccurrence(schedule, nowMs, nowMs) : nowMs;
-      if (firstMs === undefined) throw propError(prop, 'this schedule never fires');
-      return [
-        {
-          id: `${source.id}:${prop}`,
-          source_id: source.id,
-          owner_id: source.owner_id,
-          prop,
-          interval_seconds: 'intervalSeconds' in schedule ? schedule.intervalSeconds : null,
-          cron: 'cron' in schedule ? schedule.cron : null,
-          timezone: 'cron' in schedule ? schedule.timezone : 'UTC',
-          next_at_ms: firstMs,
-          schedule_changed_at_ms: nowMs,
-          created_at_ms: nowMs,
-          updated_at_ms: nowMs,
-        },
-      ];
-    });
-    await insertTimers(tx, rows);
   }
 
   #changed(source: SourceTable): void {
@@ -400,13 +500,34 @@ export class SourceDeployer {
     this.#bus.emitterRemoved(source.id);
   }
 
+  async #componentOf(source: SourceTable): Promise<ComponentTable> {
+    const component = await findComponent(this.#store.read, source.component_id);
+    return must(component, `component ${source.component_id} of ${source.id}`);
+  }
+
+  /** In its turn. */
   async #mustFind(id: string): Promise<SourceTable> {
-    const source = await findSource(this.#store.read, id);
+    let source = await findSource(this.#store.read, id);
+    if (source !== undefined && (await this.#isAbandoned(source))) {
+      await this.#undo(source);
+      source = await findSource(this.#store.read, id);
+    }
     if (source === undefined)
       throw new CallerError('not_found', `there is no source ${JSON.stringify(id)}`, { id });
-    if (source.state === 'deploying')
-      throw new CallerError('conflict', `source ${id} is still being created`, { id });
+    if (source.change_id !== null)
+      throw new CallerError('conflict', `source ${id} is being changed by another request; try again`, {
+        id,
+      });
     return source;
+  }
+
+  /** For what is done after a failure: its own failure is told to the log, and the sweep tries again. */
+  async #attempt(failure: string, source: string | undefined, work: () => Promise<unknown>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      this.#logger.warn({ source, error: toError(error).message }, failure);
+    }
   }
 
   async #inTurn<T>(id: string, work: () => Promise<T>): Promise<T> {
@@ -419,6 +540,37 @@ export class SourceDeployer {
       if (this.#turns.get(id) === mine) this.#turns.delete(id);
     }
   }
+}
+
+interface WrittenParts {
+  /** Another revision: its runs start anew. */
+  raise?: boolean;
+  accounts?: readonly SourceAccount[];
+  /** The timers of these definitions take the place of those that are there. */
+  timersOf?: readonly PropDefinition[];
+}
+
+/** The change that holds the mark, or one that finds none. */
+function guardOf(source: SourceTable): WriteGuard {
+  return source.change_id === null ? { revision: source.revision } : { changeId: source.change_id };
+}
+
+function markOf({ change_id, change_node, before_change }: SourceTable) {
+  return { change_id, change_node, before_change };
+}
+
+function definitionsOf(component: ComponentTable, source: SourceTable): PropDefinition[] {
+  return mergedDefinitions(JSON.parse(component.shape) as ComponentShape, source.dynamic_props);
+}
+
+function hasDeactivate(source: SourceTable, component: ComponentTable): boolean {
+  return source.state === 'active' && shapeOfSource(component).hooks.includes('deactivate');
+}
+
+function cannotRun(hook: string, cause: CallerError): CallerError {
+  const error = { name: 'ConfigurationError', message: cause.message, stack: '' };
+  const details = { hook, reason: 'not_run', error, logs: [] };
+  return new CallerError('hook_failed', `${hook}: ${error.name}: ${error.message}`, details, { cause });
 }
 
 function shapeOfSource(component: ComponentTable): ComponentShape {

@@ -8,7 +8,9 @@ import type { Bundle } from '#runner/runner.ts';
 import type { Db } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
+import { isSecretProp, openValues, sealedNames, type ValueSealer } from './sealed-props.ts';
 import { accountProps, runtimeProps } from './source-props.ts';
+import { accountsOf, type SourceAccount } from './source-store.ts';
 
 /** Everything needed to run a source's code, loaded once and kept while the source is busy. */
 export interface Deployment {
@@ -30,8 +32,10 @@ export interface Deployment {
 
 /** What a deployment needs from others. */
 export interface DeploymentContext {
+  /** Keeps the values of secret props. */
+  sealer: ValueSealer;
   endpointUrl(key: string | null): string | undefined;
-  /** Credentials of an account that `ownerId` or `userId` owns; throws `not_found` otherwise. */
+  /** Credentials of an account of one of `owners`; throws `not_found` otherwise. */
   credentials(accountId: string, owners: readonly string[]): Promise<Record<string, unknown>>;
 }
 
@@ -79,11 +83,13 @@ export async function loadDeployment(
   return makeDeployment(db, source, component, context);
 }
 
+/** `given`: what is not in the store yet. Throws `not_found` for an account that is not there or not the source's to use. */
 export async function makeDeployment(
   db: Db,
   source: SourceTable,
-  component: ComponentTable,
+  component: Pick<ComponentTable, 'id' | 'owner_id' | 'bundle_hash' | 'shape'>,
   context: DeploymentContext,
+  given: { values?: ConfiguredProps; accounts?: readonly SourceAccount[] } = {},
 ): Promise<Deployment> {
   const shape = JSON.parse(component.shape) as ComponentShape;
   const bundle = must(
@@ -91,16 +97,19 @@ export async function makeDeployment(
     `bundle of ${component.id}`,
   );
   const definitions = mergedDefinitions(shape, source.dynamic_props);
-  const values = JSON.parse(source.configured_props) as ConfiguredProps;
+  const values = given.values ?? (await openValues(context.sealer, source));
   const accounts = accountProps(definitions, values);
+  const granted = given.accounts ?? (accounts.length === 0 ? [] : await accountsOf(db, source.id));
+  const owners = [source.owner_id, ...granted.map((account) => account.owner_id)];
   const credentials = new Map<string, Record<string, unknown>>();
   for (const { prop, accountId } of accounts) {
-    credentials.set(prop, await context.credentials(accountId, [source.owner_id, source.user_id]));
+    credentials.set(prop, await context.credentials(accountId, owners));
   }
-  const secrets = definitions
-    .filter((definition) => definition.secret === true)
-    .map((definition) => values[definition.name])
-    .filter((value) => typeof value === 'string');
+  const secretNames = [
+    ...definitions.filter(isSecretProp).map((definition) => definition.name),
+    ...sealedNames(source),
+  ];
+  const secrets = secretNames.flatMap((name) => stringsIn(values[name]));
   const props = runtimeProps(definitions, values, {
     endpointUrl: context.endpointUrl(source.endpoint_key),
     credentials,
@@ -120,4 +129,10 @@ export async function makeDeployment(
         : (JSON.parse(source.dynamic_props) as Record<string, unknown>),
     redact: makeRedactor([...[...credentials.values()].flatMap(secretValues), ...secrets]),
   };
+}
+
+function stringsIn(value: unknown): string[] {
+  if (typeof value === 'string') return [value];
+  if (typeof value === 'number') return [String(value)];
+  return typeof value === 'object' && value !== null ? Object.values(value).flatMap(stringsIn) : [];
 }

@@ -1,6 +1,8 @@
 import type { PropDefinition } from '#components/component-shape.ts';
 import { type ConfiguredProps, isRecord, propError } from '#components/validate-props.ts';
 import { checkSchedule, type Schedule } from '#schedule/next-occurrence.ts';
+import type { SourceTable } from '#storage/tables/source-tables.ts';
+import { isSecretProp, sealedNames } from './sealed-props.ts';
 
 /** The schedule of each timer prop. Throws `invalid_schedule` or `invalid_prop` naming the prop. */
 export function timerSchedules(
@@ -94,11 +96,13 @@ export function runtimeProps(
 
 /** `configured_props` as the API answers them (specification, section 2, Source). Secret values are masked. */
 export function viewProps(
+  source: Pick<SourceTable, 'configured_props' | 'sealed_props'>,
   definitions: readonly PropDefinition[],
-  values: ConfiguredProps,
   endpointUrl: string | undefined,
 ): Record<string, unknown> {
+  const values = JSON.parse(source.configured_props) as ConfiguredProps;
   const view: Record<string, unknown> = { ...values };
+  for (const name of sealedNames(source)) view[name] = maskedSecret;
   for (const definition of definitions) {
     const { name, type } = definition;
     if (type === '$.interface.http') {
@@ -109,7 +113,7 @@ export function viewProps(
       else if ('cron' in schedule)
         view[name] = { cron: schedule.cron, interval_seconds: null, timezone: schedule.timezone };
       else view[name] = { cron: null, interval_seconds: schedule.intervalSeconds };
-    } else if (definition.secret === true && values[name] !== undefined) {
+    } else if (isSecretProp(definition) && values[name] !== undefined) {
       view[name] = maskedSecret;
     }
   }
@@ -121,13 +125,11 @@ export const maskedSecret = '••••••••';
 
 /** Values sent back as they were answered: masked secrets keep what is there. */
 export function keepMaskedSecrets(
-  definitions: readonly PropDefinition[],
+  secretNames: readonly string[],
   values: ConfiguredProps,
   before: ConfiguredProps,
 ): ConfiguredProps {
   const kept = { ...values };
-  for (const { name, secret } of definitions) {
-    if (secret === true && kept[name] === maskedSecret) kept[name] = before[name];
-  }
+  for (const name of secretNames) if (kept[name] === maskedSecret) kept[name] = before[name];
   return kept;
 }

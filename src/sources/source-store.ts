@@ -1,9 +1,10 @@
 import { removeEmitter } from '#events/delete-events.ts';
 import { deleteLane } from '#jobs/job-store.ts';
+import { deleteTimersOf, insertTimers } from '#schedule/timer-store.ts';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
-import type { SourceTable } from '#storage/tables/source-tables.ts';
+import type { SourceAccountTable, SourceTable, TimerTable } from '#storage/tables/source-tables.ts';
 
 export const sourceColumns = [
   'id',
@@ -13,10 +14,14 @@ export const sourceColumns = [
   'name',
   'name_slug',
   'configured_props',
+  'sealed_props',
   'dynamic_props',
   'state',
   'endpoint_key',
   'revision',
+  'change_id',
+  'change_node',
+  'before_change',
   'created_at_ms',
   'updated_at_ms',
 ] as const;
@@ -48,22 +53,71 @@ export async function sourceRevision(db: Db, id: string): Promise<number | undef
   return row?.revision;
 }
 
-export async function insertSource(tx: Tx, row: SourceTable): Promise<void> {
+export async function insertSource(
+  tx: Tx,
+  row: SourceTable,
+  accounts: readonly SourceAccount[],
+): Promise<void> {
   await tx.insertInto('sources').values(row).execute();
+  await insertSourceAccounts(tx, row.id, accounts);
   await tx
     .insertInto('component_dbs')
     .values({ source_id: row.id, owner_id: row.owner_id, db: '{}' })
     .execute();
 }
 
-/** Writes a new revision over `fromRevision`. False when another change came first. */
-export async function updateSource(tx: Tx, row: SourceTable, fromRevision: number): Promise<boolean> {
-  const { id: _id, owner_id: _owner, user_id: _user, created_at_ms: _created, ...changes } = row;
+/** What a write of a source expects to find: no change under way since it was read, or this one. */
+export type WriteGuard = { revision: number } | { changeId: string };
+
+/**
+ * Writes a source and, where given, which accounts it uses and its timers, all of them anew. Answers the revision it
+ * has now, undefined when another change came first; `raise` makes it another one.
+ */
+export async function updateSource(
+  tx: Tx,
+  row: SourceTable,
+  guard: WriteGuard,
+  parts: { raise: boolean; accounts?: readonly SourceAccount[]; timers?: readonly TimerTable[] },
+): Promise<number | undefined> {
+  const {
+    id,
+    owner_id: _owner,
+    user_id: _user,
+    created_at_ms: _created,
+    revision: _revision,
+    ...changes
+  } = row;
+  let query = tx
+    .updateTable('sources')
+    .set((set) => ({ ...changes, revision: set('revision', '+', parts.raise ? 1 : 0) }))
+    .where('id', '=', id);
+  query =
+    'changeId' in guard
+      ? query.where('change_id', '=', guard.changeId)
+      : query.where('change_id', 'is', null).where('revision', '=', guard.revision);
+  const written = await query.returning('revision').executeTakeFirst();
+  if (written === undefined) return undefined;
+  if (parts.accounts !== undefined) {
+    await tx.deleteFrom('source_accounts').where('source_id', '=', id).execute();
+    await insertSourceAccounts(tx, id, parts.accounts);
+  }
+  if (parts.timers !== undefined) {
+    await deleteTimersOf(tx, id);
+    await insertTimers(tx, parts.timers);
+  }
+  return written.revision;
+}
+
+/** Hands the change under way to another node (or to the same, for a new try). False when it is over, or somebody's. */
+export async function takeOverChange(
+  tx: Tx,
+  change: { sourceId: string; from: string; to: string; node: string },
+): Promise<boolean> {
   const result = await tx
     .updateTable('sources')
-    .set(changes)
-    .where('id', '=', row.id)
-    .where('revision', '=', fromRevision)
+    .set({ change_id: change.to, change_node: change.node })
+    .where('id', '=', change.sourceId)
+    .where('change_id', '=', change.from)
     .executeTakeFirst();
   return Number(result.numUpdatedRows) === 1;
 }
@@ -86,13 +140,49 @@ export async function deleteSource(
   await tx.deleteFrom('ticks').where('source_id', '=', id).execute();
 }
 
-/** Sources whose creation a crash interrupted: `deploying` since before `beforeMs`. */
-export async function unfinishedSources(db: Db, beforeMs: number): Promise<SourceTable[]> {
+/** Sources that are being created, changed or removed, or that a crash left so; at most `limit`. */
+export async function sourcesUnderChange(db: Db, limit: number): Promise<SourceTable[]> {
   return db
     .selectFrom('sources')
     .select(sourceColumns)
-    .where('state', '=', 'deploying')
-    .where('updated_at_ms', '<', beforeMs)
+    .where('change_id', 'is not', null)
+    .orderBy('change_id')
+    .limit(limit)
+    .execute();
+}
+
+/** Whether a node keeps its lease, so that what it has begun is still under way. */
+export async function isNodeAlive(db: Db, node: string, nowMs: number): Promise<boolean> {
+  const row = await db
+    .selectFrom('nodes')
+    .select('id')
+    .where('id', '=', node)
+    .where('expires_at_ms', '>', nowMs)
+    .executeTakeFirst();
+  return row !== undefined;
+}
+
+/** An account that a source uses, and whose it is. */
+export type SourceAccount = Pick<SourceAccountTable, 'account_id' | 'owner_id'>;
+
+export async function accountsOf(db: Db, sourceId: string): Promise<SourceAccount[]> {
+  return db
+    .selectFrom('source_accounts')
+    .select(['account_id', 'owner_id'])
+    .where('source_id', '=', sourceId)
+    .orderBy('account_id')
+    .execute();
+}
+
+async function insertSourceAccounts(
+  tx: Tx,
+  sourceId: string,
+  accounts: readonly SourceAccount[],
+): Promise<void> {
+  if (accounts.length === 0) return;
+  await tx
+    .insertInto('source_accounts')
+    .values(accounts.map((account) => ({ ...account, source_id: sourceId })))
     .execute();
 }
 

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import { initialMigration } from './migrations/0001-initial.ts';
+import { sourceChangesMigration } from './migrations/0002-source-changes.ts';
 import type { Store, Tx } from './store.ts';
 
 export interface Migration {
@@ -8,7 +9,7 @@ export interface Migration {
 }
 
 /** In order. A released migration is never edited. */
-export const migrations: readonly Migration[] = [initialMigration];
+export const migrations: readonly Migration[] = [initialMigration, sourceChangesMigration];
 
 /** The store was written by a newer version, or its history differs: going on could destroy data. */
 export class SchemaError extends Error {

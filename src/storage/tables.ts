@@ -10,7 +10,7 @@ import type {
   WorkspaceTable,
 } from './tables/identity-tables.ts';
 import type { JobTable, NodeTable } from './tables/job-tables.ts';
-import type { SourceTable, TickTable, TimerTable } from './tables/source-tables.ts';
+import type { SourceAccountTable, SourceTable, TickTable, TimerTable } from './tables/source-tables.ts';
 
 /**
  * Table of contents 3: every table. The same tables and statements on both dialects; times are epoch milliseconds,
@@ -28,6 +28,7 @@ export interface Tables {
   components: ComponentTable;
   bundles: BundleTable;
   sources: SourceTable;
+  source_accounts: SourceAccountTable;
   timers: TimerTable;
   ticks: TickTable;
   emitters: EmitterTable;

@@ -1,8 +1,11 @@
 import { createHash } from 'node:crypto';
+import { createAccount, openCredentials, openValue, sealValue } from '#accounts/manage-accounts.ts';
+import { Vault } from '#accounts/vault.ts';
 import type { ComponentShape } from '#components/component-shape.ts';
 import { insertComponent } from '#components/component-store.ts';
 import { EventBus } from '#events/event-bus.ts';
 import { systemClock } from '#lib/clock.ts';
+import { UnavailableError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { ComponentReference } from '#registry/resolve-component.ts';
@@ -41,8 +44,22 @@ export class DeployerFixture {
   /** How a call ends; by default it finishes. */
   answer: (hook: string, request: CallRequest) => CallOutcome | Promise<CallOutcome> = () => finished;
 
-  constructor(store: Store, options: { context?: Partial<DeploymentContext> } = {}) {
+  readonly accountTools = { vault: new Vault(Buffer.alloc(32, 7)), clock: systemClock };
+
+  /** While it says so, the store takes no transaction. */
+  storeFails: () => boolean = () => false;
+
+  constructor(realStore: Store, node = 'node_test') {
+    const store = new Proxy(realStore, {
+      get: (target, name) => {
+        if (name === 'transaction' && this.storeFails())
+          return () => Promise.reject(new UnavailableError('store_unavailable', 'the test says so'));
+        const value: unknown = Reflect.get(target, name, target);
+        return typeof value === 'function' ? value.bind(target) : value;
+      },
+    });
     this.store = store;
+    const { vault } = this.accountTools;
     const runner: Runner = {
       describe: () => Promise.reject(new Error('not in these tests')),
       call: async (request) => {
@@ -56,13 +73,16 @@ export class DeployerFixture {
     const bus = new EventBus(silentLogger);
     const context: DeploymentContext = {
       endpointUrl: (key) => (key === null ? undefined : `http://127.0.0.1/in/${key}`),
-      credentials: () => Promise.reject(new Error('not in this test')),
-      ...options.context,
+      credentials: (id, owners) => openCredentials(store.read, vault, id, owners),
+      sealer: {
+        seal: (ownerId, id, value) =>
+          store.transaction((tx) => sealValue(tx, this.accountTools, { ownerId, id, value })),
+        open: (ownerId, id, sealed) => openValue(store.read, vault, { ownerId, id, sealed }),
+      },
     };
-    const parts = { store, runner, bus, clock: systemClock, logger: silentLogger, context };
+    const parts = { store, runner, bus, clock: systemClock, logger: silentLogger, node, context };
     this.runs = new SourceRuns({
       ...parts,
-      node: 'node_test',
       limits: { deadlineMs: 1000, memoryMb: 64, componentDbBytesMax: 10_000 },
     });
     this.deployer = new SourceDeployer({
@@ -117,6 +137,14 @@ export class DeployerFixture {
       }),
     );
     return component;
+  }
+
+  /** An account with these credentials; its id. */
+  async account(ownerId: string, credentials: Record<string, unknown>): Promise<string> {
+    const account = await this.store.transaction((tx) =>
+      createAccount(tx, this.accountTools, { ownerId, userId: ownerId, app: 'gitlab', credentials }),
+    );
+    return account.id;
   }
 
   async #saved({ component_id }: ComponentReference): Promise<ComponentTable> {

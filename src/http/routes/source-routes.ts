@@ -1,6 +1,5 @@
 import { Type } from 'typebox';
 import { ownersOf, readable, requireWorkspace, writable } from '#auth/permissions.ts';
-import type { ConfiguredProps } from '#components/validate-props.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
 import {
   type App,
@@ -74,11 +73,7 @@ export function sourceRoutes(app: App, deps: SourceRouteDeps): void {
     user_id: source.user_id,
     owner_id: source.owner_id,
     component_id: source.component_id,
-    configured_props: viewProps(
-      definitions,
-      JSON.parse(source.configured_props) as ConfiguredProps,
-      endpointUrl(source.endpoint_key),
-    ),
+    configured_props: viewProps(source, definitions, endpointUrl(source.endpoint_key)),
     active: source.state === 'active',
     created_at: epochSeconds(source.created_at_ms),
     updated_at: epochSeconds(source.updated_at_ms),

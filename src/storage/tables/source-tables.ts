@@ -7,18 +7,39 @@ export interface SourceTable {
   name: string;
   /** Unique per owner. */
   name_slug: string;
-  /** JSON object of values as the caller gave them; sealed secrets are not here but in `accounts`. */
+  /** JSON object of values as the caller gave them, without those of secret props. */
   configured_props: string;
+  /** JSON object of the values of secret props, each sealed (accounts/vault.ts) for this source and prop; null: none. */
+  sealed_props: string | null;
   /** JSON object of definitions returned by additionalProps, by name; null when there are none. */
   dynamic_props: string | null;
-  /** deploying | active | inactive. A source that is `deploying` at start was left by a crash and is removed. */
+  /** deploying | active | inactive */
   state: string;
+  /**
+   * The change under way (creating, updating or removing it), which alone may write this row; null: none. Set before the
+   * first hook and cleared by the write that ends the change, so what a crash interrupts is found and undone.
+   */
+  change_id: string | null;
+  /** The node that does the change. */
+  change_node: string | null;
+  /** JSON of what the source was before the change (sources/source-change.ts); null while it is created. */
+  before_change: string | null;
   /** Key of the HTTP endpoint, null for sources without one. */
   endpoint_key: string | null;
   /** Grows with every change of code or props: another revision runs in a fresh process. */
   revision: number;
   created_at_ms: number;
   updated_at_ms: number;
+}
+
+/**
+ * Accounts that a source uses, each put in by somebody who may use it. The owner is that of the account: a run opens
+ * accounts of the source's owner and of these.
+ */
+export interface SourceAccountTable {
+  source_id: string;
+  account_id: string;
+  owner_id: string;
 }
 
 /** The schedule of one timer prop. `next_at_ms` is the truth; nothing in memory is. */

@@ -1,0 +1,191 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { deleteAccount, openValue, updateAccount } from '#accounts/manage-accounts.ts';
+import { Vault } from '#accounts/vault.ts';
+import { DeployerFixture, failed, finished, me } from '../../test/support/deployer-fixture.ts';
+import { forEachStore } from '../../test/support/stores.ts';
+import { sealedNames } from './sealed-props.ts';
+import { viewProps } from './source-props.ts';
+import { findSource } from './source-store.ts';
+
+const app = { name: 'gitlab', type: 'app', app: 'gitlab' };
+const mood = { name: 'mood', type: 'string', optional: true };
+const timer = { name: 'timer', type: '$.interface.timer', default: { intervalSeconds: 60 } };
+
+forEachStore((fixture) => {
+  /** Two members of a workspace. */
+  const ann = { ownerId: 'o_1', userId: 'u_ann', readableOwners: ['u_ann', 'o_1'] };
+  const bob = { ownerId: 'o_1', userId: 'u_bob', readableOwners: ['u_bob', 'o_1'] };
+
+  test("a member cannot put another member's account to other use: code and props are refused by the name of the prop", async () => {
+    using parts = new DeployerFixture(fixture.store);
+    const { deployer } = parts;
+    const component = await parts.component({ configurableProps: [app, mood, timer] });
+    const authProvisionId = await parts.account('u_ann', { token: 'of ann' });
+    const configured_props = { gitlab: { authProvisionId }, mood: 'good' };
+    await assert.rejects(deployer.create({ component_id: component.id, configured_props }, bob), {
+      code: 'not_found',
+      details: { parameter: 'configured_props.gitlab' },
+    });
+    const { source, definitions } = await deployer.create(
+      { component_id: component.id, configured_props },
+      ann,
+    );
+    const thief = await parts.component({ configurableProps: [app], hasAdditionalProps: true });
+    parts.calls.length = 0;
+    for (const change of [
+      { component_id: thief.id },
+      { configured_props: { ...configured_props, mood: 'bad' } },
+      { component_id: thief.id, configured_props: { gitlab: { authProvisionId } } },
+    ]) {
+      await assert.rejects(deployer.update(source.id, change, bob), {
+        code: 'invalid_prop',
+        details: { parameter: 'configured_props.gitlab' },
+      });
+    }
+    assert.deepEqual(parts.calls, [], 'nothing ran with it');
+    assert.equal((await deployer.update(source.id, { name: 'Renamed' }, bob)).source.name, 'Renamed');
+    await deployer.update(source.id, { active: false }, bob);
+    await deployer.update(source.id, { active: true }, bob);
+    const answered = viewProps(source, definitions, undefined);
+    await deployer.update(source.id, { name: 'Again', configured_props: answered }, bob);
+    await deployer.update(source.id, { configured_props: { ...configured_props, mood: 'new' } }, ann);
+  });
+
+  test('a member may put in their own account or one of the workspace, and the source runs with it', async () => {
+    using parts = new DeployerFixture(fixture.store);
+    const { deployer } = parts;
+    const component = await parts.component({ configurableProps: [app, mood] });
+    const use = async (owner: string) => ({
+      gitlab: { authProvisionId: await parts.account(owner, { token: owner }) },
+    });
+    const { source } = await deployer.create(
+      { component_id: component.id, configured_props: await use('u_ann') },
+      ann,
+    );
+    const seen: unknown[] = [];
+    parts.answer = (_hook, request) => {
+      seen.push(request.props.gitlab);
+      return finished;
+    };
+    await deployer.update(source.id, { configured_props: await use('u_bob') }, bob);
+    await deployer.update(source.id, { configured_props: await use('o_1') }, bob);
+    await deployer.remove(source.id, { ignoreHookErrors: false });
+    const auth = (token: string) => ({ $auth: { token } });
+    assert.deepEqual(seen, ['u_ann', 'u_bob', 'u_bob', 'o_1', 'o_1'].map(auth));
+    assert.deepEqual(
+      await fixture.store.read.selectFrom('source_accounts').select('source_id').execute(),
+      [],
+    );
+  });
+
+  test('a change that fails puts the accounts of before back too', async () => {
+    using parts = new DeployerFixture(fixture.store);
+    const { deployer } = parts;
+    const component = await parts.component({ configurableProps: [app] });
+    const use = async (owner: string) => ({
+      gitlab: { authProvisionId: await parts.account(owner, { token: owner }) },
+    });
+    const { source } = await deployer.create(
+      { component_id: component.id, configured_props: await use('u_ann') },
+      ann,
+    );
+    const seen: unknown[] = [];
+    parts.answer = (hook, request) => {
+      seen.push([hook, request.props.gitlab]);
+      return seen.length === 2 ? failed('threw', 'no') : finished;
+    };
+    await assert.rejects(deployer.update(source.id, { configured_props: await use('u_bob') }, bob), {
+      code: 'hook_failed',
+    });
+    const with_ = (hook: string, token: string) => [hook, { $auth: { token } }];
+    assert.deepEqual(seen, [
+      with_('deactivate', 'u_ann'),
+      with_('activate', 'u_bob'),
+      with_('activate', 'u_ann'),
+    ]);
+    assert.equal((await findSource(fixture.store.read, source.id))?.state, 'active');
+  });
+
+  test('changing or deleting an account makes every node load the sources that use it anew, and no others', async () => {
+    using parts = new DeployerFixture(fixture.store);
+    const { store, deployer, accountTools } = parts;
+    const component = await parts.component({ configurableProps: [app] });
+    const [used, other] = [await parts.account('u_1', { a: '1' }), await parts.account('u_1', { a: '2' })];
+    const make = async (authProvisionId: string) => {
+      const configured_props = { gitlab: { authProvisionId } };
+      return (await deployer.create({ component_id: component.id, configured_props }, me)).source;
+    };
+    const [first, second] = [await make(used), await make(other)];
+    const revisions = async () => [
+      (await findSource(store.read, first.id))?.revision,
+      (await findSource(store.read, second.id))?.revision,
+    ];
+    await store.transaction((tx) => updateAccount(tx, accountTools, used, ['u_1'], { name: 'renamed' }));
+    assert.deepEqual(await revisions(), [1, 1]);
+    await store.transaction((tx) =>
+      updateAccount(tx, accountTools, used, ['u_1'], { credentials: { a: '3' } }),
+    );
+    assert.deepEqual(await revisions(), [2, 1]);
+    await store.transaction((tx) => deleteAccount(tx, used, ['u_1']));
+    assert.deepEqual(await revisions(), [3, 1]);
+  });
+
+  const secret = { name: 'token', type: 'string', secret: true };
+
+  test('a secret prop is sealed for its source and prop: in no column in clear, opened to run, masked, redacted', async () => {
+    using parts = new DeployerFixture(fixture.store);
+    const { store, deployer, accountTools } = parts;
+    const component = await parts.component({ configurableProps: [secret, mood] });
+    const seen: unknown[] = [];
+    parts.answer = (_hook, request) => {
+      seen.push(request.props.token);
+      const event = JSON.stringify({ said: `it is ${request.props.token}` });
+      return { ...finished, emits: [{ name: 'default', event }] };
+    };
+    const configured_props = { token: 'opensesame-1', mood: 'old' };
+    const { source, definitions } = await deployer.create(
+      { component_id: component.id, configured_props },
+      me,
+    );
+    const stored = async () => JSON.stringify(await store.read.selectFrom('sources').selectAll().execute());
+    assert.ok(!(await stored()).includes('opensesame'));
+    const masked = viewProps(source, definitions, undefined);
+    assert.deepEqual(masked, { token: '••••••••', mood: 'old' });
+    const changed = await deployer.update(source.id, { configured_props: { ...masked, mood: 'new' } }, me);
+    assert.deepEqual(viewProps(changed.source, definitions, undefined), { ...masked, mood: 'new' });
+    await deployer.update(source.id, { configured_props: { token: 'opensesame-2' } }, me);
+    assert.deepEqual(seen.slice(0, 3), Array(3).fill('opensesame-1'));
+    assert.deepEqual(seen.slice(-2), ['opensesame-1', 'opensesame-2']);
+    assert.ok(!(await stored()).includes('opensesame'));
+    const events = JSON.stringify(await store.read.selectFrom('events').select('event').execute());
+    assert.ok(!events.includes('opensesame') && events.includes('it is [redacted]'));
+
+    const row = await findSource(store.read, source.id);
+    const sealed = JSON.parse(row?.sealed_props ?? '').token as string;
+    const open = (id: string, vault = accountTools.vault) =>
+      openValue(store.read, vault, { ownerId: 'u_1', id, sealed });
+    assert.equal(await open(`${source.id}:token`), 'opensesame-2');
+    await assert.rejects(open(`${source.id}:mood`), { code: 'sealed_value_damaged' });
+    await assert.rejects(open('dc_other:token'), { code: 'sealed_value_damaged' });
+    await assert.rejects(open(`${source.id}:token`, new Vault(Buffer.alloc(32, 8))), {
+      code: 'wrong_encryption_key',
+    });
+  });
+
+  test('a value that was secret stays sealed and masked under code that does not call it so', async () => {
+    using parts = new DeployerFixture(fixture.store);
+    const { deployer } = parts;
+    const [before, after] = [
+      await parts.component({ configurableProps: [secret] }),
+      await parts.component({ configurableProps: [{ name: 'token', type: 'string' }] }),
+    ];
+    const configured_props = { token: 'opensesame-1' };
+    const { source } = await deployer.create({ component_id: before.id, configured_props }, me);
+    const changed = await deployer.update(source.id, { component_id: after.id }, me);
+    assert.deepEqual(sealedNames(changed.source), ['token']);
+    assert.deepEqual(viewProps(changed.source, changed.definitions, undefined), { token: '••••••••' });
+    const open = await deployer.update(source.id, { configured_props: { token: 'everybody' } }, me);
+    assert.deepEqual(viewProps(open.source, open.definitions, undefined), { token: 'everybody' });
+  });
+});

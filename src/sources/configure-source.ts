@@ -1,0 +1,207 @@
+import { isDeepStrictEqual } from 'node:util';
+import { findAccount } from '#accounts/account-store.ts';
+import type { ComponentShape, PropDefinition } from '#components/component-shape.ts';
+import { refuseUnknownTypes } from '#components/prop-types.ts';
+import { type ConfiguredProps, propError, validateProps } from '#components/validate-props.ts';
+import { CallerError } from '#lib/errors.ts';
+import { newHexKey, newId } from '#lib/ids.ts';
+import type { Runner } from '#runner/runner.ts';
+import type { Db } from '#storage/store.ts';
+import type { ComponentTable } from '#storage/tables/component-tables.ts';
+import type { SourceTable } from '#storage/tables/source-tables.ts';
+import { type DeploymentContext, makeDeployment, mergedDefinitions } from './deployment.ts';
+import { hookError } from './hook-error.ts';
+import type { SourceRuns } from './run-source.ts';
+import { isSecretProp, openValues, sealedNames, sealValues } from './sealed-props.ts';
+import {
+  accountProps,
+  hasHttpInterface,
+  keepMaskedSecrets,
+  runtimeProps,
+  timerSchedules,
+} from './source-props.ts';
+import { accountsOf, type SourceAccount } from './source-store.ts';
+
+/** What configuring a source makes: its columns, and what is not in them. */
+export interface Configured {
+  columns: Pick<SourceTable, 'configured_props' | 'sealed_props' | 'dynamic_props' | 'endpoint_key'>;
+  definitions: PropDefinition[];
+  accounts: SourceAccount[];
+}
+
+interface Subject {
+  source: SourceTable;
+  component: ComponentTable;
+  /** Who asks: accounts of theirs may be put in, those of other people not. */
+  callerId: string;
+}
+
+/** Checks the values of a source against its component, which may have a say in them (additionalProps). */
+export class SourceConfigurer {
+  readonly #db: Db;
+  readonly #runner: Pick<Runner, 'forget'>;
+  readonly #runs: Pick<SourceRuns, 'call'>;
+  readonly #context: DeploymentContext;
+
+  constructor(parts: {
+    db: Db;
+    runner: Pick<Runner, 'forget'>;
+    runs: Pick<SourceRuns, 'call'>;
+    context: DeploymentContext;
+  }) {
+    this.#db = parts.db;
+    this.#runner = parts.runner;
+    this.#runs = parts.runs;
+    this.#context = parts.context;
+  }
+
+  /** The values of a new source. */
+  configure(subject: Subject, values: ConfiguredProps): Promise<Configured> {
+    return this.#configure(subject, values, { unknown: 'refuse', sealed: [], kept: [], refused: [] });
+  }
+
+  /** Other values or other code (`subject.component`) for a source that has `definitions` now. */
+  async reconfigure(
+    subject: Subject,
+    definitions: readonly PropDefinition[],
+    given: ConfiguredProps | undefined,
+  ): Promise<Configured> {
+    const { source } = subject;
+    const before = await openValues(this.#context.sealer, source);
+    const sealed = sealedNames(source);
+    const masked = [...sealed, ...definitions.filter(isSecretProp).map(({ name }) => name)];
+    const values = keepMaskedSecrets(masked, given ?? before, before);
+    const accounts = await accountsOf(this.#db, source.id);
+    const isSame = subject.component.id === source.component_id && sameValues(definitions, values, before);
+    return this.#configure(subject, values, {
+      // Values that the caller did not send cannot be at fault: new code that has no use for them drops them.
+      unknown: given === undefined ? 'drop' : 'refuse',
+      // What was secret stays so, also when new code does not say that it is.
+      sealed: sealed.filter((name) => values[name] === before[name]),
+      // Somebody else's account may stay only where it is put to the use that its owner saw.
+      kept: isSame ? accounts : [],
+      refused: isSame ? [] : accounts,
+    });
+  }
+
+  async #configure(
+    { source, component, callerId }: Subject,
+    values: ConfiguredProps,
+    options: {
+      unknown: 'refuse' | 'drop';
+      /** Props to seal whatever their definition says. */
+      sealed: readonly string[];
+      /** Accounts that may be used besides those of the source's owner and of the caller. */
+      kept: readonly SourceAccount[];
+      /** Accounts in use that are not the caller's to put in. */
+      refused: readonly SourceAccount[];
+    },
+  ): Promise<Configured> {
+    const { unknown } = options;
+    const shape = JSON.parse(component.shape) as ComponentShape;
+    const owners = [source.owner_id, callerId, ...options.kept.map((account) => account.owner_id)];
+    const accountsIn = (definitions: readonly PropDefinition[], checked: ConfiguredProps) =>
+      checkAccounts(this.#db, accountProps(definitions, checked), owners, options.refused);
+
+    const staticOnly = validateProps(shape.configurableProps, values, {
+      unknown: shape.hasAdditionalProps ? 'keep' : unknown,
+    });
+    timerSchedules(shape.configurableProps, staticOnly);
+    const dynamicProps = shape.hasAdditionalProps
+      ? await this.#additionalProps({ ...source, dynamic_props: null }, component, shape, {
+          values: staticOnly,
+          accounts: await accountsIn(shape.configurableProps, staticOnly),
+        })
+      : null;
+    const definitions = mergedDefinitions(shape, dynamicProps);
+    refuseUnknownTypes(definitions, 'additionalProps');
+    const checked = validateProps(definitions, values, { unknown });
+    timerSchedules(definitions, checked);
+    const accounts = await accountsIn(definitions, checked);
+    const secret = new Set([
+      ...definitions.filter(isSecretProp).map((definition) => definition.name),
+      ...options.sealed,
+    ]);
+    const columns = {
+      ...(await sealValues(this.#context.sealer, source, checked, secret)),
+      dynamic_props: dynamicProps,
+      endpoint_key: hasHttpInterface(definitions) ? (source.endpoint_key ?? newHexKey()) : null,
+    };
+    // Loading it proves that everything is there and can be opened.
+    await makeDeployment(this.#db, { ...source, ...columns }, component, this.#context, {
+      values: checked,
+      accounts,
+    });
+    return { columns, definitions, accounts };
+  }
+
+  async #additionalProps(
+    source: SourceTable,
+    component: ComponentTable,
+    shape: ComponentShape,
+    given: { values: ConfiguredProps; accounts: readonly SourceAccount[] },
+  ): Promise<string> {
+    const deployment = await makeDeployment(this.#db, source, component, this.#context, given);
+    const previous = Object.fromEntries(
+      shape.configurableProps.map((definition) => [definition.name, definition]),
+    );
+    const throwAway = { ...deployment, source: { ...source, id: newId('dc') } };
+    const outcome = await this.#runs.call(throwAway, { kind: 'additionalProps', previous }, {});
+    await this.#runner.forget(throwAway.source.id);
+    if (outcome.status !== 'finished' || outcome.result === undefined)
+      throw hookError('additionalProps', outcome, deployment.redact);
+    const { props, previous: changed } = JSON.parse(outcome.result) as Record<
+      'props' | 'previous',
+      Record<string, PropDefinition>
+    >;
+    const inPlace = Object.entries(changed).filter(
+      ([name, definition]) => JSON.stringify(definition) !== JSON.stringify(previous[name]),
+    );
+    return JSON.stringify({ ...Object.fromEntries(inPlace), ...props });
+  }
+}
+
+/** Throws `not_found` or `invalid_prop` that names the prop whose account the source may not use. */
+async function checkAccounts(
+  db: Db,
+  props: readonly { prop: string; accountId: string }[],
+  owners: readonly string[],
+  refused: readonly SourceAccount[],
+): Promise<SourceAccount[]> {
+  const accounts = new Map<string, SourceAccount>();
+  for (const { prop, accountId } of props) {
+    const account = await findAccount(db, accountId);
+    if (account !== undefined && owners.includes(account.owner_id)) {
+      accounts.set(accountId, { account_id: accountId, owner_id: account.owner_id });
+    } else if (account !== undefined && refused.some((one) => one.account_id === accountId)) {
+      throw propError(
+        prop,
+        'this account belongs to another member, who has not agreed to other code or props for it; ' +
+          'choose one of the workspace or of your own',
+      );
+    } else {
+      const parameter = `configured_props.${prop}`;
+      throw new CallerError('not_found', `${parameter}: no account ${JSON.stringify(accountId)}`, {
+        parameter,
+      });
+    }
+  }
+  return [...accounts.values()];
+}
+
+/** Whether the code would see the same: values sent back as they were answered are. */
+function sameValues(definitions: readonly PropDefinition[], a: ConfiguredProps, b: ConfiguredProps): boolean {
+  const seen = (values: ConfiguredProps) => [
+    runtimeProps(definitions, validateProps(definitions, values, { unknown: 'keep' }), {
+      endpointUrl: undefined,
+      credentials: new Map(),
+    }),
+    accountProps(definitions, values),
+  ];
+  try {
+    return isDeepStrictEqual(seen(a), seen(b));
+  } catch {
+    // Values that do not fit are other ones, and refused when they are checked.
+    return false;
+  }
+}
