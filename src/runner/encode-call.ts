@@ -1,13 +1,16 @@
 import type { CallHeader } from './protocol.ts';
 import type { CallRequest } from './runner.ts';
 
-/** Header and payload of a `call` frame: event, props and db travel as text whose lengths stand in the header. */
+/**
+ * Header and payload of a `call` frame: event, props and db travel as text whose lengths stand in the header. The
+ * keys of the db do too: a component decides how many there are.
+ */
 export function encodeCall(
   request: CallRequest,
   options: { ack: boolean; withProps: boolean },
 ): { header: CallHeader; payload: string[]; bytes: number } {
   const { call } = request;
-  const header: CallHeader = { kind: call.kind, event: -1, props: -1, db: [] };
+  const header: CallHeader = { kind: call.kind, event: -1, props: -1, db: -1 };
   if (options.ack) header.ack = 1;
   const payload: string[] = [];
   let bytes = 0;
@@ -21,6 +24,11 @@ export function encodeCall(
   else if (call.kind === 'additionalProps') header.event = add(JSON.stringify(call.previous));
   else if (call.event !== undefined) header.event = add(call.event);
   if (options.withProps) header.props = add(JSON.stringify([request.props, request.dynamicProps ?? {}]));
-  for (const key of Object.keys(request.db)) header.db.push([key, add(request.db[key] ?? 'null')]);
+  const keys = Object.keys(request.db);
+  if (keys.length > 0) {
+    const values = keys.map((key) => request.db[key] ?? 'null');
+    header.db = add(JSON.stringify(keys.map((key, i) => [key, Buffer.byteLength(values[i] ?? '')])));
+    for (const value of values) add(value);
+  }
   return { header, payload, bytes };
 }

@@ -224,6 +224,27 @@ test('a db beyond its cap ends the call', async () => {
   assert.equal(replaced.status, 'finished');
 });
 
+test('a db of very many small keys is written and read again, run after run', async () => {
+  const source = componentWith(`
+    const from = event.run * 8000;
+    for (let i = from; i < from + 8000; i += 1) this.db.set('key-' + String(i).padStart(6, '0'), i);
+    let sum = 0;
+    for (let i = 0; i < from + 8000; i += 1) sum += this.db.get('key-' + String(i).padStart(6, '0'));
+    return sum;`);
+  let db: Record<string, string> = {};
+  for (let n = 0; n < 6; n += 1) {
+    const outcome = await fixture.call(source, {
+      deploymentId: 'dc_keys',
+      db,
+      call: { kind: 'run', event: JSON.stringify({ run: n }) },
+    });
+    const keys = (n + 1) * 8000;
+    assert.equal(resultOf(outcome), (keys * (keys - 1)) / 2);
+    db = { ...db, ...outcome.dbSets };
+  }
+  assert.equal(Object.keys(db).length, 48_000);
+});
+
 test('a result beyond its cap is refused inside, and the process lives on', async () => {
   const source = componentWith("if (event.n) return 'x'.repeat(event.n); return process.pid;");
   const pid = resultOf(await fixture.call(source, { deploymentId: 'dc_large' }));

@@ -50,7 +50,8 @@ export interface CallHeader {
   event: number;
   /** Length of `[prop values, dynamic definitions]` when that changed since the last call; else -1, the last one holds. */
   props: number;
-  db: [key: string, length: number][];
+  /** Length of the JSON of the db's `[key, length of its value][]`, followed by the values; -1 for an empty db. */
+  db: number;
 }
 
 export interface InitHeader {

@@ -160,7 +160,7 @@ export class SandboxProcess {
   }
 
   describe(): Promise<CallAnswer> {
-    const header: CallHeader = { kind: 'describe', event: -1, props: -1, db: [] };
+    const header: CallHeader = { kind: 'describe', event: -1, props: -1, db: -1 };
     const answer = this.#start({ deadlineMs: this.#limits.loadDeadlineMs, isLoad: true, ack: false });
     this.#send(frameType.call, answer.id, JSON.stringify(header));
     return answer.promise;

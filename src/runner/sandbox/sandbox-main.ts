@@ -142,7 +142,7 @@ async function call(id: number, header: CallHeader, payload: Buffer): Promise<vo
     const eventText = reader.optionalText(header.event);
     const propsText = reader.optionalText(header.props);
     if (propsText !== undefined) takeProps(propsText);
-    const db = new DbSnapshot(header.db, reader);
+    const db = new DbSnapshot(reader.optionalText(header.db), reader);
     await currentCall.run(effects, () => runCall(header, eventText, db, effects));
   } catch (error) {
     effects.fail(error);

@@ -1,7 +1,7 @@
 import type { PayloadReader } from '#runner/protocol.ts';
 import type { CallEffects } from './call-effects.ts';
 import { fromJsonText } from './json-text.ts';
-import { byteLength } from './primordials.ts';
+import { byteLength, jsonParse } from './primordials.ts';
 import { type ResolvedProp, resolveProp } from './prop-definitions.ts';
 
 type Loose = Record<string, unknown>;
@@ -113,8 +113,10 @@ export class DbSnapshot {
   readonly #values = new Map<string, Buffer | string>();
   readonly #bytes: number;
 
-  constructor(entries: readonly [key: string, length: number][], payload: PayloadReader) {
+  /** `keys` is the JSON of `[key, length of its value][]`; the values come next in the payload. */
+  constructor(keys: string | undefined, payload: PayloadReader) {
     let bytes = 0;
+    const entries = keys === undefined ? [] : (jsonParse(keys) as [key: string, length: number][]);
     for (const [key, length] of entries) {
       this.#values.set(key, payload.bytes(length));
       bytes += length + key.length;
