@@ -27,7 +27,7 @@ interface NewInvocation {
 export class RequestAcceptor {
   readonly #store: Store;
   readonly #pool: WorkerPool;
-  readonly #runs: SourceRuns;
+  readonly #runs: Pick<SourceRuns, 'awaitReply' | 'stopAwaiting'>;
   readonly #clock: Clock;
   readonly #replyTimeoutMs: number;
   readonly #waiting: WaitingRequests;
@@ -36,7 +36,7 @@ export class RequestAcceptor {
   constructor(options: {
     store: Store;
     pool: WorkerPool;
-    runs: SourceRuns;
+    runs: Pick<SourceRuns, 'awaitReply' | 'stopAwaiting'>;
     clock: Clock;
     /** How long a request waits for the turn of its run. The run has its own deadline. */
     replyTimeoutMs: number;

@@ -19,6 +19,17 @@ export default {
   },
 };`;
 
+/** The same, but it answers itself: at once, and in every third run some time before the run is over. */
+const answeringRecorder = recorder
+  .replace("http: '$.interface.http'", "http: { type: '$.interface.http', customResponse: true }")
+  .replace('run(event) {', 'async run(event) {')
+  .replace(
+    'const seen',
+    `this.http.respond({ status: 200, body: 'noted' });
+    if (event.body.n % 3 === 0) await new Promise((resolve) => setTimeout(resolve, 8));
+    const seen`,
+  );
+
 const rounds = 5;
 const senders = 8;
 
@@ -105,11 +116,12 @@ async function killInALoop(options: {
   dataFolder: string;
   databaseUrl?: string;
   disturb?: () => Promise<void>;
+  code?: string;
 }): Promise<void> {
   const sent: Sent = { acknowledged: new Set(), last: 0 };
   const collector = new EventCollector();
   let service = await Millrace.start(options);
-  const source = await service.createSource({ component_code: recorder });
+  const source = await service.createSource({ component_code: options.code ?? recorder });
   const path = new URL(source.configured_props.http.endpoint_url).pathname;
   for (let round = 0; round < rounds; round += 1) {
     const before = sent.acknowledged.size;
@@ -181,6 +193,11 @@ describe('kill -9 while requests stream in', () => {
   test('on SQLite: nothing acknowledged is lost, nothing is committed twice, ids keep increasing', async () => {
     await using folder = await createTempFolder('kill');
     await killInALoop({ dataFolder: `${folder.path}/data` });
+  });
+
+  test('on SQLite, with a source that answers itself: the same', async () => {
+    await using folder = await createTempFolder('kill');
+    await killInALoop({ dataFolder: `${folder.path}/data`, code: answeringRecorder });
   });
 
   test('on PostgreSQL: the same', { skip: postgresSkip() }, async () => {

@@ -1,0 +1,159 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { type LeasedJob, settleJobs } from '#jobs/job-store.ts';
+import { WorkerPool } from '#jobs/worker-pool.ts';
+import { systemClock } from '#lib/clock.ts';
+import { UnavailableError } from '#lib/errors.ts';
+import { silentLogger } from '#lib/logger.ts';
+import type { ReplyWaiter } from '#sources/run-source.ts';
+import { type BatchWrite, GroupCommit } from '#storage/group-commit.ts';
+import { forEachStore } from '../../test/support/stores.ts';
+import { waitFor } from '../../test/support/wait-for.ts';
+import { RequestAcceptor } from './accept-request.ts';
+
+const endpoint = { sourceId: 'dc_1', ownerId: 'o_1', customResponse: true };
+const reply = { status: 200, headers: {}, body: Buffer.from('done') };
+
+describe('accepting a request', () => {
+  forEachStore((fixture) => {
+    /** An acceptor on a store whose commits wait for `gate`, with `run` in the place of the component. */
+    async function withAcceptor(
+      run: (job: LeasedJob, waiter: ReplyWaiter | undefined, writes: GroupCommit) => Promise<void>,
+      use: (parts: { acceptor: RequestAcceptor; gate: PromiseWithResolvers<void> }) => Promise<void>,
+    ): Promise<void> {
+      const gate = Promise.withResolvers<void>();
+      gate.promise.catch(() => {});
+      const writes = new GroupCommit(async (work) => {
+        await gate.promise;
+        return fixture.store.transaction(work);
+      });
+      const store = { ...fixture.store, writes };
+      const waiters = new Map<string, ReplyWaiter>();
+      const handler = {
+        run: (job: LeasedJob) => run(job, waiters.get(job.id), writes),
+        quarantined: async () => {},
+      };
+      const pool = new WorkerPool({
+        node: 'n1',
+        store,
+        handlers: { run_source: handler, delete_events: handler, deliver_scheduled_event: handler },
+        clock: systemClock,
+        logger: silentLogger,
+        claims: false,
+      });
+      const runs = {
+        awaitReply: (id: string, waiter: ReplyWaiter) => void waiters.set(id, waiter),
+        stopAwaiting: (id: string) => void waiters.delete(id),
+      };
+      const acceptor = new RequestAcceptor({ store, pool, runs, clock: systemClock, replyTimeoutMs: 60_000 });
+      try {
+        await use({ acceptor, gate });
+      } finally {
+        gate.resolve();
+        await pool.stop(1_000);
+      }
+    }
+
+    const jobs = () => fixture.store.read.selectFrom('jobs').select(['lane', 'state']).execute();
+
+    test('no answer leaves before the request is on disk, however early the component replied', async () => {
+      const end = Promise.withResolvers<void>();
+      let replied = false;
+      await withAcceptor(
+        async (_job, waiter) => {
+          waiter?.respond(reply);
+          replied = true;
+          await end.promise;
+        },
+        async ({ acceptor, gate }) => {
+          let answered = false;
+          const answer = acceptor.acceptAndAwait(endpoint, '{}').then((given) => {
+            answered = true;
+            return given;
+          });
+          await waitFor(() => replied);
+          // Longer than the row is held back for a run that ends soon.
+          await new Promise((resolve) => setTimeout(resolve, 20));
+          assert.equal(answered, false);
+          assert.deepEqual(await jobs(), []);
+          gate.resolve();
+          assert.equal(await answer, reply);
+          assert.deepEqual(
+            (await jobs()).map((row) => ({ ...row })),
+            [{ lane: 'dc_1', state: 'running' }],
+          );
+          end.resolve();
+        },
+      );
+    });
+
+    test('a run that is over before its request was written is stored in its place, and answered when it is', async () => {
+      const note: BatchWrite<string, void> = {
+        name: 'note',
+        run: async (tx, ids) => {
+          await tx
+            .insertInto('emitters')
+            .values(ids.map((id) => ({ id, owner_id: 'o_1', last_ms: 0, last_seq: 0, dedupe: '{}' })))
+            .execute();
+          return ids.map(() => undefined);
+        },
+      };
+      const withdrawn: boolean[] = [];
+      await withAcceptor(
+        async (job, waiter, writes) => {
+          waiter?.respond(reply);
+          withdrawn.push(job.arriving?.withdraw() === true);
+          const settled = writes.submit(note, 'what it caused');
+          job.arriving?.settledBy(settled);
+          await settled;
+        },
+        async ({ acceptor, gate }) => {
+          let answered = false;
+          const answer = acceptor.acceptAndAwait(endpoint, '{}').then(() => {
+            answered = true;
+          });
+          await waitFor(() => withdrawn.length === 1);
+          await new Promise(setImmediate);
+          assert.deepEqual([withdrawn, answered], [[true], false]);
+          gate.resolve();
+          await answer;
+          const emitters = await fixture.store.read.selectFrom('emitters').select('id').execute();
+          assert.deepEqual(
+            emitters.map(({ id }) => id),
+            ['what it caused'],
+          );
+          assert.deepEqual(await jobs(), []);
+        },
+      );
+    });
+
+    test('when the store refuses the request the caller learns it, whatever the component replied', async () => {
+      await withAcceptor(
+        async (_job, waiter) => waiter?.respond(reply),
+        async ({ acceptor, gate }) => {
+          gate.reject(new UnavailableError('storage_full', 'full'));
+          await assert.rejects(acceptor.acceptAndAwait(endpoint, '{}'), { code: 'storage_full' });
+          assert.deepEqual(await jobs(), []);
+        },
+      );
+    });
+
+    test('a store that failed is asked before anything runs again', async () => {
+      let runs = 0;
+      await withAcceptor(
+        async (job) => {
+          runs += 1;
+          await job.arriving?.write();
+          await fixture.store.transaction((tx) => settleJobs(fixture.store, tx, { node: 'n1', jobs: [job] }));
+        },
+        async ({ acceptor, gate }) => {
+          gate.reject(new UnavailableError('store_unavailable', 'gone'));
+          await assert.rejects(acceptor.accept(endpoint, '{}'));
+          assert.equal(runs, 1);
+          await assert.rejects(acceptor.accept(endpoint, '{}'));
+          assert.equal(runs, 1, 'what would be refused does not run');
+        },
+      );
+    });
+  });
+});
