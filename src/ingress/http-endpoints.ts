@@ -92,7 +92,9 @@ async function answerRequest(
       details: { source_id: endpoint.sourceId },
     });
   }
-  return reply.code(answer.status).headers(withoutFraming(answer.headers)).send(answer.body);
+  reply.code(answer.status).headers(withoutFraming(answer.headers));
+  // An empty body is of no type; given the bytes, fastify would name one.
+  return answer.body.length === 0 ? reply.send() : reply.send(answer.body);
 }
 
 /** Names of headers that say how a message is framed: ours to write. Components hand on those of another service. */

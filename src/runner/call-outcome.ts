@@ -61,7 +61,7 @@ export interface LogLine {
   message: string;
 }
 
-/** An HTTP reply as user code asked for it, checked and normalised (status 100-599, header values without CR or LF). */
+/** An HTTP reply as user code asked for it, checked and normalised (status 200-599, header values without CR or LF). */
 export interface HttpReply {
   status: number;
   headers: Record<string, string | string[]>;

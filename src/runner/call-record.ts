@@ -92,7 +92,7 @@ export class CallRecord {
   /** The reply when it is the first of the call, else undefined. */
   addReply(header: unknown, body: Buffer): HttpReply | undefined {
     const { status, headers } = asObject(header);
-    if (typeof status !== 'number' || !Number.isInteger(status) || status < 100 || status > 599) {
+    if (typeof status !== 'number' || !Number.isInteger(status) || status < 200 || status > 599) {
       throw new ProtocolError('the status of a reply is no status');
     }
     const checked: Record<string, string | string[]> = {};

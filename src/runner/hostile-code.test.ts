@@ -346,6 +346,7 @@ test('forged frames can only hurt the process that writes them', async () => {
     frame(21, 2, `{"status":"odd",${empty},"result":-1}`),
     frame(21, 2, `{"status":"finished",${empty},"result":9999999}`),
     frame(20, 2, '{"status":1000,"headers":{}}'),
+    frame(20, 2, '{"status":101,"headers":{}}'),
     frame(20, 2, '{"status":200,"headers":{"a":"b\\r\\nc: d"}}'),
     frame(21, 4_000_000, `{"status":"finished",${empty},"result":-1}`),
     frame(22, 2, '{"error":[1,2]}'),

@@ -157,6 +157,9 @@ test('a reply is handed over before the call ends, and only the first one counts
 test('a reply that is none is an error to the component', async () => {
   for (const [reply, message] of [
     ['{ status: 99 }', /status must be an integer/],
+    ['{ status: 100 }', /status must be an integer from 200 to 599/],
+    ["{ status: '199' }", /status must be an integer from 200 to 599/],
+    ['{ status: 600 }', /status must be an integer/],
     ['{ status: 1e9 }', /status must be an integer/],
     ["{ status: 'x' }", /status must be an integer/],
     ["{ status: 200, headers: { a: 'b\\r\\nc: d' } }", /characters that are not allowed/],

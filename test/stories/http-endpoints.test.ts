@@ -287,6 +287,36 @@ forEachService(
       assert.ok(wrong.status >= 200 && wrong.status < 600);
     });
 
+    test('a reply has the type of its body unless it names one, and an interim status is an error of the run', async () => {
+      const { service } = fixture;
+      const source: Source = await service.createSource({
+        component_code: `
+          const replies = {
+            text: { body: 'plain' }, number: { status: 201, body: 5 }, object: { body: { a: 1 } }, empty: { body: '' }, nothing: {},
+            html: { headers: { 'Content-Type': 'text/html' }, body: '<p>' }, interim: { status: 103, body: 'x' },
+          };
+          export default {
+            name: 'Typed', props: { http: { type: '$.interface.http', customResponse: true } },
+            run(event) { this.http.respond(replies[event.query.reply]); },
+          };`,
+      });
+      const types: Record<string, string | undefined> = {
+        text: 'text/plain; charset=utf-8',
+        number: 'text/plain; charset=utf-8',
+        object: 'application/json; charset=utf-8',
+        empty: undefined,
+        nothing: undefined,
+        html: 'text/html',
+      };
+      for (const [name, type] of Object.entries(types)) {
+        const answer = await send(pathUrl(source, `?reply=${name}`));
+        assert.equal(answer.status, name === 'number' ? 201 : 200, name);
+        assert.equal(answer.headers['content-type'], type, name);
+      }
+      const interim = await send(pathUrl(source, '?reply=interim'));
+      assert.deepEqual([interim.status, JSON.parse(interim.body.toString()).code], [500, 'no_response']);
+    });
+
     test('when too many callers wait for one source, the next is told to come back; other sources answer', async () => {
       const { service } = fixture;
       const release = Promise.withResolvers<void>();

@@ -12,7 +12,8 @@ const headerCharactersMax = 32 * 1024;
 
 /**
  * The argument of `http.respond` as status, headers and bytes. Throws a TypeError that names what is wrong, towards
- * the component: status as a number or numeric string from 100 to 599, body a string, Buffer, anything JSON, or none.
+ * the component: status as a number or numeric string from 200 to 599 (those below announce another answer, for which
+ * a client goes on waiting), body a string, Buffer, anything JSON, or none.
  */
 export function checkReply(given: unknown, bytesMax: number): CheckedReply {
   if (typeof given !== 'object' || given === null) {
@@ -30,9 +31,9 @@ export function checkReply(given: unknown, bytesMax: number): CheckedReply {
 function checkStatus(status: unknown): number {
   if (status === undefined || status === null) return 200;
   const number = typeof status === 'string' && /^\d{3}$/.test(status.trim()) ? Number(status) : status;
-  if (typeof number !== 'number' || !Number.isInteger(number) || number < 100 || number > 599) {
+  if (typeof number !== 'number' || !Number.isInteger(number) || number < 200 || number > 599) {
     throw new TypeError(
-      `http.respond: status must be an integer from 100 to 599, found ${String(status).slice(0, 40)}`,
+      `http.respond: status must be an integer from 200 to 599, found ${String(status).slice(0, 40)}`,
     );
   }
   return number;
@@ -66,17 +67,23 @@ function checkHeaders(headers: unknown): Record<string, string | string[]> {
   return checked;
 }
 
+/** Bytes of a body; names its type in `headers` when the component did not and it is known. */
 function bodyBytes(body: unknown, headers: Record<string, string | string[]>): Uint8Array {
-  if (body === undefined || body === null) return new Uint8Array();
-  if (typeof body === 'string') return Buffer.from(body);
+  if (body === undefined || body === null || body === '') return new Uint8Array();
   if (ArrayBuffer.isView(body)) return new Uint8Array(body.buffer, body.byteOffset, body.byteLength);
   if (body instanceof ArrayBuffer) return new Uint8Array(body);
-  if (typeof body !== 'object') return Buffer.from(String(body));
+  if (typeof body !== 'object') {
+    setDefaultType(headers, 'text/plain; charset=utf-8');
+    return Buffer.from(String(body));
+  }
   if (typeof (body as { pipe?: unknown }).pipe === 'function') {
     throw new TypeError('http.respond: a stream as body is not supported; read it into a Buffer first');
   }
-  if (!Object.keys(headers).some((name) => name.toLowerCase() === 'content-type')) {
-    headers['content-type'] = 'application/json; charset=utf-8';
-  }
+  setDefaultType(headers, 'application/json; charset=utf-8');
   return Buffer.from(JSON.stringify(body));
+}
+
+function setDefaultType(headers: Record<string, string | string[]>, type: string): void {
+  if (!Object.keys(headers).some((name) => name.toLowerCase() === 'content-type'))
+    headers['content-type'] = type;
 }
