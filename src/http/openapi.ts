@@ -9,6 +9,21 @@ const referencePolicy =
   "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self'; " +
   "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
+const additionMark = 'addition';
+/** The groups of operations, in the order of the page. */
+const groups = [
+  'sources',
+  'events',
+  'components',
+  'accounts',
+  'users',
+  'workspaces',
+  'projects',
+  'operations',
+];
+// The bar names the maker of the page and offers to load other documents, which its policy forbids.
+const referenceStyle = '.swagger-ui .topbar { display: none; }';
+
 /**
  * The OpenAPI document, made from the schemas of the routes registered after this. Without a public URL it names no
  * server: paths are then relative to where the document was read from.
@@ -25,14 +40,21 @@ export async function describeRoutes(
         version: options.version,
         description:
           'Event sources: deploy components, keep what they emit, read it over REST and server-sent events. ' +
-          'Operations tagged `addition` are not part of the original specification.',
+          `Operations marked "${additionMark}" are not part of the original specification.`,
       },
+      tags: groups.map((name) => ({ name })),
       ...(options.publicUrl === '' ? {} : { servers: [{ url: options.publicUrl.replace(/\/$/, '') }] }),
       components: {
         securitySchemes: {
           apiKey: { type: 'http', scheme: 'bearer', description: 'API key of a user' },
         },
       },
+    },
+    // A tag groups operations on the page, where each should stand once: `addition` becomes a mark.
+    transform: ({ schema, url }) => {
+      if (schema.tags?.includes('addition') !== true) return { schema, url };
+      const tags = schema.tags.filter((tag) => tag !== 'addition');
+      return { schema: { ...schema, tags, summary: `${schema.summary} (${additionMark})` }, url };
     },
   });
 }
@@ -60,6 +82,7 @@ export async function serveReference(app: App): Promise<void> {
     await pages.register(swaggerUi, {
       routePrefix: referencePrefix,
       staticCSP: referencePolicy,
+      theme: { title: 'Millrace API', css: [{ filename: 'millrace.css', content: referenceStyle }] },
       // Otherwise the page asks a validator on another host.
       uiConfig: { validatorUrl: null, docExpansion: 'list', deepLinking: true },
     });
