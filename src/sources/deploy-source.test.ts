@@ -156,10 +156,23 @@ forEachStore((fixture) => {
       parts.storeFails = () => false;
       calls.length = 0;
       await deployer.undoAbandoned();
-      assert.deepEqual(calls, ['deactivate old', 'activate old']);
+      // Whatever has run since the mark was set, the code that may be set up elsewhere is taken down first.
+      const current = failing === 'activate new' ? 'new' : 'old';
+      assert.deepEqual(calls, [`deactivate ${current}`, 'activate old']);
       assert.deepEqual(await stateOf(source.id), asItWas);
     });
   }
+
+  test('a change whose last write fails takes down what activate has set up, and activates what was', async () => {
+    using parts = new DeployerFixture(fixture.store);
+    const { deployer, calls } = parts;
+    const source = await makeTicking(parts);
+    let failures = 1;
+    parts.storeFails = () => calls.includes('activate new') && failures-- > 0;
+    await assert.rejects(deployer.update(source.id, changed, me), { code: 'store_unavailable' });
+    assert.deepEqual(calls, ['deactivate old', 'activate new', 'deactivate new', 'activate old']);
+    assert.deepEqual(await stateOf(source.id), asItWas);
+  });
 
   test('a removal that the store fails after deactivate leaves an active source, and can be asked for again', async () => {
     using parts = new DeployerFixture(fixture.store);
@@ -197,7 +210,8 @@ forEachStore((fixture) => {
       assert.equal(during.isChanging, true);
       assert.deepEqual(during.intervals, hook === 'activate new' ? [] : [60], 'timers fit the state');
       await next.deployer.undoAbandoned();
-      assert.deepEqual(next.calls, ['deactivate old', 'activate old']);
+      const current = hook === 'activate new' ? 'new' : 'old';
+      assert.deepEqual(next.calls, [`deactivate ${current}`, 'activate old']);
       assert.deepEqual(await stateOf(source.id), asItWas);
       blocked.resolve();
       await assert.rejects(lost, { code: 'conflict' });

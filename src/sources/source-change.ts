@@ -1,5 +1,5 @@
 import type { SourceTable } from '#storage/tables/source-tables.ts';
-import type { SourceAccount } from './source-store.ts';
+import type { SourceAccount, WriteGuard } from './source-store.ts';
 
 const kept = [
   'component_id',
@@ -31,3 +31,12 @@ export function beforeChange(
 
 /** Without a mark: the change is over. */
 export const unchanging = { change_id: null, change_node: null, before_change: null } as const;
+
+/** The change that holds the mark, or one that finds none. */
+export function guardOf(source: SourceTable): WriteGuard {
+  return source.change_id === null ? { revision: source.revision } : { changeId: source.change_id };
+}
+
+export function markOf({ change_id, change_node, before_change }: SourceTable) {
+  return { change_id, change_node, before_change };
+}

@@ -222,6 +222,40 @@ export default {
     assert.deepEqual((await ask(service, source)).body, { by: 'stable', mood: 'old' });
   });
 
+  test('after a kill in the middle of a change the source is soon as it was, and can be changed again', async (context) => {
+    // There the next process waits until the lease of the killed one has run out: deploy-source.test.ts has that.
+    if (fixture.dialect === 'postgres') return context.skip('takes as long as a lease');
+    const gate = Promise.withResolvers<void>();
+    await using vendor = await HttpReceiver.start({
+      answer: async ({ url }) => {
+        if (url === '/blocked' && vendor.requests.length === 1) await gate.promise;
+        return {};
+      },
+    });
+    const source = await fixture.service.createSource({
+      component_code: lifeComponent('survivor'),
+      configured_props: { mood: 'old' },
+    });
+    const put = (body: object) => fixture.service.api('PUT', `/v1/sources/${source.id}`, body);
+    const change = {
+      component_code: lifeComponent('successor', { activate: `await fetch('${vendor.url}/blocked');` }),
+      configured_props: { mood: 'new' },
+    };
+    const lost = put(change).catch(() => undefined);
+    await vendor.waitForRequest(1);
+    await fixture.restart('kill');
+    gate.resolve();
+    assert.equal(await lost, undefined);
+    const back = await waitFor(async () => {
+      const { status, body } = await ask(fixture.service, source);
+      return status === 200 && body.by === 'survivor' && body;
+    });
+    assert.deepEqual(back, { by: 'survivor', mood: 'old' });
+    const changed = await put(change);
+    assert.deepEqual([changed.status, changed.body.data?.configured_props.mood], [200, 'new']);
+    assert.deepEqual((await ask(fixture.service, source)).body, { by: 'successor', mood: 'new' });
+  });
+
   test('a run under way when its source is changed or paused goes on to its end, once, and is answered', async () => {
     const { service } = fixture;
     const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];

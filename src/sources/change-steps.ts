@@ -1,0 +1,236 @@
+import type { PropDefinition } from '#components/component-shape.ts';
+import { findComponent } from '#components/component-store.ts';
+import type { EventBus } from '#events/event-bus.ts';
+import { must } from '#lib/assert.ts';
+import type { Clock } from '#lib/clock.ts';
+import { CallerError, toError } from '#lib/errors.ts';
+import { newId } from '#lib/ids.ts';
+import type { Logger } from '#lib/logger.ts';
+import type { Runner } from '#runner/runner.ts';
+import type { Store } from '#storage/store.ts';
+import { isUniqueViolation } from '#storage/store-errors.ts';
+import type { ComponentTable } from '#storage/tables/component-tables.ts';
+import type { SourceTable } from '#storage/tables/source-tables.ts';
+import { type Deployment, type DeploymentContext, makeDeployment } from './deployment.ts';
+import { hookError } from './hook-error.ts';
+import type { SourceRuns } from './run-source.ts';
+import { beforeChange, describeBefore, guardOf, markOf, unchanging } from './source-change.ts';
+import { definitionsOf, hasHook } from './source-shape.ts';
+import {
+  accountsOf,
+  deleteSource,
+  type SourceAccount,
+  updateSource,
+  type WriteGuard,
+} from './source-store.ts';
+import { timerRows } from './source-timers.ts';
+
+export interface ChangeStepParts {
+  store: Store;
+  runner: Pick<Runner, 'forget'>;
+  runs: SourceRuns;
+  bus: EventBus;
+  clock: Clock;
+  logger: Logger;
+  /** This process, as its lease is called: while that lasts, its changes are its own. */
+  node: string;
+  context: DeploymentContext;
+  /** Timers were added or changed. */
+  onTimers: () => void;
+  onEndpointChange: (endpointKey: string) => void;
+}
+
+interface WrittenParts {
+  /** Another revision: its runs start anew. */
+  raise?: boolean;
+  accounts?: readonly SourceAccount[];
+  /** The timers of these definitions take the place of those that are there. */
+  timersOf?: readonly PropDefinition[];
+}
+
+/** What changes of sources are made of: writes under the mark of a change, hooks, and the way back. */
+export class ChangeSteps {
+  readonly #store: Store;
+  readonly #runner: Pick<Runner, 'forget'>;
+  readonly #runs: SourceRuns;
+  readonly #bus: EventBus;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #node: string;
+  readonly #context: DeploymentContext;
+  readonly #onTimers: () => void;
+  readonly #onEndpointChange: (endpointKey: string) => void;
+
+  constructor(parts: ChangeStepParts) {
+    this.#store = parts.store;
+    this.#runner = parts.runner;
+    this.#runs = parts.runs;
+    this.#bus = parts.bus;
+    this.#clock = parts.clock;
+    this.#logger = parts.logger;
+    this.#node = parts.node;
+    this.#context = parts.context;
+    this.#onTimers = parts.onTimers;
+    this.#onEndpointChange = parts.onEndpointChange;
+  }
+
+  /** The source with the mark of a new change, not written yet. */
+  async marked(source: SourceTable): Promise<SourceTable> {
+    return {
+      ...source,
+      change_id: newId('chg'),
+      change_node: this.#node,
+      before_change: describeBefore(source, await accountsOf(this.#store.read, source.id)),
+    };
+  }
+
+  /**
+   * Runs `deactivate` of the code that goes, under the mark of its change. Throws `hook_failed`, with the source as it
+   * was, when the hook fails (`onFailure`), or cannot run at all because an account is gone (`onMissing`).
+   */
+  async deactivate(
+    source: SourceTable,
+    marked: SourceTable,
+    component: ComponentTable,
+    options: { onFailure: 'refuse' | 'go-on'; onMissing: 'refuse' | 'go-on' },
+  ): Promise<void> {
+    try {
+      let deployment: Deployment;
+      try {
+        deployment = await makeDeployment(this.#store.read, source, component, this.#context);
+      } catch (error) {
+        if (!(error instanceof CallerError)) throw error;
+        if (options.onMissing === 'refuse') throw cannotRun('deactivate', error);
+        this.#logger.warn({ source: source.id, error: error.message }, 'source.deactivate-not-run');
+        return;
+      }
+      await this.runHookOrThrow(deployment, 'deactivate');
+    } catch (error) {
+      // Not run, or not known to have run: the mark stays, and the sweep undoes what there is.
+      if (!(error instanceof CallerError)) throw error;
+      if (options.onFailure === 'go-on') return;
+      await this.attempt('source.change-not-undone', source.id, () =>
+        this.write({ ...source, ...unchanging }, guardOf(marked)),
+      );
+      throw error;
+    }
+  }
+
+  /**
+   * Puts back what a source was before its change, active again if it still can be. Does nothing when the mark is not
+   * there: nothing was begun, or another process has taken the change over. `activated`: the new code, when its
+   * `activate` had finished; what it has set up elsewhere goes first.
+   */
+  async restore(marked: SourceTable, activated?: Deployment): Promise<void> {
+    const before = beforeChange(marked);
+    if (before === undefined || marked.change_id === null) return;
+    const { source, accounts } = before;
+    const component = await this.componentOf(source);
+    const definitions = definitionsOf(component, source);
+    const isActive = source.state === 'active';
+    const activates = hasHook(source, component, 'activate');
+    const guard = guardOf(marked);
+    const restored = await this.#tryWrite(
+      { ...source, ...(activates ? markOf(marked) : unchanging), updated_at_ms: this.#clock.now() },
+      guard,
+      { raise: true, accounts, timersOf: isActive && !activates ? definitions : [] },
+    );
+    if (restored === undefined) return;
+    this.changed(restored);
+    if (activated !== undefined) await this.#runs.runHook(activated, 'deactivate');
+    if (!isActive) await this.#runner.forget(source.id);
+    if (!activates) return;
+    const settled = { ...restored, ...unchanging };
+    try {
+      await this.runHookOrThrow(
+        await makeDeployment(this.#store.read, restored, component, this.#context),
+        'activate',
+      );
+    } catch (error) {
+      // Not run, or not known to have run: left to the sweep.
+      if (!(error instanceof CallerError)) throw error;
+      this.changed(await this.write({ ...settled, state: 'inactive' }, guard, { raise: true, timersOf: [] }));
+      this.#logger.warn(
+        { source: source.id, error: error.message },
+        'source.deactivated-after-failed-update',
+      );
+      return;
+    }
+    this.changed(await this.write(settled, guard, { timersOf: definitions }));
+  }
+
+  /** Writes a source, answers it with its revision. Throws `conflict` when another change came first. */
+  async write(row: SourceTable, guard: WriteGuard, parts: WrittenParts = {}): Promise<SourceTable> {
+    const written = await this.#tryWrite(row, guard, parts);
+    if (written !== undefined) return written;
+    throw new CallerError(
+      'conflict',
+      `source ${row.id} was changed by another request; read it and try again`,
+      { id: row.id },
+    );
+  }
+
+  async #tryWrite(
+    row: SourceTable,
+    guard: WriteGuard,
+    parts: WrittenParts = {},
+  ): Promise<SourceTable | undefined> {
+    const { raise = false, accounts, timersOf } = parts;
+    try {
+      const revision = await this.#store.transaction((tx) =>
+        updateSource(tx, row, guard, {
+          raise,
+          ...(accounts === undefined ? {} : { accounts }),
+          ...(timersOf === undefined ? {} : { timers: timerRows(row, timersOf, this.#clock.now()) }),
+        }),
+      );
+      return revision === undefined ? undefined : { ...row, revision };
+    } catch (error) {
+      if (isUniqueViolation(error)) {
+        throw new CallerError('conflict', `name_slug: another source is called ${row.name_slug}`, {
+          parameter: 'name_slug',
+        });
+      }
+      throw error;
+    }
+  }
+
+  async runHookOrThrow(deployment: Deployment, hook: 'deploy' | 'activate' | 'deactivate'): Promise<void> {
+    const outcome = await this.#runs.runHook(deployment, hook);
+    if (outcome.status !== 'finished' && outcome.status !== 'absent')
+      throw hookError(hook, outcome, deployment.redact);
+  }
+
+  changed(source: SourceTable): void {
+    this.#runs.forget(source.id);
+    if (source.endpoint_key !== null) this.#onEndpointChange(source.endpoint_key);
+    this.#onTimers();
+  }
+
+  async erase(source: SourceTable): Promise<void> {
+    await this.#store.transaction((tx) => deleteSource(this.#store, tx, source, this.#clock.now()));
+    this.changed(source);
+    await this.#runner.forget(source.id);
+    this.#bus.emitterRemoved(source.id);
+  }
+
+  async componentOf(source: SourceTable): Promise<ComponentTable> {
+    const component = await findComponent(this.#store.read, source.component_id);
+    return must(component, `component ${source.component_id} of ${source.id}`);
+  }
+
+  /** For what is done after a failure: its own failure is told to the log, and the sweep tries again. */
+  async attempt(failure: string, source: string | undefined, work: () => Promise<unknown>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      this.#logger.warn({ source, error: toError(error).message }, failure);
+    }
+  }
+}
+
+function cannotRun(hook: string, cause: CallerError): CallerError {
+  const error = { name: 'ConfigurationError', message: cause.message, stack: '' };
+  const details = { hook, reason: 'not_run', error, logs: [] };
+  return new CallerError('hook_failed', `${hook}: ${error.name}: ${error.message}`, details, { cause });
+}

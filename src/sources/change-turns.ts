@@ -1,0 +1,140 @@
+import type { Clock } from '#lib/clock.ts';
+import { CallerError } from '#lib/errors.ts';
+import { newId } from '#lib/ids.ts';
+import type { Logger } from '#lib/logger.ts';
+import type { Store } from '#storage/store.ts';
+import type { SourceTable } from '#storage/tables/source-tables.ts';
+import type { ChangeSteps } from './change-steps.ts';
+import { type DeploymentContext, makeDeployment } from './deployment.ts';
+import { shapeOfSource } from './source-shape.ts';
+import { findSource, isNodeAlive, sourcesUnderChange, takeOverChange } from './source-store.ts';
+
+/** How often changes are looked for that nobody is at any more, and how many are undone at once. */
+const sweepMs = 10_000;
+const sweepMax = 20;
+
+/**
+ * Changes of one source take turns. Those that nobody is at any more (their process died, the store failed in between)
+ * are undone: at start, from time to time, and before the next change of the source.
+ */
+export class ChangeTurns {
+  readonly #store: Store;
+  readonly #steps: ChangeSteps;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #node: string;
+  readonly #context: DeploymentContext;
+  readonly #turns = new Map<string, Promise<unknown>>();
+  #sweeper: NodeJS.Timeout | undefined;
+
+  constructor(parts: {
+    store: Store;
+    steps: ChangeSteps;
+    clock: Clock;
+    logger: Logger;
+    node: string;
+    context: DeploymentContext;
+  }) {
+    this.#store = parts.store;
+    this.#steps = parts.steps;
+    this.#clock = parts.clock;
+    this.#logger = parts.logger;
+    this.#node = parts.node;
+    this.#context = parts.context;
+  }
+
+  start(): void {
+    this.#sweeper = setInterval(() => void this.undoAbandoned(), sweepMs);
+    this.#sweeper.unref();
+    void this.undoAbandoned();
+  }
+
+  stop(): void {
+    clearInterval(this.#sweeper);
+  }
+
+  async inTurn<T>(id: string, work: () => Promise<T>): Promise<T> {
+    const previous = this.#turns.get(id) ?? Promise.resolve();
+    const mine = previous.catch(() => {}).then(work);
+    this.#turns.set(id, mine);
+    try {
+      return await mine;
+    } finally {
+      if (this.#turns.get(id) === mine) this.#turns.delete(id);
+    }
+  }
+
+  /** A source that no other change is under way of; to be asked for in its turn. Throws `not_found` or `conflict`. */
+  async mustFind(id: string): Promise<SourceTable> {
+    let source = await findSource(this.#store.read, id);
+    if (source !== undefined && (await this.#isAbandoned(source))) {
+      await this.#undo(source);
+      source = await findSource(this.#store.read, id);
+    }
+    if (source === undefined)
+      throw new CallerError('not_found', `there is no source ${JSON.stringify(id)}`, { id });
+    if (source.change_id !== null)
+      throw new CallerError('conflict', `source ${id} is being changed by another request; try again`, {
+        id,
+      });
+    return source;
+  }
+
+  /** Undoes changes that nobody is at any more. Never rejects: what cannot be undone now is tried again. */
+  async undoAbandoned(): Promise<void> {
+    await this.#steps.attempt('source.sweep-failed', undefined, async () => {
+      const found = await sourcesUnderChange(this.#store.read, sweepMax);
+      await Promise.all(
+        found
+          .filter(({ id }) => !this.#turns.has(id))
+          .map(({ id }) =>
+            this.#steps.attempt('source.change-not-undone', id, () =>
+              this.inTurn(id, async () => {
+                const source = await findSource(this.#store.read, id);
+                if (source !== undefined && (await this.#isAbandoned(source))) await this.#undo(source);
+              }),
+            ),
+          ),
+      );
+    });
+  }
+
+  /** Undoes a change that nobody is at. How far it came is not known, so what may be set up elsewhere goes first. */
+  async #undo(source: SourceTable): Promise<void> {
+    const taken = { ...source, change_id: newId('chg'), change_node: this.#node };
+    const isTaken = await this.#store.transaction((tx) =>
+      takeOverChange(tx, {
+        sourceId: source.id,
+        from: source.change_id ?? '',
+        to: taken.change_id,
+        node: this.#node,
+      }),
+    );
+    if (!isTaken) return;
+    // Before the swap its code is the old one, after it the new one, which may have been activated.
+    if (taken.state !== 'inactive') await this.#deactivateIfPossible(taken);
+    if (taken.before_change === null) await this.#steps.erase(taken);
+    else await this.#steps.restore(taken);
+    this.#steps.changed(taken);
+    this.#logger.warn({ source: source.id, state: source.state }, 'source.interrupted-change-undone');
+  }
+
+  async #deactivateIfPossible(source: SourceTable): Promise<void> {
+    const component = await this.#steps.componentOf(source);
+    if (!shapeOfSource(component).hooks.includes('deactivate')) return;
+    try {
+      const deployment = await makeDeployment(this.#store.read, source, component, this.#context);
+      await this.#steps.runHookOrThrow(deployment, 'deactivate');
+    } catch (error) {
+      // Most likely it had run already. What could not run at all now is tried again.
+      if (!(error instanceof CallerError)) throw error;
+    }
+  }
+
+  async #isAbandoned(source: SourceTable): Promise<boolean> {
+    if (source.change_id === null) return false;
+    // In its turn, so this process is not at it; and a folder has one process only.
+    if (source.change_node === this.#node || this.#store.name === 'sqlite') return true;
+    return !(await isNodeAlive(this.#store.read, source.change_node ?? '', this.#clock.now()));
+  }
+}
