@@ -18,6 +18,9 @@ if (major < oldestNode) {
 }
 // A process of the same user could make Node open its debugger with this signal; with a listener it does not.
 process.on('SIGUSR1', () => {});
+// Files on a full disk, or pipes whose reader has gone, are no reason to end.
+process.stdout.on('error', () => {});
+process.stderr.on('error', () => {});
 
 try {
   const settings = readSettings(process.env);
