@@ -9,7 +9,6 @@ const referencePolicy =
   "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self'; " +
   "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-const additionMark = 'addition';
 /** The groups of operations, in the order of the page. */
 const groups = [
   'sources',
@@ -40,7 +39,7 @@ export async function describeRoutes(
         version: options.version,
         description:
           'Event sources: deploy components, keep what they emit, read it over REST and server-sent events. ' +
-          `Operations marked "${additionMark}" are not part of the original specification.`,
+          'Operations tagged `addition` are not part of the original specification.',
       },
       tags: groups.map((name) => ({ name })),
       ...(options.publicUrl === '' ? {} : { servers: [{ url: options.publicUrl.replace(/\/$/, '') }] }),
@@ -49,12 +48,6 @@ export async function describeRoutes(
           apiKey: { type: 'http', scheme: 'bearer', description: 'API key of a user' },
         },
       },
-    },
-    // A tag groups operations on the page, where each should stand once: `addition` becomes a mark.
-    transform: ({ schema, url }) => {
-      if (schema.tags?.includes('addition') !== true) return { schema, url };
-      const tags = schema.tags.filter((tag) => tag !== 'addition');
-      return { schema: { ...schema, tags, summary: `${schema.summary} (${additionMark})` }, url };
     },
   });
 }
@@ -82,9 +75,31 @@ export async function serveReference(app: App): Promise<void> {
     await pages.register(swaggerUi, {
       routePrefix: referencePrefix,
       staticCSP: referencePolicy,
+      transformSpecification: (document) => oncePerOperation(document),
       theme: { title: 'Millrace API', css: [{ filename: 'millrace.css', content: referenceStyle }] },
       // Otherwise the page asks a validator on another host.
       uiConfig: { validatorUrl: null, docExpansion: 'list', deepLinking: true },
     });
   });
+}
+
+/**
+ * The document as the page shows it. A tag is a group there, where an operation should stand once: `addition` becomes
+ * a mark in the summary.
+ */
+function oncePerOperation(document: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const paths = structuredClone(document.paths) as Record<string, Record<string, Operation>>;
+  for (const operations of Object.values(paths)) {
+    for (const operation of Object.values(operations)) {
+      if (operation.tags?.includes('addition') !== true) continue;
+      operation.tags = operation.tags.filter((tag) => tag !== 'addition');
+      operation.summary = `${operation.summary} (addition)`;
+    }
+  }
+  return { ...document, paths };
+}
+
+interface Operation {
+  summary?: string;
+  tags?: string[];
 }
