@@ -167,6 +167,23 @@ test('a call that never got its turn beside a spinning one is run by a fresh pro
   assert.equal((await second).status, 'finished');
 });
 
+test('a call that no process takes up is no crash when the machine keeps them from it, and one when their code does', async (t) => {
+  // Calls that follow a frame at once are not asked to say that they have started: here every one comes later.
+  const realNow = performance.now.bind(performance);
+  let shift = 0;
+  t.mock.method(performance, 'now', () => {
+    shift += 2;
+    return realNow() + shift;
+  });
+  const once = (work: string) => `setImmediate(() => { ${work} }); module.exports = { run() { return 1; } };`;
+  const starved = await fixture.call(once("process.kill(process.pid, 'SIGSTOP');"));
+  assert.deepEqual([starved.status, starved.error?.code], ['cancelled', 'overloaded']);
+  const spinning = await fixture.call(once('for (;;);'));
+  assert.deepEqual([spinning.status, spinning.error?.code], ['exited', 'exited']);
+  const exiting = await fixture.call(once('process.exit(0);'));
+  assert.deepEqual([exiting.status, exiting.error?.code], ['exited', 'exited']);
+});
+
 test('a flood on stdout or stderr ends the process', async () => {
   for (const descriptor of [1, 2]) {
     const outcome = await run(

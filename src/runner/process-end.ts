@@ -10,7 +10,9 @@ export type EndReason =
   | 'out_of_memory'
   | 'limit_exceeded'
   | 'protocol'
+  /** It did not take a call up in time: because its own code kept it busy, or because the machine was. */
   | 'unresponsive'
+  | 'overloaded'
   | 'boot_failed';
 
 /** The process ended before it took the call up: nothing of it ran, so it may be given to another process. */

@@ -52,7 +52,11 @@ test('a run gets its event and its result, events, db writes, logs and reply com
       ['error', 'bad'],
     ],
   );
-  const reply = { status: 201, headers: { 'X-A': 'b' }, body: Buffer.from('made') };
+  const reply = {
+    status: 201,
+    headers: { 'X-A': 'b', 'content-type': 'text/plain; charset=utf-8' },
+    body: Buffer.from('made'),
+  };
   assert.deepEqual(outcome.response, reply);
   assert.deepEqual(replies, [reply]);
   assert.equal(fixture.runner.stats().level, 'default');

@@ -172,6 +172,13 @@ class ProcessRunner implements Runner {
     this.#unbind(binding);
     if (binding.forgotten) return ended('cancelled', serviceError('the deployment was ended', 'forgotten'));
     if (attempt < placementsMax) return this.#place(request, options, attempt + 1);
+    // Nothing of it ran, and its code is not to blame: no crash, but a call for another time.
+    if (process.endReason === 'overloaded') {
+      return ended(
+        'cancelled',
+        serviceError('the machine is too busy: no process took the call up', 'overloaded'),
+      );
+    }
     return ended('exited', serviceError('the process ended before it took the call up', 'exited'));
   }
 

@@ -7,6 +7,7 @@ import type { CallStatus, HttpReply, UserCodeError } from './call-outcome.ts';
 import { CallRecord, CapPassedError, readError } from './call-record.ts';
 import { encodeCall } from './encode-call.ts';
 import { type CallAnswer, type EndReason, notStarted, serviceError, statusOfEnd } from './process-end.ts';
+import { processCpuMs } from './process-memory.ts';
 import {
   type CallHeader,
   encodeFrame,
@@ -31,6 +32,8 @@ interface PendingCall {
   deadline: NodeJS.Timeout | undefined;
   /** Asked to say `started`, and has not yet; counts watch ticks since. */
   unstartedTicks: number | undefined;
+  /** Processor time of the process at the first of them. */
+  unstartedCpuMs?: number | undefined;
   /** Decided by the service (deadline, cancel); told once the process is gone and its last frames are read. */
   decided?: { status: CallStatus; error: UserCodeError };
   /** Evaluating the bundle: whatever ends it is a load failure. */
@@ -275,10 +278,14 @@ export class SandboxProcess {
     // Only the oldest call: behind another one, waiting is no sign of anything, and that one's deadline ends it.
     const oldest = this.#calls.values().next().value;
     if (oldest?.unstartedTicks === undefined) return;
+    const cpuMs = this.pid === undefined ? undefined : processCpuMs(this.pid);
+    if (oldest.unstartedTicks === 0) oldest.unstartedCpuMs = cpuMs;
     oldest.unstartedTicks += 1;
-    if (oldest.unstartedTicks * this.#limits.memoryPollMs > this.#limits.unresponsiveMs) {
-      this.kill('unresponsive', 'earlier code of the component keeps the process busy');
-    }
+    const { unresponsiveMs, memoryPollMs } = this.#limits;
+    if (oldest.unstartedTicks * memoryPollMs <= unresponsiveMs) return;
+    const usedMs = (cpuMs ?? 0) - (oldest.unstartedCpuMs ?? 0);
+    if (usedMs > unresponsiveMs / 2) this.kill('unresponsive', 'its own code keeps the process busy');
+    else this.kill('overloaded', 'the process got no processor time to take a call up');
   }
 
   #send(
