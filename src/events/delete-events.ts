@@ -4,8 +4,9 @@ import type { JobHandler } from '#jobs/worker-pool.ts';
 import { CallerError } from '#lib/errors.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
 import type { Store, Tx } from '#storage/store.ts';
+import { channels } from './event.ts';
 import { compareEventIds, formatEventId, parseEventId } from './event-id.ts';
-import { deleteEmitter, deleteEventRange, lastEventId } from './event-store.ts';
+import { deleteEmitter, deleteEventRange, lastEventId, pruneChannel } from './event-store.ts';
 
 /** Events deleted in one transaction: the store's writer is never held for long. */
 const batchRows = 200;
@@ -86,6 +87,11 @@ export function deleteEventsHandler(options: { store: Store; node: string }): Jo
             if (!(await deleteEmitter(tx, emitter_id, batchRows))) return false;
             await settleJobs(store, tx, { node, jobs: [job] });
             return true;
+          }
+          // What pruning has not come to yet is gone for every reader; without newer ones above it, it would be back.
+          if (channel !== channels.scheduled) {
+            const pruned = await pruneChannel(tx, { emitterId: emitter_id, channel, limit: batchRows });
+            if (pruned >= batchRows) return false;
           }
           const deleted = await deleteEventRange(tx, {
             emitterId: emitter_id,

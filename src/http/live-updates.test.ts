@@ -101,14 +101,17 @@ forEachStore((fixture) => {
       channel: '',
       lastEventId: seen,
     });
-    await waitFor(() => response.listenerCount('drain') > 0);
-    await store.transaction((tx) =>
-      deleteEventRange(tx, { emitterId: 'dc_1', channel: '', start: third, end: third, limit: 1 }),
-    );
-    response.writableLength = 0;
-    response.emit('drain');
-    await waitFor(() => written.at(-1) === '3');
-    assert.deepEqual(written.slice(1), ['0', '1', 'event: gap', '3']);
-    streams.close();
+    try {
+      await waitFor(() => response.listenerCount('drain') > 0);
+      await store.transaction((tx) =>
+        deleteEventRange(tx, { emitterId: 'dc_1', channel: '', start: third, end: third, limit: 1 }),
+      );
+      response.writableLength = 0;
+      response.emit('drain');
+      await waitFor(() => written.at(-1) === '3');
+      assert.deepEqual(written.slice(1), ['0', '1', 'event: gap', '3']);
+    } finally {
+      streams.close();
+    }
   });
 });
