@@ -64,7 +64,8 @@ export class RequestAcceptor {
   }
 
   /**
-   * The component's reply; undefined when it ended, or its turn did not come in time, without one. The job never
+   * The component's reply; undefined when it ended, or its turn did not come in time, without one. Throws
+   * `UnavailableError` when the run was interrupted: it will be run again, without anybody who waits. The job never
    * leaves this process, where the caller waits: beyond what may wait here, the request is refused.
    */
   async acceptAndAwait(endpoint: Endpoint, event: string): Promise<HttpReply | undefined> {
@@ -74,11 +75,14 @@ export class RequestAcceptor {
     }
     const job = this.#newJob(endpoint, event);
     const answer = Promise.withResolvers<HttpReply | undefined>();
+    // It may come while the request is still on its way to the disk, or was refused there.
+    answer.promise.catch(() => {});
     const timer = setTimeout(() => answer.resolve(undefined), this.#replyTimeoutMs);
     this.#runs.awaitReply(job.id, {
       started: () => clearTimeout(timer),
       respond: answer.resolve,
       ended: () => answer.resolve(undefined),
+      interrupted: () => answer.reject(interrupted()),
     });
     try {
       await this.#runHere(job, event.length);
@@ -116,6 +120,13 @@ export class RequestAcceptor {
       this.#pool.run(leased(job, bytes));
     }
   }
+}
+
+function interrupted(): UnavailableError {
+  return new UnavailableError(
+    'overloaded',
+    'the run was interrupted before its response; it will be run again later',
+  );
 }
 
 function tooMany(): CallerError {

@@ -89,7 +89,8 @@ async function answerRequest(
     return reply.code(500).send({
       error: 'the component did not respond to this request',
       code: 'no_response',
-      details: { source_id: endpoint.sourceId },
+      // Whoever calls is a stranger to the source: no ids.
+      details: {},
     });
   }
   reply.code(answer.status).headers(withoutFraming(answer.headers));

@@ -22,8 +22,10 @@ export interface ReplyWaiter {
   /** Its turn has come: from now on the deadline of a run bounds the wait. */
   started(): void;
   respond(reply: HttpReply): void;
-  /** The run is over (or will not happen here) and the component did not respond. */
+  /** The run is over and the component did not respond. */
   ended(reason: string): void;
+  /** The run did not come to its end here (the service stops, the store is away): it will be run again later. */
+  interrupted(): void;
 }
 
 /** Outcomes of one source that may wait for the store while its next run goes on. */
@@ -127,6 +129,9 @@ export class SourceRuns implements JobHandler {
     try {
       await previous;
       await this.#runInTurn(lane, job, payload, signal, () => turn.resolve());
+    } catch (error) {
+      if (error instanceof UnavailableError) this.#waiters.get(job.id)?.interrupted();
+      throw error;
     } finally {
       turn.resolve();
       lane.waiting -= 1;

@@ -122,7 +122,9 @@ forEachService((fixture) => {
     await waitFor(() => service.output.includes('service.stopping'));
     await assert.rejects(fetch(`${service.url}/healthz`, { headers: { connection: 'close' } }));
     const answer = await waiting;
-    assert.ok(answer.status >= 500, `${answer.status}`);
+    assert.equal(answer.status, 503);
+    assert.deepEqual(((await answer.json()) as { code: string }).code, 'overloaded');
+    assert.ok(answer.headers.has('retry-after'));
     const [code] = (await within(exited, 15_000, 'the exit')) as [number];
     assert.equal(code, 0);
     assert.ok(performance.now() - begun < 10_000);
