@@ -14,6 +14,7 @@ import type { SourceTable } from '#storage/tables/source-tables.ts';
 import { type Deployment, type DeploymentContext, makeDeployment } from './deployment.ts';
 import { hookError } from './hook-error.ts';
 import type { SourceRuns } from './run-source.ts';
+import { isLost } from './sealed-props.ts';
 import { beforeChange, describeBefore, guardOf, markOf, unchanging } from './source-change.ts';
 import { definitionsOf, hasHook } from './source-shape.ts';
 import {
@@ -86,7 +87,8 @@ export class ChangeSteps {
 
   /**
    * Runs `deactivate` of the code that goes, under the mark of its change. Throws `hook_failed`, with the source as it
-   * was, when the hook fails (`onFailure`), or cannot run at all because an account is gone (`onMissing`).
+   * was, when the hook fails (`onFailure`), or cannot run at all because an account or a
+   * secret is gone (`onMissing`).
    */
   async deactivate(
     source: SourceTable,
@@ -99,9 +101,9 @@ export class ChangeSteps {
       try {
         deployment = await makeDeployment(this.#store.read, source, component, this.#context);
       } catch (error) {
-        if (!(error instanceof CallerError)) throw error;
-        if (options.onMissing === 'refuse') throw cannotRun('deactivate', error);
-        this.#logger.warn({ source: source.id, error: error.message }, 'source.deactivate-not-run');
+        if (!(error instanceof CallerError) && !isLost(error)) throw error;
+        if (options.onMissing === 'refuse') throw cannotRun('deactivate', toError(error));
+        this.#logger.warn({ source: source.id, error: toError(error).message }, 'source.deactivate-not-run');
         return;
       }
       await this.runHookOrThrow(deployment, 'deactivate');
@@ -229,7 +231,7 @@ export class ChangeSteps {
   }
 }
 
-function cannotRun(hook: string, cause: CallerError): CallerError {
+function cannotRun(hook: string, cause: Error): CallerError {
   const error = { name: 'ConfigurationError', message: cause.message, stack: '' };
   const details = { hook, reason: 'not_run', error, logs: [] };
   return new CallerError('hook_failed', `${hook}: ${error.name}: ${error.message}`, details, { cause });

@@ -4,6 +4,7 @@ import { deleteAccount, openValue, updateAccount } from '#accounts/manage-accoun
 import { Vault } from '#accounts/vault.ts';
 import { DeployerFixture, failed, finished, me } from '../../test/support/deployer-fixture.ts';
 import { forEachStore } from '../../test/support/stores.ts';
+import { loadDeployment } from './deployment.ts';
 import { sealedNames } from './sealed-props.ts';
 import { viewProps } from './source-props.ts';
 import { findSource } from './source-store.ts';
@@ -131,6 +132,61 @@ forEachStore((fixture) => {
     assert.deepEqual(await revisions(), [3, 1]);
   });
 
+  test('another node runs with the credentials that an account has now', {
+    skip: fixture.dialect === 'sqlite' ? 'one process only' : false,
+  }, async () => {
+    using here = new DeployerFixture(fixture.store, 'node_here');
+    using there = new DeployerFixture(fixture.store, 'node_there');
+    const component = await here.component({ configurableProps: [app] });
+    const id = await here.account('u_1', { token: 'first' });
+    const configured_props = { gitlab: { authProvisionId: id } };
+    const { source } = await here.deployer.create({ component_id: component.id, configured_props }, me);
+    const seen: unknown[] = [];
+    there.answer = (_hook, request) => {
+      seen.push(request.props.gitlab);
+      return finished;
+    };
+    const job = {
+      id: 'job_1',
+      kind: 'run_source' as const,
+      ownerId: 'u_1',
+      lane: source.id,
+      attempts: 1,
+      payload: { source_id: source.id, trigger: 'http' as const, hops: 0 },
+      createdAtMs: 1,
+      bytes: 1,
+    };
+    const signal = new AbortController().signal;
+    await there.runs.run(job, signal);
+    await here.store.transaction((tx) =>
+      updateAccount(tx, here.accountTools, id, ['u_1'], { credentials: { token: 'second' } }),
+    );
+    await there.runs.run(job, signal);
+    await here.store.transaction((tx) => deleteAccount(tx, id, ['u_1']));
+    await there.runs.run(job, signal);
+    assert.deepEqual(seen, [{ $auth: { token: 'first' } }, { $auth: { token: 'second' } }]);
+  });
+
+  test('a secret whose data key is lost can be given anew or the source deleted, and is not silently dropped', async () => {
+    using parts = new DeployerFixture(fixture.store);
+    const { store, deployer } = parts;
+    const component = await parts.component({ configurableProps: [secret, mood] });
+    const configured_props = { token: 'opensesame-1', mood: 'old' };
+    const reference = { component_id: component.id };
+    const [{ source }, { source: doomed }] = [
+      await deployer.create({ ...reference, configured_props }, me),
+      await deployer.create({ ...reference, configured_props }, me),
+    ];
+    await store.transaction((tx) => tx.deleteFrom('data_keys').execute());
+    const lost = { name: 'UnavailableError', code: 'sealed_value_damaged' };
+    const masked = { token: '••••••••', mood: 'new' };
+    await assert.rejects(deployer.update(source.id, { configured_props: masked }, me), lost);
+    const again = { configured_props: { token: 'opensesame-2', mood: 'new' } };
+    assert.equal((await deployer.update(source.id, again, me)).source.state, 'active');
+    await assert.rejects(deployer.remove(doomed.id, { ignoreHookErrors: false }), { code: 'hook_failed' });
+    await deployer.remove(doomed.id, { ignoreHookErrors: true });
+  });
+
   const secret = { name: 'token', type: 'string', secret: true };
 
   test('a secret prop is sealed for its source and prop: in no column in clear, opened to run, masked, redacted', async () => {
@@ -185,6 +241,8 @@ forEachStore((fixture) => {
     const changed = await deployer.update(source.id, { component_id: after.id }, me);
     assert.deepEqual(sealedNames(changed.source), ['token']);
     assert.deepEqual(viewProps(changed.source, changed.definitions, undefined), { token: '••••••••' });
+    const { redact } = await loadDeployment(fixture.store.read, changed.source, parts.context);
+    assert.equal(redact('say opensesame-1'), 'say [redacted]');
     const open = await deployer.update(source.id, { configured_props: { token: 'everybody' } }, me);
     assert.deepEqual(viewProps(open.source, open.definitions, undefined), { token: 'everybody' });
   });

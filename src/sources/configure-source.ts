@@ -12,11 +12,12 @@ import type { SourceTable } from '#storage/tables/source-tables.ts';
 import { type DeploymentContext, makeDeployment, mergedDefinitions } from './deployment.ts';
 import { hookError } from './hook-error.ts';
 import type { SourceRuns } from './run-source.ts';
-import { isSecretProp, openValues, sealedNames, sealValues } from './sealed-props.ts';
+import { isLost, isSecretProp, openValues, sealedNames, sealValues } from './sealed-props.ts';
 import {
   accountProps,
   hasHttpInterface,
   keepMaskedSecrets,
+  maskedSecret,
   runtimeProps,
   timerSchedules,
 } from './source-props.ts';
@@ -67,9 +68,14 @@ export class SourceConfigurer {
     given: ConfiguredProps | undefined,
   ): Promise<Configured> {
     const { source } = subject;
-    const before = await openValues(this.#context.sealer, source);
     const sealed = sealedNames(source);
     const masked = [...sealed, ...definitions.filter(isSecretProp).map(({ name }) => name)];
+    const before = await openValues(this.#context.sealer, source).catch((error: unknown) => {
+      // Secrets that are lost can be given anew, but not kept.
+      if (!isLost(error) || given === undefined || masked.some((name) => given[name] === maskedSecret))
+        throw error;
+      return {} as ConfiguredProps;
+    });
     const values = keepMaskedSecrets(masked, given ?? before, before);
     const accounts = await accountsOf(this.#db, source.id);
     const isSame = subject.component.id === source.component_id && sameValues(definitions, values, before);

@@ -1,5 +1,6 @@
 import type { PropDefinition } from '#components/component-shape.ts';
 import type { ConfiguredProps } from '#components/validate-props.ts';
+import { UnavailableError } from '#lib/errors.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
 
 /** Seals and opens single values; bound to their owner and to `id`, so that none can be put in another's place. */
@@ -50,6 +51,11 @@ export async function openValues(
   for (const [name, sealed] of Object.entries(JSON.parse(source.sealed_props) as Record<string, string>))
     values[name] = await sealer.open(source.owner_id, objectId(source.id, name), sealed);
   return values;
+}
+
+/** Whether a sealed value is lost for good: changed, or its data key is gone. Without the right master key it is not. */
+export function isLost(error: unknown): boolean {
+  return error instanceof UnavailableError && error.code === 'sealed_value_damaged';
 }
 
 function objectId(sourceId: string, prop: string): string {

@@ -39,6 +39,7 @@ export class DeployerFixture {
   readonly store: Store;
   readonly deployer: SourceDeployer;
   readonly runs: SourceRuns;
+  readonly context: DeploymentContext;
   /** The calls so far: hook and mood prop, such as `activate new`. */
   readonly calls: string[] = [];
   /** How a call ends; by default it finishes. */
@@ -80,6 +81,7 @@ export class DeployerFixture {
         open: (ownerId, id, sealed) => openValue(store.read, vault, { ownerId, id, sealed }),
       },
     };
+    this.context = context;
     const parts = { store, runner, bus, clock: systemClock, logger: silentLogger, node, context };
     this.runs = new SourceRuns({
       ...parts,
