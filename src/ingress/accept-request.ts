@@ -153,6 +153,7 @@ function leased(job: NewJob<'run_source'>, bytes: number): LeasedJob {
 function insertInvocations(store: Store): BatchWrite<NewInvocation, void> {
   return {
     name: 'insert-invocations',
+    bytes: ({ job }) => job.payload.event?.length ?? 0,
     async run(tx, invocations) {
       await insertNewJobs(
         store,

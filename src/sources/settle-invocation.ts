@@ -45,6 +45,12 @@ export function settleInvocations(options: {
   const { store, node, clock } = options;
   return {
     name: 'settle-invocations',
+    bytes: ({ emission, dbSets }) => {
+      let bytes = 0;
+      for (const { event, summary = '' } of emission.events) bytes += event.length + summary.length;
+      for (const text of Object.values(dbSets)) bytes += text.length;
+      return bytes;
+    },
     async run(tx, ends) {
       const results = new Map<InvocationEnd, SettleResult>();
       const fresh: InvocationEnd[] = [];

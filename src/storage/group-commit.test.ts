@@ -142,6 +142,46 @@ describe('group commit', () => {
     assert.equal(await commits.submit(nothing, 7), 7);
   });
 
+  /** An item is its own size, in MB. */
+  const heavy: BatchWrite<number, number> = {
+    name: 'heavy',
+    bytes: (megabytes) => megabytes * 1024 * 1024,
+    run: async (_tx, items) => items,
+  };
+
+  test('a batch ends when it has 16 MB, so that a message to the store stays small', async () => {
+    const sizes: number[][] = [];
+    const commits = new GroupCommit((work) => work({} as Tx));
+    const write: BatchWrite<number, number> = {
+      ...heavy,
+      run: async (_tx, items) => {
+        sizes.push([...items]);
+        return items;
+      },
+    };
+    const items = [6, 6, 6, 6, 1, 1, 40, 1];
+    assert.deepEqual(await Promise.all(items.map((item) => commits.submit(write, item))), items);
+    assert.deepEqual(sizes, [[6, 6, 6], [6, 1, 1, 40], [1]]);
+  });
+
+  test('writes wait with 256 MB at most; then one is refused as overloaded, and taken again when they are stored', async () => {
+    const gate = new Deferred<void>();
+    const begun = new Deferred<void>();
+    const commits = new GroupCommit(async (work) => {
+      begun.resolve();
+      await gate.promise;
+      return work({} as Tx);
+    });
+    const first = commits.submit(heavy, 300);
+    await begun.promise;
+    const waiting = [commits.submit(heavy, 200), commits.submit(heavy, 50)];
+    await assert.rejects(commits.submit(heavy, 10), { name: 'UnavailableError', code: 'overloaded' });
+    waiting.push(commits.submit(heavy, 6));
+    gate.resolve();
+    assert.deepEqual(await Promise.all([first, ...waiting]), [300, 200, 50, 6]);
+    assert.equal(await commits.submit(heavy, 250), 250);
+  });
+
   test('a write can be taken back until its batch begins, and not after', async () => {
     const gate = new Deferred<void>();
     const begun = new Deferred<void>();

@@ -9,6 +9,8 @@ import type { Tx } from './database.ts';
  */
 export interface BatchWrite<Item, Result> {
   readonly name: string;
+  /** About how much an item is to send and to store, where that may be much; it bounds batches and the queue. */
+  bytes?(item: Item): number;
   run(tx: Tx, items: readonly Item[]): Promise<readonly Result[]>;
 }
 
@@ -23,14 +25,18 @@ export interface PlacedWrite<Result> {
 interface Pending {
   write: BatchWrite<unknown, unknown>;
   item: unknown;
+  bytes: number;
   answer: Deferred<unknown>;
   state: 'waiting' | 'taken' | 'withdrawn';
 }
 
 /** Writes waiting at most; beyond that the store is too slow for what comes in, and callers are told at once. */
 const pendingMax = 20_000;
+const pendingBytesMax = 256 * 1024 * 1024;
 /** Items in one transaction: enough to hide an fsync, few enough that nobody waits long behind it. */
 const batchMax = 256;
+/** A batch ends with the item that reaches this: one message to the store must not grow to gigabytes. */
+const batchBytesMax = 16 * 1024 * 1024;
 /** A store that took longer than this to fail does not answer: whoever waits is told so, not made to wait in turn. */
 const slowFailureMs = 2_000;
 
@@ -43,6 +49,7 @@ const slowFailureMs = 2_000;
 export class GroupCommit {
   readonly #transaction: <T>(work: (tx: Tx) => Promise<T>) => Promise<T>;
   #pending: Pending[] = [];
+  #pendingBytes = 0;
   #flushing: Promise<void> | undefined;
   #healthy = true;
   #commits = 0;
@@ -67,16 +74,20 @@ export class GroupCommit {
     const pending: Pending = {
       write: write as BatchWrite<unknown, unknown>,
       item,
+      bytes: write.bytes?.(item) ?? 0,
       answer,
       state: 'waiting',
     };
-    if (this.#pending.length >= pendingMax) {
+    // A lone item is taken whatever its size.
+    const isTooMuch = this.#pendingBytes > 0 && this.#pendingBytes + pending.bytes > pendingBytesMax;
+    if (this.#pending.length >= pendingMax || isTooMuch) {
       pending.state = 'taken';
       answer.reject(
         new UnavailableError('overloaded', 'too many writes are waiting for the store; try again'),
       );
     } else {
       this.#pending.push(pending);
+      this.#pendingBytes += pending.bytes;
       this.#flushing ??= this.#flush();
     }
     return {
@@ -110,7 +121,7 @@ export class GroupCommit {
       // a request cost 10 % more CPU at 16 in flight; a lone write does not notice.
       await new Promise(setImmediate);
       await new Promise(setImmediate);
-      const batch = this.#pending.splice(0, batchMax).filter((pending) => pending.state === 'waiting');
+      const batch = this.#takeBatch();
       if (batch.length === 0) continue;
       for (const pending of batch) pending.state = 'taken';
       const begun = performance.now();
@@ -126,7 +137,21 @@ export class GroupCommit {
     this.#flushing = undefined;
   }
 
+  /** The next items, without those that were taken back meanwhile. */
+  #takeBatch(): Pending[] {
+    let count = 0;
+    let bytes = 0;
+    for (const pending of this.#pending) {
+      if (count >= batchMax || bytes >= batchBytesMax) break;
+      count += 1;
+      this.#pendingBytes -= pending.bytes;
+      if (pending.state === 'waiting') bytes += pending.bytes;
+    }
+    return this.#pending.splice(0, count).filter((pending) => pending.state === 'waiting');
+  }
+
   #rejectWaiting(error: UnavailableError): void {
+    this.#pendingBytes = 0;
     for (const pending of this.#pending.splice(0)) {
       if (pending.state !== 'waiting') continue;
       pending.state = 'taken';
