@@ -248,6 +248,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       bus,
       streams,
       api: has('api'),
+      trustedProxies: settings.trustedProxies,
       onJobs: () => pool.poke(),
       onAccountChange: (accountId) => runs.forgetAccount(accountId),
       rewritePath: (host, path) => {
