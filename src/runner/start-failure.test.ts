@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { closeSync, openSync, readdirSync, renameSync } from 'node:fs';
+import { closeSync, mkdirSync, openSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { type Logger, silentLogger } from '#lib/logger.ts';
@@ -46,6 +46,35 @@ test('no room for the files of a process is no end of the service', async () => 
     renameSync(join(fixture.folder, name), away);
     return () => renameSync(away, join(fixture.folder, name));
   });
+});
+
+/** Waits until `count` gives the same as before; says what it gave otherwise. */
+async function assertReturnsTo(before: number, count: () => number, what: string): Promise<void> {
+  for (let tries = 0; tries < 300; tries += 1) {
+    if (count() <= before) return;
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  assert.fail(`${count()} ${what}, ${before} before`);
+}
+
+test('a process that cannot be put on the list is ended, with its folder and its descriptors', async () => {
+  const run = join(
+    fixture.folder,
+    readdirSync(fixture.folder).find((entry) => entry.startsWith('run-')) ?? '',
+  );
+  const descriptors = () => readdirSync('/proc/self/fd').length;
+  const folders = () => readdirSync(run).filter((name) => name.startsWith('scratch-')).length;
+  // Five descriptors lead to each process, and each has its folder.
+  const unaccounted = () => descriptors() - 5 * folders();
+  const processes = () => fixture.runner.stats().warm + fixture.runner.stats().prewarmed;
+  const before = unaccounted();
+  await assertRecovers(() => {
+    // In the way of the list that is about to be written.
+    mkdirSync(join(run, 'processes.part'));
+    return () => rmSync(join(run, 'processes.part'), { recursive: true });
+  });
+  await assertReturnsTo(0, () => folders() - processes(), 'folders of no process');
+  await assertReturnsTo(before, unaccounted, 'descriptors of no process');
 });
 
 test('no descriptors for a process are no end of the service', {
