@@ -415,6 +415,50 @@ export default {
     assert.equal((await service.api('GET', `/v1/sources/${source.id}`)).status, 404);
   });
 
+  test('a source with a secret prop and an account: the secret is never answered, and a deleted account can be replaced', async () => {
+    const { service } = fixture;
+    const account = async (token: string) =>
+      (await service.api('POST', '/v1/accounts', { app: 'gitlab', credentials: { token } })).body.data.id;
+    const first = await account('first-account-token');
+    const source = await service.createSource({
+      component_code: `
+export default {
+  name: 'entrusted',
+  props: { gitlab: { type: 'app', app: 'gitlab' }, password: { type: 'string', secret: true } },
+  hooks: {
+    async activate() { this.$emit([this.gitlab.$auth.token.length, this.password.length]); },
+    async deactivate() {},
+  },
+  run() {},
+};`,
+      configured_props: { gitlab: { authProvisionId: first }, password: 'open sesame' },
+    });
+    assert.equal(source.configured_props.password, '••••••••');
+    assert.equal((await service.api('DELETE', `/v1/accounts/${first}`)).status, 204);
+    const refused = await service.api('DELETE', `/v1/sources/${source.id}`);
+    assert.deepEqual(
+      [refused.status, refused.body.code, refused.body.details.hook],
+      [400, 'hook_failed', 'deactivate'],
+    );
+    const put = (body: object) => service.api('PUT', `/v1/sources/${source.id}`, body);
+    assert.equal((await put({ active: false })).status, 200);
+    const missing = await put({ configured_props: source.configured_props });
+    assert.deepEqual([missing.status, missing.body.details.parameter], [404, 'configured_props.gitlab']);
+    const repaired = await put({
+      configured_props: {
+        ...source.configured_props,
+        gitlab: { authProvisionId: await account('the second account token') },
+      },
+    });
+    assert.equal(repaired.status, 200, JSON.stringify(repaired.body));
+    const lengths = (await service.events(source.id)).map(({ event }) => event);
+    assert.deepEqual(lengths, [
+      ['the second account token'.length, 'open sesame'.length],
+      ['first-account-token'.length, 'open sesame'.length],
+    ]);
+    assert.equal((await service.api('DELETE', `/v1/sources/${source.id}`)).status, 204);
+  });
+
   test('additionalProps adds props, changes static ones in place, and may be where the interface comes from', async () => {
     const { service } = fixture;
     const source = await service.createSource({
