@@ -163,8 +163,8 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
     const resolver = new ComponentResolver({ store, builder, runner, registry, clock });
 
     const bus = new EventBus(logger);
-    store.onNotify((channel) => {
-      if (channel === 'millrace_events') bus.storedElsewhere();
+    store.onNotify((channel, payload) => {
+      if (channel === 'millrace_events') bus.heard(payload);
     });
     const pruner = new EventPruner({ store, logger });
     bus.observe((events) => pruner.observe(events));

@@ -6,12 +6,15 @@ import { newTimeOrderedId } from '#lib/ids.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import { channels } from './event.ts';
 import { compareEventIds, formatEventId, parseEventId } from './event-id.ts';
+import { removedNotice } from './event-notice.ts';
 import { deleteEmitter, deleteEventRange, lastEventId, pruneChannel } from './event-store.ts';
 
 /** Events deleted in one transaction: the store's writer is never held for long. */
 const batchRows = 200;
 /** Events that go in the transaction that removes their emitter; few channels ever hold more. */
 const removedWithEmitter = 1000;
+
+const noEvent = { ms: 0, seq: 0 };
 
 /**
  * Accepts the deletion of a range of events (specification, section 4, rules 1 to 5): durable when it resolves, done
@@ -32,7 +35,7 @@ export async function requestEventDeletion(
   await store.transaction(async (tx) => {
     // What is emitted after the request was accepted stays: an open range ends at the newest event there is. The
     // clock is no substitute: after a step back, ids run ahead of it.
-    const newest = end ?? (await lastEventId(tx, range.emitterId));
+    const newest = end ?? (await lastEventId(tx, range.emitterId)) ?? noEvent;
     const payload: JobPayloads['delete_events'] = {
       emitter_id: range.emitterId,
       channel: range.channel,
@@ -62,6 +65,7 @@ export async function removeEmitter(
   emitter: { id: string; ownerId: string },
   nowMs: number,
 ): Promise<void> {
+  await store.notify(tx, 'millrace_events', removedNotice(emitter.id));
   if (await deleteEmitter(tx, emitter.id, removedWithEmitter)) return;
   const job = jobRow({
     id: newTimeOrderedId(nowMs),

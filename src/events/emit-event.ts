@@ -6,6 +6,7 @@ import type { EmitterTable } from '#storage/tables/event-tables.ts';
 import { type DedupeState, type DedupeStrategy, dropDuplicates } from './drop-duplicate.ts';
 import { channels, oneLine, type StoredEvent } from './event.ts';
 import { formatEventId, nextEventId } from './event-id.ts';
+import { storedNotice } from './event-notice.ts';
 import { insertEvents, lockEmittersQuery, updateEmitters } from './event-store.ts';
 
 /** An event on its way in, from whatever emits. */
@@ -91,7 +92,8 @@ export async function appendEvents(
   if (stored.length > 0) {
     await insertEvents(store, tx, stored);
     await scheduleDeliveries(tx, stored, nowMs);
-    await store.notify(tx, 'millrace_events', '');
+    const emitterIds = stored.map((event) => event.emitter_id);
+    await store.notify(tx, 'millrace_events', storedNotice(emitterIds));
   }
   const changed = [...emitters.values()].filter((emitter) => emitter.changed).map((emitter) => emitter.row);
   if (changed.length > 0) await updateEmitters(store, tx, changed);

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { silentLogger } from '#lib/logger.ts';
 import type { StoredEvent } from './event.ts';
 import { type BusListener, EventBus } from './event-bus.ts';
+import { removedNotice, storedNotice } from './event-notice.ts';
 
 const event = (emitterId: string, seq: number) =>
   ({ emitter_id: emitterId, channel: '', ms: 1, seq }) as StoredEvent;
@@ -39,7 +40,7 @@ test('a listener gets the events of its emitter, in order, until it leaves', () 
   bus.publish([event('dc_1', 4), event('dc_2', 5)]);
   bus.emitterRemoved('dc_1');
   bus.emitterRemoved('dc_2');
-  bus.storedElsewhere();
+  bus.heard('');
   assert.deepEqual(seen.slice(3), ['b 5', 'b removed', 'b elsewhere']);
 });
 
@@ -53,9 +54,22 @@ test('a listener or observer that throws keeps nothing from the others, nor from
   bus.subscribe('dc_1', broken);
   bus.subscribe('dc_1', listener(seen, 'a'));
   bus.publish([event('dc_1', 1), event('dc_1', 2)]);
-  bus.storedElsewhere();
+  bus.heard('');
   bus.emitterRemoved('dc_1');
   assert.deepEqual(seen, ['observed 2', 'a 1', 'a 2', 'a elsewhere', 'a removed']);
+});
+
+test('what another process stored or removed is told to the readers of those emitters alone', () => {
+  const bus = new EventBus(silentLogger);
+  const seen: string[] = [];
+  for (const n of [1, 2, 3]) bus.subscribe(`dc_${n}`, listener(seen, `${n}`));
+  bus.heard(storedNotice(['dc_1', 'dc_3', 'dc_1', 'dc_unread']));
+  bus.heard(removedNotice('dc_2'));
+  assert.deepEqual(seen.splice(0), ['1 elsewhere', '3 elsewhere', '2 removed']);
+  bus.heard('');
+  assert.deepEqual(seen.splice(0), ['1 elsewhere', '2 elsewhere', '3 elsewhere']);
+  const many = Array.from({ length: 10_000 }, (_, n) => `dc_${n}`);
+  assert.equal(storedNotice(many), '', 'too many to name are told to everybody');
 });
 
 test('a listener may leave while it is told', () => {

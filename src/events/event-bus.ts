@@ -1,10 +1,11 @@
 import type { Logger } from '#lib/logger.ts';
 import type { StoredEvent } from './event.ts';
+import { readNotice } from './event-notice.ts';
 
 /** What a live reader is told: an event, that something may have been stored elsewhere, or that its emitter is gone. */
 export interface BusListener {
   event(event: StoredEvent): void;
-  /** Another process stored events, of whichever emitter: look into the store. */
+  /** Another process stored events of its emitter, or may have: look into the store. */
   storedElsewhere(): void;
   emitterRemoved(): void;
 }
@@ -38,9 +39,17 @@ export class EventBus {
     this.#observers.add(observer);
   }
 
-  storedElsewhere(): void {
-    for (const listeners of this.#listeners.values()) {
-      for (const listener of listeners) this.#tell(() => listener.storedElsewhere());
+  /** A notification of another process; only readers of the emitters it names are told. */
+  heard(text: string): void {
+    const notice = readNotice(text);
+    if (notice.what === 'removed') {
+      this.emitterRemoved(notice.emitterId);
+      return;
+    }
+    const emitterIds = notice.what === 'anything' ? [...this.#listeners.keys()] : notice.emitterIds;
+    for (const emitterId of emitterIds) {
+      for (const listener of this.#listeners.get(emitterId) ?? [])
+        this.#tell(() => listener.storedElsewhere());
     }
   }
 

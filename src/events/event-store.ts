@@ -95,14 +95,14 @@ function compareId(
   return where(where.refTuple('ms', 'seq'), operator, where.tuple(id.ms, id.seq));
 }
 
-/** The highest id ever given to an event of this emitter; `0-0` before the first. */
-export async function lastEventId(db: Db, emitterId: string): Promise<EventId> {
+/** The highest id ever given to an event of this emitter, `0-0` before the first; undefined when there is no emitter. */
+export async function lastEventId(db: Db, emitterId: string): Promise<EventId | undefined> {
   const row = await db
     .selectFrom('emitters')
     .select(['last_ms', 'last_seq'])
     .where('id', '=', emitterId)
     .executeTakeFirst();
-  return { ms: row?.last_ms ?? 0, seq: row?.last_seq ?? 0 };
+  return row && { ms: row.last_ms, seq: row.last_seq };
 }
 
 /** Whether an event with this id is still kept in the channel. */

@@ -2,13 +2,15 @@ import assert from 'node:assert/strict';
 import { EventEmitter, once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { test } from 'node:test';
+import { describe, test } from 'node:test';
+import { removeEmitter } from '#events/delete-events.ts';
 import { emitEvents } from '#events/emit-event.ts';
 import type { StoredEvent } from '#events/event.ts';
 import { EventBus } from '#events/event-bus.ts';
 import { formatEventId } from '#events/event-id.ts';
-import { deleteEventRange, insertEmitter } from '#events/event-store.ts';
+import { deleteEmitter, deleteEventRange, insertEmitter } from '#events/event-store.ts';
 import { silentLogger } from '#lib/logger.ts';
+import type { Store } from '#storage/store.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { LiveStreams } from './live-updates.ts';
@@ -33,6 +35,7 @@ forEachStore((fixture) => {
         emitterId: 'dc_1',
         channel: '',
         lastEventId: undefined,
+        mayRead: async () => true,
       };
       void streams.open(response, options);
     });
@@ -100,6 +103,7 @@ forEachStore((fixture) => {
       emitterId: 'dc_1',
       channel: '',
       lastEventId: seen,
+      mayRead: async () => true,
     });
     try {
       await waitFor(() => response.listenerCount('drain') > 0);
@@ -112,6 +116,92 @@ forEachStore((fixture) => {
       assert.deepEqual(written.slice(1), ['0', '1', 'event: gap', '3']);
     } finally {
       streams.close();
+    }
+  });
+
+  describe('a stream whose reader nothing is told to', () => {
+    const place = { emitterId: 'dc_1', channel: '' };
+    const open = async (
+      keepAliveMs: number,
+      mayRead: () => Promise<boolean>,
+      bus = new EventBus(silentLogger),
+    ) => {
+      await fixture.store.transaction((tx) => insertEmitter(tx, { id: 'dc_1', ownerId: 'u_1' }));
+      const written: string[] = [];
+      const response = Object.assign(new EventEmitter(), {
+        writableLength: 0,
+        writeHead: () => {},
+        end: () => written.push('end'),
+        destroy: () => {},
+        write: (text: string) => written.push(text),
+      });
+      const streams = new LiveStreams({ keepAliveMs });
+      await streams.open(response as unknown as ServerResponse, {
+        store: fixture.store,
+        bus,
+        logger: silentLogger,
+        ...place,
+        lastEventId: undefined,
+        mayRead,
+      });
+      return { written, close: () => streams.close() };
+    };
+    const emit = (store: Store, event: string) =>
+      store.transaction((tx) =>
+        emitEvents(
+          store,
+          tx,
+          [{ emitterId: 'dc_1', hops: 0, events: [{ channel: '', event }] }],
+          1_800_000_000_000,
+        ),
+      );
+
+    test('ends soon after the reader lost its right, and not before', async () => {
+      let allowed = true;
+      let asked = 0;
+      const { written, close } = await open(10, async () => {
+        asked += 1;
+        return allowed;
+      });
+      await waitFor(() => asked >= 3);
+      assert.equal(written.includes('end'), false);
+      allowed = false;
+      await waitFor(() => written.includes('end'));
+      close();
+    });
+
+    test('ends when the right cannot be looked up', async () => {
+      const { written } = await open(10, () => Promise.reject(new Error('the store is away')));
+      await waitFor(() => written.includes('end'));
+    });
+
+    test('still gets events whose notification was lost, and ends when its emitter is gone', async () => {
+      const { written } = await open(10, async () => true);
+      await emit(fixture.store, '"lost"');
+      await waitFor(() => written.some((text) => text.includes('"lost"')));
+      await fixture.store.transaction((tx) => deleteEmitter(tx, 'dc_1', 100));
+      await waitFor(() => written.includes('end'));
+    });
+
+    if (fixture.dialect === 'postgres') {
+      test('gets at once what another process stores, and ends at once when that removes the emitter', async () => {
+        const other = await fixture.open();
+        const bus = new EventBus(silentLogger);
+        const heard: string[] = [];
+        fixture.store.onNotify((channel, notice) => {
+          if (channel !== 'millrace_events') return;
+          heard.push(notice);
+          bus.heard(notice);
+        });
+        const { written } = await open(60_000, async () => true, bus);
+        await emit(other, '"theirs"');
+        await waitFor(() => written.some((text) => text.includes('"theirs"')));
+        await other.transaction((tx) =>
+          removeEmitter(other, tx, { id: 'dc_1', ownerId: 'u_1' }, 1_800_000_000_000),
+        );
+        await waitFor(() => written.includes('end'));
+        assert.deepEqual(heard, ['dc_1', '-dc_1']);
+      });
     }
   });
 });

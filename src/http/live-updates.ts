@@ -10,7 +10,7 @@ import type { Store } from '#storage/store.ts';
 
 /** The comment that opens the stream and keeps it alive; clients of the original know this text. */
 const handshake = ':sse-handshake\n\n';
-const keepAliveMs = 15_000;
+const keepAliveMsDefault = 15_000;
 /** Nothing more is written to a reader that has this much still to take (and one event, however large). */
 const unsentBytesMax = 1024 * 1024;
 /** It gets this long to take it, then it is cut off: events are in the store, so it can resume. */
@@ -28,6 +28,8 @@ export interface LiveStreamOptions {
   channel: string;
   /** From the Last-Event-ID header: the last event the reader has seen. */
   lastEventId: EventId | undefined;
+  /** Whether the reader may still read: its key, its membership and the source may have gone since it came. */
+  mayRead: () => Promise<boolean>;
 }
 
 /**
@@ -52,12 +54,22 @@ export class LiveStream {
   #arrivedBytes = 0;
   /** A reader is told once of a gap, not again before its next event. */
   #toldOfGap = false;
+  /** The newest event of the emitter, on any channel, when it was last looked for. */
+  #lastFound: EventId = { ms: 0, seq: 0 };
+  #looking = false;
   #ended = false;
   #keepAlive: NodeJS.Timeout | undefined;
   #unsubscribe: (() => void) | undefined;
   readonly #onEnd: () => void;
 
-  constructor(response: ServerResponse, options: LiveStreamOptions, onEnd: () => void) {
+  readonly #keepAliveMs: number;
+
+  constructor(
+    response: ServerResponse,
+    options: LiveStreamOptions & { keepAliveMs: number },
+    onEnd: () => void,
+  ) {
+    this.#keepAliveMs = options.keepAliveMs;
     this.#response = response;
     this.#options = options;
     this.#onEnd = onEnd;
@@ -73,7 +85,9 @@ export class LiveStream {
       storedElsewhere: () => this.#catchUp(),
       emitterRemoved: () => this.end('the emitter was removed'),
     });
-    const newest = await lastEventId(store.read, emitterId);
+    const found = await lastEventId(store.read, emitterId);
+    const newest = found ?? this.#lastSent;
+    this.#lastFound = newest;
     // An id that was never given means nothing was missed; taken as it is, it would hold back all events up to it.
     const resumes = seen !== undefined && compareEventIds(newest, seen) > 0;
     this.#lastSent = resumes ? seen : newest;
@@ -86,8 +100,15 @@ export class LiveStream {
       'x-accel-buffering': 'no',
     });
     this.#write(handshake);
+    if (found === undefined) {
+      this.end('the emitter was removed');
+      return;
+    }
     if (lostSomething) this.#writeGap();
-    this.#keepAlive = setInterval(() => this.#write(handshake), keepAliveMs);
+    this.#keepAlive = setInterval(() => {
+      this.#write(handshake);
+      void this.#look();
+    }, this.#keepAliveMs);
     this.#catchUp();
   }
 
@@ -100,6 +121,36 @@ export class LiveStream {
     this.#options.logger.info({ emitter: this.#options.emitterId, reason }, 'stream.ended');
     this.#response.end();
     this.#onEnd();
+  }
+
+  /**
+   * Whether the stream may go on, and whether there is anything it was not told of: notifications of other processes can
+   * be lost.
+   */
+  async #look(): Promise<void> {
+    if (this.#looking) return;
+    this.#looking = true;
+    const { store, emitterId, logger, mayRead } = this.#options;
+    try {
+      if (!(await mayRead())) {
+        this.end('the reader may not read this any more');
+        return;
+      }
+      const newest = await lastEventId(store.read, emitterId);
+      if (newest === undefined) {
+        this.end('the emitter was removed');
+        return;
+      }
+      const isNews =
+        compareEventIds(newest, this.#lastFound) > 0 && compareEventIds(newest, this.#lastSeen) > 0;
+      this.#lastFound = newest;
+      if (isNews) this.#catchUp();
+    } catch (error) {
+      logger.warn({ emitter: emitterId, error: toError(error).message }, 'stream.look-failed');
+      this.end('the store could not be read');
+    } finally {
+      this.#looking = false;
+    }
   }
 
   #receive(event: StoredEvent): void {
@@ -238,13 +289,20 @@ function messageOf(event: StoredEvent): string {
 /** All open streams, so that a stopping service can end them. */
 export class LiveStreams {
   readonly #open = new Set<LiveStream>();
+  readonly #keepAliveMs: number;
+
+  constructor(options: { keepAliveMs?: number } = {}) {
+    this.#keepAliveMs = options.keepAliveMs ?? keepAliveMsDefault;
+  }
 
   get count(): number {
     return this.#open.size;
   }
 
   async open(response: ServerResponse, options: LiveStreamOptions): Promise<void> {
-    const stream = new LiveStream(response, options, () => this.#open.delete(stream));
+    const stream = new LiveStream(response, { ...options, keepAliveMs: this.#keepAliveMs }, () =>
+      this.#open.delete(stream),
+    );
     this.#open.add(stream);
     await stream.start();
   }

@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { readable, writable } from '#auth/permissions.ts';
+import { type Caller, mayRead, readable, writable } from '#auth/permissions.ts';
 import { requestEventDeletion } from '#events/delete-events.ts';
 import { channels, eventSummaryJson, type StoredEvent } from '#events/event.ts';
 import type { EventBus } from '#events/event-bus.ts';
@@ -26,6 +26,7 @@ import type { Logger } from '#lib/logger.ts';
 import { readTicks } from '#schedule/timer-store.ts';
 import { findSource } from '#sources/source-store.ts';
 import type { Store } from '#storage/store.ts';
+import { findApiKey } from '#workspaces/api-key-store.ts';
 
 export interface EventRouteDeps {
   store: Store;
@@ -282,12 +283,11 @@ export function eventStreamRoute(app: App, deps: EventRouteDeps): void {
     },
     async (request, reply) => {
       const { id } = request.params;
-      const source = await readable(
-        deps.store.read,
-        callerOf(request),
-        await findSource(deps.store.read, id),
-        { what: 'source', id },
-      );
+      const caller = callerOf(request);
+      const source = await readable(deps.store.read, caller, await findSource(deps.store.read, id), {
+        what: 'source',
+        id,
+      });
       const header = request.headers['last-event-id'];
       const lastEventId =
         typeof header === 'string' && header !== '' ? parseEventId(header, 'Last-Event-ID') : undefined;
@@ -299,9 +299,17 @@ export function eventStreamRoute(app: App, deps: EventRouteDeps): void {
         emitterId: source.id,
         channel: request.query.event_name ?? channels.default,
         lastEventId,
+        mayRead: () => mayStillRead(deps.store, caller, id),
       });
     },
   );
+}
+
+/** What let the stream open, once more: the source, the key, and the right of its user. */
+async function mayStillRead({ read }: Store, caller: Caller, sourceId: string): Promise<boolean> {
+  const [source, key] = await Promise.all([findSource(read, sourceId), findApiKey(read, caller.keyId)]);
+  if (source === undefined || key === undefined || key.revoked_at_ms !== null) return false;
+  return mayRead(read, caller, source.owner_id);
 }
 
 /** Pages of events: cursors are event ids. */
