@@ -1,9 +1,13 @@
-import { lstat, readdir, readlink, stat } from 'node:fs/promises';
+import { readlinkSync, statSync } from 'node:fs';
+import { lstat, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
 
 /** Files looked at for one process; beyond, its folder counts as full. */
 const entriesMax = 20_000;
 const blockBytes = 512;
+/** Descriptors looked at before the service turns to other work. */
+const descriptorsPerTurn = 100;
 
 /**
  * Bytes on disk that one process takes: the files under its folder, and those it removed but holds open. `Infinity`
@@ -55,11 +59,13 @@ async function removedOpenBytes(pid: number): Promise<number> {
   const descriptors = await readdir(folder).catch(() => []);
   if (descriptors.length > entriesMax) return Number.POSITIVE_INFINITY;
   const blocksOf = new Map<number, number>();
-  for (const descriptor of descriptors) {
+  for (const [i, descriptor] of descriptors.entries()) {
+    if (i % descriptorsPerTurn === descriptorsPerTurn - 1) await setImmediate();
     const path = join(folder, descriptor);
     try {
-      if (!(await readlink(path)).endsWith(' (deleted)')) continue;
-      const { ino, nlink, blocks } = await stat(path);
+      // Nothing of /proc waits for a disk, and asking in another thread costs several times as much.
+      if (!readlinkSync(path).endsWith(' (deleted)')) continue;
+      const { ino, nlink, blocks } = statSync(path);
       // Several descriptors may hold the same file, and a file may be named so and not be removed.
       if (nlink === 0) blocksOf.set(ino, blocks);
     } catch {
