@@ -165,6 +165,8 @@ export class SourceRuns implements JobHandler {
     const lane = this.#laneOf(source.id);
     const db = await readComponentDb(this.#store.read, source.id);
     const outcome = await this.call(deployment, { kind: 'hook', hook }, db);
+    // No process was free, or the service stops: nothing ran, so nothing is stored or counted.
+    if (outcome.status === 'cancelled') return outcome;
     const end = this.#endOf(deployment, outcome, { originalEvent: undefined, hops: 0, isStale: () => false });
     const result = await this.#store.writes.submit(this.#settle, end);
     if (result.settled) this.#bus.publish(result.stored);
