@@ -160,6 +160,16 @@ forEachService((fixture) => {
       metrics,
       /^millrace_http_request_seconds_count\{route="\/healthz",method="GET",status="200"\} \d+$/m,
     );
+    // Anybody may read them: they tell how much goes on, never whose it is.
+    const source = await service.createSource({ component_code: slowly('http://127.0.0.1:1/') });
+    const { endpoint_url } = source.configured_props.http;
+    await (await fetch(endpoint_url, { method: 'POST' })).text();
+    const busy = await (await fetch(`${service.url}/metrics`)).text();
+    assert.match(busy, /route="\/in\/:key",method="POST",status="200"/);
+    const owner = (await service.api('GET', '/v1/users/me')).body.data.id as string;
+    for (const secret of [source.id, owner, new URL(endpoint_url).pathname, 'Slowly'])
+      assert.ok(!busy.includes(secret), secret);
+    assert.doesNotMatch(busy, /["/](u|o|dc|sc|proj|node)_/);
   });
 
   test('a port that is taken ends the start with a message that says so', async () => {
