@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { claimJobs } from '#jobs/job-store.ts';
+import { claimJobs } from '#jobs/claim-store.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { deleteEventsHandler, requestEventDeletion } from './delete-events.ts';
 import { emitEvents } from './emit-event.ts';

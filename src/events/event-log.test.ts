@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { claimJobs, recoverExpired, registerNode } from '#jobs/job-store.ts';
+import { claimJobs } from '#jobs/claim-store.ts';
+import { recoverExpired, registerNode } from '#jobs/node-store.ts';
 import { TestClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';

@@ -3,25 +3,20 @@ import { describe, test } from 'node:test';
 import { TestClock } from '#lib/clock.ts';
 import type { Store } from '#storage/store.ts';
 import { forEachStore } from '../../test/support/stores.ts';
+import { claimJobs, nextDueMs } from './claim-store.ts';
 import {
-  claimJobs,
   deleteLane,
-  forgetNodes,
-  heartbeat,
   insertJobs,
   jobRow,
   type LeasedJob,
   laneBacklog,
   type NewJob,
-  nextDueMs,
   pruneQuarantined,
   queueDepths,
-  recoverExpired,
-  registerNode,
-  releaseNode,
   requeueJob,
   settleJobs,
 } from './job-store.ts';
+import { forgetNodes, heartbeat, recoverExpired, registerNode, releaseNode } from './node-store.ts';
 
 const start = 1_800_000_000_000;
 const leaseMs = 15_000;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { retryDelayMs } from './retry-schedule.ts';
+import { retryDelayMs, uncountedDelayMs } from './retry-schedule.ts';
 
 const attempts = fc.integer({ min: 0, max: 1_000 });
 const random = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
@@ -28,4 +28,12 @@ test('the waits are 1, 4, 16 and then 60 seconds, with up to a quarter of jitter
   const waits = (chance: number) => [1, 2, 3, 4, 5].map((attempt) => retryDelayMs(attempt, () => chance));
   assert.deepEqual(waits(0), [1_000, 4_000, 16_000, 60_000, 60_000]);
   assert.deepEqual(waits(0.5), [1_125, 4_500, 18_000, 67_500, 67_500]);
+});
+
+test('what could not even be counted waits longer the older it is: a second at first, a minute in the end', () => {
+  const ages = [-5_000, 0, 4_000, 40_000, 240_000, 3_600_000];
+  assert.deepEqual(
+    ages.map((age) => uncountedDelayMs(age, () => 0)),
+    [1_000, 1_000, 1_000, 10_000, 60_000, 60_000],
+  );
 });

@@ -2,21 +2,17 @@ import type { Clock } from '#lib/clock.ts';
 import { toError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
+import { claimJobs, nextDueMs, suspectAttempts } from './claim-store.ts';
 import type { JobKind } from './job-kinds.ts';
+import { type LeasedJob, pruneQuarantined, requeueJob } from './job-store.ts';
 import {
-  claimJobs,
   databaseTimeMs,
   forgetNodes,
   heartbeat,
-  type LeasedJob,
-  nextDueMs,
-  pruneQuarantined,
   recoverExpired,
   registerNode,
   releaseNode,
-  requeueJob,
-  suspectAttempts,
-} from './job-store.ts';
+} from './node-store.ts';
 import { attemptsMax, retryDelayMs, uncountedDelayMs } from './retry-schedule.ts';
 
 /**

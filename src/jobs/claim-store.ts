@@ -1,0 +1,190 @@
+import { sql } from 'kysely';
+import type { Db, Store, Tx } from '#storage/store.ts';
+import type { JobKind } from './job-kinds.ts';
+import { type LeasedJob, leasedColumns, leasedJob, queued, rowsPerStatement, running } from './job-store.ts';
+import { attemptsMax } from './retry-schedule.ts';
+
+export interface ClaimOptions {
+  node: string;
+  kinds: readonly JobKind[];
+  limit: number;
+  /** Jobs of one lane that may run on this node at once. */
+  laneMax: number;
+  /** What runs on this node already. */
+  runningByLane: ReadonlyMap<string, number>;
+  /** A job that was lost with its node often enough to be the reason runs here: no other suspect is claimed. */
+  suspectRuns?: boolean;
+  nowMs: number;
+}
+
+/**
+ * Jobs with so many attempts behind them run one at a time on a node. A node that dies takes all it held with it, the
+ * one at fault and those that only waited; alone in its next attempt, only the one at fault is lost again.
+ */
+export const suspectAttempts = attemptsMax - 1;
+
+/** Due jobs looked at from the front of the queue before it is searched lane by lane. */
+const frontRows = 512;
+
+/**
+ * Leases due jobs to `node`, oldest first. A lane that runs on another node, or has as many running here as `laneMax`
+ * allows, is passed over, so that invocations of one source follow each other and one full lane never holds up the
+ * others, however many jobs it has waiting.
+ */
+export async function claimJobs(store: Store, options: ClaimOptions): Promise<LeasedJob[]> {
+  const laneRoom = new Map(
+    [...options.runningByLane].map(([lane, running]) => [lane, options.laneMax - running] as const),
+  );
+  return store.transaction(async (tx) => {
+    // Two nodes that claim at once would each see the other's lanes free, and take one lane together: they take turns.
+    if (store.name === 'postgres') await sql`select pg_advisory_xact_lock(7119265)`.execute(tx);
+    const front = await dueJobs(tx, options).limit(frontRows).execute();
+    let ids = await claimable(store, tx, front, laneRoom, options);
+    if (ids.length === 0 && front.length === frontRows) {
+      const behind = await dueBehindFullLanes(store, tx, options, laneRoom);
+      ids = await claimable(store, tx, behind, laneRoom, options);
+    }
+    if (ids.length === 0) return [];
+    const rows = await tx
+      .updateTable('jobs')
+      .set((set) => ({
+        state: 'running',
+        lease_node: options.node,
+        attempts: set('attempts', '+', 1),
+        updated_at_ms: options.nowMs,
+      }))
+      .where('id', 'in', ids)
+      .where('state', '=', queued)
+      .returning(leasedColumns)
+      .execute();
+    const order = new Map(ids.map((id, index) => [id, index]));
+    return rows.map(leasedJob).sort((a, b) => (order.get(a.id) ?? 0) - (order.get(b.id) ?? 0));
+  });
+}
+
+interface DueJob {
+  id: string;
+  lane: string | null;
+  attempts: number;
+}
+
+/** Queued jobs that are due, oldest first. */
+function dueJobs(tx: Tx, options: ClaimOptions) {
+  return tx
+    .selectFrom('jobs')
+    .select(['id', 'lane', 'attempts'])
+    .where('state', '=', queued)
+    .where('run_at_ms', '<=', options.nowMs)
+    .where('kind', 'in', [...options.kinds])
+    .$if(options.suspectRuns === true, (query) => query.where('attempts', '<', suspectAttempts))
+    .orderBy('run_at_ms')
+    .orderBy('created_at_ms')
+    .orderBy('id');
+}
+
+/** Of `candidates`, in their order, those that this node may run now; takes their places in `laneRoom`. */
+async function claimable(
+  store: Store,
+  tx: Tx,
+  candidates: readonly DueJob[],
+  laneRoom: Map<string, number>,
+  options: ClaimOptions,
+): Promise<string[]> {
+  const lanes = new Set(candidates.flatMap(({ lane }) => (lane === null ? [] : [lane])));
+  const elsewhere = await lanesElsewhere(store, tx, options.node, lanes);
+  const ids: string[] = [];
+  let suspectRuns = options.suspectRuns === true;
+  for (const { id, lane, attempts } of candidates) {
+    if (ids.length === options.limit) break;
+    if (suspectRuns && attempts >= suspectAttempts) continue;
+    if (lane !== null) {
+      const room = laneRoom.get(lane) ?? options.laneMax;
+      if (room <= 0 || elsewhere.has(lane)) continue;
+      laneRoom.set(lane, room - 1);
+    }
+    suspectRuns ||= attempts >= suspectAttempts;
+    ids.push(id);
+  }
+  return ids;
+}
+
+/** Of `lanes`, those that run on another node. */
+async function lanesElsewhere(
+  store: Store,
+  tx: Tx,
+  node: string,
+  lanes: ReadonlySet<string>,
+): Promise<Set<string>> {
+  // The embedded store has one node.
+  if (store.name === 'sqlite' || lanes.size === 0) return new Set();
+  const rows = await tx
+    .selectFrom('jobs')
+    .select('lane')
+    .distinct()
+    .where('state', '=', running)
+    .where('lease_node', '!=', node)
+    .where('lane', 'in', [...lanes])
+    .execute();
+  return new Set(rows.flatMap(({ lane }) => (lane === null ? [] : [lane])));
+}
+
+/**
+ * Due jobs when the front of the queue belongs to lanes that cannot be claimed: jumps from lane to lane in the index
+ * rather than over their jobs (a claim that read past 100,000 of them held the store for 30 to 50 ms, again and again).
+ */
+async function dueBehindFullLanes(
+  store: Store,
+  tx: Tx,
+  options: ClaimOptions,
+  laneRoom: ReadonlyMap<string, number>,
+): Promise<DueJob[]> {
+  const { rows } = await sql<{ lane: string }>`
+    with recursive lanes (lane) as (
+      select min(lane) from jobs where state = 'queued' and lane is not null
+      union all
+      select (select min(jobs.lane) from jobs where jobs.state = 'queued' and jobs.lane > lanes.lane)
+      from lanes where lanes.lane is not null)
+    select lane from lanes
+    where lane is not null and exists (
+      select 1 from jobs
+      where jobs.state = 'queued' and jobs.lane = lanes.lane and jobs.run_at_ms <= ${options.nowMs})`.execute(
+    tx,
+  );
+  const waiting = rows.map(({ lane }) => lane).filter((lane) => (laneRoom.get(lane) ?? options.laneMax) > 0);
+  const elsewhere = new Set<string>();
+  for (let at = 0; at < waiting.length; at += rowsPerStatement) {
+    const part = await lanesElsewhere(
+      store,
+      tx,
+      options.node,
+      new Set(waiting.slice(at, at + rowsPerStatement)),
+    );
+    for (const lane of part) elsewhere.add(lane);
+  }
+  const free = waiting.filter((lane) => !elsewhere.has(lane)).slice(0, rowsPerStatement);
+  const inNoLane = await dueJobs(tx, options).where('lane', 'is', null).limit(options.limit).execute();
+  if (free.length === 0) return inNoLane;
+  const inFreeLanes = await dueJobs(tx, options).where('lane', 'in', free).limit(options.limit).execute();
+  return [...inNoLane, ...inFreeLanes];
+}
+
+/**
+ * Earliest time after `afterMs` at which a queued job becomes due, or undefined; tells the worker how long it may
+ * sleep. What was due before and is still there waits for its lane, not for its time.
+ */
+export async function nextDueMs(
+  db: Db,
+  kinds: readonly JobKind[],
+  afterMs: number,
+): Promise<number | undefined> {
+  const row = await db
+    .selectFrom('jobs')
+    .select('run_at_ms')
+    .where('state', '=', queued)
+    .where('run_at_ms', '>', afterMs)
+    .where('kind', 'in', [...kinds])
+    .orderBy('run_at_ms')
+    .limit(1)
+    .executeTakeFirst();
+  return row?.run_at_ms;
+}

@@ -1,0 +1,138 @@
+import { sql } from 'kysely';
+import type { Db, Store, Tx } from '#storage/store.ts';
+import { type LeasedJob, leasedColumns, leasedJob, quarantinedId, running } from './job-store.ts';
+import { attemptsMax } from './retry-schedule.ts';
+
+/** The time of the database: what several nodes, each with a clock of its own, compare leases by. */
+export async function databaseTimeMs(db: Db): Promise<number> {
+  const { rows } = await sql<{
+    ms: number;
+  }>`select (extract(epoch from clock_timestamp()) * 1000)::bigint as ms`.execute(db);
+  return Number(rows[0]?.ms);
+}
+
+/** Renews the lease of everything this node holds. False when the node was declared dead meanwhile. */
+export async function heartbeat(
+  tx: Tx,
+  node: string,
+  options: { nowMs: number; leaseMs: number },
+): Promise<boolean> {
+  const result = await tx
+    .updateTable('nodes')
+    .set({ expires_at_ms: options.nowMs + options.leaseMs })
+    .where('id', '=', node)
+    .executeTakeFirst();
+  return Number(result.numUpdatedRows) === 1;
+}
+
+export async function registerNode(
+  tx: Tx,
+  node: string,
+  options: { nowMs: number; leaseMs: number },
+): Promise<void> {
+  await tx
+    .insertInto('nodes')
+    .values({ id: node, started_at_ms: options.nowMs, expires_at_ms: options.nowMs + options.leaseMs })
+    .execute();
+}
+
+/**
+ * Ends the leases of all nodes there are. Only for a store that no other process may have open (the embedded one):
+ * whoever holds a lease there is dead, and what it held need not wait for its lease to run out.
+ */
+export async function forgetNodes(tx: Tx): Promise<void> {
+  await tx.deleteFrom('nodes').execute();
+}
+
+/** Gives back everything a stopping node still holds, without counting the attempt, and forgets the node. */
+export async function releaseNode(tx: Tx, node: string, nowMs: number): Promise<number> {
+  const result = await tx
+    .updateTable('jobs')
+    .set((set) => ({
+      state: 'queued',
+      lease_node: null,
+      attempts: set('attempts', '-', 1),
+      updated_at_ms: nowMs,
+    }))
+    .where('state', '=', running)
+    .where('lease_node', '=', node)
+    .executeTakeFirst();
+  await tx.deleteFrom('nodes').where('id', '=', node).execute();
+  return Number(result.numUpdatedRows);
+}
+
+/** Jobs taken over in one transaction; the next round takes the rest. */
+const recoveredMax = 1000;
+
+/**
+ * Takes over from nodes whose lease ran out: their jobs are queued again, or quarantined when they have now taken
+ * `attemptsMax` nodes down. Recovery goes by expired lease alone, never by "everything running".
+ */
+export async function recoverExpired(
+  store: Store,
+  options: { node: string; nowMs: number; retryDelayMs: (attempt: number) => number },
+): Promise<{ requeued: number; quarantined: LeasedJob[] }> {
+  return store.transaction(async (tx) => {
+    const live = tx
+      .selectFrom('nodes')
+      .select('id')
+      .where((where) =>
+        // Whoever asks is alive, however long its own renewal took.
+        where.or([where('expires_at_ms', '>', options.nowMs), where('id', '=', options.node)]),
+      );
+    let orphans = tx
+      .selectFrom('jobs')
+      .select(leasedColumns)
+      .where('state', '=', running)
+      .where('lease_node', 'not in', live)
+      .limit(recoveredMax);
+    // Locked, or two nodes that recover at once would both take a job over, the second from the node that runs it now.
+    if (store.name === 'postgres') orphans = orphans.forUpdate().skipLocked();
+    const orphaned = await orphans.execute();
+    const poison = orphaned.filter((row) => row.attempts >= attemptsMax);
+    const rest = orphaned.filter((row) => row.attempts < attemptsMax);
+    if (poison.length > 0) {
+      await tx
+        .updateTable('jobs')
+        .set({
+          id: quarantinedId(options.nowMs),
+          state: 'quarantined',
+          lease_node: null,
+          error: `its process died ${attemptsMax} times`,
+          updated_at_ms: options.nowMs,
+        })
+        .where(
+          'id',
+          'in',
+          poison.map((row) => row.id),
+        )
+        .where('state', '=', running)
+        .execute();
+    }
+    for (const [attempts, rows] of Map.groupBy(rest, (row) => row.attempts)) {
+      await tx
+        .updateTable('jobs')
+        .set({
+          state: 'queued',
+          lease_node: null,
+          // The first loss is most likely a restart: go on at once. A second one may be this job's fault: wait.
+          run_at_ms: attempts <= 1 ? options.nowMs : options.nowMs + options.retryDelayMs(attempts),
+          error: 'its process ended before it did',
+          updated_at_ms: options.nowMs,
+        })
+        .where(
+          'id',
+          'in',
+          rows.map((row) => row.id),
+        )
+        .where('state', '=', running)
+        .execute();
+    }
+    await tx
+      .deleteFrom('nodes')
+      .where('expires_at_ms', '<=', options.nowMs)
+      .where('id', '!=', options.node)
+      .execute();
+    return { requeued: rest.length, quarantined: poison.map(leasedJob) };
+  });
+}
