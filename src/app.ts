@@ -40,6 +40,7 @@ import { Scheduler } from '#schedule/scheduler.ts';
 import { SourceDeployer } from '#sources/deploy-source.ts';
 import type { DeploymentContext } from '#sources/deployment.ts';
 import { SourceRuns } from '#sources/run-source.ts';
+import { SourceLanes } from '#sources/source-lanes.ts';
 import { databaseHost } from '#storage/database-host.ts';
 import { lockFolder } from '#storage/lock-folder.ts';
 import { openStore } from '#storage/open-store.ts';
@@ -182,6 +183,8 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
         open: (ownerId, id, sealed) => openValue(store.read, vault, { ownerId, id, sealed }),
       },
     };
+    const lanes = new SourceLanes({ store, clock, context });
+    close.push(() => lanes.close());
     const runs = new SourceRuns({
       store,
       runner,
@@ -189,7 +192,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       clock,
       logger,
       node,
-      context,
+      lanes,
       limits: {
         deadlineMs: settings.runDeadlineSeconds * 1000,
         memoryMb: settings.runMemoryMb,
@@ -201,7 +204,6 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
         logger.warn({ source: sourceId, err: cause }, 'source.stray_error_not_stored');
       });
     };
-    close.push(() => runs.close());
     const handlers = backgroundJobs({ store, node, bus, clock, runs });
     const pool = new WorkerPool({ node, store, handlers, clock, logger, claims: has('worker') });
     const scheduler = new Scheduler({ store, clock, logger, onJobs: () => pool.poke() });
@@ -211,6 +213,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       resolver,
       runner,
       runs,
+      lanes,
       bus,
       clock,
       logger,
@@ -250,7 +253,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       api: has('api'),
       trustedProxies: settings.trustedProxies,
       onJobs: () => pool.poke(),
-      onAccountChange: (accountId) => runs.forgetAccount(accountId),
+      onAccountChange: (accountId) => lanes.forgetAccount(accountId),
       rewritePath: (host, path) => {
         const key = endpointKeyOfHost(host, settings.endpointDomain);
         return key === undefined ? path : `/in/${key}${path}`;

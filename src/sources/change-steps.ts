@@ -16,6 +16,7 @@ import { hookError } from './hook-error.ts';
 import type { SourceRuns } from './run-source.ts';
 import { isLost } from './sealed-props.ts';
 import { beforeChange, describeBefore, guardOf, markOf, unchanging } from './source-change.ts';
+import type { SourceLanes } from './source-lanes.ts';
 import { definitionsOf, hasHook } from './source-shape.ts';
 import {
   accountsOf,
@@ -30,6 +31,7 @@ export interface ChangeStepParts {
   store: Store;
   runner: Pick<Runner, 'forget'>;
   runs: SourceRuns;
+  lanes: SourceLanes;
   bus: EventBus;
   clock: Clock;
   logger: Logger;
@@ -54,6 +56,7 @@ export class ChangeSteps {
   readonly #store: Store;
   readonly #runner: Pick<Runner, 'forget'>;
   readonly #runs: SourceRuns;
+  readonly #lanes: SourceLanes;
   readonly #bus: EventBus;
   readonly #clock: Clock;
   readonly #logger: Logger;
@@ -66,6 +69,7 @@ export class ChangeSteps {
     this.#store = parts.store;
     this.#runner = parts.runner;
     this.#runs = parts.runs;
+    this.#lanes = parts.lanes;
     this.#bus = parts.bus;
     this.#clock = parts.clock;
     this.#logger = parts.logger;
@@ -204,7 +208,7 @@ export class ChangeSteps {
   }
 
   changed(source: SourceTable): void {
-    this.#runs.forget(source.id);
+    this.#lanes.forget(source.id);
     if (source.endpoint_key !== null) this.#onEndpointChange(source.endpoint_key);
     this.#onTimers();
   }

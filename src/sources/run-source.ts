@@ -12,10 +12,11 @@ import type { Runner, UserCall } from '#runner/runner.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
-import { type Deployment, type DeploymentContext, loadDeployment } from './deployment.ts';
+import type { Deployment } from './deployment.ts';
 import { errorEvent, eventsOfOutcome } from './outcome-events.ts';
 import { type InvocationEnd, type SettleResult, settleInvocations } from './settle-invocation.ts';
-import { findSource, readComponentDb, sourceRevision } from './source-store.ts';
+import type { Lane, SourceLanes } from './source-lanes.ts';
+import { findSource, readComponentDb } from './source-store.ts';
 
 /** How a waiting HTTP request is answered. */
 export interface ReplyWaiter {
@@ -30,25 +31,6 @@ export interface ReplyWaiter {
 
 /** Outcomes of one source that may wait for the store while its next run goes on. */
 const unsettledMax = 64;
-/** A lane without work is forgotten after this long, with the code and credentials it held. */
-const laneIdleMs = 60_000;
-
-/**
- * Everything of one source that is in memory while it runs. Runs follow each other; the next one starts as soon as
- * the outcome of the previous one is known, while that outcome is still on its way to the disk. `epoch` undoes this
- * when the store refuses an outcome: all that was computed from it is dropped and run again.
- */
-interface Lane {
-  sourceId: string;
-  deployment: Promise<Deployment> | undefined;
-  db: Record<string, string> | undefined;
-  epoch: number;
-  turn: Promise<void>;
-  unsettled: Set<Promise<unknown>>;
-  waiting: number;
-  idleSinceMs: number;
-}
-
 /** Runs sources: jobs of kind `run_source`, and the hooks of a deployment. */
 export class SourceRuns implements JobHandler {
   readonly #store: Store;
@@ -57,12 +39,10 @@ export class SourceRuns implements JobHandler {
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #node: string;
-  readonly #context: DeploymentContext;
   readonly #limits: { deadlineMs: number; memoryMb: number; componentDbBytesMax: number };
   readonly #settle: BatchWrite<InvocationEnd, SettleResult>;
-  readonly #lanes = new Map<string, Lane>();
+  readonly #lanes: SourceLanes;
   readonly #waiters = new Map<string, ReplyWaiter>();
-  readonly #sweeper: NodeJS.Timeout;
 
   constructor(options: {
     store: Store;
@@ -71,7 +51,7 @@ export class SourceRuns implements JobHandler {
     clock: Clock;
     logger: Logger;
     node: string;
-    context: DeploymentContext;
+    lanes: SourceLanes;
     limits: { deadlineMs: number; memoryMb: number; componentDbBytesMax: number };
   }) {
     this.#store = options.store;
@@ -80,11 +60,9 @@ export class SourceRuns implements JobHandler {
     this.#clock = options.clock;
     this.#logger = options.logger;
     this.#node = options.node;
-    this.#context = options.context;
     this.#limits = options.limits;
     this.#settle = settleInvocations({ store: options.store, node: options.node, clock: options.clock });
-    this.#sweeper = setInterval(() => this.#forgetIdleLanes(), laneIdleMs / 2);
-    this.#sweeper.unref();
+    this.#lanes = options.lanes;
   }
 
   /** Must be called before the job is inserted, so that a fast run finds its waiter. */
@@ -96,32 +74,9 @@ export class SourceRuns implements JobHandler {
     this.#waiters.delete(jobId);
   }
 
-  /** The source changed or went: what is in memory of it is out of date. */
-  forget(sourceId: string): void {
-    const lane = this.#lanes.get(sourceId);
-    if (lane === undefined) return;
-    lane.deployment = undefined;
-    lane.db = undefined;
-  }
-
-  /** Credentials changed: sources that run with them start anew with the next run. */
-  forgetAccount(accountId: string): void {
-    for (const lane of this.#lanes.values()) {
-      lane.deployment
-        ?.then((deployment) => {
-          if (deployment.accountIds.includes(accountId)) this.forget(lane.sourceId);
-        })
-        .catch(() => {});
-    }
-  }
-
-  close(): void {
-    clearInterval(this.#sweeper);
-  }
-
   async run(job: LeasedJob, signal: AbortSignal): Promise<void> {
     const payload = job.payload as JobPayloads['run_source'];
-    const lane = this.#laneOf(payload.source_id);
+    const lane = this.#lanes.of(payload.source_id);
     lane.waiting += 1;
     const turn = Promise.withResolvers<void>();
     const previous = lane.turn;
@@ -162,7 +117,7 @@ export class SourceRuns implements JobHandler {
   ): Promise<CallOutcome | { status: 'absent' }> {
     if (!deployment.shape.hooks.includes(hook)) return { status: 'absent' };
     const { source } = deployment;
-    const lane = this.#laneOf(source.id);
+    const lane = this.#lanes.of(source.id);
     const db = await readComponentDb(this.#store.read, source.id);
     const outcome = await this.call(deployment, { kind: 'hook', hook }, db);
     // No process was free, or the service stops: nothing ran, so nothing is stored or counted.
@@ -226,7 +181,7 @@ export class SourceRuns implements JobHandler {
 
   /** An error that code of a source left behind after its runs: no run is to blame, so it is told beside them. */
   async strayError(sourceId: string, error: UserCodeError): Promise<void> {
-    const deployment = await this.#deploymentOf(this.#laneOf(sourceId));
+    const deployment = await this.#lanes.deploymentOf(this.#lanes.of(sourceId));
     if (deployment === undefined) return;
     const { source, redact } = deployment;
     const nowMs = this.#clock.now();
@@ -242,7 +197,7 @@ export class SourceRuns implements JobHandler {
   ): Promise<void> {
     let deployment: Deployment | undefined;
     try {
-      deployment = await this.#deploymentOf(lane);
+      deployment = await this.#lanes.deploymentOf(lane);
     } catch (error) {
       if (!(error instanceof CallerError)) throw error;
       await this.#refuseRun(lane, job, payload, error);
@@ -252,18 +207,14 @@ export class SourceRuns implements JobHandler {
       await this.#dropJob(job, 'the source was deleted');
       return;
     }
-    if (lane.db === undefined) {
-      // What is still on its way to the disk belongs to the state this run starts from.
-      await Promise.allSettled(lane.unsettled);
-      lane.db = await readComponentDb(this.#store.read, lane.sourceId);
-    }
+    const db = await this.#lanes.dbOf(lane);
     const epoch = lane.epoch;
     const waiter = this.#waiters.get(job.id);
     waiter?.started();
     const outcome = await this.call(
       deployment,
       { kind: 'run', ...(payload.event === undefined ? {} : { event: payload.event }) },
-      lane.db,
+      db,
       { signal, ...(waiter === undefined ? {} : { onRespond: (reply) => waiter.respond(reply) }) },
     );
     // Not the code's fault, and not counted: the service stops, the source changed, or no process was free.
@@ -367,7 +318,7 @@ export class SourceRuns implements JobHandler {
   #withinDbLimit(sourceId: string, outcome: CallOutcome): CallOutcome {
     const sets = Object.entries(outcome.dbSets);
     if (sets.length === 0) return outcome;
-    const merged = { ...this.#lanes.get(sourceId)?.db, ...outcome.dbSets };
+    const merged = { ...this.#lanes.of(sourceId).db, ...outcome.dbSets };
     const size = Object.entries(merged).reduce((sum, [key, value]) => sum + key.length + value.length, 0);
     if (size <= this.#limits.componentDbBytesMax) return outcome;
     return {
@@ -429,50 +380,6 @@ export class SourceRuns implements JobHandler {
     this.#logger.info({ job: job.id, reason }, 'source.run-dropped');
     await job.arriving?.write();
     await this.#store.transaction((tx) => settleJobs(this.#store, tx, { node: this.#node, jobs: [job] }));
-  }
-
-  async #deploymentOf(lane: Lane): Promise<Deployment | undefined> {
-    // With other processes on the store, another one may have changed the source since.
-    if (lane.deployment !== undefined && this.#store.name === 'postgres') {
-      const known = await lane.deployment.catch(() => undefined);
-      const revision = await sourceRevision(this.#store.read, lane.sourceId);
-      if (known === undefined || revision !== known.source.revision) lane.deployment = undefined;
-      if (lane.unsettled.size === 0) lane.db = undefined;
-    }
-    if (lane.deployment === undefined) {
-      const source = await findSource(this.#store.read, lane.sourceId);
-      if (source === undefined) return undefined;
-      lane.deployment = loadDeployment(this.#store.read, source, this.#context);
-      lane.deployment.catch(() => {
-        lane.deployment = undefined;
-      });
-    }
-    return lane.deployment;
-  }
-
-  #laneOf(sourceId: string): Lane {
-    const known = this.#lanes.get(sourceId);
-    if (known !== undefined) return known;
-    const lane: Lane = {
-      sourceId,
-      deployment: undefined,
-      db: undefined,
-      epoch: 0,
-      turn: Promise.resolve(),
-      unsettled: new Set(),
-      waiting: 0,
-      idleSinceMs: this.#clock.now(),
-    };
-    this.#lanes.set(sourceId, lane);
-    return lane;
-  }
-
-  #forgetIdleLanes(): void {
-    const oldest = this.#clock.now() - laneIdleMs;
-    for (const [id, lane] of this.#lanes) {
-      if (lane.waiting === 0 && lane.unsettled.size === 0 && lane.idleSinceMs < oldest)
-        this.#lanes.delete(id);
-    }
   }
 }
 

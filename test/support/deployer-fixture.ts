@@ -14,6 +14,7 @@ import type { CallRequest, Runner } from '#runner/runner.ts';
 import { SourceDeployer } from '#sources/deploy-source.ts';
 import type { DeploymentContext } from '#sources/deployment.ts';
 import { SourceRuns } from '#sources/run-source.ts';
+import { SourceLanes } from '#sources/source-lanes.ts';
 import type { Store } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
 
@@ -39,6 +40,7 @@ export class DeployerFixture {
   readonly store: Store;
   readonly deployer: SourceDeployer;
   readonly runs: SourceRuns;
+  readonly lanes: SourceLanes;
   readonly context: DeploymentContext;
   /** The calls so far: hook and mood prop, such as `activate new`. */
   readonly calls: string[] = [];
@@ -82,7 +84,9 @@ export class DeployerFixture {
       },
     };
     this.context = context;
-    const parts = { store, runner, bus, clock: systemClock, logger: silentLogger, node, context };
+    this.lanes = new SourceLanes({ store, clock: systemClock, context });
+    const { lanes } = this;
+    const parts = { store, runner, bus, clock: systemClock, logger: silentLogger, node, context, lanes };
     this.runs = new SourceRuns({
       ...parts,
       limits: { deadlineMs: 1000, memoryMb: 64, componentDbBytesMax: 10_000 },
@@ -97,7 +101,7 @@ export class DeployerFixture {
   }
 
   [Symbol.dispose](): void {
-    this.runs.close();
+    this.lanes.close();
   }
 
   /** A saved source component; by default it has every hook and a prop `mood`. */
