@@ -4,7 +4,7 @@ import { forEachStore } from '../../test/support/stores.ts';
 import { type Emission, emitEvents, type NewEvent } from './emit-event.ts';
 import { eventSummaryJson, type StoredEvent } from './event.ts';
 import { readEvents } from './event-page-store.ts';
-import { insertEmitter } from './event-store.ts';
+import { deleteEventRange, insertEmitter, insertEvents } from './event-store.ts';
 
 const start = 1_800_000_000_000;
 
@@ -40,6 +40,102 @@ describe('emitting', () => {
       const summary = JSON.parse(eventSummaryJson(kept as StoredEvent, { expand: true }));
       assert.ok(summary.metadata.emit_id.length > 0);
       assert.deepEqual(summary.event, { error: {}, metadata: summary.metadata });
+    });
+
+    /** Rows as they are after events were stored, one a channel. */
+    const fill = async (channels: string[]) => {
+      const rows = channels.map(
+        (channel, index): StoredEvent => ({
+          emitter_id: 'dc_1',
+          channel,
+          ms: 1,
+          seq: index,
+          owner_id: 'o_1',
+          emit_id: `em${index}`,
+          given_id: null,
+          summary: null,
+          ts_ms: null,
+          event: '0',
+          deliver_channel: null,
+          deliver_at_ms: null,
+          hops: 0,
+        }),
+      );
+      await fixture.store.transaction((tx) => insertEvents(fixture.store, tx, rows));
+    };
+    const logged = async () =>
+      (await read('$logs')).map(({ event }) => (JSON.parse(event) as { message: string }).message);
+    const on = (channel: string, id?: string): NewEvent => ({
+      channel,
+      event: JSON.stringify(channel),
+      ...(id === undefined ? {} : { id }),
+    });
+
+    test('a thousand channels of an emitter hold events; on one more they are refused, which the log says', async () => {
+      await addEmitter();
+      await fill(['', '$logs', '$errors', '$in', ...Array.from({ length: 998 }, (_, n) => `customer ${n}`)]);
+      const list = ['a', 'customer 5', 'b', 'c', '', 'c', 'a', '$errors'].map((name) => on(name));
+      const stored = await emit(list);
+      assert.deepEqual(
+        stored.map(({ channel }) => channel),
+        ['a', 'customer 5', 'b', '', 'a', '$errors', '$logs'],
+      );
+      assert.match((await logged())[0] ?? '', /^2 event\(s\) on new channels were refused: .* 1000 channels/);
+      assert.deepEqual(await read('c'), []);
+      // When a channel was emptied there is room for another.
+      await fixture.store.transaction((tx) =>
+        deleteEventRange(tx, { emitterId: 'dc_1', channel: 'customer 7', limit: 10 }),
+      );
+      await emit([on('c')]);
+      assert.equal((await read('c')).length, 1);
+    });
+
+    test('a refused event is no duplicate when it is emitted again', async () => {
+      await addEmitter();
+      await fill(Array.from({ length: 1_000 }, (_, n) => `customer ${n}`));
+      const again = () => emit([on('new', 'x'), on('new', 'x'), on('', 'y')], { dedupe: 'unique' });
+      assert.deepEqual(
+        (await again()).map(({ channel }) => channel),
+        ['', '$logs'],
+      );
+      await fixture.store.transaction((tx) =>
+        deleteEventRange(tx, { emitterId: 'dc_1', channel: 'customer 7', limit: 10 }),
+      );
+      assert.deepEqual(
+        (await again()).map(({ channel, given_id }) => [channel, given_id]),
+        [['new', 'x']],
+      );
+    });
+
+    test('ten thousand events of an emitter may wait in $in; one more is refused, which the log says', async () => {
+      await addEmitter();
+      await fill(Array.from({ length: 9_999 }, () => '$in'));
+      const later = { ...on(''), deliverAtMs: start + 60_000 };
+      const stored = await emit([later, later, on('')]);
+      assert.deepEqual(
+        stored.map(({ channel }) => channel),
+        ['$in', '', '$logs'],
+      );
+      assert.match((await logged())[0] ?? '', /^1 event\(s\) with a delivery_ts were refused: 10000 /);
+    });
+
+    test('the job of an event that waits goes with it', async () => {
+      await addEmitter();
+      await emit([1, 2, 3].map((n) => ({ ...on(''), deliverAtMs: start + n })));
+      const [, second] = await read('$in');
+      assert.ok(second !== undefined);
+      await fixture.store.transaction((tx) =>
+        deleteEventRange(tx, { emitterId: 'dc_1', channel: '$in', start: second, end: second, limit: 10 }),
+      );
+      const left = await fixture.store.read
+        .selectFrom('jobs')
+        .select('run_at_ms')
+        .orderBy('run_at_ms')
+        .execute();
+      assert.deepEqual(
+        left.map((job) => job.run_at_ms - start),
+        [1, 3],
+      );
     });
   });
 });

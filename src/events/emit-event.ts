@@ -4,10 +4,17 @@ import { newTimeOrderedId } from '#lib/ids.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import type { EmitterTable } from '#storage/tables/event-tables.ts';
 import { type DedupeState, type DedupeStrategy, dropDuplicates } from './drop-duplicate.ts';
+import { channelsMax, type EmitRoom, isAhead, roomOfEmitters } from './emit-room.ts';
 import { channels, oneLine, type StoredEvent } from './event.ts';
-import { formatEventId, nextEventId } from './event-id.ts';
+import { nextEventId } from './event-id.ts';
 import { storedNotice } from './event-notice.ts';
-import { insertEvents, lockEmittersQuery, updateEmitters } from './event-store.ts';
+import {
+  deliveryJobId,
+  insertEvents,
+  lockEmittersQuery,
+  scheduledMax,
+  updateEmitters,
+} from './event-store.ts';
 
 /** An event on its way in, from whatever emits. */
 export interface NewEvent {
@@ -78,12 +85,19 @@ export async function appendEvents(
   const { emissions, nowMs } = batch;
   const withEvents = emissions.filter((emission) => emission.events.length > 0);
   const emitters = new Map(batch.emitters.map((row) => [row.id, { row, changed: false }]));
+  const storables = new Map(withEvents.map((emission) => [emission, emission.events.map(storable)]));
+  const present = withEvents
+    .filter(({ emitterId }) => emitters.has(emitterId))
+    .map((emission) => ({ emitterId: emission.emitterId, events: storables.get(emission) ?? [] }));
+  const rooms = await roomOfEmitters(tx, present, nowMs);
   const results = new Map<Emission, EmissionResult>();
   const stored: StoredEvent[] = [];
   for (const emission of withEvents) {
     const emitter = emitters.get(emission.emitterId);
-    if (emitter === undefined) continue;
-    const result = appendToEmitter(emitter.row, emission, nowMs);
+    const room = rooms.get(emission.emitterId);
+    if (emitter === undefined || room === undefined) continue;
+    const events = storables.get(emission) ?? [];
+    const result = appendToEmitter(emitter.row, { ...emission, events }, room, nowMs);
     emitter.row = result.emitter;
     emitter.changed = true;
     stored.push(...result.stored);
@@ -109,20 +123,24 @@ export async function appendEvents(
 function appendToEmitter(
   emitter: EmitterTable,
   emission: Emission,
+  room: EmitRoom,
   nowMs: number,
 ): { emitter: EmitterTable; stored: StoredEvent[]; duplicates: number } {
-  const sorted = sortByTs(emission.events.map(storable));
+  const sorted = sortByTs(emission.events);
   const own = sorted.filter((event) => !isPlatformChannel(event.channel));
   const before = JSON.parse(emitter.dedupe) as DedupeState;
-  const { kept, state, unidentified } = dropDuplicates(emission.dedupe, before, own);
+  const { kept, state, unidentified, refusals, refused } = withinRoom(room, own, (events) =>
+    dropDuplicates(emission.dedupe, before, events),
+  );
   const keptSet = new Set<NewEvent>(kept);
   const passing = sorted.filter((event) => isPlatformChannel(event.channel) || keptSet.has(event));
   if (unidentified > 0 && emission.dedupe === 'unique') passing.push(missingIdWarning(unidentified, nowMs));
+  for (const message of refusals) passing.push(logEvent('error', message, nowMs));
   let last = { ms: emitter.last_ms, seq: emitter.last_seq };
   const stored = passing.map((event): StoredEvent => {
     const previous = last;
     last = nextEventId(last, nowMs);
-    const waits = event.deliverAtMs !== undefined && event.deliverAtMs > nowMs;
+    const waits = isAhead(event, nowMs);
     const emitId = newTimeOrderedId(nowMs);
     return {
       emitter_id: emitter.id,
@@ -149,8 +167,51 @@ function appendToEmitter(
       dedupe: state === before ? emitter.dedupe : JSON.stringify(state),
     },
     stored,
-    duplicates: own.length - kept.length,
+    duplicates: own.length - kept.length - refused,
   };
+}
+
+/**
+ * Drops duplicates, and refuses what there is no room for before dedupe learns of its id: emitted again when there is
+ * room, it passes. `refusals` say so, because nothing may be lost in silence.
+ */
+function withinRoom<R extends { kept: NewEvent[] }>(
+  room: EmitRoom,
+  own: readonly NewEvent[],
+  dedupe: (events: readonly NewEvent[]) => R,
+): R & { refusals: string[]; refused: number } {
+  let events = own;
+  let waiting = 0;
+  let onNewChannels = 0;
+  for (;;) {
+    const result = dedupe(events);
+    const beyond = room.beyond(result.kept);
+    waiting += beyond.waiting.length;
+    onNewChannels += beyond.onNewChannels.length;
+    const gone = new Set([...beyond.waiting, ...beyond.onNewChannels]);
+    if (gone.size === 0) {
+      room.take(result.kept);
+      const refusals: string[] = [];
+      if (waiting > 0)
+        refusals.push(
+          `${waiting} event(s) with a delivery_ts were refused: ${scheduledMax} are waiting in $in`,
+        );
+      if (onNewChannels > 0) {
+        const full = `events of ${channelsMax} channels are kept; delete those of channels that are not needed`;
+        refusals.push(`${onNewChannels} event(s) on new channels were refused: ${full}`);
+      }
+      return { ...result, refusals, refused: waiting + onNewChannels };
+    }
+    // Their copies would pass in their place, to be refused one by one.
+    const copies = new Set([...gone].filter(({ id }) => id !== undefined).map(sameEvent));
+    events = events.filter(
+      (event) => !gone.has(event) && (event.id === undefined || !copies.has(sameEvent(event))),
+    );
+  }
+}
+
+function sameEvent({ channel, id, idHash }: NewEvent): string {
+  return JSON.stringify([channel, id, idHash]);
 }
 
 function withMetadata(event: NewEvent, emitterId: string, emitId: string): string {
@@ -194,7 +255,11 @@ function sortByTs(events: readonly NewEvent[]): NewEvent[] {
 
 function missingIdWarning(count: number, nowMs: number): NewEvent {
   const message = `dedupe "unique": ${count} event(s) were emitted without an id and cannot be deduplicated`;
-  return { channel: channels.logs, event: JSON.stringify({ ts: nowMs, level: 'warn', message }) };
+  return logEvent('warn', message, nowMs);
+}
+
+function logEvent(level: 'warn' | 'error', message: string, nowMs: number): NewEvent {
+  return { channel: channels.logs, event: JSON.stringify({ ts: nowMs, level, message }) };
 }
 
 async function scheduleDeliveries(tx: Tx, stored: readonly StoredEvent[], nowMs: number): Promise<void> {
@@ -203,7 +268,7 @@ async function scheduleDeliveries(tx: Tx, stored: readonly StoredEvent[], nowMs:
     tx,
     waiting.map((event) =>
       jobRow({
-        id: `in_${event.emitter_id}_${formatEventId(event)}`,
+        id: deliveryJobId(event.emitter_id, event),
         kind: 'deliver_scheduled_event',
         ownerId: event.owner_id,
         payload: { emitter_id: event.emitter_id, ms: event.ms, seq: event.seq },

@@ -11,7 +11,7 @@ import type { Db, Store, Tx } from '#storage/store.ts';
 import type { EmitterTable } from '#storage/tables/event-tables.ts';
 import type { Tables } from '#storage/tables.ts';
 import { channels, type StoredEvent } from './event.ts';
-import type { EventId } from './event-id.ts';
+import { type EventId, formatEventId } from './event-id.ts';
 
 /** Events kept per emitter and channel (specification, section 8). `$in` is exempt: what waits there is not history. */
 export const retainedMax = 100;
@@ -144,6 +144,11 @@ export async function deleteEventRange(
     .where((where) => compareId(where, '<=', last));
   if (start !== undefined) doomed = doomed.where((where) => compareId(where, '>=', start));
   const result = await doomed.executeTakeFirst();
+  if (options.channel === channels.scheduled) {
+    // One that runs now finds its event gone; those that would wait for up to a year go with theirs.
+    const jobs = ids.map((id) => deliveryJobId(options.emitterId, id));
+    await tx.deleteFrom('jobs').where('id', 'in', jobs).where('state', '=', 'queued').execute();
+  }
   return Number(result.numDeletedRows);
 }
 
@@ -191,6 +196,57 @@ export async function overfullChannels(
     .limit(limit)
     .execute();
   return rows.map((row) => ({ emitterId: row.emitter_id, channel: row.channel }));
+}
+
+/** Which of these channels hold events. */
+export async function channelsInUse(
+  tx: Tx,
+  pairs: readonly { emitterId: string; channel: string }[],
+): Promise<{ emitterId: string; channel: string }[]> {
+  const used: { emitterId: string; channel: string }[] = [];
+  for (let at = 0; at < pairs.length; at += pairsPerStatement) {
+    const values = pairs
+      .slice(at, at + pairsPerStatement)
+      .map(({ emitterId, channel }) => sql`(${emitterId}, ${channel})`);
+    const { rows } = await sql<{ emitter_id: string; channel: string }>`
+      with wanted (emitter_id, channel) as (values ${sql.join(values)})
+      select emitter_id, channel from wanted where exists (
+        select 1 from events where events.emitter_id = wanted.emitter_id and events.channel = wanted.channel
+      )`.execute(tx);
+    for (const row of rows) used.push({ emitterId: row.emitter_id, channel: row.channel });
+  }
+  return used;
+}
+
+const pairsPerStatement = 5_000;
+
+/** How many channels of an emitter hold events, but for some: one look into the index for each, however full it is. */
+export async function countChannels(tx: Tx, emitterId: string, but: readonly string[]): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    with recursive names (name) as (
+      select min(channel) from events where emitter_id = ${emitterId}
+      union all
+      select (select min(channel) from events where emitter_id = ${emitterId} and channel > names.name)
+      from names where names.name is not null
+    )
+    select count(name) as count from names where name not in (${sql.join([...but])})`.execute(tx);
+  return Number(rows[0]?.count ?? 0);
+}
+
+/** How many events wait in `$in`. */
+export async function countScheduled(tx: Tx, emitterId: string): Promise<number> {
+  const row = await tx
+    .selectFrom('events')
+    .select(({ fn }) => fn.countAll<number>().as('count'))
+    .where('emitter_id', '=', emitterId)
+    .where('channel', '=', channels.scheduled)
+    .executeTakeFirst();
+  return Number(row?.count ?? 0);
+}
+
+/** The job that delivers an event of `$in`. */
+export function deliveryJobId(emitterId: string, id: EventId): string {
+  return `in_${emitterId}_${formatEventId(id)}`;
 }
 
 /** One waiting event of `$in`, or undefined when it was delivered or deleted. */

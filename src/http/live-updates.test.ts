@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { EventEmitter, once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { describe, test } from 'node:test';
+import { afterEach, describe, test } from 'node:test';
 import { removeEmitter } from '#events/delete-events.ts';
 import { emitEvents } from '#events/emit-event.ts';
 import type { StoredEvent } from '#events/event.ts';
@@ -121,6 +121,10 @@ forEachStore((fixture) => {
 
   describe('a stream whose reader nothing is told to', () => {
     const place = { emitterId: 'dc_1', channel: '' };
+    const opened: LiveStreams[] = [];
+    afterEach(() => {
+      for (const streams of opened.splice(0)) streams.close();
+    });
     const open = async (
       keepAliveMs: number,
       mayRead: () => Promise<boolean>,
@@ -144,7 +148,8 @@ forEachStore((fixture) => {
         lastEventId: undefined,
         mayRead,
       });
-      return { written, close: () => streams.close() };
+      opened.push(streams);
+      return { written };
     };
     const emit = (store: Store, event: string) =>
       store.transaction((tx) =>
@@ -159,7 +164,7 @@ forEachStore((fixture) => {
     test('ends soon after the reader lost its right, and not before', async () => {
       let allowed = true;
       let asked = 0;
-      const { written, close } = await open(10, async () => {
+      const { written } = await open(10, async () => {
         asked += 1;
         return allowed;
       });
@@ -167,7 +172,6 @@ forEachStore((fixture) => {
       assert.equal(written.includes('end'), false);
       allowed = false;
       await waitFor(() => written.includes('end'));
-      close();
     });
 
     test('ends when the right cannot be looked up', async () => {
