@@ -119,6 +119,32 @@ describe('emitting', () => {
       assert.match((await logged())[0] ?? '', /^1 event\(s\) with a delivery_ts were refused: 10000 /);
     });
 
+    test('refusing takes no long time either, whatever the order of the ids', async () => {
+      await addEmitter();
+      await fill(Array.from({ length: 9_998 }, () => '$in'));
+      // Each would pass if all before it were refused.
+      const falling = Array.from({ length: 30_000 }, (_, n) => ({
+        ...on('', String(90_000 - n)),
+        deliverAtMs: start + 60_000,
+      }));
+      await emit(
+        [1, 2, 3].map((n) => ({ ...on('', String(n)), deliverAtMs: start + 60_000 })),
+        {
+          dedupe: 'greatest',
+        },
+      );
+      const begun = performance.now();
+      const stored = await emit([...falling, on('', '95000')], { dedupe: 'greatest' });
+      assert.deepEqual(
+        stored.map(({ channel, given_id }) => [channel, given_id]),
+        [
+          ['', '95000'],
+          ['$logs', null],
+        ],
+      );
+      assert.ok(performance.now() - begun < 5_000);
+    });
+
     test('the job of an event that waits goes with it', async () => {
       await addEmitter();
       await emit([1, 2, 3].map((n) => ({ ...on(''), deliverAtMs: start + n })));

@@ -171,6 +171,9 @@ function appendToEmitter(
   };
 }
 
+/** Each pass goes over all events of an emission. */
+const exactPassesMax = 4;
+
 /**
  * Drops duplicates, and refuses what there is no room for before dedupe learns of its id: emitted again when there is
  * room, it passes. `refusals` say so, because nothing may be lost in silence.
@@ -183,9 +186,10 @@ function withinRoom<R extends { kept: NewEvent[] }>(
   let events = own;
   let waiting = 0;
   let onNewChannels = 0;
-  for (;;) {
+  for (let pass = 1; ; pass += 1) {
     const result = dedupe(events);
-    const beyond = room.beyond(result.kept);
+    // What was refused may let others pass. Where that goes on and on, the room is given without asking who passes.
+    const beyond = room.beyond(pass <= exactPassesMax ? result.kept : events);
     waiting += beyond.waiting.length;
     onNewChannels += beyond.onNewChannels.length;
     const gone = new Set([...beyond.waiting, ...beyond.onNewChannels]);
