@@ -280,7 +280,7 @@ export class SourceRuns implements JobHandler {
         status: outcome.status,
         ms: Math.round(outcome.durationMs),
         events: result.stored.length,
-        error: outcome.error?.name,
+        error: outcome.error === undefined ? undefined : deployment.redact(outcome.error.name),
       },
       'source.run',
     );
