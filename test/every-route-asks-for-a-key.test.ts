@@ -15,7 +15,7 @@ const publicRoutes = [
   ...['/healthz', '/readyz', '/metrics', '/openapi.json'],
   // The reference page and what it loads.
   ...['/docs', '/docs/json', '/docs/yaml', '/docs/*', '/docs/static/index.html'],
-  ...['/docs/static/swagger-initializer.js'],
+  ...['/docs/static/swagger-initializer.js', '/docs/static/theme/millrace.css'],
   // Endpoints of sources: their keys are the secret.
   ...['/in/:key', '/in/:key/*'],
 ];

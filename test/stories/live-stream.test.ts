@@ -200,41 +200,44 @@ forEachService((fixture) => {
     await within(stream.ended, 5_000, 'the end of the stream');
   });
 
-  test('a stream ends soon after its key was revoked, or its reader is no member any more', async () => {
-    const { service } = fixture;
-    const workspace = await service.api('POST', '/v1/workspaces', { name: 'Readers' });
-    assert.equal(workspace.status, 200, JSON.stringify(workspace.body));
-    const members = `/v1/workspaces/${workspace.body.data.id}/members`;
-    const source = await service.createSource({ component_code: counting, org_id: workspace.body.data.id });
-    const person = async (name: string) => {
-      const { body } = await service.api('POST', '/v1/users', {
-        username: name,
-        email: `${name}@example.com`,
+  // Takes as long as a keep-alive, and asks nothing of the store that other tests do not.
+  if (fixture.dialect === 'sqlite') {
+    test('a stream ends soon after its key was revoked, or its reader is no member any more', async () => {
+      const { service } = fixture;
+      const workspace = await service.api('POST', '/v1/workspaces', { name: 'Readers' });
+      assert.equal(workspace.status, 200, JSON.stringify(workspace.body));
+      const members = `/v1/workspaces/${workspace.body.data.id}/members`;
+      const source = await service.createSource({ component_code: counting, org_id: workspace.body.data.id });
+      const person = async (name: string) => {
+        const { body } = await service.api('POST', '/v1/users', {
+          username: name,
+          email: `${name}@example.com`,
+        });
+        await service.api('POST', members, { user_id: body.data.id, role: 'viewer' });
+        return { id: body.data.id as string, key: body.data.api_key as string };
+      };
+      const reader = async (key: string) => {
+        const response = await fetch(`${service.url}/sources/${source.id}/sse`, {
+          headers: { authorization: `Bearer ${key}` },
+        });
+        assert.equal(response.status, 200);
+        return response.text();
+      };
+      const [leaver, stayer] = [await person('leaver'), await person('stayer')];
+      const second = await service.api('POST', '/v1/users/me/api_keys', { name: 'b' }, { key: stayer.key });
+      const staying = await service.stream(source.id);
+      const ends = Promise.all([reader(leaver.key), reader(second.body.data.api_key)]);
+      const removed = await service.api('DELETE', `${members}/${leaver.id}`);
+      const revoked = await service.api('DELETE', `/v1/users/me/api_keys/${second.body.data.id}`, undefined, {
+        key: stayer.key,
       });
-      await service.api('POST', members, { user_id: body.data.id, role: 'viewer' });
-      return { id: body.data.id as string, key: body.data.api_key as string };
-    };
-    const reader = async (key: string) => {
-      const response = await fetch(`${service.url}/sources/${source.id}/sse`, {
-        headers: { authorization: `Bearer ${key}` },
-      });
-      assert.equal(response.status, 200);
-      return response.text();
-    };
-    const [leaver, stayer] = [await person('leaver'), await person('stayer')];
-    const second = await service.api('POST', '/v1/users/me/api_keys', { name: 'b' }, { key: stayer.key });
-    const staying = await service.stream(source.id);
-    const ends = Promise.all([reader(leaver.key), reader(second.body.data.api_key)]);
-    const removed = await service.api('DELETE', `${members}/${leaver.id}`);
-    const revoked = await service.api('DELETE', `/v1/users/me/api_keys/${second.body.data.id}`, undefined, {
-      key: stayer.key,
+      assert.deepEqual([removed.status, revoked.status], [204, 204]);
+      await within(ends, 25_000, 'the end of both streams');
+      await emit(source, {});
+      await staying.message(1);
+      staying.close();
     });
-    assert.deepEqual([removed.status, revoked.status], [204, 204]);
-    await within(ends, 25_000, 'the end of both streams');
-    await emit(source, {});
-    await staying.message(1);
-    staying.close();
-  });
+  }
 
   test('streams of others do not exist, and no stream opens without a key', async () => {
     const { service } = fixture;

@@ -141,10 +141,11 @@ forEachService((fixture) => {
     );
   });
 
-  test('after a kill it is ready again in under 1.5 seconds', async () => {
-    const begun = performance.now();
+  test('after a kill it starts again by itself, on the same data', async () => {
+    const source = await fixture.service.createSource({ component_code: slowly('http://127.0.0.1:1/') });
     await fixture.restart('kill');
-    assert.ok(performance.now() - begun < 1_500, `${Math.round(performance.now() - begun)} ms`);
+    assert.equal((await fetch(`${fixture.service.url}/readyz`)).status, 200);
+    assert.equal((await fixture.service.api('GET', `/v1/sources/${source.id}`)).status, 200);
   });
 
   test('health, readiness and metrics are answered without a key', async () => {
