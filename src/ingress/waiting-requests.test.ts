@@ -37,6 +37,26 @@ describe('requests that wait for their source', () => {
       assert.equal(await waiting.admit('dc_1', 1), true, 'those that were worked off leave room');
     });
 
+    test('are counted once for all that come meanwhile, and anew when the clock has stepped back', async () => {
+      let counts = 0;
+      const read = new Proxy(fixture.store.read, {
+        get(target, name) {
+          if (name === 'selectFrom') counts += 1;
+          return Reflect.get(target, name).bind?.(target) ?? Reflect.get(target, name);
+        },
+      });
+      const clock = new TestClock(1_000_000);
+      const waiting = new WaitingRequests({
+        store: { ...fixture.store, read },
+        clock,
+        limits: { jobs: 3, bytes: 1e6 },
+      });
+      const admitted = await Promise.all([1, 2, 3, 4, 5].map(() => waiting.admit('dc_1', 1)));
+      assert.deepEqual([admitted.filter(Boolean).length, counts], [3, 1]);
+      clock.step(-3_600_000);
+      assert.deepEqual([await waiting.admit('dc_1', 1), counts], [true, 2]);
+    });
+
     test('are bounded in bytes', async () => {
       const waiting = new WaitingRequests({
         store: fixture.store,

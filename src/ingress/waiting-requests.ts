@@ -6,17 +6,34 @@ import type { Store } from '#storage/store.ts';
  * Requests of one source that may wait in the store, and their bytes. Beyond that its component cannot keep up, and
  * whoever knows its address could fill the disk of all others.
  */
-const waitingMax = 10_000;
+const waitingMax = 100_000;
 const waitingBytesMax = 256 * 1024 * 1024;
-/** How long a count from the store is believed; what is accepted meanwhile is added to it. */
+/** How long a count from the store is believed, or longer when it was long; what is accepted meanwhile is added. */
 const countedMs = 1_000;
+const countedMsPerJob = 0.1;
+
+interface Count {
+  jobs: number;
+  bytes: number;
+}
+
+interface Believed {
+  sinceMs: number;
+  untilMs: number;
+  count: Promise<Count>;
+}
+
+/** Not for ever when the clock steps back. */
+function isBelieved({ sinceMs, untilMs }: Believed, nowMs: number): boolean {
+  return sinceMs <= nowMs && nowMs < untilMs;
+}
 
 /** How much waits for each source that has more requests than it runs. */
 export class WaitingRequests {
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #limits: { jobs: number; bytes: number };
-  readonly #counts = new Map<string, { jobs: number; bytes: number; atMs: number }>();
+  readonly #counts = new Map<string, Believed>();
 
   constructor(options: { store: Store; clock: Clock; limits?: { jobs: number; bytes: number } }) {
     this.#store = options.store;
@@ -33,15 +50,21 @@ export class WaitingRequests {
     return true;
   }
 
-  async #count(sourceId: string): Promise<{ jobs: number; bytes: number }> {
+  /** Requests that come while the store counts wait for that count, instead of each asking for its own. */
+  #count(sourceId: string): Promise<Count> {
     const nowMs = this.#clock.now();
     const known = this.#counts.get(sourceId);
-    if (known !== undefined && Math.abs(nowMs - known.atMs) < countedMs) return known;
-    for (const [id, { atMs }] of this.#counts) {
-      if (Math.abs(nowMs - atMs) >= countedMs) this.#counts.delete(id);
-    }
-    const count = { ...(await laneBacklog(this.#store.read, sourceId, this.#limits.jobs)), atMs: nowMs };
-    this.#counts.set(sourceId, count);
+    if (known !== undefined && isBelieved(known, nowMs)) return known.count;
+    for (const [id, old] of this.#counts) if (!isBelieved(old, nowMs)) this.#counts.delete(id);
+    const count = laneBacklog(this.#store.read, sourceId, this.#limits.jobs);
+    const believed: Believed = { sinceMs: nowMs, untilMs: Number.POSITIVE_INFINITY, count };
+    this.#counts.set(sourceId, believed);
+    count.then(
+      ({ jobs }) => {
+        believed.untilMs = nowMs + Math.max(countedMs, jobs * countedMsPerJob);
+      },
+      () => this.#counts.delete(sourceId),
+    );
     return count;
   }
 }
