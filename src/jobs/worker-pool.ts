@@ -28,13 +28,13 @@ export interface JobHandler {
 export const runningMax = 2048;
 /** And the bytes of their payloads. */
 const runningBytesMax = 256 * 1024 * 1024;
-/** Of one lane: enough to keep it busy. */
-export const runningPerLaneMax = 32;
+/** Of one lane: enough to keep it busy, and to take a burst without the way through the store. */
+export const runningPerLaneMax = 128;
 /**
  * A lane gets at most this part of the room that is left: lanes of slow sources, each with a backlog, can then never
- * take the room of all others (each runs one job at a time, and the other 31 only wait).
+ * take the room of all others (each runs one job at a time, and its others only wait).
  */
-const laneShare = 1 / 8;
+const laneShare = 1 / 16;
 /** A node is dead when it has not renewed for this long; it renews three times as often. */
 const leaseMs = 15_000;
 /** The safety net for a lost wake-up; ordinary wake-ups are immediate. */
