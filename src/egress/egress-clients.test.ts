@@ -271,8 +271,13 @@ test('what was written before destroy still arrives', async () => {
   const sink = createServer((socket) => void socket.on('data', (chunk) => (received += chunk)));
   await listen('sink', sink);
   const ended = once(sink, 'connection').then(([socket]) => once(socket, 'close'));
-  await run(`await new Promise((resolve) => { const s = require('node:net').connect(ports.sink, '127.0.0.1');
-    s.write('x'.repeat(200_000), () => { s.destroy(); resolve(); }); });`);
+  // The end of the child would end what is still on its way: it lives until the sink has seen the end.
+  const gate = createServer((socket) => void ended.then(() => socket.end()));
+  await listen('gate', gate);
+  await run(`const net = require('node:net');
+    await new Promise((resolve) => { const s = net.connect(ports.sink, '127.0.0.1');
+      s.write('x'.repeat(200_000), () => { s.destroy(); resolve(); }); });
+    await new Promise((resolve) => net.connect(ports.gate, '127.0.0.1').on('end', resolve).resume());`);
   await ended;
   assert.equal(received.length, 200_000);
 });
