@@ -41,6 +41,7 @@ export function deliverScheduledHandler(options: {
             {
               channel: waiting.deliver_channel ?? channels.default,
               event: waiting.event,
+              waited: true,
               ...(waiting.given_id === null ? {} : { id: waiting.given_id }),
               ...(waiting.summary === null ? {} : { summary: waiting.summary }),
               ...(waiting.ts_ms === null ? {} : { ts: waiting.ts_ms }),

@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { type Candidate, type DedupeState, type DedupeStrategy, dropDuplicates } from './drop-duplicate.ts';
+import {
+  type Candidate,
+  type DedupeState,
+  type DedupeStrategy,
+  dropDuplicates,
+  readDedupeState,
+} from './drop-duplicate.ts';
 
 /** One emitter: what passes of each emission, with the state carried along through JSON as the store does. */
 function emitter(strategy: DedupeStrategy | undefined) {
@@ -99,7 +105,23 @@ describe('unique', () => {
   });
 });
 
+describe('what is remembered', () => {
+  test('is read from its lists, and from the objects of the first stores', () => {
+    const state: DedupeState = { unique: [['', ['1']]], greatest: [['a', '5']], last: [['', 'x']] };
+    assert.deepEqual(readDedupeState(JSON.stringify(state)), state);
+    const old = { unique: { '': ['1'] }, greatest: { a: { id: '5' } }, last: { '': 'x' } };
+    assert.deepEqual(readDedupeState(JSON.stringify(old)), state);
+    assert.deepEqual(readDedupeState('{}'), {});
+  });
+});
+
 describe('greatest', () => {
+  test('an id that is shown only in part passes and is no mark', () => {
+    const emit = emitter('greatest');
+    assert.deepEqual(emit({ channel: '', id: '[redacted]12', idHash: 'h' }), [':[redacted]12']);
+    assert.deepEqual(emit('5', '4'), ['5']);
+  });
+
   test('only what is greater than the mark passes, and moves it', () => {
     const emit = emitter('greatest');
     assert.deepEqual(emit(5, 3, 5, 9), [5, 9]);

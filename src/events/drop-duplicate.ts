@@ -15,6 +15,21 @@ export interface DedupeState {
 /** The channel used longest ago comes first. */
 type ByChannel<V> = [channel: string, value: V][];
 
+/** The state as it is stored; the first stores had objects by channel, and `greatest` had `{id}` for the id. */
+export function readDedupeState(json: string): DedupeState {
+  const stored = JSON.parse(json) as Record<string, unknown>;
+  return Object.fromEntries(
+    Object.entries(stored).map(([strategy, part]) => [strategy, Array.isArray(part) ? part : oldPart(part)]),
+  );
+}
+
+function oldPart(part: unknown): [string, unknown][] {
+  return Object.entries(part ?? {}).map(([channel, value]) => [
+    channel,
+    typeof value === 'object' && value !== null && 'id' in value ? value.id : value,
+  ]);
+}
+
 export interface Candidate {
   channel: string;
   id?: string;
@@ -104,8 +119,9 @@ function isNumeric(text: string): boolean {
 function keepGreatest<C extends Candidate>(state: DedupeState, events: readonly C[]) {
   const greatest = new Map(state.greatest);
   const kept = events.filter((event) => {
-    // The number NaN is no id: as a mark it would let nothing pass ever again.
-    if (event.id === undefined || (event.idIsNumber === true && !isNumeric(event.id))) return true;
+    // The number NaN, or an id that is shown only in part, is no mark: it could let nothing pass ever again.
+    const isNoNumber = event.idIsNumber === true && !isNumeric(event.id ?? '');
+    if (event.id === undefined || event.idHash !== undefined || isNoNumber) return true;
     const mark = greatest.get(event.channel);
     const passes = mark === undefined || isGreater(event.id, mark);
     // Put anew also when it stays: the channel was used.

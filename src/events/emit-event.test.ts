@@ -119,6 +119,29 @@ describe('emitting', () => {
       assert.match((await logged())[0] ?? '', /^1 event\(s\) with a delivery_ts were refused: 10000 /);
     });
 
+    test('an event that waited was accepted when it was emitted: it comes to its channel, also to one too many', async () => {
+      await addEmitter();
+      await fill(Array.from({ length: 1_000 }, (_, n) => `customer ${n}`));
+      const stored = await emit([{ ...on('new'), waited: true }, on('newer')]);
+      assert.deepEqual(
+        stored.map(({ channel }) => channel),
+        ['new', '$logs'],
+      );
+    });
+
+    test('what is logged is logged now, whatever its delivery_ts', async () => {
+      await addEmitter();
+      const later = { deliverAtMs: start + 60_000 };
+      const stored = await emit([
+        { ...on('$logs'), ...later },
+        { ...on('$errors'), ...later },
+      ]);
+      assert.deepEqual(
+        stored.map(({ channel }) => channel),
+        ['$logs', '$errors'],
+      );
+    });
+
     test('refusing takes no long time either, whatever the order of the ids', async () => {
       await addEmitter();
       await fill(Array.from({ length: 9_998 }, () => '$in'));

@@ -3,7 +3,7 @@ import { insertJobs, jobRow } from '#jobs/job-store.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import type { EmitterTable } from '#storage/tables/event-tables.ts';
-import { type DedupeState, type DedupeStrategy, dropDuplicates } from './drop-duplicate.ts';
+import { type DedupeStrategy, dropDuplicates, readDedupeState } from './drop-duplicate.ts';
 import { channelsMax, type EmitRoom, isAhead, roomOfEmitters } from './emit-room.ts';
 import { channels, oneLine, type StoredEvent } from './event.ts';
 import { nextEventId } from './event-id.ts';
@@ -31,6 +31,8 @@ export interface NewEvent {
   ts?: number;
   /** Epoch ms; when ahead of now, the event waits in `$in` until then. */
   deliverAtMs?: number;
+  /** It waited in `$in`: it was accepted when it was emitted, and is not refused now. */
+  waited?: boolean;
   /** `event` is an object that gets its `metadata` inside too (specification, section 2, Error event summary). */
   holdsMetadata?: boolean;
 }
@@ -128,7 +130,7 @@ function appendToEmitter(
 ): { emitter: EmitterTable; stored: StoredEvent[]; duplicates: number } {
   const sorted = sortByTs(emission.events);
   const own = sorted.filter((event) => !isPlatformChannel(event.channel));
-  const before = JSON.parse(emitter.dedupe) as DedupeState;
+  const before = readDedupeState(emitter.dedupe);
   const { kept, state, unidentified, refusals, refused } = withinRoom(room, own, (events) =>
     dropDuplicates(emission.dedupe, before, events),
   );
@@ -226,11 +228,13 @@ function withMetadata(event: NewEvent, emitterId: string, emitId: string): strin
 /**
  * PostgreSQL has no NUL in text (the event itself is JSON, where it is escaped); streams send an event as one line; and
  * `$in` is where events wait, not where they are sent: one that was would be out of reach of delivery and of pruning.
+ * What is logged is logged now: waiting lines would have no bound.
  */
-function storable(event: NewEvent): NewEvent {
+function storable({ deliverAtMs, ...event }: NewEvent): NewEvent {
   const { id, summary } = event;
   return {
     ...event,
+    ...(deliverAtMs === undefined || isPlatformChannel(event.channel) ? {} : { deliverAtMs }),
     event: oneLine(event.event),
     channel: event.channel === channels.scheduled ? channels.default : withoutNul(event.channel),
     ...(id === undefined ? {} : { id: withoutNul(id) }),

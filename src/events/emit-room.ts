@@ -9,6 +9,7 @@ export const channelsMax = 1_000;
 interface Placed {
   channel: string;
   deliverAtMs?: number;
+  waited?: boolean;
 }
 
 const ours: ReadonlySet<string> = new Set(Object.values(channels));
@@ -37,7 +38,7 @@ export class EmitRoom {
       if (isAhead(event, this.#nowMs)) {
         if (waits < this.#waitingLeft) waits += 1;
         else waiting.push(event);
-      } else if (!ours.has(event.channel) && !this.#used.has(event.channel) && !opened.has(event.channel)) {
+      } else if (this.#isNew(event) && event.waited !== true && !opened.has(event.channel)) {
         if (opened.size < this.#channelsLeft) opened.add(event.channel);
         else onNewChannels.push(event);
       }
@@ -45,11 +46,15 @@ export class EmitRoom {
     return { waiting, onNewChannels };
   }
 
+  #isNew({ channel }: Placed): boolean {
+    return !ours.has(channel) && !this.#used.has(channel);
+  }
+
   /** These events are stored. */
   take(events: readonly Placed[]): void {
     for (const event of events) {
       if (isAhead(event, this.#nowMs)) this.#waitingLeft -= 1;
-      else if (!ours.has(event.channel) && !this.#used.has(event.channel)) {
+      else if (this.#isNew(event)) {
         this.#used.add(event.channel);
         this.#channelsLeft -= 1;
       }

@@ -428,7 +428,8 @@ export class SandboxProcess {
       const reader = new PayloadReader(payload);
       const error = readError((header as { error?: unknown } | undefined)?.error, reader);
       reader.end();
-      this.#logger.info({ pid: this.pid, callId: id, name: error.name }, 'runner.uncaught');
+      // Without the error: its texts are the component's, and may hold secrets that only its source knows.
+      this.#logger.info({ pid: this.pid, callId: id }, 'runner.uncaught');
       // The harness ended the call itself; a forged frame ends it here.
       if (pending !== undefined)
         this.#answer(id, pending, pending.record.end('threw', error, elapsed(pending)));

@@ -15,7 +15,7 @@ export function hookError(
       'overloaded',
       `${hook}: ${outcome.error?.message ?? 'the call was cancelled'}`,
     );
-  const name = outcome.error?.name ?? outcome.status;
+  const name = redact(outcome.error?.name ?? outcome.status);
   const message = redact(outcome.error?.message ?? outcome.status);
   return new CallerError('hook_failed', `${hook}: ${name}: ${message}`, {
     hook,
