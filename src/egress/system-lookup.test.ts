@@ -119,6 +119,34 @@ test('without a name server the system is asked', async () => {
   assert.deepEqual(await lookup('any.example'), [{ address: '10.0.0.2' }]);
 });
 
+for (const [name, code] of [
+  ['SERVFAIL', 2],
+  ['NOTIMP', 4],
+  ['REFUSED', 5],
+] as const) {
+  test(`a name server that answers ${name} is not the last one asked`, async () => {
+    await writeFile(hosts, '');
+    await using unable = await nameServer((query) => statusTo(query, code));
+    await using other = await nameServer((query) => statusTo(query, code));
+    const good = `127.0.0.1:${server.address().port}`;
+    const lookup = lookupHere({ servers: [unable.address, other.address, good] });
+    assert.deepEqual(await lookup('known.example'), [{ address: '203.0.113.7' }]);
+    await assert.rejects(lookup('unknown.example'), { code: 'ENOTFOUND' });
+    const none = lookupHere({ servers: [unable.address, other.address] });
+    await assert.rejects(none('known.example'), { code: 'EAI_AGAIN' });
+  });
+}
+
+test('a name server that never answers for IPv6 does not hold up the IPv4 addresses', async () => {
+  await using deaf = await nameServer((query) => {
+    const { type, end } = readQuestion(query);
+    return type === 1 ? answerTo(query, end, true, '203.0.113.9') : undefined;
+  });
+  const lookup = lookupHere({ servers: [deaf.address] });
+  const found = await within(Promise.resolve(lookup('four.example')), 1_900, 'the IPv4 address');
+  assert.deepEqual(found, [{ address: '203.0.113.9' }]);
+});
+
 test('the files are read as the machine reads them', () => {
   assert.deepEqual(
     [...parseHosts('# x\n::1 localhost ip6\n\n127.0.0.1\tLocalHost\nnonsense name\n')],
@@ -136,6 +164,29 @@ test('the files are read as the machine reads them', () => {
 
 async function untilLength(list: readonly unknown[], length: number): Promise<void> {
   while (list.length < length) await new Promise(setImmediate);
+}
+
+/** A name server of its own; `answer` has nothing to say when it is silent. */
+async function nameServer(
+  answer: (query: Buffer) => Buffer | undefined,
+): Promise<AsyncDisposable & { address: string }> {
+  const socket = createSocket('udp4');
+  socket.on('message', (query, from) => {
+    const text = answer(query);
+    if (text !== undefined) socket.send(text, from.port, from.address);
+  });
+  socket.bind(0, '127.0.0.1');
+  await once(socket, 'listening');
+  return {
+    address: `127.0.0.1:${socket.address().port}`,
+    [Symbol.asyncDispose]: () => new Promise<void>((done) => socket.close(() => done())),
+  };
+}
+
+function statusTo(query: Buffer, code: number): Buffer {
+  const answer = answerTo(query, readQuestion(query).end, true, undefined);
+  answer.writeUInt16BE(0x8180 | code, 2);
+  return answer;
 }
 
 function readQuestion(query: Buffer): { name: string; type: number; end: number } {

@@ -1,5 +1,6 @@
-import { Resolver, lookup as threadedLookup } from 'node:dns/promises';
+import { lookup as threadedLookup } from 'node:dns/promises';
 import { FairQueue } from './fair-queue.ts';
+import { isAnswer, NameServers } from './name-servers.ts';
 import { type ResolverFiles, resolverFiles } from './resolver-files.ts';
 
 /**
@@ -8,9 +9,6 @@ import { type ResolverFiles, resolverFiles } from './resolver-files.ts';
  */
 export type LookupAll = (hostname: string, asker?: object) => Promise<readonly { address: string }[]>;
 
-/** One question to one name server, and how often each server is asked. */
-const questionMs = 2_000;
-const tries = 2;
 /** A name with all its search domains. */
 const lookupMaxMs = 8_000;
 /** The system's resolver has two threads for the whole process (libuv), and no way to stop. */
@@ -37,8 +35,8 @@ export function systemLookup(options: SystemLookupOptions = {}): LookupAll {
   const readFiles = resolverFiles(options.files ?? { hosts: '/etc/hosts', resolvConf: '/etc/resolv.conf' });
   const threaded = options.threaded ?? ((hostname: string) => threadedLookup(hostname, { all: true }));
   const limitMs = options.lookupMaxMs ?? lookupMaxMs;
-  let resolver = newResolver(options.servers);
-  let resolverVersion = '';
+  let nameServers = new NameServers(options.servers);
+  let filesVersion = '';
 
   return (hostname, asker = {}) =>
     inTime(limitMs, hostname, async (isOver) => {
@@ -50,24 +48,18 @@ export function systemLookup(options: SystemLookupOptions = {}): LookupAll {
         });
       if (process.platform !== 'linux' && options.servers === undefined) return inTurn();
       const files = await readFiles();
-      if (resolverVersion !== files.version) {
-        resolverVersion = files.version;
-        resolver = newResolver(options.servers);
+      if (filesVersion !== files.version) {
+        filesVersion = files.version;
+        nameServers = new NameServers(options.servers);
       }
       const name = hostname.toLowerCase();
       const listed = files.hosts.get(name.replace(/\.$/, ''));
       if (listed !== undefined) return listed.map((address) => ({ address }));
-      const found = await askServers(resolver, candidates(name, files));
+      const found = await askServers(nameServers, candidates(name, files));
       if (found.addresses.length > 0) return found.addresses.map((address) => ({ address }));
       if (found.problem === 'no_server' || isForSystemOnly(name)) return inTurn();
       throw failure(found.problem === 'no_answer' ? 'EAI_AGAIN' : 'ENOTFOUND', hostname);
     });
-}
-
-function newResolver(servers: readonly string[] | undefined): Resolver {
-  const resolver = new Resolver({ timeout: questionMs, tries });
-  if (servers !== undefined) resolver.setServers(servers);
-  return resolver;
 }
 
 /** The names to ask for, in the order of resolv.conf(5). */
@@ -87,12 +79,12 @@ function isForSystemOnly(name: string): boolean {
 type Problem = 'not_found' | 'no_answer' | 'no_server';
 
 async function askServers(
-  resolver: Resolver,
+  nameServers: NameServers,
   names: readonly string[],
 ): Promise<{ addresses: string[]; problem: Problem }> {
   let problem: Problem = 'not_found';
   for (const name of names) {
-    const answers = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)]);
+    const answers = await nameServers.addressesOf(name);
     const addresses = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []));
     if (addresses.length > 0) return { addresses, problem };
     for (const answer of answers) {
@@ -106,8 +98,7 @@ async function askServers(
 function problemOf(error: unknown): Problem {
   const code = (error as { code?: unknown }).code;
   if (code === 'ECONNREFUSED') return 'no_server';
-  const isAnswer = code === 'ENOTFOUND' || code === 'ENODATA' || code === 'EBADNAME' || code === 'EBADQUERY';
-  return isAnswer ? 'not_found' : 'no_answer';
+  return isAnswer(error) ? 'not_found' : 'no_answer';
 }
 
 function worse(one: Problem, other: Problem): Problem {
