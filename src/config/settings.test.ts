@@ -50,4 +50,13 @@ describe('MILLRACE_TRUSTED_PROXIES', () => {
         proxy,
       );
   });
+
+  test('does not believe everybody, and says what to write instead', () => {
+    for (const proxy of ['0.0.0.0/0', '::/0', '10.0.0.0/00'])
+      assert.match(
+        problemsOf({ MILLRACE_TRUSTED_PROXIES: `10.0.0.0/8,${proxy}` }),
+        /MILLRACE_TRUSTED_PROXIES: "[^"]+\/0+" would let every caller .* write the address or network of your proxy/,
+        proxy,
+      );
+  });
 });

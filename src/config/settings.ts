@@ -30,7 +30,7 @@ export const settingDefinitions = {
     env: 'MILLRACE_TRUSTED_PROXIES',
     type: 'list',
     default: '',
-    text: 'Addresses or CIDRs of proxies in front of the service, whose X-Forwarded-For, -Host and -Proto are believed: client_ip is then the address of the caller. Empty believes nobody.',
+    text: 'Addresses or CIDRs of proxies in front of the service, whose X-Forwarded-For, -Host and -Proto are believed: client_ip is then the address of the caller. Empty believes nobody; everybody (0.0.0.0/0) cannot be believed.',
   },
   data: {
     env: 'MILLRACE_DATA',
@@ -196,6 +196,10 @@ function checkTogether(values: Record<string, unknown>, problems: string[]): voi
     if (!isAddressOrRange(proxy))
       problems.push(
         `MILLRACE_TRUSTED_PROXIES: expected addresses or CIDRs such as 10.0.0.0/8, found ${JSON.stringify(proxy)}`,
+      );
+    else if (/\/0+$/.test(proxy))
+      problems.push(
+        `MILLRACE_TRUSTED_PROXIES: ${JSON.stringify(proxy)} would let every caller choose its own address; write the address or network of your proxy, such as 127.0.0.1 or 10.0.0.0/8`,
       );
   }
   // What a header carries unchanged: with any other key nobody could ever sign in. Never show it.
