@@ -69,8 +69,8 @@ export class RequestAcceptor {
    * leaves this process, where the caller waits: beyond what may wait here, the request is refused.
    */
   async acceptAndAwait(endpoint: Endpoint, event: string): Promise<HttpReply | undefined> {
-    if (!this.#pool.hasRoom(endpoint.sourceId, waitingForReplyMax)) {
-      if (this.#pool.hasRoom('')) throw tooMany();
+    if (!this.#pool.hasRoomToStay(endpoint.sourceId, waitingForReplyMax)) {
+      if (this.#pool.hasRoomToStay('', 1)) throw tooMany();
       throw new UnavailableError('overloaded', 'the service has too much to do, or is stopping; try again');
     }
     const job = this.#newJob(endpoint, event);
@@ -85,7 +85,7 @@ export class RequestAcceptor {
       interrupted: () => answer.reject(interrupted()),
     });
     try {
-      await this.#runHere(job, event.length);
+      await this.#runHere(job, event.length, { staysHere: true });
       return await answer.promise;
     } finally {
       clearTimeout(timer);
@@ -107,17 +107,21 @@ export class RequestAcceptor {
   }
 
   /** The node that accepts it runs it: the row is leased from birth, and no claim is needed. */
-  async #runHere(job: NewJob<'run_source'>, bytes: number): Promise<void> {
+  async #runHere(
+    job: NewJob<'run_source'>,
+    bytes: number,
+    options: Pick<LeasedJob, 'staysHere'> = {},
+  ): Promise<void> {
     const { writes } = this.#store;
     const invocation: NewInvocation = { job, node: this.#pool.node };
     if (writes.healthy) {
       const arriving = new ArrivingJob(() => writes.place(this.#write, invocation));
-      this.#pool.run({ ...leased(job, bytes), arriving });
+      this.#pool.run({ ...leased(job, bytes), ...options, arriving });
       await arriving.onDisk;
     } else {
       // What a store that fails would refuse does not run.
       await writes.submit(this.#write, invocation);
-      this.#pool.run(leased(job, bytes));
+      this.#pool.run({ ...leased(job, bytes), ...options });
     }
   }
 }

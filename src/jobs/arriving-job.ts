@@ -15,18 +15,26 @@ export class ArrivingJob {
   readonly #timer: NodeJS.Timeout;
   #placed: PlacedWrite<void> | undefined;
   #withdrawn = false;
+  #refused = false;
 
   /** `place` hands the row to the store, once and not at once. */
   constructor(place: () => PlacedWrite<void>) {
     this.#place = place;
     this.#timer = setTimeout(() => this.write(), heldMs);
     // Whoever asks hears of a failure; that nobody asks must not end the process.
-    this.#onDisk.promise.catch(() => {});
+    this.#onDisk.promise.catch(() => {
+      this.#refused = true;
+    });
   }
 
   /** Resolves when the job, or what it caused, is on disk; rejects when neither will be. */
   get onDisk(): Promise<void> {
     return this.#onDisk.promise;
+  }
+
+  /** The store did not take it: its caller was told so, and nothing it causes may be kept. */
+  get refused(): boolean {
+    return this.#refused;
   }
 
   /** True: the row will not be written, and the caller stores what the job caused and says so with `settledBy`. */

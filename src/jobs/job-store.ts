@@ -17,6 +17,8 @@ export interface LeasedJob {
   /** Of the payload, roughly. */
   bytes: number;
   createdAtMs: number;
+  /** Somebody in this process waits for its reply, so it cannot wait anywhere else. */
+  staysHere?: boolean;
   /** Present while the job runs before it is known to be on disk. */
   arriving?: ArrivingJob;
 }

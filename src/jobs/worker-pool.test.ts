@@ -297,12 +297,49 @@ describe('the worker pool', () => {
       await withPool(
         () => new Promise(() => {}),
         async (pool) => {
-          for (let index = 0; index < runningPerLaneMax + 3; index += 1) {
+          for (let index = 0; index < runningPerLaneMax; index += 1) {
             pool.run({ ...leasedHere, id: `j${index}`, lane: 'dc_1' });
           }
           assert.equal(pool.hasRoom('dc_1'), false);
-          assert.equal(pool.hasRoom('dc_1', runningPerLaneMax + 4), true);
-          assert.equal(pool.hasRoom('dc_1', runningPerLaneMax + 3), false);
+          for (let index = 0; index < 3; index += 1) {
+            assert.equal(pool.hasRoomToStay('dc_1', 3), true);
+            pool.run({ ...leasedHere, id: `s${index}`, lane: 'dc_1', staysHere: true });
+          }
+          assert.equal(pool.hasRoomToStay('dc_1', 3), false);
+        },
+      );
+    });
+
+    test('what stays here never keeps what waits in the store, such as a tick, from its turn', async () => {
+      const gate = Promise.withResolvers<void>();
+      const started: string[] = [];
+      await withPool(
+        async ({ id }) => {
+          started.push(id);
+          await gate.promise;
+        },
+        async (pool) => {
+          for (let index = 0; index < runningPerLaneMax + 10; index += 1) {
+            pool.run({ ...leasedHere, id: `s${index}`, lane: 'dc_1', staysHere: true });
+          }
+          await insert(job('tick', { lane: 'dc_1' }));
+          pool.poke();
+          await waitFor(() => started.includes('tick'));
+          gate.resolve();
+        },
+      );
+    });
+
+    test('a new job goes behind those of its lane that wait in the store', async () => {
+      await withPool(
+        () => new Promise(() => {}),
+        async (pool) => {
+          for (let index = 0; index < runningPerLaneMax; index += 1) {
+            pool.run({ ...leasedHere, id: `j${index}`, lane: 'dc_1' });
+          }
+          pool.leftInStore('dc_1');
+          assert.equal(pool.hasRoom('dc_1'), false);
+          assert.equal(pool.hasRoom('dc_2'), true);
         },
       );
     });

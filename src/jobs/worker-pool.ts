@@ -62,7 +62,9 @@ export class WorkerPool {
   #draining = false;
   #stopping: Promise<void> | undefined;
   readonly #running = new Map<Promise<void>, LeasedJob>();
+  /** Those that might as well wait in the store, and those that cannot: only the first count where jobs are claimed. */
   readonly #perLane = new Map<string, number>();
+  readonly #stayingPerLane = new Map<string, number>();
   #bytes = 0;
   #suspects = 0;
   /** Lanes that may have jobs in the store because there was no room for them here; `poolFull`: of any lane. */
@@ -131,22 +133,28 @@ export class WorkerPool {
   }
 
   /**
-   * Whether a new job of this lane can run, or wait for its turn, here (rather than in the store). `laneMax` is for
-   * jobs that have to stay in this process, because somebody waits for them here.
+   * Whether a new job of this lane can run, or wait for its turn, here. Where older ones of its lane wait in the store
+   * it goes there too: jobs that come one by one would take each place before those.
    */
-  hasRoom(lane: string, laneMax = this.#laneMax()): boolean {
+  hasRoom(lane: string): boolean {
     return (
-      !this.#draining &&
-      this.#running.size < runningMax &&
-      this.#bytes < runningBytesMax &&
-      (this.#perLane.get(lane) ?? 0) < laneMax
+      this.#hasPlaces() && !this.#fullLanes.has(lane) && (this.#perLane.get(lane) ?? 0) < this.#laneMax()
     );
+  }
+
+  /** The same for a job that has to stay in this process, with the bound of those in its lane. */
+  hasRoomToStay(lane: string, laneMax: number): boolean {
+    return this.#hasPlaces() && (this.#stayingPerLane.get(lane) ?? 0) < laneMax;
+  }
+
+  #hasPlaces(): boolean {
+    return !this.#draining && this.#running.size < runningMax && this.#bytes < runningBytesMax;
   }
 
   /** A job of this lane was stored because it had no room here: the lane fetches it when it has drained. */
   leftInStore(lane: string): void {
     if (this.hasRoom(lane)) this.poke();
-    else this.#fullLanes.add(lane);
+    else if (this.#claims) this.#fullLanes.add(lane);
   }
 
   #laneMax(): number {
@@ -157,7 +165,8 @@ export class WorkerPool {
   /** Runs a job that was, or is being, inserted as leased to this node. */
   run(job: LeasedJob): void {
     const isSuspect = job.attempts > suspectAttempts;
-    if (job.lane !== null) this.#perLane.set(job.lane, (this.#perLane.get(job.lane) ?? 0) + 1);
+    const perLane = job.staysHere === true ? this.#stayingPerLane : this.#perLane;
+    if (job.lane !== null) perLane.set(job.lane, (perLane.get(job.lane) ?? 0) + 1);
     this.#bytes += job.bytes;
     if (isSuspect) this.#suspects += 1;
     const done = this.#attempt(job).finally(() => {
@@ -165,9 +174,9 @@ export class WorkerPool {
       this.#bytes -= job.bytes;
       if (isSuspect) this.#suspects -= 1;
       if (job.lane !== null) {
-        const left = (this.#perLane.get(job.lane) ?? 1) - 1;
-        if (left === 0) this.#perLane.delete(job.lane);
-        else this.#perLane.set(job.lane, left);
+        const left = (perLane.get(job.lane) ?? 1) - 1;
+        if (left === 0) perLane.delete(job.lane);
+        else perLane.set(job.lane, left);
       }
       if (isSuspect || this.#hasDrained(job.lane)) this.poke();
     });

@@ -83,6 +83,7 @@ export class SourceRuns implements JobHandler {
     lane.turn = turn.promise;
     try {
       await previous;
+      if (job.arriving?.refused === true) return;
       await this.#runInTurn(lane, job, payload, signal, () => turn.resolve());
     } catch (error) {
       if (error instanceof UnavailableError) this.#waiters.get(job.id)?.interrupted();
@@ -224,6 +225,11 @@ export class SourceRuns implements JobHandler {
     waiter?.ended(replyReason(outcome));
     if (isProcessCrash(outcome) && job.attempts < attemptsMax) {
       await this.#runAgainLater(lane, job, outcome);
+      return;
+    }
+    if (job.arriving?.refused === true) {
+      // While it ran. What it set was never handed on: the next run starts from what is stored.
+      this.#logger.warn({ source: lane.sourceId, job: job.id }, 'source.run-refused');
       return;
     }
     const end = this.#endOf(deployment, outcome, {

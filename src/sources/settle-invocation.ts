@@ -74,9 +74,15 @@ export function settleInvocations(options: {
             ]);
       const held = new Set(jobRows.map((row) => row.id));
       const valid: InvocationEnd[] = [];
+      const withLost = new Set<string>();
       for (const end of fresh) {
+        // Computed from an outcome that is not kept. One by one, each learns of the one before: `isStale`.
+        if (withLost.has(end.sourceId)) throw new Error('an earlier run of this source was not stored');
         if (end.job === undefined || held.has(end.job.id)) valid.push(end);
-        else results.set(end, { settled: false, reason: 'taken' });
+        else {
+          withLost.add(end.sourceId);
+          results.set(end, { settled: false, reason: 'taken' });
+        }
       }
       const emissions = valid.map((end) => end.emission);
       const emitted = await appendEvents(store, tx, { emissions, emitters, nowMs: clock.now() });

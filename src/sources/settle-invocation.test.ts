@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { insertEmitter } from '#events/event-store.ts';
+import { insertJobs, jobRow } from '#jobs/job-store.ts';
+import { systemClock } from '#lib/clock.ts';
+import { usageOf } from '#metering/invocation-usage.ts';
+import { forEachStore } from '../../test/support/stores.ts';
+import { type InvocationEnd, settleInvocations } from './settle-invocation.ts';
+
+const node = 'n1';
+
+describe('settling invocations', () => {
+  forEachStore((fixture) => {
+    const end = (
+      sourceId: string,
+      jobId: string,
+      options: { isStale?: () => boolean } = {},
+    ): InvocationEnd => ({
+      job: { id: jobId, attempts: 1 },
+      sourceId,
+      emission: { emitterId: sourceId, hops: 0, events: [{ channel: '', event: JSON.stringify(jobId) }] },
+      dbSets: {},
+      usage: usageOf('o_1', Date.now(), { invocations: 1, computeMs: 1, memoryMb: 256 }),
+      isStale: options.isStale ?? (() => false),
+    });
+    const hold = (...jobs: { id: string; lane: string }[]) =>
+      fixture.store.transaction((tx) =>
+        insertJobs(
+          tx,
+          jobs.map(({ id, lane }) =>
+            jobRow(
+              {
+                id,
+                kind: 'run_source',
+                ownerId: 'o_1',
+                lane,
+                payload: { source_id: lane, trigger: 'http', hops: 0 },
+                runAtMs: 0,
+                nowMs: 0,
+              },
+              node,
+            ),
+          ),
+        ),
+      );
+
+    test('of one batch: what was computed from an outcome that is not kept is not kept either; other sources are', async () => {
+      await fixture.store.transaction(async (tx) => {
+        for (const id of ['dc_1', 'dc_2']) await insertEmitter(tx, { id, ownerId: 'o_1' });
+      });
+      await hold({ id: 'next', lane: 'dc_1' }, { id: 'other', lane: 'dc_2' });
+      const settle = settleInvocations({ store: fixture.store, node, clock: systemClock });
+      const { writes } = fixture.store;
+      let lost = false;
+      const [first, next, other] = await Promise.all([
+        writes.submit(settle, end('dc_1', 'never stored')).then((result) => {
+          lost = !result.settled;
+          return result;
+        }),
+        writes.submit(settle, end('dc_1', 'next', { isStale: () => lost })),
+        writes.submit(settle, end('dc_2', 'other')),
+      ]);
+      assert.deepEqual(first, { settled: false, reason: 'taken' });
+      assert.deepEqual(next, { settled: false, reason: 'stale' });
+      assert.equal(other.settled, true);
+      const events = await fixture.store.read.selectFrom('events').select('event').execute();
+      assert.deepEqual(
+        events.map(({ event }) => event),
+        ['"other"'],
+      );
+      const jobs = await fixture.store.read.selectFrom('jobs').select(['id', 'state']).execute();
+      assert.deepEqual(
+        jobs.map((row) => ({ ...row })),
+        [{ id: 'next', state: 'running' }],
+        'it can run again',
+      );
+    });
+  });
+});
