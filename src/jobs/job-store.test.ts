@@ -16,7 +16,14 @@ import {
   requeueJob,
   settleJobs,
 } from './job-store.ts';
-import { forgetNodes, heartbeat, recoverExpired, registerNode, releaseNode } from './node-store.ts';
+import {
+  forgetNodes,
+  heartbeat,
+  recoverExpired,
+  registerNode,
+  releaseNode,
+  releaseUnknown,
+} from './node-store.ts';
 
 const start = 1_800_000_000_000;
 const leaseMs = 15_000;
@@ -364,6 +371,19 @@ describe('the job queue', () => {
         );
       }
       assert.deepEqual(finished.sort(), ['a', 'b', 'd', 'new']);
+    });
+
+    test('a node gives back what it holds without knowing, once that is old, and keeps what it runs', async () => {
+      await insert(row('unknown', { leaseNode: 'n1' }), row('mine', { leaseNode: 'n1' }));
+      await insert(row('young', { leaseNode: 'n1', nowMs: start + 1 }), row('others', { leaseNode: 'n2' }));
+      const nowMs = start + 30_001;
+      const options = { node: 'n1', isRunning: (id: string) => id === 'mine', nowMs, olderThanMs: 30_000 };
+      assert.equal(await releaseUnknown(fixture.store, options), 1);
+      assert.deepEqual(
+        (await claim('n1', { nowMs })).map(({ id, attempts }) => [id, attempts]),
+        [['unknown', 1]],
+      );
+      assert.equal(await releaseUnknown(fixture.store, { ...options, isRunning: () => true }), 0);
     });
 
     test('a node never recovers what it holds itself, however long its own renewal took', async () => {

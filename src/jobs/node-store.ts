@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { Db, Store, Tx } from '#storage/store.ts';
-import { type LeasedJob, leasedColumns, leasedJob, quarantinedId, running } from './job-store.ts';
+import { type LeasedJob, leasedColumns, leasedJob, quarantinedId, requeueJob, running } from './job-store.ts';
 import { attemptsMax } from './retry-schedule.ts';
 
 /** The time of the database: what several nodes, each with a clock of its own, compare leases by. */
@@ -59,6 +59,32 @@ export async function releaseNode(tx: Tx, node: string, nowMs: number): Promise<
     .executeTakeFirst();
   await tx.deleteFrom('nodes').where('id', '=', node).execute();
   return Number(result.numUpdatedRows);
+}
+
+/**
+ * Gives back, uncounted, what this node holds and does not run (`isRunning` says what it runs), when it has held it for
+ * longer than `olderThanMs`: a commit whose answer was lost on the way from the database leaves such jobs. Returns how many.
+ */
+export async function releaseUnknown(
+  store: Store,
+  options: { node: string; isRunning: (id: string) => boolean; nowMs: number; olderThanMs: number },
+): Promise<number> {
+  const { node, nowMs } = options;
+  const held = await store.read
+    .selectFrom('jobs')
+    .select(['id', 'attempts'])
+    .where('state', '=', running)
+    .where('lease_node', '=', node)
+    .where('updated_at_ms', '<', nowMs - options.olderThanMs)
+    .execute();
+  const unknown = held.filter(({ id }) => !options.isRunning(id)).slice(0, recoveredMax);
+  if (unknown.length === 0) return 0;
+  const released = { state: 'queued', runAtMs: nowMs, nowMs, keepAttempts: false } as const;
+  const error = 'its node did not learn that it holds it';
+  await store.transaction(async (tx) => {
+    for (const job of unknown) await requeueJob(tx, node, job, { ...released, error });
+  });
+  return unknown.length;
 }
 
 /** Jobs taken over in one transaction; the next round takes the rest. */

@@ -12,6 +12,7 @@ import {
   recoverExpired,
   registerNode,
   releaseNode,
+  releaseUnknown,
 } from './node-store.ts';
 import { attemptsMax, retryDelayMs, uncountedDelayMs } from './retry-schedule.ts';
 
@@ -282,6 +283,18 @@ export class WorkerPool {
       await this.#requeueFailed();
       // Where this node could not renew (the database was away), the others could not either: they are given the time.
       if (silentMs < leaseMs) await this.#recover();
+      const running = new Set([...this.#running.values()].map(({ id }) => id));
+      const waiting = new Set(this.#toRequeue.map(({ job }) => job.id));
+      const released = await releaseUnknown(this.#store, {
+        node: this.node,
+        isRunning: (id) => running.has(id) || waiting.has(id),
+        nowMs: this.#clock.now(),
+        olderThanMs: 2 * leaseMs,
+      });
+      if (released > 0) {
+        this.#logger.warn({ node: this.node, released }, 'jobs.unknown-released');
+        this.poke();
+      }
       const beforeMs = this.#clock.now() - quarantineMs;
       await this.#store.transaction((tx) => pruneQuarantined(tx, { beforeMs, limit: pruneMax }));
     } catch (error) {
