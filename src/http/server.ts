@@ -11,6 +11,7 @@ import { addCommonParameters } from './common-parameters.ts';
 import { drainBody } from './drain-body.ts';
 import { sendError } from './error-response.ts';
 import { describeRoutes, serveReference } from './openapi.ts';
+import { requestHost } from './request-host.ts';
 import type { App } from './route-support.ts';
 import { type RouteParts, routes, routesOfEveryRole } from './routes.ts';
 import { refuseUnknownPaths } from './unknown-path.ts';
@@ -28,8 +29,8 @@ export interface ServerParts extends RouteParts {
   logger: Logger;
   metrics: Registry;
   /**
-   * Turns the address of a request to an endpoint's own host into its path, before routing. Gets the Host header and the
-   * path with query; answers the path to route.
+   * Turns the address of a request to an endpoint's own host into its path, before routing. Gets the host, as a trusted proxy
+   * or the Host header tells it, and the path with query; answers the path to route.
    */
   rewritePath?: (host: string, path: string) => string;
   /** Addresses and CIDRs of proxies whose `X-Forwarded-…` headers say who the caller is. Default none. */
@@ -47,6 +48,7 @@ export interface ServerParts extends RouteParts {
  */
 export async function createServer(parts: ServerParts): Promise<App> {
   const { rewritePath, logger, api: hasApi = true, trustedProxies = [] } = parts;
+  const hostOf = requestHost(trustedProxies);
   const server = fastify({
     bodyLimit: apiBodyBytesMax,
     requestTimeout: requestTimeoutMs,
@@ -61,7 +63,7 @@ export async function createServer(parts: ServerParts): Promise<App> {
     },
     clientErrorHandler: answerUnreadable,
     ...(rewritePath !== undefined && {
-      rewriteUrl: (request: IncomingMessage) => rewritePath(request.headers.host ?? '', request.url ?? '/'),
+      rewriteUrl: (request: IncomingMessage) => rewritePath(hostOf(request), request.url ?? '/'),
     }),
   });
   const app: App = server.withTypeProvider<TypeBoxTypeProvider>();

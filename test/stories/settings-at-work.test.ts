@@ -77,6 +77,22 @@ describe('MILLRACE_TRUSTED_PROXIES', () => {
     });
   });
 
+  test('the host that a trusted proxy says decides which endpoint is meant', async () => {
+    const domain = { MILLRACE_ENDPOINT_DOMAIN: 'hooks.example.test' };
+    for (const [proxies, status] of [
+      ['127.0.0.1', 200],
+      ['10.0.0.0/8', 404],
+    ] as const) {
+      await withService({ ...domain, MILLRACE_TRUSTED_PROXIES: proxies }, async (service) => {
+        const source = await service.createSource({ component_code: telling });
+        const { host } = new URL(source.configured_props.http.endpoint_url);
+        const answer = await fetch(`${service.url}/ping`, { headers: { 'x-forwarded-host': host } });
+        assert.equal(answer.status, status);
+        if (status === 200) assert.equal(((await answer.json()) as { url: string }).url, `${host}/ping`);
+      });
+    }
+  });
+
   test('without it, or from elsewhere, nobody is believed', async () => {
     for (const proxies of ['', '10.0.0.0/8']) {
       await withService({ MILLRACE_TRUSTED_PROXIES: proxies }, async (service) => {

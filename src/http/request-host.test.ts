@@ -1,0 +1,25 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { requestHost } from './request-host.ts';
+
+const trusted = ['127.0.0.1', '10.0.0.0/8', '::1', 'fd00::/8'];
+const headers = { host: 'inside:8080', 'x-forwarded-host': 'forged.example, key.hooks.example' };
+
+test('the host is what a trusted proxy says, the last of several', () => {
+  const hostOf = requestHost(trusted);
+  for (const remoteAddress of ['127.0.0.1', '10.1.2.3', '::ffff:10.1.2.3', '::1', 'fd00::7'])
+    assert.equal(hostOf({ headers, socket: { remoteAddress } }), 'key.hooks.example', remoteAddress);
+});
+
+test('anybody else is not believed, and without the header it is Host', () => {
+  for (const remoteAddress of ['127.0.0.2', '203.0.113.7', '::ffff:203.0.113.7', 'fe80::1'])
+    assert.equal(requestHost(trusted)({ headers, socket: { remoteAddress } }), 'inside:8080', remoteAddress);
+  assert.equal(requestHost([])({ headers, socket: { remoteAddress: '127.0.0.1' } }), 'inside:8080');
+  assert.equal(requestHost(trusted)({ headers, socket: {} }), 'inside:8080');
+  const plain = { host: 'inside:8080' };
+  assert.equal(
+    requestHost(trusted)({ headers: plain, socket: { remoteAddress: '10.1.2.3' } }),
+    'inside:8080',
+  );
+  assert.equal(requestHost(trusted)({ headers: {}, socket: { remoteAddress: '10.1.2.3' } }), '');
+});

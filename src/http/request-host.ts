@@ -1,0 +1,32 @@
+import type { IncomingMessage } from 'node:http';
+import { BlockList, isIP, isIPv6 } from 'node:net';
+
+type HostOf = (
+  request: Pick<IncomingMessage, 'headers'> & { socket: { remoteAddress?: string | undefined } },
+) => string;
+
+/**
+ * The host a request is for, before there is a Fastify request to ask: what the proxy that sent it says, if it is one of
+ * `trustedProxies` (addresses and CIDRs), and the Host header otherwise. The same host that Fastify's `request.host` tells.
+ */
+export function requestHost(trustedProxies: readonly string[]): HostOf {
+  const trusted = new BlockList();
+  for (const proxy of trustedProxies) {
+    const [address = '', bits] = proxy.split('/');
+    const family = familyOf(address);
+    if (bits === undefined) trusted.addAddress(address, family);
+    else trusted.addSubnet(address, Number(bits), family);
+  }
+  return ({ headers, socket }) => {
+    const forwarded = headers['x-forwarded-host'];
+    const peer = socket.remoteAddress ?? '';
+    if (forwarded === undefined || forwarded === '' || isIP(peer) === 0) return headers.host ?? '';
+    if (!trusted.check(peer, familyOf(peer))) return headers.host ?? '';
+    // Each proxy adds to the end: what stands before came from somebody nobody knows.
+    return String(forwarded).split(',').at(-1)?.trim() ?? '';
+  };
+}
+
+function familyOf(address: string): 'ipv4' | 'ipv6' {
+  return isIPv6(address) ? 'ipv6' : 'ipv4';
+}
