@@ -4,9 +4,11 @@ import { deleteAccount } from '#accounts/manage-accounts.ts';
 import { deleteEventsHandler } from '#events/delete-events.ts';
 import { claimJobs } from '#jobs/claim-store.ts';
 import { registerNode } from '#jobs/node-store.ts';
+import { migrations } from '#storage/migrate.ts';
+import type { SourceTable } from '#storage/tables/source-tables.ts';
 import { DeployerFixture, failed, finished, me } from '../../test/support/deployer-fixture.ts';
-import { forEachStore } from '../../test/support/stores.ts';
-import { findSource } from './source-store.ts';
+import { createStoreLocation, forEachStore } from '../../test/support/stores.ts';
+import { accountsOf, findSource } from './source-store.ts';
 
 forEachStore((fixture) => {
   test('a hook that no process was free for is answered with 503 overloaded, and nothing is changed', async () => {
@@ -47,6 +49,10 @@ forEachStore((fixture) => {
   });
 
   const remove = { ignoreHookErrors: false };
+
+  async function undoAll(parts: DeployerFixture): Promise<void> {
+    await parts.deployer.undoAbandoned();
+  }
 
   test('a source whose account is gone can be paused, given another account, and deleted without its hook', async () => {
     const { store } = fixture;
@@ -279,5 +285,77 @@ forEachStore((fixture) => {
     assert.deepEqual(await left(), []);
     blocked.resolve();
     await assert.rejects(lost, { code: 'conflict' });
+  });
+
+  test('sources of an older version keep the accounts they use, and creations it did not end are removed', async () => {
+    const place = await createStoreLocation(fixture.dialect);
+    try {
+      const old = await place.open({ migrations: migrations.slice(0, 1) });
+      let accounts: string[];
+      {
+        using parts = new DeployerFixture(old);
+        const app = { name: 'gitlab', type: 'app', app: 'gitlab' };
+        const component = await parts.component({ configurableProps: [app, { ...app, name: 'other' }] });
+        accounts = [
+          await parts.account('o_1', { token: 'of the workspace' }),
+          await parts.account('u_1', { token: 'of who created it' }),
+        ];
+        await parts.account('o_1', { token: 'of no source' });
+        const foreign = await parts.account('u_2', { token: 'of somebody else' });
+        const [gitlab, other] = accounts.map((authProvisionId) => ({ authProvisionId }));
+        const row = {
+          id: 'dc_old',
+          owner_id: 'o_1',
+          user_id: 'u_1',
+          component_id: component.id,
+          name: 'old',
+          name_slug: 'old',
+          configured_props: JSON.stringify({ gitlab, other, note: { authProvisionId: foreign } }),
+          dynamic_props: null,
+          state: 'active',
+          endpoint_key: null,
+          revision: 1,
+          created_at_ms: 1,
+          updated_at_ms: 1,
+        };
+        const half = { ...row, id: 'dc_half', name_slug: 'half', state: 'deploying' };
+        await old.transaction((tx) =>
+          tx
+            .insertInto('sources')
+            .values([row, half] as SourceTable[])
+            .execute(),
+        );
+        await old.transaction((tx) =>
+          tx
+            .insertInto('component_dbs')
+            .values([row, half].map(({ id, owner_id }) => ({ source_id: id, owner_id, db: '{}' })))
+            .execute(),
+        );
+      }
+      await old.close();
+      const store = await place.open();
+      try {
+        using parts = new DeployerFixture(store);
+        const granted = (await accountsOf(store.read, 'dc_old')).map((account) => account.account_id);
+        assert.deepEqual(granted, accounts.toSorted());
+        await undoAll(parts);
+        assert.deepEqual(await store.read.selectFrom('sources').select('id').execute(), [{ id: 'dc_old' }]);
+        const tokens: unknown[] = [];
+        parts.answer = (_hook, { props }) => {
+          tokens.push(props.gitlab, props.other);
+          return finished;
+        };
+        const { source } = await parts.deployer.update('dc_old', { active: false }, me);
+        assert.equal(source.state, 'inactive');
+        assert.deepEqual(tokens, [
+          { $auth: { token: 'of the workspace' } },
+          { $auth: { token: 'of who created it' } },
+        ]);
+      } finally {
+        await store.close();
+      }
+    } finally {
+      await place.remove();
+    }
   });
 });
