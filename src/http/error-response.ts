@@ -98,7 +98,7 @@ export interface ErrorAnswer {
   body: { error: string; code: string; details: Record<string, unknown> };
 }
 
-/** After this many seconds it is worth trying again when the store or the service was not available, or busy. */
+/** After this many seconds it is worth trying again when the store or the service was not available. */
 const retryAfterSeconds = '5';
 
 /** The one mapping from what was thrown to status and body. What is not for callers goes only to the log. */
@@ -106,7 +106,7 @@ export function errorAnswer(thrown: unknown, requestId: string): ErrorAnswer {
   const error = toError(thrown);
   if (error instanceof CallerError) {
     const status = errorCatalogue[error.code]?.status ?? 400;
-    const headers = status === 429 ? { 'retry-after': retryAfterSeconds } : {};
+    const headers = status === 429 ? rateLimitHeaders(error.details) : {};
     return answer(status, error.code, error.message, { ...error.details }, headers);
   }
   if (error instanceof UnavailableError) {
@@ -123,6 +123,16 @@ export function errorAnswer(thrown: unknown, requestId: string): ErrorAnswer {
   return answer(500, 'internal_error', 'the service failed; look for the request id in its log', {
     request_id: requestId,
   });
+}
+
+/** What a 429 says about when to come back. */
+function rateLimitHeaders(details: Readonly<Record<string, unknown>>): Record<string, string> {
+  return {
+    'retry-after': String(details.retry_after),
+    'x-ratelimit-limit': String(details.limit),
+    'x-ratelimit-remaining': '0',
+    'x-ratelimit-reset': String(details.reset_at),
+  };
 }
 
 function answer(

@@ -9,7 +9,7 @@ import type { SourceRuns } from '#sources/run-source.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
 import type { Endpoint } from './resolve-endpoint.ts';
-import { WaitingRequests } from './waiting-requests.ts';
+import { WaitingRequests, waitingMax } from './waiting-requests.ts';
 
 /** Requests of one source whose callers wait for its reply, in this process. */
 const waitingForReplyMax = 256;
@@ -58,7 +58,8 @@ export class RequestAcceptor {
   async accept(endpoint: Endpoint, event: string): Promise<void> {
     const job = this.#newJob(endpoint, event);
     if (this.#pool.hasRoom(endpoint.sourceId)) return this.#runHere(job, event.length);
-    if (!(await this.#waiting.admit(endpoint.sourceId, event.length))) throw tooMany();
+    if (!(await this.#waiting.admit(endpoint.sourceId, event.length)))
+      throw tooMany(waitingMax, this.#clock.now());
     await this.#store.writes.submit(this.#write, { job });
     this.#pool.leftInStore(endpoint.sourceId);
   }
@@ -70,7 +71,7 @@ export class RequestAcceptor {
    */
   async acceptAndAwait(endpoint: Endpoint, event: string): Promise<HttpReply | undefined> {
     if (!this.#pool.hasRoomToStay(endpoint.sourceId, waitingForReplyMax)) {
-      if (this.#pool.hasRoomToStay('', 1)) throw tooMany();
+      if (this.#pool.hasRoomToStay('', 1)) throw tooMany(waitingForReplyMax, this.#clock.now());
       throw new UnavailableError('overloaded', 'the service has too much to do, or is stopping; try again');
     }
     const job = this.#newJob(endpoint, event);
@@ -133,10 +134,14 @@ function interrupted(): UnavailableError {
   );
 }
 
-function tooMany(): CallerError {
+/** Seconds after which it is worth trying again. */
+const tryAgainSeconds = 5;
+
+function tooMany(limit: number, nowMs: number): CallerError {
   return new CallerError(
     'source_busy',
     'too many requests are waiting for this source: it takes more when it has worked some off',
+    { limit, retry_after: tryAgainSeconds, reset_at: Math.ceil(nowMs / 1000) + tryAgainSeconds },
   );
 }
 

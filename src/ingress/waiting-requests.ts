@@ -6,7 +6,7 @@ import type { Store } from '#storage/store.ts';
  * Requests of one source that may wait in the store, and their bytes. Beyond that its component cannot keep up, and
  * whoever knows its address could fill the disk of all others.
  */
-const waitingMax = 100_000;
+export const waitingMax = 100_000;
 const waitingBytesMax = 256 * 1024 * 1024;
 /** How long a count from the store is believed, or longer when it was long; what is accepted meanwhile is added. */
 const countedMs = 1_000;

@@ -339,7 +339,12 @@ forEachService(
         waiting.push(answer);
       }
       await waitFor(() => refused.length === 300 - 256);
-      assert.equal(refused[0]?.headers['retry-after'], '5');
+      const headers: RawAnswer['headers'] = refused[0]?.headers ?? {};
+      assert.deepEqual(
+        [headers['retry-after'], headers['x-ratelimit-limit'], headers['x-ratelimit-remaining']],
+        ['5', '256', '0'],
+      );
+      assert.ok(Number(headers['x-ratelimit-reset']) * 1000 > Date.now() - 60_000);
       assert.equal(JSON.parse(refused[0]?.body.toString() ?? '').code, 'source_busy');
       assert.equal((await send(pathUrl(other, '/'))).status, 200);
       release.resolve();
