@@ -21,6 +21,7 @@ import { definitionsOf, hasHook } from './source-shape.ts';
 import {
   accountsOf,
   deleteSource,
+  findSource,
   type SourceAccount,
   updateSource,
   type WriteGuard,
@@ -116,7 +117,7 @@ export class ChangeSteps {
       if (!(error instanceof CallerError)) throw error;
       if (options.onFailure === 'go-on') return;
       await this.attempt('source.change-not-undone', source.id, () =>
-        this.write({ ...source, ...unchanging }, guardOf(marked)),
+        this.#putBack({ ...source, ...unchanging }, guardOf(marked)),
       );
       throw error;
     }
@@ -136,14 +137,15 @@ export class ChangeSteps {
     const isActive = source.state === 'active';
     const activates = hasHook(source, component, 'activate');
     const guard = guardOf(marked);
-    const restored = await this.#tryWrite(
+    const restored = await this.#putBack(
       { ...source, ...(activates ? markOf(marked) : unchanging), updated_at_ms: this.#clock.now() },
       guard,
       { raise: true, accounts, timersOf: isActive && !activates ? definitions : [] },
     );
-    if (restored === undefined) return;
-    this.changed(restored);
+    if (restored !== undefined) this.changed(restored);
+    // Also when another process took over: it may have run `deactivate` before this `activate` ended.
     if (activated !== undefined) await this.#runs.runHook(activated, 'deactivate');
+    if (restored === undefined) return;
     if (!isActive) await this.#runner.forget(source.id);
     if (!activates) return;
     const settled = { ...restored, ...unchanging };
@@ -153,11 +155,11 @@ export class ChangeSteps {
         'activate',
       );
     } catch (error) {
-      // Not run, or not known to have run: left to the sweep.
-      if (!(error instanceof CallerError)) throw error;
+      // Not run, or not known to have run: left to the sweep. What is lost for good is not waited for.
+      if (!(error instanceof CallerError) && !isLost(error)) throw error;
       this.changed(await this.write({ ...settled, state: 'inactive' }, guard, { raise: true, timersOf: [] }));
       this.#logger.warn(
-        { source: source.id, error: error.message },
+        { source: source.id, error: toError(error).message },
         'source.deactivated-after-failed-update',
       );
       return;
@@ -174,6 +176,25 @@ export class ChangeSteps {
       `source ${row.id} was changed by another request; read it and try again`,
       { id: row.id },
     );
+  }
+
+  /**
+   * Writes back what a source was. A slug that was given away meanwhile stays away: the source keeps the one it has,
+   * since no undoing may fail because of a name. Answers undefined when another change came first.
+   */
+  async #putBack(
+    row: SourceTable,
+    guard: WriteGuard,
+    parts: WrittenParts = {},
+  ): Promise<SourceTable | undefined> {
+    try {
+      return await this.#tryWrite(row, guard, parts);
+    } catch (error) {
+      if (!(error instanceof CallerError) || error.details.parameter !== 'name_slug') throw error;
+      const present = await findSource(this.#store.read, row.id);
+      if (present === undefined) return undefined;
+      return this.#tryWrite({ ...row, name_slug: present.name_slug }, guard, parts);
+    }
   }
 
   async #tryWrite(

@@ -1,11 +1,12 @@
 import type { Clock } from '#lib/clock.ts';
-import { CallerError } from '#lib/errors.ts';
+import { CallerError, toError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
 import type { ChangeSteps } from './change-steps.ts';
 import { type DeploymentContext, makeDeployment } from './deployment.ts';
+import { isLost } from './sealed-props.ts';
 import { shapeOfSource } from './source-shape.ts';
 import { findSource, isNodeAlive, sourcesUnderChange, takeOverChange } from './source-store.ts';
 
@@ -64,12 +65,23 @@ export class ChangeTurns {
     }
   }
 
-  /** A source that no other change is under way of; to be asked for in its turn. Throws `not_found` or `conflict`. */
-  async mustFind(id: string): Promise<SourceTable> {
+  /**
+   * A source that no other change is under way of; to be asked for in its turn. With `alsoHalfUndone`, a change that
+   * cannot be undone now is no obstacle: the source then still has a mark, which is this process's. Throws `not_found`
+   * or `conflict`, and what undoing a change met.
+   */
+  async mustFind(id: string, options: { alsoHalfUndone?: boolean } = {}): Promise<SourceTable> {
     let source = await findSource(this.#store.read, id);
     if (source !== undefined && (await this.#isAbandoned(source))) {
-      await this.#undo(source);
-      source = await findSource(this.#store.read, id);
+      try {
+        await this.#undo(source);
+        source = await findSource(this.#store.read, id);
+      } catch (error) {
+        source = await findSource(this.#store.read, id);
+        if (options.alsoHalfUndone !== true || source?.change_node !== this.#node) throw error;
+        this.#logger.warn({ source: id, error: toError(error).message }, 'source.change-not-undone');
+        return source;
+      }
     }
     if (source === undefined)
       throw new CallerError('not_found', `there is no source ${JSON.stringify(id)}`, { id });
@@ -126,8 +138,8 @@ export class ChangeTurns {
       const deployment = await makeDeployment(this.#store.read, source, component, this.#context);
       await this.#steps.runHookOrThrow(deployment, 'deactivate');
     } catch (error) {
-      // Most likely it had run already. What could not run at all now is tried again.
-      if (!(error instanceof CallerError)) throw error;
+      // Most likely it had run already. What could not run at all now is tried again, unless it never can.
+      if (!(error instanceof CallerError) && !isLost(error)) throw error;
     }
   }
 

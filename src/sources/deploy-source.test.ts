@@ -152,6 +152,67 @@ forEachStore((fixture) => {
     assert.deepEqual(await stateOf(source.id), asItWas);
   });
 
+  test('a change whose undoing finds a secret lost for good ends with the source inactive, and can be deleted', async () => {
+    const { store } = fixture;
+    using parts = new DeployerFixture(store);
+    const { deployer, calls } = parts;
+    const secret = { name: 'password', type: 'string', secret: true, optional: true };
+    const component = await parts.component({ configurableProps: [...ticking, secret] });
+    for (const ignoreHookErrors of [true, false]) {
+      const configured_props = { mood: 'old', timer: { intervalSeconds: 60 }, password: 'first password' };
+      const { source } = await deployer.create({ component_id: component.id, configured_props }, me);
+      calls.length = 0;
+      parts.storeFails = () => calls.length > 0;
+      await assert.rejects(deployer.update(source.id, changed, me), { code: 'store_unavailable' });
+      parts.storeFails = () => false;
+      await store.transaction((tx) => tx.deleteFrom('data_keys').execute());
+      calls.length = 0;
+      if (ignoreHookErrors) await deployer.undoAbandoned();
+      else await deployer.update(source.id, { name: 'renamed', active: false }, me);
+      assert.deepEqual(calls, [], 'no hook can run without it');
+      assert.deepEqual(await stateOf(source.id), { ...asItWas, state: 'inactive', intervals: [] });
+      await deployer.remove(source.id, { ignoreHookErrors });
+      assert.equal(await findSource(store.read, source.id), undefined);
+    }
+  });
+
+  test('a change that cannot be undone does not keep a source from being deleted without its hooks', async () => {
+    using parts = new DeployerFixture(fixture.store);
+    const { deployer, calls } = parts;
+    const source = await makeTicking(parts);
+    parts.storeFails = () => calls.length > 0;
+    await assert.rejects(deployer.update(source.id, changed, me), { code: 'store_unavailable' });
+    parts.storeFails = () => false;
+    parts.answer = () => failed('cancelled', 'no process became free for the call');
+    await assert.rejects(deployer.remove(source.id, remove), { code: 'overloaded' });
+    assert.equal((await stateOf(source.id)).isChanging, true);
+    await deployer.remove(source.id, { ignoreHookErrors: true });
+    assert.equal(await findSource(fixture.store.read, source.id), undefined);
+    await assert.rejects(deployer.remove(source.id, remove), { code: 'not_found' });
+  });
+
+  test('a slug that was given away meanwhile is not taken back, and keeps no change from being undone', async () => {
+    using parts = new DeployerFixture(fixture.store);
+    const { deployer } = parts;
+    for (const failing of ['deactivate', 'activate']) {
+      parts.answer = () => finished;
+      const source = await makeTicking(parts);
+      parts.answer = async (hook, { props }) => {
+        if (hook !== failing || (failing === 'activate' && props.mood !== 'new')) return finished;
+        const other = await makeTicking(another);
+        await another.deployer.update(other.id, { name_slug: source.name_slug }, me);
+        return failed('threw', 'no');
+      };
+      using another = new DeployerFixture(fixture.store);
+      const name_slug = `new-name-${failing}`;
+      await assert.rejects(deployer.update(source.id, { ...changed, name_slug }, me), {
+        code: 'hook_failed',
+      });
+      assert.deepEqual(await stateOf(source.id), asItWas);
+      assert.equal((await findSource(fixture.store.read, source.id))?.name_slug, name_slug);
+    }
+  });
+
   for (const failing of ['deactivate old', 'activate new'] as const) {
     test(`a store that fails after ${failing} leaves a source that is soon as it was`, async () => {
       using parts = new DeployerFixture(fixture.store);

@@ -228,12 +228,15 @@ export class SourceDeployer {
   /** Order: `deactivate`, remove. Throws `hook_failed` and removes nothing when the hook fails, unless told to. */
   async remove(id: string, options: { ignoreHookErrors: boolean }): Promise<void> {
     await this.#turns.inTurn(id, async () => {
-      const source = await this.#turns.mustFind(id);
+      const { ignoreHookErrors } = options;
+      const source = await this.#turns.mustFind(id, { alsoHalfUndone: ignoreHookErrors });
       const component = await this.#steps.componentOf(source);
       const marked = await this.#steps.marked(source);
-      if (hasHook(source, component, 'deactivate')) {
+      // Undoing an earlier change has tried what there was to try; hooks that fail are of no interest here.
+      const isHalfUndone = source.change_id !== null;
+      if (!isHalfUndone && hasHook(source, component, 'deactivate')) {
         await this.#steps.write(marked, guardOf(source));
-        const onFailure = options.ignoreHookErrors ? 'go-on' : 'refuse';
+        const onFailure = ignoreHookErrors ? 'go-on' : 'refuse';
         await this.#steps.deactivate(source, marked, component, { onFailure, onMissing: 'refuse' });
       }
       try {
