@@ -1,36 +1,61 @@
 import { write, writeSync } from 'node:fs';
+import { type Clock, systemClock } from './clock.ts';
 
 /** Characters that the disk or the reader has not taken yet; beyond that lines are dropped, not kept in memory. */
 const waitingMax = 4 * 1024 * 1024;
+/** Once lines are dropped, lines are kept again when no more than this waits: one notice, not one for every other line. */
+const waitingResume = waitingMax / 2;
 /** One write takes at most this much. */
 const chunkMax = 64 * 1024;
-/** A pipe that is full is tried again after this long; at the exit of the process, this often. */
-const retryMs = 50;
-const retriesAtExit = 20;
+/** A pipe that is full is tried again so soon: a pipe holds 64 KB, so each ms here costs its reader. */
+const retryMsMin = 1;
+const retryMsMax = 5;
+/** At the exit of the process a full pipe is tried so often, `retryMsMax` apart. */
+const retriesAtExit = 200;
+
+/** A line, or the notice that stands for lines that are not there. */
+interface Entry {
+  text: string;
+  /** How many lines are gone with it. */
+  lines: number;
+}
 
 /**
  * Lines on their way to a descriptor, in order, without ever holding up the process. What cannot be written is dropped:
  * a service whose log stands on a full disk, or has lost its reader, still works. (pino's own destination ends the
- * process at the first such line, or never lets it end.)
+ * process at the first such line, or never lets it end.) In the place of the dropped lines stands one that counts them.
  */
 export class LogOutput {
   readonly #descriptor: number;
-  readonly #waiting: string[] = [];
+  readonly #clock: Clock;
+  readonly #waiting: Entry[] = [];
   #waitingLength = 0;
-  /** Being written. */
+  /** Too much waited: lines are dropped until there is room again. */
+  #full = false;
+  /** Lines dropped that no notice tells of yet. */
+  #dropped = 0;
+  /** Being written: what is left of the entries. */
   #chunk: Buffer = Buffer.alloc(0);
+  #entries: Entry[] = [];
   #writing = false;
   /** A thread has it, and finishes it also while the process exits. */
   #underWay = false;
+  #retryMs = retryMsMin;
 
-  constructor(descriptor: number) {
+  constructor(descriptor: number, clock: Clock = systemClock) {
     this.#descriptor = descriptor;
+    this.#clock = clock;
   }
 
   write(line: string): void {
-    if (this.#waitingLength + line.length > waitingMax) return;
-    this.#waiting.push(line);
-    this.#waitingLength += line.length;
+    if (this.#waitingLength + line.length > waitingMax) this.#full = true;
+    if (this.#full) {
+      this.#dropped += 1;
+    } else {
+      // Of lines that the descriptor refused; the next one is the first sign that it may take some again.
+      this.#addNotice();
+      this.#add({ text: line, lines: 1 });
+    }
     if (!this.#writing) this.#writeNext();
   }
 
@@ -44,9 +69,22 @@ export class LogOutput {
       } catch (error) {
         retries += 1;
         if (!isBusy(error) || retries > retriesAtExit) return;
-        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, retryMs);
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, retryMsMax);
       }
     }
+  }
+
+  #add(entry: Entry): void {
+    this.#waiting.push(entry);
+    this.#waitingLength += entry.text.length;
+  }
+
+  #addNotice(): void {
+    if (this.#dropped === 0) return;
+    const time = new Date(this.#clock.now()).toISOString();
+    const text = JSON.stringify({ level: 40, time, lines: this.#dropped, msg: 'log.dropped' });
+    this.#add({ text: `${text}\n`, lines: this.#dropped });
+    this.#dropped = 0;
   }
 
   #writeNext(): void {
@@ -56,28 +94,45 @@ export class LogOutput {
     write(this.#descriptor, this.#chunk, (error, written) => {
       this.#underWay = false;
       if (isBusy(error)) {
-        setTimeout(() => this.#writeNext(), retryMs);
+        setTimeout(() => this.#writeNext(), this.#retryMs);
+        this.#retryMs = Math.min(this.#retryMs * 2, retryMsMax);
         return;
       }
-      this.#chunk = error === null ? this.#chunk.subarray(written) : Buffer.alloc(0);
+      this.#retryMs = retryMsMin;
+      if (error === null) this.#chunk = this.#chunk.subarray(written);
+      else this.#dropChunk();
       this.#writeNext();
     });
+  }
+
+  /** The descriptor refuses it. What of it was written before, whole lines from its beginning, is not lost. */
+  #dropChunk(): void {
+    let left = this.#chunk.length;
+    for (let entry = this.#entries.pop(); entry !== undefined && left > 0; entry = this.#entries.pop()) {
+      this.#dropped += entry.lines;
+      left -= Buffer.byteLength(entry.text);
+    }
+    this.#chunk = Buffer.alloc(0);
   }
 
   /** Makes `#chunk` the next that is to be written; false when there is none. */
   #takeChunk(): boolean {
     if (this.#chunk.length > 0) return true;
-    let text = '';
-    let lines = 0;
-    for (const line of this.#waiting) {
-      if (lines > 0 && text.length + line.length > chunkMax) break;
-      text += line;
-      lines += 1;
+    if (this.#full && this.#waitingLength <= waitingResume) {
+      this.#full = false;
+      this.#addNotice();
     }
-    this.#waiting.splice(0, lines);
+    let text = '';
+    let count = 0;
+    for (const entry of this.#waiting) {
+      if (count > 0 && text.length + entry.text.length > chunkMax) break;
+      text += entry.text;
+      count += 1;
+    }
+    this.#entries = this.#waiting.splice(0, count);
     this.#waitingLength -= text.length;
     this.#chunk = Buffer.from(text);
-    return lines > 0;
+    return count > 0;
   }
 }
 
