@@ -12,7 +12,7 @@ import { deleteEmitter, deleteEventRange, insertEmitter } from '#events/event-st
 import { silentLogger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
 import { forEachStore } from '../../test/support/stores.ts';
-import { waitFor } from '../../test/support/wait-for.ts';
+import { waitFor, within } from '../../test/support/wait-for.ts';
 import { LiveStreams } from './live-updates.ts';
 
 forEachStore((fixture) => {
@@ -116,6 +116,50 @@ forEachStore((fixture) => {
       assert.deepEqual(written.slice(1), ['0', '1', 'event: gap', '3']);
     } finally {
       streams.close();
+    }
+  });
+
+  test('a reader that comes when the store is away is cut off, and nothing is kept for it', async () => {
+    const { store } = fixture;
+    const away = new Error('the store is away');
+    const read = new Proxy(store.read, {
+      get: () => () => {
+        throw away;
+      },
+    });
+    const subscribed = new Set<string>();
+    const bus = {
+      subscribe: (emitterId: string) => {
+        subscribed.add(emitterId);
+        return () => subscribed.delete(emitterId);
+      },
+    } as unknown as EventBus;
+    const streams = new LiveStreams();
+    const opened: Promise<void>[] = [];
+    const server = createServer((_request, response) => {
+      const options = {
+        store: Object.create(store, { read: { value: read } }) as Store,
+        bus,
+        logger: silentLogger,
+        emitterId: 'dc_1',
+        channel: '',
+        lastEventId: undefined,
+        mayRead: async () => true,
+      };
+      opened.push(streams.open(response, options));
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    try {
+      const asked = fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+      const cutOff = assert.rejects(asked, (error: Error) => /other side closed/.test(String(error.cause)));
+      await within(cutOff, 5_000, 'the connection to end');
+      await Promise.all(opened);
+      assert.deepEqual([opened.length, streams.count, subscribed.size], [1, 0, 0]);
+    } finally {
+      streams.close();
+      server.closeAllConnections();
+      server.close();
     }
   });
 

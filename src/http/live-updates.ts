@@ -123,6 +123,14 @@ export class LiveStream {
     this.#onEnd();
   }
 
+  /** Ends the stream without an answer, for a reader that got none yet: an empty one would look complete. */
+  cutOff(error: Error): void {
+    const { emitterId, logger } = this.#options;
+    logger.warn({ emitter: emitterId, error: error.message }, 'stream.start-failed');
+    this.#response.destroy();
+    this.end('the store could not be read');
+  }
+
   /**
    * Whether the stream may go on, and whether there is anything it was not told of: notifications of other processes can
    * be lost.
@@ -299,12 +307,18 @@ export class LiveStreams {
     return this.#open.size;
   }
 
+  /** Does not reject: a reader whose stream cannot start is cut off, and may connect again. */
   async open(response: ServerResponse, options: LiveStreamOptions): Promise<void> {
     const stream = new LiveStream(response, { ...options, keepAliveMs: this.#keepAliveMs }, () =>
       this.#open.delete(stream),
     );
     this.#open.add(stream);
-    await stream.start();
+    try {
+      await stream.start();
+    } catch (error) {
+      // Nobody else has the connection: left alone, its reader would wait for an answer for ever.
+      stream.cutOff(toError(error));
+    }
   }
 
   close(): void {
