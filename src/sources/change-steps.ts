@@ -171,11 +171,7 @@ export class ChangeSteps {
   async write(row: SourceTable, guard: WriteGuard, parts: WrittenParts = {}): Promise<SourceTable> {
     const written = await this.#tryWrite(row, guard, parts);
     if (written !== undefined) return written;
-    throw new CallerError(
-      'conflict',
-      `source ${row.id} was changed by another request; read it and try again`,
-      { id: row.id },
-    );
+    throw changedMeanwhile(row.id);
   }
 
   /**
@@ -234,11 +230,16 @@ export class ChangeSteps {
     this.#onTimers();
   }
 
-  async erase(source: SourceTable): Promise<void> {
-    await this.#store.transaction((tx) => deleteSource(this.#store, tx, source, this.#clock.now()));
+  /** Removes a source as it was read, or under its mark. False, with nothing removed, when another change came first. */
+  async erase(source: SourceTable): Promise<boolean> {
+    const isErased = await this.#store.transaction((tx) =>
+      deleteSource(this.#store, tx, source, guardOf(source), this.#clock.now()),
+    );
+    if (!isErased) return false;
     this.changed(source);
     await this.#runner.forget(source.id);
     this.#bus.emitterRemoved(source.id);
+    return true;
   }
 
   async componentOf(source: SourceTable): Promise<ComponentTable> {
@@ -254,6 +255,12 @@ export class ChangeSteps {
       this.#logger.warn({ source, error: toError(error).message }, failure);
     }
   }
+}
+
+export function changedMeanwhile(id: string): CallerError {
+  return new CallerError('conflict', `source ${id} was changed by another request; read it and try again`, {
+    id,
+  });
 }
 
 function cannotRun(hook: string, cause: Error): CallerError {

@@ -1,3 +1,4 @@
+import { databaseTimeMs } from '#jobs/node-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError, toError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
@@ -13,6 +14,11 @@ import { findSource, isNodeAlive, sourcesUnderChange, takeOverChange } from './s
 /** How often changes are looked for that nobody is at any more, and how many are undone at once. */
 const sweepMs = 10_000;
 const sweepMax = 20;
+/**
+ * A node is taken for dead when its lease is found expired twice in a row, this far apart: after the database was away
+ * for a while, the leases of the living have run out too, and are renewed within a few seconds.
+ */
+const foundAgainMs = { min: 8_000, max: 25_000 };
 
 /**
  * Changes of one source take turns. Those that nobody is at any more (their process died, the store failed in between)
@@ -26,6 +32,8 @@ export class ChangeTurns {
   readonly #node: string;
   readonly #context: DeploymentContext;
   readonly #turns = new Map<string, Promise<unknown>>();
+  /** When the nodes of these changes were first and last found expired. */
+  readonly #expired = new Map<string, { firstMs: number; lastMs: number }>();
   #sweeper: NodeJS.Timeout | undefined;
 
   constructor(parts: {
@@ -147,6 +155,20 @@ export class ChangeTurns {
     if (source.change_id === null) return false;
     // In its turn, so this process is not at it; and a folder has one process only.
     if (source.change_node === this.#node || this.#store.name === 'sqlite') return true;
-    return !(await isNodeAlive(this.#store.read, source.change_node ?? '', this.#clock.now()));
+    // Leases are in the time of the database.
+    const nowMs = await databaseTimeMs(this.#store.read);
+    if (!(await isNodeAlive(this.#store.read, source.change_node ?? '', nowMs)))
+      return this.#isFoundAgain(source.change_id);
+    this.#expired.delete(source.change_id);
+    return false;
+  }
+
+  #isFoundAgain(changeId: string): boolean {
+    const nowMs = this.#clock.now();
+    for (const [id, { lastMs }] of this.#expired)
+      if (Math.abs(nowMs - lastMs) > foundAgainMs.max) this.#expired.delete(id);
+    const { firstMs } = this.#expired.get(changeId) ?? { firstMs: nowMs };
+    this.#expired.set(changeId, { firstMs, lastMs: nowMs });
+    return nowMs - firstMs >= foundAgainMs.min;
   }
 }

@@ -10,6 +10,8 @@ import { DeployerFixture, failed, finished, me } from '../../test/support/deploy
 import { createStoreLocation, forEachStore } from '../../test/support/stores.ts';
 import { accountsOf, findSource } from './source-store.ts';
 
+type Gate = PromiseWithResolvers<void>;
+
 forEachStore((fixture) => {
   test('a hook that no process was free for is answered with 503 overloaded, and nothing is changed', async () => {
     using parts = new DeployerFixture(fixture.store);
@@ -50,7 +52,14 @@ forEachStore((fixture) => {
 
   const remove = { ignoreHookErrors: false };
 
+  /** Sweeps until what a dead node left is undone. */
   async function undoAll(parts: DeployerFixture): Promise<void> {
+    await parts.deployer.undoAbandoned();
+    if (fixture.dialect === 'sqlite') return;
+    assert.deepEqual(parts.calls, [], 'on PostgreSQL a node is dead when it is found so twice');
+    await parts.deployer.undoAbandoned();
+    assert.deepEqual(parts.calls, [], 'and not at once: its database may just have come back');
+    parts.aheadMs += 10_000;
     await parts.deployer.undoAbandoned();
   }
 
@@ -277,13 +286,16 @@ forEachStore((fixture) => {
       const during = await stateOf(source.id);
       assert.equal(during.isChanging, true);
       assert.deepEqual(during.intervals, hook === 'activate new' ? [] : [60], 'timers fit the state');
-      await next.deployer.undoAbandoned();
+      await undoAll(next);
       const current = hook === 'activate new' ? 'new' : 'old';
       assert.deepEqual(next.calls, [`deactivate ${current}`, 'activate old']);
       assert.deepEqual(await stateOf(source.id), asItWas);
       blocked.resolve();
       await assert.rejects(lost, { code: 'conflict' });
       assert.deepEqual(await stateOf(source.id), asItWas);
+      // What the dead one has set up after all, it takes down again.
+      const itsOwn = hook === 'activate new' ? ['activate new', 'deactivate new'] : [];
+      assert.deepEqual(dead.calls, ['deactivate old', ...itsOwn]);
       await next.deployer.update(source.id, changed, me);
       assert.deepEqual(await stateOf(source.id), { ...asItWas, mood: 'new', intervals: [90] });
     });
@@ -307,6 +319,11 @@ forEachStore((fixture) => {
     await reached.promise;
     await busy.deployer.undoAbandoned();
     if (fixture.dialect === 'postgres') {
+      await other.deployer.undoAbandoned();
+      // A clock that is wrong says nothing about the lease, which is in the time of the database.
+      other.aheadMs = 61_000;
+      await other.deployer.undoAbandoned();
+      other.aheadMs += 10_000;
       await other.deployer.undoAbandoned();
       await assert.rejects(other.deployer.remove(source.id, remove), { code: 'conflict' });
     }
@@ -341,11 +358,50 @@ forEachStore((fixture) => {
     const lost = parts.deployer.create({ component_id: component.id }, me);
     await reached.promise;
     assert.equal((await left()).length, 1);
-    await next.deployer.undoAbandoned();
+    await undoAll(next);
     assert.deepEqual(next.calls, ['deactivate']);
     assert.deepEqual(await left(), []);
     blocked.resolve();
     await assert.rejects(lost, { code: 'conflict' });
+  });
+
+  test('a removal or creation that another process has taken over removes nothing any more', async () => {
+    const { store } = fixture;
+    for (const hook of ['deactivate', 'activate']) {
+      using lost = new DeployerFixture(store, 'node_lost');
+      using next = new DeployerFixture(store, 'node_next');
+      const { id } = hook === 'deactivate' ? await makeTicking(lost) : await lost.component();
+      const [reached, blocked, undoing, undone] = Array.from({ length: 4 }, () =>
+        Promise.withResolvers<void>(),
+      ) as [Gate, Gate, Gate, Gate];
+      lost.answer = async (called) => {
+        if (called !== hook) return finished;
+        reached.resolve();
+        await blocked.promise;
+        return hook === 'activate' ? failed('threw', 'no') : finished;
+      };
+      next.answer = async () => {
+        undoing.resolve();
+        await undone.promise;
+        return finished;
+      };
+      const ending =
+        hook === 'deactivate'
+          ? lost.deployer.remove(id, remove)
+          : lost.deployer.create({ component_id: id }, me);
+      await reached.promise;
+      const undo = undoAll(next);
+      await undoing.promise;
+      blocked.resolve();
+      await assert.rejects(ending, { code: hook === 'deactivate' ? 'conflict' : 'hook_failed' });
+      const left = () => store.read.selectFrom('sources').select('state').execute();
+      const state = hook === 'deactivate' ? 'active' : 'deploying';
+      assert.deepEqual(await left(), [{ state }], 'it is the other one that decides');
+      undone.resolve();
+      await undo;
+      assert.deepEqual(await left(), hook === 'deactivate' ? [{ state }] : []);
+      await store.transaction((tx) => tx.deleteFrom('sources').execute());
+    }
   });
 
   test('sources of an older version keep the accounts they use, and creations it did not end are removed', async () => {

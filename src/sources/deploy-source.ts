@@ -7,7 +7,7 @@ import type { ComponentReference, ComponentResolver } from '#registry/resolve-co
 import type { Store } from '#storage/store.ts';
 import { isUniqueViolation } from '#storage/store-errors.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
-import { type ChangeStepParts, ChangeSteps } from './change-steps.ts';
+import { type ChangeStepParts, ChangeSteps, changedMeanwhile } from './change-steps.ts';
 import { ChangeTurns } from './change-turns.ts';
 import { type Configured, SourceConfigurer } from './configure-source.ts';
 import { type Deployment, type DeploymentContext, makeDeployment } from './deployment.ts';
@@ -234,13 +234,14 @@ export class SourceDeployer {
       const marked = await this.#steps.marked(source);
       // Undoing an earlier change has tried what there was to try; hooks that fail are of no interest here.
       const isHalfUndone = source.change_id !== null;
+      let held = source;
       if (!isHalfUndone && hasHook(source, component, 'deactivate')) {
-        await this.#steps.write(marked, guardOf(source));
+        held = await this.#steps.write(marked, guardOf(source));
         const onFailure = ignoreHookErrors ? 'go-on' : 'refuse';
         await this.#steps.deactivate(source, marked, component, { onFailure, onMissing: 'refuse' });
       }
       try {
-        await this.#steps.erase(source);
+        if (!(await this.#steps.erase(held))) throw changedMeanwhile(id);
       } catch (error) {
         await this.#steps.attempt('source.change-not-undone', id, () => this.#steps.restore(marked));
         throw error;

@@ -1,3 +1,4 @@
+import type { ExpressionBuilder } from 'kysely';
 import { removeEmitter } from '#events/delete-events.ts';
 import { deleteLane } from '#jobs/job-store.ts';
 import { deleteTimersOf, insertTimers } from '#schedule/timer-store.ts';
@@ -5,6 +6,7 @@ import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import type { SourceAccountTable, SourceTable, TimerTable } from '#storage/tables/source-tables.ts';
+import type { Tables } from '#storage/tables.ts';
 
 export const sourceColumns = [
   'id',
@@ -87,15 +89,14 @@ export async function updateSource(
     revision: _revision,
     ...changes
   } = row;
-  let query = tx
+  const query = tx
     .updateTable('sources')
     .set((set) => ({ ...changes, revision: set('revision', '+', parts.raise ? 1 : 0) }))
     .where('id', '=', id);
-  query =
-    'changeId' in guard
-      ? query.where('change_id', '=', guard.changeId)
-      : query.where('change_id', 'is', null).where('revision', '=', guard.revision);
-  const written = await query.returning('revision').executeTakeFirst();
+  const written = await query
+    .where((where) => isAsExpected(where, guard))
+    .returning('revision')
+    .executeTakeFirst();
   if (written === undefined) return undefined;
   if (parts.accounts !== undefined) {
     await tx.deleteFrom('source_accounts').where('source_id', '=', id).execute();
@@ -106,6 +107,12 @@ export async function updateSource(
     await insertTimers(tx, parts.timers);
   }
   return written.revision;
+}
+
+function isAsExpected(where: ExpressionBuilder<Tables, 'sources'>, guard: WriteGuard) {
+  return 'changeId' in guard
+    ? where('change_id', '=', guard.changeId)
+    : where.and([where('change_id', 'is', null), where('revision', '=', guard.revision)]);
 }
 
 /** Hands the change under way to another node (or to the same, for a new try). False when it is over, or somebody's. */
@@ -125,19 +132,27 @@ export async function takeOverChange(
 /**
  * Removes a source, its timers, what waits for it, its state and its events (those beyond a first batch by a job).
  * In the order in which schedules and runs lock the same rows (timers, jobs, emitter, db), so that none waits for another.
+ * Answers false, with nothing removed, when another change came first.
  */
 export async function deleteSource(
   store: Pick<Store, 'notify'>,
   tx: Tx,
   source: Pick<SourceTable, 'id' | 'owner_id'>,
+  guard: WriteGuard,
   nowMs: number,
-): Promise<void> {
+): Promise<boolean> {
   const { id } = source;
-  await tx.deleteFrom('sources').where('id', '=', id).execute();
+  const { numDeletedRows } = await tx
+    .deleteFrom('sources')
+    .where('id', '=', id)
+    .where((where) => isAsExpected(where, guard))
+    .executeTakeFirst();
+  if (Number(numDeletedRows) === 0) return false;
   await deleteLane(tx, id);
   await removeEmitter(store, tx, { id, ownerId: source.owner_id }, nowMs);
   await tx.deleteFrom('component_dbs').where('source_id', '=', id).execute();
   await tx.deleteFrom('ticks').where('source_id', '=', id).execute();
+  return true;
 }
 
 /** Sources that are being created, changed or removed, or that a crash left so; at most `limit`. */

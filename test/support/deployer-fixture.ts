@@ -4,7 +4,7 @@ import { Vault } from '#accounts/vault.ts';
 import type { ComponentShape } from '#components/component-shape.ts';
 import { insertComponent } from '#components/component-store.ts';
 import { EventBus } from '#events/event-bus.ts';
-import { systemClock } from '#lib/clock.ts';
+import { type Clock, systemClock } from '#lib/clock.ts';
 import { UnavailableError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import { silentLogger } from '#lib/logger.ts';
@@ -47,6 +47,10 @@ export class DeployerFixture {
   /** How a call ends; by default it finishes. */
   answer: (hook: string, request: CallRequest) => CallOutcome | Promise<CallOutcome> = () => finished;
 
+  /** How far the clock of this node is ahead. */
+  aheadMs = 0;
+  readonly clock: Clock = { now: () => systemClock.now() + this.aheadMs };
+
   readonly accountTools = { vault: new Vault(Buffer.alloc(32, 7)), clock: systemClock };
 
   /** While it says so, the store takes no transaction. */
@@ -84,9 +88,9 @@ export class DeployerFixture {
       },
     };
     this.context = context;
-    this.lanes = new SourceLanes({ store, clock: systemClock, context });
-    const { lanes } = this;
-    const parts = { store, runner, bus, clock: systemClock, logger: silentLogger, node, context, lanes };
+    this.lanes = new SourceLanes({ store, clock: this.clock, context });
+    const { lanes, clock } = this;
+    const parts = { store, runner, bus, clock, logger: silentLogger, node, context, lanes };
     this.runs = new SourceRuns({
       ...parts,
       limits: { deadlineMs: 1000, memoryMb: 64, componentDbBytesMax: 10_000 },
