@@ -11,6 +11,8 @@ export interface ErrorReport {
 const messageCharactersMax = 64 * 1024;
 const stackCharactersMax = 16 * 1024;
 const nameCharactersMax = 200;
+/** Causes of an error that are told, each the cause of the one before. */
+const causesMax = 5;
 
 /** Whatever was thrown (null, a Proxy, an error with throwing getters) as four short texts. Never throws. */
 export function reportError(thrown: unknown): ErrorReport {
@@ -36,11 +38,26 @@ function describeThrown(thrown: unknown): ErrorReport {
       typeof message === 'string' ? message : `thrown: ${inspectPlainly(thrown)}`,
       messageCharactersMax,
     ),
-    stack: typeof stack === 'string' ? cut(stack, stackCharactersMax) : '',
+    stack: cut((typeof stack === 'string' ? stack : '') + causesOf(thrown), stackCharactersMax),
   };
   if (typeof code === 'string' || typeof code === 'number')
     report.code = cut(String(code), nameCharactersMax);
   return report;
+}
+
+/** `fetch failed` alone helps nobody: that the connection was refused, and by whom, stands in its cause. */
+function causesOf(thrown: object): string {
+  let text = '';
+  let cause = read(thrown, 'cause');
+  for (let told = 0; told < causesMax && typeof cause === 'object' && cause !== null; told += 1) {
+    const stack = read(cause, 'stack');
+    const message = read(cause, 'message');
+    const shown = typeof stack === 'string' && stack !== '' ? stack : message;
+    if (typeof shown !== 'string') break;
+    text += `\nCaused by: ${cut(shown, stackCharactersMax)}`;
+    cause = read(cause, 'cause');
+  }
+  return text;
 }
 
 function read(from: object, key: string): unknown {
