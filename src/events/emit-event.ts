@@ -108,8 +108,7 @@ export async function appendEvents(
   if (stored.length > 0) {
     await insertEvents(store, tx, stored);
     await scheduleDeliveries(tx, stored, nowMs);
-    const emitterIds = stored.map((event) => event.emitter_id);
-    await store.notify(tx, 'millrace_events', storedNotice(emitterIds));
+    await store.notify(tx, 'millrace_events', storedNotice(stored));
   }
   const changed = [...emitters.values()].filter((emitter) => emitter.changed).map((emitter) => emitter.row);
   if (changed.length > 0) await updateEmitters(store, tx, changed);

@@ -10,12 +10,22 @@ export interface BusListener {
   emitterRemoved(): void;
 }
 
+/** What a reader of everything that an owner emits is told. */
+export interface OwnerListener {
+  event(event: StoredEvent): void;
+  /** As for `BusListener`, and which of its emitters; undefined: any of them. */
+  storedElsewhere(emitterId: string | undefined): void;
+  /** An emitter is gone, of this owner or of another one: a removal tells no owner. */
+  emitterRemoved(emitterId: string): void;
+}
+
 /**
  * From the transaction that stored events to the live readers in this process. Carries no promise: readers that need
  * every event take ids from it and fill gaps from the store.
  */
 export class EventBus {
   readonly #listeners = new Map<string, Set<BusListener>>();
+  readonly #ownerListeners = new Map<string, Set<OwnerListener>>();
   readonly #observers = new Set<(events: readonly StoredEvent[]) => void>();
   readonly #logger: Logger;
 
@@ -29,6 +39,9 @@ export class EventBus {
     for (const observe of this.#observers) this.#tell(() => observe(events));
     for (const event of events) {
       for (const listener of this.#listeners.get(event.emitter_id) ?? []) {
+        this.#tell(() => listener.event(event));
+      }
+      for (const listener of this.#ownerListeners.get(event.owner_id) ?? []) {
         this.#tell(() => listener.event(event));
       }
     }
@@ -46,26 +59,34 @@ export class EventBus {
       this.emitterRemoved(notice.emitterId);
       return;
     }
-    const emitterIds = notice.what === 'anything' ? [...this.#listeners.keys()] : notice.emitterIds;
-    for (const emitterId of emitterIds) {
+    if (notice.what === 'anything') {
+      for (const listener of everyone(this.#listeners)) this.#tell(() => listener.storedElsewhere());
+      for (const listener of everyone(this.#ownerListeners))
+        this.#tell(() => listener.storedElsewhere(undefined));
+      return;
+    }
+    for (const { emitterId, ownerId } of notice.emitters) {
       for (const listener of this.#listeners.get(emitterId) ?? [])
         this.#tell(() => listener.storedElsewhere());
+      for (const listener of this.#ownerListeners.get(ownerId) ?? [])
+        this.#tell(() => listener.storedElsewhere(emitterId));
     }
   }
 
   emitterRemoved(emitterId: string): void {
     for (const listener of this.#listeners.get(emitterId) ?? []) this.#tell(() => listener.emitterRemoved());
+    for (const listener of everyone(this.#ownerListeners))
+      this.#tell(() => listener.emitterRemoved(emitterId));
   }
 
   /** Returns the function that ends it. */
   subscribe(emitterId: string, listener: BusListener): () => void {
-    const listeners = this.#listeners.get(emitterId) ?? new Set();
-    listeners.add(listener);
-    this.#listeners.set(emitterId, listeners);
-    return () => {
-      listeners.delete(listener);
-      if (listeners.size === 0) this.#listeners.delete(emitterId);
-    };
+    return join(this.#listeners, emitterId, listener);
+  }
+
+  /** As `subscribe`, to all emitters of an owner, those that come later too. */
+  subscribeToOwner(ownerId: string, listener: OwnerListener): () => void {
+    return join(this.#ownerListeners, ownerId, listener);
   }
 
   #tell(call: () => void): void {
@@ -76,4 +97,19 @@ export class EventBus {
       this.#logger.error({ error: (error as Error).message }, 'events.reader-failed');
     }
   }
+}
+
+function join<L>(listenersById: Map<string, Set<L>>, id: string, listener: L): () => void {
+  const listeners = listenersById.get(id) ?? new Set();
+  listeners.add(listener);
+  listenersById.set(id, listeners);
+  return () => {
+    listeners.delete(listener);
+    if (listeners.size === 0 && listenersById.get(id) === listeners) listenersById.delete(id);
+  };
+}
+
+/** A copy: listeners may come and go while they are told. */
+function everyone<L>(listenersById: ReadonlyMap<string, ReadonlySet<L>>): L[] {
+  return [...listenersById.values()].flatMap((listeners) => [...listeners]);
 }

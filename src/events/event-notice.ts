@@ -1,17 +1,31 @@
 /**
- * What processes on one store tell each other about events, as the text of a notification: the ids of the emitters that
- * something was stored for, or `-` and the id of one that was removed. Empty: anything may have happened to any of them.
+ * What processes on one store tell each other about events, as the text of a notification: the emitters that something
+ * was stored for, behind their owner (`o_1:dc_1,dc_2 u_2:dc_3`), or `-` and the id of one that was removed. Empty:
+ * anything may have happened to any of them.
  */
 export type EventNotice =
   | { what: 'anything' }
-  | { what: 'stored'; emitterIds: string[] }
+  | { what: 'stored'; emitters: NotedEmitter[] }
   | { what: 'removed'; emitterId: string };
+
+/** Owners are named because readers of everything an owner emits cannot know emitters that are new. */
+export interface NotedEmitter {
+  emitterId: string;
+  ownerId: string;
+}
 
 /** PostgreSQL takes less than 8,000 bytes, and the store puts the sender in front. */
 const noticeBytesMax = 7_500;
 
-export function storedNotice(emitterIds: Iterable<string>): string {
-  const notice = [...new Set(emitterIds)].join(' ');
+export function storedNotice(events: readonly { emitter_id: string; owner_id: string }[]): string {
+  const emittersByOwner = new Map<string, Set<string>>();
+  for (const { emitter_id, owner_id } of events) {
+    const emitters = emittersByOwner.get(owner_id);
+    if (emitters === undefined) emittersByOwner.set(owner_id, new Set([emitter_id]));
+    else emitters.add(emitter_id);
+  }
+  const parts = [...emittersByOwner].map(([ownerId, emitters]) => `${ownerId}:${[...emitters].join(',')}`);
+  const notice = parts.join(' ');
   return Buffer.byteLength(notice) > noticeBytesMax ? '' : notice;
 }
 
@@ -21,7 +35,10 @@ export function removedNotice(emitterId: string): string {
 
 export function readNotice(notice: string): EventNotice {
   if (notice === '') return { what: 'anything' };
-  return notice.startsWith('-')
-    ? { what: 'removed', emitterId: notice.slice(1) }
-    : { what: 'stored', emitterIds: notice.split(' ') };
+  if (notice.startsWith('-')) return { what: 'removed', emitterId: notice.slice(1) };
+  const emitters = notice.split(' ').flatMap((part) => {
+    const [ownerId = '', emitterIds = ''] = part.split(':');
+    return emitterIds.split(',').map((emitterId) => ({ emitterId, ownerId }));
+  });
+  return { what: 'stored', emitters };
 }

@@ -248,7 +248,7 @@ forEachStore((fixture) => {
           removeEmitter(other, tx, { id: 'dc_1', ownerId: 'u_1' }, 1_800_000_000_000),
         );
         await waitFor(() => written.includes('end'));
-        assert.deepEqual(heard, ['dc_1', '-dc_1']);
+        assert.deepEqual(heard, ['u_1:dc_1', '-dc_1']);
       });
     }
   });
