@@ -16,6 +16,7 @@ import { Vault } from '#accounts/vault.ts';
 import { createComponentBuilder } from '#components/build-component.ts';
 import { readNpmConfig } from '#components/npm-config.ts';
 import type { Settings } from '#config/settings.ts';
+import { DeliveryService } from '#delivery/delivery-service.ts';
 import { AddressPolicy } from '#egress/address-policy.ts';
 import { createGuardedDispatcher } from '#egress/guarded-dispatcher.ts';
 import { guardedFetch } from '#egress/guarded-fetch.ts';
@@ -185,10 +186,29 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
     };
     const lanes = new SourceLanes({ store, clock, context });
     close.push(() => lanes.close());
+    const guarded = createGuardedDispatcher({
+      policy,
+      ...(extraCa === undefined ? {} : { extraCa }),
+      connectionsPerOrigin: null,
+    });
+    close.push(() => guarded.destroy());
+    const delivery = new DeliveryService({
+      store,
+      node,
+      clock,
+      logger,
+      vault,
+      guarded,
+      bus,
+      version: packageJson.version,
+      sends: has('worker'),
+      pool: () => pool,
+    });
     const runs = new SourceRuns({
       store,
       runner,
       bus,
+      router: delivery.finder,
       clock,
       logger,
       node,
@@ -204,8 +224,8 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
         logger.warn({ source: sourceId, err: cause }, 'source.stray_error_not_stored');
       });
     };
-    const handlers = backgroundJobs({ store, node, bus, clock, runs });
-    const pool = new WorkerPool({ node, store, handlers, clock, logger, claims: has('worker') });
+    const handlers = backgroundJobs({ store, node, bus, clock, runs, delivery });
+    const pool: WorkerPool = new WorkerPool({ node, store, handlers, clock, logger, claims: has('worker') });
     const scheduler = new Scheduler({ store, clock, logger, onJobs: () => pool.poke() });
     const directory = new EndpointDirectory({ store, clock });
     const deployer = new SourceDeployer({
@@ -225,8 +245,10 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
     // The server stops listening first and is gone last: requests wait for runs, so the runs have to end before them.
     let requestsAnswered = async () => {};
     close.push(() => requestsAnswered());
-    close.push(() => pool.stop(stopGraceMs));
+    // Together: what runs emits, and what is delivered to sources runs.
+    close.push(() => Promise.all([pool.stop(stopGraceMs), delivery.dispatcher.stop(stopGraceMs)]));
     await pool.start();
+    await delivery.dispatcher.start();
     deployer.start();
     close.push(() => deployer.stop());
     pruner.start();

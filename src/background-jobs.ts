@@ -1,3 +1,4 @@
+import type { DeliveryService } from '#delivery/delivery-service.ts';
 import { deleteEventsHandler } from '#events/delete-events.ts';
 import { deliverScheduledHandler } from '#events/deliver-scheduled.ts';
 import type { EventBus } from '#events/event-bus.ts';
@@ -14,10 +15,13 @@ export function backgroundJobs(parts: {
   bus: EventBus;
   clock: Clock;
   runs: SourceRuns;
+  delivery: DeliveryService;
 }): Record<JobKind, JobHandler> {
   return {
     run_source: parts.runs,
     delete_events: deleteEventsHandler(parts),
-    deliver_scheduled_event: deliverScheduledHandler(parts),
+    deliver_scheduled_event: deliverScheduledHandler({ ...parts, router: parts.delivery.finder }),
+    fan_out_event: parts.delivery.jobs.fan_out_event,
+    change_deliveries: parts.delivery.jobs.change_deliveries,
   };
 }

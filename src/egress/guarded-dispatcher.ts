@@ -21,11 +21,12 @@ export interface GuardedDispatcherOptions {
   headersTimeoutMs?: number;
   /** Longest silence within the body. Default 30 seconds. */
   bodyTimeoutMs?: number;
+  /** Connections to one origin at once; more requests wait. Default 64; null: as many as there are requests. */
+  connectionsPerOrigin?: number | null;
   lookup?: LookupAll;
 }
 
-/** Connections to one origin at once; more requests wait. */
-const connectionsPerOriginMax = 64;
+const connectionsPerOriginDefault = 64;
 
 /**
  * The only way in which the platform itself makes requests: every connection is resolved once, vetted, dialled by the
@@ -39,7 +40,10 @@ export class GuardedDispatcher extends Agent {
   constructor(options: GuardedDispatcherOptions) {
     super({
       connect: guardedConnector(options),
-      connections: connectionsPerOriginMax,
+      connections:
+        options.connectionsPerOrigin === undefined
+          ? connectionsPerOriginDefault
+          : options.connectionsPerOrigin,
       headersTimeout: options.headersTimeoutMs ?? 30_000,
       bodyTimeout: options.bodyTimeoutMs ?? 30_000,
       // One connection carries one request at a time; HTTP/2 would need its own bounds.

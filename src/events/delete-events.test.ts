@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { claimJobs } from '#jobs/claim-store.ts';
+import { emitUnheard } from '../../test/support/no-subscribers.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { deleteEventsHandler, requestEventDeletion } from './delete-events.ts';
-import { emitEvents } from './emit-event.ts';
 import { formatEventId } from './event-id.ts';
 import { readEvents } from './event-page-store.ts';
 import { insertEmitter } from './event-store.ts';
@@ -16,7 +16,7 @@ forEachStore((fixture) => {
     await store.transaction((tx) => insertEmitter(tx, { id: 'dc_1', ownerId: 'o_1' }));
     const events = Array.from({ length: 340 }, (_, n) => ({ channel: '', event: String(n) }));
     const stored = await store.transaction(async (tx) => {
-      const [result] = await emitEvents(store, tx, [{ emitterId: 'dc_1', hops: 0, events }], nowMs);
+      const [result] = await emitUnheard(store, tx, [{ emitterId: 'dc_1', hops: 0, events }], nowMs);
       return result?.accepted === true ? result.stored : [];
     });
     const [from] = stored.slice(-60);

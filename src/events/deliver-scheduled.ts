@@ -3,10 +3,13 @@ import { type LeasedJob, settleJobs } from '#jobs/job-store.ts';
 import type { JobHandler } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Store } from '#storage/store.ts';
-import { emitEvents } from './emit-event.ts';
+import { type EventRouter, emitEvents } from './emit-event.ts';
 import { channels, type StoredEvent } from './event.ts';
 import type { EventBus } from './event-bus.ts';
 import { deleteEventRange, readScheduledEvent } from './event-store.ts';
+
+/** An event that waited so long begins a new chain of events: sources may run by timer as often. */
+const restingMs = 15_000;
 
 /**
  * Moves an event whose `delivery_ts` has come from `$in` to its channel, with a new id: leaving `$in`, entering the
@@ -16,9 +19,10 @@ export function deliverScheduledHandler(options: {
   store: Store;
   node: string;
   bus: EventBus;
+  router: EventRouter;
   clock: Clock;
 }): JobHandler {
-  const { store, node, bus, clock } = options;
+  const { store, node, bus, router, clock } = options;
   return {
     async run(job: LeasedJob) {
       const { emitter_id, ms, seq } = job.payload as JobPayloads['deliver_scheduled_event'];
@@ -36,7 +40,8 @@ export function deliverScheduledHandler(options: {
         });
         const emission = {
           emitterId: emitter_id,
-          hops: waiting.hops,
+          // A chain that takes its time is not one that runs away.
+          hops: (waiting.deliver_at_ms ?? ms) - ms >= restingMs ? 0 : waiting.hops,
           events: [
             {
               channel: waiting.deliver_channel ?? channels.default,
@@ -48,7 +53,7 @@ export function deliverScheduledHandler(options: {
             },
           ],
         };
-        const [result] = await emitEvents(store, tx, [emission], clock.now());
+        const [result] = await emitEvents(store, tx, { emissions: [emission], router, nowMs: clock.now() });
         return result?.accepted === true ? result.stored : [];
       });
       bus.publish(stored);

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { emitUnheard } from '../../test/support/no-subscribers.ts';
 import { forEachStore } from '../../test/support/stores.ts';
-import { type Emission, emitEvents, type NewEvent } from './emit-event.ts';
+import type { Emission, NewEvent } from './emit-event.ts';
 import { eventSummaryJson, type StoredEvent } from './event.ts';
 import { readEvents } from './event-page-store.ts';
 import { deleteEventRange, insertEmitter, insertEvents } from './event-store.ts';
@@ -19,7 +20,7 @@ describe('emitting', () => {
       fixture.store.transaction(async (tx) => {
         const { nowMs = start, ...rest } = options;
         const emission = { emitterId: 'dc_1', hops: 0, events, ...rest };
-        const [result] = await emitEvents(fixture.store, tx, [emission], nowMs);
+        const [result] = await emitUnheard(fixture.store, tx, [emission], nowMs);
         assert.ok(result?.accepted);
         return result.stored;
       });

@@ -58,12 +58,19 @@ export type EmissionResult =
 export async function emitEvents(
   store: EmitStore,
   tx: Tx,
-  emissions: readonly Emission[],
-  nowMs: number,
+  batch: { emissions: readonly Emission[]; router: EventRouter; nowMs: number },
 ): Promise<EmissionResult[]> {
-  if (emissions.length === 0) return [];
-  const { rows } = await tx.executeQuery(lockEmittersOf(store, tx, emissions));
-  return appendEvents(store, tx, { emissions, emitters: rows, nowMs });
+  if (batch.emissions.length === 0) return [];
+  const { rows } = await tx.executeQuery(lockEmittersOf(store, tx, batch.emissions));
+  return appendEvents(store, tx, { ...batch, emitters: rows });
+}
+
+/**
+ * Brings stored events to whoever subscribed to them: called in the transaction that stores them, so that no event is
+ * there without its deliveries, and no delivery without its event. Deliveries are another folder's matter.
+ */
+export interface EventRouter {
+  route(tx: Tx, stored: readonly StoredEvent[], nowMs: number): Promise<void>;
 }
 
 /** The part of the store that emitting needs. */
@@ -82,9 +89,14 @@ export function lockEmittersOf(
 export async function appendEvents(
   store: EmitStore,
   tx: Tx,
-  batch: { emissions: readonly Emission[]; emitters: readonly EmitterTable[]; nowMs: number },
+  batch: {
+    emissions: readonly Emission[];
+    emitters: readonly EmitterTable[];
+    router: EventRouter;
+    nowMs: number;
+  },
 ): Promise<EmissionResult[]> {
-  const { emissions, nowMs } = batch;
+  const { emissions, router, nowMs } = batch;
   const withEvents = emissions.filter((emission) => emission.events.length > 0);
   const emitters = new Map(batch.emitters.map((row) => [row.id, { row, changed: false }]));
   const storables = new Map(withEvents.map((emission) => [emission, emission.events.map(storable)]));
@@ -108,6 +120,7 @@ export async function appendEvents(
   if (stored.length > 0) {
     await insertEvents(store, tx, stored);
     await scheduleDeliveries(tx, stored, nowMs);
+    await router.route(tx, stored, nowMs);
     await store.notify(tx, 'millrace_events', storedNotice(stored));
   }
   const changed = [...emitters.values()].filter((emitter) => emitter.changed).map((emitter) => emitter.row);

@@ -6,10 +6,11 @@ import { recoverExpired, registerNode } from '#jobs/node-store.ts';
 import { TestClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
+import { emitUnheard, noSubscribers } from '../../test/support/no-subscribers.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { deleteEventsHandler, requestEventDeletion } from './delete-events.ts';
 import { deliverScheduledHandler } from './deliver-scheduled.ts';
-import { type Emission, type EmissionResult, emitEvents, type NewEvent } from './emit-event.ts';
+import type { Emission, EmissionResult, NewEvent } from './emit-event.ts';
 import { channels, type StoredEvent } from './event.ts';
 import { EventBus } from './event-bus.ts';
 import { compareEventIds, formatEventId, parseEventId } from './event-id.ts';
@@ -48,7 +49,7 @@ describe('the event log', () => {
     };
     const emitAll = (...emissions: Partial<Emission>[]): Promise<EmissionResult[]> =>
       fixture.store.transaction((tx) =>
-        emitEvents(
+        emitUnheard(
           fixture.store,
           tx,
           emissions.map((emission) => ({ emitterId: 'dc_1', hops: 0, events: [], ...emission })),
@@ -218,7 +219,7 @@ describe('the event log', () => {
         await addEmitter('dc_1');
         const write: BatchWrite<Emission, EmissionResult> = {
           name: 'emit',
-          run: (tx, emissions) => emitEvents(fixture.store, tx, emissions, clock.now()),
+          run: (tx, emissions) => emitUnheard(fixture.store, tx, emissions, clock.now()),
         };
         await Promise.all(
           Array.from({ length: 90 }, (_, index) =>
@@ -280,7 +281,7 @@ describe('the event log', () => {
         const list = events({ text: 'a', id: 'a' });
         await assert.rejects(
           fixture.store.transaction(async (tx) => {
-            await emitEvents(
+            await emitUnheard(
               fixture.store,
               tx,
               [{ emitterId: 'dc_1', hops: 0, dedupe: 'unique', events: list }],
@@ -336,7 +337,18 @@ describe('the event log', () => {
 
     describe('scheduled emits', () => {
       const handler = (bus = new EventBus(silentLogger)) =>
-        deliverScheduledHandler({ store: fixture.store, node: 'n1', bus, clock });
+        deliverScheduledHandler({ store: fixture.store, node: 'n1', bus, router: noSubscribers, clock });
+
+      test('one that waited for less than a timer must goes on with the hops it had', async () => {
+        await addEmitter();
+        await emit(events({ text: 'soon', channel: 'self', deliverAtMs: start + 14_999 }), { hops: 2 });
+        clock.step(14_999);
+        assert.equal(await runJobs(handler()), 1);
+        assert.deepEqual(
+          (await read({ channel: 'self' })).map(({ hops }) => hops),
+          [2],
+        );
+      });
 
       test('wait in $in with their job, and are delivered at their time with a new id', async () => {
         await addEmitter();
@@ -372,7 +384,8 @@ describe('the event log', () => {
             summary: 's',
             ts_ms: 7,
             event: '"later"',
-            hops: 2,
+            // It rested: what it causes is a new chain.
+            hops: 0,
             ms: start + 60_000,
             deliver_at_ms: null,
           },
@@ -617,7 +630,12 @@ describe('the event log', () => {
           const emitted = Promise.withResolvers<void>();
           const goOn = Promise.withResolvers<void>();
           const emission = fixture.store.transaction(async (tx) => {
-            await emitEvents(fixture.store, tx, [{ emitterId: 'dc_1', hops: 0, events: events('a') }], start);
+            await emitUnheard(
+              fixture.store,
+              tx,
+              [{ emitterId: 'dc_1', hops: 0, events: events('a') }],
+              start,
+            );
             emitted.resolve();
             await goOn.promise;
           });

@@ -36,7 +36,13 @@ describe('accepting a request', () => {
       const pool = new WorkerPool({
         node: 'n1',
         store,
-        handlers: { run_source: handler, delete_events: handler, deliver_scheduled_event: handler },
+        handlers: {
+          run_source: handler,
+          delete_events: handler,
+          deliver_scheduled_event: handler,
+          fan_out_event: handler,
+          change_deliveries: handler,
+        },
         clock: systemClock,
         logger: silentLogger,
         claims: false,

@@ -6,10 +6,10 @@ import { CallerError, UnavailableError } from '#lib/errors.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
 import type { HttpReply } from '#runner/call-outcome.ts';
 import type { SourceRuns } from '#sources/run-source.ts';
+import { WaitingRuns, waitingMax } from '#sources/waiting-runs.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
 import type { Endpoint } from './resolve-endpoint.ts';
-import { WaitingRequests, waitingMax } from './waiting-requests.ts';
 
 /** Requests of one source whose callers wait for its reply, in this process. */
 const waitingForReplyMax = 256;
@@ -30,7 +30,7 @@ export class RequestAcceptor {
   readonly #runs: Pick<SourceRuns, 'awaitReply' | 'stopAwaiting'>;
   readonly #clock: Clock;
   readonly #replyTimeoutMs: number;
-  readonly #waiting: WaitingRequests;
+  readonly #waiting: WaitingRuns;
   readonly #write: BatchWrite<NewInvocation, void>;
 
   constructor(options: {
@@ -40,14 +40,14 @@ export class RequestAcceptor {
     clock: Clock;
     /** How long a request waits for the turn of its run. The run has its own deadline. */
     replyTimeoutMs: number;
-    waiting?: WaitingRequests;
+    waiting?: WaitingRuns;
   }) {
     this.#store = options.store;
     this.#pool = options.pool;
     this.#runs = options.runs;
     this.#clock = options.clock;
     this.#replyTimeoutMs = options.replyTimeoutMs;
-    this.#waiting = options.waiting ?? new WaitingRequests({ store: options.store, clock: options.clock });
+    this.#waiting = options.waiting ?? new WaitingRuns({ store: options.store, clock: options.clock });
     this.#write = insertInvocations(options.store);
   }
 

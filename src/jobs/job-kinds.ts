@@ -15,6 +15,30 @@ export interface JobPayloads {
   delete_events: { emitter_id: string; channel?: string; start?: string; end?: string };
   /** Moves an event that waited in `$in` to its channel. */
   deliver_scheduled_event: { emitter_id: string; ms: number; seq: number };
+  /** Makes the deliveries of an event that has more subscribers than one transaction takes. */
+  fan_out_event: {
+    emitter_id: string;
+    owner_id: string;
+    channel: string;
+    ms: number;
+    seq: number;
+    emit_id: string;
+    hops: number;
+    /** Subscribers before this place have their deliveries (delivery/subscription-store.ts). */
+    after: { place: number; listenerId: string };
+  };
+  /** Puts deliveries to a listener that are in some states into another one. */
+  change_deliveries: {
+    listener_id: string;
+    subscription_id?: string;
+    replay_id?: string;
+    /** Only those that ended (or else were made) in this time, epoch ms, both inclusive. */
+    since_ms?: number;
+    until_ms?: number;
+    from: string[];
+    to: string;
+    reason: string | null;
+  };
 }
 
 export type JobKind = keyof JobPayloads;

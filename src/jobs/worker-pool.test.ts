@@ -50,7 +50,13 @@ describe('the worker pool', () => {
       const pool = new WorkerPool({
         node: newTimeOrderedId(Date.now()),
         store: options.store ?? fixture.store,
-        handlers: { run_source: handler, delete_events: handler, deliver_scheduled_event: handler },
+        handlers: {
+          run_source: handler,
+          delete_events: handler,
+          deliver_scheduled_event: handler,
+          fan_out_event: handler,
+          change_deliveries: handler,
+        },
         clock: systemClock,
         logger: silentLogger,
         claims: options.claims ?? true,

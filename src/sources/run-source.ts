@@ -1,3 +1,4 @@
+import type { EventRouter } from '#events/emit-event.ts';
 import type { EventBus } from '#events/event-bus.ts';
 import type { JobPayloads } from '#jobs/job-kinds.ts';
 import { type LeasedJob, requeueJob, settleJobs } from '#jobs/job-store.ts';
@@ -48,6 +49,7 @@ export class SourceRuns implements JobHandler {
     store: Store;
     runner: Runner;
     bus: EventBus;
+    router: EventRouter;
     clock: Clock;
     logger: Logger;
     node: string;
@@ -61,7 +63,7 @@ export class SourceRuns implements JobHandler {
     this.#logger = options.logger;
     this.#node = options.node;
     this.#limits = options.limits;
-    this.#settle = settleInvocations({ store: options.store, node: options.node, clock: options.clock });
+    this.#settle = settleInvocations(options);
     this.#lanes = options.lanes;
   }
 

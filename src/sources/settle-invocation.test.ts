@@ -4,6 +4,7 @@ import { insertEmitter } from '#events/event-store.ts';
 import { insertJobs, jobRow } from '#jobs/job-store.ts';
 import { systemClock } from '#lib/clock.ts';
 import { usageOf } from '#metering/invocation-usage.ts';
+import { noSubscribers } from '../../test/support/no-subscribers.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { type InvocationEnd, settleInvocations } from './settle-invocation.ts';
 
@@ -49,7 +50,12 @@ describe('settling invocations', () => {
         for (const id of ['dc_1', 'dc_2']) await insertEmitter(tx, { id, ownerId: 'o_1' });
       });
       await hold({ id: 'next', lane: 'dc_1' }, { id: 'other', lane: 'dc_2' });
-      const settle = settleInvocations({ store: fixture.store, node, clock: systemClock });
+      const settle = settleInvocations({
+        store: fixture.store,
+        node,
+        router: noSubscribers,
+        clock: systemClock,
+      });
       const { writes } = fixture.store;
       let lost = false;
       const [first, next, other] = await Promise.all([

@@ -3,6 +3,7 @@ import {
   type Emission,
   type EmissionResult,
   type EmitStore,
+  type EventRouter,
   lockEmittersOf,
 } from '#events/emit-event.ts';
 import type { StoredEvent } from '#events/event.ts';
@@ -40,9 +41,10 @@ export type SettleResult =
 export function settleInvocations(options: {
   store: EmitStore & Pick<Store, 'ask'>;
   node: string;
+  router: EventRouter;
   clock: Clock;
 }): BatchWrite<InvocationEnd, SettleResult> {
-  const { store, node, clock } = options;
+  const { store, node, router, clock } = options;
   return {
     name: 'settle-invocations',
     bytes: ({ emission, dbSets }) => {
@@ -85,7 +87,7 @@ export function settleInvocations(options: {
         }
       }
       const emissions = valid.map((end) => end.emission);
-      const emitted = await appendEvents(store, tx, { emissions, emitters, nowMs: clock.now() });
+      const emitted = await appendEvents(store, tx, { emissions, emitters, router, nowMs: clock.now() });
       const dbSets = new Map<string, Record<string, string>>();
       valid.forEach((end, index) => {
         const result: EmissionResult | undefined = emitted[index];

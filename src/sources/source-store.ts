@@ -50,6 +50,14 @@ export async function findSourceByEndpoint(db: Db, endpointKey: string): Promise
     .executeTakeFirst();
 }
 
+/** Whether a source is there and active, and whose it is. */
+export async function sourceState(
+  db: Db,
+  id: string,
+): Promise<Pick<SourceTable, 'owner_id' | 'state'> | undefined> {
+  return db.selectFrom('sources').select(['owner_id', 'state']).where('id', '=', id).executeTakeFirst();
+}
+
 export async function sourceRevision(db: Db, id: string): Promise<number | undefined> {
   const row = await db.selectFrom('sources').select('revision').where('id', '=', id).executeTakeFirst();
   return row?.revision;

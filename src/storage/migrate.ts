@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import { initialMigration } from './migrations/0001-initial.ts';
 import { sourceChangesMigration } from './migrations/0002-source-changes.ts';
+import { deliveriesMigration } from './migrations/0003-deliveries.ts';
 import type { Store, Tx } from './store.ts';
 
 export interface Migration {
@@ -9,7 +10,11 @@ export interface Migration {
 }
 
 /** In order. A released migration is never edited. */
-export const migrations: readonly Migration[] = [initialMigration, sourceChangesMigration];
+export const migrations: readonly Migration[] = [
+  initialMigration,
+  sourceChangesMigration,
+  deliveriesMigration,
+];
 
 /** The store was written by a newer version, or its history differs: going on could destroy data. */
 export class SchemaError extends Error {

@@ -1,5 +1,13 @@
 import type { AccountTable, DataKeyTable } from './tables/account-tables.ts';
 import type { BundleTable, ComponentTable } from './tables/component-tables.ts';
+import type {
+  AutoSubscriptionTable,
+  DeliveryPayloadTable,
+  DeliveryTable,
+  ReplayTable,
+  SubscriptionTable,
+  WebhookTable,
+} from './tables/delivery-tables.ts';
 import type { ComponentDbTable, EmitterTable, EventTable } from './tables/event-tables.ts';
 import type {
   ApiKeyTable,
@@ -34,6 +42,12 @@ export interface Tables {
   emitters: EmitterTable;
   component_dbs: ComponentDbTable;
   events: EventTable;
+  subscriptions: SubscriptionTable;
+  auto_subscriptions: AutoSubscriptionTable;
+  webhooks: WebhookTable;
+  deliveries: DeliveryTable;
+  delivery_payloads: DeliveryPayloadTable;
+  replays: ReplayTable;
   jobs: JobTable;
   nodes: NodeTable;
 }

@@ -17,6 +17,7 @@ import { SourceRuns } from '#sources/run-source.ts';
 import { SourceLanes } from '#sources/source-lanes.ts';
 import type { Store } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
+import { noSubscribers } from './no-subscribers.ts';
 
 const quiet: Omit<CallOutcome, 'status'> = { emits: [], dbSets: {}, logs: [], logsDropped: 0, durationMs: 1 };
 
@@ -93,6 +94,7 @@ export class DeployerFixture {
     const parts = { store, runner, bus, clock, logger: silentLogger, node, context, lanes };
     this.runs = new SourceRuns({
       ...parts,
+      router: noSubscribers,
       limits: { deadlineMs: 1000, memoryMb: 64, componentDbBytesMax: 10_000 },
     });
     this.deployer = new SourceDeployer({

@@ -1,0 +1,532 @@
+import { insertNewJobs } from '#jobs/job-store.ts';
+import { databaseTimeMs } from '#jobs/node-store.ts';
+import type { Clock } from '#lib/clock.ts';
+import { toError } from '#lib/errors.ts';
+import type { Logger } from '#lib/logger.ts';
+import type { BatchWrite } from '#storage/group-commit.ts';
+import type { Store } from '#storage/store.ts';
+import { type HeldDelivery, withAttempt } from './delivery.ts';
+import { type DeliveryLane, DeliveryLanes } from './delivery-lanes.ts';
+import {
+  claimDeliveries,
+  dueDeliveries,
+  heldBy,
+  listenersWithDue,
+  nextDueMs,
+  releaseDeliveries,
+  releaseOrphans,
+  type SettledDelivery,
+  settleDeliveries,
+  type WaitingDelivery,
+} from './delivery-queue-store.ts';
+import { type AttemptOutcome, type Handover, nextStep } from './delivery-schedule.ts';
+
+/** Makes one attempt for a listener of its kind. Rejects only when nothing is known of the attempt. */
+export type Deliver = (delivery: HeldDelivery, signal: AbortSignal) => Promise<AttemptOutcome>;
+
+/** Due deliveries looked at from the front of the queue before it is searched listener by listener. */
+const frontRows = 512;
+const claimMax = 256;
+const listenersPerSearch = 200;
+/** The safety net for a lost wake-up. */
+const pollMs = 1_000;
+/** Looks after what nodes left behind that died, and what this one holds and does not know of. */
+const watchMs = 5_000;
+const releasedPerLook = 1_000;
+const heldLookedAt = 20_000;
+/** Outcomes that may be on their way to the disk; beyond that nothing new is sent. */
+const unsettledMax = 4_096;
+const settleAgainMs = 1_000;
+/** An attempt of which nothing is known is made again after this. */
+const unknownDelayMs = 5_000;
+/** A receiver that asks for a pause gets it for all of its deliveries, up to this. */
+const laneRestMaxMs = 3_600_000;
+
+interface Settling {
+  row: SettledDelivery;
+  handover?: Handover;
+}
+
+/** Counts since the start, for metrics. */
+export interface DeliveryCounts {
+  attempts: Record<AttemptOutcome['kind'], number>;
+  held: number;
+  sending: number;
+  listeners: number;
+  unsettled: number;
+}
+
+/**
+ * Sends deliveries. They come from the commit that stored their event, straight into memory while there is room, and
+ * else from the store, in the order in which they are due. Promise 3: a delivery ends only by a write that says how;
+ * what this process has when it dies is leased to it, and sent again by whoever comes next.
+ *
+ * One slow receiver never holds up the others: each has a lane of its own, with bounds (`delivery-lanes.ts`).
+ */
+export class DeliveryDispatcher {
+  readonly node: string;
+  readonly #store: Store;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #deliverTo: (listenerId: string) => Deliver;
+  readonly #sends: boolean;
+  readonly #random: () => number;
+  readonly #lanes = new DeliveryLanes();
+  /** Every id that is here: in a lane, being sent, or being settled. */
+  readonly #known = new Set<string>();
+  readonly #settle: BatchWrite<Settling, boolean>;
+  readonly #stop = new AbortController();
+  /** Lanes that could send if others left room for it. */
+  readonly #starved = new Set<DeliveryLane>();
+  readonly #unsaved: Settling[] = [];
+  #unsettled = 0;
+  #draining = false;
+  #timer: NodeJS.Timeout | undefined;
+  #settleTimer: NodeJS.Timeout | undefined;
+  #watchTimer: NodeJS.Timeout | undefined;
+  #watching: Promise<void> | undefined;
+  #claiming: Promise<void> | undefined;
+  #pokedWhileClaiming = false;
+  #refills = new Set<Promise<void>>();
+  #searchAfter = '';
+  #unknownBefore = new Set<string>();
+  readonly #idle: (() => void)[] = [];
+  readonly #attempts: DeliveryCounts['attempts'] = {
+    delivered: 0,
+    failed: 0,
+    gone: 0,
+    'not-sent': 0,
+    postponed: 0,
+  };
+
+  constructor(options: {
+    node: string;
+    store: Store;
+    clock: Clock;
+    logger: Logger;
+    deliverTo: (listenerId: string) => Deliver;
+    /** False for a node without the worker role: it leaves all deliveries to others. */
+    sends: boolean;
+    random?: () => number;
+  }) {
+    this.node = options.node;
+    this.#store = options.store;
+    this.#clock = options.clock;
+    this.#logger = options.logger;
+    this.#deliverTo = options.deliverTo;
+    this.#sends = options.sends;
+    this.#random = options.random ?? Math.random;
+    this.#settle = settleWrite(options.store, options.node);
+  }
+
+  /** The lease of `node` must have begun. */
+  async start(): Promise<void> {
+    if (!this.#sends) return;
+    await this.#releaseOrphans();
+    this.#store.onNotify((channel) => {
+      if (channel === 'millrace_jobs') this.poke();
+    });
+    this.#watchTimer = setInterval(() => {
+      this.#watching ??= this.#watch().finally(() => {
+        this.#watching = undefined;
+      });
+    }, watchMs);
+    this.poke();
+  }
+
+  counts(): DeliveryCounts {
+    const { held, sending, count } = this.#lanes;
+    return { attempts: { ...this.#attempts }, held, sending, listeners: count, unsettled: this.#unsettled };
+  }
+
+  /**
+   * Whether a delivery that is made now can be sent from here at once; it is then inserted as leased to this node. Where
+   * older ones wait in the store it has to wait behind them.
+   */
+  hasRoom(listenerId: string): boolean {
+    if (!this.#sends || this.#draining) return false;
+    return this.#lanes.find(listenerId)?.isBehind !== true && this.#lanes.room(listenerId) > 0;
+  }
+
+  /** Takes deliveries that a commit has just stored as leased to this node. */
+  take(deliveries: readonly HeldDelivery[]): void {
+    // What comes after the release stays leased to a node that is gone, and is sent by whoever comes next.
+    if (this.#draining) return;
+    const nowMs = this.#clock.now();
+    const lanes = new Set<DeliveryLane>();
+    for (const delivery of deliveries) {
+      const lane = this.#lanes.of(delivery.listenerId, delivery.ownerId, nowMs);
+      this.#known.add(delivery.id);
+      this.#lanes.take(lane, delivery);
+      lanes.add(lane);
+    }
+    for (const lane of lanes) this.#send(lane);
+  }
+
+  /** A delivery was stored without a lease, because there was no room for it here, or because it is not new. */
+  leftInStore(listenerId: string): void {
+    if (!this.#sends || this.#draining) return;
+    const lane = this.#lanes.find(listenerId);
+    if (lane === undefined || lane.held === 0) this.poke();
+    else {
+      lane.isBehind = true;
+      this.#refillIfDrained(lane);
+    }
+  }
+
+  /** Something may be due now. */
+  poke(): void {
+    if (!this.#sends || this.#draining) return;
+    if (this.#claiming !== undefined) {
+      this.#pokedWhileClaiming = true;
+      return;
+    }
+    this.#claiming = this.#claim().finally(() => {
+      this.#claiming = undefined;
+      if (this.#pokedWhileClaiming) {
+        this.#pokedWhileClaiming = false;
+        this.poke();
+      }
+      this.#tellIdle();
+    });
+  }
+
+  /** Resolves when nothing is here or due; for tests, which have no other sign of it. */
+  async untilIdle(): Promise<void> {
+    while (!this.#isIdle()) await new Promise<void>((resolve) => this.#idle.push(resolve));
+  }
+
+  /** Stops sending, waits up to `graceMs` for what is under way, then gives the rest back. May be called twice. */
+  async stop(graceMs: number): Promise<void> {
+    if (this.#draining || !this.#sends) return;
+    this.#draining = true;
+    clearTimeout(this.#timer);
+    clearInterval(this.#watchTimer);
+    for (const lane of this.#lanes) for (const { id } of this.#lanes.empty(lane)) this.#known.delete(id);
+    const grace = setTimeout(() => this.#stop.abort(new Error('the service stops')), graceMs);
+    await this.untilIdle();
+    clearTimeout(grace);
+    clearTimeout(this.#settleTimer);
+    await this.#watching;
+    await Promise.allSettled(this.#refills);
+    try {
+      await this.#releaseAll();
+    } catch (error) {
+      // Its lease runs out by itself.
+      this.#logger.warn({ node: this.node, error: toError(error).message }, 'deliveries.release-failed');
+    }
+  }
+
+  #isIdle(): boolean {
+    return (
+      this.#claiming === undefined &&
+      this.#refills.size === 0 &&
+      this.#lanes.held === 0 &&
+      // What the store does not take when the service stops is sent again after the next start.
+      this.#unsettled - (this.#draining ? this.#unsaved.length : 0) === 0
+    );
+  }
+
+  #tellIdle(): void {
+    if (this.#isIdle()) for (const tell of this.#idle.splice(0)) tell();
+  }
+
+  /** Sends what the lane may send now. */
+  #send(lane: DeliveryLane): void {
+    const nowMs = this.#clock.now();
+    if (lane.pausedUntilMs > nowMs) {
+      for (const delivery of this.#lanes.empty(lane))
+        this.#settleAs(delivery, { kind: 'postponed', delayMs: lane.pausedUntilMs - nowMs });
+    }
+    while (this.#maySend()) {
+      const delivery = this.#lanes.next(lane, nowMs);
+      if (delivery === undefined) break;
+      void this.#attempt(lane, delivery);
+    }
+    if (lane.queue.length > 0 && lane.sending === 0) this.#starved.add(lane);
+    else this.#starved.delete(lane);
+    this.#refillIfDrained(lane);
+  }
+
+  /** Without a store that takes outcomes, receivers would get the same again and again. */
+  #maySend(): boolean {
+    return this.#unsaved.length === 0 && this.#unsettled < unsettledMax && !this.#draining;
+  }
+
+  async #attempt(lane: DeliveryLane, delivery: HeldDelivery): Promise<void> {
+    let outcome: AttemptOutcome;
+    try {
+      outcome = await this.#deliverTo(delivery.listenerId)(delivery, this.#stop.signal);
+    } catch (error) {
+      this.#logger.warn({ delivery: delivery.id, error: toError(error).message }, 'delivery.attempt-lost');
+      outcome = { kind: 'postponed', delayMs: unknownDelayMs };
+    }
+    this.#attempts[outcome.kind] += 1;
+    this.#lanes.sent(lane, delivery);
+    if (outcome.kind === 'delivered') lane.isTroubled = false;
+    if (outcome.kind === 'failed' || outcome.kind === 'gone') lane.isTroubled = true;
+    if (outcome.kind === 'failed' && outcome.retryAfterMs !== undefined)
+      lane.pausedUntilMs = this.#clock.now() + Math.min(outcome.retryAfterMs, laneRestMaxMs);
+    this.#settleAs(delivery, outcome);
+    this.#send(lane);
+    for (const starved of this.#starved) {
+      if (!this.#maySend()) break;
+      // Behind the others, whether it could send or not.
+      this.#starved.delete(starved);
+      this.#send(starved);
+    }
+  }
+
+  #settleAs(delivery: HeldDelivery, outcome: AttemptOutcome): void {
+    const { attempts, id } = delivery;
+    const step = nextStep(outcome, { attempts, nowMs: this.#clock.now(), random: this.#random });
+    const attempt = 'attempt' in outcome ? outcome.attempt : undefined;
+    const row: SettledDelivery = {
+      id,
+      emit_id: delivery.emitId,
+      state: step.state,
+      reason: step.reason,
+      run_at_ms: step.runAtMs,
+      attempts: step.attempts,
+      attempt_log: attempt === undefined ? delivery.attemptLog : withAttempt(delivery.attemptLog, attempt),
+      status: attempt?.status ?? null,
+      latency_ms: attempt?.latency_ms ?? null,
+      // What was not delivered can be sent again by hand.
+      has_payload: step.state === 'delivered' || step.reason === 'listener_removed' ? 0 : 1,
+      ended_at_ms: step.endedAtMs,
+    };
+    this.#logOutcome(delivery, outcome, step.state);
+    const handover = outcome.kind === 'delivered' ? outcome.handover : undefined;
+    this.#unsettled += 1;
+    this.#write({ row, ...(handover === undefined ? {} : { handover }) });
+  }
+
+  #logOutcome(delivery: HeldDelivery, outcome: AttemptOutcome, state: string): void {
+    const level = outcome.kind === 'delivered' || outcome.kind === 'postponed' ? 'debug' : 'info';
+    const { status, latency_ms, error } = 'attempt' in outcome ? outcome.attempt : {};
+    this.#logger[level](
+      {
+        delivery: delivery.id,
+        listener: delivery.listenerId,
+        emitter: delivery.emitterId,
+        attempt: delivery.attempts + 1,
+        outcome: outcome.kind,
+        state,
+        status,
+        ms: latency_ms,
+        error,
+      },
+      'delivery.attempt',
+    );
+  }
+
+  #write(settling: Settling): void {
+    this.#store.writes.submit(this.#settle, settling).then(
+      (held) => {
+        this.#settled(settling);
+        if (held) settling.handover?.stored();
+      },
+      (error: unknown) => {
+        this.#unsaved.push(settling);
+        this.#logger.warn(
+          { delivery: settling.row.id, error: toError(error).message },
+          'delivery.outcome-not-stored',
+        );
+        this.#settleTimer ??= setTimeout(() => this.#writeAgain(), settleAgainMs);
+        if (this.#draining) this.#tellIdle();
+      },
+    );
+  }
+
+  #writeAgain(): void {
+    this.#settleTimer = undefined;
+    for (const settling of this.#unsaved.splice(0)) this.#write(settling);
+  }
+
+  #settled({ row }: Settling): void {
+    this.#unsettled -= 1;
+    this.#known.delete(row.id);
+    if (row.state === 'queued') this.#wakeAt(row.run_at_ms);
+    if (this.#unsettled === 0 && this.#lanes.held === 0) this.#tellIdle();
+    // Lanes that stopped because too much was on its way to the disk.
+    if (this.#unsettled === unsettledMax >> 1 || (this.#unsettled === 0 && this.#lanes.held > 0))
+      for (const lane of this.#lanes) if (lane.queue.length > 0) this.#send(lane);
+  }
+
+  #refillIfDrained(lane: DeliveryLane): void {
+    if (this.#draining || !this.#lanes.hasDrained(lane)) return;
+    lane.isRefilling = true;
+    const refill = this.#refill(lane).finally(() => {
+      lane.isRefilling = false;
+      this.#refills.delete(refill);
+      this.#send(lane);
+      this.#tellIdle();
+    });
+    this.#refills.add(refill);
+  }
+
+  /** Brings what waits in the store for one listener into memory. */
+  async #refill(lane: DeliveryLane): Promise<void> {
+    const { listenerId } = lane;
+    try {
+      const limit = Math.min(claimMax, this.#lanes.room(listenerId));
+      if (limit <= 0) return;
+      // From here on new ones may come to memory first; when there is more in the store, they will not.
+      const due = await dueDeliveries(this.#store.read, { nowMs: this.#clock.now(), limit, listenerId });
+      await this.#claimAll(due);
+      if (due.length < limit) lane.isBehind = false;
+    } catch (error) {
+      this.#logger.warn({ listener: listenerId, error: toError(error).message }, 'deliveries.claim-failed');
+      this.#sleep(pollMs);
+    }
+  }
+
+  async #claim(): Promise<void> {
+    clearTimeout(this.#timer);
+    let lookedAtMs = this.#clock.now();
+    try {
+      for (const lane of this.#lanes) this.#send(lane);
+      this.#lanes.forgetIdle(lookedAtMs);
+      while (this.#lanes.hasRoom() && !this.#draining) {
+        lookedAtMs = this.#clock.now();
+        const front = await dueDeliveries(this.#store.read, { nowMs: lookedAtMs, limit: frontRows });
+        let chosen = this.#choose(front);
+        if (chosen.length === 0 && front.length === frontRows) chosen = await this.#searchBehind(lookedAtMs);
+        if (chosen.length === 0 || this.#draining) break;
+        await this.#claimAll(chosen);
+      }
+      const due = await nextDueMs(this.#store.read, lookedAtMs);
+      this.#sleep(due === undefined ? pollMs : due - this.#clock.now());
+    } catch (error) {
+      this.#logger.warn({ node: this.node, error: toError(error).message }, 'deliveries.claim-failed');
+      this.#sleep(pollMs);
+    }
+  }
+
+  /** Of waiting deliveries, in their order, those that there is room for; lanes that get less than waits are behind. */
+  #choose(waiting: readonly WaitingDelivery[]): WaitingDelivery[] {
+    const chosen: WaitingDelivery[] = [];
+    const taken = new Map<string, number>();
+    for (const delivery of waiting) {
+      const { listener_id } = delivery;
+      const lane = this.#lanes.find(listener_id);
+      const before = taken.get(listener_id) ?? 0;
+      const isFull = lane?.isRefilling === true || this.#lanes.room(listener_id) <= before;
+      if (isFull || chosen.length === claimMax) {
+        if (lane !== undefined && lane.held > 0) lane.isBehind = true;
+        continue;
+      }
+      taken.set(listener_id, before + 1);
+      chosen.push(delivery);
+    }
+    return chosen;
+  }
+
+  /** The front of the queue belongs to full lanes: looks for others behind it, going on where it stopped last time. */
+  async #searchBehind(nowMs: number): Promise<WaitingDelivery[]> {
+    const after = this.#searchAfter;
+    const listeners = await listenersWithDue(this.#store.read, { nowMs, after, limit: listenersPerSearch });
+    this.#searchAfter = listeners.length < listenersPerSearch ? '' : (listeners.at(-1) ?? '');
+    if (listeners.length === 0 && after !== '') return this.#searchBehind(nowMs);
+    const chosen: WaitingDelivery[] = [];
+    for (const listenerId of listeners) {
+      const limit = Math.min(claimMax - chosen.length, this.#lanes.room(listenerId));
+      if (limit <= 0 || this.#lanes.find(listenerId)?.isRefilling === true) continue;
+      chosen.push(...(await dueDeliveries(this.#store.read, { nowMs, limit, listenerId })));
+      if (chosen.length >= claimMax) break;
+    }
+    return chosen;
+  }
+
+  async #claimAll(waiting: readonly WaitingDelivery[]): Promise<void> {
+    for (let at = 0; at < waiting.length; ) {
+      // By bytes too: events may have some megabytes.
+      let bytes = 0;
+      let end = at;
+      for (; end < waiting.length && bytes < claimBytesMax; end += 1)
+        bytes += waiting[end]?.payload_bytes ?? 0;
+      const ids = waiting.slice(at, end).map(({ id }) => id);
+      this.take(await claimDeliveries(this.#store, this.node, ids));
+      at = end;
+      if (!this.#lanes.hasRoom()) return;
+    }
+  }
+
+  #wakeAt(ms: number): void {
+    if (ms - this.#clock.now() < pollMs) this.#sleep(ms - this.#clock.now());
+  }
+
+  #sleep(ms: number): void {
+    if (this.#draining) return;
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.poke(), Math.min(Math.max(ms, 0), pollMs));
+  }
+
+  async #watch(): Promise<void> {
+    try {
+      if ((await this.#releaseOrphans()) > 0) this.poke();
+      await this.#releaseUnknown();
+    } catch (error) {
+      this.#logger.warn({ node: this.node, error: toError(error).message }, 'deliveries.watch-failed');
+    }
+  }
+
+  /** Gives back what dead nodes hold. */
+  async #releaseOrphans(): Promise<number> {
+    const nowMs =
+      this.#store.name === 'postgres' ? await databaseTimeMs(this.#store.read) : this.#clock.now();
+    let released = 0;
+    for (;;) {
+      const count = await this.#store.transaction((tx) =>
+        releaseOrphans(tx, { node: this.node, nowMs, limit: releasedPerLook }),
+      );
+      released += count;
+      if (count < releasedPerLook) break;
+    }
+    if (released > 0) this.#logger.info({ node: this.node, released }, 'deliveries.recovered');
+    return released;
+  }
+
+  /** A commit whose answer was lost leaves deliveries here that this node does not know of: unknown twice, given back. */
+  async #releaseUnknown(): Promise<void> {
+    const held = await heldBy(this.#store.read, this.node, heldLookedAt);
+    const unknown = held.filter((id) => !this.#known.has(id));
+    const twice = unknown.filter((id) => this.#unknownBefore.has(id));
+    this.#unknownBefore = new Set(unknown);
+    if (twice.length === 0) return;
+    this.#logger.warn({ node: this.node, released: twice.length }, 'deliveries.unknown-released');
+    await this.#store.transaction((tx) => releaseDeliveries(tx, this.node, twice));
+    this.poke();
+  }
+
+  async #releaseAll(): Promise<void> {
+    for (;;) {
+      const held = await heldBy(this.#store.read, this.node, releasedPerLook);
+      await this.#store.transaction((tx) => releaseDeliveries(tx, this.node, held));
+      if (held.length < releasedPerLook) return;
+    }
+  }
+}
+
+/** Text of events read into memory with one statement; a single one may have more. */
+const claimBytesMax = 8 * 1024 * 1024;
+
+/** Outcomes that arrive together are written together; what is handed on as a job is queued in the same transaction. */
+function settleWrite(store: Store, node: string): BatchWrite<Settling, boolean> {
+  return {
+    name: 'settle-deliveries',
+    bytes: ({ row, handover }) => row.attempt_log.length + (handover?.job.payload.length ?? 0),
+    async run(tx, items) {
+      const rows = items.map(({ row }) => row);
+      const held = await settleDeliveries(store, tx, node, rows);
+      const jobs = items.flatMap(({ row, handover }) =>
+        handover !== undefined && held.has(row.id) ? [handover.job] : [],
+      );
+      if (jobs.length > 0) {
+        await insertNewJobs(store, tx, jobs);
+        if (jobs.some(({ state }) => state === 'queued')) await store.notify(tx, 'millrace_jobs', '');
+      }
+      return items.map(({ row }) => held.has(row.id));
+    },
+  };
+}

@@ -1,0 +1,165 @@
+import type { HeldDelivery } from './delivery.ts';
+
+/** Deliveries in memory at most, sent or waiting for their turn, and their bytes; the rest waits in the store. */
+const heldMax = 8_192;
+const heldBytesMax = 64 * 1024 * 1024;
+/** Of one listener: enough to keep its connections busy while the next ones are read from the store. */
+const heldPerListenerMax = 256;
+/** A listener gets at most this part of the room that is left, so that a few with a backlog cannot take it all. */
+const listenerShare = 1 / 16;
+/** Requests under way at most. */
+const sendingMax = 1_024;
+/** To one listener. One that takes 100 ms for an answer then takes 320 a second. */
+const sendingPerListenerMax = 32;
+/** To one whose last attempt failed: a receiver that hangs holds no more than this. */
+const sendingPerTroubledMax = 2;
+/** An owner's listeners together get at most this part of the requests that are left: a thousand that hang leave half. */
+const ownerShare = 1 / 2;
+/** A lane with nothing in it is forgotten after this long. */
+const idleMs = 60_000;
+
+/** What is in memory of one listener's deliveries. */
+export interface DeliveryLane {
+  readonly listenerId: string;
+  readonly ownerId: string;
+  queue: HeldDelivery[];
+  /** In `queue` and being sent. */
+  held: number;
+  sending: number;
+  /** Older deliveries wait in the store: new ones go there too, and come in their turn. */
+  isBehind: boolean;
+  /** Older ones are being read from the store. */
+  isRefilling: boolean;
+  /** The last attempt failed. */
+  isTroubled: boolean;
+  /** By its own word (`Retry-After`) nothing is sent before this, epoch ms. */
+  pausedUntilMs: number;
+  usedAtMs: number;
+}
+
+/**
+ * The bounds of what one node has in memory and under way: shares for listeners and owners, so that slow or hanging
+ * receivers never hold up the others.
+ */
+export class DeliveryLanes {
+  readonly #lanes = new Map<string, DeliveryLane>();
+  readonly #sendingByOwner = new Map<string, number>();
+  #held = 0;
+  #bytes = 0;
+  #sending = 0;
+
+  get held(): number {
+    return this.#held;
+  }
+
+  get sending(): number {
+    return this.#sending;
+  }
+
+  get count(): number {
+    return this.#lanes.size;
+  }
+
+  find(listenerId: string): DeliveryLane | undefined {
+    return this.#lanes.get(listenerId);
+  }
+
+  of(listenerId: string, ownerId: string, nowMs: number): DeliveryLane {
+    const known = this.#lanes.get(listenerId);
+    if (known !== undefined) return known;
+    const lane: DeliveryLane = {
+      listenerId,
+      ownerId,
+      queue: [],
+      held: 0,
+      sending: 0,
+      isBehind: false,
+      isRefilling: false,
+      isTroubled: false,
+      pausedUntilMs: 0,
+      usedAtMs: nowMs,
+    };
+    this.#lanes.set(listenerId, lane);
+    return lane;
+  }
+
+  /** All of them, for those who look for what can go on. */
+  [Symbol.iterator](): IterableIterator<DeliveryLane> {
+    return this.#lanes.values();
+  }
+
+  /** How many more deliveries of a listener may come into memory. */
+  room(listenerId: string): number {
+    if (this.#bytes >= heldBytesMax) return 0;
+    return this.#share() - (this.#lanes.get(listenerId)?.held ?? 0);
+  }
+
+  /** What one listener may have in memory. */
+  #share(): number {
+    const free = heldMax - this.#held;
+    if (free <= 0) return 0;
+    return Math.min(heldPerListenerMax, Math.max(1, Math.floor(free * listenerShare)));
+  }
+
+  /** Whether there is room for any listener's. */
+  hasRoom(): boolean {
+    return this.#held < heldMax && this.#bytes < heldBytesMax;
+  }
+
+  take(lane: DeliveryLane, delivery: HeldDelivery): void {
+    lane.queue.push(delivery);
+    lane.held += 1;
+    this.#held += 1;
+    this.#bytes += delivery.event.length;
+  }
+
+  /** The next delivery that may be sent now; it counts as being sent until `sent`. */
+  next(lane: DeliveryLane, nowMs: number): HeldDelivery | undefined {
+    if (lane.queue.length === 0) return undefined;
+    if (lane.sending >= (lane.isTroubled ? sendingPerTroubledMax : sendingPerListenerMax)) return undefined;
+    if (this.#sending >= sendingMax) return undefined;
+    const ofOwner = this.#sendingByOwner.get(lane.ownerId) ?? 0;
+    if (ofOwner > 0 && ofOwner >= (sendingMax - this.#sending) * ownerShare) return undefined;
+    const delivery = lane.queue.shift();
+    if (delivery === undefined) return undefined;
+    lane.sending += 1;
+    lane.usedAtMs = nowMs;
+    this.#sending += 1;
+    this.#sendingByOwner.set(lane.ownerId, ofOwner + 1);
+    return delivery;
+  }
+
+  sent(lane: DeliveryLane, delivery: HeldDelivery): void {
+    lane.sending -= 1;
+    this.#sending -= 1;
+    const left = (this.#sendingByOwner.get(lane.ownerId) ?? 1) - 1;
+    if (left === 0) this.#sendingByOwner.delete(lane.ownerId);
+    else this.#sendingByOwner.set(lane.ownerId, left);
+    this.#leave(lane, delivery);
+  }
+
+  /** Takes what waits in a lane out of memory again. */
+  empty(lane: DeliveryLane): HeldDelivery[] {
+    const waiting = lane.queue.splice(0);
+    for (const delivery of waiting) this.#leave(lane, delivery);
+    return waiting;
+  }
+
+  /** Half of what it may have is gone: time to read on. */
+  hasDrained(lane: DeliveryLane): boolean {
+    return lane.isBehind && !lane.isRefilling && lane.held <= this.#share() / 2;
+  }
+
+  forgetIdle(nowMs: number): void {
+    for (const [id, lane] of this.#lanes) {
+      const isIdle = lane.held === 0 && !lane.isBehind && !lane.isRefilling && lane.pausedUntilMs <= nowMs;
+      if (isIdle && lane.usedAtMs < nowMs - idleMs) this.#lanes.delete(id);
+    }
+  }
+
+  #leave(lane: DeliveryLane, delivery: HeldDelivery): void {
+    lane.held -= 1;
+    this.#held -= 1;
+    this.#bytes -= delivery.event.length;
+  }
+}

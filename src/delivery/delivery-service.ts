@@ -1,0 +1,101 @@
+import type { Vault } from '#accounts/vault.ts';
+import type { GuardedDispatcher } from '#egress/guarded-dispatcher.ts';
+import type { StoredEvent } from '#events/event.ts';
+import type { EventBus } from '#events/event-bus.ts';
+import type { JobHandler, WorkerPool } from '#jobs/worker-pool.ts';
+import type { Clock } from '#lib/clock.ts';
+import type { Logger } from '#lib/logger.ts';
+import { WaitingRuns } from '#sources/waiting-runs.ts';
+import type { Store } from '#storage/store.ts';
+import { changeDeliveriesHandler } from './change-deliveries.ts';
+import { deliverToSource } from './deliver-to-source.ts';
+import { deliverToWebhook } from './deliver-to-webhook.ts';
+import { type Deliver, DeliveryDispatcher } from './delivery-dispatcher.ts';
+import { fanOutHandler } from './fan-out-event.ts';
+import { type MadeDeliveries, SubscriberFinder } from './find-subscribers.ts';
+import { WaitingDeliveries } from './waiting-deliveries.ts';
+import { WebhookTargets } from './webhook-targets.ts';
+
+/** The parts that bring events to their subscribers, put together. */
+export class DeliveryService {
+  readonly dispatcher: DeliveryDispatcher;
+  /** Finds out, in the transaction that stores events, who wants them. */
+  readonly finder: SubscriberFinder;
+  readonly targets: WebhookTargets;
+  /** The functions that do the background jobs of this folder. */
+  readonly jobs: Record<'fan_out_event' | 'change_deliveries', JobHandler>;
+  readonly #onJobs: () => void;
+
+  constructor(options: {
+    store: Store;
+    node: string;
+    clock: Clock;
+    logger: Logger;
+    vault: Vault;
+    /** For webhooks. Without a bound on connections: the lanes have theirs. */
+    guarded: GuardedDispatcher;
+    bus: EventBus;
+    version: string;
+    /** False for a node without the worker role. */
+    sends: boolean;
+    /** Runs what is delivered to sources; asked for when it is needed, since it also does the jobs of this folder. */
+    pool: () => WorkerPool;
+    random?: () => number;
+  }) {
+    const { store, node, clock, logger, vault, guarded, version, pool, random } = options;
+    this.#onJobs = () => pool().poke();
+    this.targets = new WebhookTargets({ store, vault });
+    const waitingRuns = new WaitingRuns({ store, clock });
+    const toWebhook: Deliver = (delivery, signal) =>
+      deliverToWebhook(
+        { store, dispatcher: guarded, targets: this.targets, clock, logger, version },
+        delivery,
+        signal,
+      );
+    const toSource: Deliver = (delivery) =>
+      deliverToSource({ store, pool: pool(), waiting: waitingRuns, clock }, delivery);
+    this.dispatcher = new DeliveryDispatcher({
+      node,
+      store,
+      clock,
+      logger,
+      sends: options.sends,
+      deliverTo: (listenerId) => (listenerId.startsWith('wh_') ? toWebhook : toSource),
+      ...(random === undefined ? {} : { random }),
+    });
+    const room = this.dispatcher;
+    const waiting = new WaitingDeliveries({ store, hasRoomHere: (listenerId) => room.hasRoom(listenerId) });
+    this.finder = new SubscriberFinder({ store, room, waiting });
+    this.jobs = {
+      fan_out_event: fanOutHandler({
+        store,
+        node,
+        clock,
+        room,
+        waiting,
+        onMade: (made) => this.#handOver(made),
+      }),
+      change_deliveries: changeDeliveriesHandler({
+        store,
+        node,
+        clock,
+        onQueued: (listenerId) => room.leftInStore(listenerId),
+      }),
+    };
+    options.bus.observe((events) => this.#stored(events));
+  }
+
+  /** After the commit that stored events. */
+  #stored(events: readonly StoredEvent[]): void {
+    for (const event of events) {
+      const made = this.finder.made(event);
+      if (made !== undefined) this.#handOver(made);
+    }
+  }
+
+  #handOver({ held, left, hasJob }: MadeDeliveries): void {
+    if (held.length > 0) this.dispatcher.take(held);
+    for (const listenerId of new Set(left)) this.dispatcher.leftInStore(listenerId);
+    if (hasJob) this.#onJobs();
+  }
+}

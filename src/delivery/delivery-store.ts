@@ -1,0 +1,346 @@
+import { sql } from 'kysely';
+import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
+import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
+import type { Db, Store, Tx } from '#storage/store.ts';
+import type { DeliveryPayloadTable, DeliveryTable } from '#storage/tables/delivery-tables.ts';
+import type { DeliveryReason, DeliveryState } from './delivery.ts';
+
+const deliveryColumns = [
+  'id',
+  'owner_id',
+  'listener_id',
+  'subscription_id',
+  'replay_id',
+  'emitter_id',
+  'channel',
+  'ms',
+  'seq',
+  'emit_id',
+  'hops',
+  'state',
+  'reason',
+  'run_at_ms',
+  'lease_node',
+  'attempts',
+  'attempt_log',
+  'status',
+  'latency_ms',
+  'has_payload',
+  'payload_bytes',
+  'created_at_ms',
+  'ended_at_ms',
+] as const;
+
+const deliveryInsert: RowInsert<'deliveries'> = { table: 'deliveries', columns: deliveryColumns };
+
+const payloadInsert: RowInsert<'delivery_payloads'> = {
+  table: 'delivery_payloads',
+  columns: ['emit_id', 'owner_id', 'event', 'fanning', 'created_at_ms'],
+  ending: 'on conflict (emit_id) do nothing',
+};
+
+/** Without waiting for the store before the commit. */
+export async function insertDeliveries(
+  store: Pick<Store, 'name' | 'defer'>,
+  tx: Tx,
+  rows: readonly DeliveryTable[],
+): Promise<void> {
+  for (const query of insertRows(store.name, deliveryInsert, rows)) await store.defer(tx, query);
+}
+
+export async function insertPayloads(
+  store: Pick<Store, 'name' | 'defer'>,
+  tx: Tx,
+  rows: readonly DeliveryPayloadTable[],
+): Promise<void> {
+  for (const query of insertRows(store.name, payloadInsert, rows)) await store.defer(tx, query);
+}
+
+export async function findDelivery(db: Db, id: string): Promise<DeliveryTable | undefined> {
+  return db.selectFrom('deliveries').select(deliveryColumns).where('id', '=', id).executeTakeFirst();
+}
+
+/** Deliveries to a listener, newest first; those of one subscription or replay, or in some states, where given. */
+export async function pageOfDeliveries(
+  db: Db,
+  filter: {
+    listenerId: string;
+    subscriptionId?: string;
+    replayId?: string;
+    states?: readonly DeliveryState[];
+  },
+  page: PageRequest,
+): Promise<Page<DeliveryTable>> {
+  let query = db
+    .selectFrom('deliveries')
+    .select(deliveryColumns)
+    .where('listener_id', '=', filter.listenerId);
+  if (filter.subscriptionId !== undefined) query = query.where('subscription_id', '=', filter.subscriptionId);
+  if (filter.replayId !== undefined) query = query.where('replay_id', '=', filter.replayId);
+  if (filter.states !== undefined) query = query.where('state', 'in', [...filter.states]);
+  return pageOf(query, page);
+}
+
+/** Deliveries to listeners of an owner that ended without having been delivered, newest first. */
+export async function pageOfDeadLetters(
+  db: Db,
+  filter: { ownerId: string; states?: readonly DeliveryState[] },
+  page: PageRequest,
+): Promise<Page<DeliveryTable>> {
+  let query = db
+    .selectFrom('deliveries')
+    .select(deliveryColumns)
+    .where('owner_id', '=', filter.ownerId)
+    // As the index says it.
+    .where('ended_at_ms', 'is not', null)
+    .where('state', '<>', sql.lit('delivered'));
+  if (filter.states !== undefined) query = query.where('state', 'in', [...filter.states]);
+  return pageOf(query, page);
+}
+
+/** How many deliveries wait for a listener (queued or held), counting no further than `limit`. */
+export async function countWaiting(db: Db, listenerId: string, limit: number): Promise<number> {
+  const row = await db
+    .selectFrom((from) =>
+      from
+        .selectFrom('deliveries')
+        .select('id')
+        .where('listener_id', '=', listenerId)
+        .where('state', 'in', ['queued', 'held'])
+        .limit(limit)
+        .as('waiting'),
+    )
+    .select((select) => select.fn.countAll<number>().as('count'))
+    .executeTakeFirst();
+  return Number(row?.count ?? 0);
+}
+
+/** Deliveries by state, for those of a replay. */
+export async function countByState(db: Db, replayId: string): Promise<Map<string, number>> {
+  const rows = await db
+    .selectFrom('deliveries')
+    .select('state')
+    .select((select) => select.fn.countAll<number>().as('count'))
+    .where('replay_id', '=', replayId)
+    .groupBy('state')
+    .execute();
+  return new Map(rows.map((row) => [row.state, Number(row.count)]));
+}
+
+/** Which deliveries a change is about: those to a listener, narrowed where given. */
+export interface DeliveryFilter {
+  listenerId: string;
+  subscriptionId?: string;
+  replayId?: string;
+  /** Only those that ended (or, not ended, were made) in this time, epoch ms, both inclusive. */
+  sinceMs?: number;
+  untilMs?: number;
+  states: readonly DeliveryState[];
+}
+
+/**
+ * Puts at most `limit` of the deliveries that a filter names into another state; answers how many. Those that a node
+ * has in memory are included: what it finds out about them is refused.
+ */
+export async function changeDeliveries(
+  tx: Tx,
+  filter: DeliveryFilter,
+  change: {
+    state: DeliveryState;
+    reason: DeliveryReason | null;
+    nowMs: number;
+    /** Nobody will send them again: their listener is gone. */
+    dropsText?: boolean;
+  },
+  limit: number,
+): Promise<number> {
+  let chosen = tx
+    .selectFrom('deliveries')
+    .select('id')
+    .where('listener_id', '=', filter.listenerId)
+    .where('state', 'in', [...filter.states]);
+  if (filter.subscriptionId !== undefined)
+    chosen = chosen.where('subscription_id', '=', filter.subscriptionId);
+  if (filter.replayId !== undefined) chosen = chosen.where('replay_id', '=', filter.replayId);
+  const { sinceMs, untilMs } = filter;
+  if (sinceMs !== undefined)
+    chosen = chosen.where((where) => where(where.fn.coalesce('ended_at_ms', 'created_at_ms'), '>=', sinceMs));
+  if (untilMs !== undefined)
+    chosen = chosen.where((where) => where(where.fn.coalesce('ended_at_ms', 'created_at_ms'), '<=', untilMs));
+  // What is sent again needs its text.
+  if (change.state === 'queued') chosen = chosen.where('has_payload', '=', 1);
+  const isOpen = change.state === 'queued' || change.state === 'held';
+  const changed = await tx
+    .updateTable('deliveries')
+    .set({
+      state: change.state,
+      reason: change.reason,
+      lease_node: null,
+      run_at_ms: change.nowMs,
+      ended_at_ms: isOpen ? null : change.nowMs,
+      ...(change.state === 'queued' ? { attempts: 0 } : {}),
+      ...(change.dropsText === true ? { has_payload: 0 } : {}),
+    })
+    .where('id', 'in', chosen.orderBy('created_at_ms').orderBy('id').limit(limit))
+    .returning('emit_id')
+    .execute();
+  if (change.dropsText === true)
+    await dropPayloads(
+      tx,
+      changed.map(({ emit_id }) => emit_id),
+    );
+  return changed.length;
+}
+
+/** Queues one ended delivery again, with the text that its record still has. False when it was not as it was read. */
+export async function requeueDelivery(
+  tx: Tx,
+  delivery: Pick<DeliveryTable, 'id' | 'state'>,
+  options: { nowMs: number; payloadBytes: number },
+): Promise<boolean> {
+  const { numUpdatedRows } = await tx
+    .updateTable('deliveries')
+    .set({
+      state: 'queued',
+      reason: null,
+      lease_node: null,
+      run_at_ms: options.nowMs,
+      attempts: 0,
+      ended_at_ms: null,
+      has_payload: 1,
+      payload_bytes: options.payloadBytes,
+    })
+    .where('id', '=', delivery.id)
+    .where('state', '=', delivery.state)
+    .executeTakeFirst();
+  return Number(numUpdatedRows) === 1;
+}
+
+/** Removes ended deliveries of a listener beyond the newest `kept` in these states; answers how many, at most `limit`. */
+export async function pruneDeliveries(
+  tx: Tx,
+  options: {
+    listenerId: string;
+    states: readonly DeliveryState[];
+    kept: number;
+    beforeMs: number;
+    limit: number;
+  },
+): Promise<number> {
+  const states = [...options.states];
+  const oldestKept = await tx
+    .selectFrom('deliveries')
+    .select(['created_at_ms', 'id'])
+    .where('listener_id', '=', options.listenerId)
+    .where('state', 'in', states)
+    .orderBy('created_at_ms', 'desc')
+    .orderBy('id', 'desc')
+    .offset(options.kept - 1)
+    .limit(1)
+    .executeTakeFirst();
+  let doomed = tx
+    .selectFrom('deliveries')
+    .select('id')
+    .where('listener_id', '=', options.listenerId)
+    .where('state', 'in', states);
+  doomed =
+    oldestKept === undefined
+      ? doomed.where('created_at_ms', '<', options.beforeMs)
+      : doomed.where((where) =>
+          where.or([
+            where(
+              where.refTuple('created_at_ms', 'id'),
+              '<',
+              where.tuple(oldestKept.created_at_ms, oldestKept.id),
+            ),
+            where('created_at_ms', '<', options.beforeMs),
+          ]),
+        );
+  const rows = await doomed.orderBy('created_at_ms').orderBy('id').limit(options.limit).execute();
+  if (rows.length === 0) return 0;
+  const gone = await tx
+    .deleteFrom('deliveries')
+    .where(
+      'id',
+      'in',
+      rows.map(({ id }) => id),
+    )
+    .where('state', 'in', states)
+    .returning(['emit_id', 'has_payload'])
+    .execute();
+  await dropPayloads(
+    tx,
+    gone.filter(({ has_payload }) => has_payload === 1).map(({ emit_id }) => emit_id),
+  );
+  return gone.length;
+}
+
+/** Listeners that have deliveries, from `after` on, in the order of their ids: one look into the index for each. */
+export async function listenersWithDeliveries(db: Db, after: string, limit: number): Promise<string[]> {
+  const { rows } = await sql<{ listener_id: string }>`
+    with recursive listeners (listener_id) as (
+      select min(listener_id) from deliveries where listener_id > ${after}
+      union all
+      select (select min(deliveries.listener_id) from deliveries
+        where deliveries.listener_id > listeners.listener_id)
+      from listeners where listeners.listener_id is not null)
+    select listener_id from listeners where listener_id is not null limit ${sql.lit(limit)}`.execute(db);
+  return rows.map((row) => row.listener_id);
+}
+
+/** Removes the texts that no delivery needs any more. */
+export async function dropPayloads(tx: Tx, emitIds: readonly string[]): Promise<void> {
+  for (let at = 0; at < emitIds.length; at += idsPerStatement)
+    await tx
+      .deleteFrom('delivery_payloads')
+      .where('emit_id', 'in', emitIds.slice(at, at + idsPerStatement))
+      .where('fanning', '=', 0)
+      .where(nobodyNeedsIt())
+      .execute();
+}
+
+const idsPerStatement = 500;
+
+function nobodyNeedsIt() {
+  return sql<boolean>`not exists (
+    select 1 from deliveries where deliveries.emit_id = delivery_payloads.emit_id and deliveries.has_payload = 1)`;
+}
+
+/**
+ * Of the texts behind `after`, removes those that nobody needs: two nodes that each settled the other's last delivery
+ * of an event leave such. Answers the last id looked at, undefined at the end.
+ */
+export async function sweepPayloads(
+  tx: Tx,
+  options: { after: string; beforeMs: number; limit: number },
+): Promise<string | undefined> {
+  const rows = await tx
+    .selectFrom('delivery_payloads')
+    .select('emit_id')
+    .where('emit_id', '>', options.after)
+    .where('created_at_ms', '<', options.beforeMs)
+    .orderBy('emit_id')
+    .limit(options.limit)
+    .execute();
+  await dropPayloads(
+    tx,
+    rows.map(({ emit_id }) => emit_id),
+  );
+  return rows.length < options.limit ? undefined : rows.at(-1)?.emit_id;
+}
+
+/** The text of an event that is on its way. */
+export async function readPayload(db: Db, emitId: string): Promise<string | undefined> {
+  const row = await db
+    .selectFrom('delivery_payloads')
+    .select('event')
+    .where('emit_id', '=', emitId)
+    .executeTakeFirst();
+  return row?.event;
+}
+
+/** All deliveries that a job still made of this text are there. */
+export async function endFanning(tx: Tx, emitId: string): Promise<void> {
+  await tx.updateTable('delivery_payloads').set({ fanning: 0 }).where('emit_id', '=', emitId).execute();
+  await dropPayloads(tx, [emitId]);
+}

@@ -1,0 +1,89 @@
+import type { DeliveryTable } from '#storage/tables/delivery-tables.ts';
+
+/** The states of a delivery (storage/tables/delivery-tables.ts has the ways between them). */
+export const deliveryStates = [
+  'queued',
+  'held',
+  'delivered',
+  'failed',
+  'blocked',
+  'dropped',
+  'skipped',
+  'cancelled',
+  'expired',
+] as const;
+
+export type DeliveryState = (typeof deliveryStates)[number];
+
+/** Those that still have something ahead of them. */
+export const openStates = ['queued', 'held'] as const satisfies readonly DeliveryState[];
+
+/** Ended without having been delivered: what can be sent again when its listener can take it. */
+export const undeliveredStates = [
+  'failed',
+  'blocked',
+  'dropped',
+  'skipped',
+  'cancelled',
+  'expired',
+] as const satisfies readonly DeliveryState[];
+
+/** Why a delivery is in its state; `docs/behaviour.md` says what each means to its reader. */
+export type DeliveryReason =
+  | 'attempts_exhausted'
+  | 'receiver_gone'
+  | 'webhook_paused'
+  | 'webhook_disabled'
+  | 'backlog_full'
+  | 'too_many_hops'
+  | 'listener_inactive'
+  | 'listener_removed'
+  | 'subscription_removed'
+  | 'replay_cancelled'
+  | 'held_too_long'
+  | 'event_gone';
+
+/** A delivery that this node has in memory, with the text of its event. */
+export interface HeldDelivery {
+  id: string;
+  ownerId: string;
+  listenerId: string;
+  emitterId: string;
+  channel: string;
+  ms: number;
+  seq: number;
+  emitId: string;
+  hops: number;
+  attempts: number;
+  attemptLog: string;
+  /** JSON text of the emitted value. */
+  event: string;
+  createdAtMs: number;
+}
+
+/** What one attempt came to, as it is kept and shown. */
+export interface AttemptRecord {
+  /** Epoch ms of its start. */
+  at: number;
+  latency_ms: number;
+  /** HTTP status of the answer, where there was one. */
+  status?: number;
+  /** Why there was none. */
+  error?: string;
+  /** The beginning of the answer's body, up to 1 KB. */
+  response?: string;
+}
+
+/** Of one delivery: more only come about when it is redelivered again and again. */
+const recordsMax = 20;
+
+export function withAttempt(attemptLog: string, attempt: AttemptRecord): string {
+  if (attemptLog === '[]') return `[${JSON.stringify(attempt)}]`;
+  const earlier = JSON.parse(attemptLog) as AttemptRecord[];
+  return JSON.stringify([...earlier, attempt].slice(-recordsMax));
+}
+
+/** Links in a chain of events at most: past it, a loop is what it most likely is (docs/behaviour.md). */
+export const hopsMax = 10;
+
+export type NewDelivery = Omit<DeliveryTable, 'status' | 'latency_ms' | 'attempt_log' | 'attempts'>;

@@ -1,0 +1,265 @@
+import type { EventRouter } from '#events/emit-event.ts';
+import { channels, type StoredEvent } from '#events/event.ts';
+import { insertNewJobs, jobRow } from '#jobs/job-store.ts';
+import { newTimeOrderedId } from '#lib/ids.ts';
+import type { Store, Tx } from '#storage/store.ts';
+import type { DeliveryPayloadTable, DeliveryTable } from '#storage/tables/delivery-tables.ts';
+import type { JobTable } from '#storage/tables/job-tables.ts';
+import { type HeldDelivery, hopsMax } from './delivery.ts';
+import { insertDeliveries, insertPayloads } from './delivery-store.ts';
+import { type EmittedChannel, findSubscribersQuery, type Subscriber } from './subscription-store.ts';
+import type { WaitingDeliveries } from './waiting-deliveries.ts';
+
+/** Deliveries made in the transaction that stores their events; the rest is made by jobs, a page in a transaction. */
+const deliveriesPerCommitMax = 2_000;
+/** Channels in one statement. */
+const channelsPerStatement = 250;
+
+/** What deliveries are made for: an event, and the text of it. */
+export type RoutedEvent = Pick<
+  StoredEvent,
+  'emitter_id' | 'owner_id' | 'channel' | 'ms' | 'seq' | 'emit_id' | 'hops' | 'event'
+>;
+
+/** Where new deliveries may go, as the node that makes them sees it. */
+export interface DeliveryRoom {
+  readonly node: string;
+  hasRoom(listenerId: string): boolean;
+}
+
+/**
+ * Who wants an event, decided in the transaction that stores it (promise 3). What this node can send at once is stored
+ * as leased to it, and handed over after the commit: `made` tells what was made of an event.
+ */
+export class SubscriberFinder implements EventRouter {
+  readonly #store: Store;
+  readonly #room: DeliveryRoom;
+  readonly #waiting: WaitingDeliveries;
+  /** By event, until its commit is published: a transaction that fails leaves nothing to undo. */
+  readonly #made = new WeakMap<StoredEvent, MadeDeliveries>();
+
+  constructor(options: { store: Store; room: DeliveryRoom; waiting: WaitingDeliveries }) {
+    this.#store = options.store;
+    this.#room = options.room;
+    this.#waiting = options.waiting;
+  }
+
+  /** What was made of a stored event; undefined when nobody wanted it. Known once. */
+  made(event: StoredEvent): MadeDeliveries | undefined {
+    const made = this.#made.get(event);
+    this.#made.delete(event);
+    return made;
+  }
+
+  async route(tx: Tx, stored: readonly StoredEvent[], nowMs: number): Promise<void> {
+    const events = stored.filter(({ channel }) => channel !== channels.scheduled);
+    if (events.length === 0) return;
+    const byChannel = await this.#subscribers(tx, events);
+    if (byChannel.size === 0) return;
+    const deliveries: DeliveryTable[] = [];
+    const payloads: DeliveryPayloadTable[] = [];
+    const jobs: JobTable[] = [];
+    for (const event of events) {
+      const subscribers = byChannel.get(channelKey(event.emitter_id, event.channel));
+      if (subscribers === undefined) continue;
+      const isTooMany =
+        subscribers === 'many' || deliveries.length + subscribers.length > deliveriesPerCommitMax;
+      if (isTooMany) {
+        payloads.push(payloadRow(event, nowMs, { fanning: true }));
+        jobs.push(fanOutJob(event, nowMs));
+        this.#made.set(event, { held: [], left: [], hasJob: true });
+        continue;
+      }
+      const rows = await makeDeliveries({
+        subscribers,
+        event,
+        nowMs,
+        room: this.#room,
+        waiting: this.#waiting,
+      });
+      deliveries.push(...rows);
+      if (rows.some(({ has_payload }) => has_payload === 1))
+        payloads.push(payloadRow(event, nowMs, { fanning: false }));
+      this.#made.set(event, handedOver(rows, event));
+    }
+    await insertPayloads(this.#store, tx, payloads);
+    await insertDeliveries(this.#store, tx, deliveries);
+    if (jobs.length > 0) await insertNewJobs(this.#store, tx, jobs);
+    if (jobs.length > 0 || deliveries.some(isForAnyNode)) await this.#store.notify(tx, 'millrace_jobs', '');
+  }
+
+  /** `many`: more than are made in this transaction. */
+  async #subscribers(tx: Tx, events: readonly StoredEvent[]): Promise<Map<string, Subscriber[] | 'many'>> {
+    const emitted = new Map<string, EmittedChannel>();
+    for (const { owner_id, emitter_id, channel } of events)
+      emitted.set(channelKey(emitter_id, channel), { ownerId: owner_id, emitterId: emitter_id, channel });
+    const found = new Map<string, Subscriber[] | 'many'>();
+    const all = [...emitted.values()];
+    for (let at = 0; at < all.length; at += channelsPerStatement) {
+      const part = all.slice(at, at + channelsPerStatement);
+      const rows = await this.#find(tx, part, deliveriesPerCommitMax + 1);
+      if (rows.length <= deliveriesPerCommitMax) {
+        for (const row of rows) addTo(found, row);
+        continue;
+      }
+      // One of them has very many: each is asked for apart, so that the others need not wait for a job.
+      for (const channel of part) {
+        const own = await this.#find(tx, [channel], deliveriesPerCommitMax + 1);
+        const isTooMany = own.length > deliveriesPerCommitMax;
+        if (own.length > 0)
+          found.set(channelKey(channel.emitterId, channel.channel), isTooMany ? 'many' : own);
+      }
+    }
+    return found;
+  }
+
+  async #find(tx: Tx, emitted: readonly EmittedChannel[], limit: number): Promise<Subscriber[]> {
+    const { rows } = await tx.executeQuery(findSubscribersQuery(this.#store, emitted, limit));
+    return rows;
+  }
+}
+
+/** What a commit made of one event: deliveries that this node sends, and listeners for whom some wait in the store. */
+export interface MadeDeliveries {
+  held: HeldDelivery[];
+  left: string[];
+  /** A job makes (more of) its deliveries. */
+  hasJob: boolean;
+}
+
+/** The rows of an event's deliveries. Nothing is left out: what cannot be sent gets a record that says why. */
+export async function makeDeliveries(options: {
+  subscribers: readonly Subscriber[];
+  event: RoutedEvent;
+  nowMs: number;
+  room: DeliveryRoom;
+  waiting: WaitingDeliveries;
+  replayId?: string;
+  /** When they may be sent; default now. */
+  runAtMs?: number;
+}): Promise<DeliveryTable[]> {
+  const { subscribers, event, nowMs, room, waiting, runAtMs = nowMs } = options;
+  const payloadBytes = Buffer.byteLength(event.event);
+  const rows: DeliveryTable[] = [];
+  for (const subscriber of subscribers) {
+    const listenerId = subscriber.listener_id;
+    const start = await startState(subscriber, event.hops, waiting);
+    const isEnded = start.state !== 'queued' && start.state !== 'held';
+    const isHere = start.state === 'queued' && runAtMs <= nowMs && room.hasRoom(listenerId);
+    rows.push({
+      id: `dlv_${newTimeOrderedId(nowMs)}`,
+      owner_id: subscriber.listener_owner_id,
+      listener_id: listenerId,
+      subscription_id: subscriber.subscription_id === '' ? null : subscriber.subscription_id,
+      replay_id: options.replayId ?? null,
+      emitter_id: event.emitter_id,
+      channel: event.channel,
+      ms: event.ms,
+      seq: event.seq,
+      emit_id: event.emit_id,
+      hops: event.hops,
+      state: start.state,
+      reason: start.reason,
+      run_at_ms: runAtMs,
+      lease_node: isHere ? room.node : null,
+      attempts: 0,
+      attempt_log: '[]',
+      status: null,
+      latency_ms: null,
+      has_payload: start.reason === 'too_many_hops' ? 0 : 1,
+      payload_bytes: payloadBytes,
+      created_at_ms: nowMs,
+      ended_at_ms: isEnded ? nowMs : null,
+    });
+  }
+  return rows;
+}
+
+async function startState(
+  { listener_id, webhook_state }: Subscriber,
+  hops: number,
+  waiting: WaitingDeliveries,
+): Promise<{ state: string; reason: string | null }> {
+  const isWebhook = listener_id.startsWith('wh_');
+  // A webhook is the end of a chain; what others emit because of this would be one hop more.
+  if (!isWebhook && hops >= hopsMax) return { state: 'dropped', reason: 'too_many_hops' };
+  if (webhook_state === 'disabled') return { state: 'blocked', reason: 'webhook_disabled' };
+  const isPaused = webhook_state === 'paused';
+  if (!(await waiting.admit(listener_id, isPaused))) return { state: 'blocked', reason: 'backlog_full' };
+  if (isPaused) return { state: 'held', reason: 'webhook_paused' };
+  return { state: 'queued', reason: null };
+}
+
+export function payloadRow(
+  event: RoutedEvent,
+  nowMs: number,
+  options: { fanning: boolean },
+): DeliveryPayloadTable {
+  return {
+    emit_id: event.emit_id,
+    owner_id: event.owner_id,
+    event: event.event,
+    fanning: options.fanning ? 1 : 0,
+    created_at_ms: nowMs,
+  };
+}
+
+/** What follows from the rows of an event's deliveries once they are on disk. */
+export function handedOver(rows: readonly DeliveryTable[], event: RoutedEvent): MadeDeliveries {
+  const held = rows
+    .filter(({ lease_node }) => lease_node !== null)
+    .map(
+      (row): HeldDelivery => ({
+        id: row.id,
+        ownerId: row.owner_id,
+        listenerId: row.listener_id,
+        emitterId: row.emitter_id,
+        channel: row.channel,
+        ms: row.ms,
+        seq: row.seq,
+        emitId: row.emit_id,
+        hops: row.hops,
+        attempts: 0,
+        attemptLog: '[]',
+        event: event.event,
+        createdAtMs: row.created_at_ms,
+      }),
+    );
+  return { held, left: rows.filter(isForAnyNode).map((row) => row.listener_id), hasJob: false };
+}
+
+function isForAnyNode({ state, lease_node }: DeliveryTable): boolean {
+  return state === 'queued' && lease_node === null;
+}
+
+function fanOutJob(event: RoutedEvent, nowMs: number): JobTable {
+  const { emitter_id, owner_id, channel, ms, seq, emit_id, hops } = event;
+  return jobRow({
+    id: `fan_${emit_id}`,
+    kind: 'fan_out_event',
+    ownerId: owner_id,
+    payload: {
+      emitter_id,
+      owner_id,
+      channel,
+      ms,
+      seq,
+      emit_id,
+      hops,
+      after: { place: 0, listenerId: '' },
+    },
+    runAtMs: nowMs,
+    nowMs,
+  });
+}
+
+function addTo(found: Map<string, Subscriber[] | 'many'>, row: Subscriber): void {
+  const key = channelKey(row.emitter_id, row.event_name);
+  const known = found.get(key);
+  if (known === undefined) found.set(key, [row]);
+  else if (known !== 'many') known.push(row);
+}
+
+function channelKey(emitterId: string, channel: string): string {
+  return `${emitterId} ${channel}`;
+}

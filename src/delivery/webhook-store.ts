@@ -1,0 +1,100 @@
+import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
+import type { Db, Store, Tx } from '#storage/store.ts';
+import type { WebhookTable } from '#storage/tables/delivery-tables.ts';
+
+const webhookColumns = [
+  'id',
+  'owner_id',
+  'user_id',
+  'name',
+  'description',
+  'url',
+  'secret',
+  'old_secret',
+  'old_secret_until_ms',
+  'state',
+  'disabled_reason',
+  'disabled_at_ms',
+  'failing_since_ms',
+  'removed_records',
+  'created_at_ms',
+  'updated_at_ms',
+] as const;
+
+export async function insertWebhook(tx: Tx, row: WebhookTable): Promise<void> {
+  await tx.insertInto('webhooks').values(row).execute();
+}
+
+export async function findWebhook(db: Db, id: string): Promise<WebhookTable | undefined> {
+  return db.selectFrom('webhooks').select(webhookColumns).where('id', '=', id).executeTakeFirst();
+}
+
+/** The same, locked until the end of the transaction. */
+export async function lockWebhook(store: Store, tx: Tx, id: string): Promise<WebhookTable | undefined> {
+  const query = tx.selectFrom('webhooks').select(webhookColumns).where('id', '=', id);
+  return (store.name === 'postgres' ? query.forUpdate() : query).executeTakeFirst();
+}
+
+/** Webhooks of an owner, newest first. */
+export async function pageOfWebhooks(
+  db: Db,
+  ownerId: string,
+  page: PageRequest,
+): Promise<Page<WebhookTable>> {
+  return pageOf(db.selectFrom('webhooks').select(webhookColumns).where('owner_id', '=', ownerId), page);
+}
+
+export async function changeWebhook(
+  tx: Tx,
+  id: string,
+  changes: Partial<Omit<WebhookTable, 'id' | 'owner_id' | 'user_id' | 'created_at_ms'>>,
+): Promise<void> {
+  await tx.updateTable('webhooks').set(changes).where('id', '=', id).execute();
+}
+
+/** True when it was there. */
+export async function deleteWebhook(tx: Tx, id: string): Promise<boolean> {
+  const { numDeletedRows } = await tx.deleteFrom('webhooks').where('id', '=', id).executeTakeFirst();
+  return Number(numDeletedRows) === 1;
+}
+
+/** Notes when a webhook began to fail (`sinceMs`), or that it does not any more (null). */
+export async function setFailingSince(tx: Tx, id: string, sinceMs: number | null): Promise<void> {
+  let update = tx.updateTable('webhooks').set({ failing_since_ms: sinceMs }).where('id', '=', id);
+  // Another node may have seen an earlier failure.
+  if (sinceMs !== null) update = update.where('failing_since_ms', 'is', null);
+  await update.execute();
+}
+
+/**
+ * Disables an active webhook; false when it was none. `failingSinceMs` bounds it to the row as it was read: a success
+ * that another node has noted meanwhile keeps it active.
+ */
+export async function disableWebhook(
+  tx: Tx,
+  id: string,
+  disabled: { reason: string; atMs: number; failingSinceMs?: number },
+): Promise<boolean> {
+  let update = tx
+    .updateTable('webhooks')
+    .set({
+      state: 'disabled',
+      disabled_reason: disabled.reason,
+      disabled_at_ms: disabled.atMs,
+      updated_at_ms: disabled.atMs,
+    })
+    .where('id', '=', id)
+    .where('state', '=', 'active');
+  if (disabled.failingSinceMs !== undefined)
+    update = update.where('failing_since_ms', '=', disabled.failingSinceMs);
+  const { numUpdatedRows } = await update.executeTakeFirst();
+  return Number(numUpdatedRows) === 1;
+}
+
+export async function addRemovedRecords(tx: Tx, id: string, count: number): Promise<void> {
+  await tx
+    .updateTable('webhooks')
+    .set((set) => ({ removed_records: set('removed_records', '+', count) }))
+    .where('id', '=', id)
+    .execute();
+}

@@ -1,0 +1,145 @@
+/**
+ * Routes the events of one channel from emitters to a listener. `emitter_id` is one emitter (dc_…, p_…), all emitters of
+ * a kind of one owner (`dc_*`, `p_*`), or an owner (o_…, u_…): everything it emits.
+ */
+export interface SubscriptionTable {
+  id: string;
+  /** Whose emitters these are. */
+  emitter_owner_id: string;
+  emitter_id: string;
+  /** The channel; '' is the default one. */
+  event_name: string;
+  /** wh_… or dc_… (later p_…). */
+  listener_id: string;
+  listener_owner_id: string;
+  user_id: string;
+  created_at_ms: number;
+}
+
+/** Every source and workflow that this owner creates from now on is subscribed to on this channel. */
+export interface AutoSubscriptionTable {
+  id: string;
+  owner_id: string;
+  /** $errors | $logs */
+  event_name: string;
+  listener_id: string;
+  listener_owner_id: string;
+  user_id: string;
+  created_at_ms: number;
+}
+
+/** An HTTP endpoint that receives events (wh_…). */
+export interface WebhookTable {
+  id: string;
+  owner_id: string;
+  user_id: string;
+  name: string | null;
+  description: string | null;
+  url: string;
+  /** The signing secret (`whsec_…`), sealed (accounts/vault.ts) for this webhook. */
+  secret: string;
+  /** The one before it, which signs too until `old_secret_until_ms`. */
+  old_secret: string | null;
+  old_secret_until_ms: number | null;
+  /** active | paused (by its owner; deliveries are held) | disabled (by the service; deliveries are blocked) */
+  state: string;
+  /** Why it is disabled: receiver_gone (it answered 410) or only_failures. */
+  disabled_reason: string | null;
+  disabled_at_ms: number | null;
+  /** The first failure since it last took a delivery; null while it does. */
+  failing_since_ms: number | null;
+  /** Undelivered deliveries whose records were removed because they were too old or too many. */
+  removed_records: number;
+  created_at_ms: number;
+  updated_at_ms: number;
+}
+
+/**
+ * One event on its way to one listener, and afterwards the record of what became of it. Written in the transaction that
+ * stores the event. States and their ways:
+ *
+ *   (new) -> queued      someone works on it, or will at `run_at_ms`; `lease_node` says which node has it in memory
+ *   (new) -> held        the webhook is paused; -> queued when it is resumed, -> expired when that takes too long
+ *   (new) -> blocked     the webhook is disabled, or too much waits for it
+ *   (new) -> dropped     it would have been the eleventh hop of a loop
+ *   queued -> delivered  the listener took it
+ *   queued -> queued     it did not; the next attempt is at `run_at_ms`
+ *   queued -> failed     the last attempt failed, or the receiver said that it is gone: a dead letter
+ *   queued -> held, blocked   the webhook was paused or disabled meanwhile
+ *   queued -> skipped    the listening source is not active
+ *   queued, held -> cancelled   its listener, subscription or replay was removed
+ *   any but queued and held -> queued   delivered again, by somebody's wish
+ *
+ * Only the node that holds a row may settle it: compare-and-swap by `lease_node`.
+ */
+export interface DeliveryTable {
+  id: string;
+  /** The listener's. */
+  owner_id: string;
+  listener_id: string;
+  subscription_id: string | null;
+  replay_id: string | null;
+  emitter_id: string;
+  channel: string;
+  /** The event's id. */
+  ms: number;
+  seq: number;
+  emit_id: string;
+  hops: number;
+  state: string;
+  /** Why it is in this state, where that needs saying. */
+  reason: string | null;
+  run_at_ms: number;
+  lease_node: string | null;
+  /** Attempts made since it was (last) put into the queue. */
+  attempts: number;
+  /** JSON: what each of the last attempts came to (delivery/delivery.ts). */
+  attempt_log: string;
+  /** HTTP status and duration of the last attempt that got an answer. */
+  status: number | null;
+  latency_ms: number | null;
+  /** 1 while the event's text is kept for it in `delivery_payloads`. */
+  has_payload: number;
+  payload_bytes: number;
+  created_at_ms: number;
+  ended_at_ms: number | null;
+}
+
+/** The text of an event, once for all of its deliveries, for as long as one of them needs it. */
+export interface DeliveryPayloadTable {
+  emit_id: string;
+  /** The emitter's. */
+  owner_id: string;
+  event: string;
+  /** 1 while a job is still making deliveries of it. */
+  fanning: number;
+  created_at_ms: number;
+}
+
+/** A stored range of an emitter's events that is sent to one listener again (rpl_…). */
+export interface ReplayTable {
+  id: string;
+  /** The listener's. */
+  owner_id: string;
+  user_id: string;
+  emitter_id: string;
+  channel: string;
+  listener_id: string;
+  subscription_id: string | null;
+  /** Both ends inclusive. The first one moves as deliveries are made. */
+  next_ms: number;
+  next_seq: number;
+  end_ms: number;
+  end_seq: number;
+  /** queueing | sending | cancelled: `sending` also when nothing is left to send. */
+  state: string;
+  /** Events in the range when it began, and for how many of them a delivery was made. */
+  total: number;
+  queued: number;
+  /** Deliveries per second at most. */
+  rate: number;
+  /** When the next delivery that is made may be sent. */
+  run_at_ms: number;
+  created_at_ms: number;
+  updated_at_ms: number;
+}
