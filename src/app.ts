@@ -17,6 +17,7 @@ import { createComponentBuilder } from '#components/build-component.ts';
 import { readNpmConfig } from '#components/npm-config.ts';
 import type { Settings } from '#config/settings.ts';
 import { DeliveryService } from '#delivery/delivery-service.ts';
+import { addAutoSubscriptions, removeSubscriptionsOf } from '#delivery/manage-subscriptions.ts';
 import { AddressPolicy } from '#egress/address-policy.ts';
 import { createGuardedDispatcher } from '#egress/guarded-dispatcher.ts';
 import { guardedFetch } from '#egress/guarded-fetch.ts';
@@ -239,6 +240,10 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       logger,
       node,
       context,
+      links: {
+        added: (tx, source) => addAutoSubscriptions(tx, source, clock.now()),
+        removed: (tx, source) => removeSubscriptionsOf(store, tx, source, clock.now()),
+      },
       onTimers: () => scheduler.poke(),
       onEndpointChange: (key) => directory.forget(key),
     });

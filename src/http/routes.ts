@@ -4,6 +4,7 @@ import { type ComponentRouteDeps, componentRoutes } from './routes/component-rou
 import { type EventRouteDeps, eventRoutes, eventStreamRoute } from './routes/event-routes.ts';
 import { type HealthRouteParts, healthRoutes } from './routes/health-routes.ts';
 import { type SourceRouteDeps, sourceRoutes } from './routes/source-routes.ts';
+import { type SubscriptionRouteDeps, subscriptionRoutes } from './routes/subscription-routes.ts';
 import { type UserRouteParts, userRoutes } from './routes/user-routes.ts';
 import { type WorkspaceRouteParts, workspaceRoutes } from './routes/workspace-routes.ts';
 
@@ -14,6 +15,7 @@ export type RouteParts = HealthRouteParts &
   ComponentRouteDeps &
   SourceRouteDeps &
   EventRouteDeps &
+  SubscriptionRouteDeps &
   AccountRouteDeps & { settings: { /** '' when none was set. */ publicUrl: string } };
 
 interface RoutesOfPart {
@@ -30,6 +32,7 @@ export const routes: readonly RoutesOfPart[] = [
   { prefix: '/v1/users', register: userRoutes },
   { prefix: '/v1/workspaces', register: workspaceRoutes },
   { prefix: '/v1', register: accountRoutes },
+  { prefix: '/v1', register: subscriptionRoutes },
   { prefix: '/v1', register: componentRoutes },
   { prefix: '/v1', register: sourceRoutes },
   { prefix: '/v1', register: eventRoutes },

@@ -7,7 +7,7 @@ import { CallerError, toError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Runner } from '#runner/runner.ts';
-import type { Store } from '#storage/store.ts';
+import type { Store, Tx } from '#storage/store.ts';
 import { isUniqueViolation } from '#storage/store-errors.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
@@ -28,8 +28,15 @@ import {
 } from './source-store.ts';
 import { timerRows } from './source-timers.ts';
 
+/** What else has to know that a source came or went, in the transaction of it: who listens to what. */
+export interface SourceLinks {
+  added(tx: Tx, source: { id: string; ownerId: string }): Promise<void>;
+  removed(tx: Tx, source: { id: string; ownerId: string }): Promise<void>;
+}
+
 export interface ChangeStepParts {
   store: Store;
+  links: SourceLinks;
   runner: Pick<Runner, 'forget'>;
   runs: SourceRuns;
   lanes: SourceLanes;
@@ -55,6 +62,7 @@ interface WrittenParts {
 /** What changes of sources are made of: writes under the mark of a change, hooks, and the way back. */
 export class ChangeSteps {
   readonly #store: Store;
+  readonly #links: SourceLinks;
   readonly #runner: Pick<Runner, 'forget'>;
   readonly #runs: SourceRuns;
   readonly #lanes: SourceLanes;
@@ -68,6 +76,7 @@ export class ChangeSteps {
 
   constructor(parts: ChangeStepParts) {
     this.#store = parts.store;
+    this.#links = parts.links;
     this.#runner = parts.runner;
     this.#runs = parts.runs;
     this.#lanes = parts.lanes;
@@ -232,9 +241,11 @@ export class ChangeSteps {
 
   /** Removes a source as it was read, or under its mark. False, with nothing removed, when another change came first. */
   async erase(source: SourceTable): Promise<boolean> {
-    const isErased = await this.#store.transaction((tx) =>
-      deleteSource(this.#store, tx, source, guardOf(source), this.#clock.now()),
-    );
+    const isErased = await this.#store.transaction(async (tx) => {
+      if (!(await deleteSource(this.#store, tx, source, guardOf(source), this.#clock.now()))) return false;
+      await this.#links.removed(tx, { id: source.id, ownerId: source.owner_id });
+      return true;
+    });
     if (!isErased) return false;
     this.changed(source);
     await this.#runner.forget(source.id);

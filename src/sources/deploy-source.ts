@@ -7,7 +7,7 @@ import type { ComponentReference, ComponentResolver } from '#registry/resolve-co
 import type { Store } from '#storage/store.ts';
 import { isUniqueViolation } from '#storage/store-errors.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
-import { type ChangeStepParts, ChangeSteps, changedMeanwhile } from './change-steps.ts';
+import { type ChangeStepParts, ChangeSteps, changedMeanwhile, type SourceLinks } from './change-steps.ts';
 import { ChangeTurns } from './change-turns.ts';
 import { type Configured, SourceConfigurer } from './configure-source.ts';
 import { type Deployment, type DeploymentContext, makeDeployment } from './deployment.ts';
@@ -45,6 +45,7 @@ export type ConfiguredSource = Pick<Deployment, 'source' | 'definitions'>;
 export class SourceDeployer {
   readonly #store: Store;
   readonly #resolver: Pick<ComponentResolver, 'resolve'>;
+  readonly #links: SourceLinks;
   readonly #configurer: SourceConfigurer;
   readonly #steps: ChangeSteps;
   readonly #turns: ChangeTurns;
@@ -57,6 +58,7 @@ export class SourceDeployer {
 
   constructor(parts: ChangeStepParts & { resolver: Pick<ComponentResolver, 'resolve'> }) {
     this.#store = parts.store;
+    this.#links = parts.links;
     this.#resolver = parts.resolver;
     this.#runs = parts.runs;
     this.#clock = parts.clock;
@@ -267,7 +269,9 @@ export class SourceDeployer {
       try {
         await this.#store.transaction(async (tx) => {
           await insertSource(tx, source, accounts);
-          await insertEmitter(tx, { id: source.id, ownerId: source.owner_id });
+          const emitter = { id: source.id, ownerId: source.owner_id };
+          await insertEmitter(tx, emitter);
+          await this.#links.added(tx, emitter);
         });
         return source;
       } catch (error) {

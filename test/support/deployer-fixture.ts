@@ -101,6 +101,7 @@ export class DeployerFixture {
       ...parts,
       runs: this.runs,
       resolver: { resolve: (reference: ComponentReference) => this.#saved(reference) },
+      links: { added: async () => {}, removed: async () => {} },
       onTimers: () => {},
       onEndpointChange: () => {},
     });

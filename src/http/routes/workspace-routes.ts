@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox';
 import { notFound, requireWorkspace } from '#auth/permissions.ts';
+import { endSubscriptionsOfMember } from '#delivery/manage-subscriptions.ts';
 import { type App, callerOf, DataOf, IdParams, NoContent } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
 import { type Clock, epochSeconds } from '#lib/clock.ts';
@@ -232,6 +233,7 @@ function memberRoutes(app: App, { store, clock }: WorkspaceRouteParts): void {
       await store.transaction(async (tx) => {
         await requireWorkspace(tx, caller, id, userId === caller.userId ? 'read' : 'administer');
         if (!(await deleteMember(tx, store, id, userId))) throw notFound('member', userId, 'user_id');
+        await endSubscriptionsOfMember(store, tx, { workspaceId: id, userId }, clock.now());
       });
       return reply.code(204).send(null);
     },

@@ -1,0 +1,324 @@
+import { type Caller, notFound, type Ownership, ownersOf } from '#auth/permissions.ts';
+import type { Clock } from '#lib/clock.ts';
+import { CallerError } from '#lib/errors.ts';
+import { newId } from '#lib/ids.ts';
+import { findSource } from '#sources/source-store.ts';
+import type { Db, Store, Tx } from '#storage/store.ts';
+import type { AutoSubscriptionTable, SubscriptionTable } from '#storage/tables/delivery-tables.ts';
+import { insertChangeJob } from './change-deliveries.ts';
+import {
+  autoSubscriptionsOf,
+  deleteAutoSubscription,
+  deleteSubscription,
+  deleteSubscriptionsBetweenOwners,
+  deleteSubscriptionsOf,
+  deleteSubscriptionsTo,
+  findAutoSubscription,
+  findSubscription,
+  insertAutoSubscription,
+  insertSubscription,
+  subscriptionsBetween,
+} from './subscription-store.ts';
+import { findWebhook } from './webhook-store.ts';
+
+/** A channel's name, as long as a component may give it. */
+const eventNameCharactersMax = 1000;
+
+export interface SubscriptionTools {
+  store: Store;
+  clock: Clock;
+  /** A job was queued. */
+  onJobs: () => void;
+}
+
+/** What a caller asks for (specification, section 4, Subscriptions). */
+export interface SubscriptionRequest {
+  emitterId: string;
+  listenerId: string;
+  /** '' is the default channel. */
+  eventName: string;
+  /** The workspace that was named, for emitters written as globs. */
+  workspaceId?: string;
+}
+
+/**
+ * Subscribes a listener; the same subscription again answers the one that is there. Throws CallerError `not_found` for
+ * an end that does not exist or belongs to others, `forbidden` for a viewer, `invalid_parameter`.
+ */
+export async function subscribe(
+  { store, clock }: Pick<SubscriptionTools, 'store' | 'clock'>,
+  caller: Caller,
+  request: SubscriptionRequest,
+): Promise<SubscriptionTable> {
+  return store.transaction(async (tx) =>
+    insertSubscription(tx, await resolveSubscription(tx, caller, request, clock.now())),
+  );
+}
+
+/** The subscription that is asked for, when the caller may have it. */
+export async function resolveSubscription(
+  db: Db,
+  caller: Caller,
+  request: SubscriptionRequest,
+  nowMs: number,
+): Promise<SubscriptionTable> {
+  checkEventName(request.eventName);
+  const owners = await ownersOf(db, caller);
+  const listenerOwner = await ownerOfListener(db, owners, request.listenerId);
+  const emitterOwner = await ownerOfEmitters(db, owners, request, listenerOwner);
+  return {
+    id: newId('sub'),
+    emitter_owner_id: emitterOwner,
+    emitter_id: request.emitterId,
+    event_name: request.eventName,
+    listener_id: request.listenerId,
+    listener_owner_id: listenerOwner,
+    user_id: caller.userId,
+    created_at_ms: nowMs,
+  };
+}
+
+function checkEventName(eventName: string): void {
+  if (eventName.length > eventNameCharactersMax)
+    throw invalid('event_name', `event_name: expected at most ${eventNameCharactersMax} characters`);
+  if (eventName === '$in')
+    throw invalid('event_name', 'event_name: $in is where events wait; nobody emits there');
+}
+
+/** Ends a subscription, named as it was made. What is still queued for it ends with a record. Throws `not_found`. */
+export async function unsubscribe(
+  tools: SubscriptionTools,
+  caller: Caller,
+  request: SubscriptionRequest,
+): Promise<void> {
+  const { store } = tools;
+  const { emitterId, listenerId, eventName, workspaceId } = request;
+  const owners = await ownersOf(store.read, caller);
+  const between = await subscriptionsBetween(store.read, {
+    emitter_id: emitterId,
+    listener_id: listenerId,
+    event_name: eventName,
+  });
+  const mayEnd = between.filter((found) => isAtAnEnd(owners, found));
+  // Globs of several owners may lead to one listener: the named one, else that of the listener's owner, is meant.
+  const found =
+    mayEnd.find(({ emitter_owner_id }) => emitter_owner_id === workspaceId) ??
+    (workspaceId === undefined
+      ? (mayEnd.find((row) => row.emitter_owner_id === row.listener_owner_id) ?? mayEnd[0])
+      : undefined);
+  if (found === undefined) {
+    const channel = eventName === '' ? 'the default channel' : JSON.stringify(eventName);
+    throw new CallerError(
+      'not_found',
+      `no subscription of ${JSON.stringify(listenerId)} to ${JSON.stringify(emitterId)} on ${channel}`,
+      { parameter: 'emitter_id' },
+    );
+  }
+  await endSubscription(tools, owners, found);
+}
+
+/** The same, by its id. */
+export async function unsubscribeById(tools: SubscriptionTools, caller: Caller, id: string): Promise<void> {
+  const owners = await ownersOf(tools.store.read, caller);
+  const found = await findSubscription(tools.store.read, id);
+  if (found === undefined || !isAtAnEnd(owners, found)) throw notFound('subscription', id);
+  await endSubscription(tools, owners, found);
+}
+
+/** Whether the subscription begins or ends at something that the caller can see. */
+export function isAtAnEnd(owners: Ownership, row: SubscriptionTable): boolean {
+  return owners.mayRead(row.emitter_owner_id) || owners.mayRead(row.listener_owner_id);
+}
+
+async function endSubscription(
+  { store, clock, onJobs }: SubscriptionTools,
+  owners: Ownership,
+  row: SubscriptionTable,
+): Promise<void> {
+  if (!owners.mayWrite(row.emitter_owner_id) && !owners.mayWrite(row.listener_owner_id))
+    throw new CallerError(
+      'forbidden',
+      'your role in this workspace does not allow changing its subscriptions',
+    );
+  await store.transaction(async (tx) => {
+    if (!(await deleteSubscription(tx, row.id))) throw notFound('subscription', row.id);
+    await cancelQueued(store, tx, row, clock.now());
+  });
+  onJobs();
+}
+
+async function cancelQueued(
+  store: Store,
+  tx: Tx,
+  row: Pick<SubscriptionTable, 'id' | 'listener_id' | 'listener_owner_id'>,
+  nowMs: number,
+): Promise<void> {
+  await insertChangeJob(store, tx, {
+    ownerId: row.listener_owner_id,
+    nowMs,
+    change: {
+      listener_id: row.listener_id,
+      subscription_id: row.id,
+      from: ['queued', 'held'],
+      to: 'cancelled',
+      reason: 'subscription_removed',
+    },
+  });
+}
+
+/** Subscribes a listener to a channel of everything that the owner creates from now on. Throws as `subscribe` does. */
+export async function subscribeToNew(
+  { store, clock }: Pick<SubscriptionTools, 'store' | 'clock'>,
+  caller: Caller,
+  request: { eventName: string; listenerId: string; workspaceId?: string },
+): Promise<AutoSubscriptionTable> {
+  const owners = await ownersOf(store.read, caller);
+  const listenerOwner = await ownerOfListener(store.read, owners, request.listenerId);
+  const ownerId = request.workspaceId ?? listenerOwner;
+  requireWritable(owners, ownerId, ownerId, 'org_id');
+  return store.transaction((tx) =>
+    insertAutoSubscription(tx, {
+      id: newId('asub'),
+      owner_id: ownerId,
+      event_name: request.eventName,
+      listener_id: request.listenerId,
+      listener_owner_id: listenerOwner,
+      user_id: caller.userId,
+      created_at_ms: clock.now(),
+    }),
+  );
+}
+
+/** Subscriptions that exist stay. Throws `not_found`. */
+export async function unsubscribeFromNew(
+  { store }: Pick<SubscriptionTools, 'store'>,
+  caller: Caller,
+  id: string,
+): Promise<void> {
+  const owners = await ownersOf(store.read, caller);
+  const row = await findAutoSubscription(store.read, id);
+  if (row === undefined || !owners.mayRead(row.owner_id)) throw notFound('auto subscription', id);
+  requireWritable(owners, row.owner_id, id, 'id');
+  await store.transaction((tx) => deleteAutoSubscription(tx, id));
+}
+
+/** In the transaction that creates an emitter: those who asked for it are subscribed from its first event on. */
+export async function addAutoSubscriptions(
+  tx: Tx,
+  emitter: { id: string; ownerId: string },
+  nowMs: number,
+): Promise<void> {
+  for (const auto of await autoSubscriptionsOf(tx, emitter.ownerId))
+    await insertSubscription(tx, {
+      id: newId('sub'),
+      emitter_owner_id: emitter.ownerId,
+      emitter_id: emitter.id,
+      event_name: auto.event_name,
+      listener_id: auto.listener_id,
+      listener_owner_id: auto.listener_owner_id,
+      user_id: auto.user_id,
+      created_at_ms: nowMs,
+    });
+}
+
+/**
+ * In the transaction that removes something that emits and listens: nobody is subscribed to it, or by it, any more.
+ * What it has emitted is still delivered; what was to be delivered to it ends with a record.
+ */
+export async function removeSubscriptionsOf(
+  store: Store,
+  tx: Tx,
+  removed: { id: string; ownerId: string },
+  nowMs: number,
+): Promise<void> {
+  await deleteSubscriptionsTo(tx, removed);
+  await deleteSubscriptionsOf(tx, removed.id);
+  await insertChangeJob(store, tx, {
+    ownerId: removed.ownerId,
+    nowMs,
+    change: {
+      listener_id: removed.id,
+      from: ['queued', 'held'],
+      to: 'cancelled',
+      reason: 'listener_removed',
+    },
+  });
+}
+
+/**
+ * In the transaction that ends somebody's membership: between the workspace and what is their own nothing flows any more.
+ */
+export async function endSubscriptionsOfMember(
+  store: Store,
+  tx: Tx,
+  member: { workspaceId: string; userId: string },
+  nowMs: number,
+): Promise<void> {
+  const { workspaceId, userId } = member;
+  for (const [emitterOwnerId, listenerOwnerId] of [
+    [workspaceId, userId],
+    [userId, workspaceId],
+  ] as const) {
+    const ended = await deleteSubscriptionsBetweenOwners(tx, { emitterOwnerId, listenerOwnerId });
+    for (const row of ended)
+      await cancelQueued(store, tx, { ...row, listener_owner_id: listenerOwnerId }, nowMs);
+  }
+}
+
+async function ownerOfListener(db: Db, owners: Ownership, id: string): Promise<string> {
+  const found = id.startsWith('wh_')
+    ? await findWebhook(db, id)
+    : id.startsWith('dc_')
+      ? await findSource(db, id)
+      : undefined;
+  if (found === undefined && !/^(wh|dc|p)_/.test(id))
+    throw invalid(
+      'listener_id',
+      'listener_id: expected the id of a webhook (wh_…), source (dc_…) or workflow (p_…)',
+    );
+  return requireWritable(owners, found?.owner_id, id, 'listener_id');
+}
+
+async function ownerOfEmitters(
+  db: Db,
+  owners: Ownership,
+  request: SubscriptionRequest,
+  listenerOwner: string,
+): Promise<string> {
+  const { emitterId: id, workspaceId } = request;
+  if (id === 'dc_*' || id === 'p_*') {
+    const ownerId = workspaceId ?? listenerOwner;
+    return requireWritable(owners, ownerId, ownerId, 'org_id');
+  }
+  if (/^[ou]_/.test(id)) return requireWritable(owners, id, id, 'emitter_id');
+  if (!/^(dc|p)_/.test(id))
+    throw invalid(
+      'emitter_id',
+      'emitter_id: expected the id of a source (dc_…), workflow (p_…), workspace (o_…) or user (u_…), or dc_* or p_*',
+    );
+  const source = id.startsWith('dc_') ? await findSource(db, id) : undefined;
+  return requireWritable(owners, source?.owner_id, id, 'emitter_id');
+}
+
+/** Throws `not_found` for what is not there or not the caller's to see, `forbidden` for a viewer. */
+function requireWritable(
+  owners: Ownership,
+  ownerId: string | undefined,
+  id: string,
+  parameter: string,
+): string {
+  if (ownerId === undefined || !owners.mayRead(ownerId)) {
+    const what = parameter === 'org_id' ? 'workspace' : parameter.replace(/_id$/, '');
+    throw notFound(what, id, parameter);
+  }
+  if (!owners.mayWrite(ownerId))
+    throw new CallerError(
+      'forbidden',
+      'your role in this workspace does not allow changing its subscriptions',
+    );
+  return ownerId;
+}
+
+function invalid(parameter: string, message: string): CallerError {
+  return new CallerError('invalid_parameter', message, { parameter });
+}

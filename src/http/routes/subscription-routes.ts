@@ -1,0 +1,329 @@
+import type { FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
+import { notFound, ownersOf, requireWorkspace } from '#auth/permissions.ts';
+import {
+  isAtAnEnd,
+  type SubscriptionRequest,
+  subscribe,
+  subscribeToNew,
+  unsubscribe,
+  unsubscribeById,
+  unsubscribeFromNew,
+} from '#delivery/manage-subscriptions.ts';
+import { autoSubscriptionsOf, findSubscription, subscriptionsOf } from '#delivery/subscription-store.ts';
+import {
+  type App,
+  callerOf,
+  commonParameters,
+  DataOf,
+  IdParams,
+  NoContent,
+  namedWorkspace,
+  parameterOf,
+} from '#http/route-support.ts';
+import { selectFields } from '#http/select-fields.ts';
+import { type Clock, epochSeconds } from '#lib/clock.ts';
+import { CallerError } from '#lib/errors.ts';
+import type { Store } from '#storage/store.ts';
+import type { AutoSubscriptionTable, SubscriptionTable } from '#storage/tables/delivery-tables.ts';
+
+/** Specification, section 2, Subscription. */
+const Subscription = Type.Object(
+  {
+    id: Type.String({ description: 'sub_…' }),
+    emitter_id: Type.String(),
+    listener_id: Type.String(),
+    event_name: Type.String({ description: 'The channel; empty for the default one' }),
+    user_id: Type.String({ description: 'Who made it' }),
+    emitter_owner_id: Type.String({ description: 'Whose emitters these are' }),
+    created_at: Type.Integer({ description: 'Epoch seconds' }),
+  },
+  { additionalProperties: true },
+);
+
+const AutoSubscription = Type.Object(
+  {
+    id: Type.String({ description: 'asub_…' }),
+    event_name: Type.String(),
+    listener_id: Type.String(),
+    owner_id: Type.String({ description: 'Whose new sources and workflows these are' }),
+    created_at: Type.Integer({ description: 'Epoch seconds' }),
+  },
+  { additionalProperties: true },
+);
+
+const emitterId = Type.String({
+  description: 'dc_…, p_…, all of a kind (dc_* or p_*), or everything of an owner (o_… or u_…)',
+});
+const listenerId = Type.String({ description: 'wh_…, dc_… or p_…' });
+const eventName = Type.String({
+  maxLength: 1000,
+  description: 'Channel: a custom one, $errors or $logs; absent or empty for the default one',
+});
+/** Given in the query or in the body: so none of them is required in either, and all are in both. */
+const parameters = {
+  emitter_id: Type.Optional(emitterId),
+  listener_id: Type.Optional(listenerId),
+  event_name: Type.Optional(eventName),
+};
+
+export interface SubscriptionRouteDeps {
+  store: Store;
+  clock: Clock;
+  /** A job was queued. */
+  onJobs: () => void;
+}
+
+/** Specification, section 4, Subscriptions. */
+export function subscriptionRoutes(app: App, deps: SubscriptionRouteDeps): void {
+  const { store } = deps;
+
+  app.post(
+    '/subscriptions',
+    {
+      schema: {
+        operationId: 'createSubscription',
+        tags: ['subscriptions'],
+        summary:
+          'Route events of an emitter to a listener; the same subscription again answers the existing one',
+        querystring: Type.Object(parameters),
+        body: Type.Object(parameters),
+        response: { 200: DataOf(Subscription) },
+      },
+    },
+    async (request) => {
+      const row = await subscribe(deps, callerOf(request), requested(request));
+      return { data: selectFields(request, viewSubscription(row)) };
+    },
+  );
+
+  app.delete(
+    '/subscriptions',
+    {
+      schema: {
+        operationId: 'deleteSubscription',
+        tags: ['subscriptions'],
+        summary: 'End a subscription, named by the values it was made with',
+        querystring: Type.Object(parameters),
+        body: Type.Object({ ...commonParameters, ...parameters }),
+        response: { 204: NoContent },
+      },
+    },
+    async (request, reply) => {
+      await unsubscribe(deps, callerOf(request), requested(request));
+      return reply.code(204).send(null);
+    },
+  );
+
+  app.get(
+    '/subscriptions/:id',
+    {
+      schema: {
+        operationId: 'getSubscription',
+        tags: ['subscriptions', 'addition'],
+        summary: 'One subscription',
+        params: IdParams('sub_…'),
+        response: { 200: DataOf(Subscription) },
+      },
+    },
+    async (request) => {
+      const { id } = request.params;
+      const owners = await ownersOf(store.read, callerOf(request));
+      const row = await findSubscription(store.read, id);
+      if (row === undefined || !isAtAnEnd(owners, row)) throw notFound('subscription', id);
+      return { data: selectFields(request, viewSubscription(row)) };
+    },
+  );
+
+  app.delete(
+    '/subscriptions/:id',
+    {
+      schema: {
+        operationId: 'deleteSubscriptionById',
+        tags: ['subscriptions', 'addition'],
+        summary: 'End a subscription, named by its id',
+        params: IdParams('sub_…'),
+        response: { 204: NoContent },
+      },
+    },
+    async (request, reply) => {
+      await unsubscribeById(deps, callerOf(request), request.params.id);
+      return reply.code(204).send(null);
+    },
+  );
+
+  app.get(
+    '/users/me/subscriptions',
+    {
+      schema: {
+        operationId: 'listMySubscriptions',
+        tags: ['subscriptions'],
+        summary: 'Subscriptions that the authenticated user is at an end of',
+        response: { 200: Type.Object({ data: Type.Array(Subscription) }) },
+      },
+    },
+    async (request) => listOf(request, callerOf(request).userId),
+  );
+
+  app.get(
+    '/workspaces/:id/subscriptions',
+    {
+      schema: {
+        operationId: 'listWorkspaceSubscriptions',
+        tags: ['subscriptions'],
+        summary: 'Subscriptions that a workspace is at an end of',
+        params: IdParams('o_…'),
+        response: { 200: Type.Object({ data: Type.Array(Subscription) }) },
+      },
+    },
+    async (request) => {
+      await requireWorkspace(store.read, callerOf(request), request.params.id, 'read');
+      return listOf(request, request.params.id);
+    },
+  );
+
+  app.post(
+    '/auto_subscriptions',
+    {
+      schema: {
+        operationId: 'createAutoSubscription',
+        tags: ['subscriptions'],
+        summary:
+          'Route $errors or $logs of every source and workflow that is created from now on to a listener',
+        querystring: Type.Object({ event_name: parameters.event_name, listener_id: parameters.listener_id }),
+        body: Type.Object({ event_name: parameters.event_name, listener_id: parameters.listener_id }),
+        response: { 200: DataOf(AutoSubscription) },
+      },
+    },
+    async (request) => {
+      const name = required(request, 'event_name');
+      if (name !== '$errors' && name !== '$logs')
+        throw new CallerError('invalid_parameter', 'event_name: expected $errors or $logs', {
+          parameter: 'event_name',
+        });
+      const row = await subscribeToNew(deps, callerOf(request), {
+        eventName: name,
+        listenerId: required(request, 'listener_id'),
+        ...workspaceOf(request),
+      });
+      return { data: selectFields(request, viewAutoSubscription(row)) };
+    },
+  );
+
+  app.get(
+    '/auto_subscriptions',
+    {
+      schema: {
+        operationId: 'listAutoSubscriptions',
+        tags: ['subscriptions', 'addition'],
+        summary: 'Automatic subscriptions of the caller, or of the workspace that org_id names',
+        response: { 200: Type.Object({ data: Type.Array(AutoSubscription) }) },
+      },
+    },
+    async (request) => {
+      const caller = callerOf(request);
+      const workspace = namedWorkspace(request);
+      if (workspace !== undefined)
+        await requireWorkspace(store.read, caller, workspace.id, 'read', workspace.parameter);
+      const rows = await autoSubscriptionsOf(store.read, workspace?.id ?? caller.userId);
+      return { data: selectFields(request, rows.map(viewAutoSubscription)) };
+    },
+  );
+
+  app.delete(
+    '/auto_subscriptions/:id',
+    {
+      schema: {
+        operationId: 'deleteAutoSubscription',
+        tags: ['subscriptions', 'addition'],
+        summary: 'End an automatic subscription; subscriptions it has made stay',
+        params: IdParams('asub_…'),
+        response: { 204: NoContent },
+      },
+    },
+    async (request, reply) => {
+      await unsubscribeFromNew(deps, callerOf(request), request.params.id);
+      return reply.code(204).send(null);
+    },
+  );
+
+  // The form in which clients of the original's first years subscribe.
+  app.put(
+    '/sources/:id/listen/:emitter_id',
+    {
+      schema: {
+        operationId: 'listenToEmitter',
+        tags: ['subscriptions', 'addition'],
+        summary: 'The same as POST /subscriptions, with the listener and the emitter in the path',
+        params: Type.Object({ id: listenerId, emitter_id: emitterId }),
+        querystring: Type.Object({ event_name: parameters.event_name }),
+        body: Type.Object({ event_name: parameters.event_name }),
+        response: { 200: DataOf(Subscription) },
+      },
+    },
+    async (request) => {
+      const { id, emitter_id } = request.params;
+      const row = await subscribe(deps, callerOf(request), {
+        emitterId: emitter_id,
+        listenerId: id,
+        eventName: text(request, 'event_name') ?? '',
+        ...workspaceOf(request),
+      });
+      return { data: selectFields(request, viewSubscription(row)) };
+    },
+  );
+
+  const listOf = async (request: FastifyRequest, ownerId: string) => {
+    const rows = await subscriptionsOf(store.read, ownerId);
+    return { data: selectFields(request, rows.map(viewSubscription)) };
+  };
+}
+
+function viewSubscription(row: SubscriptionTable) {
+  return {
+    id: row.id,
+    emitter_id: row.emitter_id,
+    listener_id: row.listener_id,
+    event_name: row.event_name,
+    user_id: row.user_id,
+    emitter_owner_id: row.emitter_owner_id,
+    created_at: epochSeconds(row.created_at_ms),
+  };
+}
+
+function viewAutoSubscription(row: AutoSubscriptionTable) {
+  return {
+    id: row.id,
+    event_name: row.event_name,
+    listener_id: row.listener_id,
+    owner_id: row.owner_id,
+    created_at: epochSeconds(row.created_at_ms),
+  };
+}
+
+function requested(request: FastifyRequest): SubscriptionRequest {
+  return {
+    emitterId: required(request, 'emitter_id'),
+    listenerId: required(request, 'listener_id'),
+    eventName: text(request, 'event_name') ?? '',
+    ...workspaceOf(request),
+  };
+}
+
+function workspaceOf(request: FastifyRequest): { workspaceId?: string } {
+  const workspace = namedWorkspace(request);
+  return workspace === undefined ? {} : { workspaceId: workspace.id };
+}
+
+function required(request: FastifyRequest, name: string): string {
+  const value = text(request, name);
+  if (value !== undefined && value !== '') return value;
+  throw new CallerError('missing_parameter', `${name}: required, in the query or in the body`, {
+    parameter: name,
+  });
+}
+
+function text(request: FastifyRequest, name: string): string | undefined {
+  const value = parameterOf(request, name);
+  return typeof value === 'string' ? value : undefined;
+}
