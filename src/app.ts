@@ -275,6 +275,8 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       vault,
       resolver,
       deployer,
+      delivery,
+      policy,
       bus,
       streams,
       api: has('api'),

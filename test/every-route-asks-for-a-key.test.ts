@@ -58,6 +58,8 @@ describe('every route', () => {
       vault: untouchable('vault'),
       resolver: untouchable('resolver'),
       deployer: untouchable('deployer'),
+      delivery: untouchable('delivery'),
+      policy: untouchable('policy'),
       bus: untouchable('bus'),
       streams: untouchable('streams'),
       onJobs: () => {},

@@ -4,8 +4,14 @@ import type { JobHandler } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
 import type { Store, Tx } from '#storage/store.ts';
-import type { DeliveryReason, DeliveryState } from './delivery.ts';
-import { changeDeliveries } from './delivery-store.ts';
+import { type DeliveryReason, type DeliveryState, openStates, undeliveredStates } from './delivery.ts';
+import {
+  changeDeliveries,
+  type DeliveryFilter,
+  type DeliveryPlace,
+  dropTexts,
+  findDeliveries,
+} from './delivery-store.ts';
 
 /** Deliveries changed in one transaction: a hundred thousand at once would hold the store's one writer for a second. */
 const batchRows = 500;
@@ -19,12 +25,11 @@ type Change = JobPayloads['change_deliveries'];
 export async function insertChangeJob(
   store: Pick<Store, 'notify'>,
   tx: Tx,
-  { ownerId, nowMs, change }: { ownerId: string; nowMs: number; change: TypedChange },
+  options: { ownerId: string; nowMs: number; change: TypedChange /** Default now. */; runAtMs?: number },
 ): Promise<void> {
+  const { ownerId, nowMs, change, runAtMs = nowMs } = options;
   const id = newTimeOrderedId(nowMs);
-  await insertJobs(tx, [
-    jobRow({ id, kind: 'change_deliveries', ownerId, payload: change, runAtMs: nowMs, nowMs }),
-  ]);
+  await insertJobs(tx, [jobRow({ id, kind: 'change_deliveries', ownerId, payload: change, runAtMs, nowMs })]);
   await store.notify(tx, 'millrace_jobs', '');
 }
 
@@ -35,46 +40,63 @@ export interface TypedChange extends Change {
   reason: DeliveryReason | null;
 }
 
-/** Does it, a bounded number at a time; the job ends with the last ones, so a crash goes on where it stopped. */
+/**
+ * Does it, a bounded number at a time, oldest first. They are looked for outside of transactions: a search through a
+ * hundred thousand would hold the store's one writer. A crash begins again, and finds only what is left.
+ */
 export function changeDeliveriesHandler(options: {
   store: Store;
   node: string;
   clock: Clock;
   /** Deliveries of this listener may be due. */
   onQueued: (listenerId: string) => void;
+  /** So many of a listener's ended otherwise than by being delivered. */
+  onEnded: (listenerId: string, count: number) => void;
 }): JobHandler {
-  const { store, node, clock, onQueued } = options;
+  const { store, node, clock, onQueued, onEnded } = options;
+
+  /** Everything that the filter names when its turn comes. */
+  const forEachBatch = async (filter: DeliveryFilter, work: (ids: string[]) => Promise<unknown>) => {
+    for (let after: DeliveryPlace | undefined; ; ) {
+      const found = await findDeliveries(store.read, filter, { after, limit: batchRows });
+      if (found.length > 0) await work(found.map(({ id }) => id));
+      if (found.length < batchRows) return;
+      after = found.at(-1);
+    }
+  };
+
   return {
     async run(job: LeasedJob) {
       const change = job.payload as TypedChange;
-      const filter = {
-        listenerId: change.listener_id,
-        states: change.from,
-        ...(change.subscription_id === undefined ? {} : { subscriptionId: change.subscription_id }),
-        ...(change.replay_id === undefined ? {} : { replayId: change.replay_id }),
-        ...(change.since_ms === undefined ? {} : { sinceMs: change.since_ms }),
-        ...(change.until_ms === undefined ? {} : { untilMs: change.until_ms }),
-      };
-      for (let done = false; !done; ) {
-        done = await store.transaction(async (tx) => {
-          const changed = await changeDeliveries(
-            tx,
-            filter,
-            {
-              state: change.to,
-              reason: change.reason,
-              nowMs: clock.now(),
-              dropsText: withoutReceiver.includes(change.reason),
-            },
-            batchRows,
-          );
-          if (changed >= batchRows) return false;
-          await settleJobs(store, tx, { node, jobs: [job] });
-          return true;
-        });
-        if (change.to === 'queued') onQueued(change.listener_id);
-      }
+      const { from, to, reason } = change;
+      const filter = filterOf(change);
+      const isEnd = !openStates.some((state) => state === to);
+      await forEachBatch(filter, async (ids) => {
+        const changed = await store.transaction((tx) =>
+          changeDeliveries(tx, ids, { from, to, reason, nowMs: clock.now() }),
+        );
+        if (to === 'queued') onQueued(change.listener_id);
+        if (isEnd) onEnded(change.listener_id, changed);
+      });
+      if (withoutReceiver.includes(reason))
+        await forEachBatch({ ...filter, states: undeliveredStates, withText: true }, (ids) =>
+          store.transaction((tx) => dropTexts(tx, ids)),
+        );
+      await store.transaction((tx) => settleJobs(store, tx, { node, jobs: [job] }));
     },
     async quarantined() {},
+  };
+}
+
+function filterOf(change: TypedChange): DeliveryFilter {
+  const { subscription_id, replay_id, since_ms, until_ms } = change;
+  return {
+    listenerId: change.listener_id,
+    states: change.from,
+    ...(subscription_id === undefined ? {} : { subscriptionId: subscription_id }),
+    ...(replay_id === undefined ? {} : { replayId: replay_id }),
+    ...(since_ms === undefined ? {} : { sinceMs: since_ms }),
+    ...(until_ms === undefined ? {} : { untilMs: until_ms }),
+    withText: change.to === 'queued',
   };
 }

@@ -80,6 +80,7 @@ export class DeliveryService {
         node,
         clock,
         onQueued: (listenerId) => room.leftInStore(listenerId),
+        onEnded: () => {},
       }),
     };
     options.bus.observe((events) => this.#stored(events));

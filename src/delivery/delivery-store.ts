@@ -1,8 +1,9 @@
-import { sql } from 'kysely';
+import { type SelectQueryBuilder, sql } from 'kysely';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import type { DeliveryPayloadTable, DeliveryTable } from '#storage/tables/delivery-tables.ts';
+import type { Tables } from '#storage/tables.ts';
 import type { DeliveryReason, DeliveryState } from './delivery.ts';
 
 const deliveryColumns = [
@@ -136,68 +137,119 @@ export interface DeliveryFilter {
   sinceMs?: number;
   untilMs?: number;
   states: readonly DeliveryState[];
+  /** Only those whose text is kept. */
+  withText?: boolean;
+}
+
+type FilteredQuery = SelectQueryBuilder<Tables, 'deliveries', object>;
+
+function filtered(db: Db, filter: DeliveryFilter): FilteredQuery {
+  const { subscriptionId, replayId, sinceMs, untilMs } = filter;
+  let query: FilteredQuery = db
+    .selectFrom('deliveries')
+    .where('listener_id', '=', filter.listenerId)
+    .where('state', 'in', [...filter.states]);
+  if (subscriptionId !== undefined) query = query.where('subscription_id', '=', subscriptionId);
+  if (replayId !== undefined) query = query.where('replay_id', '=', replayId);
+  if (sinceMs !== undefined)
+    query = query.where((where) => where(where.fn.coalesce('ended_at_ms', 'created_at_ms'), '>=', sinceMs));
+  if (untilMs !== undefined)
+    query = query.where((where) => where(where.fn.coalesce('ended_at_ms', 'created_at_ms'), '<=', untilMs));
+  if (filter.withText === true) query = query.where('has_payload', '=', 1);
+  return query;
+}
+
+/** A place in the deliveries to a listener, which are in the order in which they were made. */
+export type DeliveryPlace = Pick<DeliveryTable, 'id' | 'created_at_ms'>;
+
+/** The deliveries that a filter names, oldest first, behind `after`. */
+export async function findDeliveries(
+  db: Db,
+  filter: DeliveryFilter,
+  page: { after: DeliveryPlace | undefined; limit: number },
+): Promise<DeliveryPlace[]> {
+  const { after } = page;
+  let query = filtered(db, filter).select(['id', 'created_at_ms']);
+  if (after !== undefined)
+    query = query.where((where) =>
+      where(where.refTuple('created_at_ms', 'id'), '>', where.tuple(after.created_at_ms, after.id)),
+    );
+  return query.orderBy('created_at_ms').orderBy('id').limit(page.limit).execute();
+}
+
+/** How many deliveries a filter names. */
+export async function countDeliveries(db: Db, filter: DeliveryFilter): Promise<number> {
+  const row = await filtered(db, filter)
+    .select((select) => select.fn.countAll<number>().as('count'))
+    .executeTakeFirst();
+  return Number(row?.count ?? 0);
 }
 
 /**
- * Puts at most `limit` of the deliveries that a filter names into another state; answers how many. Those that a node
- * has in memory are included: what it finds out about them is refused.
+ * Puts those of these deliveries that are still in one of the states `from` into another one; answers how many. Those
+ * that a node has in memory are included: what it finds out about them is refused. What is queued again is due in the
+ * order in which it was made.
  */
 export async function changeDeliveries(
   tx: Tx,
-  filter: DeliveryFilter,
+  ids: readonly string[],
   change: {
-    state: DeliveryState;
+    from: readonly DeliveryState[];
+    to: DeliveryState;
     reason: DeliveryReason | null;
     nowMs: number;
-    /** Nobody will send them again: their listener is gone. */
-    dropsText?: boolean;
   },
-  limit: number,
 ): Promise<number> {
-  let chosen = tx
-    .selectFrom('deliveries')
-    .select('id')
-    .where('listener_id', '=', filter.listenerId)
-    .where('state', 'in', [...filter.states]);
-  if (filter.subscriptionId !== undefined)
-    chosen = chosen.where('subscription_id', '=', filter.subscriptionId);
-  if (filter.replayId !== undefined) chosen = chosen.where('replay_id', '=', filter.replayId);
-  const { sinceMs, untilMs } = filter;
-  if (sinceMs !== undefined)
-    chosen = chosen.where((where) => where(where.fn.coalesce('ended_at_ms', 'created_at_ms'), '>=', sinceMs));
-  if (untilMs !== undefined)
-    chosen = chosen.where((where) => where(where.fn.coalesce('ended_at_ms', 'created_at_ms'), '<=', untilMs));
-  // What is sent again needs its text.
-  if (change.state === 'queued') chosen = chosen.where('has_payload', '=', 1);
-  const isOpen = change.state === 'queued' || change.state === 'held';
-  const changed = await tx
+  if (ids.length === 0) return 0;
+  const { to, reason, nowMs } = change;
+  const isQueued = to === 'queued';
+  const isOpen = isQueued || to === 'held';
+  let update = tx
     .updateTable('deliveries')
-    .set({
-      state: change.state,
-      reason: change.reason,
+    .set((set) => ({
+      state: to,
+      reason,
       lease_node: null,
-      run_at_ms: change.nowMs,
-      ended_at_ms: isOpen ? null : change.nowMs,
-      ...(change.state === 'queued' ? { attempts: 0 } : {}),
-      ...(change.dropsText === true ? { has_payload: 0 } : {}),
-    })
-    .where('id', 'in', chosen.orderBy('created_at_ms').orderBy('id').limit(limit))
-    .returning('emit_id')
-    .execute();
-  if (change.dropsText === true)
-    await dropPayloads(
-      tx,
-      changed.map(({ emit_id }) => emit_id),
-    );
-  return changed.length;
+      run_at_ms: isQueued ? set.ref('created_at_ms') : nowMs,
+      ended_at_ms: isOpen ? null : nowMs,
+      ...(isQueued ? { attempts: 0 } : {}),
+    }))
+    .where('id', 'in', [...ids])
+    .where('state', 'in', [...change.from]);
+  // What is sent again needs its text.
+  if (isQueued) update = update.where('has_payload', '=', 1);
+  const { numUpdatedRows } = await update.executeTakeFirst();
+  return Number(numUpdatedRows);
 }
 
-/** Queues one ended delivery again, with the text that its record still has. False when it was not as it was read. */
+/** Gives up the texts of ended deliveries that nobody can have sent again. */
+export async function dropTexts(tx: Tx, ids: readonly string[]): Promise<void> {
+  if (ids.length === 0) return;
+  const dropped = await tx
+    .updateTable('deliveries')
+    .set({ has_payload: 0 })
+    .where('id', 'in', [...ids])
+    .where('ended_at_ms', 'is not', null)
+    .where('has_payload', '=', 1)
+    .returning('emit_id')
+    .execute();
+  await dropPayloads(
+    tx,
+    dropped.map(({ emit_id }) => emit_id),
+  );
+}
+
+/**
+ * Queues one ended delivery again, with the text that is kept for it; `text` is a new one, stored under a key of its own:
+ * a row of `delivery_payloads` that others use could go, with the last of them, before this is committed. False when the
+ * delivery was not as it was read.
+ */
 export async function requeueDelivery(
   tx: Tx,
-  delivery: Pick<DeliveryTable, 'id' | 'state'>,
-  options: { nowMs: number; payloadBytes: number },
+  delivery: Pick<DeliveryTable, 'id' | 'state' | 'has_payload'>,
+  options: { nowMs: number; text?: { emitId: string; bytes: number } },
 ): Promise<boolean> {
+  const { text } = options;
   const { numUpdatedRows } = await tx
     .updateTable('deliveries')
     .set({
@@ -207,65 +259,64 @@ export async function requeueDelivery(
       run_at_ms: options.nowMs,
       attempts: 0,
       ended_at_ms: null,
-      has_payload: 1,
-      payload_bytes: options.payloadBytes,
+      ...(text === undefined ? {} : { has_payload: 1, emit_id: text.emitId, payload_bytes: text.bytes }),
     })
     .where('id', '=', delivery.id)
     .where('state', '=', delivery.state)
+    .where('has_payload', '=', delivery.has_payload)
     .executeTakeFirst();
   return Number(numUpdatedRows) === 1;
 }
 
-/** Removes ended deliveries of a listener beyond the newest `kept` in these states; answers how many, at most `limit`. */
-export async function pruneDeliveries(
-  tx: Tx,
+/** Ended deliveries of a listener, oldest first, that are beyond the newest `kept` in these states or ended long ago. */
+export async function deliveriesToRemove(
+  db: Db,
   options: {
     listenerId: string;
     states: readonly DeliveryState[];
     kept: number;
-    beforeMs: number;
+    endedBeforeMs: number;
     limit: number;
   },
-): Promise<number> {
-  const states = [...options.states];
-  const oldestKept = await tx
+): Promise<string[]> {
+  const { listenerId, kept, endedBeforeMs } = options;
+  const own = db
     .selectFrom('deliveries')
     .select(['created_at_ms', 'id'])
-    .where('listener_id', '=', options.listenerId)
-    .where('state', 'in', states)
+    .where('listener_id', '=', listenerId)
+    .where('state', 'in', [...options.states]);
+  const oldestKept = await own
     .orderBy('created_at_ms', 'desc')
     .orderBy('id', 'desc')
-    .offset(options.kept - 1)
+    .offset(kept - 1)
     .limit(1)
     .executeTakeFirst();
-  let doomed = tx
-    .selectFrom('deliveries')
-    .select('id')
-    .where('listener_id', '=', options.listenerId)
-    .where('state', 'in', states);
-  doomed =
-    oldestKept === undefined
-      ? doomed.where('created_at_ms', '<', options.beforeMs)
-      : doomed.where((where) =>
-          where.or([
-            where(
-              where.refTuple('created_at_ms', 'id'),
-              '<',
-              where.tuple(oldestKept.created_at_ms, oldestKept.id),
-            ),
-            where('created_at_ms', '<', options.beforeMs),
-          ]),
-        );
+  const doomed = own.where((where) => {
+    // What was made later has not ended earlier: so this is a range of the index.
+    const isOld = where.and([
+      where('created_at_ms', '<', endedBeforeMs),
+      where('ended_at_ms', '<', endedBeforeMs),
+    ]);
+    if (oldestKept === undefined) return isOld;
+    const { created_at_ms, id } = oldestKept;
+    const isBeyond = where(where.refTuple('created_at_ms', 'id'), '<', where.tuple(created_at_ms, id));
+    return where.or([isOld, isBeyond]);
+  });
   const rows = await doomed.orderBy('created_at_ms').orderBy('id').limit(options.limit).execute();
-  if (rows.length === 0) return 0;
+  return rows.map(({ id }) => id);
+}
+
+/** Removes those of these deliveries that are still in one of the states; answers how many. */
+export async function removeDeliveries(
+  tx: Tx,
+  ids: readonly string[],
+  states: readonly DeliveryState[],
+): Promise<number> {
+  if (ids.length === 0) return 0;
   const gone = await tx
     .deleteFrom('deliveries')
-    .where(
-      'id',
-      'in',
-      rows.map(({ id }) => id),
-    )
-    .where('state', 'in', states)
+    .where('id', 'in', [...ids])
+    .where('state', 'in', [...states])
     .returning(['emit_id', 'has_payload'])
     .execute();
   await dropPayloads(

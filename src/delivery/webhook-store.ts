@@ -35,6 +35,17 @@ export async function lockWebhook(store: Store, tx: Tx, id: string): Promise<Web
   return (store.name === 'postgres' ? query.forUpdate() : query).executeTakeFirst();
 }
 
+/** How many webhooks an owner has, counting no further than `limit`. */
+export async function countWebhooks(db: Db, ownerId: string, limit: number): Promise<number> {
+  const row = await db
+    .selectFrom((from) =>
+      from.selectFrom('webhooks').select('id').where('owner_id', '=', ownerId).limit(limit).as('owned'),
+    )
+    .select((select) => select.fn.countAll<number>().as('count'))
+    .executeTakeFirst();
+  return Number(row?.count ?? 0);
+}
+
 /** Webhooks of an owner, newest first. */
 export async function pageOfWebhooks(
   db: Db,

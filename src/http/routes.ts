@@ -6,6 +6,7 @@ import { type HealthRouteParts, healthRoutes } from './routes/health-routes.ts';
 import { type SourceRouteDeps, sourceRoutes } from './routes/source-routes.ts';
 import { type SubscriptionRouteDeps, subscriptionRoutes } from './routes/subscription-routes.ts';
 import { type UserRouteParts, userRoutes } from './routes/user-routes.ts';
+import { type WebhookRouteDeps, webhookRoutes } from './routes/webhook-routes.ts';
 import { type WorkspaceRouteParts, workspaceRoutes } from './routes/workspace-routes.ts';
 
 /** What the routes need; each file says what it needs itself. */
@@ -16,6 +17,7 @@ export type RouteParts = HealthRouteParts &
   SourceRouteDeps &
   EventRouteDeps &
   SubscriptionRouteDeps &
+  WebhookRouteDeps &
   AccountRouteDeps & { settings: { /** '' when none was set. */ publicUrl: string } };
 
 interface RoutesOfPart {
@@ -33,6 +35,7 @@ export const routes: readonly RoutesOfPart[] = [
   { prefix: '/v1/workspaces', register: workspaceRoutes },
   { prefix: '/v1', register: accountRoutes },
   { prefix: '/v1', register: subscriptionRoutes },
+  { prefix: '/v1', register: webhookRoutes },
   { prefix: '/v1', register: componentRoutes },
   { prefix: '/v1', register: sourceRoutes },
   { prefix: '/v1', register: eventRoutes },

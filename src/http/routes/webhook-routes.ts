@@ -1,0 +1,380 @@
+import type { FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
+import type { Vault } from '#accounts/vault.ts';
+import { readable, requireWorkspace, writable } from '#auth/permissions.ts';
+import {
+  createWebhook,
+  pauseWebhook,
+  redeliverAll,
+  removeWebhook,
+  resumeWebhook,
+  rotateSecret,
+  updateWebhook,
+  viewWebhook,
+  type WebhookTools,
+} from '#delivery/manage-webhooks.ts';
+import { findWebhook, pageOfWebhooks } from '#delivery/webhook-store.ts';
+import type { WebhookTargets } from '#delivery/webhook-targets.ts';
+import type { AddressPolicy } from '#egress/address-policy.ts';
+import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
+import {
+  type App,
+  callerOf,
+  DataOf,
+  IdParams,
+  NoContent,
+  ownerForCreate,
+  PageOf,
+  PageQuery,
+  parameterOf,
+} from '#http/route-support.ts';
+import { selectFields } from '#http/select-fields.ts';
+import { type Clock, epochSeconds } from '#lib/clock.ts';
+import { CallerError } from '#lib/errors.ts';
+import type { Logger } from '#lib/logger.ts';
+import type { Store } from '#storage/store.ts';
+
+const nullable = <S extends ReturnType<typeof Type.String> | ReturnType<typeof Type.Integer>>(schema: S) =>
+  Type.Union([schema, Type.Null()]);
+
+/** Specification, section 2, Webhook. */
+const webhookFields = {
+  id: Type.String({ description: 'wh_…; the listener_id of subscriptions' }),
+  user_id: Type.String(),
+  owner_id: Type.String(),
+  name: nullable(Type.String()),
+  description: nullable(Type.String()),
+  url: Type.String(),
+  active: Type.Boolean(),
+  state: Type.String({
+    description: 'active | paused (events are held) | disabled (by the service; events are kept as blocked)',
+  }),
+  disabled_reason: nullable(
+    Type.String({
+      description: 'receiver_gone (it answered 410) | only_failures (nothing but failures for 5 days)',
+    }),
+  ),
+  disabled_at: nullable(Type.Integer({ description: 'Epoch seconds' })),
+  failing_since: nullable(
+    Type.Integer({ description: 'Epoch seconds: the first failure since it last took an event' }),
+  ),
+  removed_records: Type.Integer({
+    description: 'Undelivered deliveries whose records were too old or too many to keep',
+  }),
+  created_at: Type.Integer({ description: 'Epoch seconds' }),
+  updated_at: Type.Integer({ description: 'Epoch seconds' }),
+};
+const Webhook = Type.Object(webhookFields, { additionalProperties: true });
+const signingSecret = Type.String({
+  description: 'whsec_…: verifies the signatures (Standard Webhooks). Shown only here',
+});
+
+const url = Type.Optional(
+  Type.String({ description: 'http(s) with a host; port, path and query are allowed' }),
+);
+const name = Type.String({ maxLength: 200 });
+const description = Type.String({ maxLength: 2000 });
+const textParameters = { url, name: Type.Optional(name), description: Type.Optional(description) };
+const jsonParameters = {
+  url,
+  name: Type.Optional(nullable(name)),
+  description: Type.Optional(nullable(description)),
+};
+const sinceDescription = 'Epoch seconds or ISO 8601: only what ended since then; default all';
+
+export interface WebhookRouteDeps {
+  store: Store;
+  vault: Vault;
+  clock: Clock;
+  logger: Logger;
+  /** Where webhooks may be. */
+  policy: AddressPolicy;
+  delivery: { targets: WebhookTargets };
+  onJobs: () => void;
+}
+
+/** Specification, section 4, Webhooks. */
+export function webhookRoutes(app: App, deps: WebhookRouteDeps): void {
+  const { store, logger, delivery } = deps;
+  const tools: WebhookTools = { ...deps, onChange: (id) => delivery.targets.forget(id) };
+
+  const listOf = async (request: Parameters<typeof pageRequest>[0], ownerId: string) => {
+    const page = await pageOfWebhooks(store.read, ownerId, pageRequest(request));
+    const cursors = page.rows.map((webhook) => encodeCursor(webhook.id));
+    return pageResponse(selectFields(request, page.rows.map(viewWebhook)), {
+      totalCount: page.totalCount,
+      cursorOf: (_webhook, index) => cursors[index] ?? '',
+    });
+  };
+
+  const webhookFor = async (request: FastifyRequest, right: 'read' | 'write') => {
+    const { id } = request.params as { id: string };
+    const webhook = await findWebhook(store.read, id);
+    const check = right === 'read' ? readable : writable;
+    return check(store.read, callerOf(request), webhook, { what: 'webhook', id });
+  };
+
+  /** What the request does to the webhook, done by someone who may, and noted in the log. */
+  const change = async <T>(
+    request: FastifyRequest,
+    event: string,
+    work: (id: string) => Promise<T>,
+  ): Promise<T> => {
+    const { id, owner_id } = await webhookFor(request, 'write');
+    const result = await work(id);
+    logger.info({ webhook: id, owner: owner_id, user: callerOf(request).userId }, event);
+    return result;
+  };
+
+  app.post(
+    '/webhooks',
+    {
+      schema: {
+        operationId: 'createWebhook',
+        tags: ['webhooks'],
+        summary: 'Create a webhook; its id is used as listener_id',
+        querystring: Type.Object(textParameters),
+        body: Type.Object(jsonParameters),
+        response: {
+          200: DataOf(
+            Type.Object({ ...webhookFields, signing_secret: signingSecret }, { additionalProperties: true }),
+          ),
+        },
+      },
+    },
+    async (request) => {
+      const ownerId = await ownerForCreate(store.read, request);
+      const { userId } = callerOf(request);
+      const { url: given, ...names } = changesOf(request);
+      if (given === undefined)
+        throw new CallerError('missing_parameter', 'url: required', { parameter: 'url' });
+      const created = await createWebhook(tools, { ...names, url: given, ownerId, userId });
+      logger.info({ webhook: created.webhook.id, owner: ownerId, user: userId }, 'webhook.created');
+      return {
+        data: selectFields(request, {
+          ...viewWebhook(created.webhook),
+          signing_secret: created.signingSecret,
+        }),
+      };
+    },
+  );
+
+  app.get(
+    '/users/me/webhooks',
+    {
+      schema: {
+        operationId: 'listMyWebhooks',
+        tags: ['webhooks'],
+        summary: 'Webhooks of the authenticated user',
+        querystring: PageQuery,
+        response: { 200: PageOf(Webhook) },
+      },
+    },
+    (request) => listOf(request, callerOf(request).userId),
+  );
+
+  app.get(
+    '/workspaces/:id/webhooks',
+    {
+      schema: {
+        operationId: 'listWorkspaceWebhooks',
+        tags: ['webhooks', 'addition'],
+        summary: 'Webhooks of a workspace',
+        params: IdParams('o_…'),
+        querystring: PageQuery,
+        response: { 200: PageOf(Webhook) },
+      },
+    },
+    async (request) => {
+      await requireWorkspace(store.read, callerOf(request), request.params.id, 'read');
+      return listOf(request, request.params.id);
+    },
+  );
+
+  app.get(
+    '/webhooks/:id',
+    {
+      schema: {
+        operationId: 'getWebhook',
+        tags: ['webhooks', 'addition'],
+        summary: 'One webhook',
+        params: IdParams('wh_…'),
+        response: { 200: DataOf(Webhook) },
+      },
+    },
+    async (request) => ({ data: selectFields(request, viewWebhook(await webhookFor(request, 'read'))) }),
+  );
+
+  app.put(
+    '/webhooks/:id',
+    {
+      schema: {
+        operationId: 'updateWebhook',
+        tags: ['webhooks', 'addition'],
+        summary: 'Change URL, name or description of a webhook',
+        params: IdParams('wh_…'),
+        querystring: Type.Object(textParameters),
+        body: Type.Object(jsonParameters),
+        response: { 200: DataOf(Webhook) },
+      },
+    },
+    async (request) => {
+      const webhook = await change(request, 'webhook.updated', (id) =>
+        updateWebhook(tools, id, changesOf(request)),
+      );
+      return { data: selectFields(request, viewWebhook(webhook)) };
+    },
+  );
+
+  app.delete(
+    '/webhooks/:id',
+    {
+      schema: {
+        operationId: 'deleteWebhook',
+        tags: ['webhooks'],
+        summary: 'Remove a webhook and its subscriptions; what was to be sent to it is cancelled',
+        params: IdParams('wh_…'),
+        response: { 204: NoContent },
+      },
+    },
+    async (request, reply) => {
+      await change(request, 'webhook.deleted', (id) => removeWebhook(tools, id));
+      return reply.code(204).send(null);
+    },
+  );
+
+  app.post(
+    '/webhooks/:id/rotate_secret',
+    {
+      schema: {
+        operationId: 'rotateWebhookSecret',
+        tags: ['webhooks', 'addition'],
+        summary: 'Give a webhook a new signing secret; the old one signs too for 24 hours',
+        params: IdParams('wh_…'),
+        response: {
+          200: DataOf(
+            Type.Object(
+              {
+                ...webhookFields,
+                signing_secret: signingSecret,
+                old_secret_valid_until: Type.Integer({ description: 'Epoch seconds' }),
+              },
+              { additionalProperties: true },
+            ),
+          ),
+        },
+      },
+    },
+    async (request) => {
+      const rotated = await change(request, 'webhook.secret-rotated', (id) => rotateSecret(tools, id));
+      return {
+        data: selectFields(request, {
+          ...viewWebhook(rotated.webhook),
+          signing_secret: rotated.signingSecret,
+          old_secret_valid_until: epochSeconds(rotated.oldUntilMs),
+        }),
+      };
+    },
+  );
+
+  app.post(
+    '/webhooks/:id/pause',
+    {
+      schema: {
+        operationId: 'pauseWebhook',
+        tags: ['webhooks', 'addition'],
+        summary: 'Send nothing more; events are held until it is resumed',
+        params: IdParams('wh_…'),
+        response: { 200: DataOf(Webhook) },
+      },
+    },
+    async (request) => {
+      const webhook = await change(request, 'webhook.paused', (id) => pauseWebhook(tools, id));
+      return { data: selectFields(request, viewWebhook(webhook)) };
+    },
+  );
+
+  app.post(
+    '/webhooks/:id/resume',
+    {
+      schema: {
+        operationId: 'resumeWebhook',
+        tags: ['webhooks', 'addition'],
+        summary: 'Make a paused or disabled webhook active again and send what was held',
+        params: IdParams('wh_…'),
+        response: { 200: DataOf(Webhook) },
+      },
+    },
+    async (request) => {
+      const webhook = await change(request, 'webhook.resumed', (id) => resumeWebhook(tools, id));
+      return { data: selectFields(request, viewWebhook(webhook)) };
+    },
+  );
+
+  app.post(
+    '/webhooks/:id/redeliver',
+    {
+      schema: {
+        operationId: 'redeliverToWebhook',
+        tags: ['webhooks', 'addition'],
+        summary: 'Send everything again that ended undelivered, all of it or since a time',
+        params: IdParams('wh_…'),
+        querystring: Type.Object({ since: Type.Optional(Type.String({ description: sinceDescription })) }),
+        body: Type.Object({
+          since: Type.Optional(
+            Type.Union([Type.Integer(), Type.String()], { description: sinceDescription }),
+          ),
+        }),
+        response: {
+          200: DataOf(
+            Type.Object({
+              id: Type.String({ description: 'wh_…' }),
+              since: nullable(Type.Integer({ description: 'Epoch seconds' })),
+              queued: Type.Integer({ description: 'Deliveries that are being queued again' }),
+            }),
+          ),
+        },
+      },
+    },
+    async (request) => {
+      const sinceMs = timeParameter(parameterOf(request, 'since'), 'since');
+      const webhook = await webhookFor(request, 'write');
+      const queued = await redeliverAll(tools, webhook, sinceMs);
+      const user = callerOf(request).userId;
+      logger.info({ webhook: webhook.id, owner: webhook.owner_id, user, queued }, 'webhook.redelivered');
+      const since = sinceMs === undefined ? null : epochSeconds(sinceMs);
+      return { data: selectFields(request, { id: webhook.id, since, queued }) };
+    },
+  );
+}
+
+/** What the query or the body has of these; the query wins. */
+function changesOf(request: FastifyRequest): {
+  url?: string;
+  name?: string | null;
+  description?: string | null;
+} {
+  const entries = Object.keys(textParameters)
+    .map((parameter) => [parameter, parameterOf(request, parameter)] as const)
+    .filter(([, value]) => value !== undefined);
+  return Object.fromEntries(entries) as ReturnType<typeof changesOf>;
+}
+
+/** Epoch ms of a time that is given in epoch seconds or as ISO 8601. */
+function timeParameter(value: unknown, parameter: string): number | undefined {
+  if (value === undefined) return undefined;
+  const text = String(value);
+  const ms = /^\d{1,11}$/.test(text)
+    ? Number(text) * 1000
+    : isoTime.test(text)
+      ? Date.parse(text)
+      : Number.NaN;
+  if (!Number.isNaN(ms)) return ms;
+  throw new CallerError(
+    'invalid_parameter',
+    `${parameter}: expected epoch seconds, or a time such as 2026-01-31T12:00:00Z`,
+    { parameter },
+  );
+}
+
+const isoTime = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2}))?$/;
