@@ -4,13 +4,13 @@ import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, describe, test } from 'node:test';
 import { removeEmitter } from '#events/delete-events.ts';
-import { emitEvents } from '#events/emit-event.ts';
 import type { StoredEvent } from '#events/event.ts';
 import { EventBus } from '#events/event-bus.ts';
 import { formatEventId } from '#events/event-id.ts';
 import { deleteEmitter, deleteEventRange, insertEmitter } from '#events/event-store.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
+import { emitUnheard } from '../../test/support/no-subscribers.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { waitFor, within } from '../../test/support/wait-for.ts';
 import { LiveStreams } from './live-updates.ts';
@@ -22,7 +22,7 @@ forEachStore((fixture) => {
     const emit = (n: number): Promise<StoredEvent[]> =>
       store.transaction(async (tx) => {
         const emission = { emitterId: 'dc_1', hops: 0, events: [{ channel: '', event: `{"n":${n}}` }] };
-        const [result] = await emitEvents(store, tx, [emission], 1_800_000_000_000);
+        const [result] = await emitUnheard(store, tx, [emission], 1_800_000_000_000);
         return result?.accepted === true ? result.stored : [];
       });
     const bus = new EventBus(silentLogger);
@@ -73,7 +73,7 @@ forEachStore((fixture) => {
     ];
     const stored = await store.transaction(async (tx) => {
       const events = texts.map((event) => ({ channel: '', event }));
-      const [result] = await emitEvents(
+      const [result] = await emitUnheard(
         store,
         tx,
         [{ emitterId: 'dc_1', hops: 0, events }],
@@ -90,7 +90,8 @@ forEachStore((fixture) => {
       writeHead: () => {},
       end: () => {},
       destroy: () => {},
-      write(text: string) {
+      write(message: string | Buffer) {
+        const text = String(message);
         written.push(/^data: {"event":"(.)/m.exec(text)?.[1] ?? text.slice(0, 10));
         if (written.at(-1) === '0') this.writableLength = 2_000_000;
       },
@@ -181,7 +182,7 @@ forEachStore((fixture) => {
         writeHead: () => {},
         end: () => written.push('end'),
         destroy: () => {},
-        write: (text: string) => written.push(text),
+        write: (message: string | Buffer) => written.push(String(message)),
       });
       const streams = new LiveStreams({ keepAliveMs });
       await streams.open(response as unknown as ServerResponse, {
@@ -197,7 +198,7 @@ forEachStore((fixture) => {
     };
     const emit = (store: Store, event: string) =>
       store.transaction((tx) =>
-        emitEvents(
+        emitUnheard(
           store,
           tx,
           [{ emitterId: 'dc_1', hops: 0, events: [{ channel: '', event }] }],

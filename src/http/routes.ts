@@ -1,7 +1,7 @@
 import type { App } from './route-support.ts';
 import { type AccountRouteDeps, accountRoutes } from './routes/account-routes.ts';
 import { type ComponentRouteDeps, componentRoutes } from './routes/component-routes.ts';
-import { type EventRouteDeps, eventRoutes, eventStreamRoute } from './routes/event-routes.ts';
+import { type EventRouteDeps, eventRoutes, eventStreamRoutes } from './routes/event-routes.ts';
 import { type HealthRouteParts, healthRoutes } from './routes/health-routes.ts';
 import { type SourceRouteDeps, sourceRoutes } from './routes/source-routes.ts';
 import { type SubscriptionRouteDeps, subscriptionRoutes } from './routes/subscription-routes.ts';
@@ -39,7 +39,7 @@ export const routes: readonly RoutesOfPart[] = [
   { prefix: '/v1', register: componentRoutes },
   { prefix: '/v1', register: sourceRoutes },
   { prefix: '/v1', register: eventRoutes },
-  // The stream has two addresses: the specified one, without a version, and one beside the other routes.
-  { prefix: '', register: eventStreamRoute },
-  { prefix: '/v1', register: eventStreamRoute },
+  // The streams have two addresses: the specified one, without a version, and one beside the other routes.
+  { prefix: '', register: eventStreamRoutes },
+  { prefix: '/v1', register: eventStreamRoutes },
 ];

@@ -192,12 +192,14 @@ forEachService((fixture) => {
     plain.close();
   });
 
-  test('a stream ends when its source is deleted', async () => {
+  test('a stream ends when its source is deleted, and says so', async () => {
     const { service } = fixture;
     const source = await service.createSource({ component_code: counting });
     const stream = await service.stream(source.id);
     assert.equal((await service.api('DELETE', `/v1/sources/${source.id}`)).status, 204);
     await within(stream.ended, 5_000, 'the end of the stream');
+    const end = { event: 'end', id: undefined, data: { reason: 'the emitter was removed' } };
+    assert.deepEqual(stream.messages, [end]);
   });
 
   // Takes as long as a keep-alive, and asks nothing of the store that other tests do not.
@@ -232,7 +234,8 @@ forEachService((fixture) => {
         key: stayer.key,
       });
       assert.deepEqual([removed.status, revoked.status], [204, 204]);
-      await within(ends, 25_000, 'the end of both streams');
+      for (const text of await within(ends, 25_000, 'the end of both streams'))
+        assert.ok(text.endsWith('event: end\ndata: {"reason":"access ended"}\n\n'), text);
       await emit(source, {});
       await staying.message(1);
       staying.close();
@@ -313,7 +316,7 @@ forEachService((fixture) => {
     again.close();
   });
 
-  test('a reader that does not read is cut off, while others get everything', async () => {
+  test('a reader that does not read is cut off with a reason in the log, while others get everything', async () => {
     const { service } = fixture;
     const source = await service.createSource({ component_code: counting });
     const { hostname, port } = new URL(service.url);
@@ -338,6 +341,11 @@ forEachService((fixture) => {
       timeoutMs: 20_000,
       what: 'the stuck reader to be cut off',
     });
+    const { output } = service;
+    assert.ok(
+      output.split('\n').some((line) => line.includes(source.id) && line.includes('too slow')),
+      output,
+    );
     await emit(source, {});
     await reading.message(13);
     assert.deepEqual(

@@ -1,7 +1,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { type Caller, mayRead, readable, writable } from '#auth/permissions.ts';
+import { type Caller, mayRead, notFound, readable, requireWorkspace, writable } from '#auth/permissions.ts';
 import { requestEventDeletion } from '#events/delete-events.ts';
+import { ownerOfEmitter } from '#events/emitter-store.ts';
 import { channels, eventSummaryJson, type StoredEvent } from '#events/event.ts';
 import type { EventBus } from '#events/event-bus.ts';
 import { compareEventIds, type EventId, formatEventId, parseEventId } from '#events/event-id.ts';
@@ -20,6 +21,7 @@ import {
   pageParameters,
 } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
+import { StreamMark } from '#http/stream-mark.ts';
 import { type Clock, epochSeconds } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
@@ -263,18 +265,22 @@ export function eventRoutes(app: App, deps: EventRouteDeps): void {
   );
 }
 
-/** The stream; registered with and without the version in front (specification, section 4). */
-export function eventStreamRoute(app: App, deps: EventRouteDeps): void {
+/** The streams; registered with and without the version in front (specification, section 4). */
+export function eventStreamRoutes(app: App, deps: EventRouteDeps): void {
+  const { store, bus, clock, logger, streams } = deps;
+  // One handler, two addresses: each is an operation of its own.
+  const isVersioned = app.prefix !== '';
+
   app.get(
     '/sources/:id/sse',
     {
       schema: {
-        // One handler, two addresses: each is an operation of its own.
-        operationId: app.prefix === '' ? 'streamSourceEvents' : 'streamSourceEventsVersioned',
-        tags: app.prefix === '' ? ['events'] : ['events', 'addition'],
+        operationId: isVersioned ? 'streamSourceEventsVersioned' : 'streamSourceEvents',
+        tags: isVersioned ? ['events', 'addition'] : ['events'],
         summary: 'Server-sent events: new events of a source as they are emitted',
         description:
-          'Each message has `id` (the event id) and one `data` line. `Last-Event-ID` resumes from what is kept.',
+          'Each message has `id` (the event id) and one `data` line. `Last-Event-ID` resumes from what is kept, after an ' +
+          '`event: gap` where something is gone. `event: end` tells why the service ends a stream.',
         params: IdParams('dc_…'),
         querystring: Type.Object({ event_name: eventName }),
         produces: ['text/event-stream'],
@@ -284,32 +290,84 @@ export function eventStreamRoute(app: App, deps: EventRouteDeps): void {
     async (request, reply) => {
       const { id } = request.params;
       const caller = callerOf(request);
-      const source = await readable(deps.store.read, caller, await findSource(deps.store.read, id), {
+      const source = await readable(store.read, caller, await findSource(store.read, id), {
         what: 'source',
         id,
       });
-      const header = request.headers['last-event-id'];
-      const lastEventId =
-        typeof header === 'string' && header !== '' ? parseEventId(header, 'Last-Event-ID') : undefined;
+      const lastEventId = lastEventIdOf(request, parseEventId);
       reply.hijack();
-      await deps.streams.open(reply.raw, {
-        store: deps.store,
-        bus: deps.bus,
-        logger: deps.logger,
+      await streams.open(reply.raw, {
+        ...{ store, bus, logger, lastEventId },
         emitterId: source.id,
         channel: request.query.event_name ?? channels.default,
-        lastEventId,
-        mayRead: () => mayStillRead(deps.store, caller, id),
+        mayRead: async () => {
+          const found = await findSource(store.read, id);
+          return found !== undefined && mayStillRead(store, caller, found.owner_id);
+        },
       });
+    },
+  );
+
+  app.get(
+    '/workspaces/:id/sse',
+    {
+      schema: {
+        operationId: isVersioned ? 'streamWorkspaceEventsVersioned' : 'streamWorkspaceEvents',
+        tags: ['events', 'addition'],
+        summary:
+          'Server-sent events: new events of all sources of a workspace, also of those that come later',
+        description:
+          'Events of one emitter come in the order of their ids. At least once a second an event has an `id` line, an opaque ' +
+          'mark: `Last-Event-ID` resumes from it, and what came after it may come again, to be told by ' +
+          '`metadata.emitter_id` and `id` in the data. `event: gap` names an emitter of which events may be gone. With ' +
+          '`emitter_id` it is the stream of that emitter, where each `id` is an event id.',
+        params: IdParams('o_…'),
+        querystring: Type.Object({
+          event_name: eventName,
+          emitter_id: Type.Optional(
+            Type.String({ description: 'Only the events of this emitter of the workspace' }),
+          ),
+        }),
+        produces: ['text/event-stream'],
+        response: { 200: Type.String() },
+      },
+    },
+    async (request, reply) => {
+      const { id: workspaceId } = request.params;
+      const caller = callerOf(request);
+      await requireWorkspace(store.read, caller, workspaceId, 'read');
+      const { emitter_id: emitterId, event_name: channel = channels.default } = request.query;
+      const stream = {
+        ...{ store, bus, clock, logger, channel },
+        mayRead: () => mayStillRead(store, caller, workspaceId),
+      };
+      if (emitterId === undefined) {
+        const mark = lastEventIdOf(request, StreamMark.parse);
+        reply.hijack();
+        await streams.openWorkspace(reply.raw, { ...stream, workspaceId, mark });
+        return;
+      }
+      const ownerId = await ownerOfEmitter(store.read, emitterId);
+      if (ownerId !== workspaceId) throw notFound('emitter', emitterId, 'emitter_id');
+      const lastEventId = lastEventIdOf(request, parseEventId);
+      reply.hijack();
+      await streams.open(reply.raw, { ...stream, emitterId, lastEventId });
     },
   );
 }
 
-/** What let the stream open, once more: the source, the key, and the right of its user. */
-async function mayStillRead({ read }: Store, caller: Caller, sourceId: string): Promise<boolean> {
-  const [source, key] = await Promise.all([findSource(read, sourceId), findApiKey(read, caller.keyId)]);
-  if (source === undefined || key === undefined || key.revoked_at_ms !== null) return false;
-  return mayRead(read, caller, source.owner_id);
+function lastEventIdOf<T>(
+  request: FastifyRequest,
+  parse: (text: string, parameter: string) => T,
+): T | undefined {
+  const header = request.headers['last-event-id'];
+  return typeof header === 'string' && header !== '' ? parse(header, 'Last-Event-ID') : undefined;
+}
+
+/** What let a stream open, once more: the key, and the right of its user. */
+async function mayStillRead({ read }: Store, caller: Caller, ownerId: string): Promise<boolean> {
+  const key = await findApiKey(read, caller.keyId);
+  return key !== undefined && key.revoked_at_ms === null && (await mayRead(read, caller, ownerId));
 }
 
 /** Pages of events: cursors are event ids. */

@@ -1,0 +1,45 @@
+import type { Db } from '#storage/store.ts';
+import type { EventId } from './event-id.ts';
+
+/** An emitter and the highest id it ever gave, `0-0` before the first. */
+export interface EmitterPlace extends EventId {
+  id: string;
+}
+
+/** Emitters read at once. */
+const pageRows = 1000;
+
+export async function ownerOfEmitter(db: Db, emitterId: string): Promise<string | undefined> {
+  const row = await db
+    .selectFrom('emitters')
+    .select('owner_id')
+    .where('id', '=', emitterId)
+    .executeTakeFirst();
+  return row?.owner_id;
+}
+
+/**
+ * All emitters of an owner, a page at a time. They are found by what emits (sources), which has an index by owner:
+ * `emitters` is written with every event, and has none. Those that come while this reads may be missing.
+ */
+export async function* emittersOf(db: Db, ownerId: string): AsyncGenerator<EmitterPlace[]> {
+  for (let last = { createdMs: -1, id: '' }; ; ) {
+    const { createdMs, id } = last;
+    const rows = await db
+      .selectFrom('sources')
+      .innerJoin('emitters', 'emitters.id', 'sources.id')
+      .select(['sources.id', 'sources.created_at_ms', 'emitters.last_ms', 'emitters.last_seq'])
+      .where('sources.owner_id', '=', ownerId)
+      .where((where) =>
+        where(where.refTuple('sources.created_at_ms', 'sources.id'), '>', where.tuple(createdMs, id)),
+      )
+      .orderBy('sources.created_at_ms')
+      .orderBy('sources.id')
+      .limit(pageRows)
+      .execute();
+    yield rows.map((row) => ({ id: row.id, ms: row.last_ms, seq: row.last_seq }));
+    const end = rows.at(-1);
+    if (end === undefined || rows.length < pageRows) return;
+    last = { createdMs: end.created_at_ms, id: end.id };
+  }
+}

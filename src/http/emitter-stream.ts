@@ -1,0 +1,209 @@
+import type { ServerResponse } from 'node:http';
+import type { StoredEvent } from '#events/event.ts';
+import type { EventBus } from '#events/event-bus.ts';
+import { compareEventIds, type EventId } from '#events/event-id.ts';
+import { eventBatches, placesAfter } from '#events/event-page-store.ts';
+import { hasEvent, lastEventId, retainedMax } from '#events/event-store.ts';
+import type { Logger } from '#lib/logger.ts';
+import type { Store } from '#storage/store.ts';
+import { type EndReason, StreamConnection } from './stream-connection.ts';
+import { emitterMessage, gapMessage } from './stream-message.ts';
+
+const catchUpRows = retainedMax;
+/** Events that arrive while a reader catches up are kept for it, up to so many and so much; beyond, the store has them. */
+const arrivedEventsMax = 1000;
+const arrivedBytesMax = 1024 * 1024;
+
+export interface EmitterStreamOptions {
+  store: Store;
+  bus: EventBus;
+  logger: Logger;
+  emitterId: string;
+  channel: string;
+  /** From the Last-Event-ID header: the last event the reader has seen. */
+  lastEventId: EventId | undefined;
+  /** Whether the reader may still read. */
+  mayRead: () => Promise<boolean>;
+}
+
+/**
+ * One reader of an emitter's events.
+ *
+ * Promise: after the handshake the reader gets every event of the channel in the order of its ids, or a `gap` message
+ * where something is gone, or its stream ends. How: `#lastSent` is the only state; an event from the bus is written
+ * when the reader is up to date, and otherwise the reader catches up from the store, as fast as it takes what it gets.
+ * Only durable events carry an `id:`, so `Last-Event-ID` always means a place in the log.
+ */
+export class EmitterStream {
+  readonly #options: EmitterStreamOptions;
+  readonly #connection: StreamConnection;
+  #lastSent: EventId = { ms: 0, seq: 0 };
+  /** The newest event of the emitter, on any channel, that the bus brought: whether another one follows it unbroken. */
+  #lastSeen: EventId = { ms: 0, seq: 0 };
+  /** The store may hold events that were not sent: set by whatever could not be written directly. */
+  #behind = true;
+  #catchingUp = false;
+  /** What the bus brought while the reader was not up to date. */
+  #arrived: StoredEvent[] = [];
+  #arrivedBytes = 0;
+  /** A reader is told once of a gap, not again before its next event. */
+  #toldOfGap = false;
+  /** The newest event of the emitter, on any channel, when it was last looked for. */
+  #lastFound: EventId = { ms: 0, seq: 0 };
+  #unsubscribe: (() => void) | undefined;
+
+  constructor(
+    response: ServerResponse,
+    options: EmitterStreamOptions & { keepAliveMs: number },
+    onEnd: () => void,
+  ) {
+    this.#options = options;
+    this.#connection = new StreamConnection(response, {
+      logger: options.logger,
+      about: { emitter: options.emitterId },
+      keepAliveMs: options.keepAliveMs,
+      mayRead: options.mayRead,
+      look: () => this.#look(),
+      onEnd: () => {
+        this.#unsubscribe?.();
+        onEnd();
+      },
+    });
+  }
+
+  async start(): Promise<void> {
+    const { bus, emitterId, store, channel, lastEventId: seen } = this.#options;
+    // Subscribed before looking: what is stored from here on is either in the look or makes the stream catch up.
+    this.#unsubscribe = bus.subscribe(emitterId, {
+      event: (event) => this.#receive(event),
+      storedElsewhere: () => this.#catchUp(),
+      emitterRemoved: () => this.#connection.end('the emitter was removed'),
+    });
+    const found = await lastEventId(store.read, emitterId);
+    const newest = found ?? this.#lastSent;
+    this.#lastFound = newest;
+    // An id that was never given means nothing was missed; taken as it is, it would hold back all events up to it.
+    const resumes = seen !== undefined && compareEventIds(newest, seen) > 0;
+    this.#lastSent = resumes ? seen : newest;
+    const lostSomething = resumes && !(await hasEvent(store.read, { emitterId, channel, id: seen }));
+    this.#connection.open();
+    if (found === undefined) {
+      this.#connection.end('the emitter was removed');
+      return;
+    }
+    if (lostSomething) this.#writeGap();
+    this.#catchUp();
+  }
+
+  end(reason: EndReason): void {
+    this.#connection.end(reason);
+  }
+
+  cutOff(error: Error): void {
+    this.#connection.cutOff(error);
+  }
+
+  /** Whether there is anything the stream was not told of: notifications of other processes can be lost. */
+  async #look(): Promise<void> {
+    const { store, emitterId } = this.#options;
+    const newest = await lastEventId(store.read, emitterId);
+    if (newest === undefined) {
+      this.#connection.end('the emitter was removed');
+      return;
+    }
+    const isNews =
+      compareEventIds(newest, this.#lastFound) > 0 && compareEventIds(newest, this.#lastSeen) > 0;
+    this.#lastFound = newest;
+    if (isNews) this.#catchUp();
+  }
+
+  #receive(event: StoredEvent): void {
+    // Another process may have stored the one before: then the store has to be read before this one is sent.
+    if (event.previous !== undefined && compareEventIds(event.previous, this.#lastSeen) > 0)
+      this.#behind = true;
+    if (compareEventIds(event, this.#lastSeen) > 0) this.#lastSeen = { ms: event.ms, seq: event.seq };
+    if (event.channel !== this.#options.channel) return;
+    const isUpToDate = !this.#behind && !this.#catchingUp;
+    if (isUpToDate && !this.#connection.isFull) {
+      this.#send(event);
+      return;
+    }
+    this.#arrived.push(event);
+    this.#arrivedBytes += event.event.length;
+    if (this.#arrived.length > arrivedEventsMax || this.#arrivedBytes > arrivedBytesMax) {
+      this.#takeArrived(undefined);
+      this.#behind = true;
+    }
+    if (!this.#catchingUp) this.#catchUp();
+  }
+
+  /** Sends what the store has beyond `#lastSent`, and what arrived, until nothing more came in between. */
+  #catchUp(): void {
+    this.#behind = true;
+    if (this.#catchingUp || this.#connection.ended) return;
+    this.#catchingUp = true;
+    this.#sendMissed()
+      .catch((error: unknown) => this.#connection.fail(error, 'catch-up'))
+      .finally(() => {
+        this.#catchingUp = false;
+        if ((this.#behind || this.#arrived.length > 0) && !this.#connection.ended) this.#catchUp();
+      });
+  }
+
+  async #sendMissed(): Promise<void> {
+    const { store, emitterId, channel } = this.#options;
+    for (let complete = false; !complete && !this.#connection.ended; ) {
+      this.#behind = false;
+      await this.#connection.untilTaken();
+      const after = this.#lastSent;
+      const missed = await placesAfter(store.read, { emitterId, channel, after, limit: catchUpRows });
+      complete = missed.length < catchUpRows;
+      if (!complete && !(await hasEvent(store.read, { emitterId, channel, id: after }))) {
+        // Pruning takes the oldest first, and only what the bus has brought: were the last one sent there, or fewer
+        // newer ones than are kept, or had they arrived, nothing in between could be gone.
+        const first = this.#arrived[0];
+        const covered =
+          first !== undefined && missed[0] !== undefined && compareEventIds(first, missed[0]) < 0;
+        if (!covered) this.#writeGap();
+      }
+      for await (const batch of eventBatches(store.read, { emitterId, channel }, missed)) {
+        if (this.#connection.ended) return;
+        // Pruned or deleted while the batches before were sent.
+        if (batch.events.length < batch.places.length) this.#writeGap();
+        const arrived = this.#takeArrived(batch.places.at(-1));
+        for (const event of [...batch.events, ...arrived].sort(compareEventIds)) {
+          await this.#connection.untilTaken();
+          this.#send(event);
+        }
+      }
+    }
+    // What arrived beyond that follows it without a break, unless something was stored elsewhere meanwhile.
+    for (let event = this.#arrived[0]; event !== undefined && !this.#behind; event = this.#arrived[0]) {
+      await this.#connection.untilTaken();
+      this.#takeArrived(event);
+      this.#send(event);
+    }
+  }
+
+  /** What arrived up to `last`; all of it without one. */
+  #takeArrived(last: EventId | undefined): StoredEvent[] {
+    const until =
+      last === undefined ? -1 : this.#arrived.findIndex((event) => compareEventIds(event, last) > 0);
+    const taken = this.#arrived.splice(0, until === -1 ? this.#arrived.length : until);
+    this.#arrivedBytes -= taken.reduce((sum, event) => sum + event.event.length, 0);
+    return taken;
+  }
+
+  #send(event: StoredEvent): void {
+    if (this.#connection.ended || compareEventIds(event, this.#lastSent) <= 0) return;
+    this.#lastSent = { ms: event.ms, seq: event.seq };
+    this.#toldOfGap = false;
+    this.#connection.write(emitterMessage(event));
+  }
+
+  #writeGap(): void {
+    if (this.#toldOfGap) return;
+    this.#toldOfGap = true;
+    this.#connection.write(gapMessage(this.#lastSent));
+  }
+}
