@@ -258,6 +258,8 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
     close.push(() => deployer.stop());
     pruner.start();
     close.push(() => pruner.stop());
+    delivery.pruner.start();
+    close.push(() => delivery.pruner.stop());
     if (has('scheduler')) scheduler.start();
     close.push(() => scheduler.stop());
 

@@ -80,7 +80,7 @@ export async function writable<R extends { owner_id: string }>(
     if (record.owner_id === caller.userId) return record;
     const owners = await ownersOf(db, caller);
     if (owners.mayWrite(record.owner_id)) return record;
-    if (owners.mayRead(record.owner_id)) throw forbidden(`${name.what}s`);
+    if (owners.mayRead(record.owner_id)) throw forbidden(`${name.what.replace(/y$/, 'ie')}s`);
   }
   throw notFound(name.what, name.id, name.parameter);
 }

@@ -44,6 +44,7 @@ const laneRestMaxMs = 3_600_000;
 
 interface Settling {
   row: SettledDelivery;
+  listenerId: string;
   handover?: Handover;
 }
 
@@ -71,6 +72,7 @@ export class DeliveryDispatcher {
   readonly #deliverTo: (listenerId: string) => Deliver;
   readonly #sends: boolean;
   readonly #random: () => number;
+  readonly #onEnded: (listenerId: string, wasDelivered: boolean) => void;
   readonly #lanes = new DeliveryLanes();
   /** Every id that is here: in a lane, being sent, or being settled. */
   readonly #known = new Set<string>();
@@ -108,6 +110,8 @@ export class DeliveryDispatcher {
     /** False for a node without the worker role: it leaves all deliveries to others. */
     sends: boolean;
     random?: () => number;
+    /** A delivery ended; its record is on disk. */
+    onEnded?: (listenerId: string, wasDelivered: boolean) => void;
   }) {
     this.node = options.node;
     this.#store = options.store;
@@ -116,6 +120,7 @@ export class DeliveryDispatcher {
     this.#deliverTo = options.deliverTo;
     this.#sends = options.sends;
     this.#random = options.random ?? Math.random;
+    this.#onEnded = options.onEnded ?? (() => {});
     this.#settle = settleWrite(options.store, options.node);
   }
 
@@ -298,7 +303,7 @@ export class DeliveryDispatcher {
     this.#logOutcome(delivery, outcome, step.state);
     const handover = outcome.kind === 'delivered' ? outcome.handover : undefined;
     this.#unsettled += 1;
-    this.#write({ row, ...(handover === undefined ? {} : { handover }) });
+    this.#write({ row, listenerId: delivery.listenerId, ...(handover === undefined ? {} : { handover }) });
   }
 
   #logOutcome(delivery: HeldDelivery, outcome: AttemptOutcome, state: string): void {
@@ -343,9 +348,10 @@ export class DeliveryDispatcher {
     for (const settling of this.#unsaved.splice(0)) this.#write(settling);
   }
 
-  #settled({ row }: Settling): void {
+  #settled({ row, listenerId }: Settling): void {
     this.#unsettled -= 1;
     this.#known.delete(row.id);
+    if (row.ended_at_ms !== null) this.#onEnded(listenerId, row.state === 'delivered');
     if (row.state === 'queued') this.#wakeAt(row.run_at_ms);
     if (this.#unsettled === 0 && this.#lanes.held === 0) this.#tellIdle();
     // Lanes that stopped because too much was on its way to the disk.

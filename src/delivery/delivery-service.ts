@@ -13,6 +13,7 @@ import { deliverToWebhook } from './deliver-to-webhook.ts';
 import { type Deliver, DeliveryDispatcher } from './delivery-dispatcher.ts';
 import { fanOutHandler } from './fan-out-event.ts';
 import { type MadeDeliveries, SubscriberFinder } from './find-subscribers.ts';
+import { DeliveryPruner } from './prune-deliveries.ts';
 import { WaitingDeliveries } from './waiting-deliveries.ts';
 import { WebhookTargets } from './webhook-targets.ts';
 
@@ -22,6 +23,8 @@ export class DeliveryService {
   /** Finds out, in the transaction that stores events, who wants them. */
   readonly finder: SubscriberFinder;
   readonly targets: WebhookTargets;
+  /** Keeps the records of what was sent bounded. */
+  readonly pruner: DeliveryPruner;
   /** The functions that do the background jobs of this folder. */
   readonly jobs: Record<'fan_out_event' | 'change_deliveries', JobHandler>;
   readonly #onJobs: () => void;
@@ -45,6 +48,7 @@ export class DeliveryService {
     const { store, node, clock, logger, vault, guarded, version, pool, random } = options;
     this.#onJobs = () => pool().poke();
     this.targets = new WebhookTargets({ store, vault });
+    this.pruner = new DeliveryPruner({ store, clock, logger });
     const waitingRuns = new WaitingRuns({ store, clock });
     const toWebhook: Deliver = (delivery, signal) =>
       deliverToWebhook(
@@ -62,6 +66,8 @@ export class DeliveryService {
       sends: options.sends,
       deliverTo: (listenerId) => (listenerId.startsWith('wh_') ? toWebhook : toSource),
       ...(random === undefined ? {} : { random }),
+      onEnded: (listenerId, wasDelivered) =>
+        this.pruner.ended(listenerId, wasDelivered ? 'delivered' : 'undelivered'),
     });
     const room = this.dispatcher;
     const waiting = new WaitingDeliveries({ store, hasRoomHere: (listenerId) => room.hasRoom(listenerId) });
@@ -80,7 +86,7 @@ export class DeliveryService {
         node,
         clock,
         onQueued: (listenerId) => room.leftInStore(listenerId),
-        onEnded: () => {},
+        onEnded: (listenerId, count) => this.pruner.ended(listenerId, 'undelivered', count),
       }),
     };
     options.bus.observe((events) => this.#stored(events));
@@ -94,9 +100,10 @@ export class DeliveryService {
     }
   }
 
-  #handOver({ held, left, hasJob }: MadeDeliveries): void {
+  #handOver({ held, left, ended, hasJob }: MadeDeliveries): void {
     if (held.length > 0) this.dispatcher.take(held);
     for (const listenerId of new Set(left)) this.dispatcher.leftInStore(listenerId);
+    for (const listenerId of ended) this.pruner.ended(listenerId, 'undelivered');
     if (hasJob) this.#onJobs();
   }
 }

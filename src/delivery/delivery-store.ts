@@ -268,41 +268,44 @@ export async function requeueDelivery(
   return Number(numUpdatedRows) === 1;
 }
 
-/** Ended deliveries of a listener, oldest first, that are beyond the newest `kept` in these states or ended long ago. */
-export async function deliveriesToRemove(
+/**
+ * Deliveries to a listener in these states that are beyond the newest `kept`, oldest first, at most `limit`. Read from the
+ * oldest on: what waits is newer, and may be a hundred times as much.
+ */
+export async function deliveriesBeyond(
   db: Db,
-  options: {
-    listenerId: string;
-    states: readonly DeliveryState[];
-    kept: number;
-    endedBeforeMs: number;
-    limit: number;
-  },
+  options: { listenerId: string; states: readonly DeliveryState[]; kept: number; limit: number },
 ): Promise<string[]> {
-  const { listenerId, kept, endedBeforeMs } = options;
-  const own = db
+  const rows = await db
     .selectFrom('deliveries')
-    .select(['created_at_ms', 'id'])
-    .where('listener_id', '=', listenerId)
-    .where('state', 'in', [...options.states]);
-  const oldestKept = await own
-    .orderBy('created_at_ms', 'desc')
-    .orderBy('id', 'desc')
-    .offset(kept - 1)
-    .limit(1)
-    .executeTakeFirst();
-  const doomed = own.where((where) => {
+    .select('id')
+    .where('listener_id', '=', options.listenerId)
+    .where('state', 'in', [...options.states])
+    .orderBy('created_at_ms')
+    .orderBy('id')
+    .limit(options.kept + options.limit)
+    .execute();
+  return rows.slice(0, Math.max(0, rows.length - options.kept)).map(({ id }) => id);
+}
+
+/** Deliveries to a listener in these states that ended (or, not ended, were made) before a time, oldest first. */
+export async function deliveriesBefore(
+  db: Db,
+  options: { listenerId: string; states: readonly DeliveryState[]; beforeMs: number; limit: number },
+): Promise<string[]> {
+  const { beforeMs } = options;
+  const rows = await db
+    .selectFrom('deliveries')
+    .select('id')
+    .where('listener_id', '=', options.listenerId)
     // What was made later has not ended earlier: so this is a range of the index.
-    const isOld = where.and([
-      where('created_at_ms', '<', endedBeforeMs),
-      where('ended_at_ms', '<', endedBeforeMs),
-    ]);
-    if (oldestKept === undefined) return isOld;
-    const { created_at_ms, id } = oldestKept;
-    const isBeyond = where(where.refTuple('created_at_ms', 'id'), '<', where.tuple(created_at_ms, id));
-    return where.or([isOld, isBeyond]);
-  });
-  const rows = await doomed.orderBy('created_at_ms').orderBy('id').limit(options.limit).execute();
+    .where('created_at_ms', '<', beforeMs)
+    .where((where) => where(where.fn.coalesce('ended_at_ms', 'created_at_ms'), '<', beforeMs))
+    .where('state', 'in', [...options.states])
+    .orderBy('created_at_ms')
+    .orderBy('id')
+    .limit(options.limit)
+    .execute();
   return rows.map(({ id }) => id);
 }
 
@@ -388,6 +391,21 @@ export async function readPayload(db: Db, emitId: string): Promise<string | unde
     .where('emit_id', '=', emitId)
     .executeTakeFirst();
   return row?.event;
+}
+
+/** The text of the event that a delivery is about, while the event itself is still kept, and whose it is. */
+export async function readEventOf(
+  db: Db,
+  delivery: Pick<DeliveryTable, 'emitter_id' | 'channel' | 'ms' | 'seq'>,
+): Promise<{ event: string; owner_id: string } | undefined> {
+  return db
+    .selectFrom('events')
+    .select(['event', 'owner_id'])
+    .where('emitter_id', '=', delivery.emitter_id)
+    .where('channel', '=', delivery.channel)
+    .where('ms', '=', delivery.ms)
+    .where('seq', '=', delivery.seq)
+    .executeTakeFirst();
 }
 
 /** All deliveries that a job still made of this text are there. */

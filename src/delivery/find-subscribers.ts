@@ -67,7 +67,7 @@ export class SubscriberFinder implements EventRouter {
       if (isTooMany) {
         payloads.push(payloadRow(event, nowMs, { fanning: true }));
         jobs.push(fanOutJob(event, nowMs));
-        this.#made.set(event, { held: [], left: [], hasJob: true });
+        this.#made.set(event, { held: [], left: [], ended: [], hasJob: true });
         continue;
       }
       const rows = await makeDeliveries({
@@ -123,6 +123,8 @@ export class SubscriberFinder implements EventRouter {
 export interface MadeDeliveries {
   held: HeldDelivery[];
   left: string[];
+  /** Listeners with records of deliveries that will not be sent. */
+  ended: string[];
   /** A job makes (more of) its deliveries. */
   hasJob: boolean;
 }
@@ -225,7 +227,12 @@ export function handedOver(rows: readonly DeliveryTable[], event: RoutedEvent): 
         createdAtMs: row.created_at_ms,
       }),
     );
-  return { held, left: rows.filter(isForAnyNode).map((row) => row.listener_id), hasJob: false };
+  return {
+    held,
+    left: rows.filter(isForAnyNode).map((row) => row.listener_id),
+    ended: rows.filter(({ ended_at_ms }) => ended_at_ms !== null).map((row) => row.listener_id),
+    hasJob: false,
+  };
 }
 
 function isForAnyNode({ state, lease_node }: DeliveryTable): boolean {

@@ -1,6 +1,7 @@
 import type { App } from './route-support.ts';
 import { type AccountRouteDeps, accountRoutes } from './routes/account-routes.ts';
 import { type ComponentRouteDeps, componentRoutes } from './routes/component-routes.ts';
+import { type DeliveryRouteDeps, deliveryRoutes } from './routes/delivery-routes.ts';
 import { type EventRouteDeps, eventRoutes, eventStreamRoutes } from './routes/event-routes.ts';
 import { type HealthRouteParts, healthRoutes } from './routes/health-routes.ts';
 import { type SourceRouteDeps, sourceRoutes } from './routes/source-routes.ts';
@@ -18,6 +19,7 @@ export type RouteParts = HealthRouteParts &
   EventRouteDeps &
   SubscriptionRouteDeps &
   WebhookRouteDeps &
+  DeliveryRouteDeps &
   AccountRouteDeps & { settings: { /** '' when none was set. */ publicUrl: string } };
 
 interface RoutesOfPart {
@@ -36,6 +38,7 @@ export const routes: readonly RoutesOfPart[] = [
   { prefix: '/v1', register: accountRoutes },
   { prefix: '/v1', register: subscriptionRoutes },
   { prefix: '/v1', register: webhookRoutes },
+  { prefix: '/v1', register: deliveryRoutes },
   { prefix: '/v1', register: componentRoutes },
   { prefix: '/v1', register: sourceRoutes },
   { prefix: '/v1', register: eventRoutes },

@@ -1,0 +1,103 @@
+import { formatEventId } from '#events/event-id.ts';
+import type { Clock } from '#lib/clock.ts';
+import { epochSeconds } from '#lib/clock.ts';
+import { CallerError } from '#lib/errors.ts';
+import { newTimeOrderedId } from '#lib/ids.ts';
+import { sourceState } from '#sources/source-store.ts';
+import type { Db, Store, Tx } from '#storage/store.ts';
+import type { DeliveryTable } from '#storage/tables/delivery-tables.ts';
+import { type AttemptRecord, openStates } from './delivery.ts';
+import { findDelivery, insertPayloads, readEventOf, requeueDelivery } from './delivery-store.ts';
+import { findWebhook } from './webhook-store.ts';
+
+export interface DeliveryTools {
+  store: Store;
+  clock: Clock;
+  /** Deliveries of this listener may be due. */
+  onQueued: (listenerId: string) => void;
+}
+
+/**
+ * Queues one ended delivery again, under the same id: one that was not delivered with the text kept for it, one that was
+ * with the stored event. Throws CallerError `conflict` when it has not ended, its listener is gone, or its event is.
+ */
+export async function redeliver(
+  { store, clock, onQueued }: DeliveryTools,
+  delivery: DeliveryTable,
+): Promise<DeliveryTable> {
+  if (openStates.some((state) => state === delivery.state)) throw isOpen(delivery);
+  const queued = await store.transaction(async (tx) => {
+    if (!(await listenerExists(tx, delivery.listener_id)))
+      throw new CallerError('conflict', `its listener ${delivery.listener_id} does not exist any more`);
+    const nowMs = clock.now();
+    const text = delivery.has_payload === 1 ? undefined : await storeText(store, tx, delivery, nowMs);
+    const isQueued = await requeueDelivery(tx, delivery, { nowMs, ...(text === undefined ? {} : { text }) });
+    const current = await findDelivery(tx, delivery.id);
+    // Somebody else was faster: with the same wish, or its record was too old to be kept.
+    if (!isQueued || current === undefined) throw isOpen(delivery);
+    await store.notify(tx, 'millrace_jobs', '');
+    return current;
+  });
+  onQueued(queued.listener_id);
+  return queued;
+}
+
+/** Keeps the text of a stored event for a delivery that has none any more. */
+async function storeText(
+  store: Store,
+  tx: Tx,
+  delivery: DeliveryTable,
+  nowMs: number,
+): Promise<{ emitId: string; bytes: number }> {
+  const found = await readEventOf(tx, delivery);
+  if (found === undefined)
+    throw new CallerError('conflict', `its event ${formatEventId(delivery)} is not kept any more`);
+  const emitId = newTimeOrderedId(nowMs);
+  await insertPayloads(store, tx, [
+    { emit_id: emitId, owner_id: found.owner_id, event: found.event, fanning: 0, created_at_ms: nowMs },
+  ]);
+  return { emitId, bytes: Buffer.byteLength(found.event) };
+}
+
+async function listenerExists(db: Db, listenerId: string): Promise<boolean> {
+  const listener = listenerId.startsWith('wh_')
+    ? await findWebhook(db, listenerId)
+    : await sourceState(db, listenerId);
+  return listener !== undefined;
+}
+
+function isOpen({ id }: DeliveryTable): CallerError {
+  return new CallerError('conflict', `${id} is queued or held: it will be sent without being asked for`);
+}
+
+/**
+ * A delivery as the API answers it. What the receiver answered is for those who may read the listener; the owner of the
+ * emitter sees the rest.
+ */
+export function viewDelivery(delivery: DeliveryTable, options: { withResponses: boolean }) {
+  const { state, attempts, lease_node, run_at_ms, ended_at_ms } = delivery;
+  const records = JSON.parse(delivery.attempt_log) as AttemptRecord[];
+  const isWaiting = state === 'queued' && attempts > 0 && lease_node === null;
+  return {
+    id: delivery.id,
+    listener_id: delivery.listener_id,
+    subscription_id: delivery.subscription_id,
+    replay_id: delivery.replay_id,
+    emitter_id: delivery.emitter_id,
+    event_name: delivery.channel,
+    event_id: formatEventId(delivery),
+    state,
+    reason: delivery.reason,
+    attempt_count: attempts,
+    attempts: records.map(({ at, response, ...record }) => ({
+      at_ms: at,
+      ...record,
+      ...(response !== undefined && options.withResponses ? { response } : {}),
+    })),
+    status: delivery.status,
+    latency_ms: delivery.latency_ms,
+    next_attempt_at: isWaiting ? epochSeconds(run_at_ms) : null,
+    created_at: epochSeconds(delivery.created_at_ms),
+    ended_at: ended_at_ms === null ? null : epochSeconds(ended_at_ms),
+  };
+}
