@@ -56,8 +56,14 @@ export function changeDeliveriesHandler(options: {
   const { store, node, clock, onQueued, onEnded } = options;
 
   /** Everything that the filter names when its turn comes. */
-  const forEachBatch = async (filter: DeliveryFilter, work: (ids: string[]) => Promise<unknown>) => {
+  const forEachBatch = async (
+    filter: DeliveryFilter,
+    signal: AbortSignal,
+    work: (ids: string[]) => Promise<unknown>,
+  ) => {
     for (let after: DeliveryPlace | undefined; ; ) {
+      // What is left is done after the next start.
+      signal.throwIfAborted();
       const found = await findDeliveries(store.read, filter, { after, limit: batchRows });
       if (found.length > 0) await work(found.map(({ id }) => id));
       if (found.length < batchRows) return;
@@ -66,12 +72,12 @@ export function changeDeliveriesHandler(options: {
   };
 
   return {
-    async run(job: LeasedJob) {
+    async run(job: LeasedJob, signal: AbortSignal) {
       const change = job.payload as TypedChange;
       const { from, to, reason } = change;
       const filter = filterOf(change);
       const isEnd = !openStates.some((state) => state === to);
-      await forEachBatch(filter, async (ids) => {
+      await forEachBatch(filter, signal, async (ids) => {
         const changed = await store.transaction((tx) =>
           changeDeliveries(tx, ids, { from, to, reason, nowMs: clock.now() }),
         );
@@ -79,7 +85,7 @@ export function changeDeliveriesHandler(options: {
         if (isEnd) onEnded(change.listener_id, changed);
       });
       if (withoutReceiver.includes(reason))
-        await forEachBatch({ ...filter, states: undeliveredStates, withText: true }, (ids) =>
+        await forEachBatch({ ...filter, states: undeliveredStates, withText: true }, signal, (ids) =>
           store.transaction((tx) => dropTexts(tx, ids)),
         );
       await store.transaction((tx) => settleJobs(store, tx, { node, jobs: [job] }));

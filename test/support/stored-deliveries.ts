@@ -1,0 +1,99 @@
+import { randomBytes } from 'node:crypto';
+import { Vault } from '#accounts/vault.ts';
+import { changeDeliveriesHandler } from '#delivery/change-deliveries.ts';
+import { insertDeliveries, insertPayloads } from '#delivery/delivery-store.ts';
+import type { WebhookTools } from '#delivery/manage-webhooks.ts';
+import { AddressPolicy } from '#egress/address-policy.ts';
+import { claimJobs } from '#jobs/claim-store.ts';
+import { TestClock } from '#lib/clock.ts';
+import { newTimeOrderedId } from '#lib/ids.ts';
+import type { Store } from '#storage/store.ts';
+import type { DeliveryTable } from '#storage/tables/delivery-tables.ts';
+
+/** What the functions that manage webhooks need, on a store and a clock of the test. */
+export function webhookTools(
+  store: Store,
+  clock = new TestClock(),
+): WebhookTools & { clock: TestClock; changed: string[] } {
+  const changed: string[] = [];
+  return {
+    store,
+    clock,
+    vault: new Vault(randomBytes(32)),
+    policy: new AddressPolicy({ allow: ['public', 'local'], deny: () => [] }),
+    changed,
+    onChange: (id) => changed.push(id),
+    onJobs: () => {},
+  };
+}
+
+/** Stores a delivery, and the text of its event where it has one (`has_payload`, the default for all but delivered). */
+export async function storeDelivery(
+  store: Store,
+  given: Partial<DeliveryTable> & Pick<DeliveryTable, 'listener_id' | 'state' | 'created_at_ms'>,
+): Promise<DeliveryTable> {
+  const { created_at_ms, state } = given;
+  const isOpen = state === 'queued' || state === 'held';
+  const id = newTimeOrderedId(created_at_ms);
+  const row: DeliveryTable = {
+    id: `dlv_${id}`,
+    owner_id: 'o_1',
+    subscription_id: null,
+    replay_id: null,
+    emitter_id: 'dc_1',
+    channel: '',
+    ms: created_at_ms,
+    seq: 0,
+    emit_id: id,
+    hops: 0,
+    reason: null,
+    run_at_ms: created_at_ms,
+    lease_node: null,
+    attempts: 0,
+    attempt_log: '[]',
+    status: null,
+    latency_ms: null,
+    has_payload: state === 'delivered' ? 0 : 1,
+    payload_bytes: 4,
+    ended_at_ms: isOpen ? null : created_at_ms,
+    ...given,
+  };
+  await store.transaction(async (tx) => {
+    const payload = {
+      emit_id: row.emit_id,
+      owner_id: 'o_1',
+      event: '"it"',
+      fanning: 0,
+      created_at_ms,
+    };
+    if (row.has_payload === 1) await insertPayloads(store, tx, [payload]);
+    await insertDeliveries(store, tx, [row]);
+  });
+  return row;
+}
+
+/** Does the changes of deliveries that are due; answers how many jobs that were, and for whom something was queued. */
+export async function runChangeJobs(
+  store: Store,
+  clock: TestClock,
+): Promise<{ jobs: number; queued: string[] }> {
+  const queued: string[] = [];
+  const node = 'node_test';
+  const handler = changeDeliveriesHandler({
+    store,
+    node,
+    clock,
+    onQueued: (listenerId) => queued.push(listenerId),
+    onEnded: () => {},
+  });
+  const jobs = await claimJobs(store, {
+    node,
+    kinds: ['change_deliveries'],
+    limit: 100,
+    laneMax: 1,
+    runningByLane: new Map(),
+    nowMs: clock.now(),
+  });
+  for (const job of jobs) await handler.run(job, new AbortController().signal);
+  return { jobs: jobs.length, queued };
+}
