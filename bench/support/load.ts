@@ -21,6 +21,8 @@ export interface LoadOptions {
   body?: string;
   /** First number for the zeroes in the body. */
   firstNumber?: number;
+  /** Requests per second of all connections together; absent: each as fast as it can. */
+  perSecond?: number;
 }
 
 export interface LoadResult {
@@ -80,6 +82,14 @@ async function generate(options: LoadOptions): Promise<LoadResult> {
   const start = performance.now();
   const end = start + options.seconds * 1000;
 
+  let slots = 0;
+  /** When the next request is to be sent, at a fixed rate. */
+  const takeSlot = (): number => {
+    if (options.perSecond === undefined) return 0;
+    slots += 1;
+    return start + (slots / options.perSecond) * 1000;
+  };
+
   const runConnection = (): Promise<void> =>
     new Promise((resolve) => {
       const socket = connect({ port, host: url.hostname, noDelay: true });
@@ -96,6 +106,11 @@ async function generate(options: LoadOptions): Promise<LoadResult> {
           socket.end();
           return;
         }
+        const slot = takeSlot();
+        if (slot > performance.now()) setTimeout(write, slot - performance.now());
+        else write();
+      };
+      const write = (): void => {
         if (numberAt !== -1) own.write(String(next).padStart(12, '0'), numberAt, 'latin1');
         next += 1;
         sentAt = performance.now();

@@ -12,7 +12,7 @@ import { disableWebhook, setFailingSince } from './webhook-store.ts';
 import type { WebhookTarget, WebhookTargets } from './webhook-targets.ts';
 
 /** An answer that takes longer is none. */
-const answerTimeoutMs = 15_000;
+export const answerTimeoutMs = 15_000;
 /** Of the body of an answer, so much is kept with the attempt. */
 const responseBytesMax = 1024;
 /** A webhook that took nothing for so long, and was tried, is disabled. */
@@ -25,6 +25,7 @@ export interface WebhookDeliveryParts {
   clock: Clock;
   logger: Logger;
   version: string;
+  answerTimeoutMs: number;
 }
 
 /**
@@ -52,11 +53,12 @@ export async function deliverToWebhook(
 }
 
 async function attempt(
-  { dispatcher, clock, version }: WebhookDeliveryParts,
+  parts: WebhookDeliveryParts,
   webhook: WebhookTarget,
   delivery: HeldDelivery,
   signal: AbortSignal,
 ): Promise<AttemptOutcome> {
+  const { dispatcher, clock, version } = parts;
   const nowMs = clock.now();
   const startedMs = performance.now();
   const { oldKey } = webhook;
@@ -77,7 +79,7 @@ async function attempt(
         ...signatureHeaders(keys, { id: delivery.id, nowMs, body: delivery.event }),
       },
       body: delivery.event,
-      timeoutMs: answerTimeoutMs,
+      timeoutMs: parts.answerTimeoutMs,
       bodyBytesMax: responseBytesMax,
       signal,
     });

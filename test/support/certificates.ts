@@ -7,6 +7,14 @@ export interface ServerCertificate {
   cert: string;
 }
 
+const dayMs = 86_400_000;
+
+/** Epoch ms. */
+interface Validity {
+  notBeforeMs: number;
+  notAfterMs: number;
+}
+
 /**
  * A certificate authority for one test, which nobody trusts unless told. Written here byte by byte because Node.js can
  * read certificates but not make them, and a key in the repository would end up on somebody's list of leaked keys.
@@ -27,27 +35,33 @@ export class CertificateAuthority {
     this.pem = this.#issue(this.#name, publicKey, extensions);
   }
 
-  /** A certificate for host names and IPv4 addresses. */
-  issue(hosts: readonly string[]): ServerCertificate {
+  /** A certificate for host names and IPv4 addresses; valid from yesterday to tomorrow, where nothing else is said. */
+  issue(hosts: readonly string[], valid: Partial<Validity> = {}): ServerCertificate {
     const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
     const names = hosts.map((host) =>
       isIPv4(host) ? tagged(0x87, Buffer.from(host.split('.').map(Number))) : tagged(0x82, Buffer.from(host)),
     );
-    const cert = this.#issue(hosts[0] ?? 'test', publicKey, [
-      extension([2, 5, 29, 17], false, sequence(...names)),
-    ]);
+    const cert = this.#issue(
+      hosts[0] ?? 'test',
+      publicKey,
+      [extension([2, 5, 29, 17], false, sequence(...names))],
+      valid,
+    );
     return { cert, key: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString() };
   }
 
-  #issue(subject: string, publicKey: KeyObject, extensions: Buffer[]): string {
-    const dayMs = 86_400_000;
-    const now = Date.now();
+  #issue(
+    subject: string,
+    publicKey: KeyObject,
+    extensions: Buffer[],
+    { notBeforeMs = Date.now() - dayMs, notAfterMs = Date.now() + dayMs }: Partial<Validity> = {},
+  ): string {
     const content = sequence(
       tagged(0xa0, tagged(0x02, Buffer.from([2]))),
       tagged(0x02, Buffer.concat([Buffer.from([0x01]), randomBytes(15)])),
       ecdsaWithSha256,
       distinguishedName(this.#name),
-      sequence(utcTime(now - dayMs), utcTime(now + dayMs)),
+      sequence(utcTime(notBeforeMs), utcTime(notAfterMs)),
       distinguishedName(subject),
       publicKey.export({ type: 'spki', format: 'der' }),
       tagged(0xa3, sequence(...extensions)),

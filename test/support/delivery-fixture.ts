@@ -1,0 +1,223 @@
+import { randomBytes } from 'node:crypto';
+import { sealValue } from '#accounts/manage-accounts.ts';
+import { Vault } from '#accounts/vault.ts';
+import type { AttemptRecord } from '#delivery/delivery.ts';
+import { DeliveryService } from '#delivery/delivery-service.ts';
+import { newSigningSecret } from '#delivery/sign-request.ts';
+import { insertSubscription } from '#delivery/subscription-store.ts';
+import { insertWebhook } from '#delivery/webhook-store.ts';
+import { AddressPolicy } from '#egress/address-policy.ts';
+import { createGuardedDispatcher, type GuardedDispatcher } from '#egress/guarded-dispatcher.ts';
+import type { LookupAll } from '#egress/resolve-address.ts';
+import { emitEvents } from '#events/emit-event.ts';
+import type { StoredEvent } from '#events/event.ts';
+import { EventBus } from '#events/event-bus.ts';
+import { insertEmitter } from '#events/event-store.ts';
+import { registerNode } from '#jobs/node-store.ts';
+import { type JobHandler, WorkerPool } from '#jobs/worker-pool.ts';
+import { TestClock } from '#lib/clock.ts';
+import { newId } from '#lib/ids.ts';
+import { silentLogger } from '#lib/logger.ts';
+import type { Store } from '#storage/store.ts';
+
+export interface DeliveryFixtureOptions {
+  clock?: TestClock;
+  lookup?: LookupAll;
+  /** PEM text of an authority whose certificates are trusted. */
+  extraCa?: string;
+  answerTimeoutMs?: number;
+  node?: string;
+  /** What MILLRACE_EGRESS opens; default this machine. */
+  allow?: readonly string[];
+  vault?: Vault;
+}
+
+/** A delivery as tests look at it. */
+export interface SeenDelivery {
+  id: string;
+  state: string;
+  reason: string | null;
+  attempts: number;
+  status: number | null;
+  runAtMs: number;
+  log: AttemptRecord[];
+}
+
+/** Everything between an emitted event and its listeners, on a real store, without user code. */
+export class DeliveryFixture implements AsyncDisposable {
+  readonly store: Store;
+  readonly clock: TestClock;
+  readonly vault: Vault;
+  readonly bus = new EventBus(silentLogger);
+  readonly service: DeliveryService;
+  readonly pool: WorkerPool;
+  readonly node: string;
+  readonly #guarded: GuardedDispatcher;
+
+  constructor(store: Store, options: DeliveryFixtureOptions = {}) {
+    this.store = store;
+    this.clock = options.clock ?? new TestClock();
+    this.vault = options.vault ?? new Vault(randomBytes(32));
+    this.node = options.node ?? newId('node');
+    const { lookup, extraCa, answerTimeoutMs } = options;
+    const policy = new AddressPolicy({ allow: options.allow ?? ['127.0.0.0/8'], deny: () => [] });
+    this.#guarded = createGuardedDispatcher({
+      policy,
+      connectionsPerOrigin: null,
+      ...(lookup === undefined ? {} : { lookup }),
+      ...(extraCa === undefined ? {} : { extraCa }),
+    });
+    const { clock, node, vault, bus } = this;
+    this.service = new DeliveryService({
+      store,
+      node,
+      clock,
+      logger: silentLogger,
+      vault,
+      guarded: this.#guarded,
+      bus,
+      version: '0.0.0',
+      sends: true,
+      pool: () => this.pool,
+      // No jitter.
+      random: () => 0,
+      ...(answerTimeoutMs === undefined ? {} : { answerTimeoutMs }),
+    });
+    const nothing: JobHandler = { run: async () => {}, quarantined: async () => {} };
+    this.pool = new WorkerPool({
+      node,
+      store,
+      handlers: {
+        run_source: nothing,
+        delete_events: nothing,
+        deliver_scheduled_event: nothing,
+        ...this.service.jobs,
+      },
+      clock,
+      logger: silentLogger,
+      claims: true,
+    });
+  }
+
+  static async start(store: Store, options: DeliveryFixtureOptions = {}): Promise<DeliveryFixture> {
+    const fixture = new DeliveryFixture(store, options);
+    await fixture.start();
+    return fixture;
+  }
+
+  /** As another process would: the jobs of this one are not run, only its lease begins. */
+  async start(): Promise<void> {
+    const nowMs = this.store.name === 'postgres' ? Date.now() : this.clock.now();
+    await this.store.transaction((tx) => registerNode(tx, this.node, { nowMs, leaseMs: 86_400_000 }));
+    await this.service.dispatcher.start();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.service.dispatcher.stop(0);
+    await this.#guarded.destroy();
+  }
+
+  async emitter(id = 'dc_1', ownerId = 'o_1'): Promise<string> {
+    await this.store.transaction((tx) => insertEmitter(tx, { id, ownerId }));
+    return id;
+  }
+
+  /** A webhook, and its secret. */
+  async webhook(url: string, options: { ownerId?: string; id?: string; state?: string } = {}) {
+    const { ownerId = 'o_1', id = newId('wh'), state = 'active' } = options;
+    const secret = newSigningSecret();
+    const nowMs = this.clock.now();
+    await this.store.transaction(async (tx) => {
+      const sealed = await sealValue(tx, this, { ownerId, id, value: secret });
+      await insertWebhook(tx, {
+        id,
+        owner_id: ownerId,
+        user_id: 'u_1',
+        name: null,
+        description: null,
+        url,
+        secret: sealed,
+        old_secret: null,
+        old_secret_until_ms: null,
+        state,
+        disabled_reason: null,
+        disabled_at_ms: null,
+        failing_since_ms: null,
+        removed_records: 0,
+        created_at_ms: nowMs,
+        updated_at_ms: nowMs,
+      });
+    });
+    return { id, secret };
+  }
+
+  async subscribe(
+    listenerId: string,
+    options: { emitterId?: string; eventName?: string; ownerId?: string } = {},
+  ): Promise<string> {
+    const { emitterId = 'dc_1', eventName = '', ownerId = 'o_1' } = options;
+    const row = await this.store.transaction((tx) =>
+      insertSubscription(tx, {
+        id: newId('sub'),
+        emitter_owner_id: ownerId,
+        emitter_id: emitterId,
+        event_name: eventName,
+        listener_id: listenerId,
+        listener_owner_id: ownerId,
+        user_id: 'u_1',
+        created_at_ms: this.clock.now(),
+      }),
+    );
+    return row.id;
+  }
+
+  /** Emits in one transaction, and tells the bus of it as whoever emits does. */
+  async emit(
+    events: readonly string[],
+    options: { emitterId?: string; channel?: string; hops?: number } = {},
+  ): Promise<StoredEvent[]> {
+    const { emitterId = 'dc_1', channel = '', hops = 0 } = options;
+    const emission = { emitterId, hops, events: events.map((event) => ({ channel, event })) };
+    const stored = await this.store.transaction(async (tx) => {
+      const batch = { emissions: [emission], router: this.service.finder, nowMs: this.clock.now() };
+      const [result] = await emitEvents(this.store, tx, batch);
+      return result?.accepted === true ? result.stored : [];
+    });
+    this.bus.publish(stored);
+    return stored;
+  }
+
+  /** Lets time pass, and everything happen that is due then. */
+  async pass(ms: number): Promise<void> {
+    this.clock.step(ms);
+    this.service.dispatcher.poke();
+    await this.idle();
+  }
+
+  idle(): Promise<void> {
+    return this.service.dispatcher.untilIdle();
+  }
+
+  /** Oldest first. */
+  async deliveries(listenerId?: string): Promise<SeenDelivery[]> {
+    let query = this.store.read
+      .selectFrom('deliveries')
+      .select(['id', 'state', 'reason', 'attempts', 'status', 'run_at_ms', 'attempt_log'])
+      .orderBy('created_at_ms')
+      .orderBy('id');
+    if (listenerId !== undefined) query = query.where('listener_id', '=', listenerId);
+    return (await query.execute()).map((row) => ({
+      id: row.id,
+      state: row.state,
+      reason: row.reason,
+      attempts: row.attempts,
+      status: row.status,
+      runAtMs: row.run_at_ms,
+      log: JSON.parse(row.attempt_log) as AttemptRecord[],
+    }));
+  }
+
+  async payloads(): Promise<number> {
+    return (await this.store.read.selectFrom('delivery_payloads').select('emit_id').execute()).length;
+  }
+}
