@@ -8,8 +8,8 @@ import { noSubscribers } from '../../test/support/no-subscribers.ts';
 import { storeDelivery, webhookTools } from '../../test/support/stored-deliveries.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import type { DeliveryState } from './delivery.ts';
-import { claimDeliveries, dueDeliveries } from './delivery-queue-store.ts';
-import { findDelivery, pageOfDeadLetters, pageOfDeliveries } from './delivery-store.ts';
+import { dueDeliveries } from './delivery-queue-store.ts';
+import { findDelivery, pageOfDeadLetters, pageOfDeliveries, readPayload } from './delivery-store.ts';
 import { redeliver, viewDelivery } from './manage-deliveries.ts';
 import { createWebhook, removeWebhook } from './manage-webhooks.ts';
 
@@ -40,10 +40,9 @@ async function storeEvent(store: Store, clock: TestClock, event: string) {
 /** What a node would send now. */
 async function sendable(store: Store, nowMs: number) {
   const due = await dueDeliveries(store.read, { nowMs, limit: 100 });
-  return claimDeliveries(
-    store,
-    'node_1',
-    due.map(({ id }) => id),
+  const rows = await Promise.all(due.map(({ id }) => findDelivery(store.read, id)));
+  return Promise.all(
+    rows.map(async (row) => ({ ...row, event: await readPayload(store.read, row?.emit_id ?? '') })),
   );
 }
 

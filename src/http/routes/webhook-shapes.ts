@@ -1,0 +1,51 @@
+import { Type } from 'typebox';
+
+export const nullable = <S extends ReturnType<typeof Type.String> | ReturnType<typeof Type.Integer>>(
+  schema: S,
+) => Type.Union([schema, Type.Null()]);
+
+/** Specification, section 2, Webhook. */
+export const webhookFields = {
+  id: Type.String({ description: 'wh_…; the listener_id of subscriptions' }),
+  user_id: Type.String(),
+  owner_id: Type.String(),
+  name: nullable(Type.String()),
+  description: nullable(Type.String()),
+  url: Type.String(),
+  active: Type.Boolean(),
+  state: Type.String({
+    description: 'active | paused (events are held) | disabled (by the service; events are kept as blocked)',
+  }),
+  disabled_reason: nullable(
+    Type.String({
+      description: 'receiver_gone (it answered 410) | only_failures (nothing but failures for 5 days)',
+    }),
+  ),
+  disabled_at: nullable(Type.Integer({ description: 'Epoch seconds' })),
+  failing_since: nullable(
+    Type.Integer({ description: 'Epoch seconds: the first failure since it last took an event' }),
+  ),
+  removed_records: Type.Integer({
+    description: 'Undelivered deliveries whose records were too old or too many to keep',
+  }),
+  created_at: Type.Integer({ description: 'Epoch seconds' }),
+  updated_at: Type.Integer({ description: 'Epoch seconds' }),
+};
+export const Webhook = Type.Object(webhookFields, { additionalProperties: true });
+export const signingSecret = Type.String({
+  description: 'whsec_…: verifies the signatures (Standard Webhooks). Shown only here',
+});
+
+const url = Type.Optional(
+  Type.String({ description: 'http(s) with a host; port, path and query are allowed' }),
+);
+const name = Type.String({ maxLength: 200 });
+const description = Type.String({ maxLength: 2000 });
+/** What may be said of a webhook: in the query, which knows no null, */
+export const textParameters = { url, name: Type.Optional(name), description: Type.Optional(description) };
+/** and in the body. */
+export const jsonParameters = {
+  url,
+  name: Type.Optional(nullable(name)),
+  description: Type.Optional(nullable(description)),
+};
