@@ -128,7 +128,7 @@ async function noteHealth(
   const reason = isGone ? 'receiver_gone' : 'only_failures';
   const evidence = isGone || failingSinceMs === null ? {} : { failingSinceMs };
   const disabled = await store.transaction(async (tx) => {
-    if (!(await disableWebhook(tx, id, { reason, atMs: nowMs, ...evidence }))) return false;
+    if (!(await disableWebhook(tx, id, { url: webhook.url, reason, atMs: nowMs, ...evidence }))) return false;
     await insertChangeJob(store, tx, {
       ownerId: webhook.ownerId,
       nowMs,

@@ -97,6 +97,26 @@ forEachStore((fixture) => {
     await assert.rejects(updateWebhook(tools, 'wh_none', { name: 'x' }), { code: 'not_found' });
   });
 
+  test('what a receiver says disables the webhook only while that is still its URL, and it has not succeeded', async () => {
+    const { store } = fixture;
+    const tools = webhookTools(store);
+    const { webhook } = await createWebhook(tools, { ...owner, url });
+    const { id } = webhook;
+    const disable = (evidence: { url: string; failingSinceMs?: number }) =>
+      store.transaction((tx) => disableWebhook(tx, id, { reason: 'x', atMs: 7, ...evidence }));
+    await store.transaction((tx) => setFailingSince(tx, id, 5));
+    assert.equal(await disable({ url, failingSinceMs: 4 }), false);
+    assert.equal(await disable({ url: 'http://127.0.0.1:9/before' }), false);
+    assert.equal((await findWebhook(store.read, id))?.state, 'active');
+    assert.equal(await disable({ url, failingSinceMs: 5 }), true);
+    const disabled = await findWebhook(store.read, id);
+    assert.deepEqual(
+      [disabled?.state, disabled?.disabled_reason, disabled?.disabled_at_ms],
+      ['disabled', 'x', 7],
+    );
+    assert.equal(await disable({ url }), false);
+  });
+
   test('a rotation keeps the secret before it for a day', async () => {
     const { store } = fixture;
     const tools = webhookTools(store);
@@ -126,7 +146,7 @@ forEachStore((fixture) => {
     await store.transaction(async (tx) => {
       await setFailingSince(tx, id, 5);
       await tx.updateTable('webhooks').set({ state: 'active' }).execute();
-      await disableWebhook(tx, id, { reason: 'only_failures', atMs: 6 });
+      await disableWebhook(tx, id, { url, reason: 'only_failures', atMs: 6 });
     });
     const resumed = await resumeWebhook(tools, id);
     assert.deepEqual(

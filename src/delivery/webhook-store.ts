@@ -78,13 +78,13 @@ export async function setFailingSince(tx: Tx, id: string, sinceMs: number | null
 }
 
 /**
- * Disables an active webhook; false when it was none. `failingSinceMs` bounds it to the row as it was read: a success
- * that another node has noted meanwhile keeps it active.
+ * Disables an active webhook; false when it was none. `url` and `failingSinceMs` bound it to the row as it was read: a new
+ * URL, or a success that another node has noted meanwhile, keeps it active.
  */
 export async function disableWebhook(
   tx: Tx,
   id: string,
-  disabled: { reason: string; atMs: number; failingSinceMs?: number },
+  disabled: { url: string; reason: string; atMs: number; failingSinceMs?: number },
 ): Promise<boolean> {
   let update = tx
     .updateTable('webhooks')
@@ -95,6 +95,7 @@ export async function disableWebhook(
       updated_at_ms: disabled.atMs,
     })
     .where('id', '=', id)
+    .where('url', '=', disabled.url)
     .where('state', '=', 'active');
   if (disabled.failingSinceMs !== undefined)
     update = update.where('failing_since_ms', '=', disabled.failingSinceMs);

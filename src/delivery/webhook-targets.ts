@@ -11,6 +11,7 @@ export interface WebhookTarget {
   id: string;
   ownerId: string;
   state: string;
+  url: string;
   target: PostTarget;
   key: SigningKey;
   oldKey: { key: SigningKey; untilMs: number } | undefined;
@@ -66,6 +67,7 @@ export class WebhookTargets {
       id,
       ownerId: webhook.owner_id,
       state: webhook.state,
+      url: webhook.url,
       target: postTarget(webhook.url),
       key: await this.#open(webhook, webhook.secret),
       oldKey:
