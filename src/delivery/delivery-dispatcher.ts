@@ -1,25 +1,20 @@
-import { insertNewJobs } from '#jobs/job-store.ts';
-import { databaseTimeMs } from '#jobs/node-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
-import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
 import { type HeldDelivery, withAttempt } from './delivery.ts';
 import { type DeliveryLane, DeliveryLanes } from './delivery-lanes.ts';
+import { DeliveryLeases } from './delivery-leases.ts';
+import { type DeliveryEnd, DeliveryOutcomes } from './delivery-outcomes.ts';
 import {
   claimDeliveries,
   dueDeliveries,
-  heldBy,
   listenersWithDue,
   nextDueMs,
-  releaseDeliveries,
-  releaseOrphans,
   type SettledDelivery,
-  settleDeliveries,
   type WaitingDelivery,
 } from './delivery-queue-store.ts';
-import { type AttemptOutcome, type Handover, nextStep } from './delivery-schedule.ts';
+import { type AttemptOutcome, nextStep } from './delivery-schedule.ts';
 
 /** Makes one attempt for a listener of its kind. Rejects only when nothing is known of the attempt. */
 export type Deliver = (delivery: HeldDelivery, signal: AbortSignal) => Promise<AttemptOutcome>;
@@ -28,25 +23,18 @@ export type Deliver = (delivery: HeldDelivery, signal: AbortSignal) => Promise<A
 const frontRows = 512;
 const claimMax = 256;
 const listenersPerSearch = 200;
+/** Text of events read into memory with one statement; a single one may have more. */
+const claimBytesMax = 8 * 1024 * 1024;
+/** Lanes without room that try again when another one has sent something. */
+const starvedTried = 8;
 /** The safety net for a lost wake-up. */
 const pollMs = 1_000;
 /** Looks after what nodes left behind that died, and what this one holds and does not know of. */
 const watchMs = 5_000;
-const releasedPerLook = 1_000;
-const heldLookedAt = 20_000;
-/** Outcomes that may be on their way to the disk; beyond that nothing new is sent. */
-const unsettledMax = 4_096;
-const settleAgainMs = 1_000;
 /** An attempt of which nothing is known is made again after this. */
 const unknownDelayMs = 5_000;
 /** A receiver that asks for a pause gets it for all of its deliveries, up to this. */
 const laneRestMaxMs = 3_600_000;
-
-interface Settling {
-  row: SettledDelivery;
-  listenerId: string;
-  handover?: Handover;
-}
 
 /** Counts since the start, for metrics. */
 export interface DeliveryCounts {
@@ -76,22 +64,19 @@ export class DeliveryDispatcher {
   readonly #lanes = new DeliveryLanes();
   /** Every id that is here: in a lane, being sent, or being settled. */
   readonly #known = new Set<string>();
-  readonly #settle: BatchWrite<Settling, boolean>;
+  readonly #outcomes: DeliveryOutcomes;
+  readonly #leases: DeliveryLeases;
   readonly #stop = new AbortController();
   /** Lanes that could send if others left room for it. */
   readonly #starved = new Set<DeliveryLane>();
-  readonly #unsaved: Settling[] = [];
-  #unsettled = 0;
   #draining = false;
   #timer: NodeJS.Timeout | undefined;
-  #settleTimer: NodeJS.Timeout | undefined;
   #watchTimer: NodeJS.Timeout | undefined;
   #watching: Promise<void> | undefined;
   #claiming: Promise<void> | undefined;
   #pokedWhileClaiming = false;
   #refills = new Set<Promise<void>>();
   #searchAfter = '';
-  #unknownBefore = new Set<string>();
   readonly #idle: (() => void)[] = [];
   readonly #attempts: DeliveryCounts['attempts'] = {
     delivered: 0,
@@ -121,13 +106,18 @@ export class DeliveryDispatcher {
     this.#sends = options.sends;
     this.#random = options.random ?? Math.random;
     this.#onEnded = options.onEnded ?? (() => {});
-    this.#settle = settleWrite(options.store, options.node);
+    this.#leases = new DeliveryLeases(options);
+    this.#outcomes = new DeliveryOutcomes({
+      ...options,
+      onSettled: (end) => this.#settled(end),
+      onUnsaved: () => this.#tellIdle(),
+    });
   }
 
   /** The lease of `node` must have begun. */
   async start(): Promise<void> {
     if (!this.#sends) return;
-    await this.#releaseOrphans();
+    await this.#leases.releaseOrphans();
     this.#store.onNotify((channel) => {
       if (channel === 'millrace_jobs') this.poke();
     });
@@ -141,16 +131,22 @@ export class DeliveryDispatcher {
 
   counts(): DeliveryCounts {
     const { held, sending, count } = this.#lanes;
-    return { attempts: { ...this.#attempts }, held, sending, listeners: count, unsettled: this.#unsettled };
+    return {
+      attempts: { ...this.#attempts },
+      held,
+      sending,
+      listeners: count,
+      unsettled: this.#outcomes.pending,
+    };
   }
 
   /**
-   * Whether a delivery that is made now can be sent from here at once; it is then inserted as leased to this node. Where
-   * older ones wait in the store it has to wait behind them.
+   * How many deliveries that are made now can be sent from here at once; they are then inserted as leased to this node.
+   * Where older ones wait in the store they have to wait behind them.
    */
-  hasRoom(listenerId: string): boolean {
-    if (!this.#sends || this.#draining) return false;
-    return this.#lanes.find(listenerId)?.isBehind !== true && this.#lanes.room(listenerId) > 0;
+  roomFor(listenerId: string): number {
+    if (!this.#sends || this.#draining || this.#lanes.find(listenerId)?.isBehind === true) return 0;
+    return this.#lanes.room(listenerId);
   }
 
   /** Takes deliveries that a commit has just stored as leased to this node. */
@@ -172,11 +168,10 @@ export class DeliveryDispatcher {
   leftInStore(listenerId: string): void {
     if (!this.#sends || this.#draining) return;
     const lane = this.#lanes.find(listenerId);
-    if (lane === undefined || lane.held === 0) this.poke();
-    else {
-      lane.isBehind = true;
+    if (lane !== undefined && this.#lanes.isBusy(lane)) {
+      this.#lanes.fallBehind(lane);
       this.#refillIfDrained(lane);
-    }
+    } else this.poke();
   }
 
   /** Something may be due now. */
@@ -211,11 +206,11 @@ export class DeliveryDispatcher {
     const grace = setTimeout(() => this.#stop.abort(new Error('the service stops')), graceMs);
     await this.untilIdle();
     clearTimeout(grace);
-    clearTimeout(this.#settleTimer);
+    this.#outcomes.stop();
     await this.#watching;
     await Promise.allSettled(this.#refills);
     try {
-      await this.#releaseAll();
+      await this.#leases.releaseAll();
     } catch (error) {
       // Its lease runs out by itself.
       this.#logger.warn({ node: this.node, error: toError(error).message }, 'deliveries.release-failed');
@@ -228,7 +223,7 @@ export class DeliveryDispatcher {
       this.#refills.size === 0 &&
       this.#lanes.held === 0 &&
       // What the store does not take when the service stops is sent again after the next start.
-      this.#unsettled - (this.#draining ? this.#unsaved.length : 0) === 0
+      this.#outcomes.pending - (this.#draining ? this.#outcomes.unsaved : 0) === 0
     );
   }
 
@@ -253,9 +248,8 @@ export class DeliveryDispatcher {
     this.#refillIfDrained(lane);
   }
 
-  /** Without a store that takes outcomes, receivers would get the same again and again. */
   #maySend(): boolean {
-    return this.#unsaved.length === 0 && this.#unsettled < unsettledMax && !this.#draining;
+    return this.#outcomes.hasRoom && !this.#draining;
   }
 
   async #attempt(lane: DeliveryLane, delivery: HeldDelivery): Promise<void> {
@@ -274,11 +268,20 @@ export class DeliveryDispatcher {
       lane.pausedUntilMs = this.#clock.now() + Math.min(outcome.retryAfterMs, laneRestMaxMs);
     this.#settleAs(delivery, outcome);
     this.#send(lane);
-    for (const starved of this.#starved) {
-      if (!this.#maySend()) break;
-      // Behind the others, whether it could send or not.
-      this.#starved.delete(starved);
-      this.#send(starved);
+    this.#sendStarved();
+  }
+
+  /** One request less is under way: a few of those that found no room try again, those that waited longest first. */
+  #sendStarved(): void {
+    const few: DeliveryLane[] = [];
+    for (const lane of this.#starved) {
+      if (few.length === starvedTried) break;
+      few.push(lane);
+    }
+    for (const lane of few) {
+      // Behind the others, whether it can send or not.
+      this.#starved.delete(lane);
+      this.#send(lane);
     }
   }
 
@@ -302,8 +305,8 @@ export class DeliveryDispatcher {
     };
     this.#logOutcome(delivery, outcome, step.state);
     const handover = outcome.kind === 'delivered' ? outcome.handover : undefined;
-    this.#unsettled += 1;
-    this.#write({ row, listenerId: delivery.listenerId, ...(handover === undefined ? {} : { handover }) });
+    const { listenerId } = delivery;
+    this.#outcomes.add({ row, listenerId, ...(handover === undefined ? {} : { handover }) });
   }
 
   #logOutcome(delivery: HeldDelivery, outcome: AttemptOutcome, state: string): void {
@@ -325,37 +328,12 @@ export class DeliveryDispatcher {
     );
   }
 
-  #write(settling: Settling): void {
-    this.#store.writes.submit(this.#settle, settling).then(
-      (held) => {
-        this.#settled(settling);
-        if (held) settling.handover?.stored();
-      },
-      (error: unknown) => {
-        this.#unsaved.push(settling);
-        this.#logger.warn(
-          { delivery: settling.row.id, error: toError(error).message },
-          'delivery.outcome-not-stored',
-        );
-        this.#settleTimer ??= setTimeout(() => this.#writeAgain(), settleAgainMs);
-        if (this.#draining) this.#tellIdle();
-      },
-    );
-  }
-
-  #writeAgain(): void {
-    this.#settleTimer = undefined;
-    for (const settling of this.#unsaved.splice(0)) this.#write(settling);
-  }
-
-  #settled({ row, listenerId }: Settling): void {
-    this.#unsettled -= 1;
+  #settled({ row, listenerId }: DeliveryEnd): void {
     this.#known.delete(row.id);
     if (row.ended_at_ms !== null) this.#onEnded(listenerId, row.state === 'delivered');
     if (row.state === 'queued') this.#wakeAt(row.run_at_ms);
-    if (this.#unsettled === 0 && this.#lanes.held === 0) this.#tellIdle();
-    // Lanes that stopped because too much was on its way to the disk.
-    if (this.#unsettled === unsettledMax >> 1 || (this.#unsettled === 0 && this.#lanes.held > 0))
+    this.#tellIdle();
+    if (this.#outcomes.hasDrained && this.#lanes.held > 0)
       for (const lane of this.#lanes) if (lane.queue.length > 0) this.#send(lane);
   }
 
@@ -373,14 +351,14 @@ export class DeliveryDispatcher {
 
   /** Brings what waits in the store for one listener into memory. */
   async #refill(lane: DeliveryLane): Promise<void> {
-    const { listenerId } = lane;
+    const { listenerId, left } = lane;
     try {
       const limit = Math.min(claimMax, this.#lanes.room(listenerId));
       if (limit <= 0) return;
       // From here on new ones may come to memory first; when there is more in the store, they will not.
       const due = await dueDeliveries(this.#store.read, { nowMs: this.#clock.now(), limit, listenerId });
       await this.#claimAll(due);
-      if (due.length < limit) lane.isBehind = false;
+      if (due.length < limit && lane.left === left) lane.isBehind = false;
     } catch (error) {
       this.#logger.warn({ listener: listenerId, error: toError(error).message }, 'deliveries.claim-failed');
       this.#sleep(pollMs);
@@ -419,7 +397,7 @@ export class DeliveryDispatcher {
       const before = taken.get(listener_id) ?? 0;
       const isFull = lane?.isRefilling === true || this.#lanes.room(listener_id) <= before;
       if (isFull || chosen.length === claimMax) {
-        if (lane !== undefined && lane.held > 0) lane.isBehind = true;
+        if (lane !== undefined && this.#lanes.isBusy(lane)) this.#lanes.fallBehind(lane);
         continue;
       }
       taken.set(listener_id, before + 1);
@@ -452,7 +430,7 @@ export class DeliveryDispatcher {
       for (; end < waiting.length && bytes < claimBytesMax; end += 1)
         bytes += waiting[end]?.payload_bytes ?? 0;
       const ids = waiting.slice(at, end).map(({ id }) => id);
-      this.take(await claimDeliveries(this.#store, this.node, ids));
+      this.take(await claimDeliveries(this.#store, this.node, ids, this.#clock.now()));
       at = end;
       if (!this.#lanes.hasRoom()) return;
     }
@@ -470,69 +448,11 @@ export class DeliveryDispatcher {
 
   async #watch(): Promise<void> {
     try {
-      if ((await this.#releaseOrphans()) > 0) this.poke();
-      await this.#releaseUnknown();
+      const orphans = await this.#leases.releaseOrphans();
+      const unknown = await this.#leases.releaseUnknown((id) => this.#known.has(id));
+      if (orphans + unknown > 0) this.poke();
     } catch (error) {
       this.#logger.warn({ node: this.node, error: toError(error).message }, 'deliveries.watch-failed');
     }
   }
-
-  /** Gives back what dead nodes hold. */
-  async #releaseOrphans(): Promise<number> {
-    const nowMs =
-      this.#store.name === 'postgres' ? await databaseTimeMs(this.#store.read) : this.#clock.now();
-    let released = 0;
-    for (;;) {
-      const count = await this.#store.transaction((tx) =>
-        releaseOrphans(tx, { node: this.node, nowMs, limit: releasedPerLook }),
-      );
-      released += count;
-      if (count < releasedPerLook) break;
-    }
-    if (released > 0) this.#logger.info({ node: this.node, released }, 'deliveries.recovered');
-    return released;
-  }
-
-  /** A commit whose answer was lost leaves deliveries here that this node does not know of: unknown twice, given back. */
-  async #releaseUnknown(): Promise<void> {
-    const held = await heldBy(this.#store.read, this.node, heldLookedAt);
-    const unknown = held.filter((id) => !this.#known.has(id));
-    const twice = unknown.filter((id) => this.#unknownBefore.has(id));
-    this.#unknownBefore = new Set(unknown);
-    if (twice.length === 0) return;
-    this.#logger.warn({ node: this.node, released: twice.length }, 'deliveries.unknown-released');
-    await this.#store.transaction((tx) => releaseDeliveries(tx, this.node, twice));
-    this.poke();
-  }
-
-  async #releaseAll(): Promise<void> {
-    for (;;) {
-      const held = await heldBy(this.#store.read, this.node, releasedPerLook);
-      await this.#store.transaction((tx) => releaseDeliveries(tx, this.node, held));
-      if (held.length < releasedPerLook) return;
-    }
-  }
-}
-
-/** Text of events read into memory with one statement; a single one may have more. */
-const claimBytesMax = 8 * 1024 * 1024;
-
-/** Outcomes that arrive together are written together; what is handed on as a job is queued in the same transaction. */
-function settleWrite(store: Store, node: string): BatchWrite<Settling, boolean> {
-  return {
-    name: 'settle-deliveries',
-    bytes: ({ row, handover }) => row.attempt_log.length + (handover?.job.payload.length ?? 0),
-    async run(tx, items) {
-      const rows = items.map(({ row }) => row);
-      const held = await settleDeliveries(store, tx, node, rows);
-      const jobs = items.flatMap(({ row, handover }) =>
-        handover !== undefined && held.has(row.id) ? [handover.job] : [],
-      );
-      if (jobs.length > 0) {
-        await insertNewJobs(store, tx, jobs);
-        if (jobs.some(({ state }) => state === 'queued')) await store.notify(tx, 'millrace_jobs', '');
-      }
-      return items.map(({ row }) => held.has(row.id));
-    },
-  };
 }

@@ -28,6 +28,8 @@ export interface DeliveryLane {
   sending: number;
   /** Older deliveries wait in the store: new ones go there too, and come in their turn. */
   isBehind: boolean;
+  /** How often something was left in the store for it. */
+  left: number;
   /** Older ones are being read from the store. */
   isRefilling: boolean;
   /** The last attempt failed. */
@@ -74,6 +76,7 @@ export class DeliveryLanes {
       held: 0,
       sending: 0,
       isBehind: false,
+      left: 0,
       isRefilling: false,
       isTroubled: false,
       pausedUntilMs: 0,
@@ -143,6 +146,17 @@ export class DeliveryLanes {
     const waiting = lane.queue.splice(0);
     for (const delivery of waiting) this.#leave(lane, delivery);
     return waiting;
+  }
+
+  /** Whether something of it will end, which is when it looks for more. */
+  isBusy(lane: DeliveryLane): boolean {
+    return lane.held > 0 || lane.isRefilling;
+  }
+
+  /** Something waits in the store for it: also when a look into the store that has begun may not have seen it. */
+  fallBehind(lane: DeliveryLane): void {
+    lane.isBehind = true;
+    lane.left += 1;
   }
 
   /** Half of what it may have is gone: time to read on. */

@@ -30,7 +30,7 @@ export async function dueDeliveries(
     .where('lease_node', 'is', null)
     .where('run_at_ms', '<=', options.nowMs);
   if (options.listenerId !== undefined) query = query.where('listener_id', '=', options.listenerId);
-  return query.orderBy('run_at_ms').limit(options.limit).execute();
+  return query.orderBy('run_at_ms').orderBy('id').limit(options.limit).execute();
 }
 
 /** Listeners with due deliveries that no node has, from `after` on: jumps from one to the next in the index. */
@@ -69,11 +69,15 @@ export async function nextDueMs(db: Db, afterMs: number): Promise<number | undef
   return row?.run_at_ms;
 }
 
-/** Leases waiting deliveries to a node and reads them, in the order given; those that another node took are missing. */
+/**
+ * Leases waiting deliveries to a node and reads them, in the order given; those that another node took are missing. One
+ * whose text is not there, which must not be, ends with a record: nobody is sent something else in its place.
+ */
 export async function claimDeliveries(
   store: Store,
   node: string,
   ids: readonly string[],
+  nowMs: number,
 ): Promise<HeldDelivery[]> {
   if (ids.length === 0) return [];
   return store.transaction(async (tx) => {
@@ -107,8 +111,16 @@ export async function claimDeliveries(
       ])
       .where('d.id', 'in', free)
       .execute();
+    const textless = rows.filter(({ event }) => event === null).map(({ id }) => id);
+    if (textless.length > 0)
+      await tx
+        .updateTable('deliveries')
+        .set({ state: 'failed', reason: 'event_gone', lease_node: null, has_payload: 0, ended_at_ms: nowMs })
+        .where('id', 'in', textless)
+        .execute();
     const order = new Map(ids.map((id, index) => [id, index]));
     return rows
+      .flatMap(({ event, ...row }) => (event === null ? [] : [{ ...row, event }]))
       .map((row) => ({
         id: row.id,
         ownerId: row.owner_id,
@@ -121,8 +133,7 @@ export async function claimDeliveries(
         hops: row.hops,
         attempts: row.attempts,
         attemptLog: row.attempt_log,
-        // The two are written and removed together; that one is there without the other is a fault of ours.
-        event: row.event ?? 'null',
+        event: row.event,
         createdAtMs: row.created_at_ms,
       }))
       .sort((a, b) => (order.get(a.id) ?? 0) - (order.get(b.id) ?? 0));

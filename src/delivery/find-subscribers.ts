@@ -24,7 +24,8 @@ export type RoutedEvent = Pick<
 /** Where new deliveries may go, as the node that makes them sees it. */
 export interface DeliveryRoom {
   readonly node: string;
-  hasRoom(listenerId: string): boolean;
+  /** How many deliveries that are made now this node can send at once. */
+  roomFor(listenerId: string): number;
 }
 
 /**
@@ -59,6 +60,7 @@ export class SubscriberFinder implements EventRouter {
     const deliveries: DeliveryTable[] = [];
     const payloads: DeliveryPayloadTable[] = [];
     const jobs: JobTable[] = [];
+    const taken = new Map<string, number>();
     for (const event of events) {
       const subscribers = byChannel.get(channelKey(event.emitter_id, event.channel));
       if (subscribers === undefined) continue;
@@ -76,6 +78,7 @@ export class SubscriberFinder implements EventRouter {
         nowMs,
         room: this.#room,
         waiting: this.#waiting,
+        taken,
       });
       deliveries.push(...rows);
       if (rows.some(({ has_payload }) => has_payload === 1))
@@ -136,18 +139,22 @@ export async function makeDeliveries(options: {
   nowMs: number;
   room: DeliveryRoom;
   waiting: WaitingDeliveries;
+  /** What was made for a listener in this transaction already, to be sent from here. */
+  taken?: Map<string, number>;
   replayId?: string;
   /** When they may be sent; default now. */
   runAtMs?: number;
 }): Promise<DeliveryTable[]> {
-  const { subscribers, event, nowMs, room, waiting, runAtMs = nowMs } = options;
+  const { subscribers, event, nowMs, room, waiting, taken = new Map(), runAtMs = nowMs } = options;
   const payloadBytes = Buffer.byteLength(event.event);
   const rows: DeliveryTable[] = [];
   for (const subscriber of subscribers) {
     const listenerId = subscriber.listener_id;
     const start = await startState(subscriber, event.hops, waiting);
     const isEnded = start.state !== 'queued' && start.state !== 'held';
-    const isHere = start.state === 'queued' && runAtMs <= nowMs && room.hasRoom(listenerId);
+    const before = taken.get(listenerId) ?? 0;
+    const isHere = start.state === 'queued' && runAtMs <= nowMs && room.roomFor(listenerId) > before;
+    if (isHere) taken.set(listenerId, before + 1);
     rows.push({
       id: `dlv_${newTimeOrderedId(nowMs)}`,
       owner_id: subscriber.listener_owner_id,

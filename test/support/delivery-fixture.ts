@@ -13,7 +13,6 @@ import { emitEvents } from '#events/emit-event.ts';
 import type { StoredEvent } from '#events/event.ts';
 import { EventBus } from '#events/event-bus.ts';
 import { insertEmitter } from '#events/event-store.ts';
-import { registerNode } from '#jobs/node-store.ts';
 import { type JobHandler, WorkerPool } from '#jobs/worker-pool.ts';
 import { TestClock } from '#lib/clock.ts';
 import { newId } from '#lib/ids.ts';
@@ -105,15 +104,13 @@ export class DeliveryFixture implements AsyncDisposable {
     return fixture;
   }
 
-  /** As another process would: the jobs of this one are not run, only its lease begins. */
   async start(): Promise<void> {
-    const nowMs = this.store.name === 'postgres' ? Date.now() : this.clock.now();
-    await this.store.transaction((tx) => registerNode(tx, this.node, { nowMs, leaseMs: 86_400_000 }));
+    await this.pool.start();
     await this.service.dispatcher.start();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.service.dispatcher.stop(0);
+    await Promise.all([this.pool.stop(0), this.service.dispatcher.stop(0)]);
     await this.#guarded.destroy();
   }
 
@@ -194,8 +191,15 @@ export class DeliveryFixture implements AsyncDisposable {
     await this.idle();
   }
 
-  idle(): Promise<void> {
-    return this.service.dispatcher.untilIdle();
+  /** Until nothing is due or under way. */
+  async idle(): Promise<void> {
+    for (;;) {
+      await this.service.dispatcher.untilIdle();
+      const jobs = await this.store.read.selectFrom('jobs').select('id').limit(1).execute();
+      if (jobs.length === 0) return;
+      this.pool.poke();
+      await new Promise((resolve) => setTimeout(resolve, 2));
+    }
   }
 
   /** Oldest first. */

@@ -1,0 +1,61 @@
+import { databaseTimeMs } from '#jobs/node-store.ts';
+import type { Clock } from '#lib/clock.ts';
+import type { Logger } from '#lib/logger.ts';
+import type { Store } from '#storage/store.ts';
+import { heldBy, releaseDeliveries, releaseOrphans } from './delivery-queue-store.ts';
+
+const releasedPerLook = 1_000;
+const heldLookedAt = 20_000;
+
+/** Gives back what nobody works on: what dead nodes hold, and what this one holds and does not know of. */
+export class DeliveryLeases {
+  readonly #store: Store;
+  readonly #node: string;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  #unknownBefore = new Set<string>();
+
+  constructor(options: { store: Store; node: string; clock: Clock; logger: Logger }) {
+    this.#store = options.store;
+    this.#node = options.node;
+    this.#clock = options.clock;
+    this.#logger = options.logger;
+  }
+
+  /** Gives back what dead nodes hold; answers how many. */
+  async releaseOrphans(): Promise<number> {
+    const nowMs =
+      this.#store.name === 'postgres' ? await databaseTimeMs(this.#store.read) : this.#clock.now();
+    let released = 0;
+    for (let count = releasedPerLook; count === releasedPerLook; released += count)
+      count = await this.#store.transaction((tx) =>
+        releaseOrphans(tx, { node: this.#node, nowMs, limit: releasedPerLook }),
+      );
+    if (released > 0) this.#logger.info({ node: this.#node, released }, 'deliveries.recovered');
+    return released;
+  }
+
+  /**
+   * A commit whose answer was lost leaves deliveries with this node that it does not know of. What is unknown in two
+   * looks, seconds apart, is given back; answers how many.
+   */
+  async releaseUnknown(isKnown: (id: string) => boolean): Promise<number> {
+    const held = await heldBy(this.#store.read, this.#node, heldLookedAt);
+    const unknown = held.filter((id) => !isKnown(id));
+    const twice = unknown.filter((id) => this.#unknownBefore.has(id));
+    this.#unknownBefore = new Set(unknown);
+    if (twice.length === 0) return 0;
+    this.#logger.warn({ node: this.#node, released: twice.length }, 'deliveries.unknown-released');
+    await this.#store.transaction((tx) => releaseDeliveries(tx, this.#node, twice));
+    return twice.length;
+  }
+
+  /** Gives back everything, when this node stops. */
+  async releaseAll(): Promise<void> {
+    for (let count = releasedPerLook; count === releasedPerLook; ) {
+      const held = await heldBy(this.#store.read, this.#node, releasedPerLook);
+      count = held.length;
+      await this.#store.transaction((tx) => releaseDeliveries(tx, this.#node, held));
+    }
+  }
+}

@@ -1,0 +1,123 @@
+import { insertNewJobs } from '#jobs/job-store.ts';
+import { toError } from '#lib/errors.ts';
+import type { Logger } from '#lib/logger.ts';
+import type { BatchWrite } from '#storage/group-commit.ts';
+import type { Store } from '#storage/store.ts';
+import { type SettledDelivery, settleDeliveries } from './delivery-queue-store.ts';
+import type { Handover } from './delivery-schedule.ts';
+
+/** Outcomes that may be on their way to the disk; beyond that nothing new is sent. */
+const unsettledMax = 4_096;
+const againMs = 1_000;
+
+/** What became of a delivery, on its way to the disk. */
+export interface DeliveryEnd {
+  listenerId: string;
+  row: SettledDelivery;
+  handover?: Handover;
+}
+
+/**
+ * Writes what became of deliveries; outcomes that arrive together are written together. One that the store does not take
+ * is kept and written again: it is known, and asking the receiver again would be a duplicate of our making.
+ */
+export class DeliveryOutcomes {
+  readonly #store: Store;
+  readonly #logger: Logger;
+  readonly #write: BatchWrite<DeliveryEnd, boolean>;
+  readonly #onSettled: (end: DeliveryEnd) => void;
+  readonly #onUnsaved: () => void;
+  readonly #unsaved: DeliveryEnd[] = [];
+  #pending = 0;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(options: {
+    store: Store;
+    node: string;
+    logger: Logger;
+    /** It is on disk, or was refused: another node, or a cancellation, was first. */
+    onSettled: (end: DeliveryEnd) => void;
+    /** The store did not take one. */
+    onUnsaved: () => void;
+  }) {
+    this.#store = options.store;
+    this.#logger = options.logger;
+    this.#onSettled = options.onSettled;
+    this.#onUnsaved = options.onUnsaved;
+    this.#write = settleWrite(options.store, options.node);
+  }
+
+  /** Outcomes that are not on disk. */
+  get pending(): number {
+    return this.#pending;
+  }
+
+  /** Those of them that the store did not take. */
+  get unsaved(): number {
+    return this.#unsaved.length;
+  }
+
+  /** Whether there may be more of them: without a store that takes them, receivers would get the same again and again. */
+  get hasRoom(): boolean {
+    return this.#unsaved.length === 0 && this.#pending < unsettledMax;
+  }
+
+  /** There is room again after there was none. */
+  get hasDrained(): boolean {
+    return this.#pending === unsettledMax >> 1 || this.#pending === 0;
+  }
+
+  add(end: DeliveryEnd): void {
+    this.#pending += 1;
+    this.#submit(end);
+  }
+
+  /** What the store has not taken by now is sent again by whoever comes next. */
+  stop(): void {
+    clearTimeout(this.#timer);
+  }
+
+  #submit(end: DeliveryEnd): void {
+    this.#store.writes.submit(this.#write, end).then(
+      (held) => {
+        this.#pending -= 1;
+        if (held) end.handover?.stored();
+        this.#onSettled(end);
+      },
+      (error: unknown) => {
+        this.#unsaved.push(end);
+        this.#logger.warn(
+          { delivery: end.row.id, error: toError(error).message },
+          'delivery.outcome-not-stored',
+        );
+        this.#timer ??= setTimeout(() => this.#again(), againMs);
+        this.#onUnsaved();
+      },
+    );
+  }
+
+  #again(): void {
+    this.#timer = undefined;
+    for (const end of this.#unsaved.splice(0)) this.#submit(end);
+  }
+}
+
+/** What is handed on as a job is queued in the same transaction. */
+function settleWrite(store: Store, node: string): BatchWrite<DeliveryEnd, boolean> {
+  return {
+    name: 'settle-deliveries',
+    bytes: ({ row, handover }) => row.attempt_log.length + (handover?.job.payload.length ?? 0),
+    async run(tx, ends) {
+      const rows = ends.map(({ row }) => row);
+      const held = await settleDeliveries(store, tx, node, rows);
+      const jobs = ends.flatMap(({ row, handover }) =>
+        handover !== undefined && held.has(row.id) ? [handover.job] : [],
+      );
+      if (jobs.length > 0) {
+        await insertNewJobs(store, tx, jobs);
+        if (jobs.some(({ state }) => state === 'queued')) await store.notify(tx, 'millrace_jobs', '');
+      }
+      return ends.map(({ row }) => held.has(row.id));
+    },
+  };
+}
