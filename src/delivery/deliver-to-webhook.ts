@@ -4,7 +4,6 @@ import type { Clock } from '#lib/clock.ts';
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
-import { insertChangeJob } from './change-deliveries.ts';
 import type { AttemptRecord, HeldDelivery } from './delivery.ts';
 import { type AttemptOutcome, retryAfterMs } from './delivery-schedule.ts';
 import { signatureHeaders } from './sign-request.ts';
@@ -127,15 +126,10 @@ async function noteHealth(
   if (!isGone && (failingSinceMs === null || nowMs - failingSinceMs < onlyFailuresMs)) return;
   const reason = isGone ? 'receiver_gone' : 'only_failures';
   const evidence = isGone || failingSinceMs === null ? {} : { failingSinceMs };
-  const disabled = await store.transaction(async (tx) => {
-    if (!(await disableWebhook(tx, id, { url: webhook.url, reason, atMs: nowMs, ...evidence }))) return false;
-    await insertChangeJob(store, tx, {
-      ownerId: webhook.ownerId,
-      nowMs,
-      change: { listener_id: id, from: ['queued'], to: 'blocked', reason: 'webhook_disabled' },
-    });
-    return true;
-  });
+  // What is queued is blocked when its turn comes: what is being sent may still be taken, and the webhook be resumed.
+  const disabled = await store.transaction((tx) =>
+    disableWebhook(tx, id, { url: webhook.url, reason, atMs: nowMs, ...evidence }),
+  );
   targets.forget(id);
   if (disabled) parts.logger.warn({ webhook: id, owner: webhook.ownerId, reason }, 'webhook.disabled');
 }
