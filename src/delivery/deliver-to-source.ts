@@ -59,5 +59,7 @@ export async function deliverToSource(
   if (!(await waiting.admit(sourceId, delivery.event.length)))
     return { kind: 'postponed', delayMs: busyDelayMs };
   const stored = () => pool.leftInStore(sourceId);
+  // At once too: the next event must not run here while this one is still on its way to the store.
+  stored();
   return { kind: 'delivered', attempt, handover: { job: jobRow(job), stored } };
 }

@@ -9,8 +9,10 @@ const heldPerListenerMax = 256;
 const listenerShare = 1 / 16;
 /** Requests under way at most. */
 const sendingMax = 1_024;
-/** To one listener. One that takes 100 ms for an answer then takes 320 a second. */
-const sendingPerListenerMax = 32;
+/** To one webhook. One that takes 100 ms for an answer then takes 320 a second. */
+const sendingPerWebhookMax = 32;
+/** To a source, which runs one event after another: in the order in which they were emitted. */
+const sendingPerSourceMax = 1;
 /** To one whose last attempt failed: a receiver that hangs holds no more than this. */
 const sendingPerTroubledMax = 2;
 /** An owner's listeners together get at most this part of the requests that are left: a thousand that hang leave half. */
@@ -119,7 +121,7 @@ export class DeliveryLanes {
   /** The next delivery that may be sent now; it counts as being sent until `sent`. */
   next(lane: DeliveryLane, nowMs: number): HeldDelivery | undefined {
     if (lane.queue.length === 0) return undefined;
-    if (lane.sending >= (lane.isTroubled ? sendingPerTroubledMax : sendingPerListenerMax)) return undefined;
+    if (lane.sending >= sendingMaxOf(lane)) return undefined;
     if (this.#sending >= sendingMax) return undefined;
     const ofOwner = this.#sendingByOwner.get(lane.ownerId) ?? 0;
     if (ofOwner > 0 && ofOwner >= (sendingMax - this.#sending) * ownerShare) return undefined;
@@ -176,4 +178,9 @@ export class DeliveryLanes {
     this.#held -= 1;
     this.#bytes -= delivery.event.length;
   }
+}
+
+function sendingMaxOf({ listenerId, isTroubled }: DeliveryLane): number {
+  if (!listenerId.startsWith('wh_')) return sendingPerSourceMax;
+  return isTroubled ? sendingPerTroubledMax : sendingPerWebhookMax;
 }
