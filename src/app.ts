@@ -265,7 +265,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
 
     const metrics = new Registry();
     const streams = new LiveStreams();
-    observeService(metrics, { store, runner, pool, streams });
+    observeService(metrics, { store, runner, pool, streams, deliveries: delivery.dispatcher });
     const server = await createServer({
       store,
       clock,

@@ -1,4 +1,5 @@
 import { collectDefaultMetrics, Gauge, type Registry } from 'prom-client';
+import type { DeliveryDispatcher } from '#delivery/delivery-dispatcher.ts';
 import type { LiveStreams } from '#http/live-updates.ts';
 import { queueDepths } from '#jobs/job-store.ts';
 import type { WorkerPool } from '#jobs/worker-pool.ts';
@@ -8,7 +9,13 @@ import type { Store } from '#storage/store.ts';
 /** What `/metrics` tells besides requests; read when asked, so that it costs nothing in between. */
 export function observeService(
   registry: Registry,
-  parts: { store: Store; runner: Runner; pool: WorkerPool; streams: LiveStreams },
+  parts: {
+    store: Store;
+    runner: Runner;
+    pool: WorkerPool;
+    streams: LiveStreams;
+    deliveries: DeliveryDispatcher;
+  },
 ): void {
   collectDefaultMetrics({ register: registry, prefix: 'millrace_' });
   const gauge = (name: string, help: string, read: () => number) =>
@@ -21,6 +28,22 @@ export function observeService(
       },
     });
   gauge('millrace_jobs_running', 'Jobs under way in this process', () => parts.pool.runningCount());
+  gauge(
+    'millrace_deliveries_held',
+    'Deliveries in the memory of this process',
+    () => parts.deliveries.counts().held,
+  );
+  gauge('millrace_deliveries_sending', 'Deliveries being sent', () => parts.deliveries.counts().sending);
+  new Gauge({
+    name: 'millrace_delivery_attempts',
+    help: 'Attempts to deliver since the start, by outcome',
+    labelNames: ['outcome'],
+    registers: [registry],
+    collect() {
+      for (const [outcome, count] of Object.entries(parts.deliveries.counts().attempts))
+        this.set({ outcome }, count);
+    },
+  });
   gauge('millrace_streams_open', 'Open event streams', () => parts.streams.count);
   gauge('millrace_store_commits', 'Group commits since the start', () => parts.store.writes.counts().commits);
   gauge(

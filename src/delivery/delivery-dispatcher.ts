@@ -310,9 +310,10 @@ export class DeliveryDispatcher {
   }
 
   #logOutcome(delivery: HeldDelivery, outcome: AttemptOutcome, state: string): void {
-    const level = outcome.kind === 'delivered' || outcome.kind === 'postponed' ? 'debug' : 'info';
+    // Thousands a second; /metrics counts them, and each has its record.
+    if (outcome.kind === 'delivered' || outcome.kind === 'postponed') return;
     const { status, latency_ms, error } = 'attempt' in outcome ? outcome.attempt : {};
-    this.#logger[level](
+    this.#logger.info(
       {
         delivery: delivery.id,
         listener: delivery.listenerId,
