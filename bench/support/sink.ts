@@ -22,6 +22,8 @@ export interface SinkReport {
   highest: number;
   /** From the first to the last request. */
   seconds: number;
+  /** Of bodies that say when they were sent (`"sent"`, epoch ms): ms until they came, the last ten thousand of them. */
+  latencies: number[];
 }
 
 export async function startSink(): Promise<Sink> {
@@ -54,11 +56,16 @@ class PathRecord {
   outOfOrder = 0;
   highest = 0;
   readonly times = new Map<number, number>();
+  latencies: number[] = [];
   firstMs = 0;
   lastMs = 0;
 
-  take(number: number): void {
+  take(number: number, sentMs: number | undefined): void {
     const nowMs = performance.now();
+    if (sentMs !== undefined) {
+      this.latencies.push(performance.timeOrigin + nowMs - sentMs);
+      if (this.latencies.length > 20_000) this.latencies = this.latencies.slice(-10_000);
+    }
     if (this.received === 0) this.firstMs = nowMs;
     this.lastMs = nowMs;
     this.received += 1;
@@ -75,6 +82,7 @@ class PathRecord {
       outOfOrder: this.outOfOrder,
       highest: this.highest,
       seconds: (this.lastMs - this.firstMs) / 1000,
+      latencies: this.latencies,
     };
   }
 }
@@ -95,7 +103,11 @@ function serve(): void {
     const record = records.get(path) ?? new PathRecord();
     records.set(path, record);
     const at = body.indexOf('"number":"');
-    record.take(Number(body.toString('latin1', at + 10, at + 22)));
+    const sent = /"sent":([\d.]+)/.exec(body.toString('latin1', 0, 100))?.[1];
+    record.take(
+      Number(body.toString('latin1', at + 10, at + 22)),
+      sent === undefined ? undefined : Number(sent),
+    );
     socket.write(noContent);
   };
   const server = createServer({ noDelay: true }, (socket) => {
