@@ -23,5 +23,6 @@ export function backgroundJobs(parts: {
     deliver_scheduled_event: deliverScheduledHandler({ ...parts, router: parts.delivery.finder }),
     fan_out_event: parts.delivery.jobs.fan_out_event,
     change_deliveries: parts.delivery.jobs.change_deliveries,
+    queue_replay: parts.delivery.jobs.queue_replay,
   };
 }

@@ -9,11 +9,12 @@ import { WaitingRuns } from '#sources/waiting-runs.ts';
 import type { Store } from '#storage/store.ts';
 import { changeDeliveriesHandler } from './change-deliveries.ts';
 import { deliverToSource } from './deliver-to-source.ts';
-import { deliverToWebhook } from './deliver-to-webhook.ts';
+import { answerTimeoutMs, deliverToWebhook } from './deliver-to-webhook.ts';
 import { type Deliver, DeliveryDispatcher } from './delivery-dispatcher.ts';
 import { fanOutHandler } from './fan-out-event.ts';
 import { type MadeDeliveries, SubscriberFinder } from './find-subscribers.ts';
 import { DeliveryPruner } from './prune-deliveries.ts';
+import { ReplayQueue } from './queue-replay.ts';
 import { WaitingDeliveries } from './waiting-deliveries.ts';
 import { WebhookTargets } from './webhook-targets.ts';
 
@@ -25,8 +26,10 @@ export class DeliveryService {
   readonly targets: WebhookTargets;
   /** Keeps the records of what was sent bounded. */
   readonly pruner: DeliveryPruner;
+  /** Sends what is stored again. */
+  readonly replays: ReplayQueue;
   /** The functions that do the background jobs of this folder. */
-  readonly jobs: Record<'fan_out_event' | 'change_deliveries', JobHandler>;
+  readonly jobs: Record<'fan_out_event' | 'change_deliveries' | 'queue_replay', JobHandler>;
   readonly #onJobs: () => void;
 
   constructor(options: {
@@ -44,18 +47,24 @@ export class DeliveryService {
     /** Runs what is delivered to sources; asked for when it is needed, since it also does the jobs of this folder. */
     pool: () => WorkerPool;
     random?: () => number;
+    /** For tests of receivers that do not answer. */
+    answerTimeoutMs?: number;
   }) {
     const { store, node, clock, logger, vault, guarded, version, pool, random } = options;
     this.#onJobs = () => pool().poke();
     this.targets = new WebhookTargets({ store, vault });
     this.pruner = new DeliveryPruner({ store, clock, logger });
     const waitingRuns = new WaitingRuns({ store, clock });
-    const toWebhook: Deliver = (delivery, signal) =>
-      deliverToWebhook(
-        { store, dispatcher: guarded, targets: this.targets, clock, logger, version },
-        delivery,
-        signal,
-      );
+    const webhookParts = {
+      store,
+      dispatcher: guarded,
+      targets: this.targets,
+      clock,
+      logger,
+      version,
+      answerTimeoutMs: options.answerTimeoutMs ?? answerTimeoutMs,
+    };
+    const toWebhook: Deliver = (delivery, signal) => deliverToWebhook(webhookParts, delivery, signal);
     const toSource: Deliver = (delivery) =>
       deliverToSource({ store, pool: pool(), waiting: waitingRuns, clock }, delivery);
     this.dispatcher = new DeliveryDispatcher({
@@ -70,8 +79,13 @@ export class DeliveryService {
         this.pruner.ended(listenerId, wasDelivered ? 'delivered' : 'undelivered'),
     });
     const room = this.dispatcher;
-    const waiting = new WaitingDeliveries({ store, hasRoomHere: (listenerId) => room.hasRoom(listenerId) });
+    const waiting = new WaitingDeliveries({
+      store,
+      hasRoomHere: (listenerId) => room.roomFor(listenerId) > 0,
+    });
     this.finder = new SubscriberFinder({ store, room, waiting });
+    const onMade = (made: MadeDeliveries) => this.#handOver(made);
+    this.replays = new ReplayQueue({ store, node, clock, waiting, onMade });
     this.jobs = {
       fan_out_event: fanOutHandler({
         store,
@@ -79,7 +93,7 @@ export class DeliveryService {
         clock,
         room,
         waiting,
-        onMade: (made) => this.#handOver(made),
+        onMade,
       }),
       change_deliveries: changeDeliveriesHandler({
         store,
@@ -88,6 +102,7 @@ export class DeliveryService {
         onQueued: (listenerId) => room.leftInStore(listenerId),
         onEnded: (listenerId, count) => this.pruner.ended(listenerId, 'undelivered', count),
       }),
+      queue_replay: this.replays.job,
     };
     options.bus.observe((events) => this.#stored(events));
   }

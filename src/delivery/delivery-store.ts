@@ -5,6 +5,7 @@ import type { Db, Store, Tx } from '#storage/store.ts';
 import type { DeliveryPayloadTable, DeliveryTable } from '#storage/tables/delivery-tables.ts';
 import type { Tables } from '#storage/tables.ts';
 import type { DeliveryReason, DeliveryState } from './delivery.ts';
+import { countRemoved } from './replay-store.ts';
 
 const deliveryColumns = [
   'id',
@@ -114,18 +115,6 @@ export async function countWaiting(db: Db, listenerId: string, limit: number): P
     .select((select) => select.fn.countAll<number>().as('count'))
     .executeTakeFirst();
   return Number(row?.count ?? 0);
-}
-
-/** Deliveries by state, for those of a replay. */
-export async function countByState(db: Db, replayId: string): Promise<Map<string, number>> {
-  const rows = await db
-    .selectFrom('deliveries')
-    .select('state')
-    .select((select) => select.fn.countAll<number>().as('count'))
-    .where('replay_id', '=', replayId)
-    .groupBy('state')
-    .execute();
-  return new Map(rows.map((row) => [row.state, Number(row.count)]));
 }
 
 /** Which deliveries a change is about: those to a listener, narrowed where given. */
@@ -320,8 +309,9 @@ export async function removeDeliveries(
     .deleteFrom('deliveries')
     .where('id', 'in', [...ids])
     .where('state', 'in', [...states])
-    .returning(['emit_id', 'has_payload'])
+    .returning(['emit_id', 'has_payload', 'replay_id', 'state'])
     .execute();
+  await countRemoved(tx, gone);
   await dropPayloads(
     tx,
     gone.filter(({ has_payload }) => has_payload === 1).map(({ emit_id }) => emit_id),

@@ -1,11 +1,26 @@
 import { type Caller, notFound, type Ownership, ownersOf } from '#auth/permissions.ts';
+import { parseEventId } from '#events/event-id.ts';
+import { lockEmittersQuery } from '#events/event-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
-import { findSource } from '#sources/source-store.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
-import type { AutoSubscriptionTable, SubscriptionTable } from '#storage/tables/delivery-tables.ts';
+import type {
+  AutoSubscriptionTable,
+  ReplayTable,
+  SubscriptionTable,
+} from '#storage/tables/delivery-tables.ts';
 import { insertChangeJob } from './change-deliveries.ts';
+import type { BegunReplay, ReplayQueue } from './queue-replay.ts';
+import { cancelReplaysBetween, replayRateDefault } from './replay-events.ts';
+import {
+  checkEventName,
+  findListener,
+  invalid,
+  ownerOfEmitters,
+  ownerOfListener,
+  requireWritable,
+} from './subscription-ends.ts';
 import {
   autoSubscriptionsOf,
   deleteAutoSubscription,
@@ -19,10 +34,6 @@ import {
   insertSubscription,
   subscriptionsBetween,
 } from './subscription-store.ts';
-import { findWebhook } from './webhook-store.ts';
-
-/** A channel's name, as long as a component may give it. */
-const eventNameCharactersMax = 1000;
 
 export interface SubscriptionTools {
   store: Store;
@@ -55,6 +66,49 @@ export async function subscribe(
   );
 }
 
+/**
+ * Subscribes a listener to one emitter, and sends it what is kept from an event on: each event from there on gets exactly
+ * one delivery of this subscription, by the replay or as it is emitted. With the emitter locked, nothing is emitted in
+ * between. Throws as `subscribe` does, and `invalid_event_id`, and `conflict` when the listener is subscribed already.
+ */
+export async function subscribeFrom(
+  { store, clock, replays }: Pick<SubscriptionTools, 'store' | 'clock'> & { replays: ReplayQueue },
+  caller: Caller,
+  request: SubscriptionRequest & { fromEventId: string },
+): Promise<{ subscription: SubscriptionTable; replay: ReplayTable }> {
+  const start = parseEventId(request.fromEventId, 'from_event_id');
+  const { emitterId } = request;
+  if (!emitterId.startsWith('dc_') || emitterId === 'dc_*')
+    throw invalid('from_event_id', 'from_event_id: expected a single source (dc_…) as emitter_id with it');
+  const made = await store.transaction(async (tx): Promise<BegunReplay & { row: SubscriptionTable }> => {
+    const row = await resolveSubscription(tx, caller, request, clock.now());
+    const listener = await findListener(tx, row.listener_id);
+    const { rows: emitters } = await tx.executeQuery(lockEmittersQuery(store, tx, [emitterId]));
+    if (emitters.length === 0) throw notFound('emitter', emitterId, 'emitter_id');
+    if (listener === undefined) throw notFound('listener', row.listener_id, 'listener_id');
+    const { id } = await insertSubscription(tx, row);
+    if (id !== row.id)
+      throw new CallerError(
+        'conflict',
+        `this subscription exists already; POST /v1/sources/${emitterId}/replay sends it earlier events`,
+        { parameter: 'from_event_id', subscription_id: id },
+      );
+    const begun = await replays.begin(tx, {
+      emitterId,
+      emitterOwnerId: row.emitter_owner_id,
+      channel: row.event_name,
+      listener,
+      userId: caller.userId,
+      subscriptionId: id,
+      start,
+      rate: replayRateDefault,
+    });
+    return { ...begun, row };
+  });
+  replays.begun(made);
+  return { subscription: made.row, replay: made.replay };
+}
+
 /** The subscription that is asked for, when the caller may have it. */
 export async function resolveSubscription(
   db: Db,
@@ -76,13 +130,6 @@ export async function resolveSubscription(
     user_id: caller.userId,
     created_at_ms: nowMs,
   };
-}
-
-function checkEventName(eventName: string): void {
-  if (eventName.length > eventNameCharactersMax)
-    throw invalid('event_name', `event_name: expected at most ${eventNameCharactersMax} characters`);
-  if (eventName === '$in')
-    throw invalid('event_name', 'event_name: $in is where events wait; nobody emits there');
 }
 
 /** Ends a subscription, named as it was made. What is still queued for it ends with a record. Throws `not_found`. */
@@ -262,63 +309,6 @@ export async function endSubscriptionsOfMember(
     const ended = await deleteSubscriptionsBetweenOwners(tx, { emitterOwnerId, listenerOwnerId });
     for (const row of ended)
       await cancelQueued(store, tx, { ...row, listener_owner_id: listenerOwnerId }, nowMs);
+    await cancelReplaysBetween(store, tx, { emitterOwnerId, listenerOwnerId }, nowMs);
   }
-}
-
-async function ownerOfListener(db: Db, owners: Ownership, id: string): Promise<string> {
-  const found = id.startsWith('wh_')
-    ? await findWebhook(db, id)
-    : id.startsWith('dc_')
-      ? await findSource(db, id)
-      : undefined;
-  if (found === undefined && !/^(wh|dc|p)_/.test(id))
-    throw invalid(
-      'listener_id',
-      'listener_id: expected the id of a webhook (wh_…), source (dc_…) or workflow (p_…)',
-    );
-  return requireWritable(owners, found?.owner_id, id, 'listener_id');
-}
-
-async function ownerOfEmitters(
-  db: Db,
-  owners: Ownership,
-  request: SubscriptionRequest,
-  listenerOwner: string,
-): Promise<string> {
-  const { emitterId: id, workspaceId } = request;
-  if (id === 'dc_*' || id === 'p_*') {
-    const ownerId = workspaceId ?? listenerOwner;
-    return requireWritable(owners, ownerId, ownerId, 'org_id');
-  }
-  if (/^[ou]_/.test(id)) return requireWritable(owners, id, id, 'emitter_id');
-  if (!/^(dc|p)_/.test(id))
-    throw invalid(
-      'emitter_id',
-      'emitter_id: expected the id of a source (dc_…), workflow (p_…), workspace (o_…) or user (u_…), or dc_* or p_*',
-    );
-  const source = id.startsWith('dc_') ? await findSource(db, id) : undefined;
-  return requireWritable(owners, source?.owner_id, id, 'emitter_id');
-}
-
-/** Throws `not_found` for what is not there or not the caller's to see, `forbidden` for a viewer. */
-function requireWritable(
-  owners: Ownership,
-  ownerId: string | undefined,
-  id: string,
-  parameter: string,
-): string {
-  if (ownerId === undefined || !owners.mayRead(ownerId)) {
-    const what = parameter === 'org_id' ? 'workspace' : parameter.replace(/_id$/, '');
-    throw notFound(what, id, parameter);
-  }
-  if (!owners.mayWrite(ownerId))
-    throw new CallerError(
-      'forbidden',
-      'your role in this workspace does not allow changing its subscriptions',
-    );
-  return ownerId;
-}
-
-function invalid(parameter: string, message: string): CallerError {
-  return new CallerError('invalid_parameter', message, { parameter });
 }

@@ -43,6 +43,13 @@ export async function findSubscription(db: Db, id: string): Promise<Subscription
   return db.selectFrom('subscriptions').select(subscriptionColumns).where('id', '=', id).executeTakeFirst();
 }
 
+/** True when it is there: it is then not removed before the end of the transaction. */
+export async function holdSubscription(store: Pick<Store, 'name'>, tx: Tx, id: string): Promise<boolean> {
+  const query = tx.selectFrom('subscriptions').select('id').where('id', '=', id);
+  const held = store.name === 'postgres' ? query.forKeyShare() : query;
+  return (await held.executeTakeFirst()) !== undefined;
+}
+
 /** Those between this emitter (as it was written) and this listener on a channel: more than one only for globs. */
 export async function subscriptionsBetween(
   db: Db,

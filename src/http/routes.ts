@@ -4,6 +4,7 @@ import { type ComponentRouteDeps, componentRoutes } from './routes/component-rou
 import { type DeliveryRouteDeps, deliveryRoutes } from './routes/delivery-routes.ts';
 import { type EventRouteDeps, eventRoutes, eventStreamRoutes } from './routes/event-routes.ts';
 import { type HealthRouteParts, healthRoutes } from './routes/health-routes.ts';
+import { type ReplayRouteDeps, replayRoutes } from './routes/replay-routes.ts';
 import { type SourceRouteDeps, sourceRoutes } from './routes/source-routes.ts';
 import { type SubscriptionRouteDeps, subscriptionRoutes } from './routes/subscription-routes.ts';
 import { type UserRouteParts, userRoutes } from './routes/user-routes.ts';
@@ -18,6 +19,7 @@ export type RouteParts = HealthRouteParts &
   SourceRouteDeps &
   EventRouteDeps &
   SubscriptionRouteDeps &
+  ReplayRouteDeps &
   WebhookRouteDeps &
   DeliveryRouteDeps &
   AccountRouteDeps & { settings: { /** '' when none was set. */ publicUrl: string } };
@@ -37,6 +39,7 @@ export const routes: readonly RoutesOfPart[] = [
   { prefix: '/v1/workspaces', register: workspaceRoutes },
   { prefix: '/v1', register: accountRoutes },
   { prefix: '/v1', register: subscriptionRoutes },
+  { prefix: '/v1', register: replayRoutes },
   { prefix: '/v1', register: webhookRoutes },
   { prefix: '/v1', register: deliveryRoutes },
   { prefix: '/v1', register: componentRoutes },

@@ -39,6 +39,8 @@ export interface JobPayloads {
     to: string;
     reason: string | null;
   };
+  /** Makes the deliveries of a replay that were not made with it. */
+  queue_replay: { replay_id: string };
 }
 
 export type JobKind = keyof JobPayloads;

@@ -56,6 +56,7 @@ describe('the worker pool', () => {
           deliver_scheduled_event: handler,
           fan_out_event: handler,
           change_deliveries: handler,
+          queue_replay: handler,
         },
         clock: systemClock,
         logger: silentLogger,

@@ -5,11 +5,14 @@ import {
   isAtAnEnd,
   type SubscriptionRequest,
   subscribe,
+  subscribeFrom,
   subscribeToNew,
   unsubscribe,
   unsubscribeById,
   unsubscribeFromNew,
 } from '#delivery/manage-subscriptions.ts';
+import type { ReplayQueue } from '#delivery/queue-replay.ts';
+import { viewReplays } from '#delivery/replay-events.ts';
 import { autoSubscriptionsOf, findSubscription, subscriptionsOf } from '#delivery/subscription-store.ts';
 import {
   type App,
@@ -26,17 +29,24 @@ import { type Clock, epochSeconds } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Store } from '#storage/store.ts';
 import type { AutoSubscriptionTable, SubscriptionTable } from '#storage/tables/delivery-tables.ts';
+import { Replay } from './replay-routes.ts';
 
 /** Specification, section 2, Subscription. */
-const Subscription = Type.Object(
+const subscriptionFields = {
+  id: Type.String({ description: 'sub_…' }),
+  emitter_id: Type.String(),
+  listener_id: Type.String(),
+  event_name: Type.String({ description: 'The channel; empty for the default one' }),
+  user_id: Type.String({ description: 'Who made it' }),
+  emitter_owner_id: Type.String({ description: 'Whose emitters these are' }),
+  created_at: Type.Integer({ description: 'Epoch seconds' }),
+};
+const Subscription = Type.Object(subscriptionFields, { additionalProperties: true });
+const NewSubscription = Type.Object(
   {
-    id: Type.String({ description: 'sub_…' }),
-    emitter_id: Type.String(),
-    listener_id: Type.String(),
-    event_name: Type.String({ description: 'The channel; empty for the default one' }),
-    user_id: Type.String({ description: 'Who made it' }),
-    emitter_owner_id: Type.String({ description: 'Whose emitters these are' }),
-    created_at: Type.Integer({ description: 'Epoch seconds' }),
+    ...subscriptionFields,
+    replay_id: Type.Optional(Type.String({ description: 'rpl_…, with from_event_id' })),
+    replay: Type.Optional(Replay),
   },
   { additionalProperties: true },
 );
@@ -67,9 +77,17 @@ const parameters = {
   event_name: Type.Optional(eventName),
 };
 
+const fromEventId = Type.Optional(
+  Type.String({
+    description:
+      'Send what is kept from this event on too, when the emitter is one source: no event is missed in between',
+  }),
+);
+
 export interface SubscriptionRouteDeps {
   store: Store;
   clock: Clock;
+  delivery: { replays: ReplayQueue };
   /** A job was queued. */
   onJobs: () => void;
 }
@@ -86,14 +104,30 @@ export function subscriptionRoutes(app: App, deps: SubscriptionRouteDeps): void 
         tags: ['subscriptions'],
         summary:
           'Route events of an emitter to a listener; the same subscription again answers the existing one',
-        querystring: Type.Object(parameters),
-        body: Type.Object(parameters),
-        response: { 200: DataOf(Subscription) },
+        querystring: Type.Object({ ...parameters, from_event_id: fromEventId }),
+        body: Type.Object({ ...parameters, from_event_id: fromEventId }),
+        response: { 200: DataOf(NewSubscription) },
       },
     },
     async (request) => {
-      const row = await subscribe(deps, callerOf(request), requested(request));
-      return { data: selectFields(request, viewSubscription(row)) };
+      const caller = callerOf(request);
+      const fromId = text(request, 'from_event_id');
+      if (fromId === undefined) {
+        const row = await subscribe(deps, caller, requested(request));
+        return { data: selectFields(request, viewSubscription(row)) };
+      }
+      const { subscription, replay } = await subscribeFrom(
+        { ...deps, replays: deps.delivery.replays },
+        caller,
+        { ...requested(request), fromEventId: fromId },
+      );
+      return {
+        data: selectFields(request, {
+          ...viewSubscription(subscription),
+          replay_id: replay.id,
+          replay: (await viewReplays(store, [replay]))[0],
+        }),
+      };
     },
   );
 

@@ -27,8 +27,8 @@ export const deliveriesMigration = {
       has_payload integer not null, payload_bytes bigint not null, created_at_ms bigint not null, ended_at_ms bigint)`,
     `create index deliveries_by_listener on deliveries (listener_id, created_at_ms, id)`,
     `create index deliveries_by_replay on deliveries (replay_id) where replay_id is not null`,
-    `create index deliveries_waiting on deliveries (run_at_ms) where state = 'queued' and lease_node is null`,
-    `create index deliveries_waiting_by_listener on deliveries (listener_id, run_at_ms)
+    `create index deliveries_waiting on deliveries (run_at_ms, id) where state = 'queued' and lease_node is null`,
+    `create index deliveries_waiting_by_listener on deliveries (listener_id, run_at_ms, id)
       where state = 'queued' and lease_node is null`,
     `create index deliveries_leased on deliveries (lease_node) where lease_node is not null`,
     `create index deliveries_undelivered on deliveries (owner_id, created_at_ms, id)
@@ -38,12 +38,15 @@ export const deliveriesMigration = {
       emit_id text primary key, owner_id text not null, event text not null, fanning integer not null,
       created_at_ms bigint not null)`,
     `create table replays (
-      id text primary key, owner_id text not null, user_id text not null, emitter_id text not null,
-      channel text not null, listener_id text not null, subscription_id text, next_ms bigint not null,
-      next_seq bigint not null, end_ms bigint not null, end_seq bigint not null, state text not null,
-      total integer not null, queued integer not null, rate integer not null, run_at_ms bigint not null,
+      id text primary key, owner_id text not null, emitter_owner_id text not null, user_id text not null,
+      emitter_id text not null, channel text not null, listener_id text not null, subscription_id text,
+      start_ms bigint, start_seq bigint, end_ms bigint, end_seq bigint, after_ms bigint not null,
+      after_seq bigint not null, state text not null, reason text, total integer not null, queued integer not null,
+      removed_sent integer not null, removed_failed integer not null, rate integer not null, run_at_ms bigint not null,
       created_at_ms bigint not null, updated_at_ms bigint not null)`,
-    `create index replays_by_owner on replays (owner_id, created_at_ms, id)`,
+    `create index replays_by_emitter on replays (emitter_id, created_at_ms, id)`,
+    `create index replays_by_owner on replays (owner_id)`,
     `create index replays_by_listener on replays (listener_id)`,
+    `create index replays_by_age on replays (created_at_ms)`,
   ],
 };

@@ -116,26 +116,42 @@ export interface DeliveryPayloadTable {
   created_at_ms: number;
 }
 
-/** A stored range of an emitter's events that is sent to one listener again (rpl_…). */
+/**
+ * A stored range of an emitter's events that is sent to one listener again (rpl_…). States and their ways:
+ *
+ *   (new) -> queueing      a job makes its deliveries
+ *   (new) -> sending       all of them were made with it, or there are none
+ *   queueing -> sending    the last of them was made
+ *   sending -> finished    none of them is queued or held any more; noted when somebody looks, so `sending` may mean this
+ *   queueing, sending -> cancelled   by somebody's wish, or because an end of it is gone: `reason` says so
+ */
 export interface ReplayTable {
   id: string;
   /** The listener's. */
   owner_id: string;
+  emitter_owner_id: string;
   user_id: string;
   emitter_id: string;
   channel: string;
   listener_id: string;
+  /** The subscription that began with it. */
   subscription_id: string | null;
-  /** Both ends inclusive. The first one moves as deliveries are made. */
-  next_ms: number;
-  next_seq: number;
-  end_ms: number;
-  end_seq: number;
-  /** queueing | sending | cancelled: `sending` also when nothing is left to send. */
+  /** The first and the last event of the range, as it was when it began; null when it had none. */
+  start_ms: number | null;
+  start_seq: number | null;
+  end_ms: number | null;
+  end_seq: number | null;
+  /** Up to here, deliveries were made. */
+  after_ms: number;
+  after_seq: number;
   state: string;
+  reason: string | null;
   /** Events in the range when it began, and for how many of them a delivery was made. */
   total: number;
   queued: number;
+  /** Deliveries of it that ended, and whose records were removed since. */
+  removed_sent: number;
+  removed_failed: number;
   /** Deliveries per second at most. */
   rate: number;
   /** When the next delivery that is made may be sent. */
