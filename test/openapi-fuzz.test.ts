@@ -135,6 +135,28 @@ function bodyOf(operation: ApiOperation, known: Known): fc.Arbitrary<string | un
   );
 }
 
+/** How the ids begin that stand behind these in a path. */
+const prefixes: Readonly<Record<string, string>> = {
+  accounts: 'apn_',
+  auto_subscriptions: 'asub_',
+  components: 'sc_',
+  deliveries: 'dlv_',
+  orgs: 'o_',
+  replays: 'rpl_',
+  sources: 'dc_',
+  subscriptions: 'sub_',
+  webhooks: 'wh_',
+  workspaces: 'o_',
+};
+
+/** Those of the known ids that are of the kind this place of the path is for, where there are any. */
+function idsOfPath(path: string, name: string, known: Known): unknown[] {
+  const [, kind = ''] = new RegExp(`/(\\w+)/\\{${name}\\}`).exec(path) ?? [];
+  const prefix = prefixes[kind];
+  const fitting = prefix === undefined ? [] : known.ids.filter((id) => id.startsWith(prefix));
+  return fitting.length === 0 ? (known.fields[name] ?? known.ids) : fitting;
+}
+
 function shotAt(operation: ApiOperation, known: Known): fc.Arbitrary<Shot> {
   const inQuery = operation.parameters.filter((parameter) => parameter.in === 'query');
   const fields = Object.fromEntries(inQuery.map(({ name, schema }) => [name, { ...schema }]));
@@ -142,7 +164,8 @@ function shotAt(operation: ApiOperation, known: Known): fc.Arbitrary<Shot> {
   const segments = fc.tuple(
     ...names.map((name) =>
       fc.oneof(
-        { arbitrary: fc.constantFrom(...(known.fields[name] ?? known.ids)), weight: 3 },
+        { arbitrary: fc.constantFrom(...(known.fields[name] ?? known.ids)), weight: 1 },
+        { arbitrary: fc.constantFrom(...idsOfPath(operation.path, name, known)), weight: 2 },
         { arbitrary: anyText(known), weight: 1 },
       ),
     ),
@@ -190,7 +213,10 @@ function encode(text: string): string {
 }
 
 /** Only aimed at what is not there: else the run would soon go on without what it aims at. */
-const removing = new Set(['deleteSource', 'deleteMember', 'deleteAccount']);
+const removing = new Set([
+  ...['deleteSource', 'deleteMember', 'deleteAccount', 'deleteWebhook'],
+  ...['deleteSubscription', 'deleteSubscriptionById'],
+]);
 
 forEachService((fixture) => {
   let operations: ApiOperation[] = [];
@@ -214,6 +240,14 @@ forEachService((fixture) => {
         org_id: workspace,
       })
     ).body.data.id;
+    const idOf = async (path: string, body: Record<string, unknown>): Promise<string> =>
+      (await service.api('POST', path, body)).body.data.id;
+    // Nothing listens on this port: what is sent there fails.
+    const webhook = await idOf('/v1/webhooks', { url: 'http://127.0.0.1:9/hook', org_id: workspace });
+    const subscription = await idOf('/v1/subscriptions', { emitter_id: source.id, listener_id: webhook });
+    const auto = await idOf('/v1/auto_subscriptions', { event_name: '$logs', listener_id: webhook });
+    const replay = await idOf(`/v1/sources/${source.id}/replay`, { listener_id: webhook });
+    const [delivery] = (await service.api('GET', `/v1/webhooks/${webhook}/deliveries`)).body.data;
     const cursor = Buffer.from(source.id).toString('base64url');
     known.ids = [
       me.id,
@@ -222,6 +256,11 @@ forEachService((fixture) => {
       source.component_id,
       account,
       event,
+      webhook,
+      subscription,
+      auto,
+      replay,
+      delivery.id,
       'key_x',
       'rss-new-item-in-feed',
     ];
@@ -239,6 +278,10 @@ forEachService((fixture) => {
       before: [cursor, event, '1'],
       start_id: [event, '1-1'],
       end_id: [event, '9-9'],
+      from_event_id: [event, '1-1'],
+      emitter_id: [source.id, 'dc_*', workspace, 'dc_nothing'],
+      listener_id: [webhook, source.id, 'wh_nothing'],
+      url: ['http://127.0.0.1:9/', 'ftp://x', 'nonsense'],
       event_name: ['$errors', '$logs', 'x'],
       include: ['id', 'id,name'],
       exclude: ['id', 'nothing'],
