@@ -32,12 +32,13 @@ export async function deliverToSource(
   if (source === undefined) return { kind: 'not-sent', state: 'cancelled', reason: 'listener_removed' };
   if (source.state !== 'active') return { kind: 'not-sent', state: 'skipped', reason: 'listener_inactive' };
   const nowMs = clock.now();
+  const event = delivery.body.toString();
   const job: NewJob<'run_source'> = {
     id: newTimeOrderedId(nowMs),
     kind: 'run_source',
     ownerId: source.owner_id,
     lane: sourceId,
-    payload: { source_id: sourceId, trigger: 'event', event: delivery.event, hops: delivery.hops + 1 },
+    payload: { source_id: sourceId, trigger: 'event', event, hops: delivery.hops + 1 },
     runAtMs: nowMs,
     nowMs,
   };
@@ -50,13 +51,13 @@ export async function deliverToSource(
       lane: sourceId,
       attempts: 1,
       payload: job.payload,
-      bytes: delivery.event.length,
+      bytes: delivery.body.length,
       createdAtMs: nowMs,
     };
     const stored = () => pool.run(leased);
     return { kind: 'delivered', attempt, handover: { job: jobRow(job, pool.node), stored } };
   }
-  if (!(await waiting.admit(sourceId, delivery.event.length)))
+  if (!(await waiting.admit(sourceId, delivery.body.length)))
     return { kind: 'postponed', delayMs: busyDelayMs };
   const stored = () => pool.leftInStore(sourceId);
   // At once too: the next event must not run here while this one is still on its way to the store.

@@ -115,7 +115,7 @@ export class DeliveryLanes {
     lane.queue.push(delivery);
     lane.held += 1;
     this.#held += 1;
-    this.#bytes += delivery.event.length;
+    this.#bytes += delivery.body.length;
   }
 
   /** The next delivery that may be sent now; it counts as being sent until `sent`. */
@@ -176,7 +176,7 @@ export class DeliveryLanes {
   #leave(lane: DeliveryLane, delivery: HeldDelivery): void {
     lane.held -= 1;
     this.#held -= 1;
-    this.#bytes -= delivery.event.length;
+    this.#bytes -= delivery.body.length;
   }
 }
 

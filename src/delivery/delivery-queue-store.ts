@@ -133,7 +133,7 @@ export async function claimDeliveries(
         hops: row.hops,
         attempts: row.attempts,
         attemptLog: row.attempt_log,
-        event: row.event,
+        body: Buffer.from(row.event),
         createdAtMs: row.created_at_ms,
       }))
       .sort((a, b) => (order.get(a.id) ?? 0) - (order.get(b.id) ?? 0));

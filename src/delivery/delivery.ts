@@ -56,8 +56,8 @@ export interface HeldDelivery {
   hops: number;
   attempts: number;
   attemptLog: string;
-  /** JSON text of the emitted value. */
-  event: string;
+  /** JSON text of the emitted value: the bytes that are signed and sent, once for all deliveries of an event. */
+  body: Buffer;
   createdAtMs: number;
 }
 

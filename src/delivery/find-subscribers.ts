@@ -215,6 +215,7 @@ export function payloadRow(
 
 /** What follows from the rows of an event's deliveries once they are on disk. */
 export function handedOver(rows: readonly DeliveryTable[], event: RoutedEvent): MadeDeliveries {
+  const body = Buffer.from(event.event);
   const held = rows
     .filter(({ lease_node }) => lease_node !== null)
     .map(
@@ -230,7 +231,7 @@ export function handedOver(rows: readonly DeliveryTable[], event: RoutedEvent): 
         hops: row.hops,
         attempts: 0,
         attemptLog: '[]',
-        event: event.event,
+        body,
         createdAtMs: row.created_at_ms,
       }),
     );

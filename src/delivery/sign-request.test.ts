@@ -6,7 +6,7 @@ import { newSigningSecret, signatureHeaders, signingKey } from './sign-request.t
 
 const body = '{"text":"żółw 💥\\u0000","n":1.50}';
 // The library refuses timestamps of other days.
-const message = { id: 'dlv_1', nowMs: Date.now(), body };
+const message = { id: 'dlv_1', nowMs: Date.now(), body: Buffer.from(body) };
 
 test('a new secret is whsec_ and 32 random bytes', () => {
   const secret = newSigningSecret();

@@ -32,7 +32,7 @@ export function signingKey(secret: string): SigningKey {
  */
 export function signatureHeaders(
   keys: readonly SigningKey[],
-  message: { id: string; nowMs: number; body: string },
+  message: { id: string; nowMs: number; body: Uint8Array },
 ): Record<string, string> {
   const { id, nowMs, body } = message;
   const seconds = Math.floor(nowMs / 1000);
@@ -47,6 +47,6 @@ export function signatureHeaders(
   };
 }
 
-function hmac(key: string | Buffer, start: string, body: string) {
+function hmac(key: string | Buffer, start: string, body: Uint8Array) {
   return createHmac('sha256', key).update(start).update(body);
 }

@@ -38,7 +38,7 @@ export function guardedPost(
   target: PostTarget,
   request: {
     headers: Record<string, string>;
-    body: string;
+    body: Uint8Array;
     timeoutMs: number;
     bodyBytesMax: number;
     signal: AbortSignal;
