@@ -187,7 +187,7 @@ forEachStore((fixture) => {
       const nodes = [first, ...others];
       // Left in the store for whoever comes first, and sent by the node that emitted.
       await fixture.store.transaction(async (tx) => {
-        const router = { route: first.service.finder.route.bind(first.service.finder) };
+        const router = first.service.finder;
         const events = numbers(300).map((event) => ({ channel: '', event }));
         await emitEvents(fixture.store, tx, {
           emissions: [{ emitterId: 'dc_1', hops: 0, events }],

@@ -3,8 +3,9 @@ import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
-import { type SettledDelivery, settleDeliveries } from './delivery-queue-store.ts';
+import { type SettledDelivery, settleDeliveriesQuery } from './delivery-queue-store.ts';
 import type { Handover } from './delivery-schedule.ts';
+import { dropPayloadsQuery } from './delivery-store.ts';
 
 /** Outcomes that may be on their way to the disk; beyond that nothing new is sent. */
 const unsettledMax = 4_096;
@@ -108,16 +109,30 @@ function settleWrite(store: Store, node: string): BatchWrite<DeliveryEnd, boolea
     name: 'settle-deliveries',
     bytes: ({ row, handover }) => row.attempt_log.length + (handover?.job.payload.length ?? 0),
     async run(tx, ends) {
-      const rows = ends.map(({ row }) => row);
-      const held = await settleDeliveries(store, tx, node, rows);
-      const jobs = ends.flatMap(({ row, handover }) =>
-        handover !== undefined && held.has(row.id) ? [handover.job] : [],
-      );
-      if (jobs.length > 0) {
+      const done = new Set(ends.filter(({ row }) => row.has_payload === 0).map(({ row }) => row.emit_id));
+      const isHandedOver = (end: DeliveryEnd) => end.handover !== undefined;
+      const sent = ends.filter((end) => !isHandedOver(end));
+      const handedOver = ends.filter(isHandedOver);
+      const settle = (part: readonly DeliveryEnd[]) =>
+        settleDeliveriesQuery(
+          store,
+          node,
+          part.map(({ row }) => row),
+        );
+      // What was sent was sent, whether the delivery was still this node's or not: nobody waits to learn it.
+      if (sent.length > 0) await store.defer(tx, settle(sent));
+      const held = new Set<string>();
+      if (handedOver.length > 0) {
+        const { rows } = await tx.executeQuery(settle(handedOver));
+        for (const { id } of rows) held.add(id);
+        const jobs = handedOver.flatMap(({ row, handover }) =>
+          handover !== undefined && held.has(row.id) ? [handover.job] : [],
+        );
         await insertNewJobs(store, tx, jobs);
         if (jobs.some(({ state }) => state === 'queued')) await store.notify(tx, 'millrace_jobs', '');
       }
-      return ends.map(({ row }) => held.has(row.id));
+      if (done.size > 0) await store.defer(tx, dropPayloadsQuery(store, [...done]));
+      return ends.map((end) => !isHandedOver(end) || held.has(end.row.id));
     },
   };
 }

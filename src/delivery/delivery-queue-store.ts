@@ -2,7 +2,6 @@ import { CompiledQuery, sql } from 'kysely';
 import { StatementTexts } from '#storage/statement-texts.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import type { HeldDelivery } from './delivery.ts';
-import { dropPayloads } from './delivery-store.ts';
 
 /**
  * As literals, not parameters: the indexes that make these look-ups cheap are partial, and SQLite uses such an index
@@ -156,25 +155,20 @@ export interface SettledDelivery {
 }
 
 /**
- * Writes what became of deliveries and gives up their leases. Answers the ids of those that this node really held: a
- * delivery that was cancelled, or taken over, meanwhile stays as it is. Texts that nobody needs any more go.
+ * The statement that writes what became of deliveries and gives up their leases. It answers the ids of those that this
+ * node really held: a delivery that was cancelled, or taken over, meanwhile stays as it is.
  */
-export async function settleDeliveries(
+export function settleDeliveriesQuery(
   store: Pick<Store, 'name'>,
-  tx: Tx,
   node: string,
   settled: readonly SettledDelivery[],
-): Promise<Set<string>> {
-  if (settled.length === 0) return new Set();
-  const parameters = settled.flatMap((row) => settledColumns.map(([name]) => row[name]));
-  const query = settleTexts.query(`${store.name} ${settled.length}`, [...parameters, node], () =>
+): CompiledQuery<{ id: string }> {
+  const parameters: unknown[] = [];
+  for (const row of settled) for (const [name] of settledColumns) parameters.push(row[name]);
+  parameters.push(node);
+  return settleTexts.query(`${store.name} ${settled.length}`, parameters, () =>
     CompiledQuery.raw(settleText(store.name, settled.length)),
   );
-  const { rows } = await tx.executeQuery<{ id: string }>(query as CompiledQuery<{ id: string }>);
-  const held = new Set(rows.map((row) => row.id));
-  const done = settled.filter((row) => row.has_payload === 0 && held.has(row.id));
-  await dropPayloads(tx, [...new Set(done.map((row) => row.emit_id))]);
-  return held;
 }
 
 const settleTexts = new StatementTexts();

@@ -1,6 +1,7 @@
-import { type SelectQueryBuilder, sql } from 'kysely';
+import { CompiledQuery, type SelectQueryBuilder, sql } from 'kysely';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
+import { StatementTexts } from '#storage/statement-texts.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import type { DeliveryPayloadTable, DeliveryTable } from '#storage/tables/delivery-tables.ts';
 import type { Tables } from '#storage/tables.ts';
@@ -332,6 +333,20 @@ export async function listenersWithDeliveries(db: Db, after: string, limit: numb
   return rows.map((row) => row.listener_id);
 }
 
+/** The statement that removes those of these texts that no delivery needs any more. */
+export function dropPayloadsQuery(
+  store: Pick<Store, 'name'>,
+  emitIds: readonly string[],
+): CompiledQuery<object> {
+  return payloadTexts.query(`${store.name} ${emitIds.length}`, emitIds, () => {
+    const placeholders = emitIds.map((_id, index) => (store.name === 'postgres' ? `$${index + 1}` : '?'));
+    return CompiledQuery.raw(`delete from delivery_payloads
+      where emit_id in (${placeholders.join(', ')}) and fanning = 0 and ${nobodyNeedsIt}`);
+  });
+}
+
+const payloadTexts = new StatementTexts();
+
 /** Removes the texts that no delivery needs any more. */
 export async function dropPayloads(tx: Tx, emitIds: readonly string[]): Promise<void> {
   for (let at = 0; at < emitIds.length; at += idsPerStatement)
@@ -339,16 +354,14 @@ export async function dropPayloads(tx: Tx, emitIds: readonly string[]): Promise<
       .deleteFrom('delivery_payloads')
       .where('emit_id', 'in', emitIds.slice(at, at + idsPerStatement))
       .where('fanning', '=', 0)
-      .where(nobodyNeedsIt())
+      .where(sql<boolean>`${sql.raw(nobodyNeedsIt)}`)
       .execute();
 }
 
 const idsPerStatement = 500;
 
-function nobodyNeedsIt() {
-  return sql<boolean>`not exists (
-    select 1 from deliveries where deliveries.emit_id = delivery_payloads.emit_id and deliveries.has_payload = 1)`;
-}
+const nobodyNeedsIt = `not exists (
+  select 1 from deliveries where deliveries.emit_id = delivery_payloads.emit_id and deliveries.has_payload = 1)`;
 
 /**
  * Of the texts behind `after`, removes those that nobody needs: two nodes that each settled the other's last delivery

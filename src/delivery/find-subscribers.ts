@@ -1,4 +1,4 @@
-import type { EventRouter } from '#events/emit-event.ts';
+import type { EmittedTo, EventRouter, RouteAnswer, RouteQuestion } from '#events/emit-event.ts';
 import { channels, type StoredEvent } from '#events/event.ts';
 import { insertNewJobs, jobRow } from '#jobs/job-store.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
@@ -7,7 +7,7 @@ import type { DeliveryPayloadTable, DeliveryTable } from '#storage/tables/delive
 import type { JobTable } from '#storage/tables/job-tables.ts';
 import { type HeldDelivery, hopsMax } from './delivery.ts';
 import { insertDeliveries, insertPayloads } from './delivery-store.ts';
-import { type EmittedChannel, findSubscribersQuery, type Subscriber } from './subscription-store.ts';
+import { findSubscribersQuery, type Subscriber } from './subscription-store.ts';
 import type { WaitingDeliveries } from './waiting-deliveries.ts';
 
 /** Deliveries made in the transaction that stores their events; the rest is made by jobs, a page in a transaction. */
@@ -52,10 +52,14 @@ export class SubscriberFinder implements EventRouter {
     return made;
   }
 
-  async route(tx: Tx, stored: readonly StoredEvent[], nowMs: number): Promise<void> {
+  question(emitted: readonly EmittedTo[]): RouteQuestion {
+    return { emitted, query: findSubscribersQuery(this.#store, emitted, deliveriesPerCommitMax + 1) };
+  }
+
+  async route(tx: Tx, stored: readonly StoredEvent[], nowMs: number, answer?: RouteAnswer): Promise<void> {
     const events = stored.filter(({ channel }) => channel !== channels.scheduled);
     if (events.length === 0) return;
-    const byChannel = await this.#subscribers(tx, events);
+    const byChannel = await this.#subscribers(tx, events, answer);
     if (byChannel.size === 0) return;
     const deliveries: DeliveryTable[] = [];
     const payloads: DeliveryPayloadTable[] = [];
@@ -92,11 +96,21 @@ export class SubscriberFinder implements EventRouter {
   }
 
   /** `many`: more than are made in this transaction. */
-  async #subscribers(tx: Tx, events: readonly StoredEvent[]): Promise<Map<string, Subscriber[] | 'many'>> {
-    const emitted = new Map<string, EmittedChannel>();
-    for (const { owner_id, emitter_id, channel } of events)
-      emitted.set(channelKey(emitter_id, channel), { ownerId: owner_id, emitterId: emitter_id, channel });
+  async #subscribers(
+    tx: Tx,
+    events: readonly StoredEvent[],
+    answer: RouteAnswer | undefined,
+  ): Promise<Map<string, Subscriber[] | 'many'>> {
+    const emitted = new Map<string, EmittedTo>();
+    for (const { emitter_id, channel } of events)
+      emitted.set(channelKey(emitter_id, channel), { emitterId: emitter_id, channel });
     const found = new Map<string, Subscriber[] | 'many'>();
+    if (answer !== undefined && answer.rows.length <= deliveriesPerCommitMax) {
+      for (const row of answer.rows) addTo(found, row as Subscriber);
+      for (const { emitterId, channel } of answer.question.emitted)
+        emitted.delete(channelKey(emitterId, channel));
+    }
+    // Most often nothing is left: only what was emitted besides, such as a warning on $logs, was not asked for.
     const all = [...emitted.values()];
     for (let at = 0; at < all.length; at += channelsPerStatement) {
       const part = all.slice(at, at + channelsPerStatement);
@@ -116,7 +130,7 @@ export class SubscriberFinder implements EventRouter {
     return found;
   }
 
-  async #find(tx: Tx, emitted: readonly EmittedChannel[], limit: number): Promise<Subscriber[]> {
+  async #find(tx: Tx, emitted: readonly EmittedTo[], limit: number): Promise<Subscriber[]> {
     const { rows } = await tx.executeQuery(findSubscribersQuery(this.#store, emitted, limit));
     return rows;
   }

@@ -1,4 +1,5 @@
 import { CompiledQuery, sql } from 'kysely';
+import type { EmittedTo } from '#events/emit-event.ts';
 import { StatementTexts } from '#storage/statement-texts.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import type { AutoSubscriptionTable, SubscriptionTable } from '#storage/tables/delivery-tables.ts';
@@ -170,10 +171,8 @@ export async function deleteAutoSubscription(tx: Tx, id: string): Promise<boolea
 }
 
 /** A channel of an emitter that something was stored on. */
-export interface EmittedChannel {
+export interface EmittedChannel extends EmittedTo {
   ownerId: string;
-  emitterId: string;
-  channel: string;
 }
 
 /** Somebody who wants the events of a channel. */
@@ -199,17 +198,12 @@ export function globOf(emitterId: string): string {
  */
 export function findSubscribersQuery(
   store: Pick<Store, 'name'>,
-  channels: readonly EmittedChannel[],
+  emitted: readonly EmittedTo[],
   limit: number,
 ): CompiledQuery<Subscriber> {
-  const parameters = channels.flatMap(({ ownerId, emitterId, channel }) => [
-    ownerId,
-    emitterId,
-    globOf(emitterId),
-    channel,
-  ]);
-  return subscriberTexts.query(`${store.name} ${channels.length}`, [...parameters, limit], () =>
-    CompiledQuery.raw(subscribersText(store.name, channels.length)),
+  const parameters = emitted.flatMap(({ emitterId, channel }) => [emitterId, globOf(emitterId), channel]);
+  return subscriberTexts.query(`${store.name} ${emitted.length}`, [...parameters, limit], () =>
+    CompiledQuery.raw(subscribersText(store.name, emitted.length)),
   );
 }
 
@@ -221,14 +215,15 @@ function subscribersText(dialect: Store['name'], count: number): string {
     parameter += 1;
     return dialect === 'postgres' ? `cast($${parameter} as text)` : '?';
   };
-  const rows = Array.from({ length: count }, () => `(${[1, 2, 3, 4].map(placeholder).join(', ')})`);
+  const rows = Array.from({ length: count }, () => `(${[1, 2, 3].map(placeholder).join(', ')})`);
   const limit = dialect === 'postgres' ? `cast($${parameter + 1} as integer)` : '?';
-  return `with emitted (owner_id, emitter_id, glob, channel) as (values ${rows.join(', ')})
+  return `with emitted (emitter_id, glob, channel) as (values ${rows.join(', ')})
     select emitted.emitter_id, s.event_name, s.id as subscription_id, s.listener_id, s.listener_owner_id,
       w.state as webhook_state
     from emitted
-    join subscriptions s on s.emitter_owner_id = emitted.owner_id
-      and s.emitter_id in (emitted.emitter_id, emitted.glob, emitted.owner_id)
+    join emitters e on e.id = emitted.emitter_id
+    join subscriptions s on s.emitter_owner_id = e.owner_id
+      and s.emitter_id in (emitted.emitter_id, emitted.glob, e.owner_id)
       and s.event_name = emitted.channel
     left join webhooks w on w.id = s.listener_id
     limit ${limit}`;

@@ -70,7 +70,37 @@ export async function emitEvents(
  * there without its deliveries, and no delivery without its event. Deliveries are another folder's matter.
  */
 export interface EventRouter {
-  route(tx: Tx, stored: readonly StoredEvent[], nowMs: number): Promise<void>;
+  /** Asks who wants the events of these channels, for callers that ask the store more at the same time. */
+  question(emitted: readonly EmittedTo[]): RouteQuestion;
+  /** `answer`: to a question asked before in this transaction, when the emitters were locked already. */
+  route(tx: Tx, stored: readonly StoredEvent[], nowMs: number, answer?: RouteAnswer): Promise<void>;
+}
+
+/** A channel of an emitter. */
+export interface EmittedTo {
+  emitterId: string;
+  channel: string;
+}
+
+export interface RouteQuestion {
+  readonly emitted: readonly EmittedTo[];
+  readonly query: CompiledQuery<object>;
+}
+
+export interface RouteAnswer {
+  question: RouteQuestion;
+  rows: readonly object[];
+}
+
+/** The channels that these emissions will most likely be stored on; undefined when they bring no events. */
+export function questionOf(router: EventRouter, emissions: readonly Emission[]): RouteQuestion | undefined {
+  const emitted = new Map<string, EmittedTo>();
+  for (const { emitterId, events } of emissions)
+    for (const event of events) {
+      const channel = storedChannel(event.channel);
+      emitted.set(`${emitterId} ${channel}`, { emitterId, channel });
+    }
+  return emitted.size === 0 ? undefined : router.question([...emitted.values()]);
 }
 
 /** The part of the store that emitting needs. */
@@ -93,10 +123,12 @@ export async function appendEvents(
     emissions: readonly Emission[];
     emitters: readonly EmitterTable[];
     router: EventRouter;
+    /** When it was asked already who wants them. */
+    answer?: RouteAnswer | undefined;
     nowMs: number;
   },
 ): Promise<EmissionResult[]> {
-  const { emissions, router, nowMs } = batch;
+  const { emissions, router, answer, nowMs } = batch;
   const withEvents = emissions.filter((emission) => emission.events.length > 0);
   const emitters = new Map(batch.emitters.map((row) => [row.id, { row, changed: false }]));
   const storables = new Map(withEvents.map((emission) => [emission, emission.events.map(storable)]));
@@ -120,7 +152,7 @@ export async function appendEvents(
   if (stored.length > 0) {
     await insertEvents(store, tx, stored);
     await scheduleDeliveries(tx, stored, nowMs);
-    await router.route(tx, stored, nowMs);
+    await router.route(tx, stored, nowMs, answer);
     await store.notify(tx, 'millrace_events', storedNotice(stored));
   }
   const changed = [...emitters.values()].filter((emitter) => emitter.changed).map((emitter) => emitter.row);
@@ -248,10 +280,14 @@ function storable({ deliverAtMs, ...event }: NewEvent): NewEvent {
     ...event,
     ...(deliverAtMs === undefined || isPlatformChannel(event.channel) ? {} : { deliverAtMs }),
     event: oneLine(event.event),
-    channel: event.channel === channels.scheduled ? channels.default : withoutNul(event.channel),
+    channel: storedChannel(event.channel),
     ...(id === undefined ? {} : { id: withoutNul(id) }),
     ...(summary === undefined ? {} : { summary: withoutNul(summary) }),
   };
+}
+
+function storedChannel(channel: string): string {
+  return channel === channels.scheduled ? channels.default : withoutNul(channel);
 }
 
 function withoutNul(text: string): string {

@@ -1,3 +1,4 @@
+import type { CompiledQuery } from 'kysely';
 import {
   appendEvents,
   type Emission,
@@ -5,6 +6,7 @@ import {
   type EmitStore,
   type EventRouter,
   lockEmittersOf,
+  questionOf,
 } from '#events/emit-event.ts';
 import type { StoredEvent } from '#events/event.ts';
 import { settleJobsQuery } from '#jobs/job-store.ts';
@@ -62,18 +64,19 @@ export function settleInvocations(options: {
       }
       if (fresh.length === 0) return ends.map(() => ({ settled: false, reason: 'stale' }));
       const jobs = fresh.flatMap((end) => (end.job === undefined ? [] : [end.job]));
-      const lockEmitters = lockEmittersOf(
-        store,
-        tx,
-        fresh.map((end) => end.emission),
-      );
-      const [jobRows, emitters] =
-        jobs.length === 0
-          ? [[], (await tx.executeQuery(lockEmitters)).rows]
-          : await store.ask<[{ id: string }, EmitterTable]>(tx, [
-              settleJobsQuery(store, tx, { node, jobs }),
-              lockEmitters,
-            ]);
+      const asked = fresh.map((end) => end.emission);
+      const question = questionOf(router, asked);
+      // All in one wait for the store. That emitters are locked before it is asked who wants their events matters to
+      // whoever subscribes from a certain event on: it takes the same lock.
+      const queries: CompiledQuery<object>[] = [
+        settleJobsQuery(store, tx, { node, jobs }),
+        lockEmittersOf(store, tx, asked),
+        ...(question === undefined ? [] : [question.query]),
+      ];
+      const answers = await store.ask<object[]>(tx, jobs.length === 0 ? queries.slice(1) : queries);
+      const jobRows = (jobs.length === 0 ? [] : answers.shift()) as { id: string }[];
+      const [emitters = [], subscribers = []] = answers as [EmitterTable[]?, object[]?];
+      const answer = question && { question, rows: subscribers };
       const held = new Set(jobRows.map((row) => row.id));
       const valid: InvocationEnd[] = [];
       const withLost = new Set<string>();
@@ -87,7 +90,13 @@ export function settleInvocations(options: {
         }
       }
       const emissions = valid.map((end) => end.emission);
-      const emitted = await appendEvents(store, tx, { emissions, emitters, router, nowMs: clock.now() });
+      const emitted = await appendEvents(store, tx, {
+        emissions,
+        emitters,
+        router,
+        answer,
+        nowMs: clock.now(),
+      });
       const dbSets = new Map<string, Record<string, string>>();
       valid.forEach((end, index) => {
         const result: EmissionResult | undefined = emitted[index];

@@ -1,3 +1,4 @@
+import { CompiledQuery } from 'kysely';
 import {
   type Emission,
   type EmissionResult,
@@ -8,7 +9,10 @@ import {
 import type { Tx } from '#storage/store.ts';
 
 /** For events that nobody has subscribed to. */
-export const noSubscribers: EventRouter = { route: async () => {} };
+export const noSubscribers: EventRouter = {
+  question: (emitted) => ({ emitted, query: CompiledQuery.raw('select 1 as nobody') }),
+  route: async () => {},
+};
 
 /** Emits events that nobody has subscribed to. */
 export function emitUnheard(
