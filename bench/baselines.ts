@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer } from 'node:http';
+import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -16,8 +16,17 @@ export interface PlainServer {
 }
 
 /** The ceiling: node:http alone, in a process of its own, that parses the body, calls a function and answers with JSON. */
-export async function startPlainServer(): Promise<PlainServer> {
-  const child = spawn(process.execPath, [fileURLToPath(import.meta.url), 'plain-server'], {
+export function startPlainServer(): Promise<PlainServer> {
+  return start('plain-server');
+}
+
+/** As little as streaming takes: what is posted is written at once to everybody who reads, in Millrace's message form. */
+export function startPlainStreams(): Promise<PlainServer> {
+  return start('plain-streams');
+}
+
+async function start(which: keyof typeof listeners): Promise<PlainServer> {
+  const child = spawn(process.execPath, [fileURLToPath(import.meta.url), which], {
     stdio: ['pipe', 'pipe', 'inherit'],
   });
   const ended = once(child, 'exit');
@@ -37,22 +46,51 @@ export async function startPlainServer(): Promise<PlainServer> {
   };
 }
 
-function servePlainly(): void {
+const answerPlainly = (): RequestListener => {
   const answer = (body: { number?: unknown }): unknown => ({ ok: true, number: body.number });
-  const server = createServer((request, response) => {
-    const chunks: Buffer[] = [];
-    request.on('data', (chunk: Buffer) => chunks.push(chunk));
-    request.on('end', () => {
-      const reply = JSON.stringify(
-        answer(JSON.parse(Buffer.concat(chunks).toString()) as { number?: unknown }),
-      );
+  return (request, response) => {
+    whenRead(request, (body) => {
+      const reply = JSON.stringify(answer(JSON.parse(body) as { number?: unknown }));
       response.writeHead(200, {
         'content-type': 'application/json',
         'content-length': Buffer.byteLength(reply),
       });
       response.end(reply);
     });
-  });
+  };
+};
+
+const streamPlainly = (): RequestListener => {
+  const readers = new Set<ServerResponse>();
+  let events = 0;
+  return (request, response) => {
+    if (request.method === 'GET') {
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      response.write(':sse-handshake\n\n');
+      readers.add(response);
+      response.on('close', () => readers.delete(response));
+      return;
+    }
+    whenRead(request, (body) => {
+      events += 1;
+      const id = `${Date.now()}-${events}`;
+      const metadata = `{"emit_id":"${'0'.repeat(27)}","name":"","emitter_id":"dc_000000000000"}`;
+      const data = `{"event":${JSON.stringify(JSON.parse(body))},"id":"${id}","indexed_at_ms":${Date.now()},"metadata":${metadata}}`;
+      const message = `id: ${id}\ndata: ${data}\n\n`;
+      for (const reader of readers) reader.write(message);
+      response.end('{"ok":true}');
+    });
+  };
+};
+
+function whenRead(request: IncomingMessage, use: (body: string) => void): void {
+  const chunks: Buffer[] = [];
+  request.on('data', (chunk: Buffer) => chunks.push(chunk));
+  request.on('end', () => use(Buffer.concat(chunks).toString()));
+}
+
+function serve(listener: RequestListener): void {
+  const server = createServer(listener);
   server.listen(0, '127.0.0.1', () => process.stdout.write(String((server.address() as AddressInfo).port)));
   // Ends with its parent, however that ends.
   process.stdin.on('close', () => process.exit(0)).resume();
@@ -123,5 +161,9 @@ export async function measureAppends(
   };
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href && process.argv[2] === 'plain-server')
-  servePlainly();
+const listeners = { 'plain-server': answerPlainly, 'plain-streams': streamPlainly };
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
+  const listener = listeners[process.argv[2] as keyof typeof listeners];
+  serve(listener());
+}

@@ -33,6 +33,22 @@ export async function insertChangeJob(
   await store.notify(tx, 'millrace_jobs', '');
 }
 
+/**
+ * When a webhook was resumed, or a listener or subscription removed, commits that were under way, and other nodes for some
+ * seconds, may still leave deliveries behind that go by what it was before. So the change is made at these times after it.
+ */
+const looksMs = [0, 10_000, 60_000];
+
+/** Queues a change of all deliveries of some kind, also of those that come about a little later. */
+export async function changeEventually(
+  store: Pick<Store, 'notify'>,
+  tx: Tx,
+  options: { ownerId: string; nowMs: number; change: TypedChange },
+): Promise<void> {
+  for (const lookMs of looksMs)
+    await insertChangeJob(store, tx, { ...options, runAtMs: options.nowMs + lookMs });
+}
+
 /** The payload with the names that it may have. */
 export interface TypedChange extends Change {
   from: DeliveryState[];

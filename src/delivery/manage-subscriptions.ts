@@ -10,7 +10,7 @@ import type {
   ReplayTable,
   SubscriptionTable,
 } from '#storage/tables/delivery-tables.ts';
-import { insertChangeJob } from './change-deliveries.ts';
+import { changeEventually } from './change-deliveries.ts';
 import type { BegunReplay, ReplayQueue } from './queue-replay.ts';
 import { cancelReplaysBetween, replayRateDefault } from './replay-events.ts';
 import {
@@ -30,6 +30,7 @@ import {
   deleteSubscriptionsTo,
   findAutoSubscription,
   findSubscription,
+  holdEnds,
   insertAutoSubscription,
   insertSubscription,
   subscriptionsBetween,
@@ -61,9 +62,10 @@ export async function subscribe(
   caller: Caller,
   request: SubscriptionRequest,
 ): Promise<SubscriptionTable> {
-  return store.transaction(async (tx) =>
-    insertSubscription(tx, await resolveSubscription(tx, caller, request, clock.now())),
-  );
+  return store.transaction(async (tx) => {
+    await holdEnds(store, tx, { userId: caller.userId, listenerId: request.listenerId });
+    return insertSubscription(tx, await resolveSubscription(tx, caller, request, clock.now()));
+  });
 }
 
 /**
@@ -81,6 +83,7 @@ export async function subscribeFrom(
   if (!emitterId.startsWith('dc_') || emitterId === 'dc_*')
     throw invalid('from_event_id', 'from_event_id: expected a single source (dc_…) as emitter_id with it');
   const made = await store.transaction(async (tx): Promise<BegunReplay & { row: SubscriptionTable }> => {
+    await holdEnds(store, tx, { userId: caller.userId, listenerId: request.listenerId });
     const row = await resolveSubscription(tx, caller, request, clock.now());
     const listener = await findListener(tx, row.listener_id);
     const { rows: emitters } = await tx.executeQuery(lockEmittersQuery(store, tx, [emitterId]));
@@ -200,7 +203,7 @@ async function cancelQueued(
   row: Pick<SubscriptionTable, 'id' | 'listener_id' | 'listener_owner_id'>,
   nowMs: number,
 ): Promise<void> {
-  await insertChangeJob(store, tx, {
+  await changeEventually(store, tx, {
     ownerId: row.listener_owner_id,
     nowMs,
     change: {
@@ -219,12 +222,13 @@ export async function subscribeToNew(
   caller: Caller,
   request: { eventName: string; listenerId: string; workspaceId?: string },
 ): Promise<AutoSubscriptionTable> {
-  const owners = await ownersOf(store.read, caller);
-  const listenerOwner = await ownerOfListener(store.read, owners, request.listenerId);
-  const ownerId = request.workspaceId ?? listenerOwner;
-  requireWritable(owners, ownerId, ownerId, 'org_id');
-  return store.transaction((tx) =>
-    insertAutoSubscription(tx, {
+  return store.transaction(async (tx) => {
+    await holdEnds(store, tx, { userId: caller.userId, listenerId: request.listenerId });
+    const owners = await ownersOf(tx, caller);
+    const listenerOwner = await ownerOfListener(tx, owners, request.listenerId);
+    const ownerId = request.workspaceId ?? listenerOwner;
+    requireWritable(owners, ownerId, ownerId, 'org_id');
+    return insertAutoSubscription(tx, {
       id: newId('asub'),
       owner_id: ownerId,
       event_name: request.eventName,
@@ -232,8 +236,8 @@ export async function subscribeToNew(
       listener_owner_id: listenerOwner,
       user_id: caller.userId,
       created_at_ms: clock.now(),
-    }),
-  );
+    });
+  });
 }
 
 /** Subscriptions that exist stay. Throws `not_found`. */
@@ -280,7 +284,7 @@ export async function removeSubscriptionsOf(
 ): Promise<void> {
   await deleteSubscriptionsTo(tx, removed);
   await deleteSubscriptionsOf(tx, removed.id);
-  await insertChangeJob(store, tx, {
+  await changeEventually(store, tx, {
     ownerId: removed.ownerId,
     nowMs,
     change: {

@@ -9,7 +9,7 @@ import { CallerError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import type { WebhookTable } from '#storage/tables/delivery-tables.ts';
-import { insertChangeJob, type TypedChange } from './change-deliveries.ts';
+import { changeEventually, insertChangeJob } from './change-deliveries.ts';
 import { checkWebhookUrl } from './check-webhook-url.ts';
 import { type DeliveryState, openStates, undeliveredStates } from './delivery.ts';
 import { countDeliveries } from './delivery-store.ts';
@@ -21,12 +21,6 @@ import { changeWebhook, countWebhooks, deleteWebhook, insertWebhook, lockWebhook
 const webhooksMax = 10_000;
 /** The secret before the newest one signs too for this long, so that receivers can change over. */
 const oldSecretMs = 86_400_000;
-/**
- * When a webhook was resumed or removed, commits that were under way, and other nodes for some seconds, may still leave
- * deliveries behind that go by what it was before. So what follows for its deliveries is done at these times after it.
- */
-const looksMs = [0, 10_000, 60_000];
-
 export interface WebhookTools {
   store: Store;
   vault: Vault;
@@ -123,11 +117,10 @@ export async function pauseWebhook(tools: WebhookTools, id: string): Promise<Web
 /** Makes a paused or disabled webhook active again and sends what is held. */
 export async function resumeWebhook(tools: WebhookTools, id: string): Promise<WebhookTable> {
   const webhook = await changeLocked(tools, id, async ({ owner_id }, tx) => {
-    await changeEventually(tools, tx, owner_id, {
-      listener_id: id,
-      from: ['held'],
-      to: 'queued',
-      reason: null,
+    await changeEventually(tools.store, tx, {
+      ownerId: owner_id,
+      nowMs: tools.clock.now(),
+      change: { listener_id: id, from: ['held'], to: 'queued', reason: null },
     });
     return { state: 'active', disabled_reason: null, disabled_at_ms: null, failing_since_ms: null };
   });
@@ -141,11 +134,10 @@ export async function removeWebhook(tools: WebhookTools, id: string): Promise<vo
     const webhook = await lockWebhook(tools.store, tx, id);
     if (webhook === undefined || !(await deleteWebhook(tx, id))) throw notFound('webhook', id);
     await deleteSubscriptionsOf(tx, id);
-    await changeEventually(tools, tx, webhook.owner_id, {
-      listener_id: id,
-      from: [...openStates],
-      to: 'cancelled',
-      reason: 'listener_removed',
+    await changeEventually(tools.store, tx, {
+      ownerId: webhook.owner_id,
+      nowMs: tools.clock.now(),
+      change: { listener_id: id, from: [...openStates], to: 'cancelled', reason: 'listener_removed' },
     });
   });
   tools.onChange(id);
@@ -229,15 +221,4 @@ async function changeLocked(
   });
   onChange(id);
   return changed;
-}
-
-async function changeEventually(
-  { store, clock }: WebhookTools,
-  tx: Tx,
-  ownerId: string,
-  change: TypedChange,
-): Promise<void> {
-  const nowMs = clock.now();
-  for (const lookMs of looksMs)
-    await insertChangeJob(store, tx, { ownerId, nowMs, change, runAtMs: nowMs + lookMs });
 }

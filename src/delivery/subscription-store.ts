@@ -40,6 +40,22 @@ export async function insertSubscription(tx: Tx, row: SubscriptionTable): Promis
     .executeTakeFirstOrThrow();
 }
 
+/**
+ * Keeps what a new subscription depends on from going away before it is there: the memberships of who makes it, and the
+ * listener. A removal that was first is then seen; one that comes later finds the subscription.
+ */
+export async function holdEnds(
+  store: Pick<Store, 'name'>,
+  tx: Tx,
+  ends: { userId: string; listenerId: string },
+): Promise<void> {
+  // The embedded store has one writer, which this transaction is.
+  if (store.name === 'sqlite') return;
+  await tx.selectFrom('members').select('role').where('user_id', '=', ends.userId).forKeyShare().execute();
+  const table = ends.listenerId.startsWith('wh_') ? 'webhooks' : 'sources';
+  await tx.selectFrom(table).select('id').where('id', '=', ends.listenerId).forKeyShare().execute();
+}
+
 export async function findSubscription(db: Db, id: string): Promise<SubscriptionTable | undefined> {
   return db.selectFrom('subscriptions').select(subscriptionColumns).where('id', '=', id).executeTakeFirst();
 }

@@ -40,8 +40,10 @@ export class EmitterStream {
   #lastSent: EventId = { ms: 0, seq: 0 };
   /** The newest event of the emitter, on any channel, that the bus brought: whether another one follows it unbroken. */
   #lastSeen: EventId = { ms: 0, seq: 0 };
+  /** Until then, what the bus brings is only kept. */
+  #isStarted = false;
   /** The store may hold events that were not sent: set by whatever could not be written directly. */
-  #behind = true;
+  #behind = false;
   #catchingUp = false;
   /** What the bus brought while the reader was not up to date. */
   #arrived: StoredEvent[] = [];
@@ -92,7 +94,11 @@ export class EmitterStream {
       return;
     }
     if (lostSomething) this.#writeGap();
-    this.#catchUp();
+    this.#isStarted = true;
+    this.#lastSeen = newest;
+    // Who missed nothing need not ask the store: a thousand readers may come at the same time.
+    if (resumes || this.#behind) this.#catchUp();
+    for (const event of this.#takeArrived(undefined)) this.#receive(event);
   }
 
   end(reason: EndReason): void {
@@ -118,6 +124,10 @@ export class EmitterStream {
   }
 
   #receive(event: StoredEvent): void {
+    if (!this.#isStarted) {
+      if (event.channel === this.#options.channel) this.#keep(event);
+      return;
+    }
     // Another process may have stored the one before: then the store has to be read before this one is sent.
     if (event.previous !== undefined && compareEventIds(event.previous, this.#lastSeen) > 0)
       this.#behind = true;
@@ -128,19 +138,22 @@ export class EmitterStream {
       this.#send(event);
       return;
     }
+    this.#keep(event);
+    if (!this.#catchingUp) this.#catchUp();
+  }
+
+  #keep(event: StoredEvent): void {
     this.#arrived.push(event);
     this.#arrivedBytes += event.event.length;
-    if (this.#arrived.length > arrivedEventsMax || this.#arrivedBytes > arrivedBytesMax) {
-      this.#takeArrived(undefined);
-      this.#behind = true;
-    }
-    if (!this.#catchingUp) this.#catchUp();
+    if (this.#arrived.length <= arrivedEventsMax && this.#arrivedBytes <= arrivedBytesMax) return;
+    this.#takeArrived(undefined);
+    this.#behind = true;
   }
 
   /** Sends what the store has beyond `#lastSent`, and what arrived, until nothing more came in between. */
   #catchUp(): void {
     this.#behind = true;
-    if (this.#catchingUp || this.#connection.ended) return;
+    if (!this.#isStarted || this.#catchingUp || this.#connection.ended) return;
     this.#catchingUp = true;
     this.#sendMissed()
       .catch((error: unknown) => this.#connection.fail(error, 'catch-up'))

@@ -91,8 +91,8 @@ forEachStore((fixture) => {
       end: () => {},
       destroy: () => {},
       write(message: string | Buffer) {
-        const text = String(message);
-        written.push(/^data: {"event":"(.)/m.exec(text)?.[1] ?? text.slice(0, 10));
+        for (const text of String(message).split('\n\n').slice(0, -1))
+          written.push(/^data: {"event":"(.)/m.exec(text)?.[1] ?? text.slice(0, 10));
         if (written.at(-1) === '0') this.writableLength = 2_000_000;
       },
     });

@@ -219,8 +219,10 @@ forEachStore((fixture) => {
     await waitFor(() => reader.events.includes(named(lost)[0] ?? ''));
     const next = await node.open();
     node.bus.publish(await emit('dc_2'));
+    await waitFor(() => next.messages.length === 1);
     assert.ok(next.messages[0]?.id !== undefined && reader.messages[0]?.id !== undefined);
     node.bus.publish(await emit('dc_2'));
+    await waitFor(() => next.messages.length === 2);
     assert.equal(next.messages[1]?.id, undefined, 'then once a second');
   });
 
@@ -245,6 +247,7 @@ forEachStore((fixture) => {
     await waitFor(() => slow.events.length >= 6);
     const after = await publish('dc_2');
     await waitFor(() => slow.events.includes(named(after)[0] ?? ''));
+    await waitFor(() => quick.events.includes(named(after)[0] ?? ''));
     assert.deepEqual(quick.events, named([...before, ...stored, ...after]));
     const kept = [...before, ...stored.filter((event) => event !== doomed), ...after];
     assert.deepEqual(slow.events.toSorted(), named(kept).toSorted());
@@ -280,6 +283,7 @@ forEachStore((fixture) => {
     for (const id of ids.slice(30, 100)) node.bus.publish(await emit(id, { nowMs: node.nowMs }));
     node.nowMs += 1_001;
     node.bus.publish(await emit(ids[0] ?? '', { nowMs: node.nowMs }));
+    await waitFor(() => reader.messages.length === 71);
     const { mark } = reader;
     assert.ok(mark !== undefined && String(mark).length < 2_000, String(mark));
     reader.leave();
@@ -357,7 +361,7 @@ forEachStore((fixture) => {
     assert.deepEqual([cutOff.destroyed, listening, node.streams.count], [true, 0, 0]);
     const back = await node.open();
     node.bus.publish(await emit('dc_1'));
-    assert.equal(back.events.length, 1, 'the next reader gets a feed again');
+    await waitFor(() => back.events.length === 1, { what: 'the next reader to get a feed again' });
   });
 
   test('readers are told when the store cannot be read any more, because they would miss something', async () => {

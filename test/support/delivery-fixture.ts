@@ -195,7 +195,12 @@ export class DeliveryFixture implements AsyncDisposable {
   async idle(): Promise<void> {
     for (;;) {
       await this.service.dispatcher.untilIdle();
-      const jobs = await this.store.read.selectFrom('jobs').select('id').limit(1).execute();
+      const jobs = await this.store.read
+        .selectFrom('jobs')
+        .select('id')
+        .where('run_at_ms', '<=', this.clock.now())
+        .limit(1)
+        .execute();
       if (jobs.length === 0) return;
       this.pool.poke();
       await new Promise((resolve) => setTimeout(resolve, 2));
