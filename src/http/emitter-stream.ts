@@ -1,15 +1,18 @@
 import type { ServerResponse } from 'node:http';
 import type { StoredEvent } from '#events/event.ts';
 import type { EventBus } from '#events/event-bus.ts';
-import { compareEventIds, type EventId } from '#events/event-id.ts';
-import { eventBatches, placesAfter } from '#events/event-page-store.ts';
+import { compareEventIds, type EventId, formatEventId } from '#events/event-id.ts';
+import { type EventBatch, type EventPlace, eventBatches, placesAfter } from '#events/event-page-store.ts';
 import { hasEvent, lastEventId, retainedMax } from '#events/event-store.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
+import type { SharedReads } from './shared-reads.ts';
 import { type EndReason, StreamConnection } from './stream-connection.ts';
 import { emitterMessage, gapMessage } from './stream-message.ts';
 
 const catchUpRows = retainedMax;
+/** More than that is read by each reader for itself, as fast as it takes it. */
+const sharedBytesMax = 256 * 1024;
 /** Events that arrive while a reader catches up are kept for it, up to so many and so much; beyond, the store has them. */
 const arrivedEventsMax = 1000;
 const arrivedBytesMax = 1024 * 1024;
@@ -26,6 +29,12 @@ export interface EmitterStreamOptions {
   mayRead: () => Promise<boolean>;
 }
 
+interface StreamParts {
+  keepAliveMs: number;
+  /** Shared by all streams of the process. */
+  reads: SharedReads;
+}
+
 /**
  * One reader of an emitter's events.
  *
@@ -35,7 +44,7 @@ export interface EmitterStreamOptions {
  * Only durable events carry an `id:`, so `Last-Event-ID` always means a place in the log.
  */
 export class EmitterStream {
-  readonly #options: EmitterStreamOptions;
+  readonly #options: EmitterStreamOptions & StreamParts;
   readonly #connection: StreamConnection;
   #lastSent: EventId = { ms: 0, seq: 0 };
   /** The newest event of the emitter, on any channel, that the bus brought: whether another one follows it unbroken. */
@@ -54,11 +63,7 @@ export class EmitterStream {
   #lastFound: EventId = { ms: 0, seq: 0 };
   #unsubscribe: (() => void) | undefined;
 
-  constructor(
-    response: ServerResponse,
-    options: EmitterStreamOptions & { keepAliveMs: number },
-    onEnd: () => void,
-  ) {
+  constructor(response: ServerResponse, options: EmitterStreamOptions & StreamParts, onEnd: () => void) {
     this.#options = options;
     this.#connection = new StreamConnection(response, {
       logger: options.logger,
@@ -169,7 +174,7 @@ export class EmitterStream {
       this.#behind = false;
       await this.#connection.untilTaken();
       const after = this.#lastSent;
-      const missed = await placesAfter(store.read, { emitterId, channel, after, limit: catchUpRows });
+      const missed = await this.#places(after);
       complete = missed.length < catchUpRows;
       if (!complete && !(await hasEvent(store.read, { emitterId, channel, id: after }))) {
         // Pruning takes the oldest first, and only what the bus has brought: were the last one sent there, or fewer
@@ -179,7 +184,7 @@ export class EmitterStream {
           first !== undefined && missed[0] !== undefined && compareEventIds(first, missed[0]) < 0;
         if (!covered) this.#writeGap();
       }
-      for await (const batch of eventBatches(store.read, { emitterId, channel }, missed)) {
+      for await (const batch of await this.#batches(missed)) {
         if (this.#connection.ended) return;
         // Pruned or deleted while the batches before were sent.
         if (batch.events.length < batch.places.length) this.#writeGap();
@@ -196,6 +201,23 @@ export class EmitterStream {
       this.#takeArrived(event);
       this.#send(event);
     }
+  }
+
+  #places(after: EventId): Promise<EventPlace[]> {
+    const { store, emitterId, channel, reads } = this.#options;
+    return reads.read(`${emitterId} ${channel} after ${formatEventId(after)}`, () =>
+      placesAfter(store.read, { emitterId, channel, after, limit: catchUpRows }),
+    );
+  }
+
+  async #batches(places: readonly EventPlace[]): Promise<AsyncIterable<EventBatch> | EventBatch[]> {
+    const { store, emitterId, channel, reads } = this.#options;
+    const [first, last] = [places[0], places.at(-1)];
+    if (first === undefined || last === undefined) return [];
+    const batches = () => eventBatches(store.read, { emitterId, channel }, places);
+    if (places.reduce((sum, { bytes }) => sum + bytes, 0) > sharedBytesMax) return batches();
+    const key = `${emitterId} ${channel} ${places.length} ${formatEventId(first)} ${formatEventId(last)}`;
+    return reads.read(key, () => Array.fromAsync(batches()));
   }
 
   /** What arrived up to `last`; all of it without one. */

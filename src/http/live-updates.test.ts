@@ -120,6 +120,46 @@ forEachStore((fixture) => {
     }
   });
 
+  test('what another process stored is read once for all readers, who all get it', async () => {
+    const { store } = fixture;
+    await store.transaction((tx) => insertEmitter(tx, { id: 'dc_1', ownerId: 'u_1' }));
+    let reads = 0;
+    const read = new Proxy(store.read, {
+      get: (target, property) => {
+        if (property === 'selectFrom') reads += 1;
+        const value = Reflect.get(target, property);
+        return typeof value === 'function' ? value.bind(target) : value;
+      },
+    });
+    const bus = new EventBus(silentLogger);
+    const streams = new LiveStreams();
+    const readers = Array.from({ length: 50 }, () => {
+      const written: string[] = [];
+      return Object.assign(new EventEmitter(), {
+        ...{ written, writableLength: 0, writeHead: () => {}, end: () => {}, destroy: () => {} },
+        write: (message: string | Buffer) => written.push(String(message)),
+      });
+    });
+    for (const response of readers) {
+      await streams.open(response as unknown as ServerResponse, {
+        ...{ store: Object.create(store, { read: { value: read } }) as Store, bus, logger: silentLogger },
+        ...{ emitterId: 'dc_1', channel: '', lastEventId: undefined, mayRead: async () => true },
+      });
+    }
+    reads = 0;
+    try {
+      for (const n of [1, 2]) {
+        const emission = { emitterId: 'dc_1', hops: 0, events: [{ channel: '', event: `"theirs ${n}"` }] };
+        await store.transaction((tx) => emitUnheard(store, tx, [emission], 1_800_000_000_000));
+        bus.heard('u_1:dc_1');
+        await waitFor(() => readers.every(({ written }) => written.at(-1)?.includes(`theirs ${n}`)));
+      }
+      assert.ok(reads <= 8, `${reads} reads for 2 events and 50 readers`);
+    } finally {
+      streams.close();
+    }
+  });
+
   test('a reader that comes when the store is away is cut off, and nothing is kept for it', async () => {
     const { store } = fixture;
     const away = new Error('the store is away');

@@ -3,6 +3,7 @@ import type { EventBus } from '#events/event-bus.ts';
 import type { Clock } from '#lib/clock.ts';
 import { toError } from '#lib/errors.ts';
 import { EmitterStream, type EmitterStreamOptions } from './emitter-stream.ts';
+import { SharedReads } from './shared-reads.ts';
 import type { EndReason } from './stream-connection.ts';
 import { WorkspaceFeed } from './workspace-feed.ts';
 import { WorkspaceStream, type WorkspaceStreamOptions } from './workspace-stream.ts';
@@ -26,6 +27,7 @@ export class LiveStreams {
   readonly #open = new Set<OpenStream>();
   /** By workspace; each as long as it has readers. */
   readonly #feeds = new Map<string, WorkspaceFeed>();
+  readonly #reads = new SharedReads();
   readonly #keepAliveMs: number;
 
   constructor(options: { keepAliveMs?: number } = {}) {
@@ -40,7 +42,7 @@ export class LiveStreams {
   async open(response: ServerResponse, options: EmitterStreamOptions): Promise<void> {
     const stream: EmitterStream = new EmitterStream(
       response,
-      { ...options, keepAliveMs: this.#keepAliveMs },
+      { ...options, keepAliveMs: this.#keepAliveMs, reads: this.#reads },
       () => this.#open.delete(stream),
     );
     await this.#start(stream);
