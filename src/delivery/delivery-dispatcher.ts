@@ -3,7 +3,7 @@ import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
 import { type HeldDelivery, withAttempt } from './delivery.ts';
-import { type DeliveryLane, DeliveryLanes } from './delivery-lanes.ts';
+import { type DeliveryLane, DeliveryLanes, type DeliveryPlaces } from './delivery-lanes.ts';
 import { DeliveryLeases } from './delivery-leases.ts';
 import { type DeliveryEnd, DeliveryOutcomes } from './delivery-outcomes.ts';
 import {
@@ -23,6 +23,8 @@ export type Deliver = (delivery: HeldDelivery, signal: AbortSignal) => Promise<A
 const frontRows = 512;
 const claimMax = 256;
 const listenersPerSearch = 200;
+/** Pages of listeners in one search; the next one goes on behind them. */
+const searchPagesMax = 10;
 /** Text of events read into memory with one statement; a single one may have more. */
 const claimBytesMax = 8 * 1024 * 1024;
 /** Lanes without room that try again when another one has sent something. */
@@ -76,6 +78,10 @@ export class DeliveryDispatcher {
   #claiming: Promise<void> | undefined;
   #pokedWhileClaiming = false;
   #refills = new Set<Promise<void>>();
+  /** Claims take turns: each knows what the one before it has brought. */
+  #claimTurn: Promise<unknown> = Promise.resolve();
+  /** After a failure nothing is read for single lanes before this (performance.now): the next look does it. */
+  #refillFromMs = 0;
   #searchAfter = '';
   readonly #idle: (() => void)[] = [];
   readonly #attempts: DeliveryCounts['attempts'] = {
@@ -141,12 +147,16 @@ export class DeliveryDispatcher {
   }
 
   /**
-   * How many deliveries that are made now can be sent from here at once; they are then inserted as leased to this node.
-   * Where older ones wait in the store they have to wait behind them.
+   * Places for deliveries that are made now: with one, a delivery can be sent from here at once, and is inserted as leased
+   * to this node. Where older ones wait in the store it has to wait behind them.
    */
-  roomFor(listenerId: string): number {
-    if (!this.#sends || this.#draining || this.#lanes.find(listenerId)?.isBehind === true) return 0;
-    return this.#lanes.room(listenerId);
+  places(): Pick<DeliveryPlaces, 'take'> {
+    const places = this.#lanes.places();
+    const mayGive = (listenerId: string) =>
+      this.#sends && !this.#draining && this.#lanes.find(listenerId)?.isBehind !== true;
+    return {
+      take: (listenerId, ownerId, bytes) => mayGive(listenerId) && places.take(listenerId, ownerId, bytes),
+    };
   }
 
   /** Takes deliveries that a commit has just stored as leased to this node. */
@@ -340,6 +350,7 @@ export class DeliveryDispatcher {
 
   #refillIfDrained(lane: DeliveryLane): void {
     if (this.#draining || !this.#lanes.hasDrained(lane)) return;
+    if (performance.now() < this.#refillFromMs) return;
     lane.isRefilling = true;
     const refill = this.#refill(lane).finally(() => {
       lane.isRefilling = false;
@@ -358,10 +369,12 @@ export class DeliveryDispatcher {
       if (limit <= 0) return;
       // From here on new ones may come to memory first; when there is more in the store, they will not.
       const due = await dueDeliveries(this.#store.read, { nowMs: this.#clock.now(), limit, listenerId });
-      await this.#claimAll(due);
-      if (due.length < limit && lane.left === left) lane.isBehind = false;
+      const hadRoom = await this.#claimAll(due);
+      if (hadRoom && due.length < limit && lane.left === left) lane.isBehind = false;
     } catch (error) {
       this.#logger.warn({ listener: listenerId, error: toError(error).message }, 'deliveries.claim-failed');
+      // Not at once again, by this lane or a thousand others.
+      this.#refillFromMs = performance.now() + pollMs / 2;
       this.#sleep(pollMs);
     }
   }
@@ -376,7 +389,7 @@ export class DeliveryDispatcher {
         lookedAtMs = this.#clock.now();
         const front = await dueDeliveries(this.#store.read, { nowMs: lookedAtMs, limit: frontRows });
         let chosen = this.#choose(front);
-        if (chosen.length === 0 && front.length === frontRows) chosen = await this.#searchBehind(lookedAtMs);
+        if (chosen.length === 0 && front.length === frontRows) chosen = await this.#search(lookedAtMs);
         if (chosen.length === 0 || this.#draining) break;
         await this.#claimAll(chosen);
       }
@@ -391,50 +404,70 @@ export class DeliveryDispatcher {
   /** Of waiting deliveries, in their order, those that there is room for; lanes that get less than waits are behind. */
   #choose(waiting: readonly WaitingDelivery[]): WaitingDelivery[] {
     const chosen: WaitingDelivery[] = [];
-    const taken = new Map<string, number>();
+    const places = this.#lanes.places();
     for (const delivery of waiting) {
-      const { listener_id } = delivery;
+      const { listener_id, owner_id, payload_bytes } = delivery;
       const lane = this.#lanes.find(listener_id);
-      const before = taken.get(listener_id) ?? 0;
-      const isFull = lane?.isRefilling === true || this.#lanes.room(listener_id) <= before;
-      if (isFull || chosen.length === claimMax) {
-        if (lane !== undefined && this.#lanes.isBusy(lane)) this.#lanes.fallBehind(lane);
-        continue;
-      }
-      taken.set(listener_id, before + 1);
-      chosen.push(delivery);
+      const mayCome = lane?.isRefilling !== true && chosen.length < claimMax;
+      if (mayCome && places.take(listener_id, owner_id, payload_bytes)) chosen.push(delivery);
+      else if (lane !== undefined && this.#lanes.isBusy(lane)) this.#lanes.fallBehind(lane);
     }
     return chosen;
   }
 
-  /** The front of the queue belongs to full lanes: looks for others behind it, going on where it stopped last time. */
+  /** The front of the queue belongs to full lanes: looks for others behind it, at most once around. */
+  async #search(nowMs: number): Promise<WaitingDelivery[]> {
+    let ends = this.#searchAfter === '' ? 1 : 0;
+    for (let page = 0; page < searchPagesMax && !this.#draining; page += 1) {
+      const chosen = await this.#searchBehind(nowMs);
+      if (this.#searchAfter === '') ends += 1;
+      if (chosen.length > 0 || ends > 1) return chosen;
+    }
+    return [];
+  }
+
+  /** A page of listeners, going on where it stopped last time. */
   async #searchBehind(nowMs: number): Promise<WaitingDelivery[]> {
     const after = this.#searchAfter;
     const listeners = await listenersWithDue(this.#store.read, { nowMs, after, limit: listenersPerSearch });
-    this.#searchAfter = listeners.length < listenersPerSearch ? '' : (listeners.at(-1) ?? '');
-    if (listeners.length === 0 && after !== '') return this.#searchBehind(nowMs);
+    this.#searchAfter = listeners.length < listenersPerSearch ? '' : (listeners.at(-1)?.listener_id ?? '');
     const chosen: WaitingDelivery[] = [];
-    for (const listenerId of listeners) {
+    const places = this.#lanes.places();
+    for (const { listener_id: listenerId, owner_id } of listeners) {
       const limit = Math.min(claimMax - chosen.length, this.#lanes.room(listenerId));
-      if (limit <= 0 || this.#lanes.find(listenerId)?.isRefilling === true) continue;
-      chosen.push(...(await dueDeliveries(this.#store.read, { nowMs, limit, listenerId })));
+      // Most of them belong to whoever has the front of the queue.
+      if (limit <= 0 || !this.#lanes.hasRoomFor(owner_id)) continue;
+      if (this.#lanes.find(listenerId)?.isRefilling === true) continue;
+      const due = await dueDeliveries(this.#store.read, { nowMs, limit, listenerId });
+      chosen.push(...due.filter((row) => places.take(listenerId, owner_id, row.payload_bytes)));
       if (chosen.length >= claimMax) break;
     }
     return chosen;
   }
 
-  async #claimAll(waiting: readonly WaitingDelivery[]): Promise<void> {
-    for (let at = 0; at < waiting.length; ) {
+  /** Brings waiting deliveries into memory, up to the first that there is no room for; answers whether there was for all. */
+  #claimAll(waiting: readonly WaitingDelivery[]): Promise<boolean> {
+    const turn = this.#claimTurn.then(() => this.#claimInTurn(waiting));
+    this.#claimTurn = turn.catch(() => {});
+    return turn;
+  }
+
+  async #claimInTurn(waiting: readonly WaitingDelivery[]): Promise<boolean> {
+    const places = this.#lanes.places();
+    const fitting = waiting.findIndex(
+      (row) => !places.take(row.listener_id, row.owner_id, row.payload_bytes),
+    );
+    const count = fitting === -1 ? waiting.length : fitting;
+    for (let at = 0; at < count; ) {
       // By bytes too: events may have some megabytes.
       let bytes = 0;
       let end = at;
-      for (; end < waiting.length && bytes < claimBytesMax; end += 1)
-        bytes += waiting[end]?.payload_bytes ?? 0;
+      for (; end < count && bytes < claimBytesMax; end += 1) bytes += waiting[end]?.payload_bytes ?? 0;
       const ids = waiting.slice(at, end).map(({ id }) => id);
       this.take(await claimDeliveries(this.#store, this.node, ids, this.#clock.now()));
       at = end;
-      if (!this.#lanes.hasRoom()) return;
     }
+    return count === waiting.length;
   }
 
   #wakeAt(ms: number): void {

@@ -3,6 +3,8 @@ import type { HeldDelivery } from './delivery.ts';
 /** Deliveries in memory at most, sent or waiting for their turn, and their bytes; the rest waits in the store. */
 const heldMax = 8_192;
 const heldBytesMax = 64 * 1024 * 1024;
+/** What a delivery counts for besides the bytes of its event: so that one measure has both bounds. */
+const besidesBytes = heldBytesMax / heldMax;
 /** Of one listener: enough to keep its connections busy while the next ones are read from the store. */
 const heldPerListenerMax = 256;
 /** A listener gets at most this part of the room that is left, so that a few with a backlog cannot take it all. */
@@ -15,7 +17,10 @@ const sendingPerWebhookMax = 32;
 const sendingPerSourceMax = 1;
 /** To one whose last attempt failed: a receiver that hangs holds no more than this. */
 const sendingPerTroubledMax = 2;
-/** An owner's listeners together get at most this part of the requests that are left: a thousand that hang leave half. */
+/**
+ * An owner's listeners together get at most this part of the memory and of the requests that are left: a thousand that
+ * hang have a third of each.
+ */
 const ownerShare = 1 / 2;
 /** A lane with nothing in it is forgotten after this long. */
 const idleMs = 60_000;
@@ -48,6 +53,7 @@ export interface DeliveryLane {
 export class DeliveryLanes {
   readonly #lanes = new Map<string, DeliveryLane>();
   readonly #sendingByOwner = new Map<string, number>();
+  readonly #bytesByOwner = new Map<string, number>();
   #held = 0;
   #bytes = 0;
   #sending = 0;
@@ -93,10 +99,21 @@ export class DeliveryLanes {
     return this.#lanes.values();
   }
 
-  /** How many more deliveries of a listener may come into memory. */
+  /** How many more deliveries of a listener may come into memory, as far as its owner has room. */
   room(listenerId: string): number {
-    if (this.#bytes >= heldBytesMax) return 0;
     return this.#share() - (this.#lanes.get(listenerId)?.held ?? 0);
+  }
+
+  /** Whether one more delivery of an owner may come into memory, besides those that were `given` a place already. */
+  hasRoomFor(ownerId: string, given = { ofOwner: 0, all: 0 }): boolean {
+    const free = heldBytesMax - this.#bytes - given.all;
+    const ofOwner = (this.#bytesByOwner.get(ownerId) ?? 0) + given.ofOwner;
+    return free > 0 && (ofOwner === 0 || ofOwner < free * ownerShare);
+  }
+
+  /** For giving places to several deliveries before they come. */
+  places(): DeliveryPlaces {
+    return new DeliveryPlaces(this);
   }
 
   /** What one listener may have in memory. */
@@ -108,14 +125,14 @@ export class DeliveryLanes {
 
   /** Whether there is room for any listener's. */
   hasRoom(): boolean {
-    return this.#held < heldMax && this.#bytes < heldBytesMax;
+    return this.#bytes < heldBytesMax;
   }
 
   take(lane: DeliveryLane, delivery: HeldDelivery): void {
     lane.queue.push(delivery);
     lane.held += 1;
     this.#held += 1;
-    this.#bytes += delivery.body.length;
+    this.#count(lane, delivery.body.length + besidesBytes);
   }
 
   /** The next delivery that may be sent now; it counts as being sent until `sent`. */
@@ -161,9 +178,10 @@ export class DeliveryLanes {
     lane.left += 1;
   }
 
-  /** Half of what it may have is gone: time to read on. */
+  /** Half of what it may have is gone, and there is room: time to read on. */
   hasDrained(lane: DeliveryLane): boolean {
-    return lane.isBehind && !lane.isRefilling && lane.held <= this.#share() / 2;
+    if (!lane.isBehind || lane.isRefilling || lane.held > this.#share() / 2) return false;
+    return this.room(lane.listenerId) > 0 && this.hasRoomFor(lane.ownerId);
   }
 
   forgetIdle(nowMs: number): void {
@@ -176,7 +194,39 @@ export class DeliveryLanes {
   #leave(lane: DeliveryLane, delivery: HeldDelivery): void {
     lane.held -= 1;
     this.#held -= 1;
-    this.#bytes -= delivery.body.length;
+    this.#count(lane, -(delivery.body.length + besidesBytes));
+  }
+
+  #count({ ownerId }: DeliveryLane, bytes: number): void {
+    this.#bytes += bytes;
+    const ofOwner = (this.#bytesByOwner.get(ownerId) ?? 0) + bytes;
+    if (ofOwner === 0) this.#bytesByOwner.delete(ownerId);
+    else this.#bytesByOwner.set(ownerId, ofOwner);
+  }
+}
+
+/** Places in memory that are given to deliveries which are still on their way there. */
+export class DeliveryPlaces {
+  readonly #lanes: DeliveryLanes;
+  /** Deliveries by listener, bytes by owner. */
+  readonly #given = new Map<string, number>();
+  #all = 0;
+
+  constructor(lanes: DeliveryLanes) {
+    this.#lanes = lanes;
+  }
+
+  /** True when there was one for this delivery, which has it then. */
+  take(listenerId: string, ownerId: string, eventBytes: number): boolean {
+    const ofListener = this.#given.get(listenerId) ?? 0;
+    const ofOwner = this.#given.get(ownerId) ?? 0;
+    if (this.#lanes.room(listenerId) <= ofListener) return false;
+    if (!this.#lanes.hasRoomFor(ownerId, { ofOwner, all: this.#all })) return false;
+    const bytes = eventBytes + besidesBytes;
+    this.#given.set(listenerId, ofListener + 1);
+    this.#given.set(ownerId, ofOwner + bytes);
+    this.#all += bytes;
+    return true;
   }
 }
 

@@ -32,12 +32,12 @@ export async function dueDeliveries(
   return query.orderBy('run_at_ms').orderBy('id').limit(options.limit).execute();
 }
 
-/** Listeners with due deliveries that no node has, from `after` on: jumps from one to the next in the index. */
+/** Listeners with due deliveries that no node has, from `after` on, and their owners: jumps from one to the next in the index. */
 export async function listenersWithDue(
   db: Db,
   options: { nowMs: number; after: string; limit: number },
-): Promise<string[]> {
-  const { rows } = await sql<{ listener_id: string }>`
+): Promise<Pick<WaitingDelivery, 'listener_id' | 'owner_id'>[]> {
+  const { rows } = await sql<{ listener_id: string; owner_id: string }>`
     with recursive listeners (listener_id) as (
       select min(listener_id) from deliveries
       where state = 'queued' and lease_node is null and listener_id > ${options.after}
@@ -46,12 +46,14 @@ export async function listenersWithDue(
         where deliveries.state = 'queued' and deliveries.lease_node is null
           and deliveries.listener_id > listeners.listener_id)
       from listeners where listeners.listener_id is not null)
-    select listener_id from listeners
-    where listener_id is not null and exists (
+    select listener_id, (select deliveries.owner_id from deliveries
+        where deliveries.state = 'queued' and deliveries.lease_node is null
+          and deliveries.listener_id = listeners.listener_id limit 1) as owner_id
+    from listeners where listener_id is not null and exists (
       select 1 from deliveries where deliveries.state = 'queued' and deliveries.lease_node is null
         and deliveries.listener_id = listeners.listener_id and deliveries.run_at_ms <= ${options.nowMs})
     limit ${sql.lit(options.limit)}`.execute(db);
-  return rows.map((row) => row.listener_id);
+  return rows;
 }
 
 /** When the next delivery that no node has becomes due, after `afterMs`. */

@@ -79,10 +79,7 @@ export class DeliveryService {
         this.pruner.ended(listenerId, wasDelivered ? 'delivered' : 'undelivered'),
     });
     const room = this.dispatcher;
-    const waiting = new WaitingDeliveries({
-      store,
-      hasRoomHere: (listenerId) => room.roomFor(listenerId) > 0,
-    });
+    const waiting = new WaitingDeliveries({ store });
     this.finder = new SubscriberFinder({ store, room, waiting });
     const onMade = (made: MadeDeliveries) => this.#handOver(made);
     this.replays = new ReplayQueue({ store, node, clock, waiting, onMade });

@@ -101,21 +101,28 @@ export async function pageOfDeadLetters(
   return pageOf(query, page);
 }
 
-/** How many deliveries wait for a listener (queued or held), counting no further than `limit`. */
-export async function countWaiting(db: Db, listenerId: string, limit: number): Promise<number> {
+/** How many deliveries wait for a listener (queued or held) and the bytes of their events, counting no further than `limit`. */
+export async function countWaiting(
+  db: Db,
+  listenerId: string,
+  limit: number,
+): Promise<{ count: number; bytes: number }> {
   const row = await db
     .selectFrom((from) =>
       from
         .selectFrom('deliveries')
-        .select('id')
+        .select('payload_bytes')
         .where('listener_id', '=', listenerId)
         .where('state', 'in', ['queued', 'held'])
         .limit(limit)
         .as('waiting'),
     )
-    .select((select) => select.fn.countAll<number>().as('count'))
+    .select((select) => [
+      select.fn.countAll<number>().as('count'),
+      select.fn.sum<number>('payload_bytes').as('bytes'),
+    ])
     .executeTakeFirst();
-  return Number(row?.count ?? 0);
+  return { count: Number(row?.count ?? 0), bytes: Number(row?.bytes ?? 0) };
 }
 
 /** Which deliveries a change is about: those to a listener, narrowed where given. */

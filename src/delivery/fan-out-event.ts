@@ -40,7 +40,8 @@ export function fanOutHandler(options: {
       );
       const event = { ...payload, event: text };
       const { subscribers, next } = page;
-      const rows = await makeDeliveries({ subscribers, event, nowMs, room, waiting });
+      const places = room.places();
+      const rows = makeDeliveries({ subscribers, event, nowMs, node, places, waiting });
       await insertDeliveries(store, tx, rows);
       const made = handedOver(rows, event);
       if (next === undefined) {

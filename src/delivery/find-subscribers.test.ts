@@ -119,7 +119,7 @@ forEachStore((fixture) => {
     await using delivery = await DeliveryFixture.start(fixture.store);
     await delivery.emitter();
     const { id } = await delivery.webhook('http://127.0.0.1:9', { state: 'paused' });
-    const waiting = new WaitingDeliveries({ store: fixture.store, hasRoomHere: () => true, max: 2 });
+    const waiting = new WaitingDeliveries({ store: fixture.store, max: { count: 2, bytes: 100 } });
     const subscriber = {
       emitter_id: 'dc_1',
       event_name: '',
@@ -138,11 +138,12 @@ forEachStore((fixture) => {
       hops: 0,
       event: '1',
     };
-    const rows = await makeDeliveries({
+    const rows = makeDeliveries({
       subscribers: [subscriber, subscriber, subscriber],
       event,
       nowMs: 1,
-      room: delivery.service.dispatcher,
+      node: delivery.node,
+      places: delivery.service.dispatcher.places(),
       waiting,
     });
     assert.deepEqual(
@@ -154,9 +155,10 @@ forEachStore((fixture) => {
       ],
     );
     await fixture.store.transaction((tx) => insertDeliveries(fixture.store, tx, rows));
-    const afresh = new WaitingDeliveries({ store: fixture.store, hasRoomHere: () => true, max: 2 });
-    assert.equal(await afresh.admit(id, true), false);
-    assert.equal(await afresh.admit(id), true);
+    const afresh = new WaitingDeliveries({ store: fixture.store, max: { count: 3, bytes: 100 } });
+    assert.equal(afresh.admit(id, 1), true);
+    await afresh.counted();
+    assert.equal(afresh.admit(id, 1), false, 'two are there, and one was admitted since');
   });
 
   if (fixture.dialect === 'sqlite')

@@ -24,8 +24,13 @@ export type RoutedEvent = Pick<
 /** Where new deliveries may go, as the node that makes them sees it. */
 export interface DeliveryRoom {
   readonly node: string;
-  /** How many deliveries that are made now this node can send at once. */
-  roomFor(listenerId: string): number;
+  /** Places for deliveries that are made in one transaction. */
+  places(): DeliveryPlaces;
+}
+
+export interface DeliveryPlaces {
+  /** True when this node can send one more delivery at once, which has the place then. */
+  take(listenerId: string, ownerId: string, eventBytes: number): boolean;
 }
 
 /**
@@ -64,7 +69,7 @@ export class SubscriberFinder implements EventRouter {
     const deliveries: DeliveryTable[] = [];
     const payloads: DeliveryPayloadTable[] = [];
     const jobs: JobTable[] = [];
-    const taken = new Map<string, number>();
+    const places = this.#room.places();
     for (const event of events) {
       const subscribers = byChannel.get(channelKey(event.emitter_id, event.channel));
       if (subscribers === undefined) continue;
@@ -76,13 +81,13 @@ export class SubscriberFinder implements EventRouter {
         this.#made.set(event, { held: [], left: [], ended: [], hasJob: true });
         continue;
       }
-      const rows = await makeDeliveries({
+      const rows = makeDeliveries({
         subscribers,
         event,
         nowMs,
-        room: this.#room,
+        node: this.#room.node,
+        places,
         waiting: this.#waiting,
-        taken,
       });
       deliveries.push(...rows);
       if (rows.some(({ has_payload }) => has_payload === 1))
@@ -147,31 +152,32 @@ export interface MadeDeliveries {
 }
 
 /** The rows of an event's deliveries. Nothing is left out: what cannot be sent gets a record that says why. */
-export async function makeDeliveries(options: {
+export function makeDeliveries(options: {
   subscribers: readonly Subscriber[];
   event: RoutedEvent;
   nowMs: number;
-  room: DeliveryRoom;
+  node: string;
+  /** Given in this transaction. */
+  places: DeliveryPlaces;
   waiting: WaitingDeliveries;
-  /** What was made for a listener in this transaction already, to be sent from here. */
-  taken?: Map<string, number>;
   replayId?: string;
   /** When they may be sent; default now. */
   runAtMs?: number;
-}): Promise<DeliveryTable[]> {
-  const { subscribers, event, nowMs, room, waiting, taken = new Map(), runAtMs = nowMs } = options;
+}): DeliveryTable[] {
+  const { subscribers, event, nowMs, places, waiting, runAtMs = nowMs } = options;
   const payloadBytes = Buffer.byteLength(event.event);
   const rows: DeliveryTable[] = [];
   for (const subscriber of subscribers) {
     const listenerId = subscriber.listener_id;
-    const start = await startState(subscriber, event.hops, waiting);
+    const ownerId = subscriber.listener_owner_id;
+    const start = startState(subscriber, event.hops, {
+      isHere: () => runAtMs <= nowMs && places.take(listenerId, ownerId, payloadBytes),
+      mayWait: () => waiting.admit(listenerId, payloadBytes),
+    });
     const isEnded = start.state !== 'queued' && start.state !== 'held';
-    const before = taken.get(listenerId) ?? 0;
-    const isHere = start.state === 'queued' && runAtMs <= nowMs && room.roomFor(listenerId) > before;
-    if (isHere) taken.set(listenerId, before + 1);
     rows.push({
       id: `dlv_${newTimeOrderedId(nowMs)}`,
-      owner_id: subscriber.listener_owner_id,
+      owner_id: ownerId,
       listener_id: listenerId,
       subscription_id: subscriber.subscription_id === '' ? null : subscriber.subscription_id,
       replay_id: options.replayId ?? null,
@@ -184,7 +190,7 @@ export async function makeDeliveries(options: {
       state: start.state,
       reason: start.reason,
       run_at_ms: runAtMs,
-      lease_node: isHere ? room.node : null,
+      lease_node: start.isHere === true ? options.node : null,
       attempts: 0,
       attempt_log: '[]',
       status: null,
@@ -198,17 +204,18 @@ export async function makeDeliveries(options: {
   return rows;
 }
 
-async function startState(
+function startState(
   { listener_id, webhook_state }: Subscriber,
   hops: number,
-  waiting: WaitingDeliveries,
-): Promise<{ state: string; reason: string | null }> {
+  room: { isHere: () => boolean; mayWait: () => boolean },
+): { state: string; reason: string | null; isHere?: boolean } {
   const isWebhook = listener_id.startsWith('wh_');
   // A webhook is the end of a chain; what others emit because of this would be one hop more.
   if (!isWebhook && hops >= hopsMax) return { state: 'dropped', reason: 'too_many_hops' };
   if (webhook_state === 'disabled') return { state: 'blocked', reason: 'webhook_disabled' };
   const isPaused = webhook_state === 'paused';
-  if (!(await waiting.admit(listener_id, isPaused))) return { state: 'blocked', reason: 'backlog_full' };
+  if (!isPaused && room.isHere()) return { state: 'queued', reason: null, isHere: true };
+  if (!room.mayWait()) return { state: 'blocked', reason: 'backlog_full' };
   if (isPaused) return { state: 'held', reason: 'webhook_paused' };
   return { state: 'queued', reason: null };
 }

@@ -11,7 +11,7 @@ import type { Store, Tx } from '#storage/store.ts';
 import type { DeliveryPayloadTable, DeliveryTable, ReplayTable } from '#storage/tables/delivery-tables.ts';
 import { insertDeliveries, insertPayloads } from './delivery-store.ts';
 import {
-  type DeliveryRoom,
+  type DeliveryPlaces,
   handedOver,
   type MadeDeliveries,
   makeDeliveries,
@@ -81,8 +81,7 @@ export class ReplayQueue {
   readonly #clock: Clock;
   readonly #waiting: WaitingDeliveries;
   readonly #onMade: (made: MadeDeliveries) => void;
-  /** They wait in the store for the time at which they are due. */
-  readonly #room: DeliveryRoom;
+  readonly #node: string;
 
   constructor(options: {
     store: Store;
@@ -97,7 +96,7 @@ export class ReplayQueue {
     this.#clock = clock;
     this.#waiting = waiting;
     this.#onMade = onMade;
-    this.#room = { node, roomFor: () => 0 };
+    this.#node = node;
     this.job = {
       run: (job) => this.#run(node, job),
       quarantined: async (job) => {
@@ -188,11 +187,12 @@ export class ReplayQueue {
     for (const [place, stored] of events.entries()) {
       // A key of its own for the text: one that others use could go, with the last of them, before this is committed.
       const event = { ...stored, hops: 0, emit_id: newTimeOrderedId(nowMs) };
-      const rows = await makeDeliveries({
+      const rows = makeDeliveries({
         subscribers: [subscriber],
         event,
         nowMs,
-        room: this.#room,
+        node: this.#node,
+        places: noPlaces,
         waiting: this.#waiting,
         replayId: replay.id,
         runAtMs: dueMs(place),
@@ -259,6 +259,9 @@ async function rangeOf(tx: Tx, wanted: NewReplay, nowMs: number): Promise<Replay
     updated_at_ms: nowMs,
   };
 }
+
+/** Its deliveries wait in the store for the time at which they are due. */
+const noPlaces: DeliveryPlaces = { take: () => false };
 
 /** No event has an id between this one and that. */
 function before({ ms, seq }: EventId): EventId {

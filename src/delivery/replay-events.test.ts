@@ -34,7 +34,7 @@ class Setting {
 
   constructor(store: Store) {
     this.store = store;
-    const waiting = new WaitingDeliveries({ store, hasRoomHere: () => true });
+    const waiting = new WaitingDeliveries({ store });
     this.replays = new ReplayQueue({
       store,
       node,
@@ -42,7 +42,11 @@ class Setting {
       waiting,
       onMade: ({ left }) => this.left.push(...left),
     });
-    this.finder = new SubscriberFinder({ store, room: { node, roomFor: () => 0 }, waiting });
+    this.finder = new SubscriberFinder({
+      store,
+      room: { node, places: () => ({ take: () => false }) },
+      waiting,
+    });
   }
 
   static async on(store: Store): Promise<Setting> {
