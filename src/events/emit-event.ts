@@ -2,7 +2,6 @@ import type { CompiledQuery } from 'kysely';
 import { insertJobs, jobRow } from '#jobs/job-store.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
-import type { EmitterTable } from '#storage/tables/event-tables.ts';
 import { type DedupeStrategy, dropDuplicates, readDedupeState } from './drop-duplicate.ts';
 import { channelsMax, type EmitRoom, isAhead, roomOfEmitters } from './emit-room.ts';
 import { channels, oneLine, type StoredEvent } from './event.ts';
@@ -11,6 +10,7 @@ import { storedNotice } from './event-notice.ts';
 import {
   deliveryJobId,
   insertEvents,
+  type LockedEmitter,
   lockEmittersQuery,
   scheduledMax,
   updateEmitters,
@@ -70,8 +70,11 @@ export async function emitEvents(
  * there without its deliveries, and no delivery without its event. Deliveries are another folder's matter.
  */
 export interface EventRouter {
-  /** Asks who wants the events of these channels, for callers that ask the store more at the same time. */
-  question(emitted: readonly EmittedTo[]): RouteQuestion;
+  /**
+   * Asks who wants the events of these channels, for callers that ask the store more at the same time; undefined when it
+   * is not likely that anybody does.
+   */
+  question(emitted: readonly EmittedTo[]): RouteQuestion | undefined;
   /** `answer`: to a question asked before in this transaction, when the emitters were locked already. */
   route(tx: Tx, stored: readonly StoredEvent[], nowMs: number, answer?: RouteAnswer): Promise<void>;
 }
@@ -111,7 +114,7 @@ export function lockEmittersOf(
   store: Pick<Store, 'name'>,
   db: Db,
   emissions: readonly Emission[],
-): CompiledQuery<EmitterTable> {
+): CompiledQuery<LockedEmitter> {
   return lockEmittersQuery(store, db, [...new Set(emissions.map((emission) => emission.emitterId))]);
 }
 
@@ -121,7 +124,7 @@ export async function appendEvents(
   tx: Tx,
   batch: {
     emissions: readonly Emission[];
-    emitters: readonly EmitterTable[];
+    emitters: readonly LockedEmitter[];
     router: EventRouter;
     /** When it was asked already who wants them. */
     answer?: RouteAnswer | undefined;
@@ -152,7 +155,8 @@ export async function appendEvents(
   if (stored.length > 0) {
     await insertEvents(store, tx, stored);
     await scheduleDeliveries(tx, stored, nowMs);
-    await router.route(tx, stored, nowMs, answer);
+    const heard = stored.filter(({ emitter_id }) => emitters.get(emitter_id)?.row.heard !== 0);
+    if (heard.length > 0) await router.route(tx, heard, nowMs, answer);
     await store.notify(tx, 'millrace_events', storedNotice(stored));
   }
   const changed = [...emitters.values()].filter((emitter) => emitter.changed).map((emitter) => emitter.row);
@@ -167,11 +171,11 @@ export async function appendEvents(
 }
 
 function appendToEmitter(
-  emitter: EmitterTable,
+  emitter: LockedEmitter,
   emission: Emission,
   room: EmitRoom,
   nowMs: number,
-): { emitter: EmitterTable; stored: StoredEvent[]; duplicates: number } {
+): { emitter: LockedEmitter; stored: StoredEvent[]; duplicates: number } {
   const sorted = sortByTs(emission.events);
   const own = sorted.filter((event) => !isPlatformChannel(event.channel));
   const before = readDedupeState(emitter.dedupe);

@@ -42,16 +42,29 @@ export async function insertEmitter(tx: Tx, row: { id: string; ownerId: string }
     .execute();
 }
 
+/** An emitter as it is locked. `heard`: 0 when its owner's events are certainly not subscribed to by anybody. */
+export type LockedEmitter = EmitterTable & { heard: number };
+
+/**
+ * With several writers, a look into the subscriptions in the statement that waits for the lock would be one of before
+ * the wait. With one, it saves those whom nobody listens to the question who does.
+ */
+const heardBy = {
+  sqlite: sql<number>`exists (select 1 from subscriptions where emitter_owner_id = emitters.owner_id)`,
+  postgres: sql<number>`1`,
+};
+
 /** The emitters, locked until the end of the transaction where rows have locks; always in the order of their ids. */
 export function lockEmittersQuery(
   store: Pick<Store, 'name'>,
   db: Db,
   ids: readonly string[],
-): CompiledQuery<EmitterTable> {
+): CompiledQuery<LockedEmitter> {
   return lockTexts.query(`${store.name} ${ids.length}`, ids, () => {
     const query = db
       .selectFrom('emitters')
       .select(['id', 'owner_id', 'last_ms', 'last_seq', 'dedupe'])
+      .select(heardBy[store.name].as('heard'))
       .where('id', 'in', [...ids])
       .orderBy('id');
     return (store.name === 'postgres' ? query.forUpdate() : query).compile();

@@ -9,13 +9,13 @@ import {
   questionOf,
 } from '#events/emit-event.ts';
 import type { StoredEvent } from '#events/event.ts';
+import type { LockedEmitter } from '#events/event-store.ts';
 import { settleJobsQuery } from '#jobs/job-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { UsageRow } from '#metering/invocation-usage.ts';
 import { addUsage } from '#metering/usage-store.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
-import type { EmitterTable } from '#storage/tables/event-tables.ts';
 import { mergeComponentDbs } from './source-store.ts';
 
 /** What one call into a source's code caused. */
@@ -75,7 +75,7 @@ export function settleInvocations(options: {
       ];
       const answers = await store.ask<object[]>(tx, jobs.length === 0 ? queries.slice(1) : queries);
       const jobRows = (jobs.length === 0 ? [] : answers.shift()) as { id: string }[];
-      const [emitters = [], subscribers = []] = answers as [EmitterTable[]?, object[]?];
+      const [emitters = [], subscribers = []] = answers as [LockedEmitter[]?, object[]?];
       const answer = question && { question, rows: subscribers };
       const held = new Set(jobRows.map((row) => row.id));
       const valid: InvocationEnd[] = [];
