@@ -1,10 +1,17 @@
+import type { FairQueue } from '#egress/fair-queue.ts';
 import type { JobPayloads } from '#jobs/job-kinds.ts';
 import { insertJobs, jobRow, type LeasedJob, settleJobs } from '#jobs/job-store.ts';
 import type { JobHandler } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
 import type { Store, Tx } from '#storage/store.ts';
-import { type DeliveryReason, type DeliveryState, openStates, undeliveredStates } from './delivery.ts';
+import {
+  type DeliveryReason,
+  type DeliveryState,
+  deliveryWorkLane,
+  openStates,
+  undeliveredStates,
+} from './delivery.ts';
 import {
   changeDeliveries,
   type DeliveryFilter,
@@ -29,7 +36,10 @@ export async function insertChangeJob(
 ): Promise<void> {
   const { ownerId, nowMs, change, runAtMs = nowMs } = options;
   const id = newTimeOrderedId(nowMs);
-  await insertJobs(tx, [jobRow({ id, kind: 'change_deliveries', ownerId, payload: change, runAtMs, nowMs })]);
+  const lane = deliveryWorkLane(ownerId);
+  await insertJobs(tx, [
+    jobRow({ id, kind: 'change_deliveries', ownerId, lane, payload: change, runAtMs, nowMs }),
+  ]);
   await store.notify(tx, 'millrace_jobs', '');
 }
 
@@ -64,27 +74,32 @@ export function changeDeliveriesHandler(options: {
   store: Store;
   node: string;
   clock: Clock;
+  /** Long work takes turns, one batch of an owner after another. */
+  turns: FairQueue;
   /** Deliveries of this listener may be due. */
   onQueued: (listenerId: string) => void;
   /** So many of a listener's ended otherwise than by being delivered. */
   onEnded: (listenerId: string, count: number) => void;
 }): JobHandler {
-  const { store, node, clock, onQueued, onEnded } = options;
+  const { store, node, clock, turns, onQueued, onEnded } = options;
 
   /** Everything that the filter names when its turn comes. */
   const forEachBatch = async (
+    ownerId: string,
     filter: DeliveryFilter,
     signal: AbortSignal,
     work: (ids: string[]) => Promise<unknown>,
   ) => {
-    for (let after: DeliveryPlace | undefined; ; ) {
-      // What is left is done after the next start.
-      signal.throwIfAborted();
-      const found = await findDeliveries(store.read, filter, { after, limit: batchRows });
-      if (found.length > 0) await work(found.map(({ id }) => id));
-      if (found.length < batchRows) return;
-      after = found.at(-1);
-    }
+    let after: DeliveryPlace | undefined;
+    do {
+      after = await turns.run(ownerId, async () => {
+        // What is left is done after the next start.
+        signal.throwIfAborted();
+        const found = await findDeliveries(store.read, filter, { after, limit: batchRows });
+        if (found.length > 0) await work(found.map(({ id }) => id));
+        return found.length < batchRows ? undefined : found.at(-1);
+      });
+    } while (after !== undefined);
   };
 
   return {
@@ -93,7 +108,7 @@ export function changeDeliveriesHandler(options: {
       const { from, to, reason } = change;
       const filter = filterOf(change);
       const isEnd = !openStates.some((state) => state === to);
-      await forEachBatch(filter, signal, async (ids) => {
+      await forEachBatch(job.ownerId, filter, signal, async (ids) => {
         const changed = await store.transaction((tx) =>
           changeDeliveries(tx, ids, { from, to, reason, nowMs: clock.now() }),
         );
@@ -101,10 +116,15 @@ export function changeDeliveriesHandler(options: {
         if (isEnd) onEnded(change.listener_id, changed);
       });
       if (withoutReceiver.includes(reason))
-        await forEachBatch({ ...filter, states: undeliveredStates, withText: true }, signal, (ids) =>
-          store.transaction((tx) => dropTexts(tx, ids)),
+        await forEachBatch(
+          job.ownerId,
+          { ...filter, states: undeliveredStates, withText: true },
+          signal,
+          (ids) => store.transaction((tx) => dropTexts(tx, ids)),
         );
-      await store.transaction((tx) => settleJobs(store, tx, { node, jobs: [job] }));
+      await turns.run(job.ownerId, () =>
+        store.transaction((tx) => settleJobs(store, tx, { node, jobs: [job] })),
+      );
     },
     async quarantined() {},
   };

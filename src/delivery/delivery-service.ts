@@ -1,4 +1,5 @@
 import type { Vault } from '#accounts/vault.ts';
+import { FairQueue } from '#egress/fair-queue.ts';
 import type { GuardedDispatcher } from '#egress/guarded-dispatcher.ts';
 import type { StoredEvent } from '#events/event.ts';
 import type { EventBus } from '#events/event-bus.ts';
@@ -80,6 +81,8 @@ export class DeliveryService {
     });
     const room = this.dispatcher;
     const waiting = new WaitingDeliveries({ store });
+    // One at a time: what many commits wait behind has to be short, and a hundred of them would wait for a hundred.
+    const turns = new FairQueue(1);
     this.finder = new SubscriberFinder({ store, room, waiting });
     const onMade = (made: MadeDeliveries) => this.#handOver(made);
     this.replays = new ReplayQueue({ store, node, clock, waiting, onMade });
@@ -88,6 +91,7 @@ export class DeliveryService {
         store,
         node,
         clock,
+        turns,
         room,
         waiting,
         onMade,
@@ -96,6 +100,7 @@ export class DeliveryService {
         store,
         node,
         clock,
+        turns,
         onQueued: (listenerId) => room.leftInStore(listenerId),
         onEnded: (listenerId, count) => this.pruner.ended(listenerId, 'undelivered', count),
       }),

@@ -86,4 +86,12 @@ export function withAttempt(attemptLog: string, attempt: AttemptRecord): string 
 /** Links in a chain of events at most: past it, a loop is what it most likely is (docs/behaviour.md). */
 export const hopsMax = 10;
 
+/**
+ * The lane of the jobs that make or change many deliveries of an owner: thousands of them wait in the store, not in the
+ * places of the worker pool that others need.
+ */
+export function deliveryWorkLane(ownerId: string): string {
+  return `deliveries ${ownerId}`;
+}
+
 export type NewDelivery = Omit<DeliveryTable, 'status' | 'latency_ms' | 'attempt_log' | 'attempts'>;

@@ -1,8 +1,10 @@
+import type { FairQueue } from '#egress/fair-queue.ts';
 import type { JobPayloads } from '#jobs/job-kinds.ts';
 import { insertJobs, jobRow, type LeasedJob, settleJobs } from '#jobs/job-store.ts';
 import type { JobHandler } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Store } from '#storage/store.ts';
+import { deliveryWorkLane } from './delivery.ts';
 import { endFanning, insertDeliveries, readPayload } from './delivery-store.ts';
 import { type DeliveryRoom, handedOver, type MadeDeliveries, makeDeliveries } from './find-subscribers.ts';
 import { pageOfSubscribers } from './subscription-store.ts';
@@ -19,11 +21,13 @@ export function fanOutHandler(options: {
   store: Store;
   node: string;
   clock: Clock;
+  /** Long work takes turns, one transaction of an owner after another. */
+  turns: FairQueue;
   room: DeliveryRoom;
   waiting: WaitingDeliveries;
   onMade: (made: MadeDeliveries) => void;
 }): JobHandler {
-  const { store, node, clock, room, waiting, onMade } = options;
+  const { store, node, clock, turns, room, waiting, onMade } = options;
 
   const makePage = async (job: LeasedJob): Promise<MadeDeliveries | undefined> => {
     const payload = job.payload as JobPayloads['fan_out_event'];
@@ -54,6 +58,7 @@ export function fanOutHandler(options: {
           id: job.id,
           kind: 'fan_out_event',
           ownerId: owner_id,
+          lane: deliveryWorkLane(owner_id),
           payload: following,
           runAtMs: nowMs,
           nowMs,
@@ -64,8 +69,11 @@ export function fanOutHandler(options: {
   };
 
   return {
-    async run(job) {
-      const made = await makePage(job);
+    async run(job, signal) {
+      const made = await turns.run(job.ownerId, () => {
+        signal.throwIfAborted();
+        return makePage(job);
+      });
       if (made !== undefined) onMade(made);
     },
     async quarantined() {},

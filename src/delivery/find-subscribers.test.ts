@@ -5,6 +5,7 @@ import { readEvents } from '#events/event-page-store.ts';
 import { DeliveryFixture } from '../../test/support/delivery-fixture.ts';
 import { HttpReceiver } from '../../test/support/http-receiver.ts';
 import { forEachStore } from '../../test/support/stores.ts';
+import { waitFor } from '../../test/support/wait-for.ts';
 import { insertDeliveries } from './delivery-store.ts';
 import { makeDeliveries } from './find-subscribers.ts';
 import { findSubscribersQuery, insertSubscription } from './subscription-store.ts';
@@ -113,6 +114,45 @@ forEachStore((fixture) => {
       ['cancelled listener_removed'],
     );
     assert.equal(await delivery.payloads(), 0);
+  });
+
+  test('however many events have very many subscribers, one transaction at a time makes their deliveries', async () => {
+    await using delivery = await DeliveryFixture.start(fixture.store);
+    await delivery.emitter();
+    const { store } = fixture;
+    await store.transaction(async (tx) => {
+      for (let n = 0; n < 2_001; n += 1)
+        await insertSubscription(tx, {
+          id: `sub_${n}`,
+          emitter_owner_id: 'o_1',
+          emitter_id: 'dc_1',
+          event_name: '',
+          listener_id: `dc_x${n}`,
+          listener_owner_id: 'o_1',
+          user_id: 'u_1',
+          created_at_ms: 1,
+        });
+    });
+    const { transaction } = store;
+    let atOnce = 0;
+    let most = 0;
+    store.transaction = (work) => {
+      atOnce += 1;
+      most = Math.max(most, atOnce);
+      return transaction(work).finally(() => {
+        atOnce -= 1;
+      });
+    };
+    try {
+      for (let n = 0; n < 8; n += 1) await delivery.emit(['1']);
+      const last = store.read.selectFrom('deliveries').select('id').offset(2_500).limit(1);
+      await waitFor(async () => (await last.execute()).length === 1, { timeoutMs: 20_000 });
+      await delivery.pool.stop(0);
+    } finally {
+      store.transaction = transaction;
+    }
+    // Beside that page: whoever emits, and who looks for jobs and deliveries.
+    assert.ok(most <= 4, `${most} transactions at once`);
   });
 
   test('past the bound of what may wait for a listener, deliveries are blocked, with a record', async () => {

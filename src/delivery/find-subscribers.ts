@@ -5,13 +5,14 @@ import { newTimeOrderedId } from '#lib/ids.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import type { DeliveryPayloadTable, DeliveryTable } from '#storage/tables/delivery-tables.ts';
 import type { JobTable } from '#storage/tables/job-tables.ts';
-import { type HeldDelivery, hopsMax } from './delivery.ts';
+import { deliveryWorkLane, type HeldDelivery, hopsMax } from './delivery.ts';
 import { insertDeliveries, insertPayloads } from './delivery-store.ts';
 import { findSubscribersQuery, type Subscriber } from './subscription-store.ts';
 import type { WaitingDeliveries } from './waiting-deliveries.ts';
 
 /** Deliveries made in the transaction that stores their events; the rest is made by jobs, a page in a transaction. */
 const deliveriesPerCommitMax = 2_000;
+const hintsMax = 20_000;
 /** Channels in one statement. */
 const channelsPerStatement = 250;
 
@@ -44,6 +45,9 @@ export class SubscriberFinder implements EventRouter {
   /** By event, until its commit is published: a transaction that fails leaves nothing to undo. */
   readonly #made = new WeakMap<StoredEvent, MadeDeliveries>();
 
+  /** Emitters somebody listened to when they last emitted: a hint when to ask early, nothing more. */
+  readonly #heard = new Set<string>();
+
   constructor(options: { store: Store; room: DeliveryRoom; waiting: WaitingDeliveries }) {
     this.#store = options.store;
     this.#room = options.room;
@@ -57,7 +61,8 @@ export class SubscriberFinder implements EventRouter {
     return made;
   }
 
-  question(emitted: readonly EmittedTo[]): RouteQuestion {
+  question(emitted: readonly EmittedTo[]): RouteQuestion | undefined {
+    if (!emitted.some(({ emitterId }) => this.#heard.has(emitterId))) return undefined;
     return { emitted, query: findSubscribersQuery(this.#store, emitted, deliveriesPerCommitMax + 1) };
   }
 
@@ -65,6 +70,7 @@ export class SubscriberFinder implements EventRouter {
     const events = stored.filter(({ channel }) => channel !== channels.scheduled);
     if (events.length === 0) return;
     const byChannel = await this.#subscribers(tx, events, answer);
+    for (const { emitter_id } of events) this.#remember(emitter_id, byChannel.size > 0);
     if (byChannel.size === 0) return;
     const deliveries: DeliveryTable[] = [];
     const payloads: DeliveryPayloadTable[] = [];
@@ -98,6 +104,12 @@ export class SubscriberFinder implements EventRouter {
     await insertDeliveries(this.#store, tx, deliveries);
     if (jobs.length > 0) await insertNewJobs(this.#store, tx, jobs);
     if (jobs.length > 0 || deliveries.some(isForAnyNode)) await this.#store.notify(tx, 'millrace_jobs', '');
+  }
+
+  #remember(emitterId: string, isHeard: boolean): void {
+    if (!isHeard) this.#heard.delete(emitterId);
+    else if (this.#heard.size < hintsMax) this.#heard.add(emitterId);
+    else this.#heard.clear();
   }
 
   /** `many`: more than are made in this transaction. */
@@ -274,6 +286,7 @@ function fanOutJob(event: RoutedEvent, nowMs: number): JobTable {
     id: `fan_${emit_id}`,
     kind: 'fan_out_event',
     ownerId: owner_id,
+    lane: deliveryWorkLane(owner_id),
     payload: {
       emitter_id,
       owner_id,

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Caller } from '#auth/permissions.ts';
+import { FairQueue } from '#egress/fair-queue.ts';
 import { type Emission, emitEvents } from '#events/emit-event.ts';
 import type { StoredEvent } from '#events/event.ts';
 import { formatEventId } from '#events/event-id.ts';
@@ -141,7 +142,7 @@ class Setting {
       node,
       kinds: [kind],
       limit: 100,
-      laneMax: 1,
+      laneMax: 100,
       runningByLane: new Map(),
       nowMs,
     });
@@ -149,7 +150,15 @@ class Setting {
 
   async runChanges(): Promise<void> {
     const { store, clock } = this;
-    const handler = changeDeliveriesHandler({ store, node, clock, onQueued: () => {}, onEnded: () => {} });
+    const turns = new FairQueue(1);
+    const handler = changeDeliveriesHandler({
+      store,
+      node,
+      clock,
+      turns,
+      onQueued: () => {},
+      onEnded: () => {},
+    });
     const signal = new AbortController().signal;
     for (const job of await this.claim('change_deliveries')) await handler.run(job, signal);
   }

@@ -8,15 +8,15 @@ interface Waiting {
  */
 export class FairQueue {
   readonly #slots: number;
-  readonly #running = new Set<object>();
+  readonly #running = new Set<unknown>();
   /** In the order of their turns; an asker stands there while it has something waiting. */
-  readonly #waiting = new Map<object, Waiting[]>();
+  readonly #waiting = new Map<unknown, Waiting[]>();
 
   constructor(slots: number) {
     this.#slots = slots;
   }
 
-  async run<T>(asker: object, work: () => Promise<T>): Promise<T> {
+  async run<T>(asker: unknown, work: () => Promise<T>): Promise<T> {
     await new Promise<void>((resolve) => {
       const queue = this.#waiting.get(asker) ?? [];
       queue.push({ start: resolve });

@@ -4,6 +4,7 @@ import { changeDeliveriesHandler } from '#delivery/change-deliveries.ts';
 import { insertDeliveries, insertPayloads } from '#delivery/delivery-store.ts';
 import type { WebhookTools } from '#delivery/manage-webhooks.ts';
 import { AddressPolicy } from '#egress/address-policy.ts';
+import { FairQueue } from '#egress/fair-queue.ts';
 import { claimJobs } from '#jobs/claim-store.ts';
 import { TestClock } from '#lib/clock.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
@@ -83,6 +84,7 @@ export async function runChangeJobs(
     store,
     node,
     clock,
+    turns: new FairQueue(1),
     onQueued: (listenerId) => queued.push(listenerId),
     onEnded: () => {},
   });
@@ -90,7 +92,7 @@ export async function runChangeJobs(
     node,
     kinds: ['change_deliveries'],
     limit: 100,
-    laneMax: 1,
+    laneMax: 100,
     runningByLane: new Map(),
     nowMs: clock.now(),
   });
