@@ -1,12 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { sql } from 'kysely';
 import { emitEvents } from '#events/emit-event.ts';
 import { UnavailableError } from '#lib/errors.ts';
+import type { Store } from '#storage/store.ts';
 import { DeliveryFixture } from '../../test/support/delivery-fixture.ts';
 import { HttpReceiver } from '../../test/support/http-receiver.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { insertChangeJob } from './change-deliveries.ts';
+import { releaseOrphans } from './delivery-queue-store.ts';
 
 /** A receiver whose answers are given when the test says so. */
 async function slowReceiver() {
@@ -22,6 +25,12 @@ async function slowReceiver() {
       await receiver.close();
     },
   };
+}
+
+/** For a lock of the database. */
+async function isAnyoneWaiting({ read }: Store): Promise<boolean> {
+  const { rows } = await sql`select 1 from pg_locks where not granted`.execute(read);
+  return rows.length > 0;
 }
 
 const numbers = (count: number) => Array.from({ length: count }, (_, n) => String(n));
@@ -172,6 +181,29 @@ forEachStore((fixture) => {
     );
     assert.equal(receiver.requests.length, 1);
   });
+
+  if (fixture.dialect === 'postgres')
+    test('of two nodes that take over from a dead one at once, the second leaves what the first has', async () => {
+      await using delivery = await DeliveryFixture.start(fixture.store);
+      const other = await fixture.open();
+      await delivery.emitter();
+      await delivery.subscribe((await delivery.webhook('http://127.0.0.1:9', { state: 'paused' })).id);
+      await delivery.emit(['1']);
+      const holder = { state: 'queued', lease_node: 'node_dead' };
+      await fixture.store.transaction((tx) => tx.updateTable('deliveries').set(holder).execute());
+      const look = { nowMs: delivery.clock.now(), limit: 10 };
+      let second: Promise<number> | undefined;
+      await fixture.store.transaction(async (tx) => {
+        assert.equal(await releaseOrphans(fixture.store, tx, { ...look, node: 'node_1' }), 1);
+        second = other.transaction((own) => releaseOrphans(other, own, { ...look, node: 'node_2' }));
+        // It has seen the row as it was, whether it waits for it or not.
+        await Promise.race([second, waitFor(() => isAnyoneWaiting(fixture.store))]);
+        await tx.updateTable('deliveries').set({ lease_node: 'node_1' }).execute();
+      });
+      assert.equal(await second, 0);
+      const rows = await fixture.store.read.selectFrom('deliveries').select('lease_node').execute();
+      assert.deepEqual(rows, [{ lease_node: 'node_1' }]);
+    });
 
   if (fixture.dialect === 'postgres')
     test('several nodes on one store send each delivery once', async () => {

@@ -29,7 +29,7 @@ export class DeliveryLeases {
     let released = 0;
     for (let count = releasedPerLook; count === releasedPerLook; released += count)
       count = await this.#store.transaction((tx) =>
-        releaseOrphans(tx, { node: this.#node, nowMs, limit: releasedPerLook }),
+        releaseOrphans(this.#store, tx, { node: this.#node, nowMs, limit: releasedPerLook }),
       );
     if (released > 0) this.#logger.info({ node: this.#node, released }, 'deliveries.recovered');
     return released;

@@ -231,6 +231,7 @@ export async function heldBy(db: Db, node: string, limit: number): Promise<strin
 
 /** Gives back what nodes hold that are not there any more, at most `limit`; answers how many. */
 export async function releaseOrphans(
+  store: Pick<Store, 'lockRows'>,
   tx: Tx,
   options: { node: string; nowMs: number; limit: number },
 ): Promise<number> {
@@ -244,10 +245,10 @@ export async function releaseOrphans(
     .where('lease_node', 'is not', null)
     .where('lease_node', 'not in', live)
     .limit(options.limit);
-  const result = await tx
-    .updateTable('deliveries')
-    .set({ lease_node: null })
-    .where('id', 'in', orphans)
-    .executeTakeFirst();
-  return Number(result.numUpdatedRows);
+  // Locked, or of two nodes that look at once the second would take them from the first, which sends them by then.
+  const found = await store.lockRows(orphans, { skipLocked: true }).execute();
+  if (found.length === 0) return 0;
+  const ids = found.map(({ id }) => id);
+  await tx.updateTable('deliveries').set({ lease_node: null }).where('id', 'in', ids).execute();
+  return ids.length;
 }
