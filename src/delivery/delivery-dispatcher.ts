@@ -73,6 +73,8 @@ export class DeliveryDispatcher {
   readonly #starved = new Set<DeliveryLane>();
   #draining = false;
   #timer: NodeJS.Timeout | undefined;
+  /** When it goes off (performance.now). */
+  #wakesAtMs = 0;
   #watchTimer: NodeJS.Timeout | undefined;
   #watching: Promise<void> | undefined;
   #claiming: Promise<void> | undefined;
@@ -375,7 +377,7 @@ export class DeliveryDispatcher {
       this.#logger.warn({ listener: listenerId, error: toError(error).message }, 'deliveries.claim-failed');
       // Not at once again, by this lane or a thousand others.
       this.#refillFromMs = performance.now() + pollMs / 2;
-      this.#sleep(pollMs);
+      this.#wakeAt(this.#clock.now() + pollMs);
     }
   }
 
@@ -471,13 +473,17 @@ export class DeliveryDispatcher {
   }
 
   #wakeAt(ms: number): void {
-    if (ms - this.#clock.now() < pollMs) this.#sleep(ms - this.#clock.now());
+    const inMs = ms - this.#clock.now();
+    // Only ever earlier: those who have to wait again and again would put off everybody's time.
+    if (performance.now() + inMs < this.#wakesAtMs) this.#sleep(inMs);
   }
 
   #sleep(ms: number): void {
     if (this.#draining) return;
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.poke(), Math.min(Math.max(ms, 0), pollMs));
+    const inMs = Math.min(Math.max(ms, 0), pollMs);
+    this.#wakesAtMs = performance.now() + inMs;
+    this.#timer = setTimeout(() => this.poke(), inMs);
   }
 
   async #watch(): Promise<void> {

@@ -5,7 +5,7 @@ import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
 import { type SettledDelivery, settleDeliveriesQuery } from './delivery-queue-store.ts';
 import type { Handover } from './delivery-schedule.ts';
-import { dropPayloadsQuery } from './delivery-store.ts';
+import { dropPayloadsQuery } from './payload-store.ts';
 
 /** Outcomes that may be on their way to the disk; beyond that nothing new is sent. */
 const unsettledMax = 4_096;

@@ -5,8 +5,9 @@ import type { JobHandler } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Store } from '#storage/store.ts';
 import { deliveryWorkLane } from './delivery.ts';
-import { endFanning, insertDeliveries, readPayload } from './delivery-store.ts';
+import { insertDeliveries } from './delivery-store.ts';
 import { type DeliveryRoom, handedOver, type MadeDeliveries, makeDeliveries } from './find-subscribers.ts';
+import { endFanning, readPayload } from './payload-store.ts';
 import { pageOfSubscribers } from './subscription-store.ts';
 import type { WaitingDeliveries } from './waiting-deliveries.ts';
 

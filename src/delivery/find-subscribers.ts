@@ -6,7 +6,8 @@ import type { Store, Tx } from '#storage/store.ts';
 import type { DeliveryPayloadTable, DeliveryTable } from '#storage/tables/delivery-tables.ts';
 import type { JobTable } from '#storage/tables/job-tables.ts';
 import { deliveryWorkLane, type HeldDelivery, hopsMax } from './delivery.ts';
-import { insertDeliveries, insertPayloads } from './delivery-store.ts';
+import { insertDeliveries } from './delivery-store.ts';
+import { insertPayloads } from './payload-store.ts';
 import { findSubscribersQuery, type Subscriber } from './subscription-store.ts';
 import type { WaitingDeliveries } from './waiting-deliveries.ts';
 

@@ -9,9 +9,10 @@ import { storeDelivery, webhookTools } from '../../test/support/stored-deliverie
 import { forEachStore } from '../../test/support/stores.ts';
 import type { DeliveryState } from './delivery.ts';
 import { dueDeliveries } from './delivery-queue-store.ts';
-import { findDelivery, pageOfDeadLetters, pageOfDeliveries, readPayload } from './delivery-store.ts';
+import { findDelivery, pageOfDeadLetters, pageOfDeliveries } from './delivery-store.ts';
 import { redeliver, viewDelivery } from './manage-deliveries.ts';
 import { createWebhook, removeWebhook } from './manage-webhooks.ts';
+import { readPayload } from './payload-store.ts';
 
 async function withWebhook(store: Store) {
   const queued: string[] = [];

@@ -7,7 +7,8 @@ import { sourceState } from '#sources/source-store.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import type { DeliveryTable } from '#storage/tables/delivery-tables.ts';
 import { type AttemptRecord, openStates } from './delivery.ts';
-import { findDelivery, insertPayloads, readEventOf, requeueDelivery } from './delivery-store.ts';
+import { findDelivery, requeueDelivery } from './delivery-store.ts';
+import { insertPayloads, readEventOf } from './payload-store.ts';
 import { findWebhook } from './webhook-store.ts';
 
 export interface DeliveryTools {

@@ -8,8 +8,9 @@ import type { DeliveryTable } from '#storage/tables/delivery-tables.ts';
 import { storeDelivery, webhookTools } from '../../test/support/stored-deliveries.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import type { DeliveryState } from './delivery.ts';
-import { insertDeliveries, insertPayloads } from './delivery-store.ts';
+import { insertDeliveries } from './delivery-store.ts';
 import { createWebhook } from './manage-webhooks.ts';
+import { insertPayloads } from './payload-store.ts';
 import { DeliveryPruner } from './prune-deliveries.ts';
 import { findWebhook } from './webhook-store.ts';
 

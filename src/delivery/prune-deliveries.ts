@@ -9,8 +9,8 @@ import {
   deliveriesBeyond,
   listenersWithDeliveries,
   removeDeliveries,
-  sweepPayloads,
 } from './delivery-store.ts';
+import { sweepPayloads } from './payload-store.ts';
 import { addRemovedRecords } from './webhook-store.ts';
 
 /** How deliveries ended, as far as it matters how many records of them are kept. */

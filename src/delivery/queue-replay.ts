@@ -9,7 +9,7 @@ import { CallerError } from '#lib/errors.ts';
 import { newId, newTimeOrderedId } from '#lib/ids.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import type { DeliveryPayloadTable, DeliveryTable, ReplayTable } from '#storage/tables/delivery-tables.ts';
-import { insertDeliveries, insertPayloads } from './delivery-store.ts';
+import { insertDeliveries } from './delivery-store.ts';
 import {
   type DeliveryPlaces,
   handedOver,
@@ -17,6 +17,7 @@ import {
   makeDeliveries,
   payloadRow,
 } from './find-subscribers.ts';
+import { insertPayloads } from './payload-store.ts';
 import {
   advanceReplay,
   countOpenReplays,

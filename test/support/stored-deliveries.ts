@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { Vault } from '#accounts/vault.ts';
 import { changeDeliveriesHandler } from '#delivery/change-deliveries.ts';
-import { insertDeliveries, insertPayloads } from '#delivery/delivery-store.ts';
+import { insertDeliveries } from '#delivery/delivery-store.ts';
 import type { WebhookTools } from '#delivery/manage-webhooks.ts';
+import { insertPayloads } from '#delivery/payload-store.ts';
 import { AddressPolicy } from '#egress/address-policy.ts';
 import { FairQueue } from '#egress/fair-queue.ts';
 import { claimJobs } from '#jobs/claim-store.ts';
