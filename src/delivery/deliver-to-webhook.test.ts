@@ -339,4 +339,25 @@ forEachStore((fixture) => {
     assert.equal(row?.state, 'queued');
     assert.match(row?.log[0]?.error ?? '', /ECONNREFUSED/);
   });
+
+  test('a webhook whose secret cannot be opened gets no unsigned request, and its deliveries end with a record', async () => {
+    await using setting = await start();
+    const { delivery, receiver, webhook, good } = setting;
+    const damaged = { secret: 'sealed elsewhere' };
+    await fixture.store.transaction((tx) =>
+      tx.updateTable('webhooks').set(damaged).where('id', '=', webhook.id).execute(),
+    );
+    await delivery.emit(['1']);
+    await good.waitForRequest();
+    for (const hours of [0, 1, 1, 3, 6, 12, 17]) await delivery.pass(hours * hourMs + 6_000);
+    const [seen] = await delivery.deliveries(webhook.id);
+    assert.deepEqual([seen?.state, seen?.reason, seen?.attempts], ['failed', 'attempts_exhausted', 8]);
+    assert.deepEqual(
+      [...new Set(seen?.log.map(({ error }) => error))],
+      ['its signing secret cannot be opened'],
+    );
+    assert.equal(receiver.requests.length, 0);
+    const row = await setting.row();
+    assert.deepEqual([row?.state, row?.failing_since_ms], ['active', null]);
+  });
 });

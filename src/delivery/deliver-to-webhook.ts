@@ -1,7 +1,7 @@
 import type { GuardedDispatcher } from '#egress/guarded-dispatcher.ts';
 import { guardedPost, type PostAnswer } from '#egress/guarded-post.ts';
 import type { Clock } from '#lib/clock.ts';
-import { toError } from '#lib/errors.ts';
+import { toError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
 import type { AttemptRecord, HeldDelivery } from './delivery.ts';
@@ -14,6 +14,8 @@ import type { WebhookTarget, WebhookTargets } from './webhook-targets.ts';
 export const answerTimeoutMs = 15_000;
 /** Of the body of an answer, so much is kept with the attempt. */
 const responseBytesMax = 1024;
+/** Of errors that trying again does not mend. */
+const sealedCodes: readonly string[] = ['sealed_value_damaged', 'wrong_encryption_key'];
 /** A webhook that took nothing for so long, and was tried, is disabled. */
 const onlyFailuresMs = 5 * 86_400_000;
 
@@ -36,7 +38,16 @@ export async function deliverToWebhook(
   delivery: HeldDelivery,
   signal: AbortSignal,
 ): Promise<AttemptOutcome> {
-  const webhook = await parts.targets.get(delivery.listenerId);
+  let webhook: WebhookTarget | undefined;
+  try {
+    webhook = await parts.targets.get(delivery.listenerId);
+  } catch (error) {
+    if (!(error instanceof UnavailableError) || !sealedCodes.includes(error.code)) throw error;
+    parts.logger.error({ webhook: delivery.listenerId, error: error.message }, 'webhook.secret-not-opened');
+    // Not the receiver's failure, but one that stays until somebody sees to it: with a record, and an end.
+    const record = { at: parts.clock.now(), latency_ms: 0, error: 'its signing secret cannot be opened' };
+    return { kind: 'failed', attempt: record };
+  }
   if (webhook === undefined) return { kind: 'not-sent', state: 'cancelled', reason: 'listener_removed' };
   if (webhook.state === 'paused') return { kind: 'not-sent', state: 'held', reason: 'webhook_paused' };
   if (webhook.state === 'disabled') return { kind: 'not-sent', state: 'blocked', reason: 'webhook_disabled' };
