@@ -27,6 +27,8 @@ export interface GuardedDispatcherOptions {
 }
 
 const connectionsPerOriginDefault = 64;
+/** An idle connection is kept for this long. Whoever answers may ask for less, not for more: thousands would gather. */
+const keepAliveMs = 4_000;
 
 /**
  * The only way in which the platform itself makes requests: every connection is resolved once, vetted, dialled by the
@@ -46,6 +48,8 @@ export class GuardedDispatcher extends Agent {
           : options.connectionsPerOrigin,
       headersTimeout: options.headersTimeoutMs ?? 30_000,
       bodyTimeout: options.bodyTimeoutMs ?? 30_000,
+      keepAliveTimeout: keepAliveMs,
+      keepAliveMaxTimeout: keepAliveMs,
       // One connection carries one request at a time; HTTP/2 would need its own bounds.
       pipelining: 1,
       allowH2: false,
