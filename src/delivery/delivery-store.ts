@@ -252,23 +252,37 @@ export async function requeueDelivery(
 }
 
 /**
- * Deliveries to a listener in these states that are beyond the newest `kept`, oldest first, at most `limit`. Read from the
- * oldest on: what waits is newer, and may be a hundred times as much.
+ * Deliveries to a listener in these states that are beyond the newest `kept`, or whose texts are beyond the newest
+ * `keptBytes`, oldest first, about `limit` at most. Read from the oldest on: what waits is newer, and may be a hundred times
+ * as much.
  */
 export async function deliveriesBeyond(
   db: Db,
-  options: { listenerId: string; states: readonly DeliveryState[]; kept: number; limit: number },
+  options: {
+    listenerId: string;
+    states: readonly DeliveryState[];
+    kept: number;
+    keptBytes: number;
+    limit: number;
+  },
 ): Promise<string[]> {
   const rows = await db
     .selectFrom('deliveries')
-    .select('id')
+    .select(['id', 'has_payload', 'payload_bytes'])
     .where('listener_id', '=', options.listenerId)
     .where('state', 'in', [...options.states])
     .orderBy('created_at_ms')
     .orderBy('id')
     .limit(options.kept + options.limit)
     .execute();
-  return rows.slice(0, Math.max(0, rows.length - options.kept)).map(({ id }) => id);
+  let beyond = Math.max(0, rows.length - options.kept);
+  let bytes = 0;
+  for (let at = rows.length - 1; at >= beyond; at -= 1) {
+    const row = rows[at];
+    bytes += row?.has_payload === 1 ? row.payload_bytes : 0;
+    if (bytes > options.keptBytes) beyond = at + 1;
+  }
+  return rows.slice(0, beyond).map(({ id }) => id);
 }
 
 /** Deliveries to a listener in these states that ended (or, not ended, were made) before a time, oldest first. */

@@ -98,6 +98,21 @@ forEachStore((fixture) => {
     assert.equal((await findWebhook(store.read, listener_id))?.removed_records, 25);
   });
 
+  test('of dead letters with large events fewer are kept: their texts have a bound in bytes', async () => {
+    const { store } = fixture;
+    const clock = new TestClock();
+    const created_at_ms = clock.now();
+    const row = { listener_id: 'dc_1', state: 'failed' as const, payload_bytes: 100, created_at_ms };
+    await storeMany(store, 40, row);
+    const options = { store, clock, logger: silentLogger, keptBytes: 1_050 };
+    const pruner = new DeliveryPruner({ ...options, kept: { delivered: 50, undelivered: 30 } });
+    pruner.ended('dc_1', 'undelivered', 40);
+    await pruner.pruneEnded(1);
+    const failed = await kept(store, 'dc_1', 'failed');
+    assert.deepEqual([failed.length, failed[0]], [10, created_at_ms + 30]);
+    assert.equal(await payloadCount(store), 10);
+  });
+
   test('a sweep finds what nobody counted, and what ended more than 30 days ago', async () => {
     const { store } = fixture;
     const clock = new TestClock();

@@ -18,6 +18,8 @@ export type EndedGroup = 'delivered' | 'undelivered';
 
 /** Records kept of each listener, at most; those of what was not delivered can be sent again. */
 const keptDefault: Record<EndedGroup, number> = { delivered: 1_000, undelivered: 10_000 };
+/** And of the texts of those that were not delivered, so many bytes: of a few of the largest events, or of all small ones. */
+const keptBytesDefault = 1024 * 1024 * 1024;
 /** And none is kept for longer than this; what is held for longer expires. */
 const ageMaxMs = 30 * 86_400_000;
 
@@ -52,6 +54,7 @@ export class DeliveryPruner {
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #kept: Record<EndedGroup, number>;
+  readonly #keptBytes: number;
   /** Deliveries that ended since the last pruning, by `<group> <listener>`. */
   readonly #ended = new Map<string, { group: EndedGroup; listenerId: string; count: number }>();
   #timer: NodeJS.Timeout | undefined;
@@ -66,11 +69,13 @@ export class DeliveryPruner {
     clock: Clock;
     logger: Logger;
     kept?: Record<EndedGroup, number>;
+    keptBytes?: number;
   }) {
     this.#store = options.store;
     this.#clock = options.clock;
     this.#logger = options.logger;
     this.#kept = options.kept ?? keptDefault;
+    this.#keptBytes = options.keptBytes ?? keptBytesDefault;
   }
 
   start(): void {
@@ -176,7 +181,13 @@ export class DeliveryPruner {
   }
 
   async #pruneBeyond(listenerId: string, group: EndedGroup): Promise<number> {
-    const options = { listenerId, states: statesOf[group], kept: this.#kept[group], limit: foundMax };
+    const options = {
+      listenerId,
+      states: statesOf[group],
+      kept: this.#kept[group],
+      keptBytes: this.#keptBytes,
+      limit: foundMax,
+    };
     return this.#inBatches(
       () => deliveriesBeyond(this.#store.read, options),
       (ids) => this.#remove(listenerId, group, ids),
