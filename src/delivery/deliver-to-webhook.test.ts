@@ -7,7 +7,7 @@ import { DeliveryFixture, type DeliveryFixtureOptions } from '../../test/support
 import { HttpReceiver, type ReceiverScript } from '../../test/support/http-receiver.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
-import { findWebhook } from './webhook-store.ts';
+import { findWebhook, noteFailingSince, setFailingSince } from './webhook-store.ts';
 
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
@@ -349,6 +349,7 @@ forEachStore((fixture) => {
     );
     await delivery.emit(['1']);
     await good.waitForRequest();
+    await delivery.idle();
     for (const hours of [0, 1, 1, 3, 6, 12, 17]) await delivery.pass(hours * hourMs + 6_000);
     const [seen] = await delivery.deliveries(webhook.id);
     assert.deepEqual([seen?.state, seen?.reason, seen?.attempts], ['failed', 'attempts_exhausted', 8]);
@@ -359,5 +360,19 @@ forEachStore((fixture) => {
     assert.equal(receiver.requests.length, 0);
     const row = await setting.row();
     assert.deepEqual([row?.state, row?.failing_since_ms], ['active', null]);
+  });
+
+  test('a success ends a time of failures also when it is noted together with the next failure', async () => {
+    await using setting = await start();
+    const { id } = setting.webhook;
+    const { store } = fixture;
+    await store.transaction((tx) => setFailingSince(tx, id, 1));
+    const notes = [null, 7, 8].map((sinceMs) => ({ id, sinceMs }));
+    await store.transaction((tx) => noteFailingSince.run(tx, notes.slice(1)));
+    assert.equal((await setting.row())?.failing_since_ms, 1);
+    await store.transaction((tx) => noteFailingSince.run(tx, notes.slice(0, 2)));
+    assert.equal((await setting.row())?.failing_since_ms, 7);
+    await store.transaction((tx) => noteFailingSince.run(tx, notes.toReversed()));
+    assert.equal((await setting.row())?.failing_since_ms, null);
   });
 });

@@ -7,7 +7,7 @@ import type { Store } from '#storage/store.ts';
 import type { AttemptRecord, HeldDelivery } from './delivery.ts';
 import { type AttemptOutcome, retryAfterMs } from './delivery-schedule.ts';
 import { signatureHeaders } from './sign-request.ts';
-import { disableWebhook, setFailingSince } from './webhook-store.ts';
+import { disableWebhook, noteFailingSince } from './webhook-store.ts';
 import type { WebhookTarget, WebhookTargets } from './webhook-targets.ts';
 
 /** An answer that takes longer is none. */
@@ -124,14 +124,14 @@ async function noteHealth(
   if (outcome.kind === 'delivered') {
     if (failingSinceMs === null) return;
     webhook.failingSinceMs = null;
-    await store.transaction((tx) => setFailingSince(tx, id, null));
+    await store.writes.submit(noteFailingSince, { id, sinceMs: null });
     return;
   }
   const nowMs = clock.now();
   const isGone = outcome.kind === 'gone';
   if (!isGone && failingSinceMs === null) {
     webhook.failingSinceMs = nowMs;
-    await store.transaction((tx) => setFailingSince(tx, id, nowMs));
+    await store.writes.submit(noteFailingSince, { id, sinceMs: nowMs });
     return;
   }
   if (!isGone && (failingSinceMs === null || nowMs - failingSinceMs < onlyFailuresMs)) return;

@@ -1,3 +1,4 @@
+import type { BatchWrite } from '#storage/group-commit.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import type { WebhookTable } from '#storage/tables/delivery-tables.ts';
@@ -68,6 +69,22 @@ export async function deleteWebhook(tx: Tx, id: string): Promise<boolean> {
   const { numDeletedRows } = await tx.deleteFrom('webhooks').where('id', '=', id).executeTakeFirst();
   return Number(numDeletedRows) === 1;
 }
+
+/** `setFailingSince` for many at once: a receiver that fails every other time costs nobody a commit each time. */
+export const noteFailingSince: BatchWrite<{ id: string; sinceMs: number | null }, boolean> = {
+  name: 'note-webhook-health',
+  async run(tx, notes) {
+    // Always in one order, since rows are locked.
+    const byWebhook = [...Map.groupBy(notes, ({ id }) => id)].sort(([a], [b]) => (a < b ? -1 : 1));
+    for (const [id, ofOne] of byWebhook) {
+      // A success among them ends what failed before, also when it failed again since.
+      if (ofOne.some(({ sinceMs }) => sinceMs === null)) await setFailingSince(tx, id, null);
+      const sinceMs = ofOne.at(-1)?.sinceMs ?? null;
+      if (sinceMs !== null) await setFailingSince(tx, id, sinceMs);
+    }
+    return notes.map(() => true);
+  },
+};
 
 /** Notes when a webhook began to fail (`sinceMs`), or that it does not any more (null). */
 export async function setFailingSince(tx: Tx, id: string, sinceMs: number | null): Promise<void> {
