@@ -47,7 +47,8 @@ async function killBoth(
   context: TestContext,
   options: { dataFolder: string; databaseUrl?: string },
 ): Promise<void> {
-  await using receiver = new ReceiverProcess();
+  // Slower than what comes in: when the service is killed, deliveries wait in its memory.
+  await using receiver = new ReceiverProcess({ answerAfterMs: 300 });
   await receiver.start();
   let service = await Millrace.start(options);
   try {

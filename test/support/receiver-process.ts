@@ -17,7 +17,13 @@ export interface NotedRequest {
 export class ReceiverProcess {
   readonly noted: NotedRequest[] = [];
   #child: ChildProcess | undefined;
+  readonly #answerAfterMs: number;
   #port = 0;
+
+  /** `answerAfterMs`: a slow receiver lets deliveries wait for their turn in the service. */
+  constructor(options: { answerAfterMs?: number } = {}) {
+    this.#answerAfterMs = options.answerAfterMs ?? 0;
+  }
 
   get url(): string {
     return `http://127.0.0.1:${this.#port}`;
@@ -25,7 +31,8 @@ export class ReceiverProcess {
 
   /** Starts it, after a kill on the same port. */
   async start(): Promise<void> {
-    const child = spawn(process.execPath, [fileURLToPath(import.meta.url), String(this.#port)], {
+    const options = [this.#port, this.#answerAfterMs].map(String);
+    const child = spawn(process.execPath, [fileURLToPath(import.meta.url), ...options], {
       stdio: ['pipe', 'pipe', 'inherit'],
     });
     this.#child = child;
@@ -52,7 +59,7 @@ export class ReceiverProcess {
   }
 }
 
-function serve(port: number): void {
+function serve(port: number, answerAfterMs: number): void {
   const server = createServer((request, response) => {
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
@@ -63,7 +70,9 @@ function serve(port: number): void {
         body: Buffer.concat(chunks).toString(),
       };
       // On its way to the test before the answer is: what was answered is known.
-      process.stdout.write(`${JSON.stringify(noted)}\n`, () => response.writeHead(200).end());
+      process.stdout.write(`${JSON.stringify(noted)}\n`, () => {
+        setTimeout(() => response.writeHead(200).end(), answerAfterMs);
+      });
     });
   });
   server.listen(port, '127.0.0.1', () => {
@@ -73,4 +82,5 @@ function serve(port: number): void {
   process.stdin.on('close', () => process.exit(0)).resume();
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) serve(Number(process.argv[2] ?? 0));
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href)
+  serve(Number(process.argv[2]), Number(process.argv[3]));
