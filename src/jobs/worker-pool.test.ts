@@ -4,7 +4,7 @@ import { systemClock } from '#lib/clock.ts';
 import { UnavailableError } from '#lib/errors.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
 import { silentLogger } from '#lib/logger.ts';
-import type { Store } from '#storage/store.ts';
+import type { Store, Tx } from '#storage/store.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { waitFor, within } from '../../test/support/wait-for.ts';
 import { insertJobs, jobRow, type LeasedJob, settleJobs } from './job-store.ts';
@@ -273,6 +273,44 @@ describe('the worker pool', () => {
           await waitFor(() => started === total);
           assert.ok(most <= runningMax);
         },
+      );
+    });
+
+    test('a lane that drains while a claim finds it full is claimed for again at once', async () => {
+      const count = runningPerLaneMax + 50;
+      await insert(...Array.from({ length: count }, (_, n) => job(`j${n}`, { lane: 'dc_1' })));
+      const gate = Promise.withResolvers<void>();
+      let started = 0;
+      let done = 0;
+      let pool: WorkerPool | undefined;
+      let held = false;
+      const store: Store = Object.create(fixture.store, {
+        transaction: {
+          value: async <T>(work: (tx: Tx) => Promise<T>): Promise<T> => {
+            const result = await fixture.store.transaction(work);
+            // The claim that found the lane full, and nothing else to do: before it is heard, all of the lane ends.
+            if (started === runningPerLaneMax && !held) {
+              held = true;
+              gate.resolve();
+              await waitFor(() => pool?.runningCount() === 0);
+            }
+            return result;
+          },
+        },
+      });
+      await withPool(
+        async (leased) => {
+          started += 1;
+          await gate.promise;
+          await settle(pool?.node ?? '', leased);
+          done += 1;
+        },
+        async (itself) => {
+          pool = itself;
+          await waitFor(() => held);
+          await waitFor(() => done === count, { timeoutMs: 900, what: 'the lane to be enough of a poke' });
+        },
+        { store },
       );
     });
 

@@ -241,11 +241,14 @@ export class WorkerPool {
         this.#poolFull = limit <= 0 || this.#bytes >= runningBytesMax;
         if (this.#poolFull || this.#draining) break;
         lookedAtMs = this.#clock.now();
+        const laneMax = this.#laneMax();
+        // Before the claim, not after it: a lane that drains meanwhile has ended the jobs that would have told of it.
+        for (const [lane, running] of this.#perLane) if (running >= laneMax) this.#fullLanes.add(lane);
         const jobs = await claimJobs(this.#store, {
           node: this.node,
           kinds,
           limit,
-          laneMax: this.#laneMax(),
+          laneMax,
           runningByLane: this.#perLane,
           suspectRuns: this.#suspects > 0,
           nowMs: lookedAtMs,
@@ -254,8 +257,6 @@ export class WorkerPool {
         if (this.#draining || jobs.length === 0) break;
         for (const job of jobs) this.run(job);
       }
-      const laneMax = this.#laneMax();
-      for (const [lane, running] of this.#perLane) if (running >= laneMax) this.#fullLanes.add(lane);
       const due = await nextDueMs(this.#store.read, kinds, lookedAtMs);
       this.#sleep(due === undefined ? pollMs : due - this.#clock.now());
     } catch (error) {
