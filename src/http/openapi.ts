@@ -13,6 +13,9 @@ const referencePolicy =
 const groups = [
   'sources',
   'events',
+  'subscriptions',
+  'webhooks',
+  'deliveries',
   'components',
   'accounts',
   'users',
@@ -38,10 +41,14 @@ export async function describeRoutes(
         title: 'Millrace',
         version: options.version,
         description:
-          'Event sources: deploy components, keep what they emit, read it over REST and server-sent events. ' +
+          'Event sources: deploy components, keep what they emit, read it over REST and server-sent events, have it ' +
+          'delivered to webhooks and other sources. ' +
           'Operations tagged `addition` are not part of the original specification.',
       },
-      tags: groups.map((name) => ({ name })),
+      tags: [
+        ...groups.map((name) => ({ name })),
+        { name: 'addition', description: 'Not part of the original specification' },
+      ],
       ...(options.publicUrl === '' ? {} : { servers: [{ url: options.publicUrl.replace(/\/$/, '') }] }),
       components: {
         securitySchemes: {
@@ -49,7 +56,29 @@ export async function describeRoutes(
         },
       },
     },
+    transformObject: (document) => {
+      if (!('openapiObject' in document)) return document.swaggerObject;
+      const { paths } = document.openapiObject as { paths?: Record<string, Record<string, Operation>> };
+      for (const operation of Object.values(paths ?? {}).flatMap(Object.values)) correct(operation);
+      return document.openapiObject;
+    },
   });
+}
+
+/**
+ * What the schemas of a route do not say: a body in which nothing is required may be left out, and errors are JSON where
+ * the answer itself is something else.
+ */
+function correct(operation: Operation): void {
+  const { requestBody, responses = {} } = operation;
+  if (requestBody !== undefined) {
+    const schemas = Object.values(requestBody.content).map(({ schema }) => schema);
+    requestBody.required = schemas.some(({ required = [] }) => required.length > 0);
+  }
+  for (const [code, response] of Object.entries(responses)) {
+    const [content] = Object.values(response.content ?? {});
+    if (/^[45]/.test(code) && content !== undefined) response.content = { 'application/json': content };
+  }
 }
 
 /** `/openapi.json` and the reference page `/docs`. */
@@ -96,10 +125,13 @@ function oncePerOperation(document: Readonly<Record<string, unknown>>): Record<s
       operation.summary = `${operation.summary} (addition)`;
     }
   }
-  return { ...document, paths };
+  const tags = (document.tags as { name: string }[]).filter(({ name }) => name !== 'addition');
+  return { ...document, tags, paths };
 }
 
 interface Operation {
   summary?: string;
   tags?: string[];
+  requestBody?: { required?: boolean; content: Record<string, { schema: { required?: string[] } }> };
+  responses?: Record<string, { content?: Record<string, unknown> }>;
 }

@@ -617,6 +617,7 @@ forEachService((fixture) => {
     assert.equal(document.servers, undefined);
     const operationIds = new Set<string>();
     const additions: string[] = [];
+    const groups = document.tags.map(({ name }: { name: string }) => name);
     for (const [path, item] of Object.entries<Record<string, Operation>>(document.paths)) {
       assert.match(path, /^\/(?!in\/)/, 'endpoints of sources are not operations');
       for (const [method, operation] of Object.entries(item)) {
@@ -627,6 +628,13 @@ forEachService((fixture) => {
         operationIds.add(operation.operationId ?? '');
         assert.ok((operation.summary ?? '').length > 5, `${what}: summary`);
         assert.ok((operation.tags ?? []).length > 0, `${what}: tags`);
+        for (const tag of operation.tags ?? [])
+          assert.ok(groups.includes(tag), `${what}: ${tag} is no group`);
+        const body = operation.requestBody;
+        if (body !== undefined) {
+          const { required = [] } = body.content['application/json']?.schema ?? {};
+          assert.equal(body.required, required.length > 0, `${what}: a body of which nothing is required`);
+        }
         const codes = Object.keys(operation.responses ?? {});
         assert.ok(
           codes.some((code) => /^2/.test(code)),
@@ -635,6 +643,8 @@ forEachService((fixture) => {
         for (const [code, response] of Object.entries(operation.responses ?? {})) {
           assert.match(code, /^([1-5]\d\d|[1-5]XX|default)$/, what);
           assert.equal(typeof response.description, 'string', `${what} ${code}`);
+          if (/^[45]/.test(code))
+            assert.deepEqual(Object.keys(response.content ?? {}), ['application/json'], `${what} ${code}`);
         }
         const declared = (operation.parameters ?? []).filter((it) => it.in === 'path');
         const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
@@ -674,8 +684,8 @@ interface Operation {
   summary?: string;
   tags?: string[];
   parameters?: { name: string; in: string; required?: boolean; schema?: object }[];
-  requestBody?: object;
-  responses?: Record<string, { description?: string }>;
+  requestBody?: { required?: boolean; content: Record<string, { schema: { required?: string[] } }> };
+  responses?: Record<string, { description?: string; content?: Record<string, unknown> }>;
 }
 
 /** The operations of the specification that are there so far; everything else is an addition. */
