@@ -78,6 +78,7 @@ function isOpen({ id }: DeliveryTable): CallerError {
 export function viewDelivery(delivery: DeliveryTable, options: { withResponses: boolean }) {
   const { state, attempts, lease_node, run_at_ms, ended_at_ms } = delivery;
   const records = JSON.parse(delivery.attempt_log) as AttemptRecord[];
+  const last = records.at(-1);
   const isWaiting = state === 'queued' && attempts > 0 && lease_node === null;
   return {
     id: delivery.id,
@@ -95,8 +96,8 @@ export function viewDelivery(delivery: DeliveryTable, options: { withResponses: 
       ...record,
       ...(response !== undefined && options.withResponses ? { response } : {}),
     })),
-    status: delivery.status,
-    latency_ms: delivery.latency_ms,
+    status: last?.status ?? null,
+    latency_ms: last?.latency_ms ?? null,
     next_attempt_at: isWaiting ? epochSeconds(run_at_ms) : null,
     created_at: epochSeconds(delivery.created_at_ms),
     ended_at: ended_at_ms === null ? null : epochSeconds(ended_at_ms),

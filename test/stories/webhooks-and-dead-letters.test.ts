@@ -214,6 +214,10 @@ forEachService((fixture) => {
     await deliveriesIn(service, `${path}/deliveries`, 'blocked', 2);
 
     const one = `/v1/deliveries/${dead.id}`;
+    // To a disabled webhook nothing is sent, and its last attempt is still the one that was answered.
+    assert.equal((await service.api('POST', `${one}/redeliver`)).status, 200);
+    const { status, latency_ms } = (await deliveriesIn(service, `${path}/deliveries`, 'blocked', 3)).at(-1);
+    assert.deepEqual([status, latency_ms], [410, dead.latency_ms]);
     receiver.answerAlways({});
     await service.api('POST', `${path}/resume`);
     const queued = await service.api('POST', `${one}/redeliver`);
@@ -253,7 +257,14 @@ forEachService((fixture) => {
     const refused = await service.api('POST', `${one}/redeliver`);
     assert.deepEqual([refused.status, refused.body.code], [409, 'conflict']);
     assert.match(refused.body.error, /not kept any more/);
-    for (const wrong of ['yesterday', '2026-13-45', '1700000000000', '2026-01-01T00:00:00', '-1']) {
+    for (const wrong of [
+      'yesterday',
+      '2026-13-45',
+      '2026-02-31',
+      '1700000000000',
+      '2026-01-01T00:00:00',
+      '-1',
+    ]) {
       const answer = await service.api('POST', `${path}/redeliver?since=${wrong}`);
       assert.deepEqual([answer.status, answer.body.details.parameter], [400, 'since'], wrong);
     }

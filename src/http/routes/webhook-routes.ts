@@ -95,6 +95,9 @@ export function webhookRoutes(app: App, deps: WebhookRouteDeps): void {
         operationId: 'createWebhook',
         tags: ['webhooks'],
         summary: 'Create a webhook; its id is used as listener_id',
+        description:
+          '`url` is required; parameters stand in the query or in the body, the query wins. Each event is a POST whose body is ' +
+          'what was emitted, signed as Standard Webhooks says with the `signing_secret`, which only this answer has.',
         querystring: Type.Object(textParameters),
         body: Type.Object(jsonParameters),
         response: {
@@ -109,7 +112,9 @@ export function webhookRoutes(app: App, deps: WebhookRouteDeps): void {
       const { userId } = callerOf(request);
       const { url: given, ...names } = changesOf(request);
       if (given === undefined)
-        throw new CallerError('missing_parameter', 'url: required', { parameter: 'url' });
+        throw new CallerError('missing_parameter', 'url: required, in the query or in the body', {
+          parameter: 'url',
+        });
       const created = await createWebhook(tools, { ...names, url: given, ownerId, userId });
       logger.info({ webhook: created.webhook.id, owner: ownerId, user: userId }, 'webhook.created');
       return {
@@ -280,6 +285,7 @@ export function webhookRoutes(app: App, deps: WebhookRouteDeps): void {
         operationId: 'redeliverToWebhook',
         tags: ['webhooks', 'addition'],
         summary: 'Send everything again that ended undelivered, all of it or since a time',
+        description: 'To a disabled webhook nothing is sent: resume it first.',
         params: IdParams('wh_…'),
         querystring: Type.Object({ since: Type.Optional(Type.String({ description: sinceDescription })) }),
         body: Type.Object({
@@ -328,7 +334,7 @@ function timeParameter(value: unknown, parameter: string): number | undefined {
   const text = String(value);
   const ms = /^\d{1,11}$/.test(text)
     ? Number(text) * 1000
-    : isoTime.test(text)
+    : isoTime.test(text) && isDay(text.slice(0, 10))
       ? Date.parse(text)
       : Number.NaN;
   if (!Number.isNaN(ms)) return ms;
@@ -340,3 +346,9 @@ function timeParameter(value: unknown, parameter: string): number | undefined {
 }
 
 const isoTime = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2}))?$/;
+
+/** Date.parse takes February 31 for March 3. */
+function isDay(date: string): boolean {
+  const ms = Date.parse(date);
+  return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(date);
+}

@@ -37,10 +37,10 @@ export const signingSecret = Type.String({
 });
 
 const url = Type.Optional(
-  Type.String({ description: 'http(s) with a host; port, path and query are allowed' }),
+  Type.String({ description: 'http:// or https:// with a host; port, path and query are allowed' }),
 );
-const name = Type.String({ maxLength: 200 });
-const description = Type.String({ maxLength: 2000 });
+const name = Type.String({ maxLength: 200, description: 'What people call it' });
+const description = Type.String({ maxLength: 2000, description: 'What it is for' });
 /** What may be said of a webhook: in the query, which knows no null, */
 export const textParameters = { url, name: Type.Optional(name), description: Type.Optional(description) };
 /** and in the body. */
