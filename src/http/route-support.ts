@@ -3,7 +3,7 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyBaseLogger, FastifyInstance, FastifyRequest, RawServerDefault } from 'fastify';
 import { type TSchema, Type } from 'typebox';
 import type { Caller } from '#auth/permissions.ts';
-import { resolveOwner } from '#auth/permissions.ts';
+import { requireWorkspace, resolveOwner } from '#auth/permissions.ts';
 import { assert } from '#lib/assert.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Db } from '#storage/store.ts';
@@ -117,6 +117,18 @@ export function namedWorkspace(
   const id = orgId ?? workspaceId;
   if (typeof id !== 'string' || id === '') return undefined;
   return { id, parameter: orgId === undefined ? 'workspace_id' : 'org_id' };
+}
+
+/**
+ * For what is made where owners follow from something else: a workspace that is named has to be one the caller is in.
+ * Throws as `namedWorkspace` does, and CallerError `not_found`.
+ */
+export async function requireNamedWorkspace(
+  db: Db,
+  request: Pick<FastifyRequest, 'query' | 'body' | 'caller'>,
+): Promise<void> {
+  const named = namedWorkspace(request);
+  if (named !== undefined) await requireWorkspace(db, callerOf(request), named.id, 'read', named.parameter);
 }
 
 /**

@@ -255,6 +255,7 @@ forEachService((fixture) => {
       [{ listener_id: to, event_name: '$in' }, 400, 'event_name'],
       [{ listener_id: to, rate: 0 }, 400, 'rate'],
       [{ listener_id: to, rate: 101 }, 400, 'rate'],
+      [{ listener_id: to, org_id: 'o_doesnotexist' }, 404, 'org_id'],
       [{ listener_id: to, rate: 1.5 }, 400, 'rate'],
     ];
     for (const [body, status, parameter] of replayCases) {

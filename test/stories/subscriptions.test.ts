@@ -269,6 +269,7 @@ forEachService((fixture) => {
       [{ emitter_id: from.id, listener_id: 'o_x' }, 400, 'listener_id'],
       [{ emitter_id: from.id, listener_id: to, event_name: '$in' }, 400, 'event_name'],
       [{ emitter_id: 'dc_*', listener_id: to, org_id: 'o_doesnotexist' }, 404, 'org_id'],
+      [{ emitter_id: from.id, listener_id: to, org_id: 'o_doesnotexist' }, 404, 'org_id'],
     ];
     for (const [body, status, parameter] of cases) {
       const answer = await service.api('POST', '/v1/subscriptions', body);
@@ -278,6 +279,14 @@ forEachService((fixture) => {
         JSON.stringify(body),
       );
     }
+    const older = await service.api('PUT', `/v1/sources/${to}/listen/${from.id}?org_id=o_doesnotexist`);
+    assert.deepEqual([older.status, older.body.details.parameter], [404, 'org_id']);
+    assert.deepEqual(
+      (await service.api('GET', '/v1/users/me/subscriptions')).body.data.filter(
+        ({ listener_id }: { listener_id: string }) => listener_id === to,
+      ),
+      [],
+    );
   });
 
   test('both ends must be the caller’s to change, and events stop to flow to a member who leaves', async () => {

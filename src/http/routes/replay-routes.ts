@@ -22,6 +22,7 @@ import {
   PageOf,
   PageQuery,
   parameterOf,
+  requireNamedWorkspace,
 } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
 import { assert } from '#lib/assert.ts';
@@ -108,6 +109,7 @@ export function replayRoutes(app: App, deps: ReplayRouteDeps): void {
         summary:
           'Send stored events of a source to one listener again, all that are kept or an inclusive range',
         description:
+          '`listener_id` is required; parameters stand in the query or in the body, the query wins. ' +
           'The same events with the same event ids, oldest first, as new deliveries: a webhook gets each with a new ' +
           '`webhook-id`, so a receiver that drops what it has seen before has to tell them by `x-pd-event-id`.',
         params: IdParams('dc_…'),
@@ -126,6 +128,7 @@ export function replayRoutes(app: App, deps: ReplayRouteDeps): void {
         throw new CallerError('missing_parameter', 'listener_id: required, in the query or in the body', {
           parameter: 'listener_id',
         });
+      await requireNamedWorkspace(store.read, request);
       const startId = text('start_id');
       const endId = text('end_id');
       const rate = parameterOf(request, 'rate');

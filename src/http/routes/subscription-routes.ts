@@ -23,6 +23,7 @@ import {
   NoContent,
   namedWorkspace,
   parameterOf,
+  requireNamedWorkspace,
 } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
 import { type Clock, epochSeconds } from '#lib/clock.ts';
@@ -63,19 +64,28 @@ const AutoSubscription = Type.Object(
 );
 
 const emitterId = Type.String({
-  description: 'dc_…, p_…, all of a kind (dc_* or p_*), or everything of an owner (o_… or u_…)',
+  description:
+    'Whose events: dc_…, p_…, all of a kind (dc_* or p_*), or everything of an owner (o_… or u_…). dc_* and p_* are those ' +
+    'of the owner of the listener, or of the workspace that org_id names; later ones too',
 });
 const listenerId = Type.String({ description: 'wh_…, dc_… or p_…' });
 const eventName = Type.String({
   maxLength: 1000,
   description: 'Channel: a custom one, $errors or $logs; absent or empty for the default one',
 });
+const channelOfErrors = Type.Optional(Type.String({ description: 'Required: $errors or $logs' }));
 /** Given in the query or in the body: so none of them is required in either, and all are in both. */
 const parameters = {
   emitter_id: Type.Optional(emitterId),
   listener_id: Type.Optional(listenerId),
   event_name: Type.Optional(eventName),
 };
+
+const inEither =
+  'emitter_id and listener_id are required; parameters stand in the query or in the body, the query wins.';
+const ofTheListener =
+  'Those of the owner of the listener, or of the workspace that org_id names. event_name and listener_id are required, in ' +
+  'the query or in the body. For what exists already there is POST /v1/subscriptions.';
 
 const fromEventId = Type.Optional(
   Type.String({
@@ -104,6 +114,7 @@ export function subscriptionRoutes(app: App, deps: SubscriptionRouteDeps): void 
         tags: ['subscriptions'],
         summary:
           'Route events of an emitter to a listener; the same subscription again answers the existing one',
+        description: inEither,
         querystring: Type.Object({ ...parameters, from_event_id: fromEventId }),
         body: Type.Object({ ...parameters, from_event_id: fromEventId }),
         response: { 200: DataOf(NewSubscription) },
@@ -111,6 +122,7 @@ export function subscriptionRoutes(app: App, deps: SubscriptionRouteDeps): void 
     },
     async (request) => {
       const caller = callerOf(request);
+      await requireNamedWorkspace(store.read, request);
       const fromId = text(request, 'from_event_id');
       if (fromId === undefined) {
         const row = await subscribe(deps, caller, requested(request));
@@ -138,6 +150,7 @@ export function subscriptionRoutes(app: App, deps: SubscriptionRouteDeps): void 
         operationId: 'deleteSubscription',
         tags: ['subscriptions'],
         summary: 'End a subscription, named by the values it was made with',
+        description: `${inEither} What is still queued for it is cancelled.`,
         querystring: Type.Object(parameters),
         body: Type.Object({ ...commonParameters, ...parameters }),
         response: { 204: NoContent },
@@ -224,8 +237,9 @@ export function subscriptionRoutes(app: App, deps: SubscriptionRouteDeps): void 
         tags: ['subscriptions'],
         summary:
           'Route $errors or $logs of every source and workflow that is created from now on to a listener',
-        querystring: Type.Object({ event_name: parameters.event_name, listener_id: parameters.listener_id }),
-        body: Type.Object({ event_name: parameters.event_name, listener_id: parameters.listener_id }),
+        description: ofTheListener,
+        querystring: Type.Object({ event_name: channelOfErrors, listener_id: parameters.listener_id }),
+        body: Type.Object({ event_name: channelOfErrors, listener_id: parameters.listener_id }),
         response: { 200: DataOf(AutoSubscription) },
       },
     },
@@ -283,23 +297,24 @@ export function subscriptionRoutes(app: App, deps: SubscriptionRouteDeps): void 
 
   // The form in which clients of the original's first years subscribe.
   app.put(
-    '/sources/:id/listen/:emitter_id',
+    '/sources/:listener_id/listen/:emitter_id',
     {
       schema: {
         operationId: 'listenToEmitter',
         tags: ['subscriptions', 'addition'],
         summary: 'The same as POST /subscriptions, with the listener and the emitter in the path',
-        params: Type.Object({ id: listenerId, emitter_id: emitterId }),
+        params: Type.Object({ listener_id: listenerId, emitter_id: emitterId }),
         querystring: Type.Object({ event_name: parameters.event_name }),
         body: Type.Object({ event_name: parameters.event_name }),
         response: { 200: DataOf(Subscription) },
       },
     },
     async (request) => {
-      const { id, emitter_id } = request.params;
+      const { listener_id, emitter_id } = request.params;
+      await requireNamedWorkspace(store.read, request);
       const row = await subscribe(deps, callerOf(request), {
         emitterId: emitter_id,
-        listenerId: id,
+        listenerId: listener_id,
         eventName: text(request, 'event_name') ?? '',
         ...workspaceOf(request),
       });
