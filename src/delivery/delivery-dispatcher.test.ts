@@ -113,18 +113,18 @@ forEachStore((fixture) => {
     await delivery.emit(['1']);
     await receiver.waitForRequest();
     const { writes } = fixture.store;
-    const submit = writes.submit.bind(writes);
+    const submit = writes.submitPatiently.bind(writes);
     let refused = 0;
-    writes.submit = ((write: never, item: never) => {
+    writes.submitPatiently = ((write: never, item: never) => {
       if (refused > 0) return submit(write, item);
       refused += 1;
       return Promise.reject(new UnavailableError('storage_full', 'the disk is full'));
-    }) as typeof writes.submit;
+    }) as typeof writes.submitPatiently;
     try {
       for (const answer of answers) answer();
       await delivery.idle();
     } finally {
-      writes.submit = submit;
+      writes.submitPatiently = submit;
     }
     assert.equal(refused, 1);
     assert.deepEqual(

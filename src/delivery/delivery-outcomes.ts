@@ -79,7 +79,7 @@ export class DeliveryOutcomes {
   }
 
   #submit(end: DeliveryEnd): void {
-    this.#store.writes.submit(this.#write, end).then(
+    this.#store.writes.submitPatiently(this.#write, end).then(
       (held) => {
         this.#pending -= 1;
         if (held) end.handover?.stored();
