@@ -1,10 +1,10 @@
 import type { Vault } from '#accounts/vault.ts';
-import { FairQueue } from '#egress/fair-queue.ts';
 import type { GuardedDispatcher } from '#egress/guarded-dispatcher.ts';
 import type { StoredEvent } from '#events/event.ts';
 import type { EventBus } from '#events/event-bus.ts';
 import type { JobHandler, WorkerPool } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
+import { FairQueue } from '#lib/fair-queue.ts';
 import type { Logger } from '#lib/logger.ts';
 import { WaitingRuns } from '#sources/waiting-runs.ts';
 import type { Store } from '#storage/store.ts';
@@ -85,7 +85,7 @@ export class DeliveryService {
     const turns = new FairQueue(1);
     this.finder = new SubscriberFinder({ store, room, waiting });
     const onMade = (made: MadeDeliveries) => this.#handOver(made);
-    this.replays = new ReplayQueue({ store, node, clock, waiting, onMade });
+    this.replays = new ReplayQueue({ store, node, clock, waiting, turns, onMade });
     this.jobs = {
       fan_out_event: fanOutHandler({
         store,

@@ -1,8 +1,8 @@
-import type { FairQueue } from '#egress/fair-queue.ts';
 import type { JobPayloads } from '#jobs/job-kinds.ts';
 import { insertJobs, jobRow, type LeasedJob, settleJobs } from '#jobs/job-store.ts';
 import type { JobHandler } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
+import type { FairQueue } from '#lib/fair-queue.ts';
 import type { Store } from '#storage/store.ts';
 import { deliveryWorkLane } from './delivery.ts';
 import { insertDeliveries } from './delivery-store.ts';

@@ -6,9 +6,11 @@ import { insertJobs, jobRow, type LeasedJob, settleJobs } from '#jobs/job-store.
 import type { JobHandler } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
+import type { FairQueue } from '#lib/fair-queue.ts';
 import { newId, newTimeOrderedId } from '#lib/ids.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import type { DeliveryPayloadTable, DeliveryTable, ReplayTable } from '#storage/tables/delivery-tables.ts';
+import { deliveryWorkLane } from './delivery.ts';
 import { insertDeliveries } from './delivery-store.ts';
 import {
   type DeliveryPlaces,
@@ -81,6 +83,7 @@ export class ReplayQueue {
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #waiting: WaitingDeliveries;
+  readonly #turns: FairQueue;
   readonly #onMade: (made: MadeDeliveries) => void;
   readonly #node: string;
 
@@ -89,13 +92,16 @@ export class ReplayQueue {
     node: string;
     clock: Clock;
     waiting: WaitingDeliveries;
+    /** Long work takes turns, one batch of an owner after another. */
+    turns: FairQueue;
     /** Deliveries were made, and a job where `hasJob`. */
     onMade: (made: MadeDeliveries) => void;
   }) {
-    const { store, node, clock, waiting, onMade } = options;
+    const { store, node, clock, waiting, turns, onMade } = options;
     this.#store = store;
     this.#clock = clock;
     this.#waiting = waiting;
+    this.#turns = turns;
     this.#onMade = onMade;
     this.#node = node;
     this.job = {
@@ -124,8 +130,11 @@ export class ReplayQueue {
     const hasJob = begun.replay.state === 'queueing';
     if (hasJob) {
       const { id, owner_id: ownerId } = replay;
+      const lane = deliveryWorkLane(ownerId);
       const payload = { replay_id: id };
-      await insertJobs(tx, [jobRow({ id, kind: 'queue_replay', ownerId, payload, runAtMs: nowMs, nowMs })]);
+      await insertJobs(tx, [
+        jobRow({ id, kind: 'queue_replay', ownerId, lane, payload, runAtMs: nowMs, nowMs }),
+      ]);
     }
     await store.notify(tx, 'millrace_jobs', '');
     return { ...begun, made: { ...begun.made, hasJob } };
@@ -139,11 +148,13 @@ export class ReplayQueue {
   async #run(node: string, job: LeasedJob): Promise<void> {
     const { replay_id: id } = job.payload as JobPayloads['queue_replay'];
     for (let isQueueing = true; isQueueing; ) {
-      const step = await this.#store.transaction(async (tx) => {
-        const goneOn = await this.#goOn(tx, id);
-        if (goneOn?.replay.state !== 'queueing') await settleJobs(this.#store, tx, { node, jobs: [job] });
-        return goneOn;
-      });
+      const step = await this.#turns.run(job.ownerId, () =>
+        this.#store.transaction(async (tx) => {
+          const goneOn = await this.#goOn(tx, id);
+          if (goneOn?.replay.state !== 'queueing') await settleJobs(this.#store, tx, { node, jobs: [job] });
+          return goneOn;
+        }),
+      );
       if (step !== undefined) this.#onMade(step.made);
       isQueueing = step?.replay.state === 'queueing';
     }

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Caller } from '#auth/permissions.ts';
-import { FairQueue } from '#egress/fair-queue.ts';
 import { type Emission, emitEvents } from '#events/emit-event.ts';
 import type { StoredEvent } from '#events/event.ts';
 import { formatEventId } from '#events/event-id.ts';
@@ -9,6 +8,7 @@ import { deleteEventRange, insertEmitter } from '#events/event-store.ts';
 import { claimJobs } from '#jobs/claim-store.ts';
 import { TestClock } from '#lib/clock.ts';
 import type { CallerError } from '#lib/errors.ts';
+import { FairQueue } from '#lib/fair-queue.ts';
 import { insertSource } from '#sources/source-store.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import { forEachStore } from '../../test/support/stores.ts';
@@ -41,6 +41,7 @@ class Setting {
       node,
       clock: this.clock,
       waiting,
+      turns: new FairQueue(1),
       onMade: ({ left }) => this.left.push(...left),
     });
     this.finder = new SubscriberFinder({

@@ -1,5 +1,5 @@
 import { lookup as threadedLookup } from 'node:dns/promises';
-import { FairQueue } from './fair-queue.ts';
+import { FairQueue } from '#lib/fair-queue.ts';
 import { isAnswer, NameServers } from './name-servers.ts';
 import { type ResolverFiles, resolverFiles } from './resolver-files.ts';
 

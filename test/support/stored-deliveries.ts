@@ -5,7 +5,7 @@ import { insertDeliveries } from '#delivery/delivery-store.ts';
 import type { WebhookTools } from '#delivery/manage-webhooks.ts';
 import { insertPayloads } from '#delivery/payload-store.ts';
 import { AddressPolicy } from '#egress/address-policy.ts';
-import { FairQueue } from '#egress/fair-queue.ts';
+import { FairQueue } from '#lib/fair-queue.ts';
 import { claimJobs } from '#jobs/claim-store.ts';
 import { TestClock } from '#lib/clock.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
