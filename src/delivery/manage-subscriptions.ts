@@ -23,6 +23,7 @@ import {
 } from './subscription-ends.ts';
 import {
   autoSubscriptionsOf,
+  countSubscriptions,
   deleteAutoSubscription,
   deleteSubscription,
   deleteSubscriptionsBetweenOwners,
@@ -35,6 +36,11 @@ import {
   insertSubscription,
   subscriptionsBetween,
 } from './subscription-store.ts';
+
+/** Subscriptions of the listeners of one owner at most: a list of them is one answer. Automatic ones are not refused. */
+const subscriptionsMax = 50_000;
+/** Automatic subscriptions to what one owner creates: each of them is made while a source is created. */
+const autoSubscriptionsMax = 100;
 
 export interface SubscriptionTools {
   store: Store;
@@ -55,7 +61,7 @@ export interface SubscriptionRequest {
 
 /**
  * Subscribes a listener; the same subscription again answers the one that is there. Throws CallerError `not_found` for
- * an end that does not exist or belongs to others, `forbidden` for a viewer, `invalid_parameter`.
+ * an end that does not exist or belongs to others, `forbidden` for a viewer, `invalid_parameter`, `conflict` for one too many.
  */
 export async function subscribe(
   { store, clock }: Pick<SubscriptionTools, 'store' | 'clock'>,
@@ -64,7 +70,10 @@ export async function subscribe(
 ): Promise<SubscriptionTable> {
   return store.transaction(async (tx) => {
     await holdEnds(store, tx, { userId: caller.userId, listenerId: request.listenerId });
-    return insertSubscription(tx, await resolveSubscription(tx, caller, request, clock.now()));
+    const row = await resolveSubscription(tx, caller, request, clock.now());
+    const made = await insertSubscription(tx, row);
+    if (made.id === row.id) await requireRoom(tx, row.listener_owner_id);
+    return made;
   });
 }
 
@@ -96,6 +105,7 @@ export async function subscribeFrom(
         `this subscription exists already; POST /v1/sources/${emitterId}/replay sends it earlier events`,
         { parameter: 'from_event_id', subscription_id: id },
       );
+    await requireRoom(tx, row.listener_owner_id);
     const begun = await replays.begin(tx, {
       emitterId,
       emitterOwnerId: row.emitter_owner_id,
@@ -110,6 +120,16 @@ export async function subscribeFrom(
   });
   replays.begun(made);
   return { subscription: made.row, replay: made.replay };
+}
+
+/** After one more was inserted. Throws `conflict` when it is one too many. */
+async function requireRoom(tx: Tx, listenerOwnerId: string): Promise<void> {
+  if ((await countSubscriptions(tx, listenerOwnerId, subscriptionsMax + 1)) > subscriptionsMax)
+    throw new CallerError(
+      'conflict',
+      `the listeners of one owner can have ${subscriptionsMax} subscriptions; delete some, or subscribe to dc_*`,
+      { limit: subscriptionsMax },
+    );
 }
 
 /** The subscription that is asked for, when the caller may have it. */
@@ -216,7 +236,10 @@ async function cancelQueued(
   });
 }
 
-/** Subscribes a listener to a channel of everything that the owner creates from now on. Throws as `subscribe` does. */
+/**
+ * Subscribes a listener to a channel of everything that the owner creates from now on. Throws as `subscribe` does, and
+ * `conflict` for one too many.
+ */
 export async function subscribeToNew(
   { store, clock }: Pick<SubscriptionTools, 'store' | 'clock'>,
   caller: Caller,
@@ -228,8 +251,9 @@ export async function subscribeToNew(
     const listenerOwner = await ownerOfListener(tx, owners, request.listenerId);
     const ownerId = request.workspaceId ?? listenerOwner;
     requireWritable(owners, ownerId, ownerId, 'org_id');
-    return insertAutoSubscription(tx, {
-      id: newId('asub'),
+    const id = newId('asub');
+    const made = await insertAutoSubscription(tx, {
+      id,
       owner_id: ownerId,
       event_name: request.eventName,
       listener_id: request.listenerId,
@@ -237,6 +261,13 @@ export async function subscribeToNew(
       user_id: caller.userId,
       created_at_ms: clock.now(),
     });
+    if (made.id === id && (await autoSubscriptionsOf(tx, ownerId)).length > autoSubscriptionsMax)
+      throw new CallerError(
+        'conflict',
+        `one owner can have ${autoSubscriptionsMax} automatic subscriptions; delete some`,
+        { limit: autoSubscriptionsMax },
+      );
+    return made;
   });
 }
 

@@ -40,6 +40,22 @@ export async function insertSubscription(tx: Tx, row: SubscriptionTable): Promis
     .executeTakeFirstOrThrow();
 }
 
+/** Subscriptions of this owner's listeners, counted up to a limit. */
+export async function countSubscriptions(db: Db, listenerOwnerId: string, limit: number): Promise<number> {
+  const row = await db
+    .selectFrom((from) =>
+      from
+        .selectFrom('subscriptions')
+        .select('id')
+        .where('listener_owner_id', '=', listenerOwnerId)
+        .limit(limit)
+        .as('owned'),
+    )
+    .select((select) => select.fn.countAll<number>().as('count'))
+    .executeTakeFirst();
+  return Number(row?.count ?? 0);
+}
+
 /**
  * Keeps what a new subscription depends on from going away before it is there: the memberships of who makes it, and the
  * listener. A removal that was first is then seen; one that comes later finds the subscription.
