@@ -89,6 +89,8 @@ forEachService((fixture) => {
     const onDefault = await listener(service);
     const onCustom = await listener(service);
     await from.emit({ emits: [{ event: 'before' }] });
+    // The reply goes out before the events of the run are stored.
+    await waitFor(async () => (await service.events(from.id)).length === 1);
     await subscribe(service, { emitter_id: from.id, listener_id: onDefault });
     await subscribe(service, { emitter_id: from.id, listener_id: onCustom, event_name: 'orders' });
     await from.emit({

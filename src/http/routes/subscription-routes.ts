@@ -297,24 +297,24 @@ export function subscriptionRoutes(app: App, deps: SubscriptionRouteDeps): void 
 
   // The form in which clients of the original's first years subscribe.
   app.put(
-    '/sources/:listener_id/listen/:emitter_id',
+    '/sources/:id/listen/:emitter_id',
     {
       schema: {
         operationId: 'listenToEmitter',
         tags: ['subscriptions', 'addition'],
         summary: 'The same as POST /subscriptions, with the listener and the emitter in the path',
-        params: Type.Object({ listener_id: listenerId, emitter_id: emitterId }),
+        params: Type.Object({ id: listenerId, emitter_id: emitterId }),
         querystring: Type.Object({ event_name: parameters.event_name }),
         body: Type.Object({ event_name: parameters.event_name }),
         response: { 200: DataOf(Subscription) },
       },
     },
     async (request) => {
-      const { listener_id, emitter_id } = request.params;
+      const { id, emitter_id } = request.params;
       await requireNamedWorkspace(store.read, request);
       const row = await subscribe(deps, callerOf(request), {
         emitterId: emitter_id,
-        listenerId: listener_id,
+        listenerId: id,
         eventName: text(request, 'event_name') ?? '',
         ...workspaceOf(request),
       });
