@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile, stat } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
@@ -217,6 +218,36 @@ forEachService((fixture) => {
 });
 
 describe('a start', () => {
+  test('by `npm start` ends with the signal that npm gets, and leaves nothing behind', async () => {
+    await using folder = await createTempFolder();
+    const npm = spawn('npm', ['start'], {
+      cwd: join(import.meta.dirname, '..', '..'),
+      env: { PATH: process.env.PATH, HOME: process.env.HOME, MILLRACE_PORT: '0', MILLRACE_DATA: folder.path },
+      stdio: ['ignore', 'pipe', 'inherit'],
+      // A group of its own, to end all of it should the signal not arrive.
+      detached: true,
+    });
+    try {
+      let output = '';
+      npm.stdout.on('data', (chunk: Buffer) => {
+        output += chunk;
+      });
+      await waitFor(() => output.includes('Millrace is running'), { timeoutMs: 30_000 });
+      // Closed when the last process that writes there has ended.
+      const closed = once(npm, 'close');
+      npm.kill('SIGTERM');
+      await within(closed, 12_000, 'the service to end with npm');
+      assert.match(output, /service\.stopped/);
+    } finally {
+      if (npm.pid !== undefined)
+        try {
+          process.kill(-npm.pid, 'SIGKILL');
+        } catch {
+          // It has ended, as it should.
+        }
+    }
+  });
+
   test('on a data folder that another service uses is refused, and the first goes on', async () => {
     await using folder = await createTempFolder();
     const service = await Millrace.start({ dataFolder: folder.path });
