@@ -3,30 +3,16 @@ import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
 import { type HeldDelivery, withAttempt } from './delivery.ts';
+import { DeliveryClaims } from './delivery-claims.ts';
 import { type DeliveryLane, DeliveryLanes, type DeliveryPlaces } from './delivery-lanes.ts';
 import { DeliveryLeases } from './delivery-leases.ts';
 import { type DeliveryEnd, DeliveryOutcomes } from './delivery-outcomes.ts';
-import {
-  claimDeliveries,
-  dueDeliveries,
-  listenersWithDue,
-  nextDueMs,
-  type SettledDelivery,
-  type WaitingDelivery,
-} from './delivery-queue-store.ts';
+import { nextDueMs, type SettledDelivery } from './delivery-queue-store.ts';
 import { type AttemptOutcome, nextStep } from './delivery-schedule.ts';
 
 /** Makes one attempt for a listener of its kind. Rejects only when nothing is known of the attempt. */
 export type Deliver = (delivery: HeldDelivery, signal: AbortSignal) => Promise<AttemptOutcome>;
 
-/** Due deliveries looked at from the front of the queue before it is searched listener by listener. */
-const frontRows = 512;
-const claimMax = 256;
-const listenersPerSearch = 200;
-/** Pages of listeners in one search; the next one goes on behind them. */
-const searchPagesMax = 10;
-/** Text of events read into memory with one statement; a single one may have more. */
-const claimBytesMax = 8 * 1024 * 1024;
 /** Lanes without room that try again when another one has sent something. */
 const starvedTried = 8;
 /** The safety net for a lost wake-up. */
@@ -64,6 +50,7 @@ export class DeliveryDispatcher {
   readonly #random: () => number;
   readonly #onEnded: (listenerId: string, wasDelivered: boolean) => void;
   readonly #lanes = new DeliveryLanes();
+  readonly #claims: DeliveryClaims;
   /** Every id that is here: in a lane, being sent, or being settled. */
   readonly #known = new Set<string>();
   readonly #outcomes: DeliveryOutcomes;
@@ -80,11 +67,8 @@ export class DeliveryDispatcher {
   #claiming: Promise<void> | undefined;
   #pokedWhileClaiming = false;
   #refills = new Set<Promise<void>>();
-  /** Claims take turns: each knows what the one before it has brought. */
-  #claimTurn: Promise<unknown> = Promise.resolve();
   /** After a failure nothing is read for single lanes before this (performance.now): the next look does it. */
   #refillFromMs = 0;
-  #searchAfter = '';
   readonly #idle: (() => void)[] = [];
   readonly #attempts: DeliveryCounts['attempts'] = {
     delivered: 0,
@@ -114,6 +98,12 @@ export class DeliveryDispatcher {
     this.#sends = options.sends;
     this.#random = options.random ?? Math.random;
     this.#onEnded = options.onEnded ?? (() => {});
+    this.#claims = new DeliveryClaims({
+      ...options,
+      lanes: this.#lanes,
+      onClaimed: (deliveries) => this.take(deliveries),
+      isStopping: () => this.#draining,
+    });
     this.#leases = new DeliveryLeases(options);
     this.#outcomes = new DeliveryOutcomes({
       ...options,
@@ -365,16 +355,16 @@ export class DeliveryDispatcher {
 
   /** Brings what waits in the store for one listener into memory. */
   async #refill(lane: DeliveryLane): Promise<void> {
-    const { listenerId, left } = lane;
+    const { left } = lane;
     try {
-      const limit = Math.min(claimMax, this.#lanes.room(listenerId));
-      if (limit <= 0) return;
       // From here on new ones may come to memory first; when there is more in the store, they will not.
-      const due = await dueDeliveries(this.#store.read, { nowMs: this.#clock.now(), limit, listenerId });
-      const hadRoom = await this.#claimAll(due);
-      if (hadRoom && due.length < limit && lane.left === left) lane.isBehind = false;
+      const isAll = await this.#claims.claimFor(lane.listenerId);
+      if (isAll && lane.left === left) lane.isBehind = false;
     } catch (error) {
-      this.#logger.warn({ listener: listenerId, error: toError(error).message }, 'deliveries.claim-failed');
+      this.#logger.warn(
+        { listener: lane.listenerId, error: toError(error).message },
+        'deliveries.claim-failed',
+      );
       // Not at once again, by this lane or a thousand others.
       this.#refillFromMs = performance.now() + pollMs / 2;
       this.#wakeAt(this.#clock.now() + pollMs);
@@ -387,89 +377,13 @@ export class DeliveryDispatcher {
     try {
       for (const lane of this.#lanes) this.#send(lane);
       this.#lanes.forgetIdle(lookedAtMs);
-      while (this.#lanes.hasRoom() && !this.#draining) {
-        lookedAtMs = this.#clock.now();
-        const front = await dueDeliveries(this.#store.read, { nowMs: lookedAtMs, limit: frontRows });
-        let chosen = this.#choose(front);
-        if (chosen.length === 0 && front.length === frontRows) chosen = await this.#search(lookedAtMs);
-        if (chosen.length === 0 || this.#draining) break;
-        await this.#claimAll(chosen);
-      }
+      lookedAtMs = await this.#claims.claimDue();
       const due = await nextDueMs(this.#store.read, lookedAtMs);
       this.#sleep(due === undefined ? pollMs : due - this.#clock.now());
     } catch (error) {
       this.#logger.warn({ node: this.node, error: toError(error).message }, 'deliveries.claim-failed');
       this.#sleep(pollMs);
     }
-  }
-
-  /** Of waiting deliveries, in their order, those that there is room for; lanes that get less than waits are behind. */
-  #choose(waiting: readonly WaitingDelivery[]): WaitingDelivery[] {
-    const chosen: WaitingDelivery[] = [];
-    const places = this.#lanes.places();
-    for (const delivery of waiting) {
-      const { listener_id, owner_id, payload_bytes } = delivery;
-      const lane = this.#lanes.find(listener_id);
-      const mayCome = lane?.isRefilling !== true && chosen.length < claimMax;
-      if (mayCome && places.take(listener_id, owner_id, payload_bytes)) chosen.push(delivery);
-      else if (lane !== undefined && this.#lanes.isBusy(lane)) this.#lanes.fallBehind(lane);
-    }
-    return chosen;
-  }
-
-  /** The front of the queue belongs to full lanes: looks for others behind it, at most once around. */
-  async #search(nowMs: number): Promise<WaitingDelivery[]> {
-    let ends = this.#searchAfter === '' ? 1 : 0;
-    for (let page = 0; page < searchPagesMax && !this.#draining; page += 1) {
-      const chosen = await this.#searchBehind(nowMs);
-      if (this.#searchAfter === '') ends += 1;
-      if (chosen.length > 0 || ends > 1) return chosen;
-    }
-    return [];
-  }
-
-  /** A page of listeners, going on where it stopped last time. */
-  async #searchBehind(nowMs: number): Promise<WaitingDelivery[]> {
-    const after = this.#searchAfter;
-    const listeners = await listenersWithDue(this.#store.read, { nowMs, after, limit: listenersPerSearch });
-    this.#searchAfter = listeners.length < listenersPerSearch ? '' : (listeners.at(-1)?.listener_id ?? '');
-    const chosen: WaitingDelivery[] = [];
-    const places = this.#lanes.places();
-    for (const { listener_id: listenerId, owner_id } of listeners) {
-      const limit = Math.min(claimMax - chosen.length, this.#lanes.room(listenerId));
-      // Most of them belong to whoever has the front of the queue.
-      if (limit <= 0 || !this.#lanes.hasRoomFor(owner_id)) continue;
-      if (this.#lanes.find(listenerId)?.isRefilling === true) continue;
-      const due = await dueDeliveries(this.#store.read, { nowMs, limit, listenerId });
-      chosen.push(...due.filter((row) => places.take(listenerId, owner_id, row.payload_bytes)));
-      if (chosen.length >= claimMax) break;
-    }
-    return chosen;
-  }
-
-  /** Brings waiting deliveries into memory, up to the first that there is no room for; answers whether there was for all. */
-  #claimAll(waiting: readonly WaitingDelivery[]): Promise<boolean> {
-    const turn = this.#claimTurn.then(() => this.#claimInTurn(waiting));
-    this.#claimTurn = turn.catch(() => {});
-    return turn;
-  }
-
-  async #claimInTurn(waiting: readonly WaitingDelivery[]): Promise<boolean> {
-    const places = this.#lanes.places();
-    const fitting = waiting.findIndex(
-      (row) => !places.take(row.listener_id, row.owner_id, row.payload_bytes),
-    );
-    const count = fitting === -1 ? waiting.length : fitting;
-    for (let at = 0; at < count; ) {
-      // By bytes too: events may have some megabytes.
-      let bytes = 0;
-      let end = at;
-      for (; end < count && bytes < claimBytesMax; end += 1) bytes += waiting[end]?.payload_bytes ?? 0;
-      const ids = waiting.slice(at, end).map(({ id }) => id);
-      this.take(await claimDeliveries(this.#store, this.node, ids, this.#clock.now()));
-      at = end;
-    }
-    return count === waiting.length;
   }
 
   #wakeAt(ms: number): void {
