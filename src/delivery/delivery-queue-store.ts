@@ -1,7 +1,7 @@
 import { CompiledQuery, sql } from 'kysely';
 import { StatementTexts } from '#storage/statement-texts.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
-import type { HeldDelivery } from './delivery.ts';
+import { type HeldDelivery, heldDelivery } from './delivery.ts';
 
 /**
  * As literals, not parameters: the indexes that make these look-ups cheap are partial, and SQLite uses such an index
@@ -121,22 +121,7 @@ export async function claimDeliveries(
         .execute();
     const order = new Map(ids.map((id, index) => [id, index]));
     return rows
-      .flatMap(({ event, ...row }) => (event === null ? [] : [{ ...row, event }]))
-      .map((row) => ({
-        id: row.id,
-        ownerId: row.owner_id,
-        listenerId: row.listener_id,
-        emitterId: row.emitter_id,
-        channel: row.channel,
-        ms: row.ms,
-        seq: row.seq,
-        emitId: row.emit_id,
-        hops: row.hops,
-        attempts: row.attempts,
-        attemptLog: row.attempt_log,
-        body: Buffer.from(row.event),
-        createdAtMs: row.created_at_ms,
-      }))
+      .flatMap(({ event, ...row }) => (event === null ? [] : [heldDelivery(row, Buffer.from(event))]))
       .sort((a, b) => (order.get(a.id) ?? 0) - (order.get(b.id) ?? 0));
   });
 }

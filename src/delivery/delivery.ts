@@ -61,6 +61,42 @@ export interface HeldDelivery {
   createdAtMs: number;
 }
 
+/** A row as this node holds it, with the text of its event. */
+export function heldDelivery(
+  row: Pick<
+    DeliveryTable,
+    | 'id'
+    | 'owner_id'
+    | 'listener_id'
+    | 'emitter_id'
+    | 'channel'
+    | 'ms'
+    | 'seq'
+    | 'emit_id'
+    | 'hops'
+    | 'attempts'
+    | 'attempt_log'
+    | 'created_at_ms'
+  >,
+  body: Buffer,
+): HeldDelivery {
+  return {
+    id: row.id,
+    ownerId: row.owner_id,
+    listenerId: row.listener_id,
+    emitterId: row.emitter_id,
+    channel: row.channel,
+    ms: row.ms,
+    seq: row.seq,
+    emitId: row.emit_id,
+    hops: row.hops,
+    attempts: row.attempts,
+    attemptLog: row.attempt_log,
+    body,
+    createdAtMs: row.created_at_ms,
+  };
+}
+
 /** What one attempt came to, as it is kept and shown. */
 export interface AttemptRecord {
   /** Epoch ms of its start. */
@@ -93,5 +129,3 @@ export const hopsMax = 10;
 export function deliveryWorkLane(ownerId: string): string {
   return `deliveries ${ownerId}`;
 }
-
-export type NewDelivery = Omit<DeliveryTable, 'status' | 'latency_ms' | 'attempt_log' | 'attempts'>;

@@ -5,7 +5,7 @@ import { newTimeOrderedId } from '#lib/ids.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import type { DeliveryPayloadTable, DeliveryTable } from '#storage/tables/delivery-tables.ts';
 import type { JobTable } from '#storage/tables/job-tables.ts';
-import { deliveryWorkLane, type HeldDelivery, hopsMax } from './delivery.ts';
+import { deliveryWorkLane, type HeldDelivery, heldDelivery, hopsMax } from './delivery.ts';
 import { insertDeliveries } from './delivery-store.ts';
 import { insertPayloads } from './payload-store.ts';
 import { findSubscribersQuery, type Subscriber } from './subscription-store.ts';
@@ -71,7 +71,10 @@ export class SubscriberFinder implements EventRouter {
     const events = stored.filter(({ channel }) => channel !== channels.scheduled);
     if (events.length === 0) return;
     const byChannel = await this.#subscribers(tx, events, answer);
-    for (const { emitter_id } of events) this.#remember(emitter_id, byChannel.size > 0);
+    const heard = new Set<string>();
+    for (const { emitter_id, channel } of events)
+      if (byChannel.has(channelKey(emitter_id, channel))) heard.add(emitter_id);
+    for (const { emitter_id } of events) this.#remember(emitter_id, heard.has(emitter_id));
     if (byChannel.size === 0) return;
     const deliveries: DeliveryTable[] = [];
     const payloads: DeliveryPayloadTable[] = [];
@@ -250,25 +253,7 @@ export function payloadRow(
 /** What follows from the rows of an event's deliveries once they are on disk. */
 export function handedOver(rows: readonly DeliveryTable[], event: RoutedEvent): MadeDeliveries {
   const body = Buffer.from(event.event);
-  const held = rows
-    .filter(({ lease_node }) => lease_node !== null)
-    .map(
-      (row): HeldDelivery => ({
-        id: row.id,
-        ownerId: row.owner_id,
-        listenerId: row.listener_id,
-        emitterId: row.emitter_id,
-        channel: row.channel,
-        ms: row.ms,
-        seq: row.seq,
-        emitId: row.emit_id,
-        hops: row.hops,
-        attempts: 0,
-        attemptLog: '[]',
-        body,
-        createdAtMs: row.created_at_ms,
-      }),
-    );
+  const held = rows.filter(({ lease_node }) => lease_node !== null).map((row) => heldDelivery(row, body));
   return {
     held,
     left: rows.filter(isForAnyNode).map((row) => row.listener_id),
