@@ -43,6 +43,8 @@ describe('accepting a request', () => {
           fan_out_event: handler,
           change_deliveries: handler,
           queue_replay: handler,
+          run_workflow: handler,
+          send_from_run: handler,
         },
         clock: systemClock,
         logger: silentLogger,

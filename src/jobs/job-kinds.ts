@@ -39,6 +39,10 @@ export interface JobPayloads {
     to: string;
     reason: string | null;
   };
+  /** Runs a workflow from its first unfinished step on; the job has the id of the run. */
+  run_workflow: { run_id: string; workflow_id: string };
+  /** Sends what a run left to be sent (`run_sends`). */
+  send_from_run: { run_id: string; number: number };
   /** Makes the deliveries of a replay that were not made with it. */
   queue_replay: { replay_id: string };
 }

@@ -57,6 +57,8 @@ describe('the worker pool', () => {
           fan_out_event: handler,
           change_deliveries: handler,
           queue_replay: handler,
+          run_workflow: handler,
+          send_from_run: handler,
         },
         clock: systemClock,
         logger: silentLogger,

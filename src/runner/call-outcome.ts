@@ -14,9 +14,43 @@ export interface CallOutcome {
   logsDropped: number;
   /** The first `http.respond` of the call, also handed to `onRespond` the moment it was called. */
   response?: HttpReply;
+  /** What a step left behind; present for calls of kind `step` that reached their code, however they ended. */
+  step?: StepEffects;
+  /**
+   * The process ended while other calls were in flight in it too: this one may not be to blame. Run alone, it shows
+   * whether it is. Only with `exited` and `out_of_memory`.
+   */
+  shared?: true;
   /** Wall-clock milliseconds in user code. */
   durationMs: number;
 }
+
+/** What a step did besides returning: kept also when it then threw. */
+export interface StepEffects {
+  /** JSON text of an object: exports by name, `$return_value` when it is not undefined. `{}` when there are none. */
+  exports: string;
+  /** JSON text of an object: the props as the step got them, expressions evaluated, accounts and apps left out. */
+  input?: string;
+  /** `$.send.*`, in the order of the calls. */
+  sends: StepSend[];
+  /** The last of `$.flow.exit`, `delay`, `suspend`, `rerun`. */
+  flow?: StepFlow;
+  /** It used `/tmp`, which is to be released when the run has ended. */
+  usedScratch?: true;
+}
+
+export interface StepSend {
+  kind: 'http' | 'email' | 's3' | 'sse' | 'emit';
+  /** JSON text: the argument; for `emit` `{ event, channel }`. */
+  payload: string;
+}
+
+export type StepFlow =
+  | { kind: 'exit'; reason: string | null }
+  | { kind: 'delay'; ms: number }
+  | { kind: 'suspend'; ms: number }
+  /** `context` is JSON text. */
+  | { kind: 'rerun'; ms: number; context: string; maxRetries: number };
 
 export type CallStatus =
   | 'finished'
@@ -66,4 +100,6 @@ export interface HttpReply {
   status: number;
   headers: Record<string, string | string[]>;
   body: Buffer;
+  /** Of a step: sent now, not when the workflow has ended. */
+  immediate?: true;
 }

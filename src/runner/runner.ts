@@ -15,6 +15,8 @@ export interface Runner {
   call(request: CallRequest, options?: CallOptions): Promise<CallOutcome>;
   /** Ends the warm process of a deployment, if there is one. Calls in flight end as `cancelled`. */
   forget(deploymentId: string): Promise<void>;
+  /** Removes the folder that was `/tmp` of calls with this `scratch`, where the deployment's process is still there. */
+  releaseScratch(deploymentId: string, scratch: string): void;
   stats(): RunnerStats;
   close(): Promise<void>;
 }
@@ -41,6 +43,15 @@ export interface CallRequest {
   deploymentId: string;
   ownerId: string;
   bundle: Bundle;
+  /**
+   * Names one of several bundles that one process of the deployment serves (the step id of a workflow's step): each is
+   * evaluated once, and has props of its own. Absent: the deployment is one bundle.
+   */
+  module?: string;
+  /** In a process of its own, which ends with the call: whatever happens to it is this call's doing. */
+  alone?: true;
+  /** Memory of the process in MB, where it is not the default; the same for all calls of a revision. */
+  memoryMb?: number;
   /** Grows whenever code, props or credentials changed: another revision gets a fresh process. */
   revision: number | string;
   call: UserCall;
@@ -61,12 +72,44 @@ export type UserCall =
   | { kind: 'hook'; hook: 'deploy' | 'activate' | 'deactivate' }
   /** `event` is JSON text (absent: undefined). A component without `run` emits the event it was given. */
   | { kind: 'run'; event?: string }
+  | StepCall
   /** Result: JSON of `{ props: {…definitions returned}, previous: {…the argument after in-place changes} }`. */
   | { kind: 'additionalProps'; previous: Record<string, unknown> };
 
+/** One step of a workflow's run: `run.call(this, { steps, $ })`. String props may hold `{{expressions}}` over `steps`. */
+export interface StepCall {
+  kind: 'step';
+  /** JSON text of an object: `trigger` and the exports of earlier steps, by namespace. */
+  steps: string;
+  /** JSON text of an object: `$.context` without `deadline`, which the process adds. */
+  context: string;
+  /** What `$.flow.suspend`, `delay` and `rerun` answer. */
+  resumeUrl: string;
+  cancelUrl: string;
+  /** Names the folder that `/tmp` is for this call: the id of the run, so that its steps share files and runs do not. */
+  scratch: string;
+}
+
+/** What code asks of the service while its call goes on: data stores, files, other workflows. */
+export interface Ask {
+  /** `data_store` | `file` | `trigger_workflow` */
+  kind: string;
+  /** An object of JSON, at most 64 KB; written by user code, so to be checked like a request. */
+  header: Record<string, unknown>;
+  /** At most 1 MB. */
+  body: Buffer;
+}
+
+export interface AskAnswer {
+  header: Record<string, unknown>;
+  body?: Uint8Array;
+}
+
 export interface CallOptions {
-  /** Called at the first `http.respond` of this call, before the call has ended. */
+  /** Called at the first `http.respond` of this call (of a step: `$.respond`), before the call has ended. */
   onRespond?: (reply: HttpReply) => void;
+  /** Answers an ask; what it rejects with (a CallerError: its message) is thrown at the code that asked. */
+  onAsk?: (ask: Ask) => Promise<AskAnswer>;
   signal?: AbortSignal;
 }
 

@@ -45,7 +45,7 @@ async function addTimers(
         batch.map((id) => ({
           ...common,
           id: `${id}:timer`,
-          source_id: id,
+          subject_id: id,
           prop: 'timer',
           interval_seconds: 60,
           cron: null,
@@ -63,7 +63,7 @@ async function nextAt(store: Store, sourceId: string): Promise<number | undefine
   const row = await store.read
     .selectFrom('timers')
     .select('next_at_ms')
-    .where('source_id', '=', sourceId)
+    .where('subject_id', '=', sourceId)
     .executeTakeFirst();
   return row?.next_at_ms;
 }
@@ -199,7 +199,7 @@ describe('timers', () => {
         600,
       );
       const { rows } = {
-        rows: await store.read.selectFrom('ticks').select(['source_id', 'outcome']).execute(),
+        rows: await store.read.selectFrom('ticks').select(['subject_id', 'outcome']).execute(),
       };
       assert.equal(rows.length, 600);
       assert.ok(rows.every(({ outcome }) => outcome === 'fired'));

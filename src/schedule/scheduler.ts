@@ -134,7 +134,7 @@ export async function fireDueTimers(store: Store, nowMs: number): Promise<{ time
       tx,
       plans.flatMap((plan) => tickRows(plan, inserted.has(plan.job.id), nowMs)),
     );
-    for (const plan of plans) if (Math.random() < 0.05) await pruneTicks(tx, plan.timer.source_id);
+    for (const plan of plans) if (Math.random() < 0.05) await pruneTicks(tx, plan.timer.subject_id);
     if (inserted.size > 0) await store.notify(tx, 'millrace_jobs', '');
     return { timers: due.length, jobs: inserted.size };
   });
@@ -158,9 +158,9 @@ function planTick(timer: TimerTable, nowMs: number): TickPlan {
       id: `tick_${timer.id}`,
       kind: 'run_source',
       ownerId: timer.owner_id,
-      lane: timer.source_id,
+      lane: timer.subject_id,
       payload: {
-        source_id: timer.source_id,
+        source_id: timer.subject_id,
         trigger: 'timer',
         event: JSON.stringify(timerEvent(schedule, timer.next_at_ms)),
         hops: 0,
@@ -174,7 +174,7 @@ function planTick(timer: TimerTable, nowMs: number): TickPlan {
 function tickRows(plan: TickPlan, fired: boolean, nowMs: number): TickTable[] {
   const { timer, missed } = plan;
   const row = (outcome: string, reason: string | null, plannedMs: number, ticks: number): TickTable => ({
-    source_id: timer.source_id,
+    subject_id: timer.subject_id,
     timer_id: timer.id,
     owner_id: timer.owner_id,
     planned_at_ms: plannedMs,

@@ -4,7 +4,7 @@ import type { Schedule } from './next-occurrence.ts';
 
 const timerColumns = [
   'id',
-  'source_id',
+  'subject_id',
   'owner_id',
   'prop',
   'interval_seconds',
@@ -34,7 +34,7 @@ export async function insertTimers(tx: Tx, rows: readonly TimerTable[]): Promise
 }
 
 export async function deleteTimersOf(tx: Tx, sourceId: string): Promise<void> {
-  await tx.deleteFrom('timers').where('source_id', '=', sourceId).execute();
+  await tx.deleteFrom('timers').where('subject_id', '=', sourceId).execute();
 }
 
 /** Due timers, earliest first, locked so that no other process fires them too. */
@@ -118,7 +118,7 @@ export async function pruneTicks(tx: Tx, sourceId: string): Promise<void> {
   const oldest = await tx
     .selectFrom('ticks')
     .select('planned_at_ms')
-    .where('source_id', '=', sourceId)
+    .where('subject_id', '=', sourceId)
     .orderBy('planned_at_ms', 'desc')
     .offset(ticksRetained)
     .limit(1)
@@ -126,13 +126,13 @@ export async function pruneTicks(tx: Tx, sourceId: string): Promise<void> {
   if (oldest === undefined) return;
   await tx
     .deleteFrom('ticks')
-    .where('source_id', '=', sourceId)
+    .where('subject_id', '=', sourceId)
     .where('planned_at_ms', '<=', oldest.planned_at_ms)
     .execute();
 }
 
 export async function deleteTicksOf(tx: Tx, sourceId: string): Promise<void> {
-  await tx.deleteFrom('ticks').where('source_id', '=', sourceId).execute();
+  await tx.deleteFrom('ticks').where('subject_id', '=', sourceId).execute();
 }
 
 /** The ledger of a source, newest first. */
@@ -144,7 +144,7 @@ export async function readTicks(
   let query = db
     .selectFrom('ticks')
     .select([
-      'source_id',
+      'subject_id',
       'timer_id',
       'owner_id',
       'planned_at_ms',
@@ -153,7 +153,7 @@ export async function readTicks(
       'reason',
       'ticks',
     ])
-    .where('source_id', '=', sourceId);
+    .where('subject_id', '=', sourceId);
   if (options.beforeMs !== undefined) query = query.where('planned_at_ms', '<', options.beforeMs);
   if (options.afterMs !== undefined) {
     // The page right above the cursor: the oldest of the newer ones, then turned to newest first.

@@ -123,7 +123,7 @@ forEachStore((fixture) => {
     const timers = await read
       .selectFrom('timers')
       .select('interval_seconds')
-      .where('source_id', '=', id)
+      .where('subject_id', '=', id)
       .execute();
     return {
       state: source?.state,

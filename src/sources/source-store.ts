@@ -1,7 +1,7 @@
 import type { ExpressionBuilder } from 'kysely';
 import { removeEmitter } from '#events/delete-events.ts';
 import { deleteLane } from '#jobs/job-store.ts';
-import { deleteTimersOf, insertTimers } from '#schedule/timer-store.ts';
+import { deleteTicksOf, deleteTimersOf, insertTimers } from '#schedule/timer-store.ts';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
@@ -156,10 +156,11 @@ export async function deleteSource(
     .where((where) => isAsExpected(where, guard))
     .executeTakeFirst();
   if (Number(numDeletedRows) === 0) return false;
+  await deleteTimersOf(tx, id);
   await deleteLane(tx, id);
   await removeEmitter(store, tx, { id, ownerId: source.owner_id }, nowMs);
   await tx.deleteFrom('component_dbs').where('source_id', '=', id).execute();
-  await tx.deleteFrom('ticks').where('source_id', '=', id).execute();
+  await deleteTicksOf(tx, id);
   return true;
 }
 

@@ -17,7 +17,7 @@ export function timerRows(
     if (firstMs === undefined) throw propError(prop, 'this schedule never fires');
     return {
       id: `${source.id}:${prop}`,
-      source_id: source.id,
+      subject_id: source.id,
       owner_id: source.owner_id,
       prop,
       interval_seconds: 'intervalSeconds' in schedule ? schedule.intervalSeconds : null,

@@ -2,6 +2,7 @@ import { sql } from 'kysely';
 import { initialMigration } from './migrations/0001-initial.ts';
 import { sourceChangesMigration } from './migrations/0002-source-changes.ts';
 import { deliveriesMigration } from './migrations/0003-deliveries.ts';
+import { workflowsMigration } from './migrations/0004-workflows.ts';
 import type { Store, Tx } from './store.ts';
 
 export interface Migration {
@@ -14,6 +15,7 @@ export const migrations: readonly Migration[] = [
   initialMigration,
   sourceChangesMigration,
   deliveriesMigration,
+  workflowsMigration,
 ];
 
 /** The store was written by a newer version, or its history differs: going on could destroy data. */

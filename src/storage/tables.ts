@@ -9,9 +9,11 @@ import type {
   WebhookTable,
 } from './tables/delivery-tables.ts';
 import type { ComponentDbTable, EmitterTable, EventTable } from './tables/event-tables.ts';
+import type { FileChunkTable, FileTable } from './tables/file-tables.ts';
 import type {
   ApiKeyTable,
   MemberTable,
+  OwnerQuotaTable,
   ProjectTable,
   UsageDayTable,
   UserTable,
@@ -19,6 +21,19 @@ import type {
 } from './tables/identity-tables.ts';
 import type { JobTable, NodeTable } from './tables/job-tables.ts';
 import type { SourceAccountTable, SourceTable, TickTable, TimerTable } from './tables/source-tables.ts';
+import type {
+  DataStoreEntryTable,
+  DataStoreTable,
+  DeploymentAccountTable,
+  DeploymentTable,
+  RunResumeTable,
+  RunSendTable,
+  RunStepTable,
+  RunTable,
+  TemplateTable,
+  TriggerTable,
+  WorkflowTable,
+} from './tables/workflow-tables.ts';
 
 /**
  * Table of contents 3: every table. The same tables and statements on both dialects; times are epoch milliseconds,
@@ -31,6 +46,7 @@ export interface Tables {
   members: MemberTable;
   projects: ProjectTable;
   usage_days: UsageDayTable;
+  owner_quotas: OwnerQuotaTable;
   accounts: AccountTable;
   data_keys: DataKeyTable;
   components: ComponentTable;
@@ -48,6 +64,19 @@ export interface Tables {
   deliveries: DeliveryTable;
   delivery_payloads: DeliveryPayloadTable;
   replays: ReplayTable;
+  workflows: WorkflowTable;
+  deployments: DeploymentTable;
+  deployment_accounts: DeploymentAccountTable;
+  triggers: TriggerTable;
+  templates: TemplateTable;
+  runs: RunTable;
+  run_steps: RunStepTable;
+  run_resumes: RunResumeTable;
+  run_sends: RunSendTable;
+  data_stores: DataStoreTable;
+  data_store_entries: DataStoreEntryTable;
+  files: FileTable;
+  file_chunks: FileChunkTable;
   jobs: JobTable;
   nodes: NodeTable;
 }

@@ -90,6 +90,8 @@ export class DeliveryFixture implements AsyncDisposable {
         run_source: nothing,
         delete_events: nothing,
         deliver_scheduled_event: nothing,
+        run_workflow: nothing,
+        send_from_run: nothing,
         ...this.service.jobs,
       },
       clock,

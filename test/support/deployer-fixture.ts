@@ -75,6 +75,7 @@ export class DeployerFixture {
         return this.answer(nameOf(request), request);
       },
       forget: () => Promise.resolve(),
+      releaseScratch: () => undefined,
       stats: () => ({ level: 'off', warm: 0, prewarmed: 0, calls: 0, kills: 0 }),
       close: () => Promise.resolve(),
     };

@@ -60,3 +60,16 @@ export interface UsageDayTable {
   compute_ms: number;
   credits: number;
 }
+
+/** Daily quotas of an owner that differ from those of the settings; null: as the setting says. */
+export interface OwnerQuotaTable {
+  owner_id: string;
+  credits: number | null;
+  compute_ms: number | null;
+  invocations: number | null;
+  /** 1: what goes beyond is refused. */
+  enforced: number;
+  /** Set for a user on the paid plan: start of the billing period; null: free. */
+  billing_period_start_ms: number | null;
+  updated_at_ms: number;
+}

@@ -42,12 +42,14 @@ export interface SourceAccountTable {
   owner_id: string;
 }
 
-/** The schedule of one timer prop. `next_at_ms` is the truth; nothing in memory is. */
+/** The schedule of one timer prop or timer trigger. `next_at_ms` is the truth; nothing in memory is. */
 export interface TimerTable {
-  /** `<source id>:<prop>` */
+  /** `<source id>:<prop>`, or the ti_ id. */
   id: string;
-  source_id: string;
+  /** The source (dc_…) or workflow (p_…) it belongs to. */
+  subject_id: string;
   owner_id: string;
+  /** The timer prop of a source; the ti_ id of a workflow's trigger. */
   prop: string;
   interval_seconds: number | null;
   cron: string | null;
@@ -61,7 +63,8 @@ export interface TimerTable {
 
 /** The schedule ledger: what became of each planned tick. */
 export interface TickTable {
-  source_id: string;
+  /** dc_… or p_… */
+  subject_id: string;
   timer_id: string;
   owner_id: string;
   planned_at_ms: number;

@@ -1,0 +1,205 @@
+/** A workflow (p_…). What it does is in its deployments; this row says which of them new events use, and whether any do. */
+export interface WorkflowTable {
+  id: string;
+  owner_id: string;
+  user_id: string;
+  /** proj_… of the same workspace; null for workflows of no project. */
+  project_id: string | null;
+  name: string;
+  /** active | inactive */
+  state: string;
+  /** The deployment that new events run; runs keep the one they began with. */
+  deployment_id: string;
+  created_at_ms: number;
+  updated_at_ms: number;
+}
+
+/** One version of a workflow (d_…). Written once, never changed. */
+export interface DeploymentTable {
+  id: string;
+  workflow_id: string;
+  owner_id: string;
+  user_id: string;
+  /** Counts the deployments of a workflow from 1. */
+  number: number;
+  /** The template it was made from; null when a definition was given. */
+  template_id: string | null;
+  /** JSON of a `WorkflowDefinition` (workflows/workflow-definition.ts). */
+  definition: string;
+  created_at_ms: number;
+}
+
+/**
+ * Accounts that the steps of a deployment use, each put in by somebody who may use it. A run opens accounts of the
+ * workflow's owner and of these owners.
+ */
+export interface DeploymentAccountTable {
+  deployment_id: string;
+  account_id: string;
+  owner_id: string;
+}
+
+/** What starts runs of a workflow. A source trigger is beside it a subscription of the workflow to the source. */
+export interface TriggerTable {
+  workflow_id: string;
+  /** hi_…, ti_…, ei_…; of a source trigger the source's dc_… */
+  id: string;
+  owner_id: string;
+  /** http | timer | email | source */
+  kind: string;
+  /** Place in the workflow's list, from 0. */
+  position: number;
+  /** http: `eo` and 13 base36 characters; email: `em` and 13. Unique. */
+  key: string | null;
+  /** http: 1 when the reply is `$.respond`. */
+  custom_response: number;
+  /** http: JSON, sealed: the bearer token that callers must send; null: anybody may call. */
+  auth: string | null;
+  interval_seconds: number | null;
+  cron: string | null;
+  /** IANA zone of `cron`. */
+  timezone: string;
+  /** source: 1 when the source was created with the workflow, and goes with it. */
+  owned: number;
+  schedule_changed_at_ms: number;
+  created_at_ms: number;
+  updated_at_ms: number;
+}
+
+/**
+ * A template (tch_…): a definition without accounts and secrets. The id is made from the content, so the same
+ * definition has the same id; whoever knows it may use it. A row per owner who made it.
+ */
+export interface TemplateTable {
+  id: string;
+  owner_id: string;
+  user_id: string;
+  name: string;
+  /** JSON of a `TemplateDefinition` (workflows/template.ts). */
+  definition: string;
+  created_at_ms: number;
+}
+
+/**
+ * One execution of a workflow for one event. States and what moves them: workflows/run-states.md. While the state is
+ * not terminal there is exactly one job `run_workflow` with the id of the run: it holds the lease, and the time at which
+ * a waiting run goes on.
+ */
+export interface RunTable {
+  /** Time-ordered, 27 base62 characters; `steps.trigger.context.id`. */
+  id: string;
+  owner_id: string;
+  workflow_id: string;
+  deployment_id: string;
+  /** queued | running | waiting | succeeded | failed | cancelled | quarantined | not_triggered */
+  state: string;
+  /** What started it: hi_, ti_, ei_, dc_, p_ or wh_ id; null: a person. */
+  emitter_id: string | null;
+  /** HTTP | TIMER | EMAIL | COMPONENT | SDK | WORKFLOW | REPLAY (workflows/run.ts). */
+  source_type: string;
+  /** JSON text: `steps.trigger.event`. */
+  event: string;
+  /** The same for all retries and replays of one event. */
+  trace_id: string;
+  /** Unguessable part of the resume and cancel URLs. */
+  token: string;
+  hops: number;
+  /** Nothing of it is kept when it ends (`x-pd-nostore`). */
+  no_store: number;
+  /** The run that this one repeats; null: a new event. */
+  replay_of: string | null;
+  /** While waiting: delay | suspend | rerun | retry; else null. */
+  wait_kind: string | null;
+  wait_until_ms: number | null;
+  /** Index of the step that waits, or that ended the run. */
+  position: number;
+  /** JSON of what the next call of the waiting step needs (workflows/run.ts, `RunResumption`); null: nothing. */
+  resumption: string | null;
+  /** Failures of the step at `position` so far, for the retries of a workflow. */
+  failures: number;
+  /** JSON `{ code, msg, cell_id, namespace, stack, ts }`, redacted; null while there is none. */
+  error: string | null;
+  /** Why it ended before its last step: the reason of `$.flow.exit`, or who cancelled; null. */
+  reason: string | null;
+  compute_ms: number;
+  created_at_ms: number;
+  started_at_ms: number | null;
+  ended_at_ms: number | null;
+}
+
+/** A finished, failed or waiting step of a run, as it was recorded; a finished one never runs again. */
+export interface RunStepTable {
+  run_id: string;
+  owner_id: string;
+  workflow_id: string;
+  /** Index of the step in its deployment. */
+  position: number;
+  /** Counts the tries of this step, from 1; the last one counts. */
+  try: number;
+  step_id: string;
+  namespace: string;
+  /** succeeded | failed | waiting | skipped */
+  state: string;
+  /** JSON object: props as the step got them, secrets masked; null when they could not be evaluated. */
+  input: string | null;
+  /** JSON object: exports by name, `$return_value`, `$summary`. */
+  exports: string;
+  /** JSON array of `{ ts, level, message }`. */
+  logs: string;
+  /** JSON as in `RunTable`; null: it did not fail. */
+  error: string | null;
+  started_at_ms: number;
+  ended_at_ms: number;
+}
+
+/** A request to a resume or cancel URL that came before its step had ended: taken up when the step waits. */
+export interface RunResumeTable {
+  run_id: string;
+  owner_id: string;
+  position: number;
+  /** resume | cancel */
+  kind: string;
+  /** JSON of the request. */
+  request: string;
+  created_at_ms: number;
+}
+
+/** What a run sends when it has ended (`$.send.http`, `email`, `s3`, `sse`), and what became of it. */
+export interface RunSendTable {
+  run_id: string;
+  number: number;
+  owner_id: string;
+  workflow_id: string;
+  /** http | email | s3 | sse */
+  kind: string;
+  /** JSON text of the argument. */
+  payload: string;
+  /** queued | sent | failed */
+  state: string;
+  /** JSON of the answer, or why it failed; null while queued. */
+  result: string | null;
+  created_at_ms: number;
+  ended_at_ms: number | null;
+}
+
+/** A key-value store shared by the workflows of an owner (ds_…). */
+export interface DataStoreTable {
+  id: string;
+  owner_id: string;
+  user_id: string;
+  /** Unique per owner. */
+  name: string;
+  created_at_ms: number;
+  updated_at_ms: number;
+}
+
+export interface DataStoreEntryTable {
+  store_id: string;
+  key: string;
+  owner_id: string;
+  /** JSON text. */
+  value: string;
+  expires_at_ms: number | null;
+  created_at_ms: number;
+  updated_at_ms: number;
+}

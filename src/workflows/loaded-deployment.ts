@@ -1,0 +1,34 @@
+import type { PropDefinition } from '#components/component-shape.ts';
+import type { Bundle } from '#runner/runner.ts';
+import type { WorkflowSettings } from './workflow-definition.ts';
+
+/** Everything needed to run a deployment, loaded once and kept while it is in use. Made by load-deployment.ts. */
+export interface LoadedDeployment {
+  id: string;
+  workflowId: string;
+  ownerId: string;
+  workflowName: string;
+  projectId: string | null;
+  settings: WorkflowSettings;
+  steps: LoadedStep[];
+  /** Accounts whose credentials are in the props of steps. */
+  accountIds: string[];
+  /** Names this state of code, props and credentials: another one runs in a fresh process. */
+  revision: string;
+  /** Replaces known secret values (credentials, secret props) in whatever leaves a run. */
+  redact: (text: string) => string;
+}
+
+export interface LoadedStep {
+  /** c_… */
+  id: string;
+  namespace: string;
+  disabled: boolean;
+  bundle: Bundle;
+  definitions: PropDefinition[];
+  /** What `this.<prop>` is made from, as in the runner's CallRequest; credentials included: never stored, never logged. */
+  props: Record<string, unknown>;
+  dynamicProps: Record<string, unknown> | undefined;
+  /** It has a `$.service.db` prop: its state is kept under the step's id. */
+  usesDb: boolean;
+}

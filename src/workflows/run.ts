@@ -1,0 +1,53 @@
+import type { HttpReply } from '#runner/call-outcome.ts';
+import type { RunTable } from '#storage/tables/workflow-tables.ts';
+
+/** `steps.trigger.context.source_type`. */
+export type RunSourceType = 'HTTP' | 'TIMER' | 'EMAIL' | 'COMPONENT' | 'WORKFLOW' | 'SDK';
+
+/** What triggers a run. */
+export interface RunTrigger {
+  workflowId: string;
+  ownerId: string;
+  /** The deployment the run begins with, and ends with. */
+  deploymentId: string;
+  /** hi_, ti_, ei_, dc_ or p_ id of what triggered it; null: a person. */
+  emitterId: string | null;
+  sourceType: RunSourceType;
+  /** JSON text: `steps.trigger.event`. */
+  event: string;
+  /** How many workflows and sources the event has come through. */
+  hops: number;
+  /** Nothing of it is kept once it has ended. */
+  noStore?: boolean;
+  /** A replay keeps the trace of the run it repeats. */
+  traceId?: string;
+  replayOf?: string;
+}
+
+/** How a run that somebody waits for answered. */
+export type RunReply =
+  | { kind: 'responded'; reply: HttpReply }
+  /** It ended, or came to a wait, without `$.respond`. */
+  | { kind: 'ended'; waits: boolean; state: string };
+
+/** What a waiting run goes on with; JSON in `runs.resumption`. */
+export interface RunResumption {
+  /** `$.context.run` of the next call of the step. */
+  run?: { runs: number; context: unknown };
+  /** JSON-able request that hit the resume URL; exported as `$resume_data`, or told as `callback_request`. */
+  request?: unknown;
+  /** How many reruns the step may have. */
+  maxRetries?: number;
+}
+
+export const terminalStates: ReadonlySet<string> = new Set([
+  'succeeded',
+  'failed',
+  'cancelled',
+  'quarantined',
+  'not_triggered',
+]);
+
+export function isTerminal(run: Pick<RunTable, 'state'>): boolean {
+  return terminalStates.has(run.state);
+}
