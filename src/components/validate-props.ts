@@ -10,13 +10,15 @@ export type ConfiguredProps = Record<string, unknown>;
 /**
  * Checks values against definitions and answers them as they are kept: options chosen from a list are unwrapped,
  * platform props are left out, null counts as absent. Throws `invalid_prop` naming `configured_props.<name>`.
- * Timers and accounts are checked by the callers that know schedules and accounts.
+ * Timers and accounts are checked by the callers that know schedules and accounts. With `expressions` a value of any type
+ * but `app` may be the text of an expression, `{{…}}`, also inside arrays: what it gives is known only when it runs.
  */
 export function validateProps(
   definitions: readonly PropDefinition[],
   values: ConfiguredProps,
-  options: { unknown: 'refuse' | 'keep' | 'drop' },
+  options: { unknown: 'refuse' | 'keep' | 'drop'; expressions?: boolean },
 ): ConfiguredProps {
+  const { expressions = false } = options;
   const kept: ConfiguredProps = {};
   const byName = new Map(definitions.map((definition) => [definition.name, definition]));
   for (const name of Object.keys(values)) {
@@ -40,7 +42,7 @@ export function validateProps(
         throw propError(definition.name, `a value is required (${describe(definition)})`);
       continue;
     }
-    checkValue(definition, value);
+    checkValue(definition, value, expressions);
     kept[definition.name] = value;
   }
   return kept;
@@ -65,17 +67,24 @@ function unwrap(value: unknown, withLabel: boolean): unknown {
   return withLabel || !isRecord(wrapped) ? wrapped : wrapped.value;
 }
 
-function checkValue(definition: PropDefinition, value: unknown): void {
+/** Text that is one expression and nothing else: what it gives may be of any type. */
+export function isExpression(value: unknown): boolean {
+  return typeof value === 'string' && /^\s*\{\{[\s\S]*\}\}\s*$/.test(value);
+}
+
+function checkValue(definition: PropDefinition, value: unknown, expressions: boolean): void {
   const { name, type } = definition;
   const bytes = Buffer.byteLength(JSON.stringify(value) ?? '');
   if (bytes > valueBytesMax)
     throw propError(name, `a value may have ${valueBytesMax} bytes of JSON, found ${bytes}`);
   if (definition.withLabel === true && isRecord(value)) return;
+  if (expressions && type !== 'app' && isExpression(value)) return;
   if (type.endsWith('[]')) {
     if (typeof value === 'string' && value.startsWith('{{')) return;
     if (!Array.isArray(value)) throw propError(name, `expected an array (${type}), found ${found(value)}`);
     for (const [index, item] of value.entries()) {
       if (definition.withLabel === true && isRecord(item)) continue;
+      if (expressions && isExpression(item)) continue;
       checkItem(definition, type.slice(0, -2), item, `${name}[${index}]`);
     }
     return;

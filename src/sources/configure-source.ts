@@ -1,16 +1,15 @@
 import { isDeepStrictEqual } from 'node:util';
-import { findAccount } from '#accounts/account-store.ts';
 import type { ComponentShape, PropDefinition } from '#components/component-shape.ts';
 import { refuseUnknownTypes } from '#components/prop-types.ts';
-import { type ConfiguredProps, propError, validateProps } from '#components/validate-props.ts';
-import { CallerError } from '#lib/errors.ts';
+import { type ConfiguredProps, validateProps } from '#components/validate-props.ts';
 import { newHexKey, newId } from '#lib/ids.ts';
 import type { Runner } from '#runner/runner.ts';
 import type { Db } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
+import { askAdditionalProps } from './additional-props.ts';
+import { checkAccounts } from './check-accounts.ts';
 import { type DeploymentContext, makeDeployment, mergedDefinitions } from './deployment.ts';
-import { hookError } from './hook-error.ts';
 import type { SourceRuns } from './run-source.ts';
 import { isLost, isSecretProp, openValues, sealedNames, sealValues } from './sealed-props.ts';
 import {
@@ -148,51 +147,13 @@ export class SourceConfigurer {
     given: { values: ConfiguredProps; accounts: readonly SourceAccount[] },
   ): Promise<string> {
     const deployment = await makeDeployment(this.#db, source, component, this.#context, given);
-    const previous = Object.fromEntries(
-      shape.configurableProps.map((definition) => [definition.name, definition]),
-    );
     const throwAway = { ...deployment, source: { ...source, id: newId('dc') } };
-    const outcome = await this.#runs.call(throwAway, { kind: 'additionalProps', previous }, {});
-    await this.#runner.forget(throwAway.source.id);
-    if (outcome.status !== 'finished' || outcome.result === undefined)
-      throw hookError('additionalProps', outcome, deployment.redact);
-    const { props, previous: changed } = JSON.parse(outcome.result) as Record<
-      'props' | 'previous',
-      Record<string, PropDefinition>
-    >;
-    const inPlace = Object.entries(changed).filter(
-      ([name, definition]) => JSON.stringify(definition) !== JSON.stringify(previous[name]),
-    );
-    return JSON.stringify({ ...Object.fromEntries(inPlace), ...props });
+    return askAdditionalProps(shape.configurableProps, {
+      call: (call) => this.#runs.call(throwAway, call, {}),
+      forget: () => this.#runner.forget(throwAway.source.id),
+      redact: deployment.redact,
+    });
   }
-}
-
-/** Throws `not_found` or `invalid_prop` that names the prop whose account the source may not use. */
-async function checkAccounts(
-  db: Db,
-  props: readonly { prop: string; accountId: string }[],
-  owners: readonly string[],
-  refused: readonly SourceAccount[],
-): Promise<SourceAccount[]> {
-  const accounts = new Map<string, SourceAccount>();
-  for (const { prop, accountId } of props) {
-    const account = await findAccount(db, accountId);
-    if (account !== undefined && owners.includes(account.owner_id)) {
-      accounts.set(accountId, { account_id: accountId, owner_id: account.owner_id });
-    } else if (account !== undefined && refused.some((one) => one.account_id === accountId)) {
-      throw propError(
-        prop,
-        'this account belongs to another member, who has not agreed to other code or props for it; ' +
-          'choose one of the workspace or of your own',
-      );
-    } else {
-      const parameter = `configured_props.${prop}`;
-      throw new CallerError('not_found', `${parameter}: no account ${JSON.stringify(accountId)}`, {
-        parameter,
-      });
-    }
-  }
-  return [...accounts.values()];
 }
 
 /** Whether the code would see the same: values sent back as they were answered are. */

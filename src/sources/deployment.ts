@@ -131,7 +131,8 @@ export async function makeDeployment(
   };
 }
 
-function stringsIn(value: unknown): string[] {
+/** Every text in a value, for redacting it. */
+export function stringsIn(value: unknown): string[] {
   if (typeof value === 'string') return [value];
   if (typeof value === 'number') return [String(value)];
   return typeof value === 'object' && value !== null ? Object.values(value).flatMap(stringsIn) : [];

@@ -12,12 +12,11 @@ import {
   PageQuery,
 } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
-import { epochSeconds } from '#lib/clock.ts';
 import type { SourceChange, SourceDeployer } from '#sources/deploy-source.ts';
 import type { Deployment } from '#sources/deployment.ts';
 import { loadSourceDefinitions } from '#sources/deployment.ts';
-import { viewProps } from '#sources/source-props.ts';
 import { findSource, pageOfSources } from '#sources/source-store.ts';
+import { viewSource } from '#sources/view-source.ts';
 import type { Db, Store } from '#storage/store.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
 
@@ -68,18 +67,8 @@ export interface SourceRouteDeps {
 export function sourceRoutes(app: App, deps: SourceRouteDeps): void {
   const { store, deployer, endpointUrl } = deps;
 
-  const view = (source: SourceTable, definitions: Deployment['definitions']) => ({
-    id: source.id,
-    user_id: source.user_id,
-    owner_id: source.owner_id,
-    component_id: source.component_id,
-    configured_props: viewProps(source, definitions, endpointUrl(source.endpoint_key)),
-    active: source.state === 'active',
-    created_at: epochSeconds(source.created_at_ms),
-    updated_at: epochSeconds(source.updated_at_ms),
-    name: source.name,
-    name_slug: source.name_slug,
-  });
+  const view = (source: SourceTable, definitions: Deployment['definitions']) =>
+    viewSource(source, definitions, endpointUrl);
 
   const listOf = async (request: Parameters<typeof pageRequest>[0], db: Db, ownerId: string) => {
     const page = await pageOfSources(db, ownerId, pageRequest(request));

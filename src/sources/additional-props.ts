@@ -1,0 +1,33 @@
+import type { PropDefinition } from '#components/component-shape.ts';
+import type { CallOutcome } from '#runner/call-outcome.ts';
+import type { UserCall } from '#runner/runner.ts';
+import { hookError } from './hook-error.ts';
+
+/**
+ * Asks a component which props it wants besides its static ones, or instead of them, in a process that ends with it.
+ * Answers JSON of definitions by name: those it returned, and the static ones it changed in place. Throws as `hookError`
+ * says when it does not finish.
+ */
+export async function askAdditionalProps(
+  configurableProps: readonly PropDefinition[],
+  code: {
+    call: (call: UserCall) => Promise<CallOutcome>;
+    /** Ends its process. */
+    forget: () => Promise<void>;
+    redact: (text: string) => string;
+  },
+): Promise<string> {
+  const previous = Object.fromEntries(configurableProps.map((definition) => [definition.name, definition]));
+  const outcome = await code.call({ kind: 'additionalProps', previous });
+  await code.forget();
+  if (outcome.status !== 'finished' || outcome.result === undefined)
+    throw hookError('additionalProps', outcome, code.redact);
+  const { props, previous: changed } = JSON.parse(outcome.result) as Record<
+    'props' | 'previous',
+    Record<string, PropDefinition>
+  >;
+  const inPlace = Object.entries(changed).filter(
+    ([name, definition]) => JSON.stringify(definition) !== JSON.stringify(previous[name]),
+  );
+  return JSON.stringify({ ...Object.fromEntries(inPlace), ...props });
+}

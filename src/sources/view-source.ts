@@ -1,0 +1,24 @@
+import type { PropDefinition } from '#components/component-shape.ts';
+import { epochSeconds } from '#lib/clock.ts';
+import type { SourceTable } from '#storage/tables/source-tables.ts';
+import { viewProps } from './source-props.ts';
+
+/** A source as the API answers it (specification, section 2). */
+export function viewSource(
+  source: SourceTable,
+  definitions: readonly PropDefinition[],
+  endpointUrl: (key: string | null) => string | undefined,
+) {
+  return {
+    id: source.id,
+    user_id: source.user_id,
+    owner_id: source.owner_id,
+    component_id: source.component_id,
+    configured_props: viewProps(source, definitions, endpointUrl(source.endpoint_key)),
+    active: source.state === 'active',
+    created_at: epochSeconds(source.created_at_ms),
+    updated_at: epochSeconds(source.updated_at_ms),
+    name: source.name,
+    name_slug: source.name_slug,
+  };
+}
