@@ -34,18 +34,20 @@ export async function componentShapes(db: Db, ids: readonly string[]): Promise<M
   return new Map(rows.map((row) => [row.id, row.shape]));
 }
 
-/** The newest saved component with this `key` among those the owners have. */
+/** The newest saved component with this `key` (and version, where one is given) among those the owners have. */
 export async function findComponentByKey(
   db: Db,
   key: string,
   ownerIds: readonly string[],
+  version?: string,
 ): Promise<ComponentTable | undefined> {
   if (ownerIds.length === 0) return undefined;
-  return db
+  const query = db
     .selectFrom('components')
     .select(componentColumns)
     .where('component_key', '=', key)
-    .where('owner_id', 'in', [...ownerIds])
+    .where('owner_id', 'in', [...ownerIds]);
+  return (version === undefined ? query : query.where('version', '=', version))
     .orderBy('created_at_ms', 'desc')
     .orderBy('id', 'desc')
     .limit(1)

@@ -33,7 +33,7 @@ export interface ComponentOwner {
 }
 
 /** The owner of what is built from the registry's own files. */
-const registryOwner = 'registry';
+export const registryOwner = 'registry';
 
 /** Source text of one component at most (specification: 400 for more). */
 const codeBytesMax = 2 * 1024 * 1024;
@@ -88,6 +88,27 @@ export class ComponentResolver {
       throw new CallerError('not_found', `there is no component ${JSON.stringify(keyOrId)}`, { id: keyOrId });
     }
     return component;
+  }
+
+  /**
+   * A component as a step of a workflow names it: saved id, URL, key, or `key@version`. A version of the registry that
+   * newer ones have followed is still found where it was used before. Throws as `resolve` does.
+   */
+  async resolveText(text: string, owner: ComponentOwner): Promise<ComponentTable> {
+    if (text.startsWith('sc_')) return this.findSaved(text, owner);
+    if (/^https?:\/\//i.test(text)) return this.resolve({ component_url: text }, owner);
+    const at = text.lastIndexOf('@');
+    if (at <= 0) return this.resolve({ key: text }, owner);
+    const key = text.slice(0, at);
+    const version = text.slice(at + 1);
+    const current = await this.findInRegistry(key);
+    if (current?.version === version) return current;
+    const owners = [...owner.readableOwners, registryOwner];
+    const saved = await findComponentByKey(this.#store.read, key, owners, version);
+    if (saved !== undefined) return saved;
+    const known = current ?? (await findComponentByKey(this.#store.read, key, owners));
+    const hint = known === undefined ? '' : `; there is version ${JSON.stringify(known.version)}`;
+    throw new CallerError('not_found', `there is no component ${JSON.stringify(text)}${hint}`, { id: text });
   }
 
   async findInRegistry(key: string): Promise<ComponentTable | undefined> {

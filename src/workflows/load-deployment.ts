@@ -1,0 +1,186 @@
+import { createHash } from 'node:crypto';
+import { makeRedactor } from '#accounts/redact.ts';
+import { findComponent } from '#components/component-store.ts';
+import { must } from '#lib/assert.ts';
+import type { Clock } from '#lib/clock.ts';
+import { CallerError } from '#lib/errors.ts';
+import type { DeploymentContext } from '#sources/deployment.ts';
+import type { Db, Store } from '#storage/store.ts';
+import { loadStep, type OpenedStep } from './load-step.ts';
+import type { LoadedDeployment } from './loaded-deployment.ts';
+import type { WorkflowDefinition } from './workflow-definition.ts';
+import { deploymentAccounts, deploymentStamp, findDeployment, findWorkflow } from './workflow-store.ts';
+
+/**
+ * Everything needed to run a deployment. Throws `not_found` when it, its workflow, or an account of a step is not there
+ * any more (the message names the step), UnavailableError when a secret cannot be opened.
+ */
+export async function loadDeployment(
+  db: Db,
+  deploymentId: string,
+  context: Pick<DeploymentContext, 'credentials' | 'sealer'>,
+): Promise<LoadedDeployment> {
+  const deployment = await findDeployment(db, deploymentId);
+  if (deployment === undefined) throw gone('deployment', deploymentId);
+  const workflow = await findWorkflow(db, deployment.workflow_id);
+  if (workflow === undefined) throw gone('workflow', deployment.workflow_id);
+  const definition = JSON.parse(deployment.definition) as WorkflowDefinition;
+  const ownerId = deployment.owner_id;
+  const granted = await deploymentAccounts(db, deploymentId);
+  const accountOwners = [ownerId, ...granted.map((account) => account.owner_id)];
+  const opened: OpenedStep[] = [];
+  for (const step of definition.steps) {
+    const component = must(
+      await findComponent(db, step.componentId),
+      `component ${step.componentId} of step ${step.id}`,
+    );
+    opened.push(
+      await loadStep(db, step, { ownerId, component, accountOwners, context }).catch((error: unknown) => {
+        throw inStep(step.namespace, error);
+      }),
+    );
+  }
+  const steps = opened.map(({ step }) => step);
+  // Code cannot change under this id; credentials can.
+  const digest = createHash('sha256').update(JSON.stringify(steps.map(({ props }) => props)));
+  return {
+    id: deploymentId,
+    workflowId: workflow.id,
+    ownerId,
+    workflowName: workflow.name,
+    projectId: workflow.project_id,
+    settings: definition.settings,
+    steps,
+    accountIds: [...new Set(opened.flatMap(({ accountIds }) => accountIds))],
+    revision: `${deployment.number}-${digest.digest('hex').slice(0, 16)}`,
+    redact: makeRedactor(opened.flatMap(({ secrets }) => secrets)),
+  };
+}
+
+function gone(what: string, id: string): CallerError {
+  return new CallerError('not_found', `${what} ${id} was deleted`, { id });
+}
+
+function inStep(namespace: string, error: unknown): unknown {
+  if (!(error instanceof CallerError)) return error;
+  const details = { ...error.details, namespace };
+  return new CallerError(error.code, `step ${namespace}: ${error.message}`, details, { cause: error });
+}
+
+/** A deployment that nobody asks for is forgotten after this long, with the code and credentials it holds. */
+const idleMs = 60_000;
+/** Deployments held at a time; the one used least recently goes first. */
+const heldMax = 1_000;
+/** With other processes on the store, how long a change made by one of them may go unseen. */
+const freshMs = 1_000;
+
+interface Held {
+  deployment: Promise<LoadedDeployment>;
+  /** What it was loaded from, as it was before it was loaded; undefined while that is not known. */
+  stamp: string | undefined;
+  checkedAtMs: number;
+  usedAtMs: number;
+}
+
+/** The deployments that run in this process, or did a moment ago: each is loaded once, by whoever needs it first. */
+export class Deployments {
+  readonly #store: Pick<Store, 'name' | 'read'>;
+  readonly #clock: Clock;
+  readonly #context: Pick<DeploymentContext, 'credentials' | 'sealer'>;
+  /** In the order of their use. */
+  readonly #held = new Map<string, Held>();
+  readonly #sweeper: NodeJS.Timeout;
+
+  constructor(options: {
+    store: Pick<Store, 'name' | 'read'>;
+    clock: Clock;
+    context: Pick<DeploymentContext, 'credentials' | 'sealer'>;
+  }) {
+    this.#store = options.store;
+    this.#clock = options.clock;
+    this.#context = options.context;
+    this.#sweeper = setInterval(() => this.#forgetIdle(), idleMs / 2);
+    this.#sweeper.unref();
+  }
+
+  /** Throws as `loadDeployment` does; what failed is not kept. */
+  get(deploymentId: string): Promise<LoadedDeployment> {
+    const nowMs = this.#clock.now();
+    const held = this.#held.get(deploymentId);
+    if (held === undefined) return this.#load(deploymentId, nowMs);
+    held.usedAtMs = nowMs;
+    this.#held.delete(deploymentId);
+    this.#held.set(deploymentId, held);
+    const isFresh = this.#store.name === 'sqlite' || Math.abs(nowMs - held.checkedAtMs) < freshMs;
+    return isFresh ? held.deployment : this.#check(deploymentId, held, nowMs);
+  }
+
+  forget(deploymentId: string): void {
+    this.#held.delete(deploymentId);
+  }
+
+  /** The workflow was renamed or removed. */
+  forgetWorkflow(workflowId: string): void {
+    this.#forgetWhere((deployment) => deployment.workflowId === workflowId);
+  }
+
+  /** Credentials changed: runs that go on from now on have the new ones. */
+  forgetAccount(accountId: string): void {
+    this.#forgetWhere((deployment) => deployment.accountIds.includes(accountId));
+  }
+
+  close(): void {
+    clearInterval(this.#sweeper);
+    this.#held.clear();
+  }
+
+  #load(deploymentId: string, nowMs: number): Promise<LoadedDeployment> {
+    const deployment = loadDeployment(this.#store.read, deploymentId, this.#context);
+    const held: Held = { deployment, stamp: undefined, checkedAtMs: nowMs, usedAtMs: nowMs };
+    this.#held.set(deploymentId, held);
+    if (this.#held.size > heldMax) {
+      const oldest = this.#held.keys().next().value;
+      if (oldest !== undefined) this.#held.delete(oldest);
+    }
+    deployment.catch(() => {
+      if (this.#held.get(deploymentId) === held) this.#held.delete(deploymentId);
+    });
+    return deployment;
+  }
+
+  /**
+   * Another process may have changed an account or the name since. What was never compared is loaded anew once: what it
+   * depends on is known only when it is loaded, and may have changed in between.
+   */
+  #check(deploymentId: string, held: Held, nowMs: number): Promise<LoadedDeployment> {
+    const { deployment: before, stamp: known } = held;
+    held.checkedAtMs = nowMs;
+    held.deployment = (async () => {
+      const loaded = await before;
+      const stamp = await deploymentStamp(this.#store.read, loaded);
+      if (stamp === known) return loaded;
+      const fresh = await loadDeployment(this.#store.read, deploymentId, this.#context);
+      held.stamp = stamp;
+      return fresh;
+    })();
+    held.deployment.catch(() => {
+      if (this.#held.get(deploymentId) === held) this.#held.delete(deploymentId);
+    });
+    return held.deployment;
+  }
+
+  #forgetWhere(isMeant: (deployment: LoadedDeployment) => boolean): void {
+    for (const [id, held] of this.#held) {
+      held.deployment
+        .then((deployment) => {
+          if (isMeant(deployment) && this.#held.get(id) === held) this.#held.delete(id);
+        })
+        .catch(() => {});
+    }
+  }
+
+  #forgetIdle(): void {
+    const oldest = this.#clock.now() - idleMs;
+    for (const [id, held] of this.#held) if (held.usedAtMs < oldest) this.#held.delete(id);
+  }
+}

@@ -1,0 +1,98 @@
+import { secretValues } from '#accounts/redact.ts';
+import type { ComponentShape, PropDefinition } from '#components/component-shape.ts';
+import { findBundle } from '#components/component-store.ts';
+import type { ConfiguredProps } from '#components/validate-props.ts';
+import { must } from '#lib/assert.ts';
+import { type DeploymentContext, mergedDefinitions, stringsIn } from '#sources/deployment.ts';
+import { isSecretProp, openValues, sealedNames } from '#sources/sealed-props.ts';
+import { accountProps, runtimeProps } from '#sources/source-props.ts';
+import type { Db } from '#storage/store.ts';
+import type { ComponentTable } from '#storage/tables/component-tables.ts';
+import type { LoadedStep } from './loaded-deployment.ts';
+import type { StepDefinition } from './workflow-definition.ts';
+
+/** A step that is ready to run, and what of it must not be seen. */
+export interface OpenedStep {
+  step: LoadedStep;
+  accountIds: string[];
+  /** Secret texts in its credentials and props. */
+  secrets: string[];
+}
+
+/** A step as the functions that seal the props of sources take it. */
+export function sealedStep(
+  step: Pick<StepDefinition, 'id' | 'configuredProps' | 'sealedProps'>,
+  ownerId: string,
+) {
+  return {
+    id: step.id,
+    owner_id: ownerId,
+    configured_props: step.configuredProps,
+    sealed_props: step.sealedProps,
+  };
+}
+
+/**
+ * Opens what a step needs. `accountOwners`: whose accounts it may use. Throws `not_found` for an account that is gone
+ * or not theirs, UnavailableError when a secret cannot be opened. `values`: props that are not sealed yet.
+ */
+export async function loadStep(
+  db: Db,
+  definition: StepDefinition,
+  options: {
+    ownerId: string;
+    component: Pick<ComponentTable, 'id' | 'owner_id' | 'bundle_hash' | 'shape'>;
+    accountOwners: readonly string[];
+    context: Pick<DeploymentContext, 'credentials' | 'sealer'>;
+    values?: ConfiguredProps;
+  },
+): Promise<OpenedStep> {
+  const { ownerId, component, accountOwners, context } = options;
+  const bundle = must(
+    await findBundle(db, component.owner_id, component.bundle_hash),
+    `bundle of ${component.id}`,
+  );
+  const definitions = definitionsOfStep(component, definition.dynamicProps);
+  const sealed = sealedStep(definition, ownerId);
+  const values = options.values ?? (await openValues(context.sealer, sealed));
+  const accounts = accountProps(definitions, values);
+  const credentials = new Map<string, Record<string, unknown>>();
+  for (const { prop, accountId } of accounts)
+    credentials.set(prop, await context.credentials(accountId, accountOwners));
+  const secretNames = new Set([
+    ...definitions.filter(isSecretProp).map(({ name }) => name),
+    ...sealedNames(sealed),
+  ]);
+  return {
+    step: {
+      id: definition.id,
+      namespace: definition.namespace,
+      disabled: definition.disabled,
+      bundle: { hash: bundle.hash, code: bundle.code, format: bundle.format === 'esm' ? 'esm' : 'cjs' },
+      definitions,
+      props: runtimeProps(definitions, values, { endpointUrl: undefined, credentials }),
+      dynamicProps:
+        definition.dynamicProps === null
+          ? undefined
+          : (JSON.parse(definition.dynamicProps) as Record<string, unknown>),
+      usesDb: definitions.some(({ type }) => type === '$.service.db'),
+    },
+    accountIds: accounts.map(({ accountId }) => accountId),
+    secrets: [
+      ...[...credentials.values()].flatMap(secretValues),
+      ...[...secretNames].flatMap((name) => stringsIn(values[name]).flatMap(literalParts)),
+    ],
+  };
+}
+
+export function definitionsOfStep(
+  component: Pick<ComponentTable, 'shape'>,
+  dynamicProps: string | null,
+): PropDefinition[] {
+  return mergedDefinitions(JSON.parse(component.shape) as ComponentShape, dynamicProps);
+}
+
+/** What of a text is secret as it stands: an expression in it is no secret, what it gives is not known here. */
+function literalParts(text: string): string[] {
+  return text.includes('{{') ? text.split(/\{\{[\s\S]*?\}\}/).filter((part) => part !== '') : [text];
+}

@@ -1,0 +1,196 @@
+import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
+import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
+import type { Db, Store, Tx } from '#storage/store.ts';
+import type {
+  DeploymentAccountTable,
+  DeploymentTable,
+  WorkflowTable,
+} from '#storage/tables/workflow-tables.ts';
+
+const workflowColumns = [
+  'id',
+  'owner_id',
+  'user_id',
+  'project_id',
+  'name',
+  'state',
+  'deployment_id',
+  'created_at_ms',
+  'updated_at_ms',
+] as const;
+
+const deploymentColumns = [
+  'id',
+  'workflow_id',
+  'owner_id',
+  'user_id',
+  'number',
+  'template_id',
+  'definition',
+  'created_at_ms',
+] as const;
+
+export async function findWorkflow(db: Db, id: string): Promise<WorkflowTable | undefined> {
+  return db.selectFrom('workflows').select(workflowColumns).where('id', '=', id).executeTakeFirst();
+}
+
+/** The workflow, which nobody else changes until the end of the transaction. */
+export async function lockWorkflow(
+  store: Pick<Store, 'name'>,
+  tx: Tx,
+  id: string,
+): Promise<WorkflowTable | undefined> {
+  const query = tx.selectFrom('workflows').select(workflowColumns).where('id', '=', id);
+  return (store.name === 'postgres' ? query.forUpdate() : query).executeTakeFirst();
+}
+
+/** Workflows of an owner or of a project, newest first. */
+export async function pageOfWorkflows(
+  db: Db,
+  filter: { ownerId: string } | { projectId: string },
+  page: PageRequest,
+): Promise<Page<WorkflowTable>> {
+  const query = db.selectFrom('workflows').select(workflowColumns);
+  return pageOf(
+    'ownerId' in filter
+      ? query.where('owner_id', '=', filter.ownerId)
+      : query.where('project_id', '=', filter.projectId),
+    page,
+  );
+}
+
+export async function insertWorkflow(tx: Tx, row: WorkflowTable): Promise<void> {
+  await tx.insertInto('workflows').values(row).execute();
+}
+
+export async function updateWorkflow(
+  tx: Tx,
+  id: string,
+  changes: Partial<Pick<WorkflowTable, 'name' | 'state' | 'deployment_id'>> & { updated_at_ms: number },
+): Promise<void> {
+  await tx.updateTable('workflows').set(changes).where('id', '=', id).execute();
+}
+
+export async function deleteWorkflowRow(tx: Tx, id: string): Promise<void> {
+  await tx.deleteFrom('workflows').where('id', '=', id).execute();
+}
+
+/** An account that a deployment uses, and whose it is. */
+export type DeploymentAccount = Pick<DeploymentAccountTable, 'account_id' | 'owner_id'>;
+
+export async function insertDeployment(
+  store: Pick<Store, 'name' | 'defer'>,
+  tx: Tx,
+  row: DeploymentTable,
+  accounts: readonly DeploymentAccount[],
+): Promise<void> {
+  await tx.insertInto('deployments').values(row).execute();
+  const rows = accounts.map(({ account_id, owner_id }) => ({ deployment_id: row.id, account_id, owner_id }));
+  for (const query of insertRows(store.name, accountInsert, rows)) await store.defer(tx, query);
+}
+
+const accountInsert: RowInsert<'deployment_accounts'> = {
+  table: 'deployment_accounts',
+  columns: ['deployment_id', 'account_id', 'owner_id'],
+};
+
+export async function findDeployment(db: Db, id: string): Promise<DeploymentTable | undefined> {
+  return db.selectFrom('deployments').select(deploymentColumns).where('id', '=', id).executeTakeFirst();
+}
+
+/** Many deployments, by id. */
+export async function findDeployments(db: Db, ids: readonly string[]): Promise<Map<string, DeploymentTable>> {
+  if (ids.length === 0) return new Map();
+  const rows = await db
+    .selectFrom('deployments')
+    .select(deploymentColumns)
+    .where('id', 'in', [...ids])
+    .execute();
+  return new Map(rows.map((row) => [row.id, row]));
+}
+
+export async function pageOfDeployments(
+  db: Db,
+  workflowId: string,
+  page: PageRequest,
+): Promise<Page<DeploymentTable>> {
+  return pageOf(
+    db.selectFrom('deployments').select(deploymentColumns).where('workflow_id', '=', workflowId),
+    page,
+  );
+}
+
+export async function deploymentAccounts(db: Db, deploymentId: string): Promise<DeploymentAccount[]> {
+  return db
+    .selectFrom('deployment_accounts')
+    .select(['account_id', 'owner_id'])
+    .where('deployment_id', '=', deploymentId)
+    .orderBy('account_id')
+    .execute();
+}
+
+/** The number that the next deployment of a workflow gets. With the workflow locked. */
+export async function nextDeploymentNumber(tx: Tx, workflowId: string): Promise<number> {
+  const row = await tx
+    .selectFrom('deployments')
+    .select((select) => select.fn.max('number').as('number'))
+    .where('workflow_id', '=', workflowId)
+    .executeTakeFirst();
+  return Number(row?.number ?? 0) + 1;
+}
+
+/**
+ * What a loaded deployment depends on that can change: the row of its workflow, and accounts. Another text means that
+ * something did.
+ */
+export async function deploymentStamp(
+  db: Db,
+  deployment: { workflowId: string; accountIds: readonly string[] },
+): Promise<string> {
+  const workflow = await db
+    .selectFrom('workflows')
+    .select('updated_at_ms')
+    .where('id', '=', deployment.workflowId)
+    .executeTakeFirst();
+  const accounts =
+    deployment.accountIds.length === 0
+      ? []
+      : await db
+          .selectFrom('accounts')
+          .select(['id', 'updated_at_ms'])
+          .where('id', 'in', [...deployment.accountIds])
+          .orderBy('id')
+          .execute();
+  return JSON.stringify([workflow?.updated_at_ms, accounts.map((row) => [row.id, row.updated_at_ms])]);
+}
+
+/**
+ * Removes what runs of a removed workflow left, at most `limit` runs with all that is theirs, and with the last of them
+ * its deployments. True when nothing is left.
+ */
+export async function deleteRunsOf(tx: Tx, workflowId: string, limit: number): Promise<boolean> {
+  const runs = await tx
+    .selectFrom('runs')
+    .select('id')
+    .where('workflow_id', '=', workflowId)
+    .orderBy('created_at_ms')
+    .limit(limit)
+    .execute();
+  const ids = runs.map((run) => run.id);
+  if (ids.length > 0) {
+    // The jobs first: who runs one of them finds out that it is gone before it finds its run gone.
+    await tx.deleteFrom('jobs').where('id', 'in', ids).execute();
+    for (const table of ['run_steps', 'run_resumes', 'run_sends'] as const)
+      await tx.deleteFrom(table).where('run_id', 'in', ids).execute();
+    await tx.deleteFrom('runs').where('id', 'in', ids).execute();
+  }
+  if (ids.length >= limit) return false;
+  await tx
+    .deleteFrom('deployment_accounts')
+    .where('deployment_id', 'in', (from) =>
+      from.selectFrom('deployments').select('id').where('workflow_id', '=', workflowId),
+    )
+    .execute();
+  await tx.deleteFrom('deployments').where('workflow_id', '=', workflowId).execute();
+  return true;
+}
