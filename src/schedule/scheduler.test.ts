@@ -6,11 +6,31 @@ import type { Store } from '#storage/store.ts';
 import type { TimerTable } from '#storage/tables/source-tables.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
-import { fireDueTimers, Scheduler, timerEvent } from './scheduler.ts';
-import { insertTimers, readTicks } from './timer-store.ts';
+import { fireDueTimers, type TimerParts } from './fire-due-timers.ts';
+import { restartTimers } from './restart-timers.ts';
+import { Scheduler } from './scheduler.ts';
+import { SourceTicks } from './source-ticks.ts';
+import type { TickTarget } from './tick-target.ts';
+import { timerEvent } from './timer-event.ts';
+import { insertTimers, readTicks, type TickPlace } from './timer-store.ts';
 
 const start = Date.parse('2026-11-21T10:00:00Z');
 const minute = 60_000;
+
+/** No timer of these tests belongs to a workflow. */
+const noWorkflows: TickTarget = {
+  fire: () => Promise.reject(new Error('a timer of a source came to the workflows')),
+};
+
+function partsOf(store: Store, parts: Partial<TimerParts> & { onJobs?: () => void } = {}): TimerParts {
+  const { onJobs = () => {}, ...others } = parts;
+  return {
+    store,
+    targets: { dc: new SourceTicks({ store, onJobs }), p: noWorkflows },
+    mayRun: () => true,
+    ...others,
+  };
+}
 
 /** Sources with one timer each; a name is the id of its source. */
 async function addTimers(
@@ -85,13 +105,13 @@ async function runAll(store: Store): Promise<void> {
 
 describe('timers', () => {
   forEachStore((fixture) => {
-    const fire = (nowMs: number, store = fixture.store) => fireDueTimers(store, nowMs);
+    const fire = (nowMs: number, store = fixture.store) => fireDueTimers(partsOf(store), nowMs);
 
     test('a due timer becomes one run, and its next time follows from its plan, not from when it fired', async () => {
       const { store } = fixture;
       await addTimers(store, ['dc_1']);
-      assert.deepEqual(await fire(start - 1), { timers: 0, jobs: 0 });
-      assert.deepEqual(await fire(start + 900), { timers: 1, jobs: 1 });
+      assert.deepEqual(await fire(start - 1), { timers: 0, fired: 0 });
+      assert.deepEqual(await fire(start + 900), { timers: 1, fired: 1 });
       assert.equal(await nextAt(store, 'dc_1'), start + minute);
       const [job] = await queued(store);
       assert.deepEqual(JSON.parse(JSON.parse(job?.payload ?? '').event), {
@@ -110,10 +130,10 @@ describe('timers', () => {
       const { store } = fixture;
       await addTimers(store, ['dc_1']);
       await fire(start);
-      assert.deepEqual(await fire(start + minute), { timers: 1, jobs: 0 });
+      assert.deepEqual(await fire(start + minute), { timers: 1, fired: 0 });
       assert.equal((await queued(store)).length, 1);
       await runAll(store);
-      assert.deepEqual(await fire(start + 2 * minute), { timers: 1, jobs: 1 });
+      assert.deepEqual(await fire(start + 2 * minute), { timers: 1, fired: 1 });
       assert.deepEqual(await ledger(store, 'dc_1'), ['fired x 1', 'skipped x 1', 'fired x 1']);
     });
 
@@ -122,18 +142,18 @@ describe('timers', () => {
       await addTimers(store, ['dc_interval']);
       await addTimers(store, ['dc_cron'], { interval_seconds: null, cron: '*/5 * * * *' });
       const back = start + 10 * minute + 3_000;
-      assert.deepEqual(await fire(back), { timers: 2, jobs: 2 });
+      assert.deepEqual(await fire(back), { timers: 2, fired: 2 });
       assert.deepEqual(await ledger(store, 'dc_interval'), ['late x 1', 'missed x 10']);
       assert.deepEqual(await ledger(store, 'dc_cron'), ['late x 1', 'missed x 2']);
       assert.equal(await nextAt(store, 'dc_interval'), start + 11 * minute);
       assert.equal(await nextAt(store, 'dc_cron'), start + 15 * minute);
-      assert.deepEqual(await fire(back), { timers: 0, jobs: 0 });
+      assert.deepEqual(await fire(back), { timers: 0, fired: 0 });
     });
 
     test('a cron expression that has no next occurrence ends its timer after the last one', async () => {
       const { store } = fixture;
       await addTimers(store, ['dc_1'], { interval_seconds: null, cron: '0 0 10 21 11 * 2026' });
-      assert.deepEqual(await fire(start), { timers: 1, jobs: 1 });
+      assert.deepEqual(await fire(start), { timers: 1, fired: 1 });
       assert.equal(await nextAt(store, 'dc_1'), undefined);
     });
 
@@ -145,14 +165,14 @@ describe('timers', () => {
       );
       const onJobs = Promise.withResolvers<void>();
       let calls = 0;
+      const count = () => {
+        calls += 1;
+        if (calls === 2) onJobs.resolve();
+      };
       const scheduler = new Scheduler({
-        store,
+        ...partsOf(store, { onJobs: count }),
         clock: new TestClock(start),
         logger: silentLogger,
-        onJobs: () => {
-          calls += 1;
-          if (calls === 2) onJobs.resolve();
-        },
       });
       const begun = performance.now();
       scheduler.start();
@@ -167,7 +187,7 @@ describe('timers', () => {
       const { store } = fixture;
       await addTimers(store, ['dc_1']);
       const clock = new TestClock(start);
-      const scheduler = new Scheduler({ store, clock, logger: silentLogger, onJobs: () => {} });
+      const scheduler = new Scheduler({ ...partsOf(store), clock, logger: silentLogger });
       scheduler.start();
       await waitFor(async () => (await nextAt(store, 'dc_1')) === start + minute);
       clock.step(-3_600_000);
@@ -176,10 +196,57 @@ describe('timers', () => {
       await scheduler.stop();
       // The same when the clock was set back while the service was down.
       clock.step(-3_600_000);
-      const next = new Scheduler({ store, clock, logger: silentLogger, onJobs: () => {} });
+      const next = new Scheduler({ ...partsOf(store), clock, logger: silentLogger });
       next.start();
       await waitFor(async () => (await nextAt(store, 'dc_1')) === start - 7_200_000 + minute);
       await next.stop();
+    });
+
+    test('when the clock steps far back, cron starts anew too; a small step fires nothing again', async () => {
+      const { store } = fixture;
+      await addTimers(store, ['dc_1'], { interval_seconds: null, cron: '*/5 * * * *' });
+      await fire(start);
+      assert.equal(await nextAt(store, 'dc_1'), start + 5 * minute);
+      await restartTimers(store, start - 5_000, start - 3_000);
+      assert.equal(await nextAt(store, 'dc_1'), start + 5 * minute, 'what fired at its time fires once');
+      await restartTimers(store, start - 60 * minute - 1, start - 60 * minute);
+      assert.equal(await nextAt(store, 'dc_1'), start - 60 * minute);
+      await restartTimers(store, start - 60 * minute, start - 50 * minute);
+      assert.equal(await nextAt(store, 'dc_1'), start - 60 * minute, 'what was planned rightly stays');
+    });
+
+    test('a clock that steps a day ahead and back again leaves no timer standing still', async () => {
+      const { store } = fixture;
+      await addTimers(store, ['dc_interval']);
+      await addTimers(store, ['dc_cron'], { interval_seconds: null, cron: '*/5 * * * *' });
+      const clock = new TestClock(start + 86_400_000);
+      const scheduler = new Scheduler({ ...partsOf(store), clock, logger: silentLogger });
+      scheduler.start();
+      await waitFor(async () => (await nextAt(store, 'dc_cron')) === start + 86_400_000 + 5 * minute);
+      assert.deepEqual(await ledger(store, 'dc_cron'), ['late x 1', 'missed x 288']);
+      clock.set(start + minute);
+      scheduler.poke();
+      await waitFor(async () => (await nextAt(store, 'dc_cron')) === start + 5 * minute);
+      assert.equal(await nextAt(store, 'dc_interval'), start + 2 * minute);
+      await scheduler.stop();
+    });
+
+    test('an owner over quota: a tick is skipped with a record, and the timer goes on', async () => {
+      const { store } = fixture;
+      await addTimers(store, ['dc_1', 'dc_2']);
+      let asked = 0;
+      const parts = partsOf(store, {
+        mayRun: async () => {
+          asked += 1;
+          return false;
+        },
+      });
+      assert.deepEqual(await fireDueTimers(parts, start), { timers: 2, fired: 0 });
+      assert.equal(asked, 1, 'each owner is asked about once');
+      assert.deepEqual(await queued(store), []);
+      const [tick] = await readTicks(store.read, 'dc_1', { limit: 10 });
+      assert.deepEqual([tick?.outcome, tick?.reason], ['skipped', 'quota_exceeded']);
+      assert.deepEqual(await fire(start + minute), { timers: 2, fired: 2 });
     });
 
     test('two schedulers never fire one tick twice', async () => {
@@ -210,13 +277,13 @@ describe('timers', () => {
       const { store } = fixture;
       await addTimers(store, ['dc_1']);
       for (let n = 0; n < 5; n += 1) await fire(start + n * minute);
-      const planned = async (page: { beforeMs?: number; afterMs?: number }) =>
+      const planned = async (page: { before?: TickPlace; after?: TickPlace }) =>
         (await readTicks(store.read, 'dc_1', { limit: 2, ...page })).map(
           (row) => (row.planned_at_ms - start) / minute,
         );
       assert.deepEqual(await planned({}), [4, 3]);
-      assert.deepEqual(await planned({ beforeMs: start + 3 * minute }), [2, 1]);
-      assert.deepEqual(await planned({ afterMs: start }), [2, 1]);
+      assert.deepEqual(await planned({ before: { plannedMs: start + 3 * minute } }), [2, 1]);
+      assert.deepEqual(await planned({ after: { plannedMs: start } }), [2, 1]);
     });
   });
 });

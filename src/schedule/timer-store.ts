@@ -16,7 +16,7 @@ const timerColumns = [
   'updated_at_ms',
 ] as const;
 
-/** Ledger rows kept per source. */
+/** Ledger rows kept per source or workflow. */
 export const ticksRetained = 100;
 
 export function scheduleOf(timer: Pick<TimerTable, 'interval_seconds' | 'cron' | 'timezone'>): Schedule {
@@ -33,8 +33,8 @@ export async function insertTimers(tx: Tx, rows: readonly TimerTable[]): Promise
       .execute();
 }
 
-export async function deleteTimersOf(tx: Tx, sourceId: string): Promise<void> {
-  await tx.deleteFrom('timers').where('subject_id', '=', sourceId).execute();
+export async function deleteTimersOf(tx: Tx, subjectId: string): Promise<void> {
+  await tx.deleteFrom('timers').where('subject_id', '=', subjectId).execute();
 }
 
 /** Due timers, earliest first, locked so that no other process fires them too. */
@@ -106,6 +106,24 @@ export async function reanchorIntervals(tx: Tx, nowMs: number): Promise<number> 
   return Number(result.numUpdatedRows);
 }
 
+/** Cron timers last written after `writtenMs`, in the order of their ids, locked; for a clock that stepped back. */
+export async function cronTimersWrittenAfter(
+  store: Pick<Store, 'name'>,
+  tx: Tx,
+  options: { writtenMs: number; afterId: string; limit: number },
+): Promise<TimerTable[]> {
+  let query = tx
+    .selectFrom('timers')
+    .select(timerColumns)
+    .where('cron', 'is not', null)
+    .where('updated_at_ms', '>', options.writtenMs)
+    .where('id', '>', options.afterId)
+    .orderBy('id')
+    .limit(options.limit);
+  if (store.name === 'postgres') query = query.forUpdate();
+  return query.execute();
+}
+
 export async function insertTicks(tx: Tx, rows: readonly TickTable[]): Promise<void> {
   if (rows.length > 0)
     await tx
@@ -114,11 +132,11 @@ export async function insertTicks(tx: Tx, rows: readonly TickTable[]): Promise<v
       .execute();
 }
 
-export async function pruneTicks(tx: Tx, sourceId: string): Promise<void> {
+export async function pruneTicks(tx: Tx, subjectId: string): Promise<void> {
   const oldest = await tx
     .selectFrom('ticks')
     .select('planned_at_ms')
-    .where('subject_id', '=', sourceId)
+    .where('subject_id', '=', subjectId)
     .orderBy('planned_at_ms', 'desc')
     .offset(ticksRetained)
     .limit(1)
@@ -126,20 +144,27 @@ export async function pruneTicks(tx: Tx, sourceId: string): Promise<void> {
   if (oldest === undefined) return;
   await tx
     .deleteFrom('ticks')
-    .where('subject_id', '=', sourceId)
+    .where('subject_id', '=', subjectId)
     .where('planned_at_ms', '<=', oldest.planned_at_ms)
     .execute();
 }
 
-export async function deleteTicksOf(tx: Tx, sourceId: string): Promise<void> {
-  await tx.deleteFrom('ticks').where('subject_id', '=', sourceId).execute();
+export async function deleteTicksOf(tx: Tx, subjectId: string): Promise<void> {
+  await tx.deleteFrom('ticks').where('subject_id', '=', subjectId).execute();
 }
 
-/** The ledger of a source, newest first. */
+/** A place in the ledger: of the ticks planned for one moment, those of several timers are ordered by their ids. */
+export interface TickPlace {
+  plannedMs: number;
+  /** Absent: before (or after) all ticks of that moment. */
+  timerId?: string;
+}
+
+/** The ledger of a source or workflow, newest first. */
 export async function readTicks(
   db: Db,
-  sourceId: string,
-  options: { limit: number; beforeMs?: number; afterMs?: number },
+  subjectId: string,
+  options: { limit: number; before?: TickPlace; after?: TickPlace },
 ): Promise<TickTable[]> {
   let query = db
     .selectFrom('ticks')
@@ -153,16 +178,26 @@ export async function readTicks(
       'reason',
       'ticks',
     ])
-    .where('subject_id', '=', sourceId);
-  if (options.beforeMs !== undefined) query = query.where('planned_at_ms', '<', options.beforeMs);
-  if (options.afterMs !== undefined) {
+    .where('subject_id', '=', subjectId);
+  const beyond = (place: TickPlace, operator: '<' | '>') => {
+    const { plannedMs, timerId } = place;
+    if (timerId === undefined) return query.where('planned_at_ms', operator, plannedMs);
+    return query.where((where) =>
+      where.or([
+        where('planned_at_ms', operator, plannedMs),
+        where.and([where('planned_at_ms', '=', plannedMs), where('timer_id', operator, timerId)]),
+      ]),
+    );
+  };
+  if (options.before !== undefined) query = beyond(options.before, '<');
+  if (options.after !== undefined) {
     // The page right above the cursor: the oldest of the newer ones, then turned to newest first.
-    const rows = await query
-      .where('planned_at_ms', '>', options.afterMs)
+    const rows = await beyond(options.after, '>')
       .orderBy('planned_at_ms')
+      .orderBy('timer_id')
       .limit(options.limit)
       .execute();
     return rows.reverse();
   }
-  return query.orderBy('planned_at_ms', 'desc').limit(options.limit).execute();
+  return query.orderBy('planned_at_ms', 'desc').orderBy('timer_id', 'desc').limit(options.limit).execute();
 }
