@@ -36,8 +36,8 @@ export interface RunResumption {
   run?: { runs: number; context: unknown };
   /** JSON-able request that hit the resume URL; exported as `$resume_data`, or told as `callback_request`. */
   request?: unknown;
-  /** How many reruns the step may have. */
-  maxRetries?: number;
+  /** Its cancel URL was called while its step still ran. */
+  cancelled?: true;
 }
 
 export const terminalStates: ReadonlySet<string> = new Set([

@@ -31,8 +31,7 @@ export const workflowsMigration = {
       state text not null, emitter_id text, source_type text not null, event text not null, trace_id text not null,
       token text not null, hops integer not null, no_store integer not null, replay_of text, wait_kind text,
       wait_until_ms bigint, position integer not null, resumption text, failures integer not null, error text,
-      reason text, compute_ms bigint not null, created_at_ms bigint not null, started_at_ms bigint,
-      ended_at_ms bigint)`,
+      reason text, created_at_ms bigint not null, started_at_ms bigint, ended_at_ms bigint)`,
     `create index runs_by_workflow on runs (workflow_id, created_at_ms, id)`,
     `create index runs_unfinished on runs (workflow_id, state) where ended_at_ms is null`,
     `create table run_steps (
@@ -49,7 +48,8 @@ export const workflowsMigration = {
       ended_at_ms bigint, primary key (run_id, number))`,
     `create table data_stores (
       id text primary key, owner_id text not null, user_id text not null, name text not null,
-      created_at_ms bigint not null, updated_at_ms bigint not null, unique (owner_id, name))`,
+      entries bigint not null, bytes bigint not null, created_at_ms bigint not null, updated_at_ms bigint not null,
+      unique (owner_id, name))`,
     `create index data_stores_by_owner on data_stores (owner_id, created_at_ms, id)`,
     `create table data_store_entries (
       store_id text not null, key text not null, owner_id text not null, value text not null, expires_at_ms bigint,
@@ -61,12 +61,14 @@ export const workflowsMigration = {
       expires_at_ms bigint, created_at_ms bigint not null, updated_at_ms bigint not null)`,
     `create unique index files_by_path on files (owner_id, folder, path) where complete = 1`,
     `create index files_expiring on files (expires_at_ms) where expires_at_ms is not null`,
+    // What an owner keeps is summed up from this index alone.
+    `create index files_by_owner on files (owner_id, complete, size)`,
     // SQLite keeps bytes as they are under any type name.
     `create table file_chunks (
       file_id text not null, number integer not null, owner_id text not null, bytes bytea not null,
       primary key (file_id, number))`,
     `create table owner_quotas (
-      owner_id text primary key, credits bigint, compute_ms bigint, invocations bigint, enforced integer not null,
+      owner_id text primary key, credits bigint, compute_ms bigint, invocations bigint, enforced integer,
       billing_period_start_ms bigint, updated_at_ms bigint not null)`,
     // Timers of sources and of workflows: what they belong to is `subject_id`, a dc_ or a p_ id.
     `create table timers_of_subjects (

@@ -121,7 +121,6 @@ export interface RunTable {
   error: string | null;
   /** Why it ended before its last step: the reason of `$.flow.exit`, or who cancelled; null. */
   reason: string | null;
-  compute_ms: number;
   created_at_ms: number;
   started_at_ms: number | null;
   ended_at_ms: number | null;
@@ -189,6 +188,9 @@ export interface DataStoreTable {
   user_id: string;
   /** Unique per owner. */
   name: string;
+  /** What is in it, counted by every write: entries, expired ones too until they are pruned, and bytes of their keys and values. */
+  entries: number;
+  bytes: number;
   created_at_ms: number;
   updated_at_ms: number;
 }

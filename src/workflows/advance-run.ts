@@ -1,0 +1,568 @@
+import type { EventRouter } from '#events/emit-event.ts';
+import type { EventBus } from '#events/event-bus.ts';
+import type { JobPayloads } from '#jobs/job-kinds.ts';
+import { jobRow, type LeasedJob, requeueJob, settleJobs } from '#jobs/job-store.ts';
+import type { JobHandler } from '#jobs/worker-pool.ts';
+import type { Clock } from '#lib/clock.ts';
+import { CallerError, UnavailableError } from '#lib/errors.ts';
+import type { Logger } from '#lib/logger.ts';
+import { usageOf } from '#metering/invocation-usage.ts';
+import type { HttpReply, StepFlow } from '#runner/call-outcome.ts';
+import type { Runner } from '#runner/runner.ts';
+import type { BatchWrite } from '#storage/group-commit.ts';
+import type { Store } from '#storage/store.ts';
+import type { RunSendTable, RunStepTable, RunTable } from '#storage/tables/workflow-tables.ts';
+import { endRunOutside } from './end-run.ts';
+import { LiveRun, type RunSurroundings } from './live-run.ts';
+import type { LoadedDeployment, LoadedStep } from './loaded-deployment.ts';
+import { type NextState, type RecordResult, type RunRecord, recordRuns } from './record-run.ts';
+import { isTerminal, type RunReply } from './run.ts';
+import { emissionsOf, errorJson } from './run-events.ts';
+import { retryWaitMs } from './run-retries.ts';
+import type { StepError, StepResult, StepRunner } from './run-step.ts';
+import { findRun, markRunning, sendsOfRun, stepsOfRun } from './run-store.ts';
+import { RunTurns } from './run-turns.ts';
+import type { NewRun } from './start-run.ts';
+
+/** What the engine tells others of. */
+export interface RunObservers {
+  /** A run of this workflow has ended: there may be more than are kept. */
+  ended(workflowId: string): void;
+  /** A run waits until then, epoch ms; it may be over at once. */
+  parked(untilMs: number): void;
+}
+
+/** Who waits for the answer of a run. */
+interface Waiter {
+  resolve: (reply: RunReply) => void;
+  reject: (error: Error) => void;
+}
+
+/** Why a run stops here for now. */
+type Stop = 'ended' | 'parked';
+
+/** Nobody holds the run any more but somebody else, or it was cancelled: what is under way here is dropped. */
+class RunLostError extends Error {
+  override name = 'RunLostError';
+}
+
+/**
+ * The engine: from the recorded steps of a run to its next one. The only place, beside `end-run.ts` and `resume-run.ts`,
+ * where a run changes its state; the states are drawn in run-states.md.
+ */
+export class WorkflowRuns implements JobHandler {
+  readonly #store: Store;
+  readonly #bus: EventBus;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #node: string;
+  readonly #router: EventRouter;
+  readonly #runner: Pick<Runner, 'releaseScratch'>;
+  readonly #deployments: { of(deploymentId: string): Promise<LoadedDeployment> };
+  readonly #steps: StepRunner;
+  readonly #turns: RunTurns;
+  readonly #write: BatchWrite<RunRecord, RecordResult>;
+  readonly #begin: BatchWrite<string, void>;
+  readonly #surroundings: RunSurroundings;
+  readonly #observers: RunObservers;
+  readonly #mayRun: (ownerId: string) => boolean;
+  /** Runs that were just made here: they need not be read. */
+  readonly #expected = new Map<string, NewRun>();
+  readonly #waiters = new Map<string, Waiter>();
+  readonly #live = new Map<string, LiveRun>();
+
+  constructor(parts: {
+    store: Store;
+    bus: EventBus;
+    router: EventRouter;
+    clock: Clock;
+    logger: Logger;
+    node: string;
+    runner: Pick<Runner, 'releaseScratch'>;
+    deployments: { of(deploymentId: string): Promise<LoadedDeployment> };
+    steps: StepRunner;
+    surroundings: RunSurroundings;
+    observers: RunObservers;
+    /** False when the owner has used up a quota that is enforced. */
+    mayRun: (ownerId: string) => boolean;
+  }) {
+    this.#store = parts.store;
+    this.#bus = parts.bus;
+    this.#router = parts.router;
+    this.#clock = parts.clock;
+    this.#logger = parts.logger;
+    this.#node = parts.node;
+    this.#runner = parts.runner;
+    this.#deployments = parts.deployments;
+    this.#steps = parts.steps;
+    this.#surroundings = parts.surroundings;
+    this.#observers = parts.observers;
+    this.#mayRun = parts.mayRun;
+    this.#turns = new RunTurns({ db: parts.store.read, clock: parts.clock });
+    this.#write = recordRuns(parts);
+    this.#begin = markRunningWrite(parts.clock);
+    parts.store.onNotify((channel, payload) => {
+      if (channel === 'millrace_jobs' && payload.startsWith(cancelNotice))
+        this.abandon(payload.slice(cancelNotice.length));
+    });
+  }
+
+  /** The rows of a run that is about to be handed to the pool of this process. */
+  expect(made: NewRun): void {
+    this.#expected.set(made.run.id, made);
+  }
+
+  /** Must be called before the run is handed to the pool. */
+  awaitReply(runId: string): Promise<RunReply> {
+    return new Promise((resolve, reject) => this.#waiters.set(runId, { resolve, reject }));
+  }
+
+  stopAwaiting(runId: string): void {
+    this.#waiters.delete(runId);
+  }
+
+  /** Stops what this process does for a run that was ended from outside. */
+  abandon(runId: string): void {
+    this.#live.get(runId)?.abort.abort();
+  }
+
+  async run(job: LeasedJob, signal: AbortSignal): Promise<void> {
+    const { run_id: runId } = job.payload as JobPayloads['run_workflow'];
+    const made = this.#expected.get(runId);
+    this.#expected.delete(runId);
+    let state = 'unknown';
+    try {
+      const run = made?.run ?? (await findRun(this.#store.read, runId));
+      if (run === undefined || isTerminal(run)) {
+        await this.#drop(job, 'the run has ended, or was removed');
+        return;
+      }
+      state = await this.#runInTurn(run, job, made, signal);
+    } catch (error) {
+      if (error instanceof UnavailableError) this.#waiters.get(runId)?.reject(error);
+      if (error instanceof RunLostError) {
+        this.#logger.info({ run: runId }, 'run.not-ours-any-more');
+        state = 'cancelled';
+        return;
+      }
+      throw error;
+    } finally {
+      this.#live.delete(runId);
+      this.#waiters.get(runId)?.resolve({ kind: 'ended', waits: state === 'parked', state });
+      this.#waiters.delete(runId);
+    }
+  }
+
+  async quarantined(job: LeasedJob): Promise<void> {
+    const { run_id: runId } = job.payload as JobPayloads['run_workflow'];
+    const error = {
+      code: 'InternalFailure',
+      msg: `the service ended ${job.attempts} times while this run went on; it will not be run again`,
+      stack: '',
+    };
+    const stored = await endRunOutside(
+      { store: this.#store, router: this.#router, clock: this.#clock },
+      { runId, state: 'quarantined', reason: null, error },
+    );
+    if (stored !== undefined) this.#bus.publish(stored);
+  }
+
+  async #runInTurn(
+    run: RunTable,
+    job: LeasedJob,
+    made: NewRun | undefined,
+    signal: AbortSignal,
+  ): Promise<string> {
+    const live = await this.#liveOf(run, job, made);
+    if (live instanceof CallerError) return this.#refuse(run, job, live);
+    this.#live.set(run.id, live);
+    const turn = await this.#turns.take(live);
+    if (turn.kind === 'later') {
+      await this.#requeue(job, turn.atMs);
+      return 'parked';
+    }
+    try {
+      if (job.arriving?.refused === true) return 'refused';
+      if (made === undefined) void this.#store.writes.submitPatiently(this.#begin, run.id).catch(() => {});
+      const stop = await this.#advance(live, AbortSignal.any([signal, live.abort.signal]));
+      if (live.usedScratch) this.#runner.releaseScratch(live.deployment.id, run.id);
+      return stop;
+    } finally {
+      turn.done();
+    }
+  }
+
+  /** Everything of the run; a CallerError when its deployment cannot be loaded (an account was deleted). */
+  async #liveOf(run: RunTable, job: LeasedJob, made: NewRun | undefined): Promise<LiveRun | CallerError> {
+    const { read } = this.#store;
+    let deployment: LoadedDeployment;
+    try {
+      deployment = await this.#deployments.of(run.deployment_id);
+    } catch (error) {
+      if (error instanceof CallerError) return error;
+      throw error;
+    }
+    const isNew = made !== undefined;
+    return new LiveRun({
+      run,
+      job,
+      deployment,
+      arriving: job.arriving === undefined ? undefined : made,
+      steps: isNew ? [] : await stepsOfRun(read, run.id),
+      sends: isNew ? [] : await sendsOfRun(read, run.id),
+      surroundings: this.#surroundings,
+    });
+  }
+
+  async #advance(live: LiveRun, signal: AbortSignal): Promise<Stop> {
+    if (!this.#mayRun(live.run.owner_id) && live.waited === null)
+      return this.#fail(live, undefined, 0, undefined, {
+        code: 'Quota Exceeded',
+        msg: 'the daily quota of the owner is used up; it counts anew at 00:00 UTC',
+        stack: '',
+      });
+    if (live.waited?.kind === 'suspend' || live.waited?.resumption.cancelled === true) {
+      const stop = await this.#afterSuspension(live, live.waited);
+      if (stop !== undefined) return stop;
+    }
+    for (;;) {
+      const next = live.next();
+      if (next === undefined) return this.#end(live, { state: 'succeeded' });
+      const result = await this.#steps.run(live, next, {
+        signal,
+        onRespond: (reply) => this.#reply(live, reply),
+      });
+      if (live.abort.signal.aborted) throw new RunLostError('the run was ended');
+      const stop = await this.#apply(live, next.step, next.position, result);
+      if (stop !== undefined) return stop;
+    }
+  }
+
+  /** Records what a step did and decides what follows; undefined: the next step. */
+  async #apply(
+    live: LiveRun,
+    step: LoadedStep,
+    position: number,
+    result: StepResult,
+  ): Promise<Stop | undefined> {
+    const { flow } = result;
+    const row = this.#stepRow(live, step, position, result);
+    if (result.status === 'failed') return this.#fail(live, row, position, result, result.error);
+    if (flow?.kind === 'rerun') {
+      const before =
+        live.waited?.kind === 'rerun' && live.waited.position === position
+          ? live.waited.resumption.run
+          : undefined;
+      const runs = before?.runs ?? 1;
+      if (runs <= flow.maxRetries) {
+        const run = { runs: runs + 1, context: JSON.parse(flow.context) as unknown };
+        const waits = { kind: 'rerun', ms: flow.ms, position, resumption: { run } };
+        return this.#wait(live, { ...row, state: 'waiting' }, result, waits);
+      }
+    }
+    if (flow?.kind === 'suspend')
+      return this.#wait(live, { ...row, state: 'waiting' }, result, {
+        kind: 'suspend',
+        ms: flow.ms,
+        position,
+        resumption: null,
+      });
+    live.finished(position, row);
+    if (flow?.kind === 'delay')
+      return this.#wait(live, row, result, { kind: 'delay', ms: flow.ms, position, resumption: null });
+    if (flow?.kind === 'exit')
+      return this.#end(live, { state: 'succeeded', reason: exitReason(live, flow), row, result, position });
+    if (live.next() === undefined) return this.#end(live, { state: 'succeeded', row, result, position });
+    await this.#record(live, {
+      ...this.#effectsOf(live, step, result),
+      step: row,
+      next: { kind: 'go-on', clears: live.waited !== null || live.failures > 0 },
+    });
+    live.waited = null;
+    live.failures = 0;
+    return undefined;
+  }
+
+  /** A suspended step that was resumed is finished with what came; one that was not in time ends the run. */
+  async #afterSuspension(live: LiveRun, waited: NonNullable<LiveRun['waited']>): Promise<Stop | undefined> {
+    const { resumption, position } = waited;
+    if (resumption.cancelled === true)
+      return this.#end(live, { state: 'cancelled', reason: 'cancelled by its URL', position });
+    if (resumption.request === undefined) {
+      const reason = 'it was suspended, and nobody resumed it in time';
+      return this.#end(live, { state: 'cancelled', reason, position });
+    }
+    const tries = (await stepsOfRun(this.#store.read, live.run.id)).filter(
+      (row) => row.position === position,
+    );
+    const last = tries.at(-1);
+    if (last === undefined)
+      throw new Error(`run ${live.run.id} waits at step ${position}, which has no record`);
+    const data = live.deployment.redact(JSON.stringify(resumption.request));
+    const exports =
+      last.exports === '{}'
+        ? `{"$resume_data":${data}}`
+        : `${last.exports.slice(0, -1)},"$resume_data":${data}}`;
+    const nowMs = this.#clock.now();
+    const row: RunStepTable = {
+      ...last,
+      try: last.try + 1,
+      state: 'succeeded',
+      exports,
+      logs: '[]',
+      ended_at_ms: nowMs,
+    };
+    live.finished(position, row);
+    if (live.next() === undefined) return this.#end(live, { state: 'succeeded', row, position });
+    await this.#record(live, { step: row, next: { kind: 'go-on', clears: true } });
+    live.waited = null;
+    return undefined;
+  }
+
+  async #fail(
+    live: LiveRun,
+    row: RunStepTable | undefined,
+    position: number,
+    result: StepResult | undefined,
+    error: StepError | undefined,
+  ): Promise<Stop> {
+    const failures = live.failures + 1;
+    const waitMs =
+      live.deployment.settings.autoRetry && row !== undefined && result?.isFinal === false
+        ? retryWaitMs(failures)
+        : undefined;
+    if (waitMs !== undefined && row !== undefined && result !== undefined) {
+      live.failures = failures;
+      const resumption = live.waited?.position === position ? live.waited.resumption : null;
+      const kind = resumption?.run === undefined ? 'retry' : 'rerun';
+      return this.#wait(live, row, result, { kind, ms: waitMs, position, resumption });
+    }
+    const text = errorJson(row, error ?? unknownError, this.#clock.now());
+    return this.#end(live, {
+      state: 'failed',
+      error: text,
+      position,
+      ...(row === undefined ? {} : { row }),
+      ...(result === undefined ? {} : { result }),
+    });
+  }
+
+  async #wait(
+    live: LiveRun,
+    row: RunStepTable,
+    result: StepResult,
+    wait: {
+      kind: string;
+      ms: number;
+      position: number;
+      resumption: Extract<NextState, { kind: 'wait' }>['resumption'];
+    },
+  ): Promise<Stop> {
+    const untilMs = this.#clock.now() + wait.ms;
+    const step = live.deployment.steps[wait.position];
+    const { position, resumption } = wait;
+    const { woken } = await this.#record(live, {
+      ...(step === undefined ? {} : this.#effectsOf(live, step, result)),
+      step: row,
+      usage: this.#usageOf(live),
+      next: { kind: 'wait', waitKind: wait.kind, untilMs, position, failures: live.failures, resumption },
+    });
+    this.#observers.parked(woken ? this.#clock.now() : untilMs);
+    return 'parked';
+  }
+
+  async #end(
+    live: LiveRun,
+    end: {
+      state: string;
+      reason?: string;
+      error?: string;
+      position?: number;
+      row?: RunStepTable;
+      result?: StepResult;
+    },
+  ): Promise<Stop> {
+    const { run } = live;
+    const { state, error = null, reason = null, position = live.deployment.steps.length, row, result } = end;
+    const step = row === undefined ? undefined : live.deployment.steps[row.position];
+    const effects = step === undefined || result === undefined ? {} : this.#effectsOf(live, step, result);
+    const nowMs = this.#clock.now();
+    const isSent = state !== 'cancelled';
+    const jobs = live.sends.flatMap(({ kind, number }) =>
+      kind === 'emit' || !isSent
+        ? []
+        : [
+            jobRow({
+              id: `${run.id}:${number}`,
+              kind: 'send_from_run',
+              ownerId: run.owner_id,
+              lane: `send:${run.owner_id}`,
+              payload: { run_id: run.id, number },
+              runAtMs: nowMs,
+              nowMs,
+            }),
+          ],
+    );
+    const { stored } = await this.#record(live, {
+      ...effects,
+      ...(row === undefined ? {} : { step: row }),
+      usage: this.#usageOf(live),
+      next: {
+        kind: 'end',
+        state,
+        position,
+        error,
+        reason,
+        emissions: emissionsOf(live, { error, isSent }),
+        jobs,
+      },
+    });
+    this.#bus.publish(stored);
+    if (live.response !== undefined) this.#reply(live, live.response);
+    this.#logger[state === 'succeeded' ? 'debug' : 'info'](
+      { run: run.id, workflow: run.workflow_id, owner: run.owner_id, state, attempt: live.job.attempts },
+      'run.ended',
+    );
+    this.#observers.ended(run.workflow_id);
+    return 'ended';
+  }
+
+  #reply(live: LiveRun, reply: HttpReply): void {
+    this.#waiters.get(live.run.id)?.resolve({ kind: 'responded', reply });
+  }
+
+  /** One commit. Throws `RunLostError` when the run is not this node's to record any more. */
+  async #record(
+    live: LiveRun,
+    part: Omit<RunRecord, 'run' | 'job' | 'arriving'>,
+  ): Promise<Extract<RecordResult, { held: true }>> {
+    const { job, run } = live;
+    const rows = live.arriving;
+    live.arriving = undefined;
+    const inPlace = rows !== undefined && job.arriving?.withdraw() === true;
+    const submitted = this.#store.writes.submit(this.#write, {
+      run,
+      job: { id: job.id, attempts: job.attempts },
+      ...(inPlace ? { arriving: rows } : {}),
+      ...(job.attempts > 1 ? { resetsAttempts: true } : {}),
+      ...part,
+    });
+    if (inPlace) job.arriving?.settledBy(submitted);
+    const result = await submitted;
+    if (!result.held) throw new RunLostError('another node has the run, or it was ended');
+    if (job.attempts > 1 && part.next.kind === 'go-on') job.attempts = 1;
+    return result;
+  }
+
+  /** What a step left to be stored beside its record. */
+  #effectsOf(live: LiveRun, step: LoadedStep, result: StepResult): Pick<RunRecord, 'sends' | 'stepDb'> {
+    const { run } = live;
+    const sends = result.sends.map(({ kind, payload }): RunSendTable => {
+      const send = {
+        run_id: run.id,
+        number: live.sends.length + 1,
+        owner_id: run.owner_id,
+        workflow_id: run.workflow_id,
+        kind,
+        payload,
+        state: 'queued',
+        result: null,
+        created_at_ms: result.endedAtMs,
+        ended_at_ms: null,
+      };
+      live.sends.push(send);
+      return send;
+    });
+    const hasDb = Object.keys(result.dbSets).length > 0;
+    return {
+      ...(sends.length === 0 ? {} : { sends }),
+      ...(hasDb ? { stepDb: { stepId: step.id, sets: result.dbSets } } : {}),
+    };
+  }
+
+  #stepRow(live: LiveRun, step: LoadedStep, position: number, result: StepResult): RunStepTable {
+    const { run } = live;
+    const rerun = live.waited?.position === position ? (live.waited.resumption.run?.runs ?? 1) - 1 : 0;
+    return {
+      run_id: run.id,
+      owner_id: run.owner_id,
+      workflow_id: run.workflow_id,
+      position,
+      try: 1 + live.failures + rerun,
+      step_id: step.id,
+      namespace: step.namespace,
+      state: result.status === 'finished' ? 'succeeded' : 'failed',
+      input: result.input,
+      exports: result.exports,
+      logs: result.logs,
+      error: result.error === undefined ? null : JSON.stringify(result.error),
+      started_at_ms: result.startedAtMs,
+      ended_at_ms: result.endedAtMs,
+    };
+  }
+
+  /** A part of a run counts as it ends, with at least one credit (decisions, Metering). */
+  #usageOf(live: LiveRun) {
+    const invocations = live.waited === null ? 1 : 0;
+    const used = {
+      invocations,
+      computeMs: Math.ceil(live.segmentMs),
+      memoryMb: live.deployment.settings.memoryMb,
+    };
+    const usage = usageOf(live.run.owner_id, this.#clock.now(), used);
+    return { ...usage, credits: Math.max(1, usage.credits) };
+  }
+
+  /** Its deployment cannot be loaded: what it was configured with is not there any more. */
+  async #refuse(run: RunTable, job: LeasedJob, cause: CallerError): Promise<string> {
+    await job.arriving?.write();
+    const error = { code: 'ConfigurationError', msg: cause.message, stack: '' };
+    const ended = { runId: run.id, state: 'failed', reason: null, error };
+    const stored = await endRunOutside(
+      { store: this.#store, router: this.#router, clock: this.#clock },
+      ended,
+    );
+    if (stored !== undefined) this.#bus.publish(stored);
+    this.#observers.ended(run.workflow_id);
+    return 'failed';
+  }
+
+  async #requeue(job: LeasedJob, runAtMs: number): Promise<void> {
+    await job.arriving?.write();
+    const nowMs = this.#clock.now();
+    await this.#store.transaction((tx) =>
+      requeueJob(tx, this.#node, job, {
+        state: 'queued',
+        runAtMs,
+        nowMs,
+        error: 'waits for its throttle',
+        keepAttempts: false,
+      }),
+    );
+  }
+
+  async #drop(job: LeasedJob, reason: string): Promise<void> {
+    this.#logger.info({ job: job.id, reason }, 'run.job-dropped');
+    await job.arriving?.write();
+    await this.#store.transaction((tx) => settleJobs(this.#store, tx, { node: this.#node, jobs: [job] }));
+  }
+}
+
+/** Begins a notice on the channel of jobs that a run was ended from outside; its id follows. */
+export const cancelNotice = 'cancel:';
+
+const unknownError: StepError = { code: 'Error', msg: '', stack: '' };
+
+function exitReason(live: LiveRun, flow: Extract<StepFlow, { kind: 'exit' }>): string {
+  return flow.reason === null ? 'a step ended the workflow' : live.deployment.redact(flow.reason);
+}
+
+function markRunningWrite(clock: Clock): BatchWrite<string, void> {
+  return {
+    name: 'mark-running',
+    async run(tx, ids) {
+      await markRunning(tx, ids, clock.now());
+      return ids.map(() => undefined);
+    },
+  };
+}

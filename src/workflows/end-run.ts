@@ -1,0 +1,50 @@
+import { type EmitStore, type EventRouter, emitEvents } from '#events/emit-event.ts';
+import type { StoredEvent } from '#events/event.ts';
+import type { Clock } from '#lib/clock.ts';
+import type { Store } from '#storage/store.ts';
+import { isTerminal } from './run.ts';
+import { errorEventOf, errorJson } from './run-events.ts';
+import type { StepError } from './run-step.ts';
+import { deleteJobOf, deleteRuns, lockJobOf, lockRun, updateRunQuery } from './run-store.ts';
+
+/**
+ * Ends a run from outside its steps: cancelled by a person, quarantined, or without a deployment that can be loaded. Who
+ * runs it finds its job gone at the next record and drops what it did. Answers the events that were stored; undefined
+ * when there was nothing to end.
+ */
+export async function endRunOutside(
+  parts: { store: EmitStore & Pick<Store, 'transaction' | 'lockRows'>; router: EventRouter; clock: Clock },
+  end: { runId: string; state: string; reason: string | null; error?: StepError; notice?: string },
+): Promise<StoredEvent[] | undefined> {
+  const { store, router, clock } = parts;
+  return store.transaction(async (tx) => {
+    await lockJobOf(store, tx, end.runId);
+    const run = await lockRun(store, tx, end.runId);
+    await deleteJobOf(tx, end.runId);
+    if (run === undefined || isTerminal(run)) return undefined;
+    const nowMs = clock.now();
+    const error = end.error === undefined ? null : errorJson(undefined, end.error, nowMs);
+    const ended = { state: end.state, reason: end.reason, error, ended_at_ms: nowMs };
+    await tx.executeQuery(
+      updateRunQuery(tx, run.id, { ...ended, wait_kind: null, wait_until_ms: null, resumption: null }),
+    );
+    if (end.notice !== undefined) await store.notify(tx, 'millrace_jobs', end.notice);
+    const context = JSON.stringify({
+      id: run.id,
+      ts: new Date(run.created_at_ms).toISOString(),
+      trace_id: run.trace_id,
+      workflow_id: run.workflow_id,
+      deployment_id: run.deployment_id,
+      owner_id: run.owner_id,
+      emitter_id: run.emitter_id,
+      source_type: run.source_type,
+      verified: false,
+    });
+    const events = error === null ? [] : [errorEventOf(run, context, error)];
+    const emission = { emitterId: run.workflow_id, hops: run.hops, events };
+    const [emitted] =
+      events.length === 0 ? [] : await emitEvents(store, tx, { emissions: [emission], router, nowMs });
+    if (run.no_store === 1) await deleteRuns(tx, [run.id]);
+    return emitted?.accepted === true ? emitted.stored : [];
+  });
+}

@@ -1,0 +1,143 @@
+import type { StoredEvent } from '#events/event.ts';
+import type { LeasedJob } from '#jobs/job-store.ts';
+import type { HttpReply } from '#runner/call-outcome.ts';
+import type { JobTable } from '#storage/tables/job-tables.ts';
+import type { RunSendTable, RunStepTable, RunTable } from '#storage/tables/workflow-tables.ts';
+import type { LoadedDeployment, LoadedStep } from './loaded-deployment.ts';
+import type { RunResumption } from './run.ts';
+
+/** Names the version of the platform in `context.platform_version`. */
+export interface RunSurroundings {
+  platformVersion: string;
+}
+
+/** A run while this node works on it: what is recorded, and what is only in memory until the next record. */
+export class LiveRun {
+  readonly run: RunTable;
+  readonly job: LeasedJob;
+  readonly deployment: LoadedDeployment;
+  /** Rows on their way to the disk; gone once they, or a first record in their place, were handed to the store. */
+  arriving: { run: RunTable; job: JobTable } | undefined;
+  /** What the run waited for when it came here; null for one that did not wait. */
+  waited: { kind: string; position: number; resumption: RunResumption; untilMs: number } | null;
+  failures: number;
+  readonly sends: Pick<RunSendTable, 'number' | 'kind' | 'payload'>[] = [];
+  /** The reply for whoever waits, until the run ends. */
+  response: HttpReply | undefined;
+  /** User code ran for so long since the run began, or went on. */
+  segmentMs = 0;
+  usedScratch = false;
+  /** Events that its last record stored, for the bus. */
+  published: StoredEvent[] = [];
+  readonly abort = new AbortController();
+  /** JSON text of the exports of each step that has ended, by namespace, in order. */
+  readonly #exports = new Map<string, string>();
+  #bytes: number;
+  #next = 0;
+  readonly #context: string;
+
+  constructor(options: {
+    run: RunTable;
+    job: LeasedJob;
+    deployment: LoadedDeployment;
+    arriving: { run: RunTable; job: JobTable } | undefined;
+    steps: readonly RunStepTable[];
+    sends: readonly RunSendTable[];
+    surroundings: RunSurroundings;
+  }) {
+    const { run, deployment } = options;
+    this.run = run;
+    this.job = options.job;
+    this.deployment = deployment;
+    this.arriving = options.arriving;
+    this.failures = run.failures;
+    this.waited =
+      run.wait_kind === null
+        ? null
+        : {
+            kind: run.wait_kind,
+            position: run.position,
+            resumption: run.resumption === null ? {} : (JSON.parse(run.resumption) as RunResumption),
+            untilMs: run.wait_until_ms ?? 0,
+          };
+    this.#bytes = run.event.length;
+    this.#context = contextOf(run, deployment, options.surroundings);
+    for (const step of options.steps) if (step.state === 'succeeded') this.finished(step.position, step);
+    this.sends.push(...options.sends);
+  }
+
+  /** A step has ended well: its exports are there for those after it. */
+  finished(position: number, step: Pick<RunStepTable, 'namespace' | 'exports'>): void {
+    this.#exports.set(step.namespace, step.exports);
+    this.#bytes += step.exports.length;
+    this.#next = Math.max(this.#next, position + 1);
+  }
+
+  /** The next step that is not disabled, and its place; undefined when there is none. */
+  next(): { step: LoadedStep; position: number } | undefined {
+    const { steps } = this.deployment;
+    for (let position = this.#next; position < steps.length; position += 1) {
+      const step = steps[position];
+      if (step !== undefined && !step.disabled) return { step, position };
+    }
+    return undefined;
+  }
+
+  /** Bytes of the event and of all exports. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** JSON text of `steps`: `trigger`, and the exports of the steps before. */
+  stepsJson(): string {
+    let text = `{"trigger":{"event":${this.run.event},"context":${this.#context}}`;
+    for (const [namespace, exports] of this.#exports) text += `,"${namespace}":${exports}`;
+    return `${text}}`;
+  }
+
+  /** JSON text of all exports by namespace, with the context: what a workflow that triggered this one gets. */
+  resultJson(): string {
+    const parts = [...this.#exports].map(([namespace, exports]) => `"${namespace}":${exports}`);
+    return `{${[...parts, `"$context":${this.#context}`].join(',')}}`;
+  }
+
+  get lastNamespace(): string | undefined {
+    return [...this.#exports.keys()].at(-1);
+  }
+
+  /** JSON text of `steps.trigger.context`. */
+  get contextJson(): string {
+    return this.#context;
+  }
+
+  /** JSON text of `$.context` without `deadline`. */
+  callContextJson(run: { runs: number; context?: unknown; callback_request?: unknown }): string {
+    return `${this.#context.slice(0, -1)},"JIT":false,"run":${JSON.stringify(run)}}`;
+  }
+}
+
+/** `steps.trigger.context`: what is known of the run beside its event. */
+function contextOf(run: RunTable, deployment: LoadedDeployment, surroundings: RunSurroundings): string {
+  return JSON.stringify({
+    id: run.id,
+    ts: new Date(run.created_at_ms).toISOString(),
+    trace_id: run.trace_id,
+    pipeline_id: null,
+    workflow_id: run.workflow_id,
+    workflow_name: deployment.workflowName,
+    deployment_id: run.deployment_id,
+    owner_id: run.owner_id,
+    project_id: deployment.projectId,
+    emitter_id: run.emitter_id,
+    source_type: run.source_type,
+    verified: false,
+    hops: run.hops === 0 ? null : run.hops,
+    test: false,
+    replay: run.replay_of !== null,
+    resume: null,
+    external_user_id: null,
+    external_user_environment: null,
+    attachments: {},
+    platform_version: surroundings.platformVersion,
+  });
+}

@@ -1,0 +1,298 @@
+import type { CompiledQuery } from 'kysely';
+import {
+  appendEvents,
+  type Emission,
+  type EmitStore,
+  type EventRouter,
+  lockEmittersOf,
+  questionOf,
+} from '#events/emit-event.ts';
+import type { StoredEvent } from '#events/event.ts';
+import type { LockedEmitter } from '#events/event-store.ts';
+import { insertNewJobs, settleJobsQuery } from '#jobs/job-store.ts';
+import type { Clock } from '#lib/clock.ts';
+import type { UsageRow } from '#metering/invocation-usage.ts';
+import { addUsage } from '#metering/usage-store.ts';
+import { mergeComponentDbs } from '#sources/source-store.ts';
+import type { BatchWrite } from '#storage/group-commit.ts';
+import type { Store } from '#storage/store.ts';
+import type { JobTable } from '#storage/tables/job-tables.ts';
+import type { RunSendTable, RunStepTable, RunTable } from '#storage/tables/workflow-tables.ts';
+import type { RunResumption } from './run.ts';
+import {
+  deleteRuns,
+  endRunsQuery,
+  ensureStepDbs,
+  heldJobsQuery,
+  insertRuns,
+  insertSends,
+  insertSteps,
+  parkJobQuery,
+  resetAttemptsQuery,
+  resumesOf,
+  updateRunQuery,
+} from './run-store.ts';
+
+/** One change of one run, by the node that runs it. */
+export interface RunRecord {
+  run: Pick<RunTable, 'id' | 'owner_id' | 'workflow_id' | 'no_store'>;
+  /** The job as it is held; its `attempts` is the fence. */
+  job: { id: string; attempts: number };
+  /** Rows that are not in the store yet: written by this change, and nothing is to be fenced. */
+  arriving?: { run: RunTable; job: JobTable };
+  step?: RunStepTable;
+  /** State of `$.service.db` that a step set: its id and JSON text by key. */
+  stepDb?: { stepId: string; sets: Record<string, string> };
+  /** What its steps have asked to be sent when it ends; kept with the step. */
+  sends?: readonly RunSendTable[];
+  /** It lost its node before: a finished step is progress, and losses count anew. */
+  resetsAttempts?: boolean;
+  usage?: UsageRow;
+  next: NextState;
+}
+
+export type NextState =
+  /** The next step follows; `clears` what the run waited for before. */
+  | { kind: 'go-on'; clears: boolean }
+  | {
+      kind: 'wait';
+      waitKind: string;
+      untilMs: number;
+      position: number;
+      failures: number;
+      resumption: RunResumption | null;
+    }
+  | {
+      kind: 'end';
+      state: string;
+      position: number;
+      error: string | null;
+      reason: string | null;
+      emissions: readonly Emission[];
+      /** Sends whose time has come. */
+      jobs: readonly JobTable[];
+    };
+
+export type RecordResult =
+  | { held: true; stored: StoredEvent[] /** A wait that is over already. */; woken: boolean }
+  /** Somebody else has the run, or it was cancelled or removed: nothing of it may be stored. */
+  | { held: false };
+
+/**
+ * Promise 4: each finished step is recorded, with everything it caused, before the next one starts; and only by who
+ * holds the run's job, so that two workers never advance one run. Changes of many runs that arrive together are one commit.
+ */
+export function recordRuns(options: {
+  store: EmitStore & Pick<Store, 'ask' | 'notify'>;
+  node: string;
+  router: EventRouter;
+  clock: Clock;
+}): BatchWrite<RunRecord, RecordResult> {
+  const { store, node, router, clock } = options;
+  return {
+    name: 'record-runs',
+    bytes: recordBytes,
+    async run(tx, records) {
+      const nowMs = clock.now();
+      const fenced = records.filter((record) => record.arriving === undefined);
+      const ending = fenced.filter((record) => record.next.kind === 'end');
+      const going = fenced.filter((record) => record.next.kind !== 'end');
+      const emissions = records.flatMap(({ next }) => (next.kind === 'end' ? next.emissions : []));
+      const question = questionOf(router, emissions);
+      const queries: CompiledQuery<object>[] = [];
+      if (ending.length > 0)
+        queries.push(settleJobsQuery(store, tx, { node, jobs: ending.map(({ job }) => job) }));
+      if (going.length > 0)
+        queries.push(heldJobsQuery(store, tx, { node, ids: going.map(({ job }) => job.id) }));
+      if (emissions.length > 0) queries.push(lockEmittersOf(store, tx, emissions));
+      if (question !== undefined) queries.push(question.query);
+      const answers = queries.length === 0 ? [] : await store.ask<object[]>(tx, queries);
+      const settled = (ending.length > 0 ? answers.shift() : []) as { id: string }[];
+      const holding = (going.length > 0 ? answers.shift() : []) as { id: string; attempts: number }[];
+      const emitters = (emissions.length > 0 ? answers.shift() : []) as LockedEmitter[];
+      const answer = question && { question, rows: (answers.shift() ?? []) as object[] };
+      const settledIds = new Set(settled.map(({ id }) => id));
+      const heldAttempts = new Map(holding.map(({ id, attempts }) => [id, attempts]));
+      const isHeld = ({ job, next, arriving }: RunRecord) =>
+        arriving !== undefined ||
+        (next.kind === 'end' ? settledIds.has(job.id) : heldAttempts.get(job.id) === job.attempts);
+      const held = records.filter(isHeld);
+      await writeRows(store, tx, held, nowMs);
+      const heldEmissions = held.flatMap(({ next }) => (next.kind === 'end' ? next.emissions : []));
+      const emitted = await appendEvents(store, tx, {
+        emissions: heldEmissions,
+        emitters,
+        router,
+        answer,
+        nowMs,
+      });
+      const woken = await wakeAnswered(store, tx, held, nowMs);
+      const storedOf = new Map(heldEmissions.map((emission, index) => [emission, emitted[index]]));
+      const heldSet = new Set(held);
+      return records.map((record): RecordResult => {
+        if (!heldSet.has(record)) return { held: false };
+        const stored = (record.next.kind === 'end' ? record.next.emissions : []).flatMap((emission) => {
+          const result = storedOf.get(emission);
+          return result?.accepted === true ? result.stored : [];
+        });
+        return { held: true, stored, woken: woken.has(record.run.id) };
+      });
+    },
+  };
+}
+
+function recordBytes({ arriving, step, next, sends = [] }: RunRecord): number {
+  let bytes = (arriving?.run.event.length ?? 0) + (step?.exports.length ?? 0) + (step?.input?.length ?? 0);
+  bytes += step?.logs.length ?? 0;
+  for (const { payload } of sends) bytes += payload.length;
+  if (next.kind === 'end')
+    for (const { events } of next.emissions) for (const { event } of events) bytes += event.length;
+  return bytes;
+}
+
+async function writeRows(
+  store: EmitStore & Pick<Store, 'notify'>,
+  tx: Parameters<BatchWrite<RunRecord, RecordResult>['run']>[0],
+  records: readonly RunRecord[],
+  nowMs: number,
+): Promise<void> {
+  const isKept = (record: RunRecord) => record.run.no_store === 0 || record.next.kind !== 'end';
+  const arriving = records.filter(({ arriving: rows }) => rows !== undefined);
+  await insertRuns(
+    store,
+    tx,
+    arriving
+      .filter(isKept)
+      .flatMap(({ arriving: rows, next }) => (rows === undefined ? [] : [withEnd(rows.run, next, nowMs)])),
+  );
+  await insertNewJobs(
+    store,
+    tx,
+    arriving.flatMap(({ arriving: rows, next }) =>
+      rows === undefined || next.kind === 'end' ? [] : [rows.job],
+    ),
+  );
+  await insertSteps(
+    store,
+    tx,
+    records.filter(isKept).flatMap(({ step }) => (step === undefined ? [] : [step])),
+  );
+  await insertSends(
+    store,
+    tx,
+    records.flatMap(({ sends }) => sends ?? []),
+  );
+  const jobs = records.flatMap(({ next }) => (next.kind === 'end' ? next.jobs : []));
+  if (jobs.length > 0) {
+    await insertNewJobs(store, tx, jobs);
+    await store.notify(tx, 'millrace_jobs', '');
+  }
+  const dbs = records.flatMap(({ run, stepDb }) =>
+    stepDb === undefined ? [] : [{ ...stepDb, ownerId: run.owner_id }],
+  );
+  if (dbs.length > 0) {
+    await ensureStepDbs(tx, dbs);
+    const sets = new Map<string, Record<string, string>>();
+    for (const { stepId, sets: set } of dbs) sets.set(stepId, { ...sets.get(stepId), ...set });
+    await mergeComponentDbs(store, tx, sets);
+  }
+  const reset = records.filter(
+    ({ resetsAttempts, next }) => resetsAttempts === true && next.kind === 'go-on',
+  );
+  if (reset.length > 0)
+    await store.defer(
+      tx,
+      resetAttemptsQuery(
+        tx,
+        reset.map(({ job }) => job.id),
+      ),
+    );
+  await writeNextStates(store, tx, records, nowMs);
+  await addUsage(
+    store,
+    tx,
+    records.flatMap(({ usage }) => (usage === undefined ? [] : [usage])),
+  );
+}
+
+/** A run that ends in the same commit as it arrives is inserted as it ends. */
+function withEnd(run: RunTable, next: NextState, nowMs: number): RunTable {
+  if (next.kind !== 'end') return run;
+  const { state, position, error, reason } = next;
+  return { ...run, state, position, error, reason, ended_at_ms: nowMs };
+}
+
+async function writeNextStates(
+  store: EmitStore,
+  tx: Parameters<BatchWrite<RunRecord, RecordResult>['run']>[0],
+  records: readonly RunRecord[],
+  nowMs: number,
+): Promise<void> {
+  const gone: string[] = [];
+  const plainlyEnded: string[] = [];
+  for (const { run, next, arriving } of records) {
+    if (next.kind === 'end') {
+      if (run.no_store === 1) {
+        if (arriving === undefined) gone.push(run.id);
+      } else if (arriving === undefined) {
+        const { state, position, error, reason } = next;
+        // Nearly all runs: one statement for those of a batch.
+        if (state === 'succeeded' && reason === null) plainlyEnded.push(run.id);
+        else {
+          const set = { state, position, error, reason, ended_at_ms: nowMs };
+          await store.defer(tx, updateRunQuery(tx, run.id, { ...set, ...cleared }));
+        }
+      }
+    } else if (next.kind === 'go-on') {
+      if (next.clears) await store.defer(tx, updateRunQuery(tx, run.id, { ...cleared, failures: 0 }));
+    } else {
+      const { waitKind, untilMs, position, failures, resumption } = next;
+      await store.defer(
+        tx,
+        updateRunQuery(tx, run.id, {
+          state: 'waiting',
+          wait_kind: waitKind,
+          wait_until_ms: untilMs,
+          position,
+          failures,
+          resumption: resumption === null ? null : JSON.stringify(resumption),
+        }),
+      );
+      await store.defer(tx, parkJobQuery(tx, { id: run.id, runAtMs: untilMs, nowMs }));
+    }
+  }
+  if (plainlyEnded.length > 0)
+    await store.defer(
+      tx,
+      endRunsQuery(tx, plainlyEnded, { state: 'succeeded', ended_at_ms: nowMs, ...cleared }),
+    );
+  if (gone.length > 0) await deleteRuns(tx, gone);
+}
+
+const cleared = { wait_kind: null, wait_until_ms: null, resumption: null };
+
+/** Waits whose resume or cancel request came before them are over at once. After the rows of the runs are locked. */
+async function wakeAnswered(
+  store: EmitStore,
+  tx: Parameters<BatchWrite<RunRecord, RecordResult>['run']>[0],
+  records: readonly RunRecord[],
+  nowMs: number,
+): Promise<Set<string>> {
+  const waits = new Map(
+    records.flatMap(({ run, next }) =>
+      next.kind === 'wait' && next.waitKind !== 'retry' ? [[run.id, next] as const] : [],
+    ),
+  );
+  const woken = new Set<string>();
+  if (waits.size === 0) return woken;
+  for (const { run_id, position, kind, request } of await resumesOf(tx, [...waits.keys()])) {
+    const wait = waits.get(run_id);
+    if (wait === undefined || wait.position !== position) continue;
+    const answer = kind === 'cancel' ? { cancelled: true } : { request: JSON.parse(request) as unknown };
+    const resumption = JSON.stringify({ ...wait.resumption, ...answer });
+    await store.defer(tx, updateRunQuery(tx, run_id, { resumption }));
+    await store.defer(tx, parkJobQuery(tx, { id: run_id, runAtMs: nowMs, nowMs }));
+    woken.add(run_id);
+  }
+  return woken;
+}

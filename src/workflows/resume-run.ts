@@ -1,0 +1,135 @@
+import { timingSafeEqual } from 'node:crypto';
+import type { EventRouter } from '#events/emit-event.ts';
+import type { EventBus } from '#events/event-bus.ts';
+import type { Clock } from '#lib/clock.ts';
+import type { Store } from '#storage/store.ts';
+import type { RunTable } from '#storage/tables/workflow-tables.ts';
+import { endRunOutside } from './end-run.ts';
+import { isTerminal, type RunResumption } from './run.ts';
+import {
+  findRun,
+  insertResume,
+  lockJobOf,
+  lockRun,
+  stepsOfRun,
+  updateRunQuery,
+  wakeJob,
+} from './run-store.ts';
+
+/** A request to one of the two URLs that `$.flow.suspend`, `delay` and `rerun` answer. */
+export interface ResumeRequest {
+  runId: string;
+  /** Index of the step that answered the URL. */
+  position: number;
+  token: string;
+  /** The request, as an event of an HTTP trigger: what the step gets. */
+  request: object;
+}
+
+/** `waiting_for_step`: the step has not ended yet, and goes on at once when it does. `over`: the run has gone on, or ended. */
+export type ResumeOutcome = 'resumed' | 'waiting_for_step' | 'unknown' | 'over';
+
+/** Resumes and cancels runs that wait, for whoever knows the token of the run. */
+export class RunResumer {
+  readonly #store: Store;
+  readonly #router: EventRouter;
+  readonly #bus: EventBus;
+  readonly #clock: Clock;
+  readonly #onJobs: () => void;
+  readonly #onEnded: (workflowId: string) => void;
+
+  constructor(parts: {
+    store: Store;
+    router: EventRouter;
+    bus: EventBus;
+    clock: Clock;
+    /** A job is due. */
+    onJobs: () => void;
+    onEnded: (workflowId: string) => void;
+  }) {
+    this.#store = parts.store;
+    this.#router = parts.router;
+    this.#bus = parts.bus;
+    this.#clock = parts.clock;
+    this.#onJobs = parts.onJobs;
+    this.#onEnded = parts.onEnded;
+  }
+
+  async resume(input: ResumeRequest): Promise<ResumeOutcome> {
+    const outcome = await this.#take(input, 'resume');
+    if (outcome === 'resumed') this.#onJobs();
+    return outcome;
+  }
+
+  async cancel(input: ResumeRequest): Promise<ResumeOutcome> {
+    const outcome = await this.#take(input, 'cancel');
+    if (outcome !== 'resumed') return outcome;
+    const { runId } = input;
+    const ended = { runId, state: 'cancelled', reason: 'cancelled by its URL' };
+    const stored = await endRunOutside(
+      { store: this.#store, router: this.#router, clock: this.#clock },
+      ended,
+    );
+    if (stored === undefined) return 'over';
+    this.#bus.publish(stored);
+    const run = await findRun(this.#store.read, runId);
+    if (run !== undefined) this.#onEnded(run.workflow_id);
+    return 'resumed';
+  }
+
+  async #take(input: ResumeRequest, kind: 'resume' | 'cancel'): Promise<ResumeOutcome> {
+    const { runId, position } = input;
+    const known = await findRun(this.#store.read, runId);
+    if (known === undefined || !isSame(known.token, input.token)) return 'unknown';
+    const nowMs = this.#clock.now();
+    return this.#store.transaction(async (tx) => {
+      const job = await lockJobOf(this.#store, tx, runId);
+      const run = await lockRun(this.#store, tx, runId);
+      if (run === undefined || job === undefined || isTerminal(run)) return 'over';
+      const resumption = run.resumption === null ? {} : (JSON.parse(run.resumption) as RunResumption);
+      const isAnswered = resumption.request !== undefined || resumption.cancelled === true;
+      if (job.state === 'queued' && waitsAt(run, position)) {
+        if (isAnswered) return 'over';
+        if (kind === 'resume') {
+          const answered = JSON.stringify({ ...resumption, request: input.request });
+          await tx.executeQuery(updateRunQuery(tx, runId, { resumption: answered }));
+          await wakeJob(tx, runId, nowMs);
+        }
+        return 'resumed';
+      }
+      if (await hasEnded(tx, run, position)) return 'over';
+      await insertResume(tx, {
+        run_id: runId,
+        owner_id: run.owner_id,
+        position,
+        kind,
+        request: JSON.stringify(input.request),
+        created_at_ms: nowMs,
+      });
+      return 'waiting_for_step';
+    });
+  }
+}
+
+function waitsAt(run: RunTable, position: number): boolean {
+  return run.state === 'waiting' && run.wait_kind !== null && run.position === position;
+}
+
+/** Whether the run is past the step: another one was recorded since, or this one ended without a wait. */
+async function hasEnded(
+  tx: Parameters<typeof stepsOfRun>[0],
+  run: RunTable,
+  position: number,
+): Promise<boolean> {
+  if (run.wait_kind !== null && run.position > position) return true;
+  const steps = await stepsOfRun(tx, run.id);
+  return steps.some(
+    (step) => step.position > position || (step.position === position && step.state === 'succeeded'),
+  );
+}
+
+/** In the same time whatever the tokens are. */
+function isSame(expected: string, given: string): boolean {
+  const [a, b] = [Buffer.from(expected), Buffer.from(given)];
+  return a.length === b.length && timingSafeEqual(a, b);
+}

@@ -1,0 +1,216 @@
+import { ArrivingJob } from '#jobs/arriving-job.ts';
+import { insertNewJobs, jobRow, type LeasedJob } from '#jobs/job-store.ts';
+import type { WorkerPool } from '#jobs/worker-pool.ts';
+import type { Clock } from '#lib/clock.ts';
+import { CallerError, UnavailableError } from '#lib/errors.ts';
+import { newSecret, newTimeOrderedId } from '#lib/ids.ts';
+import type { BatchWrite } from '#storage/group-commit.ts';
+import type { Store } from '#storage/store.ts';
+import type { JobTable } from '#storage/tables/job-tables.ts';
+import type { RunTable } from '#storage/tables/workflow-tables.ts';
+import type { WorkflowRuns } from './advance-run.ts';
+import type { RunReply, RunTrigger } from './run.ts';
+import { insertRuns } from './run-store.ts';
+
+/** Callers that wait for the answer of runs of one workflow, in this process. */
+const waitingForReplyMax = 1_024;
+/** Seconds after which it is worth trying again. */
+const tryAgainSeconds = 5;
+/** An event may go through so many workflows and sources: further ones are a loop (decisions, Events). */
+const hopsMax = 10;
+
+/** A run with its job: `running` and leased to this node, or `queued`. */
+export interface NewRun {
+  run: RunTable;
+  job: JobTable;
+}
+
+/** A new run for a transaction of the caller's, who inserts both rows and calls `stored` after the commit. */
+export interface PreparedRun extends NewRun {
+  stored: () => void;
+}
+
+/** Starts runs of workflows. A run is on disk before its event is acknowledged (promise 1). */
+export class RunStarter {
+  readonly #store: Store;
+  readonly #pool: () => WorkerPool;
+  readonly #runs: WorkflowRuns;
+  readonly #clock: Clock;
+  readonly #write: BatchWrite<NewRun, void>;
+
+  constructor(options: { store: Store; pool: () => WorkerPool; runs: WorkflowRuns; clock: Clock }) {
+    this.#store = options.store;
+    this.#pool = options.pool;
+    this.#runs = options.runs;
+    this.#clock = options.clock;
+    this.#write = insertNewRuns(options.store);
+  }
+
+  /** Resolves when the run is on disk. Throws CallerError `too_many_hops`, UnavailableError. */
+  async start(trigger: RunTrigger): Promise<{ runId: string }> {
+    const here = this.#pool().hasRoom(trigger.workflowId);
+    const made = this.#make(trigger, here);
+    if (here) await this.#runHere(made, {});
+    else {
+      await this.#store.writes.submit(this.#write, made);
+      this.#pool().leftInStore(trigger.workflowId);
+    }
+    return { runId: made.run.id };
+  }
+
+  /**
+   * The answer of the run: `$.respond`, or that it ended or came to a wait without one. Throws CallerError `workflow_busy`
+   * when too many wait for this workflow already, `UnavailableError` when the run was interrupted: it goes on later,
+   * without anybody who waits.
+   */
+  async startAndAwait(trigger: RunTrigger): Promise<RunReply> {
+    const pool = this.#pool();
+    if (!pool.hasRoomToStay(trigger.workflowId, waitingForReplyMax)) {
+      if (pool.hasRoomToStay('', 1)) throw tooMany(this.#clock.now());
+      throw new UnavailableError('overloaded', 'the service has too much to do, or is stopping; try again');
+    }
+    const made = this.#make(trigger, true);
+    const answer = this.#runs.awaitReply(made.run.id);
+    // It may be rejected while the run is still on its way to the disk, or was refused there.
+    answer.catch(() => {});
+    try {
+      await this.#runHere(made, { staysHere: true });
+      return await answer;
+    } finally {
+      this.#runs.stopAwaiting(made.run.id);
+    }
+  }
+
+  /** Rows of a new run for a transaction of the caller's. With `inStore` it waits its turn in the store, in order. */
+  prepare(trigger: RunTrigger, { inStore = false }: { inStore?: boolean } = {}): PreparedRun {
+    const here = !inStore && this.#pool().hasRoom(trigger.workflowId);
+    const made = this.#make(trigger, here);
+    const stored = here
+      ? () => this.#take(made, leased(made))
+      : () => this.#pool().leftInStore(trigger.workflowId);
+    return { ...made, stored };
+  }
+
+  /** Keeps an event that is not to be run (`x-pd-notrigger`), as a run that never began. */
+  async recordOnly(trigger: RunTrigger): Promise<{ runId: string }> {
+    const { run } = this.#make(trigger, false);
+    const kept = { ...run, state: 'not_triggered', ended_at_ms: run.created_at_ms };
+    await this.#store.transaction((tx) => insertRuns(this.#store, tx, [kept]));
+    return { runId: run.id };
+  }
+
+  #make(trigger: RunTrigger, here: boolean): NewRun {
+    if (trigger.hops > hopsMax)
+      throw new CallerError(
+        'too_many_hops',
+        `the event came through more than ${hopsMax} workflows and sources`,
+      );
+    const nowMs = this.#clock.now();
+    const id = newTimeOrderedId(nowMs);
+    const { workflowId, ownerId } = trigger;
+    return {
+      run: {
+        id,
+        owner_id: ownerId,
+        workflow_id: workflowId,
+        deployment_id: trigger.deploymentId,
+        state: here ? 'running' : 'queued',
+        emitter_id: trigger.emitterId,
+        source_type: trigger.sourceType,
+        event: trigger.event,
+        trace_id: trigger.traceId ?? id,
+        token: newSecret(24),
+        hops: trigger.hops,
+        no_store: trigger.noStore === true ? 1 : 0,
+        replay_of: trigger.replayOf ?? null,
+        wait_kind: null,
+        wait_until_ms: null,
+        position: 0,
+        resumption: null,
+        failures: 0,
+        error: null,
+        reason: null,
+        created_at_ms: nowMs,
+        started_at_ms: here ? nowMs : null,
+        ended_at_ms: null,
+      },
+      job: jobRow(
+        {
+          id,
+          kind: 'run_workflow',
+          ownerId,
+          lane: workflowId,
+          payload: { run_id: id, workflow_id: workflowId },
+          runAtMs: nowMs,
+          nowMs,
+        },
+        here ? this.#pool().node : undefined,
+      ),
+    };
+  }
+
+  /** The node that accepts it runs it: no claim is needed, and it runs while its rows are on their way to the disk. */
+  async #runHere(made: NewRun, options: Pick<LeasedJob, 'staysHere'>): Promise<void> {
+    const { writes } = this.#store;
+    if (writes.healthy) {
+      const arriving = new ArrivingJob(() => writes.place(this.#write, made));
+      this.#take(made, { ...leased(made), ...options, arriving });
+      await arriving.onDisk;
+    } else {
+      // What a store that fails would refuse does not run.
+      await writes.submit(this.#write, made);
+      this.#take(made, { ...leased(made), ...options });
+    }
+  }
+
+  #take(made: NewRun, job: LeasedJob): void {
+    this.#runs.expect(made);
+    this.#pool().run(job);
+  }
+}
+
+function tooMany(nowMs: number): CallerError {
+  return new CallerError(
+    'workflow_busy',
+    'too many requests are waiting for this workflow: it takes more when it has worked some off',
+    {
+      limit: waitingForReplyMax,
+      retry_after: tryAgainSeconds,
+      reset_at: Math.ceil(nowMs / 1000) + tryAgainSeconds,
+    },
+  );
+}
+
+function leased({ run, job }: NewRun): LeasedJob {
+  return {
+    id: job.id,
+    kind: 'run_workflow',
+    ownerId: job.owner_id,
+    lane: job.lane,
+    attempts: 1,
+    payload: { run_id: run.id, workflow_id: run.workflow_id },
+    bytes: run.event.length,
+    createdAtMs: run.created_at_ms,
+  };
+}
+
+/** Inserts runs with their jobs, many in two statements. */
+function insertNewRuns(store: Store): BatchWrite<NewRun, void> {
+  return {
+    name: 'insert-runs',
+    bytes: ({ run }) => run.event.length,
+    async run(tx, made) {
+      await insertRuns(
+        store,
+        tx,
+        made.map(({ run }) => run),
+      );
+      await insertNewJobs(
+        store,
+        tx,
+        made.map(({ job }) => job),
+      );
+      return made.map(() => undefined);
+    },
+  };
+}
