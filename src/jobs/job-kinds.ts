@@ -41,6 +41,8 @@ export interface JobPayloads {
   };
   /** Runs a workflow from its first unfinished step on; the job has the id of the run. */
   run_workflow: { run_id: string; workflow_id: string };
+  /** Removes the runs and deployments of a workflow that was deleted, in batches. */
+  delete_workflow: { workflow_id: string };
   /** Sends what a run left to be sent (`run_sends`). */
   send_from_run: { run_id: string; number: number };
   /** Makes the deliveries of a replay that were not made with it. */

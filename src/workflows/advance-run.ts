@@ -4,7 +4,7 @@ import type { JobPayloads } from '#jobs/job-kinds.ts';
 import { jobRow, type LeasedJob, requeueJob, settleJobs } from '#jobs/job-store.ts';
 import type { JobHandler } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
-import { CallerError, UnavailableError } from '#lib/errors.ts';
+import { CallerError, toError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import { usageOf } from '#metering/invocation-usage.ts';
 import type { HttpReply, StepFlow } from '#runner/call-outcome.ts';
@@ -38,6 +38,18 @@ interface Waiter {
   reject: (error: Error) => void;
 }
 
+/** What became of a run that somebody follows. */
+export interface FollowedRun {
+  runId: string;
+  /** As in `runs.state`; `parked` for one that waits. */
+  state: string;
+  /** JSON object of the exports of its steps. */
+  result: string;
+  lastNamespace: string | undefined;
+  /** Of its error; empty when it did not fail. */
+  message: string;
+}
+
 /** Why a run stops here for now. */
 type Stop = 'ended' | 'parked';
 
@@ -58,7 +70,7 @@ export class WorkflowRuns implements JobHandler {
   readonly #node: string;
   readonly #router: EventRouter;
   readonly #runner: Pick<Runner, 'releaseScratch'>;
-  readonly #deployments: { of(deploymentId: string): Promise<LoadedDeployment> };
+  readonly #deployments: { get(deploymentId: string): Promise<LoadedDeployment> };
   readonly #steps: StepRunner;
   readonly #turns: RunTurns;
   readonly #write: BatchWrite<RunRecord, RecordResult>;
@@ -69,6 +81,10 @@ export class WorkflowRuns implements JobHandler {
   /** Runs that were just made here: they need not be read. */
   readonly #expected = new Map<string, NewRun>();
   readonly #waiters = new Map<string, Waiter>();
+  readonly #followers = new Map<
+    string,
+    { resolve: (run: FollowedRun) => void; reject: (error: Error) => void }
+  >();
   readonly #live = new Map<string, LiveRun>();
 
   constructor(parts: {
@@ -79,7 +95,7 @@ export class WorkflowRuns implements JobHandler {
     logger: Logger;
     node: string;
     runner: Pick<Runner, 'releaseScratch'>;
-    deployments: { of(deploymentId: string): Promise<LoadedDeployment> };
+    deployments: { get(deploymentId: string): Promise<LoadedDeployment> };
     steps: StepRunner;
     surroundings: RunSurroundings;
     observers: RunObservers;
@@ -117,6 +133,11 @@ export class WorkflowRuns implements JobHandler {
     return new Promise((resolve, reject) => this.#waiters.set(runId, { resolve, reject }));
   }
 
+  /** Must be called before the run is handed to the pool. Rejects when the run was interrupted. */
+  follow(runId: string): Promise<FollowedRun> {
+    return new Promise((resolve, reject) => this.#followers.set(runId, { resolve, reject }));
+  }
+
   stopAwaiting(runId: string): void {
     this.#waiters.delete(runId);
   }
@@ -139,6 +160,7 @@ export class WorkflowRuns implements JobHandler {
       }
       state = await this.#runInTurn(run, job, made, signal);
     } catch (error) {
+      this.#followers.get(runId)?.reject(toError(error));
       if (error instanceof UnavailableError) this.#waiters.get(runId)?.reject(error);
       if (error instanceof RunLostError) {
         this.#logger.info({ run: runId }, 'run.not-ours-any-more');
@@ -147,7 +169,16 @@ export class WorkflowRuns implements JobHandler {
       }
       throw error;
     } finally {
+      const live = this.#live.get(runId);
       this.#live.delete(runId);
+      this.#followers.get(runId)?.resolve({
+        runId,
+        state,
+        result: live?.resultJson() ?? '{}',
+        lastNamespace: live?.lastNamespace,
+        message: live?.errorMessage ?? '',
+      });
+      this.#followers.delete(runId);
       this.#waiters.get(runId)?.resolve({ kind: 'ended', waits: state === 'parked', state });
       this.#waiters.delete(runId);
     }
@@ -186,7 +217,7 @@ export class WorkflowRuns implements JobHandler {
       if (made === undefined) void this.#store.writes.submitPatiently(this.#begin, run.id).catch(() => {});
       const stop = await this.#advance(live, AbortSignal.any([signal, live.abort.signal]));
       if (live.usedScratch) this.#runner.releaseScratch(live.deployment.id, run.id);
-      return stop;
+      return stop === 'parked' ? stop : live.endState;
     } finally {
       turn.done();
     }
@@ -197,7 +228,7 @@ export class WorkflowRuns implements JobHandler {
     const { read } = this.#store;
     let deployment: LoadedDeployment;
     try {
-      deployment = await this.#deployments.of(run.deployment_id);
+      deployment = await this.#deployments.get(run.deployment_id);
     } catch (error) {
       if (error instanceof CallerError) return error;
       throw error;
@@ -388,6 +419,8 @@ export class WorkflowRuns implements JobHandler {
     const effects = step === undefined || result === undefined ? {} : this.#effectsOf(live, step, result);
     const nowMs = this.#clock.now();
     const isSent = state !== 'cancelled';
+    live.endState = state;
+    if (error !== null) live.errorMessage = (JSON.parse(error) as StepError).msg;
     const jobs = live.sends.flatMap(({ kind, number }) =>
       kind === 'emit' || !isSent
         ? []

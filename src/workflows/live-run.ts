@@ -1,4 +1,3 @@
-import type { StoredEvent } from '#events/event.ts';
 import type { LeasedJob } from '#jobs/job-store.ts';
 import type { HttpReply } from '#runner/call-outcome.ts';
 import type { JobTable } from '#storage/tables/job-tables.ts';
@@ -27,14 +26,16 @@ export class LiveRun {
   /** User code ran for so long since the run began, or went on. */
   segmentMs = 0;
   usedScratch = false;
-  /** Events that its last record stored, for the bus. */
-  published: StoredEvent[] = [];
+  /** How it ended, and the message of its error. */
+  endState = 'running';
+  errorMessage = '';
   readonly abort = new AbortController();
   /** JSON text of the exports of each step that has ended, by namespace, in order. */
   readonly #exports = new Map<string, string>();
   #bytes: number;
   #next = 0;
   readonly #context: string;
+  readonly #isTest: boolean;
 
   constructor(options: {
     run: RunTable;
@@ -44,6 +45,8 @@ export class LiveRun {
     steps: readonly RunStepTable[];
     sends: readonly RunSendTable[];
     surroundings: RunSurroundings;
+    /** A person tries one step. */
+    isTest?: boolean;
   }) {
     const { run, deployment } = options;
     this.run = run;
@@ -61,7 +64,8 @@ export class LiveRun {
             untilMs: run.wait_until_ms ?? 0,
           };
     this.#bytes = run.event.length;
-    this.#context = contextOf(run, deployment, options.surroundings);
+    this.#isTest = options.isTest === true;
+    this.#context = contextOf(run, deployment, options.surroundings, this.#isTest);
     for (const step of options.steps) if (step.state === 'succeeded') this.finished(step.position, step);
     this.sends.push(...options.sends);
   }
@@ -112,12 +116,17 @@ export class LiveRun {
 
   /** JSON text of `$.context` without `deadline`. */
   callContextJson(run: { runs: number; context?: unknown; callback_request?: unknown }): string {
-    return `${this.#context.slice(0, -1)},"JIT":false,"run":${JSON.stringify(run)}}`;
+    return `${this.#context.slice(0, -1)},"JIT":${this.#isTest},"run":${JSON.stringify(run)}}`;
   }
 }
 
 /** `steps.trigger.context`: what is known of the run beside its event. */
-function contextOf(run: RunTable, deployment: LoadedDeployment, surroundings: RunSurroundings): string {
+function contextOf(
+  run: RunTable,
+  deployment: LoadedDeployment,
+  surroundings: RunSurroundings,
+  isTest: boolean,
+): string {
   return JSON.stringify({
     id: run.id,
     ts: new Date(run.created_at_ms).toISOString(),
@@ -132,7 +141,7 @@ function contextOf(run: RunTable, deployment: LoadedDeployment, surroundings: Ru
     source_type: run.source_type,
     verified: false,
     hops: run.hops === 0 ? null : run.hops,
-    test: false,
+    test: isTest,
     replay: run.replay_of !== null,
     resume: null,
     external_user_id: null,

@@ -8,7 +8,7 @@ import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
 import type { JobTable } from '#storage/tables/job-tables.ts';
 import type { RunTable } from '#storage/tables/workflow-tables.ts';
-import type { WorkflowRuns } from './advance-run.ts';
+import type { FollowedRun, WorkflowRuns } from './advance-run.ts';
 import type { RunReply, RunTrigger } from './run.ts';
 import { insertRuns } from './run-store.ts';
 
@@ -79,6 +79,15 @@ export class RunStarter {
     } finally {
       this.#runs.stopAwaiting(made.run.id);
     }
+  }
+
+  /** Starts a run and waits until it has ended, or waits; what became of it in this process. */
+  async startAndFollow(trigger: RunTrigger): Promise<FollowedRun> {
+    const made = this.#make(trigger, true);
+    const ended = this.#runs.follow(made.run.id);
+    ended.catch(() => {});
+    await this.#runHere(made, {});
+    return ended;
   }
 
   /** Rows of a new run for a transaction of the caller's. With `inStore` it waits its turn in the store, in order. */

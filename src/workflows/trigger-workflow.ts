@@ -1,0 +1,48 @@
+import { CallerError } from '#lib/errors.ts';
+import type { Ask, AskAnswer } from '#runner/runner.ts';
+import type { Db } from '#storage/store.ts';
+import type { LiveRun } from './live-run.ts';
+import type { RunStarter } from './start-run.ts';
+import { findWorkflow } from './workflow-store.ts';
+
+/**
+ * Answers `$.flow.trigger(workflowId, payload)`: runs another workflow of the same owner and waits until it has ended, or
+ * waits itself. Answers the exports of all its steps as JSON in the body, the last step's name and the state in the
+ * header. Throws CallerError `not_found` for a workflow that is not there, not the owner's, or not active.
+ */
+export function triggerAsks(parts: {
+  db: Db;
+  starter: () => RunStarter;
+}): (live: LiveRun, ask: Ask) => Promise<AskAnswer> {
+  return async ({ run }, ask) => {
+    const id = ask.header.workflow_id;
+    const workflow = typeof id === 'string' ? await findWorkflow(parts.db, id) : undefined;
+    if (workflow === undefined || workflow.owner_id !== run.owner_id || workflow.state !== 'active')
+      throw new CallerError('not_found', `there is no active workflow ${JSON.stringify(id)} of this owner`);
+    const ended = await parts.starter().startAndFollow({
+      workflowId: workflow.id,
+      ownerId: workflow.owner_id,
+      deploymentId: workflow.deployment_id,
+      emitterId: run.workflow_id,
+      sourceType: 'WORKFLOW',
+      event: ask.body.length === 0 ? 'null' : payloadText(ask.body),
+      hops: run.hops + 1,
+      traceId: run.trace_id,
+    });
+    const header = { run_id: ended.runId, state: ended.state, last: ended.lastNamespace ?? null };
+    if (ended.state === 'failed')
+      throw new CallerError('workflow_failed', `workflow ${workflow.id} failed: ${ended.message}`, header);
+    return { header, body: Buffer.from(ended.result) };
+  };
+}
+
+/** Written by user code: it has to be JSON to stand in a run. */
+function payloadText(body: Buffer): string {
+  const text = body.toString('utf8');
+  try {
+    JSON.parse(text);
+  } catch {
+    throw new CallerError('invalid_parameter', 'the payload of a workflow must be JSON');
+  }
+  return text;
+}
