@@ -89,7 +89,7 @@ export interface ComponentBuilderOptions {
 }
 
 /** Counted up when the same input gives another bundle. */
-const builderVersion = 1;
+const builderVersion = 2;
 
 const providedModules: Record<string, string> = {
   '@pipedream/platform': join(providedFolder, 'pipedream-platform.ts'),

@@ -13,6 +13,7 @@ import {
   transform,
 } from 'esbuild';
 import type { BuildProblem, BundleRequest, BundlerOutput, OwnFile } from './build-messages.ts';
+import { mapComment, withOwnMap, withoutMap } from './own-source-map.ts';
 import { parsePackageSpecifier } from './package-specifier.ts';
 
 /** Asks the service for a file of the component itself; null when there is none. */
@@ -118,9 +119,14 @@ async function runBuild(
       legalComments: 'none',
       logLevel: 'silent',
       outfile: 'component.js',
+      sourcemap: 'external',
+      sourcesContent: false,
       plugins: [confinement(run)],
     });
-    return { code: result.outputFiles[0]?.text ?? '', format: run.format };
+    const [code = '', map = ''] = ['.js', '.js.map'].map(
+      (end) => result.outputFiles.find(({ path }) => path.endsWith(`component${end}`))?.text,
+    );
+    return { code: code + mapComment(map, run.entry), format: run.format };
   } catch (error) {
     if (isBuildFailure(error)) return { errors: error.errors };
     throw error;
@@ -152,7 +158,8 @@ function confinement(run: BuildRun): Plugin {
         if (file === undefined) return { errors: [{ text: `${args.path} is not a file of this component` }] };
         const loader = loaderByAttribute(args.with) ?? file.loader ?? loaderByExtension(file.path);
         return {
-          contents: file.text,
+          contents:
+            loader === 'json' || loader === 'text' || loader === 'binary' ? file.text : withOwnMap(file.text),
           loader: loader === 'either' ? 'ts' : loader,
           resolveDir: request.folder,
         };
@@ -266,14 +273,17 @@ async function loadFile(
     };
     return { errors: [{ text: problem.message, detail: problem }] };
   }
-  return {
-    contents: await readFile(real),
-    loader: loaderByAttribute(attributes) ?? loaderOfPackageFile(real),
-  };
+  const loader = loaderByAttribute(attributes) ?? loaderOfPackageFile(real);
+  const contents = await readFile(real);
+  return { contents: isCode(real, loader) ? withoutMap(contents) : contents, loader };
 }
 
 function loaderOfPackageFile(path: string): Loader {
   return /^\.[cm]?js$/.test(extname(path)) || extname(path) === '' ? 'js' : 'default';
+}
+
+function isCode(path: string, loader: Loader): boolean {
+  return loader === 'js' || (loader === 'default' && /\.[cm]?[jt]sx?$/.test(path));
 }
 
 function loaderByAttribute(attributes: Record<string, string>): Loader | undefined {

@@ -1,4 +1,5 @@
 import { jsonStringify } from './primordials.ts';
+import { mapStack } from './source-map.ts';
 
 export interface ErrorReport {
   name: string;
@@ -14,7 +15,10 @@ const nameCharactersMax = 200;
 /** Causes of an error that are told, each the cause of the one before. */
 const causesMax = 5;
 
-/** Whatever was thrown (null, a Proxy, an error with throwing getters) as four short texts. Never throws. */
+/**
+ * Whatever was thrown (null, a Proxy, an error with throwing getters) as four short texts. Lines of the stack are those
+ * of the component's own files. Never throws.
+ */
 export function reportError(thrown: unknown): ErrorReport {
   try {
     return describeThrown(thrown);
@@ -38,7 +42,7 @@ function describeThrown(thrown: unknown): ErrorReport {
       typeof message === 'string' ? message : `thrown: ${inspectPlainly(thrown)}`,
       messageCharactersMax,
     ),
-    stack: cut((typeof stack === 'string' ? stack : '') + causesOf(thrown), stackCharactersMax),
+    stack: cut((typeof stack === 'string' ? shownStack(stack) : '') + causesOf(thrown), stackCharactersMax),
   };
   if (typeof code === 'string' || typeof code === 'number')
     report.code = cut(String(code), nameCharactersMax);
@@ -52,12 +56,17 @@ function causesOf(thrown: object): string {
   for (let told = 0; told < causesMax && typeof cause === 'object' && cause !== null; told += 1) {
     const stack = read(cause, 'stack');
     const message = read(cause, 'message');
-    const shown = typeof stack === 'string' && stack !== '' ? stack : message;
+    const shown = typeof stack === 'string' && stack !== '' ? shownStack(stack) : message;
     if (typeof shown !== 'string') break;
     text += `\nCaused by: ${cut(shown, stackCharactersMax)}`;
     cause = read(cause, 'cause');
   }
   return text;
+}
+
+/** Cut first: code may have set a stack of any length. */
+function shownStack(stack: string): string {
+  return mapStack(cut(stack, stackCharactersMax));
 }
 
 function read(from: object, key: string): unknown {

@@ -1,5 +1,6 @@
 import { isBuiltin, registerHooks } from 'node:module';
 import { compileFunction, constants } from 'node:vm';
+import { rememberBundle } from './source-map.ts';
 
 /** The name under which user code appears in stack traces. */
 const esmAddress = 'file:///component/index.mjs';
@@ -14,6 +15,7 @@ export async function loadBundle(code: string, format: 'cjs' | 'esm'): Promise<u
 }
 
 function loadCommonJs(code: string): unknown {
+  rememberBundle(cjsFile, code);
   const run = compileFunction(code, ['exports', 'require', 'module', '__filename', '__dirname'], {
     filename: cjsFile,
     importModuleDynamically: constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
@@ -26,6 +28,7 @@ function loadCommonJs(code: string): unknown {
 
 /** A hook hands the text over under a file address: `import.meta.url` and `createRequire` work, nothing is read. */
 async function loadModule(code: string): Promise<unknown> {
+  rememberBundle(esmAddress, code);
   const hooks = registerHooks({
     resolve: (specifier, context, next) =>
       specifier === esmAddress
