@@ -3,6 +3,7 @@ import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
+import { insertRuns } from '#workflows/run-store.ts';
 import { type SettledDelivery, settleDeliveriesQuery } from './delivery-queue-store.ts';
 import type { Handover } from './delivery-schedule.ts';
 import { dropPayloadsQuery } from './payload-store.ts';
@@ -83,6 +84,7 @@ export class DeliveryOutcomes {
       (held) => {
         this.#pending -= 1;
         if (held) end.handover?.stored();
+        else end.handover?.refused?.();
         this.#onSettled(end);
       },
       (error: unknown) => {
@@ -103,11 +105,12 @@ export class DeliveryOutcomes {
   }
 }
 
-/** What is handed on as a job is queued in the same transaction. */
+/** What is handed on as a job, and the run that it is for, are stored in the same transaction. */
 function settleWrite(store: Store, node: string): BatchWrite<DeliveryEnd, boolean> {
   return {
     name: 'settle-deliveries',
-    bytes: ({ row, handover }) => row.attempt_log.length + (handover?.job.payload.length ?? 0),
+    bytes: ({ row, handover }) =>
+      row.attempt_log.length + (handover?.job.payload.length ?? 0) + (handover?.run?.event.length ?? 0),
     async run(tx, ends) {
       const done = new Set(ends.filter(({ row }) => row.has_payload === 0).map(({ row }) => row.emit_id));
       const isHandedOver = (end: DeliveryEnd) => end.handover !== undefined;
@@ -125,9 +128,12 @@ function settleWrite(store: Store, node: string): BatchWrite<DeliveryEnd, boolea
       if (handedOver.length > 0) {
         const { rows } = await tx.executeQuery(settle(handedOver));
         for (const { id } of rows) held.add(id);
-        const jobs = handedOver.flatMap(({ row, handover }) =>
-          handover !== undefined && held.has(row.id) ? [handover.job] : [],
+        const handovers = handedOver.flatMap(({ row, handover }) =>
+          handover !== undefined && held.has(row.id) ? [handover] : [],
         );
+        const runs = handovers.flatMap(({ run }) => (run === undefined ? [] : [run]));
+        const jobs = handovers.map(({ job }) => job);
+        await insertRuns(store, tx, runs);
         await insertNewJobs(store, tx, jobs);
         if (jobs.some(({ state }) => state === 'queued')) await store.notify(tx, 'millrace_jobs', '');
       }

@@ -1,4 +1,5 @@
 import type { JobTable } from '#storage/tables/job-tables.ts';
+import type { RunTable } from '#storage/tables/workflow-tables.ts';
 import type { AttemptRecord, DeliveryReason, DeliveryState } from './delivery.ts';
 
 const secondMs = 1000;
@@ -24,11 +25,15 @@ const jitter = 0.2;
 /** What a receiver may ask for at most. */
 const retryAfterMaxMs = 24 * hourMs;
 
-/** Work in this service that a delivery turns into: its row is written in the transaction that calls it delivered. */
+/** Work in this service that a delivery turns into: its rows are written in the transaction that calls it delivered. */
 export interface Handover {
   job: JobTable;
-  /** The row is on disk. */
+  /** The run of the listening workflow that the job is for. */
+  run?: RunTable;
+  /** The rows are on disk. */
   stored(): void;
+  /** They are not, and will not be: the delivery was cancelled, or taken over, meanwhile. */
+  refused?(): void;
 }
 
 /** What one attempt came to. */

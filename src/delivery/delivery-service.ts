@@ -8,14 +8,18 @@ import { FairQueue } from '#lib/fair-queue.ts';
 import type { Logger } from '#lib/logger.ts';
 import { WaitingRuns } from '#sources/waiting-runs.ts';
 import type { Store } from '#storage/store.ts';
+import type { WorkflowDirectory } from '#workflows/workflow-directory.ts';
 import { changeDeliveriesHandler } from './change-deliveries.ts';
 import { deliverToSource } from './deliver-to-source.ts';
 import { answerTimeoutMs, deliverToWebhook } from './deliver-to-webhook.ts';
+import { deliverToWorkflow, type RunPreparer } from './deliver-to-workflow.ts';
 import { type Deliver, DeliveryDispatcher } from './delivery-dispatcher.ts';
 import { fanOutHandler } from './fan-out-event.ts';
 import { type MadeDeliveries, SubscriberFinder } from './find-subscribers.ts';
 import { DeliveryPruner } from './prune-deliveries.ts';
 import { ReplayQueue } from './queue-replay.ts';
+import { QueuedRuns } from './queued-runs.ts';
+import { queueFullReports } from './report-queue-full.ts';
 import { WaitingDeliveries } from './waiting-deliveries.ts';
 import { WebhookTargets } from './webhook-targets.ts';
 
@@ -47,11 +51,15 @@ export class DeliveryService {
     sends: boolean;
     /** Runs what is delivered to sources; asked for when it is needed, since it also does the jobs of this folder. */
     pool: () => WorkerPool;
+    workflows: WorkflowDirectory;
+    /** Makes runs of what is delivered to workflows; asked for when it is needed, since what runs emit comes here. */
+    runs: () => RunPreparer;
     random?: () => number;
     /** For tests of receivers that do not answer. */
     answerTimeoutMs?: number;
   }) {
-    const { store, node, clock, logger, vault, guarded, version, pool, random } = options;
+    const { store, node, clock, logger, vault, guarded, bus, version, pool, workflows, runs, random } =
+      options;
     this.#onJobs = () => pool().poke();
     this.targets = new WebhookTargets({ store, vault });
     this.pruner = new DeliveryPruner({ store, clock, logger });
@@ -68,13 +76,18 @@ export class DeliveryService {
     const toWebhook: Deliver = (delivery, signal) => deliverToWebhook(webhookParts, delivery, signal);
     const toSource: Deliver = (delivery) =>
       deliverToSource({ store, pool: pool(), waiting: waitingRuns, clock }, delivery);
+    const queued = new QueuedRuns({ store, clock });
+    const onQueueFull = queueFullReports({ store, router: () => this.finder, bus, clock, version });
+    const toWorkflow: Deliver = (delivery) =>
+      deliverToWorkflow({ workflows, runs: runs(), queued, onQueueFull, clock }, delivery);
     this.dispatcher = new DeliveryDispatcher({
       node,
       store,
       clock,
       logger,
       sends: options.sends,
-      deliverTo: (listenerId) => (listenerId.startsWith('wh_') ? toWebhook : toSource),
+      deliverTo: (listenerId) =>
+        listenerId.startsWith('wh_') ? toWebhook : listenerId.startsWith('p_') ? toWorkflow : toSource,
       ...(random === undefined ? {} : { random }),
       onEnded: (listenerId, wasDelivered) =>
         this.pruner.ended(listenerId, wasDelivered ? 'delivered' : 'undelivered'),
@@ -106,7 +119,7 @@ export class DeliveryService {
       }),
       queue_replay: this.replays.job,
     };
-    options.bus.observe((events) => this.#stored(events));
+    bus.observe((events) => this.#stored(events));
   }
 
   /** After the commit that stored events. */

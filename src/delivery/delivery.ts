@@ -36,6 +36,7 @@ export type DeliveryReason =
   | 'webhook_disabled'
   | 'backlog_full'
   | 'too_many_hops'
+  | 'queue_full'
   | 'listener_inactive'
   | 'listener_removed'
   | 'subscription_removed'

@@ -3,13 +3,12 @@ import type { Clock } from '#lib/clock.ts';
 import { epochSeconds } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
-import { sourceState } from '#sources/source-store.ts';
-import type { Db, Store, Tx } from '#storage/store.ts';
+import type { Store, Tx } from '#storage/store.ts';
 import type { DeliveryTable } from '#storage/tables/delivery-tables.ts';
 import { type AttemptRecord, openStates } from './delivery.ts';
 import { findDelivery, requeueDelivery } from './delivery-store.ts';
 import { insertPayloads, readEventOf } from './payload-store.ts';
-import { findWebhook } from './webhook-store.ts';
+import { findListener } from './subscription-ends.ts';
 
 export interface DeliveryTools {
   store: Store;
@@ -28,7 +27,7 @@ export async function redeliver(
 ): Promise<DeliveryTable> {
   if (openStates.some((state) => state === delivery.state)) throw isOpen(delivery);
   const queued = await store.transaction(async (tx) => {
-    if (!(await listenerExists(tx, delivery.listener_id)))
+    if ((await findListener(tx, delivery.listener_id)) === undefined)
       throw new CallerError('conflict', `its listener ${delivery.listener_id} does not exist any more`);
     const nowMs = clock.now();
     const text = delivery.has_payload === 1 ? undefined : await storeText(store, tx, delivery, nowMs);
@@ -58,13 +57,6 @@ async function storeText(
     { emit_id: emitId, owner_id: found.owner_id, event: found.event, fanning: 0, created_at_ms: nowMs },
   ]);
   return { emitId, bytes: Buffer.byteLength(found.event) };
-}
-
-async function listenerExists(db: Db, listenerId: string): Promise<boolean> {
-  const listener = listenerId.startsWith('wh_')
-    ? await findWebhook(db, listenerId)
-    : await sourceState(db, listenerId);
-  return listener !== undefined;
 }
 
 function isOpen({ id }: DeliveryTable): CallerError {

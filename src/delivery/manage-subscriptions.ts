@@ -15,8 +15,10 @@ import type { BegunReplay, ReplayQueue } from './queue-replay.ts';
 import { cancelReplaysBetween, replayRateDefault } from './replay-events.ts';
 import {
   checkEventName,
+  findEmitter,
   findListener,
   invalid,
+  isOfOneEmitter,
   ownerOfEmitters,
   ownerOfListener,
   requireWritable,
@@ -32,6 +34,7 @@ import {
   findAutoSubscription,
   findSubscription,
   holdEnds,
+  holdRow,
   insertAutoSubscription,
   insertSubscription,
   subscriptionsBetween,
@@ -89,8 +92,11 @@ export async function subscribeFrom(
 ): Promise<{ subscription: SubscriptionTable; replay: ReplayTable }> {
   const start = parseEventId(request.fromEventId, 'from_event_id');
   const { emitterId } = request;
-  if (!emitterId.startsWith('dc_') || emitterId === 'dc_*')
-    throw invalid('from_event_id', 'from_event_id: expected a single source (dc_…) as emitter_id with it');
+  if (!isOfOneEmitter(emitterId))
+    throw invalid(
+      'from_event_id',
+      'from_event_id: expected a single source (dc_…) or workflow (p_…) as emitter_id with it',
+    );
   const made = await store.transaction(async (tx): Promise<BegunReplay & { row: SubscriptionTable }> => {
     await holdEnds(store, tx, { userId: caller.userId, listenerId: request.listenerId });
     const row = await resolveSubscription(tx, caller, request, clock.now());
@@ -102,7 +108,7 @@ export async function subscribeFrom(
     if (id !== row.id)
       throw new CallerError(
         'conflict',
-        `this subscription exists already; POST /v1/sources/${emitterId}/replay sends it earlier events`,
+        `this subscription exists already; POST /v1/${emitterId.startsWith('p_') ? 'workflows' : 'sources'}/${emitterId}/replay sends it earlier events`,
         { parameter: 'from_event_id', subscription_id: id },
       );
     await requireRoom(tx, row.listener_owner_id);
@@ -325,6 +331,50 @@ export async function removeSubscriptionsOf(
       reason: 'listener_removed',
     },
   });
+}
+
+/**
+ * In the transaction that makes a source a trigger of a workflow: what the source emits comes to the workflow. Whether
+ * somebody may have it so is the caller's to know. Throws CallerError `not_found` when there is no such source (any
+ * more), `conflict` for one subscription too many.
+ */
+export async function listenToSource(
+  store: Store,
+  tx: Tx,
+  trigger: { workflow: { id: string; ownerId: string; userId: string }; sourceId: string },
+  nowMs: number,
+): Promise<void> {
+  const { workflow, sourceId } = trigger;
+  await holdRow(store, tx, sourceId);
+  const source = await findEmitter(tx, sourceId);
+  if (source === undefined) throw notFound('source', sourceId, 'source_id');
+  const row: SubscriptionTable = {
+    id: newId('sub'),
+    emitter_owner_id: source.owner_id,
+    emitter_id: sourceId,
+    event_name: '',
+    listener_id: workflow.id,
+    listener_owner_id: workflow.ownerId,
+    user_id: workflow.userId,
+    created_at_ms: nowMs,
+  };
+  const made = await insertSubscription(tx, row);
+  if (made.id === row.id) await requireRoom(tx, workflow.ownerId);
+}
+
+/** In the transaction that ends it: what is still queued for the workflow ends with a record. */
+export async function stopListening(
+  store: Store,
+  tx: Tx,
+  trigger: { workflowId: string; sourceId: string },
+  nowMs: number,
+): Promise<void> {
+  const { workflowId, sourceId } = trigger;
+  const key = { emitter_id: sourceId, listener_id: workflowId, event_name: '' };
+  for (const row of await subscriptionsBetween(tx, key)) {
+    await deleteSubscription(tx, row.id);
+    await cancelQueued(store, tx, row, nowMs);
+  }
 }
 
 /**

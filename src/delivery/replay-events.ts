@@ -2,7 +2,6 @@ import { type Caller, notFound, type Ownership, ownersOf, writable } from '#auth
 import { compareEventIds, type EventId, formatEventId, parseEventId } from '#events/event-id.ts';
 import { type Clock, epochSeconds } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
-import { findSource } from '#sources/source-store.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import type { ReplayTable } from '#storage/tables/delivery-tables.ts';
 import { insertChangeJob } from './change-deliveries.ts';
@@ -16,7 +15,7 @@ import {
   progressOf,
   type ReplayProgress,
 } from './replay-store.ts';
-import { checkEventName, findListener, ownerOfListener } from './subscription-ends.ts';
+import { checkEventName, findEmitter, findListener, ownerOfListener } from './subscription-ends.ts';
 
 /** Deliveries per second of a replay, unless it says otherwise: a receiver takes them beside what is new. */
 export const replayRateDefault = 20;
@@ -51,8 +50,8 @@ export async function requestReplay(
 ): Promise<ReplayTable> {
   const { emitterId, listenerId, eventName, startId, endId, rate = replayRateDefault } = request;
   const begun = await store.transaction(async (tx) => {
-    const name = { what: 'source', id: emitterId };
-    const emitter = await writable(tx, caller, await findSource(tx, emitterId), name);
+    const name = { what: emitterId.startsWith('p_') ? 'workflow' : 'source', id: emitterId };
+    const emitter = await writable(tx, caller, await findEmitter(tx, emitterId), name);
     await ownerOfListener(tx, await ownersOf(tx, caller), listenerId);
     const listener = await findListener(tx, listenerId);
     if (listener === undefined) throw notFound('listener', listenerId, 'listener_id');

@@ -2,6 +2,7 @@ import { notFound, type Ownership } from '#auth/permissions.ts';
 import { CallerError } from '#lib/errors.ts';
 import { findSource } from '#sources/source-store.ts';
 import type { Db } from '#storage/store.ts';
+import { findWorkflow } from '#workflows/workflow-store.ts';
 import { findWebhook } from './webhook-store.ts';
 
 /** A channel's name, as long as a component may give it. */
@@ -28,8 +29,19 @@ export async function findListener(db: Db, id: string): Promise<Listener | undef
     const webhook = await findWebhook(db, id);
     return webhook && { id, ownerId: webhook.owner_id, webhookState: webhook.state };
   }
-  const source = id.startsWith('dc_') ? await findSource(db, id) : undefined;
-  return source && { id, ownerId: source.owner_id, webhookState: null };
+  const emitter = await findEmitter(db, id);
+  return emitter && { id, ownerId: emitter.owner_id, webhookState: null };
+}
+
+/** A source or workflow; undefined for any other id too. */
+export async function findEmitter(db: Db, id: string): Promise<{ id: string; owner_id: string } | undefined> {
+  if (id.startsWith('dc_')) return findSource(db, id);
+  return id.startsWith('p_') ? findWorkflow(db, id) : undefined;
+}
+
+/** An id of exactly one emitter, not of all of a kind. */
+export function isOfOneEmitter(id: string): boolean {
+  return /^(dc|p)_/.test(id) && !id.endsWith('*');
 }
 
 /** The owner of a listener that the caller may change. Throws `not_found`, `forbidden`, `invalid_parameter`. */
@@ -61,8 +73,7 @@ export async function ownerOfEmitters(
       'emitter_id',
       'emitter_id: expected the id of a source (dc_…), workflow (p_…), workspace (o_…) or user (u_…), or dc_* or p_*',
     );
-  const source = id.startsWith('dc_') ? await findSource(db, id) : undefined;
-  return requireWritable(owners, source?.owner_id, id, 'emitter_id');
+  return requireWritable(owners, (await findEmitter(db, id))?.owner_id, id, 'emitter_id');
 }
 
 /** Throws `not_found` for what is not there or not the caller's to see, `forbidden` for a viewer. */

@@ -68,8 +68,14 @@ export async function holdEnds(
   // The embedded store has one writer, which this transaction is.
   if (store.name === 'sqlite') return;
   await tx.selectFrom('members').select('role').where('user_id', '=', ends.userId).forKeyShare().execute();
-  const table = ends.listenerId.startsWith('wh_') ? 'webhooks' : 'sources';
-  await tx.selectFrom(table).select('id').where('id', '=', ends.listenerId).forKeyShare().execute();
+  await holdRow(store, tx, ends.listenerId);
+}
+
+/** Keeps a webhook, source or workflow from being removed before the end of the transaction. */
+export async function holdRow(store: Pick<Store, 'name'>, tx: Tx, id: string): Promise<void> {
+  if (store.name === 'sqlite') return;
+  const table = id.startsWith('wh_') ? 'webhooks' : id.startsWith('p_') ? 'workflows' : 'sources';
+  await tx.selectFrom(table).select('id').where('id', '=', id).forKeyShare().execute();
 }
 
 export async function findSubscription(db: Db, id: string): Promise<SubscriptionTable | undefined> {

@@ -19,22 +19,33 @@ export async function ownerOfEmitter(db: Db, emitterId: string): Promise<string 
 }
 
 /**
- * All emitters of an owner, a page at a time. They are found by what emits (sources), which has an index by owner:
- * `emitters` is written with every event, and has none. Those that come while this reads may be missing.
+ * All emitters of an owner, a page at a time. They are found by what emits (sources and workflows), which has an index by
+ * owner: `emitters` is written with every event, and has none. Those that come while this reads may be missing.
  */
 export async function* emittersOf(db: Db, ownerId: string): AsyncGenerator<EmitterPlace[]> {
+  yield* emittersOfKind(db, 'sources', ownerId);
+  yield* emittersOfKind(db, 'workflows', ownerId);
+}
+
+async function* emittersOfKind(
+  db: Db,
+  table: 'sources' | 'workflows',
+  ownerId: string,
+): AsyncGenerator<EmitterPlace[]> {
+  // The two have the columns that are read here in common, which the types of a union do not say.
+  const emitting = table as 'sources';
   for (let last = { createdMs: -1, id: '' }; ; ) {
     const { createdMs, id } = last;
     const rows = await db
-      .selectFrom('sources')
-      .innerJoin('emitters', 'emitters.id', 'sources.id')
-      .select(['sources.id', 'sources.created_at_ms', 'emitters.last_ms', 'emitters.last_seq'])
-      .where('sources.owner_id', '=', ownerId)
+      .selectFrom(`${emitting} as emitting`)
+      .innerJoin('emitters', 'emitters.id', 'emitting.id')
+      .select(['emitting.id', 'emitting.created_at_ms', 'emitters.last_ms', 'emitters.last_seq'])
+      .where('emitting.owner_id', '=', ownerId)
       .where((where) =>
-        where(where.refTuple('sources.created_at_ms', 'sources.id'), '>', where.tuple(createdMs, id)),
+        where(where.refTuple('emitting.created_at_ms', 'emitting.id'), '>', where.tuple(createdMs, id)),
       )
-      .orderBy('sources.created_at_ms')
-      .orderBy('sources.id')
+      .orderBy('emitting.created_at_ms')
+      .orderBy('emitting.id')
       .limit(pageRows)
       .execute();
     yield rows.map((row) => ({ id: row.id, ms: row.last_ms, seq: row.last_seq }));

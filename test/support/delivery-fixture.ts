@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { sealValue } from '#accounts/manage-accounts.ts';
 import { Vault } from '#accounts/vault.ts';
+import type { RunPreparer } from '#delivery/deliver-to-workflow.ts';
 import type { AttemptRecord } from '#delivery/delivery.ts';
 import { DeliveryService } from '#delivery/delivery-service.ts';
 import { newSigningSecret } from '#delivery/sign-request.ts';
@@ -18,6 +19,7 @@ import { TestClock } from '#lib/clock.ts';
 import { newId } from '#lib/ids.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
+import { WorkflowDirectory } from '#workflows/workflow-directory.ts';
 
 export interface DeliveryFixtureOptions {
   clock?: TestClock;
@@ -29,6 +31,8 @@ export interface DeliveryFixtureOptions {
   /** What MILLRACE_EGRESS opens; default this machine. */
   allow?: readonly string[];
   vault?: Vault;
+  /** Makes the runs of workflows; default: nothing is delivered to any. */
+  runs?: RunPreparer;
 }
 
 /** A delivery as tests look at it. */
@@ -48,6 +52,7 @@ export class DeliveryFixture implements AsyncDisposable {
   readonly clock: TestClock;
   readonly vault: Vault;
   readonly bus = new EventBus(silentLogger);
+  readonly workflows: WorkflowDirectory;
   readonly service: DeliveryService;
   readonly pool: WorkerPool;
   readonly node: string;
@@ -67,6 +72,13 @@ export class DeliveryFixture implements AsyncDisposable {
       ...(extraCa === undefined ? {} : { extraCa }),
     });
     const { clock, node, vault, bus } = this;
+    const workflows = new WorkflowDirectory({ store, clock });
+    this.workflows = workflows;
+    const noRuns: RunPreparer = {
+      prepare: () => {
+        throw new Error('nothing is delivered to workflows here');
+      },
+    };
     this.service = new DeliveryService({
       store,
       node,
@@ -78,6 +90,8 @@ export class DeliveryFixture implements AsyncDisposable {
       version: '0.0.0',
       sends: true,
       pool: () => this.pool,
+      workflows,
+      runs: () => options.runs ?? noRuns,
       // No jitter.
       random: () => 0,
       ...(answerTimeoutMs === undefined ? {} : { answerTimeoutMs }),
@@ -91,6 +105,7 @@ export class DeliveryFixture implements AsyncDisposable {
         delete_events: nothing,
         deliver_scheduled_event: nothing,
         run_workflow: nothing,
+        delete_workflow: nothing,
         send_from_run: nothing,
         ...this.service.jobs,
       },

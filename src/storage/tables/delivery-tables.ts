@@ -9,7 +9,7 @@ export interface SubscriptionTable {
   emitter_id: string;
   /** The channel; '' is the default one. */
   event_name: string;
-  /** wh_… or dc_… (later p_…). */
+  /** wh_…, dc_… or p_…. */
   listener_id: string;
   listener_owner_id: string;
   user_id: string;
@@ -66,7 +66,8 @@ export interface WebhookTable {
  *   queued -> queued     it did not; the next attempt is at `run_at_ms`
  *   queued -> failed     the last attempt failed, or the receiver said that it is gone: a dead letter
  *   queued -> held, blocked   the webhook was paused or disabled meanwhile
- *   queued -> skipped    the listening source is not active
+ *   queued -> dropped    the queue of the listening workflow is full
+ *   queued -> skipped    the listening source or workflow is not active
  *   queued, held -> cancelled   its listener, subscription or replay was removed
  *   any but queued and held -> queued   delivered again, by somebody's wish
  *

@@ -1,0 +1,92 @@
+import type { Clock } from '#lib/clock.ts';
+import type { Store } from '#storage/store.ts';
+import {
+  defaultWorkflowSettings,
+  type WorkflowDefinition,
+  type WorkflowSettings,
+} from './workflow-definition.ts';
+import { findDeployment, findWorkflow } from './workflow-store.ts';
+
+/** What has to be known of a workflow for each event that starts a run of it. */
+export interface KnownWorkflow {
+  id: string;
+  ownerId: string;
+  /** The deployment that new events run. */
+  deploymentId: string;
+  /** active | inactive */
+  state: string;
+  settings: WorkflowSettings;
+}
+
+/** Workflows remembered at most; beyond that those that were asked for first are read again. */
+const rememberedMax = 10_000;
+/** With other nodes on the store, a change by one of them is known here after this at the latest. */
+const sharedMs = 1_000;
+
+interface Remembered {
+  atMs: number;
+  workflow: Promise<KnownWorkflow | undefined>;
+}
+
+/**
+ * Workflows as they are now, without asking the store for each event. With one node (SQLite) what it remembers is true
+ * until `forget`, which whoever changes a workflow calls after the commit; with several it is up to a second old.
+ */
+export class WorkflowDirectory {
+  readonly #store: Pick<Store, 'name' | 'read'>;
+  readonly #clock: Clock;
+  readonly #known = new Map<string, Remembered>();
+
+  constructor(options: { store: Pick<Store, 'name' | 'read'>; clock: Clock }) {
+    this.#store = options.store;
+    this.#clock = options.clock;
+  }
+
+  /** Undefined when it does not exist (any more). */
+  find(id: string): Promise<KnownWorkflow | undefined> {
+    const nowMs = this.#clock.now();
+    const known = this.#known.get(id);
+    if (known !== undefined && this.#isTrue(known, nowMs)) return known.workflow;
+    const remembered: Remembered = { atMs: nowMs, workflow: this.#read(id) };
+    this.#known.delete(id);
+    this.#known.set(id, remembered);
+    // Only itself: it may have been forgotten, and asked for again, meanwhile.
+    const drop = () => {
+      if (this.#known.get(id) === remembered) this.#known.delete(id);
+    };
+    remembered.workflow.then((workflow) => {
+      if (workflow === undefined) drop();
+    }, drop);
+    if (this.#known.size > rememberedMax) {
+      const [oldest] = this.#known.keys();
+      if (oldest !== undefined) this.#known.delete(oldest);
+    }
+    return remembered.workflow;
+  }
+
+  /** It was changed or removed: call it after the commit. */
+  forget(id: string): void {
+    this.#known.delete(id);
+  }
+
+  #isTrue({ atMs }: Remembered, nowMs: number): boolean {
+    // Not for ever when the clock steps back.
+    return this.#store.name === 'sqlite' || (atMs <= nowMs && nowMs < atMs + sharedMs);
+  }
+
+  async #read(id: string): Promise<KnownWorkflow | undefined> {
+    const workflow = await findWorkflow(this.#store.read, id);
+    if (workflow === undefined) return undefined;
+    const deployment = await findDeployment(this.#store.read, workflow.deployment_id);
+    // Removed in between: a deployment goes only with its workflow.
+    if (deployment === undefined) return undefined;
+    const definition = JSON.parse(deployment.definition) as WorkflowDefinition;
+    return {
+      id,
+      ownerId: workflow.owner_id,
+      deploymentId: deployment.id,
+      state: workflow.state,
+      settings: { ...defaultWorkflowSettings, ...definition.settings },
+    };
+  }
+}
