@@ -11,11 +11,14 @@ export interface UsageRow {
 const creditMs = 30_000;
 const creditMemoryMb = 256;
 
-/** Pure: what one call into user code costs its owner. */
+/**
+ * Pure: what one call into user code costs its owner, which is the owner of the object: a workspace for its objects, a user
+ * for personal ones, never both. `workflowRun`: it is a run of a workflow, which costs at least one credit.
+ */
 export function usageOf(
   ownerId: string,
   nowMs: number,
-  used: { invocations: number; computeMs: number; memoryMb: number },
+  used: { invocations: number; computeMs: number; memoryMb: number; workflowRun?: boolean },
 ): UsageRow {
   const started = Math.ceil(used.computeMs / creditMs);
   return {
@@ -23,7 +26,10 @@ export function usageOf(
     day: usageDay(nowMs),
     invocations: used.invocations,
     computeMs: used.computeMs,
-    credits: Math.ceil(started * (used.memoryMb / creditMemoryMb)),
+    credits: Math.max(
+      Math.ceil(started * (used.memoryMb / creditMemoryMb)),
+      used.workflowRun === true ? used.invocations : 0,
+    ),
   };
 }
 

@@ -1,13 +1,35 @@
-/** What an owner may use on one UTC day. Reported by the API; one place for all of them until they are settings. */
+import type { OwnerQuotaTable } from '#storage/tables/identity-tables.ts';
+
+/** What an owner (u_… or o_…) may use on one UTC day. */
 export interface Quotas {
   credits: number;
   computeMs: number;
   invocations: number;
 }
 
-export const defaultQuotas: Quotas = {
-  credits: 1_000_000,
-  // A thousand hours of run time.
-  computeMs: 3_600_000_000,
-  invocations: 10_000_000,
-};
+/** What holds for an owner for whom nothing else was set: the settings. */
+export interface QuotaDefaults extends Quotas {
+  /** Whether what goes beyond is refused. */
+  enforced: boolean;
+}
+
+/** Pure: the settings, where the owner has no number of their own. */
+export function effectiveQuotas(
+  defaults: QuotaDefaults,
+  own: Pick<OwnerQuotaTable, 'credits' | 'compute_ms' | 'invocations' | 'enforced'> | undefined,
+): QuotaDefaults {
+  return {
+    credits: own?.credits ?? defaults.credits,
+    computeMs: own?.compute_ms ?? defaults.computeMs,
+    invocations: own?.invocations ?? defaults.invocations,
+    enforced: own === undefined || own.enforced === null ? defaults.enforced : own.enforced === 1,
+  };
+}
+
+/** The first of the quotas that is used up; undefined while none is. */
+export function quotaUsedUp(quotas: Quotas, used: Quotas): keyof Quotas | undefined {
+  if (used.credits >= quotas.credits) return 'credits';
+  if (used.computeMs >= quotas.computeMs) return 'computeMs';
+  if (used.invocations >= quotas.invocations) return 'invocations';
+  return undefined;
+}

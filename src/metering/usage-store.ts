@@ -70,3 +70,39 @@ export async function addUsage(
   const sorted = [...sums].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, sum]) => sum);
   for (const query of insertRows(store.name, usageUpsert, sorted)) await store.defer(tx, query);
 }
+
+/** One UTC day (YYYY-MM-DD) of an owner's usage. */
+export interface UsageDay extends Usage {
+  day: string;
+}
+
+/** Usage by day, from the day of `fromMs` to the day of `toMs`, both inclusive and oldest first; zeros for days without any. */
+export async function usageByDay(
+  db: Db,
+  ownerId: string,
+  { fromMs, toMs }: { fromMs: number; toMs: number },
+): Promise<UsageDay[]> {
+  const first = usageDay(fromMs);
+  const last = usageDay(toMs);
+  const rows = await db
+    .selectFrom('usage_days')
+    .select(['day', 'invocations', 'compute_ms', 'credits'])
+    .where('owner_id', '=', ownerId)
+    .where('day', '>=', first)
+    .where('day', '<=', last)
+    .execute();
+  const byDay = new Map(rows.map((row) => [row.day, row]));
+  const days: UsageDay[] = [];
+  for (let ms = Date.parse(first); ms <= toMs; ms += dayMs) {
+    const row = byDay.get(usageDay(ms));
+    days.push({
+      day: usageDay(ms),
+      invocations: row?.invocations ?? 0,
+      computeMs: row?.compute_ms ?? 0,
+      credits: row?.credits ?? 0,
+    });
+  }
+  return days;
+}
+
+const dayMs = 86_400_000;

@@ -7,9 +7,12 @@ import { selectFields } from '#http/select-fields.ts';
 import type { Clock } from '#lib/clock.ts';
 import { epochSeconds } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
-import { defaultQuotas } from '#metering/quotas.ts';
-import { usageTodayOf } from '#metering/usage-store.ts';
-import type { Db, Store } from '#storage/store.ts';
+import { billingPeriod } from '#metering/billing-period.ts';
+import type { QuotaGuard } from '#metering/quota-guard.ts';
+import { ownerQuotasOf } from '#metering/quota-store.ts';
+import { effectiveQuotas } from '#metering/quotas.ts';
+import { usageByDay, usageTodayOf } from '#metering/usage-store.ts';
+import type { Store } from '#storage/store.ts';
 import type { ApiKey } from '#workspaces/api-key-store.ts';
 import { createUser } from '#workspaces/create-identity.ts';
 import { findUser, type User } from '#workspaces/user-store.ts';
@@ -19,6 +22,7 @@ import { Email, KeyName, Username } from './identity-shapes.ts';
 export interface UserRouteParts {
   store: Store;
   clock: Clock;
+  quotas: QuotaGuard;
 }
 
 const DailyUse = {
@@ -28,10 +32,14 @@ const DailyUse = {
   daily_invocations_used: Type.Integer(),
 };
 
-const UserShape = Type.Object({
+const userFields = {
   id: Type.String({ description: 'u_…' }),
   username: Type.String(),
   email: Type.String(),
+};
+
+const FreeUser = Type.Object({
+  ...userFields,
   ...DailyUse,
   orgs: Type.Array(
     Type.Object({
@@ -46,6 +54,16 @@ const UserShape = Type.Object({
   ),
 });
 
+/** Of a user for whom the admin of the instance set the plan `paid`. */
+const PaidUser = Type.Object({
+  ...userFields,
+  billing_period_start_ts: Type.Integer({ description: 'Epoch seconds, 00:00 UTC' }),
+  billing_period_end_ts: Type.Integer({ description: 'Epoch seconds: when the next one begins' }),
+  billing_period_credits: Type.Integer({
+    description: 'Used by what belongs to the user, not to a workspace',
+  }),
+});
+
 const ApiKeyShape = Type.Object({
   id: Type.String({ description: 'key_…' }),
   name: Type.String(),
@@ -56,7 +74,8 @@ const ApiKeyShape = Type.Object({
 
 const apiKeyShown = { api_key: Type.String({ description: 'Shown once, here' }) };
 
-export function userRoutes(app: App, { store, clock }: UserRouteParts): void {
+export function userRoutes(app: App, parts: UserRouteParts): void {
+  const { store, clock } = parts;
   app.get(
     '/me',
     {
@@ -64,14 +83,14 @@ export function userRoutes(app: App, { store, clock }: UserRouteParts): void {
         operationId: 'getMe',
         summary: 'The authenticated user, with workspaces and use of today',
         tags: ['users'],
-        response: { 200: DataOf(UserShape) },
+        response: { 200: DataOf(Type.Union([FreeUser, PaidUser])) },
       },
     },
     async (request) => {
       const { userId } = callerOf(request);
       const user = await findUser(store.read, userId);
       if (user === undefined) throw notFound('user', userId);
-      return { data: selectFields(request, await userShape(store.read, user, clock.now())) };
+      return { data: selectFields(request, await userShape(parts, user)) };
     },
   );
 
@@ -83,7 +102,7 @@ export function userRoutes(app: App, { store, clock }: UserRouteParts): void {
         summary: 'Creates a user; only for the admin of the instance',
         tags: ['users', 'addition'],
         body: Type.Object({ username: Username, email: Email }),
-        response: { 200: DataOf(Type.Intersect([UserShape, Type.Object(apiKeyShown)])) },
+        response: { 200: DataOf(Type.Intersect([FreeUser, Type.Object(apiKeyShown)])) },
       },
     },
     async (request) => {
@@ -91,7 +110,7 @@ export function userRoutes(app: App, { store, clock }: UserRouteParts): void {
         throw new CallerError('forbidden', 'only the admin of this instance may create users');
       }
       const { user, secret } = await createUser(store, request.body, clock);
-      const shape = await userShape(store.read, user, clock.now());
+      const shape = await freeUser(parts, user);
       return { data: selectFields(request, { ...shape, api_key: secret }) };
     },
   );
@@ -159,13 +178,40 @@ export function userRoutes(app: App, { store, clock }: UserRouteParts): void {
   );
 }
 
-async function userShape(db: Db, user: User, nowMs: number): Promise<Static<typeof UserShape>> {
-  const workspaces = await listWorkspacesOf(db, user.id);
-  const usage = await usageTodayOf(db, [user.id, ...workspaces.map(({ id }) => id)], nowMs);
+async function userShape(
+  parts: UserRouteParts,
+  user: User,
+): Promise<Static<typeof FreeUser> | Static<typeof PaidUser>> {
+  const own = (await ownerQuotasOf(parts.store.read, [user.id])).get(user.id);
+  if (own === undefined || own.billing_period_start_ms === null) return freeUser(parts, user);
+  const nowMs = parts.clock.now();
+  const { startMs, endMs } = billingPeriod(own.billing_period_start_ms, nowMs);
+  const days = await usageByDay(parts.store.read, user.id, { fromMs: startMs, toMs: nowMs });
+  return {
+    id: user.id,
+    username: user.username,
+    email: user.email,
+    billing_period_start_ts: epochSeconds(startMs),
+    billing_period_end_ts: epochSeconds(endMs),
+    billing_period_credits: days.reduce((sum, { credits }) => sum + credits, 0),
+  };
+}
+
+async function freeUser(
+  { store, clock, quotas }: UserRouteParts,
+  user: User,
+): Promise<Static<typeof FreeUser>> {
+  const workspaces = await listWorkspacesOf(store.read, user.id);
+  const ownerIds = [user.id, ...workspaces.map(({ id }) => id)];
+  const [usage, own] = await Promise.all([
+    usageTodayOf(store.read, ownerIds, clock.now()),
+    ownerQuotasOf(store.read, ownerIds),
+  ]);
+  const quotasOf = (ownerId: string) => effectiveQuotas(quotas.defaults, own.get(ownerId));
   const dailyUse = (ownerId: string) => ({
-    daily_compute_time_quota: defaultQuotas.computeMs,
+    daily_compute_time_quota: quotasOf(ownerId).computeMs,
     daily_compute_time_used: usage.get(ownerId)?.computeMs ?? 0,
-    daily_invocations_quota: defaultQuotas.invocations,
+    daily_invocations_quota: quotasOf(ownerId).invocations,
     daily_invocations_used: usage.get(ownerId)?.invocations ?? 0,
   });
   return {
@@ -178,7 +224,7 @@ async function userShape(db: Db, user: User, nowMs: number): Promise<Static<type
       orgname: workspace.orgname,
       name: workspace.name,
       email: workspace.email,
-      daily_credits_quota: defaultQuotas.credits,
+      daily_credits_quota: quotasOf(workspace.id).credits,
       daily_credits_used: usage.get(workspace.id)?.credits ?? 0,
       ...dailyUse(workspace.id),
     })),

@@ -5,7 +5,9 @@ import { type App, callerOf, DataOf, IdParams, NoContent } from '#http/route-sup
 import { selectFields } from '#http/select-fields.ts';
 import { type Clock, epochSeconds } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
-import { defaultQuotas } from '#metering/quotas.ts';
+import type { QuotaGuard } from '#metering/quota-guard.ts';
+import { findOwnerQuota } from '#metering/quota-store.ts';
+import { effectiveQuotas } from '#metering/quotas.ts';
 import { usageToday } from '#metering/usage-store.ts';
 import type { Db, Store } from '#storage/store.ts';
 import { createWorkspace } from '#workspaces/create-identity.ts';
@@ -26,6 +28,7 @@ import { Email, Name, Orgname } from './identity-shapes.ts';
 export interface WorkspaceRouteParts {
   store: Store;
   clock: Clock;
+  quotas: QuotaGuard;
 }
 
 const WorkspaceShape = Type.Object({
@@ -87,7 +90,7 @@ export function workspaceRoutes(app: App, parts: WorkspaceRouteParts): void {
         { name, user, ...(orgname !== undefined && { orgname }), ...(email !== undefined && { email }) },
         clock,
       );
-      return { data: selectFields(request, await workspaceShape(store.read, workspace, clock.now())) };
+      return { data: selectFields(request, await workspaceShape(parts, workspace)) };
     },
   );
 
@@ -107,7 +110,7 @@ export function workspaceRoutes(app: App, parts: WorkspaceRouteParts): void {
       await requireWorkspace(store.read, callerOf(request), id, 'read');
       const workspace = await findWorkspace(store.read, id);
       if (workspace === undefined) throw notFound('workspace', id);
-      return { data: selectFields(request, await workspaceShape(store.read, workspace, clock.now())) };
+      return { data: selectFields(request, await workspaceShape(parts, workspace)) };
     },
   );
 
@@ -257,17 +260,19 @@ async function findNamedUser(db: Db, named: { user_id?: string; email?: string }
 }
 
 async function workspaceShape(
-  db: Db,
+  { store, clock, quotas }: WorkspaceRouteParts,
   workspace: Workspace,
-  nowMs: number,
 ): Promise<Static<typeof WorkspaceShape>> {
-  const { credits } = await usageToday(db, workspace.id, nowMs);
+  const [{ credits }, own] = await Promise.all([
+    usageToday(store.read, workspace.id, clock.now()),
+    findOwnerQuota(store.read, workspace.id),
+  ]);
   return {
     id: workspace.id,
     orgname: workspace.orgname,
     name: workspace.name,
     email: workspace.email,
-    daily_credits_quota: defaultQuotas.credits,
+    daily_credits_quota: effectiveQuotas(quotas.defaults, own).credits,
     daily_credits_used: credits,
   };
 }

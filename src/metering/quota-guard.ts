@@ -1,0 +1,162 @@
+import type { Clock } from '#lib/clock.ts';
+import { CallerError, toError } from '#lib/errors.ts';
+import type { Logger } from '#lib/logger.ts';
+import type { Store } from '#storage/store.ts';
+import { ownerQuotasOf } from './quota-store.ts';
+import { effectiveQuotas, type QuotaDefaults, type Quotas, quotaUsedUp } from './quotas.ts';
+import { usageTodayOf } from './usage-store.ts';
+
+/** What is known of an owner who has a quota is read again when it is older than this. */
+const freshMs = 1_000;
+/** Of one who has none that is enforced: only an admin changes that, and this process is told at once. */
+const unlimitedFreshMs = 10_000;
+/** Owners remembered; beyond that the one read longest ago is forgotten, and may run until it is known again. */
+const ownersMax = 50_000;
+/** Owners asked for in one statement. */
+const readMax = 500;
+const dayMs = 86_400_000;
+
+interface Known {
+  /** UTC days since 1970. */
+  day: number;
+  /** By the clock, as is everything here. */
+  readAtMs: number;
+  quotas: QuotaDefaults;
+  used: Quotas;
+  /** Let through since then: what they use is stored when they have ended. */
+  started: number;
+}
+
+/**
+ * Says whether an owner may start another run today, at the price of a look into a map: what was used is read from the
+ * store behind the caller's back, at most once a second for an owner, and for many owners at once. In between each start
+ * counts as one invocation and one credit. So a quota is kept but for the runs of about a second and those under way;
+ * and whoever is not known yet may run. Never refuses while nothing is enforced, or while the store cannot be read.
+ */
+export class QuotaGuard {
+  readonly #store: Pick<Store, 'read'>;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #defaults: QuotaDefaults;
+  /** In the order in which they were read. */
+  readonly #known = new Map<string, Known>();
+  readonly #wanted = new Set<string>();
+  #reading: Promise<void> | undefined;
+
+  constructor(options: {
+    store: Pick<Store, 'read'>;
+    clock: Clock;
+    logger: Logger;
+    defaults: QuotaDefaults;
+  }) {
+    this.#store = options.store;
+    this.#clock = options.clock;
+    this.#logger = options.logger;
+    this.#defaults = options.defaults;
+  }
+
+  get defaults(): QuotaDefaults {
+    return this.#defaults;
+  }
+
+  /** Whether a run may start now; when it says so, it counts one. */
+  mayRun(ownerId: string): boolean {
+    const nowMs = this.#clock.now();
+    const known = this.#known.get(ownerId);
+    const age = known === undefined ? Number.POSITIVE_INFINITY : Math.abs(nowMs - known.readAtMs);
+    if (known === undefined || age > (known.quotas.enforced ? freshMs : unlimitedFreshMs))
+      this.#want(ownerId);
+    if (known === undefined || !known.quotas.enforced) return true;
+    if (usedUp(known, nowMs) !== undefined) return false;
+    known.started += 1;
+    return true;
+  }
+
+  /** As `mayRun`, for callers who have to be told. Throws CallerError `quota_exceeded` (429). */
+  check(ownerId: string): void {
+    if (!this.mayRun(ownerId)) throw this.refuse(ownerId);
+  }
+
+  /** What an owner who may not run is told: CallerError `quota_exceeded` with `retry_after` and `reset_at` for the headers. */
+  refuse(ownerId: string): CallerError {
+    const nowMs = this.#clock.now();
+    const known = this.#known.get(ownerId);
+    const quota = (known && usedUp(known, nowMs)) ?? 'invocations';
+    const name = quota === 'computeMs' ? 'compute_ms' : quota;
+    const resetMs = (Math.floor(nowMs / dayMs) + 1) * dayMs;
+    return new CallerError('quota_exceeded', `the ${nameOf[quota]} of this UTC day are used up`, {
+      quota: name,
+      limit: (known?.quotas ?? this.#defaults)[quota],
+      retry_after: Math.ceil((resetMs - nowMs) / 1000),
+      reset_at: resetMs / 1000,
+    });
+  }
+
+  /** The quotas of this owner were changed: what is known of them is read again before it counts. */
+  forget(ownerId: string): void {
+    this.#known.delete(ownerId);
+    this.#want(ownerId);
+  }
+
+  /** Resolves when what was wanted so far is known. */
+  async settled(): Promise<void> {
+    while (this.#reading !== undefined) await this.#reading;
+  }
+
+  #want(ownerId: string): void {
+    if (this.#wanted.size >= ownersMax) return;
+    this.#wanted.add(ownerId);
+    this.#reading ??= this.#read().finally(() => {
+      this.#reading = undefined;
+    });
+  }
+
+  async #read(): Promise<void> {
+    // Those who ask in the same turn are read together.
+    await new Promise(setImmediate);
+    while (this.#wanted.size > 0) {
+      const ownerIds = [...this.#wanted].slice(0, readMax);
+      for (const ownerId of ownerIds) this.#wanted.delete(ownerId);
+      try {
+        await this.#readOwners(ownerIds);
+      } catch (error) {
+        // Without the store nothing runs anyway. Each asks again when it is asked for.
+        this.#logger.warn({ error: toError(error).message }, 'quotas.not-read');
+      }
+    }
+  }
+
+  async #readOwners(ownerIds: readonly string[]): Promise<void> {
+    const nowMs = this.#clock.now();
+    const [own, usage] = await Promise.all([
+      ownerQuotasOf(this.#store.read, ownerIds),
+      usageTodayOf(this.#store.read, ownerIds, nowMs),
+    ]);
+    for (const ownerId of ownerIds) {
+      this.#known.delete(ownerId);
+      this.#known.set(ownerId, {
+        day: Math.floor(nowMs / dayMs),
+        readAtMs: nowMs,
+        quotas: effectiveQuotas(this.#defaults, own.get(ownerId)),
+        used: usage.get(ownerId) ?? { invocations: 0, computeMs: 0, credits: 0 },
+        started: 0,
+      });
+    }
+    for (const ownerId of this.#known.keys()) {
+      if (this.#known.size <= ownersMax) break;
+      this.#known.delete(ownerId);
+    }
+  }
+}
+
+const nameOf = { credits: 'credits', computeMs: 'milliseconds of run time', invocations: 'invocations' };
+
+/** Usage of another day says nothing about this one. */
+function usedUp({ day, quotas, used, started }: Known, nowMs: number): keyof Quotas | undefined {
+  if (day !== Math.floor(nowMs / dayMs)) return undefined;
+  return quotaUsedUp(quotas, {
+    computeMs: used.computeMs,
+    invocations: used.invocations + started,
+    credits: used.credits + started,
+  });
+}

@@ -1,0 +1,61 @@
+import type { Db, Tx } from '#storage/store.ts';
+import type { OwnerQuotaTable } from '#storage/tables/identity-tables.ts';
+
+const columns = [
+  'owner_id',
+  'credits',
+  'compute_ms',
+  'invocations',
+  'enforced',
+  'billing_period_start_ms',
+  'updated_at_ms',
+] as const;
+
+/** What was set for an owner; undefined: nothing. */
+export async function findOwnerQuota(db: Db, ownerId: string): Promise<OwnerQuotaTable | undefined> {
+  return (await ownerQuotasOf(db, [ownerId])).get(ownerId);
+}
+
+/** The same for many owners in one statement; those for whom nothing was set are not in the map. */
+export async function ownerQuotasOf(
+  db: Db,
+  ownerIds: readonly string[],
+): Promise<Map<string, OwnerQuotaTable>> {
+  if (ownerIds.length === 0) return new Map();
+  const rows = await db
+    .selectFrom('owner_quotas')
+    .select(columns)
+    .where('owner_id', 'in', [...ownerIds])
+    .execute();
+  return new Map(rows.map((row) => [row.owner_id, row]));
+}
+
+/** Sets what is named and leaves the rest; a field that was never set is null. */
+export async function putOwnerQuota(
+  tx: Tx,
+  ownerId: string,
+  changes: Partial<Omit<OwnerQuotaTable, 'owner_id' | 'updated_at_ms'>>,
+  nowMs: number,
+): Promise<void> {
+  await tx
+    .insertInto('owner_quotas')
+    .values({
+      owner_id: ownerId,
+      credits: null,
+      compute_ms: null,
+      invocations: null,
+      enforced: null,
+      billing_period_start_ms: null,
+      ...changes,
+      updated_at_ms: nowMs,
+    })
+    .onConflict((conflict) => conflict.column('owner_id').doUpdateSet({ ...changes, updated_at_ms: nowMs }))
+    .execute();
+}
+
+/** Whether there is a user or a workspace with this id. */
+export async function ownerExists(db: Db, ownerId: string): Promise<boolean> {
+  const table = ownerId.startsWith('o_') ? 'workspaces' : 'users';
+  const row = await db.selectFrom(table).select('id').where('id', '=', ownerId).executeTakeFirst();
+  return row !== undefined;
+}

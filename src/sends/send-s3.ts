@@ -1,0 +1,88 @@
+import { createHash } from 'node:crypto';
+import { promisify } from 'node:util';
+import { gzip } from 'node:zlib';
+import { AwsV4Signer } from 'aws4fetch';
+import type { GuardedDispatcher } from '#egress/guarded-dispatcher.ts';
+import { guardedFetch } from '#egress/guarded-fetch.ts';
+import { toError } from '#lib/errors.ts';
+import type { RunSendTable } from '#storage/tables/workflow-tables.ts';
+import { optionalText, requiredText, SendError, type SendOutcome, sendArgument } from './run-send.ts';
+
+const compress = promisify(gzip);
+const timeoutMs = 30_000;
+const answerBytesMax = 1024;
+const prefixCharactersMax = 500;
+
+/** Object storage of the instance. */
+export interface ObjectStorage {
+  /** '' is that of AWS in the region. */
+  endpoint: string;
+  region: string;
+  accessKey: string;
+  secretKey: string;
+  /** Reaches what the operator named, private addresses too; which host that is, no workflow can say. */
+  dispatcher: GuardedDispatcher;
+}
+
+/**
+ * `$.send.s3`: `{ bucket, prefix, payload }` becomes the gzipped line of JSON `<prefix>/YYYY/MM/DD/HH/<time>-<run>-<n>.gz`,
+ * with the time at which the run ended. Each send is an object of its own (the original gathers them for a minute).
+ * Its name is the same when it is sent once more after a crash, so that it is there once.
+ */
+export async function sendS3(
+  storage: ObjectStorage | undefined,
+  send: Pick<RunSendTable, 'payload' | 'run_id' | 'number' | 'created_at_ms'>,
+  signal: AbortSignal,
+): Promise<SendOutcome> {
+  if (storage === undefined)
+    throw new SendError('no object storage is set: MILLRACE_S3_ACCESS_KEY, MILLRACE_S3_SECRET_KEY');
+  const argument = sendArgument(send.payload);
+  const bucket = requiredText(argument, 'bucket');
+  if (!/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/.test(bucket) || bucket.includes('..'))
+    throw new SendError(`bucket: ${JSON.stringify(bucket.slice(0, 100))} is not the name of a bucket`);
+  const prefix = (optionalText(argument, 'prefix') ?? '').replace(/^\/+|\/+$/g, '');
+  // Dots would be taken for a way up by what parses the URL.
+  if (prefix.length > prefixCharactersMax || prefix.split('/').some((part) => /^\.{1,2}$/.test(part)))
+    throw new SendError(`prefix: expected at most ${prefixCharactersMax} characters, and no part . or ..`);
+  if (argument.payload === undefined) throw new SendError('payload: required');
+  const iso = new Date(send.created_at_ms).toISOString();
+  const hour = iso.slice(0, 13).replaceAll(/[-T]/g, '/');
+  const second = iso.slice(0, 19).replaceAll(/[T:]/g, '-');
+  const key = `${prefix === '' ? '' : `${prefix}/`}${hour}/${second}-${send.run_id}-${send.number}.gz`;
+  const body = await compress(`${JSON.stringify(argument.payload)}\n`);
+  const endpoint = storage.endpoint.replace(/\/+$/, '') || `https://s3.${storage.region}.amazonaws.com`;
+  const signed = await new AwsV4Signer({
+    method: 'PUT',
+    url: `${endpoint}/${bucket}/${key.split('/').map(encodeURIComponent).join('/')}`,
+    headers: {
+      'content-type': 'application/x-ndjson',
+      'content-encoding': 'gzip',
+      'x-amz-content-sha256': createHash('sha256').update(body).digest('hex'),
+    },
+    accessKeyId: storage.accessKey,
+    secretAccessKey: storage.secretKey,
+    service: 's3',
+    region: storage.region,
+  }).sign();
+  try {
+    const answer = await guardedFetch(signed.url.href, {
+      dispatcher: storage.dispatcher,
+      method: 'PUT',
+      headers: Object.fromEntries(signed.headers),
+      body,
+      maxRedirects: 0,
+      maxBytes: answerBytesMax,
+      onOverflow: 'truncate',
+      timeoutMs,
+      signal,
+    });
+    const { status } = answer;
+    if (status >= 200 && status < 300) return { state: 'sent', result: { status, bucket, key } };
+    const text = answer.body.toString('utf8').replaceAll('\0', '');
+    return { state: 'failed', result: { status, bucket, key, body: text } };
+  } catch (error) {
+    signal.throwIfAborted();
+    const reason = `object storage: ${toError(error).message.slice(0, 500)}`;
+    return { state: 'failed', result: { error: reason, bucket, key } };
+  }
+}

@@ -1,0 +1,106 @@
+import { settleJobs } from '#jobs/job-store.ts';
+import type { BatchWrite } from '#storage/group-commit.ts';
+import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
+import type { Db, Store, Tx } from '#storage/store.ts';
+import type { RunSendTable } from '#storage/tables/workflow-tables.ts';
+import type { SendOutcome } from './run-send.ts';
+
+const columns = [
+  'run_id',
+  'number',
+  'owner_id',
+  'workflow_id',
+  'kind',
+  'payload',
+  'state',
+  'result',
+  'created_at_ms',
+  'ended_at_ms',
+] as const;
+
+const sendInsert: RowInsert<'run_sends'> = { table: 'run_sends', columns };
+
+/** In the transaction that ends the run. */
+export async function insertRunSends(
+  store: Pick<Store, 'name' | 'defer'>,
+  tx: Tx,
+  rows: readonly RunSendTable[],
+): Promise<void> {
+  for (const query of insertRows(store.name, sendInsert, rows)) await store.defer(tx, query);
+}
+
+export async function findRunSend(db: Db, runId: string, number: number): Promise<RunSendTable | undefined> {
+  return db
+    .selectFrom('run_sends')
+    .select(columns)
+    .where('run_id', '=', runId)
+    .where('number', '=', number)
+    .executeTakeFirst();
+}
+
+/** All of a run, in the order in which they were asked for. */
+export async function sendsOfRun(db: Db, runId: string): Promise<RunSendTable[]> {
+  return db.selectFrom('run_sends').select(columns).where('run_id', '=', runId).orderBy('number').execute();
+}
+
+/** Says what became of a send that was not told of yet. */
+export async function endRunSend(
+  tx: Tx,
+  end: { runId: string; number: number; outcome: SendOutcome; nowMs: number },
+): Promise<void> {
+  await tx
+    .updateTable('run_sends')
+    .set({
+      state: end.outcome.state,
+      result: JSON.stringify(end.outcome.result),
+      ended_at_ms: end.nowMs,
+    })
+    .where('run_id', '=', end.runId)
+    .where('number', '=', end.number)
+    .where('state', '=', 'queued')
+    .execute();
+}
+
+export interface SendEnd {
+  job: { id: string; attempts: number };
+  runId: string;
+  number: number;
+  /** undefined: there was nothing to send any more. */
+  outcome: SendOutcome | undefined;
+  nowMs: number;
+}
+
+/** Ends sends together with their jobs, where this node still holds those. */
+export function settleSends(store: Pick<Store, 'name'>, node: string): BatchWrite<SendEnd, boolean> {
+  return {
+    name: 'settle-sends',
+    async run(tx, ends) {
+      const held = await settleJobs(store, tx, { node, jobs: ends.map(({ job }) => job) });
+      for (const end of ends) {
+        const { outcome } = end;
+        if (outcome !== undefined && held.has(end.job.id)) await endRunSend(tx, { ...end, outcome });
+      }
+      return ends.map(({ job }) => held.has(job.id));
+    },
+  };
+}
+
+/**
+ * The address of whoever made a workflow, as long as they belong to its owner; undefined when the workflow is gone, or they
+ * are.
+ */
+export async function addressOfWorkflow(db: Db, workflowId: string): Promise<string | undefined> {
+  const row = await db
+    .selectFrom('workflows')
+    .innerJoin('users', 'users.id', 'workflows.user_id')
+    .leftJoin('members', (join) =>
+      join
+        .onRef('members.workspace_id', '=', 'workflows.owner_id')
+        .onRef('members.user_id', '=', 'workflows.user_id'),
+    )
+    .select(['users.email', 'users.id', 'workflows.owner_id', 'members.role'])
+    .where('workflows.id', '=', workflowId)
+    .executeTakeFirst();
+  if (row === undefined) return undefined;
+  return row.owner_id === row.id || row.role !== null ? row.email : undefined;
+}
