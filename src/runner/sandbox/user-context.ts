@@ -1,28 +1,38 @@
 import type { PayloadReader } from '#runner/protocol.ts';
+import type { AskFunction } from './ask.ts';
 import type { CallEffects } from './call-effects.ts';
+import { makeDataStore } from './data-store-prop.ts';
+import { makeDir } from './file-prop.ts';
+import { makeHttpRequest } from './http-request-prop.ts';
 import { fromJsonText } from './json-text.ts';
 import { byteLength, jsonParse } from './primordials.ts';
 import { type ResolvedProp, resolveProp } from './prop-definitions.ts';
+import { makeSql } from './sql-prop.ts';
 
 type Loose = Record<string, unknown>;
 // biome-ignore lint/complexity/noBannedTypes: methods of a component take and return anything
 type AnyFunction = Function;
 
-/** What user code sees as `this`: every prop by its type, its methods bound, `$emit`. Made anew for each call. */
+/**
+ * What user code sees as `this`: every prop by its type, its methods bound, `$emit`. Made anew for each call. Without
+ * `ask` (sources have none) data stores and files are there, and say when they are used that they cannot be here.
+ */
 export function makeUserContext(options: {
   component: Loose;
   props: readonly [name: string, definition: ResolvedProp][];
   values: Loose;
   db: DbSnapshot;
   effects: CallEffects;
+  ask?: AskFunction;
 }): Loose {
-  const { component, props, values, db, effects } = options;
+  const { component, props, values, db, effects, ask = askNobody } = options;
   const context: Loose = {};
   bindMethods(component.methods, context);
   for (const [name, definition] of props) {
     if (definition.type === 'alert') continue;
     const value = values[name];
-    context[name] = makeProp(name, definition, value === undefined ? definition.default : value, db, effects);
+    const given = value === undefined ? definition.default : value;
+    context[name] = makeProp(name, definition, given, { db, effects, ask });
   }
   // An arrow function: components take `$emit` off `this` and hand it around.
   context.$emit = (event: unknown, meta?: unknown): Promise<void> => {
@@ -49,8 +59,7 @@ function makeProp(
   name: string,
   definition: ResolvedProp,
   value: unknown,
-  db: DbSnapshot,
-  effects: CallEffects,
+  { db, effects, ask }: { db: DbSnapshot; effects: CallEffects; ask: AskFunction },
 ): unknown {
   switch (definition.type) {
     case 'app':
@@ -68,11 +77,13 @@ function makeProp(
     case '$.interface.apphook':
       return { type: definition.type, ...(isObject(value) ? value : {}) };
     case 'dir':
-      return notYet(name, definition.type, ['open']);
+      return makeDir(name, definition, value, ask);
     case 'data_store':
-      return notYet(name, definition.type, ['get', 'set', 'setTtl', 'has', 'delete', 'keys', 'clear']);
+      return makeDataStore(name, value, ask);
     case 'http_request':
-      return { ...(isObject(value) ? value : {}), ...notYet(name, definition.type, ['execute']) };
+      return makeHttpRequest(name, definition.default, value);
+    case 'sql':
+      return makeSql(value);
     default:
       return value;
   }
@@ -98,14 +109,8 @@ function bindMethods(methods: unknown, target: Loose): void {
   }
 }
 
-function notYet(name: string, type: string, methods: string[]): Loose {
-  const prop: Loose = {};
-  for (const method of methods) {
-    prop[method] = () => {
-      throw new Error(`this.${name}.${method}: props of type ${type} are not available yet`);
-    };
-  }
-  return prop;
+function askNobody(): Promise<never> {
+  return Promise.reject(new Error('data stores and files can be used in steps of workflows only'));
 }
 
 /** The component db as it was when the call started. Values are read from the frame only when asked for. */

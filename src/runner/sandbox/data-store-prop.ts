@@ -1,0 +1,103 @@
+import { askBodyBytesMax } from '#runner/protocol.ts';
+import type { AskFunction } from './ask.ts';
+import { toJsonText } from './json-text.ts';
+import { jsonParse } from './primordials.ts';
+
+/** What `this.<prop>` of type `data_store` is: a store of JSON values by key that outlives the run and is shared. */
+export interface DataStore extends AsyncIterable<[key: string, value: unknown]> {
+  /** `undefined` when there is no such key. */
+  get(key: string): Promise<unknown>;
+  /** `ttl` in seconds; without it the key stays until it is deleted. */
+  set(key: string, value: unknown, options?: { ttl?: number | null }): Promise<void>;
+  /** Seconds from now, or null for no end. Does nothing to a key that is not there. */
+  setTtl(key: string, seconds: number | null): Promise<void>;
+  has(key: string): Promise<boolean>;
+  delete(key: string): Promise<void>;
+  keys(): Promise<string[]>;
+  clear(): Promise<void>;
+}
+
+/**
+ * `value` is `{ id: "ds_…" }` or the id. Every method rejects with an Error that begins with `this.<name>`: a key that
+ * is no text, a ttl that is not positive, a value no JSON can be made of, or no store configured.
+ */
+export function makeDataStore(name: string, value: unknown, ask: AskFunction): DataStore {
+  const store = storeIdOf(value);
+  const where = `this.${name}`;
+  const request = (op: string, header: object = {}, body?: string): ReturnType<AskFunction> => {
+    if (store === undefined) throw new Error(`${where}: no data store is configured`);
+    return ask('data_store', { store, op, ...header }, body);
+  };
+  const keyed = (method: string, key: unknown): { key: string } => {
+    if (typeof key === 'string' && key !== '') return { key };
+    throw new TypeError(
+      `${where}.${method}: a key is a text that is not empty, found ${key === '' ? "''" : describe(key)}`,
+    );
+  };
+  return {
+    async get(key) {
+      const { header, body } = await request('get', keyed('get', key));
+      return header.found === true ? jsonParse(body.toString('utf8')) : undefined;
+    },
+    async set(key, given, options) {
+      const header = keyed('set', key);
+      const text = toJsonText(given, askBodyBytesMax, `${where}.set: the value of ${key}`);
+      if (text === undefined)
+        throw new TypeError(
+          `${where}.set: the value of ${key} is ${describe(given)}, which JSON does not have`,
+        );
+      await request('set', { ...header, ttl: checkTtl(`${where}.set`, options?.ttl) }, text);
+    },
+    async setTtl(key, seconds) {
+      await request('set_ttl', { ...keyed('setTtl', key), ttl: checkTtl(`${where}.setTtl`, seconds) });
+    },
+    async has(key) {
+      return (await request('has', keyed('has', key))).header.found === true;
+    },
+    async delete(key) {
+      await request('delete', keyed('delete', key));
+    },
+    async keys() {
+      const all: string[] = [];
+      for await (const page of pages(request, 'keys')) for (const key of page) all.push(key as string);
+      return all;
+    },
+    async clear() {
+      await request('clear');
+    },
+    async *[Symbol.asyncIterator]() {
+      for await (const page of pages(request, 'entries')) yield* page as [string, unknown][];
+    },
+  };
+}
+
+/** An answer holds a page of a store; `next` is the key that the following page comes after. */
+async function* pages(
+  request: (op: string, header?: object) => ReturnType<AskFunction>,
+  op: 'keys' | 'entries',
+): AsyncGenerator<unknown[]> {
+  let after: unknown;
+  do {
+    const { header, body } = await request(op, after === undefined ? {} : { after });
+    yield jsonParse(body.toString('utf8')) as unknown[];
+    // A page that begins where the one before it did would never end.
+    if (header.next === after) return;
+    after = header.next;
+  } while (typeof after === 'string');
+}
+
+function storeIdOf(value: unknown): string | undefined {
+  const id = typeof value === 'object' && value !== null ? (value as { id?: unknown }).id : value;
+  return typeof id === 'string' && id !== '' ? id : undefined;
+}
+
+function checkTtl(where: string, seconds: unknown): number | null {
+  if (seconds === undefined || seconds === null) return null;
+  if (typeof seconds === 'number' && Number.isFinite(seconds) && seconds > 0) return seconds;
+  throw new TypeError(`${where}: ttl is a positive number of seconds or null, found ${describe(seconds)}`);
+}
+
+function describe(value: unknown): string {
+  if (value === null || value === undefined || typeof value === 'number') return String(value);
+  return Array.isArray(value) ? 'an array' : typeof value;
+}

@@ -1,0 +1,257 @@
+import assert from 'node:assert/strict';
+import { readFile, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { describe, test } from 'node:test';
+import { createTempFolder } from '../../../test/support/temp-folder.ts';
+import type { AskFunction } from './ask.ts';
+import { makeFileStore } from './file-client.ts';
+
+interface Held {
+  body: Buffer;
+  type: unknown;
+  etag: number;
+}
+
+/** Folders of files as the service keeps them, with pages of two. */
+class FakeFiles {
+  readonly folders = new Map<string, Map<string, Held>>();
+  readonly asked: Record<string, unknown>[] = [];
+  readonly #uploads = new Map<string, { pieces: Buffer[]; type: unknown; path: string }>();
+  largestAppend = 0;
+  #etags = 0;
+
+  folder(name: unknown): Map<string, Held> {
+    const folder = this.folders.get(String(name)) ?? new Map<string, Held>();
+    this.folders.set(String(name), folder);
+    return folder;
+  }
+
+  put(folder: string, path: string, body: Buffer | string, type: unknown = undefined): void {
+    this.#etags += 1;
+    this.folder(folder).set(path, { body: Buffer.from(body), type, etag: this.#etags });
+  }
+
+  readonly ask: AskFunction = async (kind, given, body) => {
+    assert.equal(kind, 'file');
+    const header = given as Record<string, unknown>;
+    this.asked.push(header);
+    await Promise.resolve();
+    const folder = this.folder(header.folder);
+    const file = folder.get(String(header.path));
+    const none = Buffer.alloc(0);
+    switch (header.op) {
+      case 'stat':
+        return {
+          header: { exists: file !== undefined, size: file?.body.length, etag: file?.etag },
+          body: none,
+        };
+      case 'read': {
+        const offset = Number(header.offset);
+        assert.ok(Number(header.length) <= 1024 * 1024);
+        const piece = file?.body.subarray(offset, offset + Number(header.length)) ?? none;
+        return { header: { size: file?.body.length, etag: file?.etag }, body: piece };
+      }
+      case 'begin': {
+        const upload = `up_${this.#uploads.size}`;
+        this.#uploads.set(upload, { pieces: [], type: header.content_type, path: String(header.path) });
+        return { header: { upload }, body: none };
+      }
+      case 'append': {
+        const piece = Buffer.from(body as Uint8Array);
+        this.largestAppend = Math.max(this.largestAppend, piece.length);
+        this.#uploads.get(String(header.upload))?.pieces.push(piece);
+        return { header: {}, body: none };
+      }
+      case 'finish': {
+        const upload = this.#uploads.get(String(header.upload));
+        assert.ok(upload !== undefined);
+        this.put(String(header.folder), upload.path, Buffer.concat(upload.pieces), upload.type);
+        return { header: {}, body: none };
+      }
+      case 'delete':
+        return { header: { deleted: folder.delete(String(header.path)) }, body: none };
+      case 'list': {
+        const paths = [...folder.keys()]
+          .sort()
+          .filter(
+            (path) => path.startsWith(String(header.prefix ?? '')) && path > String(header.after ?? ''),
+          );
+        const entries = paths.slice(0, 2).map((path) => ({
+          path,
+          size: folder.get(path)?.body.length,
+          updated_at_ms: 1_700_000_000_000,
+        }));
+        return { header: { entries, ...(paths.length > 2 ? { next: paths[1] } : {}) }, body: none };
+      }
+      case 'url':
+        return { header: { url: `https://x.example/${header.path}` }, body: none };
+      default:
+        throw new Error(`no such operation: ${String(header.op)}`);
+    }
+  };
+}
+
+const large = Buffer.alloc(2_500_000, 'abcdefg');
+
+describe('$.files', () => {
+  test('writes and reads a file of several pieces by streams', async () => {
+    const files = new FakeFiles();
+    const store = makeFileStore(files.ask);
+    const file = store.open('./reports//2026/a.bin');
+    assert.equal(file.path, 'reports/2026/a.bin');
+    assert.equal(file.name, 'a.bin');
+    await pipeline(Readable.from(piecesOf(large, 70_001)), await file.createWriteStream('a/b', large.length));
+    assert.equal(files.folder('files').get(file.path)?.type, 'a/b');
+    assert.ok(files.largestAppend <= 1024 * 1024);
+    assert.ok((await file.toBuffer()).equals(large));
+    const read: Buffer[] = [];
+    for await (const piece of await file.createReadStream()) read.push(piece as Buffer);
+    assert.ok(Buffer.concat(read).equals(large));
+  });
+
+  test('asks for the next piece only when the one before it was taken', async () => {
+    const files = new FakeFiles();
+    files.put('files', 'a', Buffer.alloc(10 * 1024 * 1024));
+    const stream = await makeFileStore(files.ask).open('a').createReadStream();
+    await stream[Symbol.asyncIterator]().next();
+    assert.ok(files.asked.filter(({ op }) => op === 'read').length <= 3);
+    stream.destroy();
+  });
+
+  test('a stream that breaks off, or has another length than announced, leaves the file as it was', async () => {
+    const files = new FakeFiles();
+    files.put('files', 'a', 'before');
+    const file = makeFileStore(files.ask).open('a');
+    const breaking = Readable.from(
+      (async function* () {
+        yield Buffer.from('x');
+        throw new Error('broken');
+      })(),
+    );
+    await assert.rejects(file.fromReadableStream(breaking), { message: 'broken' });
+    await assert.rejects(file.fromReadableStream(Readable.from(['abc']), 'text/plain', 4), {
+      message: '$.files: a was announced with 4 bytes, 3 were written',
+    });
+    assert.equal(await file.toEncodedString('utf-8'), 'before');
+  });
+
+  test('a file that is replaced while it is read is told, not mixed', async () => {
+    const files = new FakeFiles();
+    files.put('files', 'a', large);
+    const stream = await makeFileStore(files.ask).open('a').createReadStream();
+    await assert.rejects(
+      async () => {
+        for await (const _ of stream) files.put('files', 'a', Buffer.alloc(large.length));
+      },
+      { message: '$.files: a changed while it was read' },
+    );
+  });
+
+  test('goes to and from local files, text, addresses and JSON', async () => {
+    await using temp = await createTempFolder('files');
+    const files = new FakeFiles();
+    const store = makeFileStore(files.ask);
+    await writeFile(join(temp.path, 'in.txt'), 'größer');
+    const file = await store.open('in.txt').fromFile(join(temp.path, 'in.txt'), 'text/plain');
+    assert.equal(files.folder('files').get('in.txt')?.type, 'text/plain');
+    assert.equal(await file.toEncodedString(), 'größer');
+    assert.equal(await file.toEncodedString('base64', 0, 2), Buffer.from('gr').toString('base64'));
+    await file.toFile(join(temp.path, 'out.txt'));
+    assert.equal(await readFile(join(temp.path, 'out.txt'), 'utf8'), 'größer');
+    assert.equal(await file.toUrl(), 'https://x.example/in.txt');
+    const json = JSON.parse(JSON.stringify({ file }));
+    assert.deepEqual(json, { file: { path: 'in.txt', name: 'in.txt' } });
+    assert.equal(await store.openDescriptor(json.file).toEncodedString(), 'größer');
+    await file.delete();
+    await assert.rejects(file.toBuffer(), { code: 'ENOENT', message: '$.files: there is no file in.txt' });
+    await assert.rejects(file.createReadStream(), { code: 'ENOENT' });
+    await file.delete();
+  });
+
+  test('a descriptor of a file in a stash opens that file', async () => {
+    const files = new FakeFiles();
+    files.put('stash_1', 'a', 'of the stash');
+    files.put('files', 'a', 'of the project');
+    const json = makeFileStore(files.ask, { folder: 'stash_1' }).open('a').toJSON();
+    assert.deepEqual(json, { path: 'a', name: 'a', stash_id: 'stash_1' });
+    assert.equal(await makeFileStore(files.ask).openDescriptor(json).toEncodedString(), 'of the stash');
+  });
+
+  test('is filled from an address, with its type; a refusal leaves the file as it was', async () => {
+    const server = createServer((request, response) => {
+      if (request.url === '/no' || request.headers.authorization !== 'me')
+        response.writeHead(404).end('none');
+      else response.writeHead(200, { 'content-type': 'image/png' }).end(large);
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    try {
+      const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+      const files = new FakeFiles();
+      const file = makeFileStore(files.ask).open('a.png');
+      await file.fromUrl(`${origin}/a.png`, { headers: { authorization: 'me' } });
+      assert.equal(files.folder('files').get('a.png')?.type, 'image/png');
+      assert.ok((await file.toBuffer()).equals(large));
+      await assert.rejects(file.fromUrl(`${origin}/no`), {
+        message: `could not download ${origin}: HTTP 404 Not Found`,
+      });
+      assert.equal((await file.toBuffer()).length, large.length);
+    } finally {
+      server.closeAllConnections();
+      server.close();
+    }
+  });
+
+  test('lists what lies directly in a folder, folders once', async () => {
+    const files = new FakeFiles();
+    for (const path of ['a.txt', 'b/1', 'b/2', 'b/c/3', 'b/c/4', 'ba']) files.put('files', path, 'four');
+    const store = makeFileStore(files.ask);
+    const root = await Array.fromAsync(store.dir());
+    assert.deepEqual(
+      root.map((it) => [it.path, it.name, it.isFile(), it.isDirectory(), it.size]),
+      [
+        ['a.txt', 'a.txt', true, false, 4],
+        ['b', 'b', false, true, undefined],
+        ['ba', 'ba', true, false, 4],
+      ],
+    );
+    assert.equal(await root[0]?.file?.toEncodedString(), 'four');
+    assert.deepEqual(root[0]?.modifiedAt, new Date(1_700_000_000_000));
+    const below = await Array.fromAsync(store.dir('/b/'));
+    assert.deepEqual(
+      below.map((it) => [it.path, it.name, it.isDirectory()]),
+      [
+        ['b/1', '1', false],
+        ['b/2', '2', false],
+        ['b/c', 'c', true],
+      ],
+    );
+    assert.deepEqual(await Array.fromAsync(store.dir('nothing')), []);
+  });
+
+  test('refuses paths that leave the folder or are none', () => {
+    const store = makeFileStore(new FakeFiles().ask);
+    for (const path of ['', '/', '.', '../a', 'a/../../b', 'a\0b', 7, undefined, 'x'.repeat(2000)])
+      assert.throws(() => store.open(path as string), TypeError, String(path).slice(0, 20));
+  });
+
+  test('a folder for reading only is not written, one for writing only not read', async () => {
+    const { ask } = new FakeFiles();
+    const reading = makeFileStore(ask, { access: 'read', where: 'this.dir' }).open('a');
+    const message = 'this.dir was opened for reading only';
+    await assert.rejects(reading.createWriteStream(), { message });
+    await assert.rejects(reading.fromUrl('http://127.0.0.1:1/'), { message });
+    await assert.rejects(reading.delete(), { message });
+    const writing = makeFileStore(ask, { access: 'write', where: 'this.dir' }).open('a');
+    await assert.rejects(writing.toBuffer(), { message: 'this.dir was opened for writing only' });
+    await assert.rejects(writing.toUrl(), { message: 'this.dir was opened for writing only' });
+    await writing.fromReadableStream(Readable.from(['a']));
+  });
+});
+
+function* piecesOf(bytes: Buffer, length: number): Generator<Buffer> {
+  for (let at = 0; at < bytes.length; at += length) yield bytes.subarray(at, at + length);
+}

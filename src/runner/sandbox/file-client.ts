@@ -1,0 +1,306 @@
+import fs from 'node:fs';
+import { Readable, Writable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import type { ReadableStream } from 'node:stream/web';
+import { askBodyBytesMax } from '#runner/protocol.ts';
+import type { AskFunction } from './ask.ts';
+
+/** `$.files`, and what a `dir` prop is. Paths are relative to the folder. */
+export interface FileStore {
+  /** A file that is there, or one to be written. */
+  open(path: string): StoredFile;
+  /** The file that a step exported: what `toJSON` of a file gave. */
+  openDescriptor(descriptor: unknown): StoredFile;
+  /** What lies directly in the folder at `path` (absent: the root). */
+  dir(path?: string): AsyncGenerator<DirectoryEntry>;
+}
+
+export interface DirectoryEntry {
+  name: string;
+  /** From the root: what `open` and `dir` take. */
+  path: string;
+  isFile(): boolean;
+  isDirectory(): boolean;
+  /** Bytes; of files only, like the rest. */
+  size?: number;
+  modifiedAt?: Date;
+  file?: StoredFile;
+}
+
+/** JSON form of a file. */
+export interface FileDescriptor {
+  path: string;
+  name: string;
+  /** Of files in a stash; those of the project have none. */
+  stash_id?: string;
+}
+
+export interface FileStoreOptions {
+  /** `files`: the project's; else the id of a stash. */
+  folder?: string;
+  access?: 'read' | 'write' | 'read-write';
+  /** How messages name the store. */
+  where?: string;
+}
+
+const pathCharactersMax = 1024;
+const projectFolder = 'files';
+
+export function makeFileStore(ask: AskFunction, options: FileStoreOptions = {}): FileStore {
+  const { folder = projectFolder, access = 'read-write', where = '$.files' } = options;
+  const folderClient = (name: string): FolderClient => new FolderClient(ask, name, access, where);
+  const own = folderClient(folder);
+  return {
+    open: (path) => new StoredFile(own, checkPath(path, `${where}.open`)),
+    openDescriptor(descriptor) {
+      const given = typeof descriptor === 'object' && descriptor !== null ? descriptor : { path: descriptor };
+      const { path, stash_id: stash } = given as { path?: unknown; stash_id?: unknown };
+      const client = typeof stash === 'string' && stash !== folder ? folderClient(stash) : own;
+      return new StoredFile(client, checkPath(path, `${where}.openDescriptor`));
+    },
+    async *dir(path) {
+      const isRoot = path === undefined || path === '' || path === '/' || path === '.';
+      yield* own.list(isRoot ? '' : `${checkPath(path, `${where}.dir`)}/`);
+    },
+  };
+}
+
+/** A relative path in normal form. Throws a TypeError for one that is none, or that leaves the folder. */
+export function checkPath(path: unknown, where: string): string {
+  if (typeof path !== 'string') throw new TypeError(`${where}: a path is a text, found ${typeof path}`);
+  const parts = path.split('/').filter((part) => part !== '' && part !== '.');
+  const normal = parts.join('/');
+  if (normal === '' || parts.includes('..') || path.includes('\0')) {
+    throw new TypeError(
+      `${where}: expected the path of a file below the folder, found ${JSON.stringify(path.slice(0, 100))}`,
+    );
+  }
+  if (normal.length > pathCharactersMax)
+    throw new TypeError(`${where}: a path has at most ${pathCharactersMax} characters`);
+  return normal;
+}
+
+interface FileState {
+  size: number;
+  etag: unknown;
+}
+
+/** The files of one folder, as asks. */
+export class FolderClient {
+  readonly folder: string;
+  readonly #ask: AskFunction;
+  readonly #access: 'read' | 'write' | 'read-write';
+  readonly #where: string;
+
+  constructor(ask: AskFunction, folder: string, access: 'read' | 'write' | 'read-write', where: string) {
+    this.#ask = ask;
+    this.folder = folder;
+    this.#access = access;
+    this.#where = where;
+  }
+
+  mayRead(): void {
+    if (this.#access === 'write') throw new Error(`${this.#where} was opened for writing only`);
+  }
+
+  mayWrite(): void {
+    if (this.#access === 'read') throw new Error(`${this.#where} was opened for reading only`);
+  }
+
+  request(op: string, header: object, body?: Uint8Array): ReturnType<AskFunction> {
+    return this.#ask('file', { folder: this.folder, op, ...header }, body);
+  }
+
+  /** Rejects with an Error of code ENOENT when there is no such file. */
+  async stat(path: string): Promise<FileState> {
+    this.mayRead();
+    const { header } = await this.request('stat', { path });
+    if (header.exists !== true)
+      throw Object.assign(new Error(`${this.#where}: there is no file ${path}`), { code: 'ENOENT' });
+    return { size: Number(header.size), etag: header.etag };
+  }
+
+  /** Pieces of a file, each asked for when the one before it is used up. */
+  async *pieces(path: string, { size, etag }: FileState): AsyncGenerator<Buffer> {
+    let offset = 0;
+    while (offset < size) {
+      const length = Math.min(askBodyBytesMax, size - offset);
+      const { header, body } = await this.request('read', { path, offset, length });
+      if (body.length === 0 || header.etag !== etag)
+        throw new Error(`${this.#where}: ${path} changed while it was read`);
+      offset += body.length;
+      yield body;
+    }
+  }
+
+  /** A file is replaced when the stream has finished, not before; an unfinished stream leaves it as it was. */
+  async writer(path: string, contentType: unknown, contentLength: unknown): Promise<Writable> {
+    this.mayWrite();
+    const { header } = await this.request('begin', {
+      path,
+      ...(typeof contentType === 'string' && contentType !== '' ? { content_type: contentType } : {}),
+    });
+    const { upload } = header;
+    const expected = typeof contentLength === 'number' ? contentLength : undefined;
+    let waiting: Buffer[] = [];
+    let waitingBytes = 0;
+    let written = 0;
+    const append = async (): Promise<void> => {
+      const bytes = waiting.length === 1 ? waiting[0] : Buffer.concat(waiting);
+      waiting = [];
+      waitingBytes = 0;
+      for (let at = 0; bytes !== undefined && at < bytes.length; at += askBodyBytesMax)
+        await this.request('append', { path, upload }, bytes.subarray(at, at + askBodyBytesMax));
+    };
+    const finish = async (): Promise<void> => {
+      if (expected !== undefined && written !== expected) {
+        throw new Error(
+          `${this.#where}: ${path} was announced with ${expected} bytes, ${written} were written`,
+        );
+      }
+      if (waitingBytes > 0) await append();
+      await this.request('finish', { path, upload });
+    };
+    return new Writable({
+      highWaterMark: askBodyBytesMax,
+      decodeStrings: true,
+      write(chunk: Buffer, _encoding, done) {
+        waiting.push(chunk);
+        waitingBytes += chunk.length;
+        written += chunk.length;
+        if (waitingBytes < askBodyBytesMax) done();
+        else append().then(() => done(), done);
+      },
+      final(done) {
+        finish().then(() => done(), done);
+      },
+    });
+  }
+
+  async *list(prefix: string): AsyncGenerator<DirectoryEntry> {
+    const folders = new Set<string>();
+    for await (const { path, size, modifiedAt } of this.allBelow(prefix)) {
+      const rest = path.slice(prefix.length);
+      const end = rest.indexOf('/');
+      if (end === -1) {
+        const file = new StoredFile(this, path);
+        yield { name: rest, path, isFile: () => true, isDirectory: () => false, size, modifiedAt, file };
+        continue;
+      }
+      const name = rest.slice(0, end);
+      if (folders.has(name)) continue;
+      folders.add(name);
+      yield { name, path: prefix + name, isFile: () => false, isDirectory: () => true };
+    }
+  }
+
+  /** Every file whose path begins with `prefix`, at any depth. */
+  async *allBelow(prefix: string): AsyncGenerator<{ path: string; size: number; modifiedAt: Date }> {
+    this.mayRead();
+    let after: unknown;
+    do {
+      const { header } = await this.request('list', {
+        ...(prefix === '' ? {} : { prefix }),
+        ...(after === undefined ? {} : { after }),
+      });
+      for (const entry of Array.isArray(header.entries) ? header.entries : []) {
+        const { path, size, updated_at_ms: updatedAtMs } = entry as Record<string, unknown>;
+        if (typeof path !== 'string' || !path.startsWith(prefix)) continue;
+        yield { path, size: Number(size), modifiedAt: new Date(Number(updatedAtMs)) };
+      }
+      if (header.next === after) return;
+      after = header.next;
+    } while (typeof after === 'string');
+  }
+}
+
+/** One file of the project or of a stash. Nothing is asked of the service before a method is called. */
+export class StoredFile {
+  readonly path: string;
+  readonly name: string;
+  readonly #client: FolderClient;
+
+  constructor(client: FolderClient, path: string) {
+    this.#client = client;
+    this.path = path;
+    this.name = path.slice(path.lastIndexOf('/') + 1);
+  }
+
+  toJSON(): FileDescriptor {
+    const { folder } = this.#client;
+    return {
+      path: this.path,
+      name: this.name,
+      ...(folder === projectFolder ? {} : { stash_id: folder }),
+    };
+  }
+
+  /** An address from which anybody can download the file, for 30 minutes. */
+  async toUrl(): Promise<string> {
+    this.#client.mayRead();
+    const { header } = await this.#client.request('url', { path: this.path });
+    return String(header.url);
+  }
+
+  /** `localPath` is a path below `/tmp`. */
+  async toFile(localPath: string): Promise<void> {
+    await pipeline(await this.createReadStream(), fs.createWriteStream(localPath));
+  }
+
+  async toBuffer(): Promise<Buffer> {
+    const state = await this.#client.stat(this.path);
+    return Buffer.concat(await Array.fromAsync(this.#client.pieces(this.path, state)));
+  }
+
+  /** `start` and `end` are bytes of the file. */
+  async toEncodedString(encoding: BufferEncoding = 'utf8', start?: number, end?: number): Promise<string> {
+    return (await this.toBuffer()).toString(encoding, start, end);
+  }
+
+  async createReadStream(): Promise<Readable> {
+    const state = await this.#client.stat(this.path);
+    return Readable.from(this.#client.pieces(this.path, state), { objectMode: false });
+  }
+
+  /** With `contentLength`, the stream fails when it gets another number of bytes. */
+  async createWriteStream(contentType?: string, contentLength?: number): Promise<Writable> {
+    return this.#client.writer(this.path, contentType, contentLength);
+  }
+
+  async fromReadableStream(
+    stream: Readable | ReadableStream | AsyncIterable<string | Uint8Array>,
+    contentType?: string,
+    contentLength?: number,
+  ): Promise<this> {
+    const from =
+      stream instanceof globalThis.ReadableStream ? Readable.fromWeb(stream as ReadableStream) : stream;
+    await pipeline(from as Readable, await this.createWriteStream(contentType, contentLength));
+    return this;
+  }
+
+  async fromFile(localPath: string, contentType?: string): Promise<this> {
+    return this.fromReadableStream(fs.createReadStream(localPath), contentType);
+  }
+
+  /** `options` as of `fetch`. Rejects when the answer is no success; the file is then as it was. */
+  async fromUrl(url: string | URL, options?: RequestInit): Promise<this> {
+    this.#client.mayWrite();
+    const response = await fetch(url, options);
+    if (!response.ok) {
+      await response.body?.cancel();
+      throw new Error(
+        `could not download ${new URL(url).origin}: HTTP ${response.status} ${response.statusText}`.trim(),
+      );
+    }
+    const contentType = response.headers.get('content-type') ?? undefined;
+    const body =
+      response.body === null ? Readable.from([]) : Readable.fromWeb(response.body as ReadableStream);
+    return this.fromReadableStream(body, contentType);
+  }
+
+  /** Resolves also when there was no such file. */
+  async delete(): Promise<void> {
+    this.#client.mayWrite();
+    await this.#client.request('delete', { path: this.path });
+  }
+}

@@ -1,0 +1,113 @@
+import fs from 'node:fs';
+import { dirname } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import type { AskFunction } from './ask.ts';
+import { checkPath, type FileStore, FolderClient, makeFileStore, StoredFile } from './file-client.ts';
+import type { ResolvedProp } from './prop-definitions.ts';
+
+type Access = 'read' | 'write' | 'read-write';
+
+const localFolder = '/tmp';
+/** Files that are mirrored one way, and entries of `/tmp` that are looked at for it. */
+const syncedFilesMax = 10_000;
+
+/** `this.<prop>` of type `dir`: the files of the stash that is its value (a stash id or `{ id }`), else the project's. */
+export function makeDir(name: string, definition: ResolvedProp, value: unknown, ask: AskFunction): FileStore {
+  return makeFileStore(ask, {
+    folder: stashOf(value) ?? 'files',
+    access: accessOf(definition),
+    where: `this.${name}`,
+  });
+}
+
+/**
+ * Brings the files of every `dir` prop with `sync: true` and a stash as its value into `/tmp`, and returns what takes
+ * those that are new or changed then back to it. To be called around `run` of a step, in the async context of the call
+ * so that `/tmp` is that of the run:
+ *
+ *     const syncOut = await syncIn(props, values, ask);
+ *     const result = await run.call(context, …);
+ *     await syncOut();
+ *
+ * A run that throws takes nothing back. Without such a prop nothing is asked and nothing read. A prop without a value
+ * is not mirrored: `/tmp` may hold what no one meant to keep.
+ */
+export async function syncIn(
+  props: readonly [name: string, definition: ResolvedProp][],
+  values: Record<string, unknown>,
+  ask: AskFunction,
+): Promise<() => Promise<void>> {
+  const synced: { client: FolderClient; access: Access }[] = [];
+  for (const [name, definition] of props) {
+    if (definition.type !== 'dir' || definition.sync !== true) continue;
+    const folder = stashOf(values[name]);
+    const access = accessOf(definition);
+    if (folder !== undefined)
+      synced.push({ client: new FolderClient(ask, folder, 'read-write', `this.${name}`), access });
+  }
+  if (synced.length === 0) return () => Promise.resolve();
+  for (const { client, access } of synced) if (access !== 'write') await bringIn(client);
+  const before = await localFiles();
+  return async () => {
+    const changed = [...(await localFiles())].filter(([path, state]) => before.get(path) !== state);
+    for (const { client, access } of synced) {
+      if (access === 'read') continue;
+      for (const [path] of changed) await new StoredFile(client, path).fromFile(`${localFolder}/${path}`);
+    }
+  };
+}
+
+async function bringIn(client: FolderClient): Promise<void> {
+  let count = 0;
+  for await (const { path } of client.allBelow('')) {
+    count += 1;
+    if (count > syncedFilesMax) throw tooMany(`the folder ${client.folder} has`);
+    const local = `${localFolder}/${checkPath(path, client.folder)}`;
+    await fs.promises.mkdir(dirname(local), { recursive: true });
+    await pipeline(await new StoredFile(client, path).createReadStream(), fs.createWriteStream(local));
+  }
+}
+
+/** Regular files below `/tmp` by relative path, each with a text that changes when it does. */
+async function localFiles(): Promise<Map<string, string>> {
+  const found = new Map<string, string>();
+  const folders = [''];
+  let entries = 0;
+  for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
+    for (const name of await namesIn(`${localFolder}/${folder}`)) {
+      entries += 1;
+      if (entries > syncedFilesMax) throw tooMany('/tmp has');
+      const path = folder + name;
+      const state = await fs.promises.lstat(`${localFolder}/${path}`).catch(ignoreMissing);
+      // Links are left alone: what they point to need not be of this run.
+      if (state?.isDirectory()) folders.push(`${path}/`);
+      else if (state?.isFile())
+        found.set(path, `${state.ino} ${state.size} ${state.mtimeMs} ${state.ctimeMs}`);
+    }
+  }
+  return found;
+}
+
+async function namesIn(folder: string): Promise<string[]> {
+  return (await fs.promises.readdir(folder).catch(ignoreMissing)) ?? [];
+}
+
+/** Code may remove files at any moment, and `/tmp` is made when it is first used. */
+function ignoreMissing(error: NodeJS.ErrnoException): undefined {
+  if (error.code !== 'ENOENT') throw error;
+}
+
+function tooMany(what: string): Error {
+  return new Error(`${what} more than ${syncedFilesMax} files, too many to be mirrored`);
+}
+
+function stashOf(value: unknown): string | undefined {
+  if (value === true) return 'files';
+  const id = typeof value === 'object' && value !== null ? (value as { id?: unknown }).id : value;
+  return typeof id === 'string' && id !== '' ? id : undefined;
+}
+
+function accessOf(definition: ResolvedProp): Access {
+  const mode = definition.accessMode;
+  return mode === 'read' || mode === 'write' ? mode : 'read-write';
+}

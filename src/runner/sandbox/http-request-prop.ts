@@ -1,0 +1,234 @@
+/** Value of a prop of type `http_request`: what the form of a request holds. Lists may also be plain objects. */
+interface RequestConfig {
+  method?: unknown;
+  url?: unknown;
+  /** `[{ name, value, disabled? }]`; `params` and `body.fields` likewise. */
+  headers?: unknown;
+  params?: unknown;
+  /** `{ contentType, mode: 'raw' | 'fields', raw, fields }`, or the text itself. */
+  body?: unknown;
+  /** `{ type: 'none' | 'basic' | 'bearer', username, password, token }` */
+  auth?: unknown;
+}
+
+/** As axios answers; `config` and `request` are there but not enumerable, so that an exported response lacks them. */
+export interface HttpResponse {
+  status: number;
+  statusText: string;
+  headers: Record<string, string | string[]>;
+  data: unknown;
+}
+
+type Loose = Record<string, unknown>;
+
+const responseBytesMax = 64 * 1024 * 1024;
+const methodsWithoutBody = new Set(['GET', 'HEAD']);
+const textTypes = /^text\/|[/+](?:json|xml|yaml|x-yaml|javascript|x-www-form-urlencoded|graphql|x-ndjson)$/;
+const isJson = /^application\/json$|\+json$/;
+
+/**
+ * `this.<prop>` of type `http_request`: the configuration, and `execute()`, which does the request. It resolves to a
+ * response for any status from 200 to 299 and rejects as axios does: `Request failed with status code 404` with
+ * `response` and `code` (ERR_BAD_REQUEST, from 500 on ERR_BAD_RESPONSE), or the reason why there was no answer with
+ * its code (ECONNREFUSED and the like). `defaults` is the prop's default, of which `value` replaces what it names.
+ */
+export function makeHttpRequest(
+  name: string,
+  defaults: unknown,
+  value: unknown,
+): Loose & { execute(): Promise<HttpResponse> } {
+  const config: Loose = { ...asObject(defaults), ...asObject(value) };
+  return { ...config, execute: () => execute(`this.${name}`, config as RequestConfig) };
+}
+
+async function execute(where: string, config: RequestConfig): Promise<HttpResponse> {
+  const method = textOf(config.method || 'GET').toUpperCase();
+  const url = urlOf(where, config);
+  const headers = new Headers();
+  for (const [name, value] of pairs(where, 'headers', config.headers)) headers.append(name, textOf(value));
+  authorize(where, asObject(config.auth), headers);
+  // fetch refuses a body here, and a form keeps what was typed before the method was changed.
+  const body = methodsWithoutBody.has(method) ? undefined : bodyOf(where, config.body, headers);
+  const sent = { method, url: url.href };
+  const shown = { ...config, ...sent };
+  let response: Response;
+  let bytes: Buffer;
+  try {
+    response = await fetch(url, { method, headers, ...(body === undefined ? {} : { body }) });
+    bytes = await readBody(response);
+  } catch (error) {
+    throw hidden(noAnswer(error), { config: shown, request: sent });
+  }
+  const answer: HttpResponse = hidden(
+    {
+      status: response.status,
+      statusText: response.statusText,
+      headers: headersOf(response),
+      data: dataOf(bytes, response.headers.get('content-type') ?? ''),
+    },
+    { config: shown, request: sent },
+  );
+  if (response.ok) return answer;
+  const error = new Error(`Request failed with status code ${response.status}`);
+  throw hidden(
+    Object.assign(error, {
+      name: 'AxiosError',
+      code: response.status < 500 ? 'ERR_BAD_REQUEST' : 'ERR_BAD_RESPONSE',
+      status: response.status,
+      response: answer,
+    }),
+    { config: shown, request: sent, isAxiosError: true },
+  );
+}
+
+function urlOf(where: string, config: RequestConfig): URL {
+  const text = textOf(config.url).trim();
+  if (text === '') throw new Error(`${where}: the request has no url`);
+  if (!URL.canParse(text)) throw new Error(`${where}: ${JSON.stringify(text.slice(0, 200))} is not a url`);
+  const url = new URL(text);
+  for (const [name, value] of pairs(where, 'params', config.params))
+    url.searchParams.append(name, textOf(value));
+  return url;
+}
+
+function authorize(where: string, auth: Loose, headers: Headers): void {
+  const { username, password, token } = auth;
+  const type =
+    auth.type ??
+    (typeof token === 'string' && token !== '' ? 'bearer' : username === undefined ? 'none' : 'basic');
+  if (type === 'none' || type === '') return;
+  if (type === 'bearer') headers.set('authorization', `Bearer ${textOf(token)}`);
+  else if (type === 'basic') {
+    const credentials = Buffer.from(`${textOf(username)}:${textOf(password)}`).toString('base64');
+    headers.set('authorization', `Basic ${credentials}`);
+  } else {
+    throw new Error(
+      `${where}: auth.type is none, basic or bearer, found ${JSON.stringify(textOf(type).slice(0, 40))}`,
+    );
+  }
+}
+
+type Body = string | FormData | URLSearchParams | Uint8Array<ArrayBuffer>;
+
+/** The body, and its type in `headers` where neither the component nor fetch names it. */
+function bodyOf(where: string, given: unknown, headers: Headers): Body | undefined {
+  if (given === undefined || given === null || given === '') return undefined;
+  if (typeof given !== 'object') return raw(given, undefined, headers);
+  const { mode, raw: text, fields, contentType, type } = given as Loose;
+  const named = [contentType, type].find((it): it is string => typeof it === 'string' && it.includes('/'));
+  const wanted = typeof mode === 'string' ? mode : type === 'raw' || type === 'fields' ? type : undefined;
+  const isRaw = wanted === undefined ? text !== undefined && text !== '' : wanted === 'raw';
+  if (isRaw) return text === undefined || text === '' ? undefined : raw(text, named, headers);
+  const entries = pairs(where, 'body.fields', fields);
+  if (entries.length === 0) return undefined;
+  const kind = named ?? headers.get('content-type') ?? 'application/json';
+  if (kind.startsWith('multipart/form-data')) {
+    // fetch names the type together with the boundary that it chose.
+    headers.delete('content-type');
+    const form = new FormData();
+    for (const [name, value] of entries) form.append(name, textOf(value));
+    return form;
+  }
+  if (kind.startsWith('application/x-www-form-urlencoded'))
+    return new URLSearchParams(entries.map(([name, value]): [string, string] => [name, textOf(value)]));
+  setDefault(headers, kind);
+  return JSON.stringify(Object.fromEntries(entries));
+}
+
+function raw(text: unknown, contentType: string | undefined, headers: Headers): Body {
+  if (ArrayBuffer.isView(text)) {
+    setDefault(headers, contentType ?? 'application/octet-stream');
+    return new Uint8Array(text.buffer as ArrayBuffer, text.byteOffset, text.byteLength);
+  }
+  setDefault(
+    headers,
+    contentType ?? (typeof text === 'object' ? 'application/json' : 'text/plain;charset=UTF-8'),
+  );
+  return textOf(text);
+}
+
+function setDefault(headers: Headers, contentType: string): void {
+  if (!headers.has('content-type')) headers.set('content-type', contentType);
+}
+
+/** Names and values of a list, without those that are switched off or have no name. */
+function pairs(where: string, what: string, list: unknown): [name: string, value: unknown][] {
+  if (list === undefined || list === null || list === '') return [];
+  if (typeof list !== 'object')
+    throw new Error(`${where}: ${what} is a list of names and values, found ${typeof list}`);
+  if (!Array.isArray(list)) return Object.entries(list);
+  return list.flatMap((item: unknown): [string, unknown][] => {
+    const { name, key, value, disabled } = asObject(item);
+    const shown = textOf(name ?? key).trim();
+    return shown === '' || disabled === true ? [] : [[shown, value]];
+  });
+}
+
+async function readBody(response: Response): Promise<Buffer> {
+  const pieces: Uint8Array[] = [];
+  let size = 0;
+  for await (const piece of response.body ?? []) {
+    size += piece.length;
+    if (size > responseBytesMax)
+      throw Object.assign(new Error(`the response is larger than ${responseBytesMax} bytes`), {
+        code: 'ERR_BAD_RESPONSE',
+      });
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces);
+}
+
+/** JSON as its value, text as text, anything else as a Buffer. JSON that does not parse is text, as with axios. */
+function dataOf(bytes: Buffer, contentType: string): unknown {
+  const type = (contentType.split(';')[0] ?? '').trim().toLowerCase();
+  if (type !== '' && !textTypes.test(type)) return bytes;
+  const text = decode(bytes, /charset\s*=\s*"?([^";\s]+)/i.exec(contentType)?.[1]);
+  if (!isJson.test(type) || text === '') return text;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+function decode(bytes: Buffer, charset = 'utf-8'): string {
+  try {
+    return new TextDecoder(charset).decode(bytes);
+  } catch {
+    return bytes.toString('utf8');
+  }
+}
+
+function headersOf(response: Response): Record<string, string | string[]> {
+  const headers: Record<string, string | string[]> = Object.fromEntries(response.headers);
+  const cookies = response.headers.getSetCookie();
+  if (cookies.length > 0) headers['set-cookie'] = cookies;
+  return headers;
+}
+
+/** `fetch failed` with what failed in its cause becomes an error that says so itself. */
+function noAnswer(thrown: unknown): Error {
+  const error = thrown instanceof Error ? thrown : new Error(String(thrown));
+  const cause = error.cause instanceof Error ? error.cause : error;
+  const { code } = cause as { code?: unknown };
+  return Object.assign(new Error(cause.message || error.message, { cause: error }), {
+    name: 'AxiosError',
+    code: typeof code === 'string' ? code : 'ERR_NETWORK',
+  });
+}
+
+/** Adds properties that no JSON shows: they hold credentials. */
+function hidden<T extends object>(target: T, properties: Loose): T {
+  for (const [key, value] of Object.entries(properties))
+    Object.defineProperty(target, key, { value, writable: true, configurable: true });
+  return target;
+}
+
+function asObject(value: unknown): Loose {
+  return typeof value === 'object' && value !== null ? (value as Loose) : {};
+}
+
+function textOf(value: unknown): string {
+  if (value === undefined || value === null) return '';
+  return typeof value === 'object' ? JSON.stringify(value) : String(value);
+}
