@@ -23,6 +23,17 @@ export async function findComponent(db: Db, id: string): Promise<ComponentTable 
   return db.selectFrom('components').select(componentColumns).where('id', '=', id).executeTakeFirst();
 }
 
+/** Many components, by id. */
+export async function findComponents(db: Db, ids: readonly string[]): Promise<Map<string, ComponentTable>> {
+  if (ids.length === 0) return new Map();
+  const rows = await db
+    .selectFrom('components')
+    .select(componentColumns)
+    .where('id', 'in', [...ids])
+    .execute();
+  return new Map(rows.map((row) => [row.id, row]));
+}
+
 /** JSON of the shapes of many components, by id. */
 export async function componentShapes(db: Db, ids: readonly string[]): Promise<Map<string, string>> {
   if (ids.length === 0) return new Map();

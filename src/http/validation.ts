@@ -102,10 +102,10 @@ function asCallerError(failures: readonly CheckFailure[], httpPart: string): Cal
     ?.requiredProperties?.[0];
   const path = pathOf(failure?.instancePath ?? '');
   if (failure?.keyword === 'required' && missing !== undefined) {
-    const parameter = [...path, missing].join('.');
+    const parameter = written([...path, missing]);
     return new CallerError('missing_parameter', `${parameter}: required`, { parameter });
   }
-  const parameter = path.length === 0 ? partName(httpPart) : path.join('.');
+  const parameter = path.length === 0 ? partName(httpPart) : written(path);
   const description = (failure?.params as { allowedValues?: readonly unknown[] } | undefined)?.allowedValues;
   const expectation =
     description === undefined ? failure?.message : `must be one of ${description.join(', ')}`;
@@ -119,6 +119,13 @@ function pathOf(pointer: string): string[] {
     .split('/')
     .slice(1)
     .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'));
+}
+
+/** As callers write it: `steps[1].namespace`. */
+function written(path: readonly string[]): string {
+  return path
+    .map((part, index) => (index === 0 ? part : /^\d+$/.test(part) ? `[${part}]` : `.${part}`))
+    .join('');
 }
 
 function partName(httpPart: string): string {

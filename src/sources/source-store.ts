@@ -32,6 +32,17 @@ export async function findSource(db: Db, id: string): Promise<SourceTable | unde
   return db.selectFrom('sources').select(sourceColumns).where('id', '=', id).executeTakeFirst();
 }
 
+/** Many sources, by id. */
+export async function findSources(db: Db, ids: readonly string[]): Promise<Map<string, SourceTable>> {
+  if (ids.length === 0) return new Map();
+  const rows = await db
+    .selectFrom('sources')
+    .select(sourceColumns)
+    .where('id', 'in', [...ids])
+    .execute();
+  return new Map(rows.map((row) => [row.id, row]));
+}
+
 /** Sources of an owner, newest first; those still being created are not shown. */
 export async function pageOfSources(db: Db, ownerId: string, page: PageRequest): Promise<Page<SourceTable>> {
   const query = db

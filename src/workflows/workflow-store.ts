@@ -6,6 +6,8 @@ import type {
   DeploymentTable,
   WorkflowTable,
 } from '#storage/tables/workflow-tables.ts';
+import { deleteRuns } from './run-store.ts';
+import type { WorkflowDefinition } from './workflow-definition.ts';
 
 const workflowColumns = [
   'id',
@@ -178,13 +180,11 @@ export async function deleteRunsOf(tx: Tx, workflowId: string, limit: number): P
     .execute();
   const ids = runs.map((run) => run.id);
   if (ids.length > 0) {
-    // The jobs first: who runs one of them finds out that it is gone before it finds its run gone.
     await tx.deleteFrom('jobs').where('id', 'in', ids).execute();
-    for (const table of ['run_steps', 'run_resumes', 'run_sends'] as const)
-      await tx.deleteFrom(table).where('run_id', 'in', ids).execute();
-    await tx.deleteFrom('runs').where('id', 'in', ids).execute();
+    await deleteRuns(tx, ids);
   }
   if (ids.length >= limit) return false;
+  await deleteStepDbs(tx, workflowId);
   await tx
     .deleteFrom('deployment_accounts')
     .where('deployment_id', 'in', (from) =>
@@ -194,3 +194,21 @@ export async function deleteRunsOf(tx: Tx, workflowId: string, limit: number): P
   await tx.deleteFrom('deployments').where('workflow_id', '=', workflowId).execute();
   return true;
 }
+
+/** What steps kept in `$.service.db`: under their ids, which deployments share. */
+async function deleteStepDbs(tx: Tx, workflowId: string): Promise<void> {
+  const deployments = await tx
+    .selectFrom('deployments')
+    .select('definition')
+    .where('workflow_id', '=', workflowId)
+    .execute();
+  const steps = deployments.flatMap(({ definition }) => (JSON.parse(definition) as WorkflowDefinition).steps);
+  const ids = [...new Set(steps.map((step) => step.id))];
+  for (let at = 0; at < ids.length; at += idsPerStatement)
+    await tx
+      .deleteFrom('component_dbs')
+      .where('source_id', 'in', ids.slice(at, at + idsPerStatement))
+      .execute();
+}
+
+const idsPerStatement = 500;

@@ -64,3 +64,21 @@ export async function insertProject(
   await tx.insertInto('projects').values(project).execute();
   return project;
 }
+
+/**
+ * The id of a project, when it is of this workspace. Throws CallerError `not_found` naming `project_id`; a project is
+ * never of a user.
+ */
+export async function projectOfWorkspace(db: Db, id: string, workspaceId: string): Promise<string> {
+  const project = await findProject(db, id);
+  if (project?.org_id === workspaceId) return id;
+  throw new CallerError(
+    'not_found',
+    `project_id: the workspace has no project ${JSON.stringify(id)}; org_id names the workspace`,
+    { parameter: 'project_id' },
+  );
+}
+
+export async function findProject(db: Db, id: string): Promise<Project | undefined> {
+  return db.selectFrom('projects').select(columns).where('id', '=', id).executeTakeFirst();
+}

@@ -1,0 +1,176 @@
+import { Type } from 'typebox';
+
+const StringOrNull = Type.Union([Type.String(), Type.Null()]);
+
+function integerOrNull(options: { minimum: number; maximum: number; description: string }) {
+  const { description, ...range } = options;
+  return Type.Union([Type.Integer(range), Type.Null()], { description });
+}
+
+const Throttle = Type.Object(
+  {
+    limit: Type.Integer({ minimum: 0, maximum: 10_000, description: '0 holds all events' }),
+    seconds: Type.Integer({ minimum: 1, maximum: 36_000_000 }),
+  },
+  { additionalProperties: false, description: 'At most `limit` runs begin in each window of `seconds`' },
+);
+
+const runSettings = {
+  timeout_seconds: integerOrNull({
+    minimum: 1,
+    maximum: 750,
+    description: 'Longest one step may take; null: 30 for HTTP and email, 60 for timers and events',
+  }),
+  memory_mb: Type.Integer({ minimum: 128, maximum: 10_240 }),
+  auto_retry: Type.Boolean({ description: 'A failed step is tried again, up to 8 times over 10 hours' }),
+  concurrency: integerOrNull({
+    minimum: 1,
+    maximum: 10_000,
+    description: 'Runs started by events that go on at once; null: any number',
+  }),
+  throttle: Type.Union([Throttle, Type.Null()]),
+  queue_size: Type.Integer({
+    minimum: 1,
+    maximum: 10_000,
+    description: 'Events that wait for their turn; those beyond are dropped, with an error event',
+  }),
+};
+
+/** `settings` of a request. */
+export const SettingsInput = Type.Object(
+  {
+    name: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
+    auto_deploy: Type.Optional(Type.Boolean({ description: 'It is active at once' })),
+    timeout_seconds: Type.Optional(runSettings.timeout_seconds),
+    memory_mb: Type.Optional(runSettings.memory_mb),
+    auto_retry: Type.Optional(runSettings.auto_retry),
+    concurrency: Type.Optional(runSettings.concurrency),
+    throttle: Type.Optional(runSettings.throttle),
+    queue_size: Type.Optional(runSettings.queue_size),
+  },
+  { additionalProperties: false },
+);
+
+/** `steps` of a request. Which fields have to be there depends on whether there is a template. */
+export const StepInputs = Type.Array(
+  Type.Object({
+    namespace: Type.String({ description: 'Its exports are found under this name' }),
+    props: Type.Optional(
+      Type.Record(Type.String(), Type.Unknown(), {
+        description: 'Values of its props; texts may hold {{expressions}}, an account is { authProvisionId }',
+      }),
+    ),
+    code: Type.Optional(Type.String({ description: 'Source text of a code cell, JavaScript or TypeScript' })),
+    component: Type.Optional(Type.String({ description: 'Key, key@version, sc_… or URL of an action' })),
+    disabled: Type.Optional(Type.Boolean()),
+  }),
+);
+
+/** `triggers` of a request. */
+export const TriggerInputs = Type.Array(
+  Type.Object({
+    id: Type.Optional(Type.String({ description: 'Of a trigger that the workflow has' })),
+    type: Type.Optional(
+      Type.Enum(['http', 'timer', 'email', 'source'], {
+        description: 'Required without a template; with one it says that this trigger is given whole',
+      }),
+    ),
+    props: Type.Optional(
+      Type.Record(Type.String(), Type.Unknown(), {
+        description:
+          'http: custom_response, auth; timer: interval_seconds, or cron and timezone; source: source_id, or component (or code) with configured_props and name',
+      }),
+    ),
+  }),
+);
+
+export const definitionFields = {
+  steps: Type.Optional(StepInputs),
+  triggers: Type.Optional(TriggerInputs),
+  settings: Type.Optional(SettingsInput),
+};
+
+const SavedComponent = Type.Object(
+  {
+    id: Type.String({ description: 'sc_…' }),
+    code: Type.String(),
+    codeHash: Type.String(),
+    configurableProps: Type.Array(
+      Type.Object({ name: Type.String(), type: Type.String() }, { additionalProperties: true }),
+    ),
+    key: StringOrNull,
+    description: StringOrNull,
+    entryPath: StringOrNull,
+    version: Type.String(),
+    apps: Type.Array(Type.Object({ appId: Type.String(), nameSlug: Type.String(), authType: Type.String() })),
+  },
+  { additionalProperties: true },
+);
+
+const Step = Type.Object(
+  {
+    id: Type.String({ description: 'c_…' }),
+    type: Type.String(),
+    namespace: Type.String(),
+    disabled: Type.Boolean(),
+    code_raw: StringOrNull,
+    codeRaw: StringOrNull,
+    codeConfigJson: StringOrNull,
+    lang: Type.String({ description: 'Runtime that runs it' }),
+    text_raw: StringOrNull,
+    appConnections: Type.Array(Type.Unknown()),
+    flat_params_visibility_json: StringOrNull,
+    params_json: Type.String({ description: 'JSON' }),
+    component: Type.Boolean(),
+    savedComponent: Type.Union([SavedComponent, Type.Null()]),
+    component_key: StringOrNull,
+    component_owner_id: StringOrNull,
+    configured_props_json: Type.Union([
+      Type.String({ description: 'JSON; secrets are masked' }),
+      Type.Null(),
+    ]),
+    authProvisionIdMap: Type.Record(Type.String(), Type.String(), { description: 'apn_… by prop' }),
+    authProvisionIds: Type.Array(Type.String()),
+  },
+  { additionalProperties: true },
+);
+
+const Settings = Type.Union([Type.Object(runSettings), Type.Null()]);
+
+/** Specification, section 2, Workflow. */
+export const Workflow = Type.Object(
+  {
+    id: Type.String({ description: 'p_…' }),
+    name: Type.String(),
+    active: Type.Boolean(),
+    steps: Type.Array(Step),
+    triggers: Type.Array(
+      Type.Object(
+        { id: Type.String({ description: 'hi_…, ti_…, ei_… or dc_…' }), type: Type.String() },
+        { additionalProperties: true },
+      ),
+    ),
+    settings: Settings,
+    owner_id: Type.String(),
+    project_id: StringOrNull,
+    deployment_id: Type.String({ description: 'd_… that new events run' }),
+    created_at: Type.Integer({ description: 'Epoch seconds' }),
+    updated_at: Type.Integer({ description: 'Epoch seconds' }),
+  },
+  { additionalProperties: true },
+);
+
+export const WorkflowDeployment = Type.Object(
+  {
+    id: Type.String({ description: 'd_…' }),
+    workflow_id: Type.String(),
+    number: Type.Integer({ description: 'Counts the versions of the workflow from 1' }),
+    template_id: StringOrNull,
+    user_id: Type.String({ description: 'Who deployed it' }),
+    owner_id: Type.String(),
+    steps: Type.Array(Step),
+    settings: Settings,
+    created_at: Type.Integer({ description: 'Epoch seconds' }),
+  },
+  { additionalProperties: true },
+);

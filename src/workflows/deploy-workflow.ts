@@ -1,0 +1,439 @@
+import { notFound } from '#auth/permissions.ts';
+import { removeEmitter } from '#events/delete-events.ts';
+import { insertEmitter } from '#events/event-store.ts';
+import { deleteLane, insertJobs, jobRow } from '#jobs/job-store.ts';
+import { must } from '#lib/assert.ts';
+import type { Clock } from '#lib/clock.ts';
+import { CallerError, toError } from '#lib/errors.ts';
+import { newId, newTimeOrderedId } from '#lib/ids.ts';
+import type { Logger } from '#lib/logger.ts';
+import type { ComponentOwner, ComponentResolver } from '#registry/resolve-component.ts';
+import type { Runner } from '#runner/runner.ts';
+import { deleteTicksOf, deleteTimers, deleteTimersOf, insertTimers } from '#schedule/timer-store.ts';
+import type { SourceDeployer } from '#sources/deploy-source.ts';
+import type { DeploymentContext } from '#sources/deployment.ts';
+import { findSource } from '#sources/source-store.ts';
+import type { Store, Tx } from '#storage/store.ts';
+import type { DeploymentTable, TriggerTable, WorkflowTable } from '#storage/tables/workflow-tables.ts';
+import { projectOfWorkspace } from '#workspaces/project-store.ts';
+import { atParameter } from './at-parameter.ts';
+import { type FormerSteps, StepBuilder } from './build-steps.ts';
+import { planTriggers, type TriggerPlan } from './plan-triggers.ts';
+import { layOverTemplate } from './template.ts';
+import { findTemplate } from './template-store.ts';
+import { checkTriggers, hasSameSchedule, timerOfTrigger } from './trigger-definition.ts';
+import { deleteTriggersOf, replaceTriggers, triggersOf } from './trigger-store.ts';
+import type { WorkflowDefinition } from './workflow-definition.ts';
+import { checkSteps, type DefinitionInput, settingsOf } from './workflow-input.ts';
+import {
+  deleteWorkflowRow,
+  deploymentAccounts,
+  findDeployment,
+  findWorkflow,
+  insertDeployment,
+  insertWorkflow,
+  lockWorkflow,
+  nextDeploymentNumber,
+  updateWorkflow,
+} from './workflow-store.ts';
+
+/** Who listens to a workflow and to what it listens: told in the transaction of the change. */
+export interface WorkflowLinks {
+  added(tx: Tx, workflow: LinkedWorkflow): Promise<void>;
+  removed(tx: Tx, workflow: LinkedWorkflow): Promise<void>;
+  /** The source is a trigger of the workflow from now on. */
+  listen(tx: Tx, link: { workflow: LinkedWorkflow; sourceId: string }): Promise<void>;
+  unlisten(tx: Tx, link: { workflow: LinkedWorkflow; sourceId: string }): Promise<void>;
+}
+
+export interface LinkedWorkflow {
+  id: string;
+  ownerId: string;
+  userId: string;
+}
+
+/** What a change of a workflow leaves out of date in memory. */
+export interface WorkflowChange {
+  workflowId: string;
+  /** Keys (eo…, em…) of the triggers that it has or had. */
+  endpointKeys: string[];
+  /** Timers were added or changed. */
+  timers: boolean;
+  /** It is gone, with its runs. */
+  removed: boolean;
+}
+
+export interface WorkflowCreation extends DefinitionInput {
+  projectId?: string;
+  templateId?: string;
+}
+
+interface WorkflowDeployerParts {
+  store: Store;
+  resolver: Pick<ComponentResolver, 'resolve' | 'resolveText'>;
+  runner: Pick<Runner, 'call' | 'forget'>;
+  /** Creates and removes the sources that come and go with a workflow. */
+  sources: Pick<SourceDeployer, 'create' | 'remove'>;
+  links: WorkflowLinks;
+  context: Pick<DeploymentContext, 'credentials' | 'sealer'>;
+  clock: Clock;
+  logger: Logger;
+  /** Of additionalProps, in milliseconds. */
+  deadlineMs: number;
+  /** Called after each change is on disk. */
+  onChange: (change: WorkflowChange) => void;
+  /** A job was queued. */
+  onJobs: () => void;
+}
+
+const nameDefault = 'Untitled workflow';
+
+/**
+ * Creates, changes and removes workflows. Code is built and everything is checked first; then one transaction writes
+ * all there is: nothing is left half made. A deployment is never changed: a change of steps or settings is a new one.
+ */
+export class WorkflowDeployer {
+  readonly #parts: WorkflowDeployerParts;
+  readonly #steps: StepBuilder;
+
+  constructor(parts: WorkflowDeployerParts) {
+    this.#parts = parts;
+    this.#steps = new StepBuilder({ db: parts.store.read, ...parts });
+  }
+
+  async create(creation: WorkflowCreation, owner: ComponentOwner): Promise<WorkflowTable> {
+    const { store, clock, links } = this.#parts;
+    const input = await this.#withTemplate(creation);
+    const projectId =
+      creation.projectId === undefined
+        ? null
+        : await projectOfWorkspace(store.read, creation.projectId, owner.ownerId);
+    const built = await this.#steps.build(input.steps ?? [], owner);
+    const nowMs = clock.now();
+    const workflow: WorkflowTable = {
+      id: newId('p'),
+      owner_id: owner.ownerId,
+      user_id: owner.userId,
+      project_id: projectId,
+      name: input.settings?.name ?? nameDefault,
+      state: input.settings?.auto_deploy === true ? 'active' : 'inactive',
+      deployment_id: newId('d'),
+      created_at_ms: nowMs,
+      updated_at_ms: nowMs,
+    };
+    const plan = await this.#planTriggers(input.triggers ?? [], {
+      workflowId: workflow.id,
+      owner,
+      before: [],
+      nowMs,
+    });
+    const definition: WorkflowDefinition = { steps: built.steps, settings: settingsOf(input.settings) };
+    const deployment = deploymentRow(workflow, definition, {
+      number: 1,
+      templateId: creation.templateId ?? null,
+      userId: owner.userId,
+      nowMs,
+    });
+    await this.#withSources(plan, owner, async () => {
+      const linked = linkOf(workflow);
+      await store.transaction(async (tx) => {
+        await insertWorkflow(tx, workflow);
+        await insertDeployment(store, tx, deployment, built.accounts);
+        await replaceTriggers(store, tx, workflow.id, plan.rows);
+        await insertEmitter(tx, { id: workflow.id, ownerId: workflow.owner_id });
+        if (workflow.state === 'active') await insertTimers(tx, timersOf(plan.rows, nowMs));
+        await links.added(tx, linked);
+        for (const sourceId of sourcesOf(plan.rows)) await links.listen(tx, { workflow: linked, sourceId });
+      });
+    });
+    this.#changed(workflow, plan.rows);
+    this.#parts.logger.info(
+      { workflow: workflow.id, owner: workflow.owner_id, steps: built.steps.length },
+      'workflow.created',
+    );
+    return workflow;
+  }
+
+  /** A new version: what is not given stays as it is. Runs under way end with the one they began with. */
+  async deploy(id: string, input: DefinitionInput, owner: ComponentOwner): Promise<WorkflowTable> {
+    const { store, clock, links } = this.#parts;
+    const workflow = await this.#mustFind(id);
+    const former = await this.#formerSteps(workflow);
+    const before = await triggersOf(store.read, id);
+    checkSteps(input.steps ?? [], { fromTemplate: false });
+    checkTriggers(input.triggers ?? []);
+    const built =
+      input.steps === undefined
+        ? { steps: former.definition.steps, accounts: former.accounts }
+        : await this.#steps.build(input.steps, owner, former);
+    const nowMs = clock.now();
+    const plan: TriggerPlan =
+      input.triggers === undefined
+        ? { rows: await this.#withoutLostSources(before), newSources: [] }
+        : await this.#planTriggers(input.triggers, { workflowId: id, owner, before, nowMs });
+    const definition = {
+      steps: built.steps,
+      settings: settingsOf(input.settings, former.definition.settings),
+    };
+    const changed: WorkflowTable = {
+      ...workflow,
+      name: input.settings?.name ?? workflow.name,
+      state: input.settings?.auto_deploy === true ? 'active' : workflow.state,
+      deployment_id: newId('d'),
+      updated_at_ms: nowMs,
+    };
+    const linked = linkOf(workflow);
+    await this.#withSources(plan, owner, () =>
+      store.transaction(async (tx) => {
+        const present = await lockWorkflow(store, tx, id);
+        if (present === undefined) throw notFound('workflow', id);
+        if (present.deployment_id !== workflow.deployment_id || present.state !== workflow.state)
+          throw changedMeanwhile(id);
+        const number = await nextDeploymentNumber(tx, id);
+        const row = deploymentRow(changed, definition, {
+          number,
+          templateId: null,
+          userId: owner.userId,
+          nowMs,
+        });
+        await insertDeployment(store, tx, row, built.accounts);
+        const { name, state, deployment_id, updated_at_ms } = changed;
+        await updateWorkflow(tx, id, { name, state, deployment_id, updated_at_ms });
+        await replaceTriggers(store, tx, id, plan.rows);
+        if (changed.state === 'active')
+          await changeTimers(tx, workflow.state === 'active' ? before : [], plan.rows, nowMs);
+        const heard = new Set(sourcesOf(before));
+        const toHear = new Set(sourcesOf(plan.rows));
+        for (const sourceId of heard)
+          if (!toHear.has(sourceId)) await links.unlisten(tx, { workflow: linked, sourceId });
+        for (const sourceId of toHear)
+          if (!heard.has(sourceId)) await links.listen(tx, { workflow: linked, sourceId });
+      }),
+    );
+    this.#changed(changed, [...before, ...plan.rows]);
+    const kept = new Set(plan.rows.map((row) => row.id));
+    for (const trigger of before)
+      if (trigger.owned === 1 && !kept.has(trigger.id)) await this.#attemptRemoval(trigger.id);
+    this.#parts.logger.info(
+      { workflow: id, owner: workflow.owner_id, deployment: changed.deployment_id },
+      'workflow.deployed',
+    );
+    return changed;
+  }
+
+  /** Timers tick while it is active: they begin anew when it becomes so. */
+  async update(id: string, change: { active?: boolean; name?: string }): Promise<WorkflowTable> {
+    const { store, clock } = this.#parts;
+    const nowMs = clock.now();
+    const { changed, triggers } = await store.transaction(async (tx) => {
+      const workflow = await lockWorkflow(store, tx, id);
+      if (workflow === undefined) throw notFound('workflow', id);
+      const state = change.active === undefined ? workflow.state : change.active ? 'active' : 'inactive';
+      const name = change.name ?? workflow.name;
+      await updateWorkflow(tx, id, { state, name, updated_at_ms: nowMs });
+      const rows = await triggersOf(tx, id);
+      if (state !== workflow.state) {
+        await deleteTimersOf(tx, id);
+        if (state === 'active') await insertTimers(tx, timersOf(rows, nowMs));
+      }
+      return { changed: { ...workflow, state, name, updated_at_ms: nowMs }, triggers: rows };
+    });
+    this.#changed(changed, triggers);
+    this.#parts.logger.info({ workflow: id, state: changed.state }, 'workflow.updated');
+    return changed;
+  }
+
+  /**
+   * Sources that came with it go first, with their `deactivate`: one that fails is answered with `hook_failed`, and the
+   * workflow stays. What its runs left is removed by a job.
+   */
+  async remove(id: string, options: { ignoreHookErrors: boolean }): Promise<void> {
+    const { store, clock, links, sources } = this.#parts;
+    const workflow = await this.#mustFind(id);
+    const triggers = await triggersOf(store.read, id);
+    for (const trigger of triggers) {
+      if (trigger.owned !== 1 || (await findSource(store.read, trigger.id)) === undefined) continue;
+      await sources.remove(trigger.id, options);
+    }
+    const nowMs = clock.now();
+    await store.transaction(async (tx) => {
+      if ((await lockWorkflow(store, tx, id)) === undefined) throw notFound('workflow', id);
+      await deleteWorkflowRow(tx, id);
+      await deleteTimersOf(tx, id);
+      await deleteTriggersOf(tx, id);
+      // Runs that wait have their jobs here; with them they go on nowhere.
+      await deleteLane(tx, id);
+      await removeEmitter(store, tx, { id, ownerId: workflow.owner_id }, nowMs);
+      await deleteTicksOf(tx, id);
+      await links.removed(tx, linkOf(workflow));
+      const job = jobRow({
+        id: newTimeOrderedId(nowMs),
+        kind: 'delete_workflow',
+        ownerId: workflow.owner_id,
+        payload: { workflow_id: id },
+        runAtMs: nowMs,
+        nowMs,
+      });
+      await insertJobs(tx, [job]);
+      await store.notify(tx, 'millrace_jobs', '');
+    });
+    this.#changed(workflow, triggers, { removed: true });
+    this.#parts.onJobs();
+    this.#parts.logger.info({ workflow: id, owner: workflow.owner_id }, 'workflow.removed');
+  }
+
+  async #withTemplate(creation: WorkflowCreation): Promise<DefinitionInput> {
+    const { templateId, steps = [], triggers = [], settings } = creation;
+    checkSteps(steps, { fromTemplate: templateId !== undefined });
+    checkTriggers(triggers);
+    const given = { steps, triggers, ...(settings === undefined ? {} : { settings }) };
+    if (templateId === undefined) return given;
+    const template = await findTemplate(this.#parts.store.read, templateId);
+    if (template === undefined) throw notFound('template', templateId, 'template_id');
+    const whole = layOverTemplate(template, given);
+    checkTriggers(whole.triggers ?? []);
+    return whole;
+  }
+
+  #planTriggers(
+    inputs: Parameters<typeof planTriggers>[1],
+    subject: Parameters<typeof planTriggers>[2],
+  ): Promise<TriggerPlan> {
+    const { store, resolver, context } = this.#parts;
+    return planTriggers({ db: store.read, resolver, context }, inputs, subject);
+  }
+
+  /** Creates the sources of the plan, does the work, and removes them again when it fails. */
+  async #withSources(plan: TriggerPlan, owner: ComponentOwner, work: () => Promise<void>): Promise<void> {
+    const made: string[] = [];
+    try {
+      for (const { row, at, source } of plan.newSources) {
+        const names = { configured_props: `${at}.configured_props`, component_id: `${at}.component` };
+        const created = await atParameter({ parameter: at, names }, () =>
+          this.#parts.sources.create(source, { ...owner, readableOwners: [...owner.readableOwners] }),
+        );
+        made.push(created.source.id);
+        row.id = created.source.id;
+      }
+      await work();
+    } catch (error) {
+      for (const id of made.reverse()) await this.#attemptRemoval(id);
+      throw error;
+    }
+  }
+
+  async #attemptRemoval(sourceId: string): Promise<void> {
+    try {
+      await this.#parts.sources.remove(sourceId, { ignoreHookErrors: true });
+    } catch (error) {
+      if (error instanceof CallerError && error.code === 'not_found') return;
+      this.#parts.logger.warn(
+        { source: sourceId, error: toError(error).message },
+        'workflow.source-not-removed',
+      );
+    }
+  }
+
+  async #mustFind(id: string): Promise<WorkflowTable> {
+    const workflow = await findWorkflow(this.#parts.store.read, id);
+    if (workflow === undefined) throw notFound('workflow', id);
+    return workflow;
+  }
+
+  async #formerSteps(workflow: WorkflowTable): Promise<FormerSteps & { accounts: TriggerAccounts }> {
+    const { read } = this.#parts.store;
+    const deployment = must(
+      await findDeployment(read, workflow.deployment_id),
+      `deployment ${workflow.deployment_id} of ${workflow.id}`,
+    );
+    return {
+      definition: JSON.parse(deployment.definition) as WorkflowDefinition,
+      accounts: await deploymentAccounts(read, deployment.id),
+    };
+  }
+
+  /** Triggers whose source was deleted meanwhile start nothing any more. */
+  async #withoutLostSources(triggers: readonly TriggerTable[]): Promise<TriggerTable[]> {
+    const rows: TriggerTable[] = [];
+    for (const trigger of triggers) {
+      if (trigger.kind === 'source' && (await findSource(this.#parts.store.read, trigger.id)) === undefined)
+        continue;
+      rows.push({ ...trigger, position: rows.length });
+    }
+    return rows;
+  }
+
+  #changed(
+    workflow: WorkflowTable,
+    triggers: readonly TriggerTable[],
+    { removed = false }: { removed?: boolean } = {},
+  ): void {
+    this.#parts.onChange({
+      workflowId: workflow.id,
+      endpointKeys: [...new Set(triggers.flatMap(({ key }) => (key === null ? [] : [key])))],
+      timers: triggers.some(({ kind }) => kind === 'timer'),
+      removed,
+    });
+  }
+}
+
+type TriggerAccounts = Awaited<ReturnType<typeof deploymentAccounts>>;
+
+function deploymentRow(
+  workflow: WorkflowTable,
+  definition: WorkflowDefinition,
+  made: { number: number; templateId: string | null; userId: string; nowMs: number },
+): DeploymentTable {
+  return {
+    id: workflow.deployment_id,
+    workflow_id: workflow.id,
+    owner_id: workflow.owner_id,
+    user_id: made.userId,
+    number: made.number,
+    template_id: made.templateId,
+    definition: JSON.stringify(definition),
+    created_at_ms: made.nowMs,
+  };
+}
+
+function linkOf(workflow: WorkflowTable): LinkedWorkflow {
+  return { id: workflow.id, ownerId: workflow.owner_id, userId: workflow.user_id };
+}
+
+function timersOf(triggers: readonly TriggerTable[], nowMs: number) {
+  return triggers.flatMap((trigger) => timerOfTrigger(trigger, nowMs));
+}
+
+function sourcesOf(triggers: readonly TriggerTable[]): string[] {
+  return triggers.filter(({ kind }) => kind === 'source').map(({ id }) => id);
+}
+
+/** A timer whose schedule stays goes on in its rhythm. */
+async function changeTimers(
+  tx: Tx,
+  before: readonly TriggerTable[],
+  after: readonly TriggerTable[],
+  nowMs: number,
+): Promise<void> {
+  const goesOn = (trigger: TriggerTable, among: readonly TriggerTable[]) =>
+    among.some((other) => other.id === trigger.id && hasSameSchedule(other, trigger));
+  const timers = (rows: readonly TriggerTable[]) => rows.filter(({ kind }) => kind === 'timer');
+  const gone = timers(before).filter((trigger) => !goesOn(trigger, after));
+  await deleteTimers(
+    tx,
+    gone.map(({ id }) => id),
+  );
+  await insertTimers(
+    tx,
+    timersOf(
+      timers(after).filter((trigger) => !goesOn(trigger, before)),
+      nowMs,
+    ),
+  );
+}
+
+function changedMeanwhile(id: string): CallerError {
+  return new CallerError('conflict', `workflow ${id} was changed by another request; read it and try again`, {
+    id,
+  });
+}
