@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, createHmac, randomBytes } from 'node:crypto';
+import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
 import { UnavailableError } from '#lib/errors.ts';
 
 /**
@@ -23,6 +23,11 @@ export class Vault {
       .update('millrace master key id')
       .digest('hex')
       .slice(0, 16);
+  }
+
+  /** A key of 32 bytes for another purpose than sealing; the same for all who have the master key. */
+  keyFor(purpose: string): Uint8Array {
+    return new Uint8Array(hkdfSync('sha256', this.#masterKey, '', `millrace ${purpose}`, keyBytes));
   }
 
   /** A new data key for an owner, to be kept in its row. */

@@ -4,21 +4,25 @@ export interface FileTable {
   owner_id: string;
   /** Whose folder it is in: `upload`, `files` or the id of a stash. */
   folder: string;
-  /** Unique in its folder. */
+  /** Unique in its folder, among complete files. */
   path: string;
   content_type: string;
+  /** Bytes stored so far. */
   size: number;
-  /** Hex SHA-256 of the content. */
+  /** Hex SHA-256 of the content; '' while chunks come in. */
   sha256: string;
-  /** 0 while chunks come in: not there for readers. */
+  /** 0 while chunks come in, and once it was replaced or deleted: not there for whoever looks for the path. */
   complete: number;
+  /** From then on it is gone, and its rows are removed; null: never. Of an unfinished upload: unless more comes in. */
   expires_at_ms: number | null;
   created_at_ms: number;
   updated_at_ms: number;
 }
 
+/** All chunks of a file but the last have the same size (files/file-chunks.ts). */
 export interface FileChunkTable {
   file_id: string;
+  /** From 0. */
   number: number;
   owner_id: string;
   bytes: Uint8Array;

@@ -1,0 +1,220 @@
+import { createHash } from 'node:crypto';
+import type { Clock } from '#lib/clock.ts';
+import { CallerError } from '#lib/errors.ts';
+import { newId } from '#lib/ids.ts';
+import type { Store } from '#storage/store.ts';
+import { requireRoom } from './file-quota.ts';
+import {
+  completeUpload,
+  dropUpload,
+  type FilePlace,
+  type FileRow,
+  growUpload,
+  insertChunk,
+  insertFile,
+  retireFile,
+} from './file-store.ts';
+
+/** Bytes of a chunk, which is a row: little enough to pass through memory, enough that few are needed. */
+export const chunkBytes = 1024 * 1024;
+/** An upload into which nothing came for so long is given up, whoever began it. */
+export const uploadIdleMs = 60 * 60 * 1000;
+/** Readers that began before a file was replaced or deleted may read on for so long. */
+export const replacedMs = 60 * 1000;
+/** After so many bytes of an upload the owner's room is looked at again: others may have used it up meanwhile. */
+const roomCheckBytes = 64 * 1024 * 1024;
+/** Two that finish a file of the same path at once meet in the store; one of them goes again. */
+const finishTries = 5;
+
+export interface FileTarget extends FilePlace {
+  contentType: string;
+  /** When the file goes, epoch ms; null: it stays. */
+  expiresAtMs: number | null;
+}
+
+interface UploadTools {
+  store: Store;
+  clock: Clock;
+  bytesPerOwnerMax: number;
+}
+
+/**
+ * A file on its way in. Nobody sees it before `finish`, which puts it in the place of what was at its path, in one
+ * transaction. Holds at most a chunk and what was just appended in memory. Whatever is left of one that never finishes
+ * is removed in time.
+ */
+export class FileUpload {
+  readonly id = newId('file');
+  readonly target: FileTarget;
+  readonly #tools: UploadTools;
+  readonly #hash = createHash('sha256');
+  readonly #createdAtMs: number;
+  #pending: Uint8Array[] = [];
+  #pendingBytes = 0;
+  #storedBytes = 0;
+  #chunks = 0;
+  #checkedAtBytes = 0;
+  #tail: Promise<unknown> = Promise.resolve();
+  #over = false;
+  /** When something last came in. */
+  lastUsedAtMs: number;
+
+  /** Begun by `StoredFiles.begin`, which checks that there is room. */
+  constructor(tools: UploadTools, target: FileTarget) {
+    this.#tools = tools;
+    this.target = target;
+    this.#createdAtMs = tools.clock.now();
+    this.lastUsedAtMs = this.#createdAtMs;
+  }
+
+  get size(): number {
+    return this.#storedBytes + this.#pendingBytes;
+  }
+
+  /** The bytes must not be changed afterwards. Throws CallerError `files_full`, `not_found` when it was given up. */
+  append(bytes: Uint8Array): Promise<void> {
+    return this.#inTurn(async () => {
+      this.#hash.update(bytes);
+      this.#pending.push(bytes);
+      this.#pendingBytes += bytes.length;
+      while (this.#pendingBytes >= chunkBytes) await this.#storeChunk(this.#takeChunk());
+    });
+  }
+
+  finish(): Promise<FileRow> {
+    return this.#inTurn(async () => {
+      await this.#checkRoom();
+      const last = this.#takeChunk();
+      const file = await this.#complete(last);
+      this.#over = true;
+      return file;
+    });
+  }
+
+  /** Gives it up; harmless when it is over. */
+  async abandon(): Promise<void> {
+    await this.#tail.catch(() => {});
+    if (this.#over) return;
+    this.#over = true;
+    this.#pending = [];
+    if (this.#chunks === 0) return;
+    const { store, clock } = this.#tools;
+    await store.transaction((tx) => dropUpload(tx, this.id, clock.now()));
+  }
+
+  /** One after another, whatever the caller does; after a failure nothing more goes in. */
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.#tail.then(() => {
+      if (this.#over) throw uploadGone();
+      this.lastUsedAtMs = this.#tools.clock.now();
+      return work();
+    });
+    this.#tail = result;
+    // Whoever appended hears of it; the next in turn fails with the same.
+    result.catch(() => {});
+    return result;
+  }
+
+  /** Up to a chunk from the front of what is pending, in memory of its own: a view would take its whole buffer along. */
+  #takeChunk(): Uint8Array {
+    const chunk = Buffer.allocUnsafeSlow(Math.min(chunkBytes, this.#pendingBytes));
+    let filled = 0;
+    let taken = 0;
+    for (const bytes of this.#pending) {
+      const part = bytes.subarray(0, chunk.length - filled);
+      chunk.set(part, filled);
+      filled += part.length;
+      if (part.length < bytes.length) {
+        this.#pending[taken] = bytes.subarray(part.length);
+        break;
+      }
+      taken += 1;
+    }
+    this.#pending.splice(0, taken);
+    this.#pendingBytes -= chunk.length;
+    return chunk;
+  }
+
+  async #storeChunk(bytes: Uint8Array): Promise<void> {
+    if (this.#storedBytes - this.#checkedAtBytes >= roomCheckBytes) await this.#checkRoom();
+    const { store, clock } = this.#tools;
+    const nowMs = clock.now();
+    const size = this.#storedBytes + bytes.length;
+    const expiresAtMs = nowMs + uploadIdleMs;
+    await store.transaction(async (tx) => {
+      if (this.#chunks === 0) {
+        await insertFile(tx, { ...this.#row(size, nowMs), complete: 0, expires_at_ms: expiresAtMs });
+      } else if (!(await growUpload(tx, { id: this.id, size, expiresAtMs, nowMs }))) throw uploadGone();
+      await insertChunk(tx, this.#chunk(bytes));
+    });
+    this.#storedBytes = size;
+    this.#chunks += 1;
+  }
+
+  async #complete(last: Uint8Array): Promise<FileRow> {
+    const { store, clock } = this.#tools;
+    const nowMs = clock.now();
+    const row: FileRow = {
+      ...this.#row(this.#storedBytes + last.length, nowMs),
+      sha256: this.#hash.digest('hex'),
+      complete: 1,
+      expires_at_ms: this.target.expiresAtMs,
+    };
+    for (let left = finishTries; ; left -= 1) {
+      try {
+        await store.transaction(async (tx) => {
+          await retireFile(tx, this.target, nowMs + replacedMs);
+          if (this.#chunks === 0) await insertFile(tx, row);
+          else {
+            const { id, size, sha256, expires_at_ms: expiresAtMs } = row;
+            if (!(await completeUpload(tx, { id, size, sha256, expiresAtMs, nowMs }))) throw uploadGone();
+          }
+          if (last.length > 0) await insertChunk(tx, this.#chunk(last));
+        });
+        return row;
+      } catch (error) {
+        if (left === 1 || !isTakenPath(error)) throw error;
+      }
+    }
+  }
+
+  async #checkRoom(): Promise<void> {
+    const { store, bytesPerOwnerMax } = this.#tools;
+    await requireRoom(store.read, {
+      ownerId: this.target.ownerId,
+      bytes: this.#pendingBytes,
+      bytesMax: bytesPerOwnerMax,
+    });
+    this.#checkedAtBytes = this.#storedBytes;
+  }
+
+  #row(size: number, nowMs: number): Omit<FileRow, 'complete' | 'expires_at_ms'> {
+    return {
+      id: this.id,
+      owner_id: this.target.ownerId,
+      folder: this.target.folder,
+      path: this.target.path,
+      content_type: this.target.contentType,
+      size,
+      sha256: '',
+      created_at_ms: this.#createdAtMs,
+      updated_at_ms: nowMs,
+    };
+  }
+
+  #chunk(bytes: Uint8Array) {
+    return { file_id: this.id, number: this.#chunks, owner_id: this.target.ownerId, bytes };
+  }
+}
+
+export function uploadGone(): CallerError {
+  return new CallerError(
+    'not_found',
+    'there is no such upload: it was finished, given up, or idle for too long',
+  );
+}
+
+/** PostgreSQL says so when another transaction made a file of this path between our two statements. */
+function isTakenPath(error: unknown): boolean {
+  return Object(error).code === '23505';
+}

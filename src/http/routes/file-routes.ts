@@ -1,0 +1,100 @@
+import { Readable } from 'node:stream';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FileRow } from '#files/file-store.ts';
+import type { FileUrls } from '#files/file-urls.ts';
+import type { ByteRange, StoredFiles } from '#files/stored-files.ts';
+import type { App } from '#http/route-support.ts';
+import { CallerError } from '#lib/errors.ts';
+
+export interface FileRouteDeps {
+  files: Pick<StoredFiles, 'findById' | 'read'>;
+  fileUrls: Pick<FileUrls, 'accepts'>;
+}
+
+/**
+ * What signed URLs of stored files lead to. The signature is the key; a wrong one, a file that is gone and one that
+ * never was are answered alike. The bytes are somebody's: they are only ever downloaded, and never run in a browser.
+ */
+export function fileRoutes(app: App, { files, fileUrls }: FileRouteDeps): void {
+  app.route({
+    method: ['GET', 'HEAD'],
+    url: '/files/:id',
+    config: { public: true, userContent: true },
+    // No operation of the API: nobody makes these URLs by hand.
+    schema: { hide: true },
+    handler: async (request: FastifyRequest, reply: FastifyReply) => {
+      const { id } = request.params as { id: string };
+      const { expires, signature } = request.query as Record<string, unknown>;
+      const file = fileUrls.accepts(id, expires, signature) ? await files.findById(id) : undefined;
+      if (file === undefined)
+        throw new CallerError('not_found', 'there is no such file, or the time of this URL has passed');
+      return sendFile(request, reply, file, files);
+    },
+  });
+}
+
+function sendFile(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  file: FileRow,
+  files: FileRouteDeps['files'],
+): FastifyReply {
+  const etag = `"${file.sha256}"`;
+  reply.headers({
+    'content-type': file.content_type,
+    'content-disposition': dispositionOf(file.path),
+    'content-security-policy': "default-src 'none'; sandbox",
+    'x-content-type-options': 'nosniff',
+    'referrer-policy': 'no-referrer',
+    'cache-control': 'private, no-store',
+    'cross-origin-resource-policy': 'cross-origin',
+    'access-control-allow-origin': '*',
+    'accept-ranges': 'bytes',
+    'last-modified': new Date(file.updated_at_ms).toUTCString(),
+    etag,
+  });
+  const range = wantedRange(request, file.size, etag);
+  if (range === 'unsatisfiable') {
+    return reply
+      .code(416)
+      .header('content-range', `bytes */${file.size}`)
+      .removeHeader('content-type')
+      .send();
+  }
+  const sent = range ?? { first: 0, last: file.size - 1 };
+  if (range !== undefined)
+    reply.code(206).header('content-range', `bytes ${range.first}-${range.last}/${file.size}`);
+  reply.header('content-length', sent.last - sent.first + 1);
+  if (request.method === 'HEAD') return reply.send();
+  return reply.send(Readable.from(files.read(file, sent), { objectMode: false, highWaterMark: 64 * 1024 }));
+}
+
+/** A download under the last part of its path. */
+function dispositionOf(path: string): string {
+  const name = path.split('/').at(-1) ?? 'file';
+  const plain = name.replaceAll(/[^\x20-\x7e]|["\\%]/g, '_');
+  const encoded = encodeURIComponent(name.toWellFormed()).replaceAll(/['()*]/g, (character) => {
+    return `%${character.charCodeAt(0).toString(16).toUpperCase()}`;
+  });
+  return `attachment; filename="${plain}"; filename*=UTF-8''${encoded}`;
+}
+
+/** One range of bytes (RFC 9110, 14); several, and what is not well-formed, are as if there were none. */
+function wantedRange(
+  request: FastifyRequest,
+  size: number,
+  etag: string,
+): ByteRange | 'unsatisfiable' | undefined {
+  const { range, 'if-range': condition } = request.headers;
+  const match = /^bytes=(\d{0,15})-(\d{0,15})$/i.exec(range ?? '');
+  if (match === null || (condition !== undefined && condition !== etag)) return undefined;
+  const [, from = '', to = ''] = match;
+  if (from === '' && to === '') return undefined;
+  if (from === '') {
+    const suffix = Math.min(Number(to), size);
+    return suffix === 0 ? 'unsatisfiable' : { first: size - suffix, last: size - 1 };
+  }
+  if (to !== '' && Number(to) < Number(from)) return undefined;
+  if (Number(from) >= size) return 'unsatisfiable';
+  return { first: Number(from), last: to === '' ? size - 1 : Math.min(Number(to), size - 1) };
+}
