@@ -7,7 +7,6 @@ import type { ResolvedProp } from './prop-definitions.ts';
 
 type Access = 'read' | 'write' | 'read-write';
 
-const localFolder = '/tmp';
 /** Files that are mirrored one way, and entries of `/tmp` that are looked at for it. */
 const syncedFilesMax = 10_000;
 
@@ -36,6 +35,7 @@ export async function syncIn(
   props: readonly [name: string, definition: ResolvedProp][],
   values: Record<string, unknown>,
   ask: AskFunction,
+  local = '/tmp',
 ): Promise<() => Promise<void>> {
   const synced: { client: FolderClient; access: Access }[] = [];
   for (const [name, definition] of props) {
@@ -46,37 +46,37 @@ export async function syncIn(
       synced.push({ client: new FolderClient(ask, folder, 'read-write', `this.${name}`), access });
   }
   if (synced.length === 0) return () => Promise.resolve();
-  for (const { client, access } of synced) if (access !== 'write') await bringIn(client);
-  const before = await localFiles();
+  for (const { client, access } of synced) if (access !== 'write') await bringIn(client, local);
+  const before = await localFiles(local);
   return async () => {
-    const changed = [...(await localFiles())].filter(([path, state]) => before.get(path) !== state);
+    const changed = [...(await localFiles(local))].filter(([path, state]) => before.get(path) !== state);
     for (const { client, access } of synced) {
       if (access === 'read') continue;
-      for (const [path] of changed) await new StoredFile(client, path).fromFile(`${localFolder}/${path}`);
+      for (const [path] of changed) await new StoredFile(client, path).fromFile(`${local}/${path}`);
     }
   };
 }
 
-async function bringIn(client: FolderClient): Promise<void> {
+async function bringIn(client: FolderClient, localFolder: string): Promise<void> {
   let count = 0;
   for await (const { path } of client.allBelow('')) {
     count += 1;
     if (count > syncedFilesMax) throw tooMany(`the folder ${client.folder} has`);
-    const local = `${localFolder}/${checkPath(path, client.folder)}`;
-    await fs.promises.mkdir(dirname(local), { recursive: true });
-    await pipeline(await new StoredFile(client, path).createReadStream(), fs.createWriteStream(local));
+    const target = `${localFolder}/${checkPath(path, client.folder)}`;
+    await fs.promises.mkdir(dirname(target), { recursive: true });
+    await pipeline(await new StoredFile(client, path).createReadStream(), fs.createWriteStream(target));
   }
 }
 
 /** Regular files below `/tmp` by relative path, each with a text that changes when it does. */
-async function localFiles(): Promise<Map<string, string>> {
+async function localFiles(localFolder: string): Promise<Map<string, string>> {
   const found = new Map<string, string>();
   const folders = [''];
   let entries = 0;
   for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
     for (const name of await namesIn(`${localFolder}/${folder}`)) {
       entries += 1;
-      if (entries > syncedFilesMax) throw tooMany('/tmp has');
+      if (entries > syncedFilesMax) throw tooMany(`${localFolder} has`);
       const path = folder + name;
       const state = await fs.promises.lstat(`${localFolder}/${path}`).catch(ignoreMissing);
       // Links are left alone: what they point to need not be of this run.
