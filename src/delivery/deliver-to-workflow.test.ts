@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { formatEventId } from '#events/event-id.ts';
 import { readEvents } from '#events/event-page-store.ts';
 import { TestClock } from '#lib/clock.ts';
 import { newId } from '#lib/ids.ts';
@@ -12,6 +13,8 @@ import { deployAgain, RecordedRuns, storeWorkflow } from '../../test/support/sto
 import { forEachStore } from '../../test/support/stores.ts';
 import { findDelivery } from './delivery-store.ts';
 import { redeliver } from './manage-deliveries.ts';
+import { subscribeFrom } from './manage-subscriptions.ts';
+import { requestReplay } from './replay-events.ts';
 
 interface Setting extends AsyncDisposable {
   delivery: DeliveryFixture;
@@ -257,6 +260,30 @@ forEachStore((fixture) => {
       (await outcomes(setting)).map(([state]) => state),
       ['delivered', 'delivered', 'delivered', 'dropped', 'delivered', 'dropped'],
     );
+  });
+
+  test('what a workflow emitted earlier is sent to another one again, by a replay and by a late subscription', async () => {
+    await using setting = await setUp(fixture.store);
+    const { delivery } = setting;
+    for (const id of ['p_2', 'p_3']) await storeWorkflow(fixture.store, { id, ownerId: 'u_1' });
+    const [first] = await delivery.emit(['1', '2'], { emitterId: 'p_2' });
+    assert.ok(first !== undefined);
+    const { store, clock, service } = delivery;
+    const tools = { store, clock, replays: service.replays, onJobs: () => {} };
+    const caller = { userId: 'u_1', isAdmin: false, keyId: 'key_1' };
+    const ends = { emitterId: 'p_2', listenerId: 'p_3', eventName: '' };
+    const replay = await requestReplay(tools, caller, ends);
+    assert.equal(replay.total, 2);
+    const late = await subscribeFrom(tools, caller, { ...ends, fromEventId: formatEventId(first) });
+    assert.equal(late.replay.total, 2);
+    for (let n = 0; n < 3; n += 1) {
+      clock.step(1_000);
+      service.dispatcher.poke();
+      await service.dispatcher.untilIdle();
+    }
+    const runs = await storedRuns(fixture.store);
+    assert.deepEqual(runs.map(({ event }) => event).sort(), ['1', '1', '2', '2']);
+    assert.ok(runs.every(({ source_type, hops }) => source_type === 'WORKFLOW' && hops === 1));
   });
 
   test('a workflow that listens to its own errors does not go round for ever when its queue is full', async () => {

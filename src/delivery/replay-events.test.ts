@@ -11,6 +11,7 @@ import type { CallerError } from '#lib/errors.ts';
 import { FairQueue } from '#lib/fair-queue.ts';
 import { insertSource } from '#sources/source-store.ts';
 import type { Store, Tx } from '#storage/store.ts';
+import { sourceRow } from '../../test/support/source-row.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { changeDeliveriesHandler } from './change-deliveries.ts';
 import { removeDeliveries } from './delivery-store.ts';
@@ -181,28 +182,6 @@ class Setting {
     );
     return ids;
   }
-}
-
-function sourceRow(id: string) {
-  return {
-    id,
-    owner_id: 'u_1',
-    user_id: 'u_1',
-    component_id: 'sc_1',
-    name: id,
-    name_slug: id,
-    configured_props: '{}',
-    sealed_props: null,
-    dynamic_props: null,
-    state: 'active',
-    change_id: null,
-    change_node: null,
-    before_change: null,
-    endpoint_key: null,
-    revision: 1,
-    created_at_ms: 0,
-    updated_at_ms: 0,
-  };
 }
 
 /** A store whose n-th transaction from now on fails when its work is done. */

@@ -57,6 +57,24 @@ describe('an event summary', () => {
     assert.equal(summary(stored(larger), true).truncated, undefined);
   });
 
+  test('of what a workflow emitted holds it as raw_event, and the limit is for the emitted data', () => {
+    const emitted = { emitter_id: 'p_1' };
+    assert.deepEqual(summary(stored({ a: 1 }, emitted)).event, { raw_event: { a: 1 } });
+    assert.deepEqual(summary(stored('x', { ...emitted, channel: 'orders' })).event, { raw_event: 'x' });
+    const whole = 'x'.repeat(1022);
+    assert.deepEqual(summary(stored(whole, emitted)).event, { raw_event: whole });
+    const cut = summary(stored(`${whole}x`, emitted));
+    assert.deepEqual(cut.event, { raw_event: `"${'x'.repeat(999)}` });
+    assert.equal(cut.truncated, true);
+    assert.deepEqual(summary(stored(`${whole}x`, emitted), true).event, { raw_event: `${whole}x` });
+  });
+
+  test('of an error of a workflow is the error event itself', () => {
+    const error = { original_event: 1, error: { code: 'TypeError' } };
+    const event = stored(error, { emitter_id: 'p_1', channel: '$errors' });
+    assert.deepEqual(summary(event).event, error);
+  });
+
   test('counts bytes, not characters, and never cuts a character in two', () => {
     // 1 + 2 n bytes: the cut at byte 1,000 goes through a character.
     const accents = summary(stored('é'.repeat(512)));

@@ -17,18 +17,25 @@ export const inlineBytesMax = 1024;
 const cutBytes = 1000;
 
 /**
- * The JSON text of an event summary (specification, section 2). The stored JSON is placed into it as it is: it was
- * valid when it was stored, and parsing it to print it again would be most of the cost.
+ * The JSON text of an event summary (specification, section 2). What a workflow emits stands in `event.raw_event`. The
+ * stored JSON is placed into it as it is: it was valid when it was stored, and parsing it to print it again would be most
+ * of the cost.
  */
 export function eventSummaryJson(event: StoredEvent, options: { expand: boolean }): string {
   const id = formatEventId(event);
   const metadata = metadataJson(event);
+  const placed = (json: string) => (isEmittedByWorkflow(event) ? `{"raw_event":${json}}` : json);
   if (options.expand || (event.bytes ?? Buffer.byteLength(event.event)) <= inlineBytesMax) {
-    return `{"id":"${id}","indexed_at_ms":${event.ms},"event":${event.event},"metadata":${metadata}}`;
+    return `{"id":"${id}","indexed_at_ms":${event.ms},"event":${placed(event.event)},"metadata":${metadata}}`;
   }
   // `stream` leaves out the character that the cut went through, and only that.
   const cut = new TextDecoder().decode(Buffer.from(event.event).subarray(0, cutBytes), { stream: true });
-  return `{"id":"${id}","indexed_at_ms":${event.ms},"event":${JSON.stringify(cut)},"truncated":true,"metadata":${metadata}}`;
+  return `{"id":"${id}","indexed_at_ms":${event.ms},"event":${placed(JSON.stringify(cut))},"truncated":true,"metadata":${metadata}}`;
+}
+
+/** By its emit call; what stands on the channels of ours is said about it. */
+function isEmittedByWorkflow({ emitter_id, channel }: StoredEvent): boolean {
+  return emitter_id.startsWith('p_') && channel !== channels.errors && channel !== channels.logs;
 }
 
 /** The data line of an SSE message: one line, whatever is stored, because a second one would be a message of its own. */

@@ -1,6 +1,5 @@
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { readable } from '#auth/permissions.ts';
 import type { ReplayQueue } from '#delivery/queue-replay.ts';
 import {
   cancelReplay,
@@ -29,9 +28,9 @@ import { assert } from '#lib/assert.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
-import { findSource } from '#sources/source-store.ts';
 import type { Store } from '#storage/store.ts';
 import type { ReplayTable } from '#storage/tables/delivery-tables.ts';
+import { emitterOf, sourceKind, workflowKind } from './emitter-routes.ts';
 
 const nullableString = (description: string) => Type.Union([Type.String(), Type.Null()], { description });
 
@@ -100,77 +99,78 @@ export function replayRoutes(app: App, deps: ReplayRouteDeps): void {
   const viewOf = async (request: FastifyRequest, replays: readonly ReplayTable[]) =>
     selectFields(request, await viewReplays(store, replays));
 
-  app.post(
-    '/sources/:id/replay',
-    {
-      schema: {
-        operationId: 'replaySourceEvents',
-        tags: ['events', 'addition'],
-        summary:
-          'Send stored events of a source to one listener again, all that are kept or an inclusive range',
-        description:
-          '`listener_id` is required; parameters stand in the query or in the body, the query wins. ' +
-          'The same events with the same event ids, oldest first, as new deliveries: a webhook gets each with a new ' +
-          '`webhook-id`, so a receiver that drops what it has seen before has to tell them by `x-pd-event-id`.',
-        params: IdParams('dc_…'),
-        querystring: Type.Object(parameters),
-        body: Type.Object(parameters),
-        response: { 200: DataOf(Replay) },
+  for (const kind of [sourceKind, workflowKind]) {
+    app.post(
+      `/${kind.path}/:id/replay`,
+      {
+        schema: {
+          operationId: `replay${kind.name}Events`,
+          tags: ['events', 'addition'],
+          summary: `Send stored events of a ${kind.what} to one listener again, all that are kept or an inclusive range`,
+          description:
+            '`listener_id` is required; parameters stand in the query or in the body, the query wins. ' +
+            'The same events with the same event ids, oldest first, as new deliveries: a webhook gets each with a new ' +
+            '`webhook-id`, so a receiver that drops what it has seen before has to tell them by `x-pd-event-id`.',
+          params: IdParams(kind.idForm),
+          querystring: Type.Object(parameters),
+          body: Type.Object(parameters),
+          response: { 200: DataOf(Replay) },
+        },
       },
-    },
-    async (request) => {
-      const text = (name: string) => {
-        const value = parameterOf(request, name);
-        return typeof value === 'string' ? value : undefined;
-      };
-      const listenerId = text('listener_id');
-      if (listenerId === undefined || listenerId === '')
-        throw new CallerError('missing_parameter', 'listener_id: required, in the query or in the body', {
-          parameter: 'listener_id',
+      async (request) => {
+        const text = (name: string) => {
+          const value = parameterOf(request, name);
+          return typeof value === 'string' ? value : undefined;
+        };
+        const listenerId = text('listener_id');
+        if (listenerId === undefined || listenerId === '')
+          throw new CallerError('missing_parameter', 'listener_id: required, in the query or in the body', {
+            parameter: 'listener_id',
+          });
+        await requireNamedWorkspace(store.read, request);
+        // Of this kind: the other one has its own path.
+        await emitterOf(store, kind, request, 'write');
+        const startId = text('start_id');
+        const endId = text('end_id');
+        const rate = parameterOf(request, 'rate');
+        const replay = await requestReplay(tools(), callerOf(request), {
+          emitterId: request.params.id,
+          listenerId,
+          eventName: text('event_name') ?? '',
+          ...(startId === undefined ? {} : { startId }),
+          ...(endId === undefined ? {} : { endId }),
+          ...(typeof rate === 'number' ? { rate } : {}),
         });
-      await requireNamedWorkspace(store.read, request);
-      const startId = text('start_id');
-      const endId = text('end_id');
-      const rate = parameterOf(request, 'rate');
-      const replay = await requestReplay(tools(), callerOf(request), {
-        emitterId: request.params.id,
-        listenerId,
-        eventName: text('event_name') ?? '',
-        ...(startId === undefined ? {} : { startId }),
-        ...(endId === undefined ? {} : { endId }),
-        ...(typeof rate === 'number' ? { rate } : {}),
-      });
-      const { id, emitter_id: emitter, listener_id: listener, owner_id: owner, total } = replay;
-      const user = callerOf(request).userId;
-      logger.info({ replay: id, emitter, listener, owner, user, total }, 'replay.begun');
-      return one(await viewOf(request, [replay]));
-    },
-  );
-
-  app.get(
-    '/sources/:id/replays',
-    {
-      schema: {
-        operationId: 'listSourceReplays',
-        tags: ['events', 'addition'],
-        summary: 'Replays of a source’s events, newest first; they are kept for 30 days',
-        params: IdParams('dc_…'),
-        querystring: PageQuery,
-        response: { 200: PageOf(Replay) },
+        const { id, emitter_id: emitter, listener_id: listener, owner_id: owner, total } = replay;
+        const user = callerOf(request).userId;
+        logger.info({ replay: id, emitter, listener, owner, user, total }, 'replay.begun');
+        return one(await viewOf(request, [replay]));
       },
-    },
-    async (request) => {
-      const { id } = request.params;
-      const source = await findSource(store.read, id);
-      await readable(store.read, callerOf(request), source, { what: 'source', id });
-      const page = await pageOfReplays(store.read, id, pageRequest(request));
-      const cursors = page.rows.map((replay) => encodeCursor(replay.id));
-      return pageResponse(await viewOf(request, page.rows), {
-        totalCount: page.totalCount,
-        cursorOf: (_replay, index) => cursors[index] ?? '',
-      });
-    },
-  );
+    );
+
+    app.get(
+      `/${kind.path}/:id/replays`,
+      {
+        schema: {
+          operationId: `list${kind.name}Replays`,
+          tags: ['events', 'addition'],
+          summary: `Replays of a ${kind.what}’s events, newest first; they are kept for 30 days`,
+          params: IdParams(kind.idForm),
+          querystring: PageQuery,
+          response: { 200: PageOf(Replay) },
+        },
+      },
+      async (request) => {
+        const { id } = await emitterOf(store, kind, request, 'read');
+        const page = await pageOfReplays(store.read, id, pageRequest(request));
+        const cursors = page.rows.map((replay) => encodeCursor(replay.id));
+        return pageResponse(await viewOf(request, page.rows), {
+          totalCount: page.totalCount,
+          cursorOf: (_replay, index) => cursors[index] ?? '',
+        });
+      },
+    );
+  }
 
   app.get(
     '/replays/:id',

@@ -90,7 +90,7 @@ const ofTheListener =
 const fromEventId = Type.Optional(
   Type.String({
     description:
-      'Send what is kept from this event on too, when the emitter is one source: no event is missed in between',
+      'Send what is kept from this event on too, when the emitter is one source or workflow: no event is missed in between',
   }),
 );
 
