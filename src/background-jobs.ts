@@ -5,8 +5,11 @@ import type { EventBus } from '#events/event-bus.ts';
 import type { JobKind } from '#jobs/job-kinds.ts';
 import type { JobHandler } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
+import type { RunSends } from '#sends/send-from-run.ts';
 import type { SourceRuns } from '#sources/run-source.ts';
 import type { Store } from '#storage/store.ts';
+import { deleteWorkflowHandler } from '#workflows/delete-workflow.ts';
+import type { RunService } from '#workflows/run-service.ts';
 
 /** Table of contents 1: every background job and the function that does it. */
 export function backgroundJobs(parts: {
@@ -16,13 +19,18 @@ export function backgroundJobs(parts: {
   clock: Clock;
   runs: SourceRuns;
   delivery: DeliveryService;
+  runSends: RunSends;
+  workflowRuns: RunService;
 }): Record<JobKind, JobHandler> {
   return {
     run_source: parts.runs,
     delete_events: deleteEventsHandler(parts),
+    delete_workflow: deleteWorkflowHandler(parts),
     deliver_scheduled_event: deliverScheduledHandler({ ...parts, router: parts.delivery.finder }),
     fan_out_event: parts.delivery.jobs.fan_out_event,
     change_deliveries: parts.delivery.jobs.change_deliveries,
     queue_replay: parts.delivery.jobs.queue_replay,
+    send_from_run: parts.runSends,
+    run_workflow: parts.workflowRuns.runs,
   };
 }

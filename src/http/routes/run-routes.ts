@@ -1,0 +1,334 @@
+import { type Static, Type } from 'typebox';
+import { readable, writable } from '#auth/permissions.ts';
+import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
+import { type App, callerOf, DataOf, IdParams, PageOf, pageParameters } from '#http/route-support.ts';
+import { selectFields } from '#http/select-fields.ts';
+import type { Store } from '#storage/store.ts';
+import type { RunSendTable, RunStepTable, RunTable } from '#storage/tables/workflow-tables.ts';
+import type { RunManager } from '#workflows/manage-runs.ts';
+import type { RunError } from '#workflows/run-events.ts';
+import { type ListedRun, pageOfRuns, sendsOfRun } from '#workflows/run-store.ts';
+import { findWorkflow } from '#workflows/workflow-store.ts';
+
+const ErrorShape = Type.Object({
+  code: Type.String(),
+  msg: Type.String(),
+  cellId: Type.Union([Type.String(), Type.Null()], { description: 'c_… of the step at fault' }),
+  namespace: Type.Union([Type.String(), Type.Null()]),
+  stack: Type.String(),
+  ts: Type.String(),
+});
+
+const Time = Type.Union([Type.String(), Type.Null()], { description: 'ISO 8601' });
+
+const runFields = {
+  id: Type.String({ description: 'Also steps.trigger.context.id' }),
+  workflow_id: Type.String(),
+  deployment_id: Type.String(),
+  owner_id: Type.String(),
+  state: Type.String({
+    description: 'queued | running | waiting | succeeded | failed | cancelled | quarantined | not_triggered',
+  }),
+  emitter_id: Type.Union([Type.String(), Type.Null()], { description: 'What triggered it' }),
+  source_type: Type.String(),
+  trace_id: Type.String(),
+  replay_of: Type.Union([Type.String(), Type.Null()]),
+  wait: Type.Union([
+    Type.Object({
+      kind: Type.String({ description: 'delay | suspend | rerun | retry' }),
+      until: Type.String({ description: 'ISO 8601' }),
+    }),
+    Type.Null(),
+  ]),
+  error: Type.Union([ErrorShape, Type.Null()]),
+  reason: Type.Union([Type.String(), Type.Null()]),
+  created_at: Time,
+  started_at: Time,
+  ended_at: Time,
+};
+const Run = Type.Object(runFields, { additionalProperties: true });
+
+const Step = Type.Object({
+  id: Type.String({ description: 'c_…' }),
+  namespace: Type.String(),
+  position: Type.Integer(),
+  try: Type.Integer(),
+  state: Type.String({ description: 'succeeded | failed | waiting' }),
+  input: Type.Unknown({ description: 'The props as the step got them; accounts and secrets left out' }),
+  exports: Type.Unknown(),
+  logs: Type.Array(Type.Object({ ts: Type.Integer(), level: Type.String(), message: Type.String() })),
+  error: Type.Union([Type.Object({}, { additionalProperties: true }), Type.Null()]),
+  started_at: Type.String(),
+  ended_at: Type.String(),
+});
+
+const Send = Type.Object({
+  kind: Type.String({ description: 'http | email | s3 | sse | emit' }),
+  payload: Type.Unknown(),
+  state: Type.String({ description: 'queued | sent | failed' }),
+  result: Type.Unknown(),
+  ended_at: Time,
+});
+
+const RunDetail = Type.Object(
+  {
+    ...runFields,
+    event: Type.Unknown({ description: 'steps.trigger.event' }),
+    steps: Type.Array(Step),
+    sends: Type.Array(Send),
+  },
+  { additionalProperties: true },
+);
+
+const StepTest = Type.Object(
+  {
+    state: Type.String({ description: 'succeeded | failed' }),
+    input: Type.Unknown(),
+    exports: Type.Unknown(),
+    logs: Type.Unknown(),
+    error: Type.Unknown(),
+    flow: Type.Unknown({ description: 'What $.flow would have done' }),
+    sends: Type.Array(Type.Unknown(), { description: 'What $.send would have sent' }),
+    duration_ms: Type.Integer(),
+  },
+  { additionalProperties: true },
+);
+
+export interface RunRouteDeps {
+  store: Store;
+  runManager: RunManager;
+}
+
+/** Runs of workflows: what people look at, and what they do with them. All additions. */
+export function runRoutes(app: App, { store, runManager }: RunRouteDeps): void {
+  const findOwn = async (
+    request: Parameters<typeof callerOf>[0] & { params: { id: string } },
+    right: 'read' | 'write',
+  ) => {
+    const { id } = request.params;
+    const found = await runManager.find(id);
+    const check = right === 'read' ? readable : writable;
+    const run = await check(store.read, callerOf(request), found?.run, { what: 'run', id });
+    return { run, steps: found?.steps ?? [] };
+  };
+
+  app.get(
+    '/workflows/:id/runs',
+    {
+      schema: {
+        operationId: 'listRuns',
+        tags: ['runs', 'addition'],
+        summary: 'Runs of a workflow, newest first',
+        params: IdParams('p_…'),
+        querystring: Type.Object({
+          ...pageParameters,
+          state: Type.Optional(Type.String({ description: 'Only runs in this state' })),
+        }),
+        response: { 200: PageOf(Run) },
+      },
+    },
+    async (request) => {
+      const { id } = request.params;
+      await readable(store.read, callerOf(request), await findWorkflow(store.read, id), {
+        what: 'workflow',
+        id,
+      });
+      const { state } = request.query;
+      const filter = { workflowId: id, ...(state === undefined || state === '' ? {} : { state }) };
+      const page = await pageOfRuns(store.read, filter, pageRequest(request));
+      return pageResponse(selectFields(request, page.rows.map(runView)), {
+        totalCount: page.totalCount,
+        cursorOf: (_run, index) => encodeCursor(page.rows[index]?.id ?? ''),
+      });
+    },
+  );
+
+  app.get(
+    '/runs/:id',
+    {
+      schema: {
+        operationId: 'getRun',
+        tags: ['runs', 'addition'],
+        summary: 'One run with its event, and input, exports, logs and times of each step',
+        params: IdParams('The id of a run'),
+        response: { 200: DataOf(RunDetail) },
+      },
+    },
+    async (request) => {
+      const { run, steps } = await findOwn(request, 'read');
+      const sends = await sendsOfRun(store.read, run.id);
+      const detail = {
+        ...runView(run),
+        event: parsed(run.event),
+        steps: steps.map(stepView),
+        sends: sends.map(sendView),
+      };
+      return { data: selectFields(request, detail) };
+    },
+  );
+
+  app.post(
+    '/runs/:id/cancel',
+    {
+      schema: {
+        operationId: 'cancelRun',
+        tags: ['runs', 'addition'],
+        summary: 'End a run that is queued, running or waiting',
+        params: IdParams('The id of a run'),
+        response: { 200: DataOf(Run) },
+      },
+    },
+    async (request) => {
+      const { run } = await findOwn(request, 'write');
+      await runManager.cancel(run, 'cancelled by a person');
+      const { run: ended } = await findOwn(request, 'read');
+      return { data: selectFields(request, runView(ended)) };
+    },
+  );
+
+  app.post(
+    '/runs/:id/replay',
+    {
+      schema: {
+        operationId: 'replayRun',
+        tags: ['runs', 'addition'],
+        summary: 'Run the current deployment again with the event of a run',
+        params: IdParams('The id of a run'),
+        response: { 200: DataOf(Run) },
+      },
+    },
+    async (request) => {
+      const { run } = await findOwn(request, 'write');
+      const { runId } = await runManager.replay(run);
+      const made = await runManager.find(runId);
+      return { data: selectFields(request, made === undefined ? { id: runId } : runView(made.run)) as never };
+    },
+  );
+
+  app.post(
+    '/runs/:id/restart',
+    {
+      schema: {
+        operationId: 'restartRun',
+        tags: ['runs', 'addition'],
+        summary:
+          'Run the deployment of an ended run again from a step on; the steps before it keep what they exported',
+        params: IdParams('The id of a run'),
+        body: Type.Object({
+          from_step: Type.Optional(
+            Type.String({ description: 'Namespace of the step; absent: the step at which the run ended' }),
+          ),
+        }),
+        response: { 200: DataOf(Run) },
+      },
+    },
+    async (request) => {
+      const { run } = await findOwn(request, 'write');
+      const { runId } = await runManager.restart(run, request.body.from_step);
+      const made = await runManager.find(runId);
+      return { data: selectFields(request, made === undefined ? { id: runId } : runView(made.run)) as never };
+    },
+  );
+
+  app.post(
+    '/workflows/:id/steps/:namespace/test',
+    {
+      schema: {
+        operationId: 'testStep',
+        tags: ['runs', 'addition'],
+        summary: 'Run one step of the current deployment by itself; nothing is recorded and nothing is sent',
+        params: Type.Object({ id: Type.String({ description: 'p_…' }), namespace: Type.String() }),
+        body: Type.Object({
+          event: Type.Optional(Type.Unknown({ description: 'steps.trigger.event; default {}' })),
+          steps: Type.Optional(
+            Type.Record(Type.String(), Type.Record(Type.String(), Type.Unknown()), {
+              description: 'Exports of earlier steps by namespace',
+            }),
+          ),
+        }),
+        response: { 200: DataOf(StepTest) },
+      },
+    },
+    async (request) => {
+      const { id, namespace } = request.params;
+      const workflow = await writable(store.read, callerOf(request), await findWorkflow(store.read, id), {
+        what: 'workflow',
+        id,
+      });
+      const { event, steps = {} } = request.body;
+      const result = await runManager.testStep(workflow, { step: namespace, event, steps });
+      const view: Static<typeof StepTest> = {
+        state: result.status === 'finished' ? 'succeeded' : 'failed',
+        input: parsed(result.input),
+        exports: parsed(result.exports),
+        logs: parsed(result.logs),
+        error: result.error ?? null,
+        flow: result.flow ?? null,
+        sends: result.sends.map(({ kind, payload }) => ({ kind, payload: parsed(payload) })),
+        duration_ms: result.endedAtMs - result.startedAtMs,
+      };
+      return { data: selectFields(request, view) };
+    },
+  );
+}
+
+function runView(run: ListedRun | RunTable): Static<typeof Run> {
+  return {
+    id: run.id,
+    workflow_id: run.workflow_id,
+    deployment_id: run.deployment_id,
+    owner_id: run.owner_id,
+    state: run.state,
+    emitter_id: run.emitter_id,
+    source_type: run.source_type,
+    trace_id: run.trace_id,
+    replay_of: run.replay_of,
+    wait:
+      run.state !== 'waiting' || run.wait_kind === null || run.wait_until_ms === null
+        ? null
+        : { kind: run.wait_kind, until: new Date(run.wait_until_ms).toISOString() },
+    error: run.error === null ? null : errorView(JSON.parse(run.error) as RunError),
+    reason: run.reason,
+    created_at: time(run.created_at_ms),
+    started_at: time(run.started_at_ms),
+    ended_at: time(run.ended_at_ms),
+  };
+}
+
+function errorView({ cell_id, ...error }: RunError): Static<typeof ErrorShape> {
+  return { ...error, cellId: cell_id };
+}
+
+function stepView(step: RunStepTable): Static<typeof Step> {
+  return {
+    id: step.step_id,
+    namespace: step.namespace,
+    position: step.position,
+    try: step.try,
+    state: step.state,
+    input: parsed(step.input),
+    exports: parsed(step.exports),
+    logs: JSON.parse(step.logs) as never,
+    error: step.error === null ? null : (JSON.parse(step.error) as object),
+    started_at: new Date(step.started_at_ms).toISOString(),
+    ended_at: new Date(step.ended_at_ms).toISOString(),
+  };
+}
+
+function sendView(send: RunSendTable): Static<typeof Send> {
+  return {
+    kind: send.kind,
+    payload: parsed(send.payload),
+    state: send.state,
+    result: parsed(send.result),
+    ended_at: time(send.ended_at_ms),
+  };
+}
+
+function parsed(json: string | null): unknown {
+  return json === null ? null : JSON.parse(json);
+}
+
+function time(ms: number | null): string | null {
+  return ms === null ? null : new Date(ms).toISOString();
+}
