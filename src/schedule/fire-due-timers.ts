@@ -21,7 +21,7 @@ export interface TimerParts {
   store: Store;
   /** What timers set going, by the prefix of the ids of their subjects. */
   targets: { readonly dc: TickTarget; readonly p: TickTarget };
-  /** Whether an owner has quota left. */
+  /** Whether an owner has quota for one more run; asked about each tick, and cheap. */
   mayRun: (ownerId: string) => boolean | Promise<boolean>;
 }
 
@@ -93,16 +93,16 @@ export async function fireDueTimers(
   return result;
 }
 
-/** Those whose owners may run; the others get their outcome here. Each owner is asked about once. */
+/** Those whose owners may run; the others get their outcome here. */
 async function withinQuota(
   parts: TimerParts,
   plans: readonly TickPlan[],
   outcomes: Map<TickPlan, TickOutcome>,
 ): Promise<TickPlan[]> {
   const allowed: TickPlan[] = [];
-  for (const [ownerId, ofOwner] of Map.groupBy(plans, (plan) => plan.timer.owner_id)) {
-    if (await parts.mayRun(ownerId)) allowed.push(...ofOwner);
-    else for (const plan of ofOwner) outcomes.set(plan, { kind: 'skipped', reason: 'quota_exceeded' });
+  for (const plan of plans) {
+    if (await parts.mayRun(plan.timer.owner_id)) allowed.push(plan);
+    else outcomes.set(plan, { kind: 'skipped', reason: 'quota_exceeded' });
   }
   return allowed;
 }

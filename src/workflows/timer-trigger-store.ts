@@ -1,12 +1,12 @@
-import type { Tx } from '#storage/store.ts';
+import type { Db } from '#storage/store.ts';
 import type { WorkflowTable } from '#storage/tables/workflow-tables.ts';
 
 /** Those of these workflows that are active, and the deployment that new events run. */
 export async function activeWorkflows(
-  tx: Tx,
+  db: Db,
   ids: readonly string[],
 ): Promise<Pick<WorkflowTable, 'id' | 'owner_id' | 'deployment_id'>[]> {
-  return tx
+  return db
     .selectFrom('workflows')
     .select(['id', 'owner_id', 'deployment_id'])
     .where('id', 'in', [...ids])

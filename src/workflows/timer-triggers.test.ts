@@ -8,8 +8,9 @@ import { deleteTimersOf, insertTimers, readTicks } from '#schedule/timer-store.t
 import type { Store } from '#storage/store.ts';
 import type { RunTable, TriggerTable } from '#storage/tables/workflow-tables.ts';
 import { forEachStore } from '../../test/support/stores.ts';
+import type { RunPreparer } from './insert-prepared.ts';
 import type { RunTrigger } from './run.ts';
-import { type RunPreparer, timersOfTriggers, WorkflowTicks } from './timer-triggers.ts';
+import { timersOfTriggers, WorkflowTicks } from './timer-triggers.ts';
 import { insertWorkflow } from './workflow-store.ts';
 
 const start = Date.parse('2026-11-21T10:00:00Z');

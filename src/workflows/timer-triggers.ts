@@ -1,19 +1,11 @@
-import { insertNewJobs } from '#jobs/job-store.ts';
 import { nextOccurrence, type Schedule } from '#schedule/next-occurrence.ts';
 import type { DueTick, FiredTicks, TickOutcome, TickTarget } from '#schedule/tick-target.ts';
 import { triggerEvent } from '#schedule/timer-event.ts';
 import type { Store, Tx } from '#storage/store.ts';
-import type { JobTable } from '#storage/tables/job-tables.ts';
 import type { TimerTable } from '#storage/tables/source-tables.ts';
-import type { RunTable, TriggerTable } from '#storage/tables/workflow-tables.ts';
-import type { RunTrigger } from './run.ts';
-import { insertRuns } from './run-store.ts';
+import type { TriggerTable } from '#storage/tables/workflow-tables.ts';
+import { insertPrepared, type PreparedRows, type RunPreparer } from './insert-prepared.ts';
 import { activeWorkflows } from './timer-trigger-store.ts';
-
-/** The rows of a new run for a transaction of somebody else, and what to call when that is on disk. */
-export interface RunPreparer {
-  prepare(trigger: RunTrigger): { run: RunTable; job: JobTable; stored: () => void };
-}
 
 /**
  * Timers of workflows become runs, in the transaction that moves the timers on. An earlier run that still goes on holds
@@ -32,7 +24,7 @@ export class WorkflowTicks implements TickTarget {
     const ids = [...new Set(ticks.map(({ timer }) => timer.subject_id))];
     const workflows = new Map((await activeWorkflows(tx, ids)).map((row) => [row.id, row]));
     const outcomes: TickOutcome[] = [];
-    const prepared: ReturnType<RunPreparer['prepare']>[] = [];
+    const prepared: PreparedRows[] = [];
     for (const { timer, schedule } of ticks) {
       const workflow = workflows.get(timer.subject_id);
       if (workflow === undefined) {
@@ -52,19 +44,7 @@ export class WorkflowTicks implements TickTarget {
         }),
       );
     }
-    if (prepared.length > 0) {
-      await insertRuns(
-        this.#store,
-        tx,
-        prepared.map(({ run }) => run),
-      );
-      await insertNewJobs(
-        this.#store,
-        tx,
-        prepared.map(({ job }) => job),
-      );
-      await this.#store.notify(tx, 'millrace_jobs', '');
-    }
+    await insertPrepared(this.#store, tx, prepared);
     return {
       outcomes,
       committed: () => {

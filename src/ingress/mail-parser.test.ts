@@ -1,0 +1,66 @@
+import assert from 'node:assert/strict';
+import { after, describe, test } from 'node:test';
+import { MailParser, UnreadableMailError } from './mail-parser.ts';
+
+const bytes = (text: string) => new TextEncoder().encode(text).buffer as ArrayBuffer;
+const mb = 1024 * 1024;
+
+describe('mails are parsed in threads of their own', () => {
+  const parser = new MailParser();
+  after(() => parser.close());
+  const readsSmall = async () => {
+    const { mail, raw } = await parser.parse(bytes('Subject: fine\r\n\r\nbody'));
+    assert.equal(mail.headers.subject, 'fine');
+    assert.equal(new TextDecoder().decode(raw), 'Subject: fine\r\n\r\nbody', 'the raw mail comes back');
+  };
+
+  test('a mail with an attachment of 20 MB comes through whole', async () => {
+    const content = Buffer.alloc(20 * mb, 7);
+    const encoded = content.toString('base64').replace(/.{76}/g, '$&\r\n');
+    const { mail } = await parser.parse(
+      bytes(
+        `Content-Disposition: attachment; filename=a.bin\r\nContent-Type: application/x-bin\r\nContent-Transfer-Encoding: base64\r\n\r\n${encoded}`,
+      ),
+    );
+    assert.equal(mail.attachments[0]?.content.byteLength, content.length);
+  });
+
+  for (const [what, text] of [
+    ['30 MB of empty lines', `Subject: x\r\n\r\n${'\n'.repeat(30 * mb)}`],
+    ['millions of parts', `Content-Type: multipart/mixed; boundary=b\r\n\r\n${'--b\n\n'.repeat(5 * mb)}`],
+    [
+      'millions of soft line breaks',
+      `Content-Transfer-Encoding: quoted-printable\r\n\r\n${'=\n'.repeat(15 * mb)}`,
+    ],
+    ['30 MB of one word', `Content-Type: text/html\r\n\r\n${'<'.repeat(30 * mb)}`],
+    [
+      'HTML in every part',
+      `Content-Type: multipart/mixed; boundary=b\r\n\r\n${'--b\nContent-Type: text/html\n\n<a><b>\n'.repeat(20_000)}`,
+    ],
+  ] as const) {
+    test(`${what}: read or refused within the bounds, and the next mail is read as ever`, async () => {
+      const begun = performance.now();
+      const outcome = await parser.parse(bytes(text)).then(
+        () => 'read',
+        (error: unknown) => {
+          assert.ok(error instanceof UnreadableMailError, String(error));
+          return error.message;
+        },
+      );
+      const tookMs = performance.now() - begun;
+      assert.ok(tookMs < 40_000, `${outcome} after ${Math.round(tookMs)} ms`);
+      await readsSmall();
+    });
+  }
+
+  test('a mail that takes too long is given up, and its thread with it', async () => {
+    const hasty = new MailParser({ parseMaxMs: 1 });
+    const big = bytes(`Subject: x\r\n\r\n${'line\n'.repeat(2 * mb)}`);
+    await assert.rejects(hasty.parse(big), /not read after 1 ms/);
+    await hasty.close();
+  });
+
+  test('many at once wait for their turn', async () => {
+    await Promise.all(Array.from({ length: 50 }, readsSmall));
+  });
+});

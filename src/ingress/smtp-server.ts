@@ -1,0 +1,222 @@
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import {
+  SMTPServer,
+  type SMTPServerAddress,
+  type SMTPServerDataStream,
+  type SMTPServerSession,
+} from 'smtp-server';
+import { toError } from '#lib/errors.ts';
+import type { Logger } from '#lib/logger.ts';
+import { type MailAcceptor, MailRefusal, type MailTarget } from './mail-acceptor.ts';
+import { MailBuffer, MailMemory } from './mail-buffer.ts';
+
+/** The largest mail, with headers and attachments as they are sent. */
+export const mailBytesMax = 30 * 1024 * 1024;
+/** Connections at once, and those from one address. */
+const connectionsMax = 200;
+const connectionsPerAddressMax = 20;
+/** Of one mail; a sender sends the others with another one. */
+const recipientsMax = 50;
+/** Unknown addresses in one connection: whoever guesses has to connect again. */
+const unknownRecipientsMax = 10;
+/** All mails that are being received, parsed and stored; beyond that a sender is told to try again. */
+const mailMemoryBytes = 160 * 1024 * 1024;
+/** A connection on which nothing comes ends after this. */
+const idleMs = 60_000;
+/** And one that takes longer for one mail, however much it sends. */
+const receiveMaxMs = 10 * 60_000;
+/** What still arrives of a mail that is too large is thrown away; when this much has, the connection ends. */
+const discardedBytesMax = 64 * 1024 * 1024;
+/** When the service stops, mails under way get this long. */
+const closeMs = 4_000;
+
+export interface SmtpServerOptions {
+  acceptor: Pick<MailAcceptor, 'findTarget' | 'accept'>;
+  logger: Logger;
+  /** What the server calls itself. */
+  name: () => string;
+  /** PEM texts; without them there is no STARTTLS. */
+  tls?: { key: string; cert: string };
+  /** Smaller in tests. */
+  receiveMaxMs?: number;
+  memoryBytes?: number;
+}
+
+/** What is known of a connection between its commands. */
+interface Connection {
+  targets: Map<string, MailTarget>;
+  unknown: number;
+}
+
+/**
+ * The mail server of email triggers. It takes mail for addresses of active workflows only, and says 250 when their runs
+ * are on disk; it sends none, knows no users and keeps no mailboxes.
+ */
+export class MailServer {
+  readonly #server: SMTPServer;
+  readonly #acceptor: SmtpServerOptions['acceptor'];
+  readonly #logger: Logger;
+  readonly #memory: MailMemory;
+  readonly #receiveMaxMs: number;
+  readonly #connections = new Map<string, Connection>();
+  readonly #perAddress = new Map<string, number>();
+  readonly #receiving = new Set<Promise<void>>();
+
+  constructor(options: SmtpServerOptions) {
+    this.#acceptor = options.acceptor;
+    this.#logger = options.logger;
+    this.#memory = new MailMemory(options.memoryBytes ?? mailMemoryBytes);
+    this.#receiveMaxMs = options.receiveMaxMs ?? receiveMaxMs;
+    this.#server = new SMTPServer({
+      name: options.name(),
+      banner: 'Millrace',
+      size: mailBytesMax,
+      rejectOversized: true,
+      maxClients: connectionsMax,
+      maxRecipients: recipientsMax,
+      socketTimeout: idleMs,
+      closeTimeout: closeMs,
+      disableReverseLookup: true,
+      authOptional: true,
+      // Without a certificate of one's own the library would use one whose key everybody has.
+      disabledCommands: options.tls === undefined ? ['AUTH', 'STARTTLS'] : ['AUTH'],
+      ...(options.tls === undefined ? {} : { ...options.tls, minVersion: 'TLSv1.2' as const }),
+      logger: false,
+      onConnect: (session, done) => done(this.#connected(session)),
+      onClose: (session) => this.#closed(session),
+      onMailFrom: (_address, session, done) => {
+        this.#connections.get(session.id)?.targets.clear();
+        done();
+      },
+      onRcptTo: (address, session, done) => {
+        this.#recipient(address, session).then(() => done(), done);
+      },
+      onData: (stream, session, done) => {
+        const received = this.#receive(stream, session).then(
+          () => done(null, 'Accepted'),
+          (error: unknown) => done(toError(error)),
+        );
+        this.#receiving.add(received);
+        void received.finally(() => this.#receiving.delete(received));
+      },
+    });
+    // Connections break; that is no fault of ours.
+    this.#server.on('error', (error) => this.#logger.debug({ error: error.message }, 'mail.connection'));
+  }
+
+  /** Resolves with the port it listens on. */
+  async listen(host: string, port: number): Promise<number> {
+    const { server } = this.#server;
+    this.#server.listen(port, host);
+    // `once` rejects when it cannot listen.
+    await once(server, 'listening');
+    return (server.address() as AddressInfo).port;
+  }
+
+  /** Takes no new connections; mails that are in get their answer. May be called twice. */
+  async close(): Promise<void> {
+    if (!this.#server.server.listening) return;
+    const closed = new Promise<void>((resolve) => this.#server.close(resolve));
+    // Who is between two mails has nothing to lose.
+    for (const connection of this.#server.connections)
+      if (this.#isIdle(connection.session)) connection.send(421, 'The service is stopping');
+    await closed;
+    await Promise.allSettled(this.#receiving);
+  }
+
+  #isIdle(session: SMTPServerSession): boolean {
+    return (session.envelope?.rcptTo ?? []).length === 0;
+  }
+
+  #connected(session: SMTPServerSession): Error | null {
+    const { id, remoteAddress } = session;
+    const open = (this.#perAddress.get(remoteAddress) ?? 0) + 1;
+    this.#perAddress.set(remoteAddress, open);
+    this.#connections.set(id, { targets: new Map(), unknown: 0 });
+    return open > connectionsPerAddressMax
+      ? new MailRefusal(421, 'Too many connections from your address; try again later')
+      : null;
+  }
+
+  #closed({ id, remoteAddress }: SMTPServerSession): void {
+    // Connections that were refused before they were counted end here too.
+    if (!this.#connections.delete(id)) return;
+    const open = (this.#perAddress.get(remoteAddress) ?? 1) - 1;
+    if (open === 0) this.#perAddress.delete(remoteAddress);
+    else this.#perAddress.set(remoteAddress, open);
+  }
+
+  async #recipient({ address }: SMTPServerAddress, session: SMTPServerSession): Promise<void> {
+    const connection = this.#connections.get(session.id);
+    if (connection === undefined) throw new MailRefusal(421, 'The connection has ended');
+    try {
+      connection.targets.set(address.toLowerCase(), await this.#acceptor.findTarget(address));
+    } catch (error) {
+      if (!(error instanceof MailRefusal)) throw this.#unexpected(error);
+      if (error.responseCode === 550) connection.unknown += 1;
+      throw connection.unknown > unknownRecipientsMax
+        ? new MailRefusal(421, 'Too many unknown addresses')
+        : error;
+    }
+  }
+
+  async #receive(stream: SMTPServerDataStream, session: SMTPServerSession): Promise<void> {
+    const targets = [...(this.#connections.get(session.id)?.targets.values() ?? [])];
+    const buffer = new MailBuffer({ memory: this.#memory, bytesMax: mailBytesMax });
+    const tooSlow = setTimeout(
+      () => this.#hangUp(session, 421, 'The mail took too long'),
+      this.#receiveMaxMs,
+    );
+    try {
+      for await (const chunk of stream as AsyncIterable<Buffer>) {
+        buffer.append(chunk);
+        if (buffer.length > mailBytesMax + discardedBytesMax) {
+          this.#hangUp(session, 552, `The mail is larger than ${mailBytesMax} bytes`);
+          break;
+        }
+      }
+      clearTimeout(tooSlow);
+      if (buffer.refused === 'too_large')
+        throw new MailRefusal(552, `The mail is larger than ${mailBytesMax} bytes`);
+      if (buffer.refused === 'no_room')
+        throw new MailRefusal(451, 'The service has no room for more mail now; try again later');
+      const { mailFrom } = session.envelope;
+      await this.#acceptor.accept(buffer.finish(), targets, {
+        sender: mailFrom === false ? '' : mailFrom.address,
+        clientIp: session.remoteAddress,
+        helo: session.hostNameAppearsAs,
+        secure: session.secure,
+      });
+      this.#logger.info(
+        { bytes: buffer.length, workflows: targets.map(({ workflowId }) => workflowId) },
+        'mail.accepted',
+      );
+    } catch (error) {
+      const refusal = error instanceof MailRefusal ? error : this.#unexpected(error);
+      this.#logger.info({ bytes: buffer.length, code: refusal.responseCode }, 'mail.refused');
+      throw refusal;
+    } finally {
+      clearTimeout(tooSlow);
+      buffer.release();
+    }
+  }
+
+  /** Ends a connection in the middle of a mail. */
+  #hangUp(session: SMTPServerSession, code: number, message: string): void {
+    for (const connection of this.#server.connections) {
+      if (connection.session.id !== session.id) continue;
+      connection.send(code, message);
+      connection.close();
+    }
+  }
+
+  /** Nothing was promised, so the sender keeps the mail and tries again. */
+  #unexpected(error: unknown): MailRefusal {
+    const { code } = Object(error) as { code?: unknown };
+    // The sender went away.
+    if (code !== 'ECONNECTION' && code !== 'ERR_STREAM_PREMATURE_CLOSE')
+      this.#logger.error({ err: toError(error) }, 'mail.failed');
+    return new MailRefusal(451, 'The service failed; try again later', { cause: error });
+  }
+}
