@@ -1,8 +1,9 @@
-import type { Socket } from 'node:net';
+import { isIP, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { type ChannelHandler, type MuxChannel, type MuxFault, MuxSession } from '#lib/mux.ts';
 import type { AddressPolicy } from './address-policy.ts';
 import { dialVetted } from './dial-vetted.ts';
+import type { EgressDoor } from './egress-door.ts';
 import { type LookupAll, lookupAll, resolveAndVet } from './resolve-address.ts';
 
 export interface EgressRelayOptions {
@@ -16,6 +17,8 @@ export interface EgressRelayOptions {
   /** The child broke the protocol; the relay is closed already and the child should be killed. */
   onViolation?: (reason: string) => void;
   lookup?: LookupAll;
+  /** Takes connections to the service itself. Default: they are denied like any other that the policy denies. */
+  door?: EgressDoor;
 }
 
 export interface EgressRelay {
@@ -133,11 +136,14 @@ function readRequest(request: unknown): { host?: string; port?: number; lookup?:
   };
 }
 
+/** What a connection of the child is joined with: a dialled socket, or the door's end of one. */
+type Outside = Duplex & Partial<Pick<Socket, 'setTimeout'>>;
+
 /** One connection of the child and the dialled socket, joined with back-pressure in both directions. */
 class RelayedConnection implements ChannelHandler {
   #channel: MuxChannel;
   #relay: Relay;
-  #socket: Socket | undefined;
+  #socket: Outside | undefined;
   #giveUp = new AbortController();
   #pendingBytes = 0;
 
@@ -179,8 +185,9 @@ class RelayedConnection implements ChannelHandler {
   }
 
   async #start(host: string, port: number): Promise<void> {
-    const { policy, connectTimeoutMs = 10_000 } = this.#relay.options;
+    const { policy, door, connectTimeoutMs = 10_000 } = this.#relay.options;
     try {
+      if (door?.takes(host, port) === true) return this.#join(door.open(), peerOf(host, port));
       const { lookup } = this.#relay;
       const socket = await dialVetted(host, port, {
         policy,
@@ -188,14 +195,18 @@ class RelayedConnection implements ChannelHandler {
         lookup,
         signal: this.#giveUp.signal,
       });
-      this.#join(socket);
+      this.#join(socket, {
+        address: socket.remoteAddress,
+        port: socket.remotePort,
+        family: socket.remoteFamily,
+      });
     } catch (error) {
       this.#relay.live.delete(this);
       this.#channel.fail(faultOf(error));
     }
   }
 
-  #join(socket: Socket): void {
+  #join(socket: Outside, peer: object): void {
     this.#socket = socket;
     socket.on('error', (error) => this.#channel.fail(faultOf(error)));
     socket.on('close', () => {
@@ -208,7 +219,7 @@ class RelayedConnection implements ChannelHandler {
       return;
     }
     const { idleTimeoutMs = 300_000 } = this.#relay.options;
-    socket.setTimeout(idleTimeoutMs, () => {
+    socket.setTimeout?.(idleTimeoutMs, () => {
       this.#channel.fail({
         code: 'ETIMEDOUT',
         message: `no data for ${idleTimeoutMs / 1000} s, connection closed`,
@@ -216,15 +227,11 @@ class RelayedConnection implements ChannelHandler {
       socket.destroy();
     });
     socket.on('end', () => this.#channel.end());
-    this.#channel.accept({
-      address: socket.remoteAddress,
-      port: socket.remotePort,
-      family: socket.remoteFamily,
-    });
+    this.#channel.accept(peer);
     socket.on('data', (chunk: Buffer) => this.#sendIn(socket, chunk));
   }
 
-  #sendIn(socket: Socket, chunk: Buffer): void {
+  #sendIn(socket: Outside, chunk: Buffer): void {
     this.#relay.bytesIn += chunk.length;
     this.#pendingBytes += chunk.length;
     if (this.#pendingBytes >= pendingBytesMax) socket.pause();
@@ -233,6 +240,13 @@ class RelayedConnection implements ChannelHandler {
       if (this.#pendingBytes < pendingBytesMax) socket.resume();
     });
   }
+}
+
+/** Where the door is, as the child sees it: a name has no address there, so it gets one of this machine. */
+function peerOf(host: string, port: number): object {
+  const address = host.replace(/^\[|\]$/g, '');
+  if (isIP(address) === 0) return { address: '127.0.0.1', port, family: 'IPv4' };
+  return { address, port, family: isIP(address) === 4 ? 'IPv4' : 'IPv6' };
 }
 
 function faultOf(error: unknown): MuxFault {

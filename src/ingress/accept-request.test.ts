@@ -11,7 +11,7 @@ import { forEachStore } from '../../test/support/stores.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { RequestAcceptor } from './accept-request.ts';
 
-const endpoint = { sourceId: 'dc_1', ownerId: 'o_1', customResponse: true };
+const endpoint = { kind: 'source' as const, sourceId: 'dc_1', ownerId: 'o_1', customResponse: true };
 const reply = { status: 200, headers: {}, body: Buffer.from('done') };
 
 describe('accepting a request', () => {
@@ -44,6 +44,7 @@ describe('accepting a request', () => {
           change_deliveries: handler,
           queue_replay: handler,
           run_workflow: handler,
+          delete_workflow: handler,
           send_from_run: handler,
         },
         clock: systemClock,

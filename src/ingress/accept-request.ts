@@ -9,7 +9,7 @@ import type { SourceRuns } from '#sources/run-source.ts';
 import { WaitingRuns, waitingMax } from '#sources/waiting-runs.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
-import type { Endpoint } from './resolve-endpoint.ts';
+import type { SourceEndpoint } from './resolve-endpoint.ts';
 
 /** Requests of one source whose callers wait for its reply, in this process. */
 const waitingForReplyMax = 256;
@@ -21,7 +21,7 @@ interface NewInvocation {
 }
 
 /**
- * Turns requests into invocations. A request is on disk before it is acknowledged (promise 1); with room it runs at
+ * Turns requests to sources into invocations. A request is on disk before it is acknowledged (promise 1); with room it runs at
  * once on the node that accepted it, else it waits in the store.
  */
 export class RequestAcceptor {
@@ -55,7 +55,7 @@ export class RequestAcceptor {
    * Resolves when the request is on disk. Throws `source_busy` when too many requests wait for this source already.
    * @param event JSON text of the argument of `run`
    */
-  async accept(endpoint: Endpoint, event: string): Promise<void> {
+  async accept(endpoint: SourceEndpoint, event: string): Promise<void> {
     const job = this.#newJob(endpoint, event);
     if (this.#pool.hasRoom(endpoint.sourceId)) return this.#runHere(job, event.length);
     if (!(await this.#waiting.admit(endpoint.sourceId, event.length)))
@@ -69,7 +69,7 @@ export class RequestAcceptor {
    * `UnavailableError` when the run was interrupted: it will be run again, without anybody who waits. The job never
    * leaves this process, where the caller waits: beyond what may wait here, the request is refused.
    */
-  async acceptAndAwait(endpoint: Endpoint, event: string): Promise<HttpReply | undefined> {
+  async acceptAndAwait(endpoint: SourceEndpoint, event: string): Promise<HttpReply | undefined> {
     if (!this.#pool.hasRoomToStay(endpoint.sourceId, waitingForReplyMax)) {
       if (this.#pool.hasRoomToStay('', 1)) throw tooMany(waitingForReplyMax, this.#clock.now());
       throw new UnavailableError('overloaded', 'the service has too much to do, or is stopping; try again');
@@ -94,7 +94,7 @@ export class RequestAcceptor {
     }
   }
 
-  #newJob(endpoint: Endpoint, event: string): NewJob<'run_source'> {
+  #newJob(endpoint: SourceEndpoint, event: string): NewJob<'run_source'> {
     const nowMs = this.#clock.now();
     return {
       id: newTimeOrderedId(nowMs),

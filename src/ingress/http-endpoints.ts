@@ -1,58 +1,81 @@
 import { errorCodes, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
-import type { HttpReply } from '#runner/call-outcome.ts';
 import type { RequestAcceptor } from './accept-request.ts';
-import { type EndpointRequest, requestEventJson } from './request-event.ts';
-import type { EndpointDirectory } from './resolve-endpoint.ts';
+import { sendHttpReply } from './http-reply.ts';
+import { isControlled } from './request-controls.ts';
+import { type EndpointRequest, requestEventJson, requestObject, setAsideEventJson } from './request-event.ts';
+import type { Endpoint, EndpointDirectory, SourceEndpoint } from './resolve-endpoint.ts';
+import { type LinkAction, type LinkTarget, readRunLink, sendLinkOutcome } from './run-links.ts';
+import { bodyOf, type UploadedBodies } from './uploaded-bodies.ts';
+import { answerByWorkflow, requireToken, type WorkflowStarter } from './workflow-requests.ts';
 
 export interface IngressParts {
   acceptor: RequestAcceptor;
   directory: EndpointDirectory;
+  starter: WorkflowStarter;
+  resumer: LinkTarget;
+  uploads: UploadedBodies;
   bodyBytesMax: number;
+  /** Throws CallerError `quota_exceeded` for an owner who may not have another run today. */
+  quotas: { check(ownerId: string): void };
 }
 
 declare module 'fastify' {
   interface FastifyRequest {
     /** Content-Type as the caller sent it. */
     givenContentType: string | undefined;
+    /** The body was left unread: the caller wants it set aside (`x-pd-upload-body`). */
+    bodyLeftUnread: boolean;
   }
 }
 
 const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'] as const;
+/** What Fastify is told the type of a body is; only the second kind is not read into memory. */
+const anyType = 'application/octet-stream';
+const unreadType = 'application/x-left-unread';
 
 /**
- * What the world sends to sources: `/in/<key>` and every path below it. The request is a job on disk before anything
- * answers 2xx (promise 1). With a custom response the reply is the component's; else it is given at once.
+ * What the world sends: to sources and workflows at `/in/<key>` and every path below it, and to waiting runs at
+ * `/in/resume/…` and `/in/cancel/…`. The request is a job on disk before anything answers 2xx (promise 1).
  */
 export function httpEndpoints(server: FastifyInstance, parts: IngressParts): void {
+  readAnyBody(server, parts.bodyBytesMax);
+  const handle = (request: FastifyRequest, reply: FastifyReply) => answerRequest(parts, request, reply);
+  for (const url of ['/in/:key', '/in/:key/*']) addEndpoint(server, url, parts.bodyBytesMax, handle);
+  for (const action of ['resume', 'cancel'] as const) {
+    addEndpoint(server, `/in/${action}/:run/:position/:token`, parts.bodyBytesMax, (request, reply) =>
+      answerLink(parts, action, request, reply),
+    );
+  }
+}
+
+function readAnyBody(server: FastifyInstance, bodyLimit: number): void {
   server.removeAllContentTypeParsers();
-  server.addContentTypeParser(
-    '*',
-    { parseAs: 'buffer', bodyLimit: parts.bodyBytesMax },
-    (_request, body, done) => done(null, body),
+  server.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit }, (_request, body, done) =>
+    done(null, body),
   );
+  server.addContentTypeParser(unreadType, (_request, _stream, done) => done(null, undefined));
   server.decorateRequest('givenContentType', undefined);
+  server.decorateRequest('bodyLeftUnread', false);
   // Endpoints take any bytes, also those whose Content-Type Fastify would not read.
   server.addHook('onRequest', async (request) => {
     const { headers } = request.raw;
     request.givenContentType = headers['content-type'];
-    if (request.givenContentType !== undefined) headers['content-type'] = 'application/octet-stream';
+    if (isControlled({ headers, queryString: targetOf(request).queryString }, 'x-pd-upload-body')) {
+      request.bodyLeftUnread = true;
+      headers['content-type'] = unreadType;
+    } else if (request.givenContentType !== undefined) headers['content-type'] = anyType;
   });
-  const handle = (request: FastifyRequest, reply: FastifyReply) => answerRequest(parts, request, reply);
-  for (const url of ['/in/:key', '/in/:key/*']) {
-    server.route({
-      method: [...methods],
-      url,
-      bodyLimit: parts.bodyBytesMax,
-      config: { public: true, userContent: true },
-      handler: handle,
-    });
-    server.route({
-      method: 'OPTIONS',
-      url,
-      config: { public: true, userContent: true },
-      handler: answerPreflight,
-    });
-  }
+}
+
+function addEndpoint(
+  server: FastifyInstance,
+  url: string,
+  bodyLimit: number,
+  handler: (request: FastifyRequest, reply: FastifyReply) => Promise<FastifyReply>,
+): void {
+  const config = { public: true, userContent: true };
+  server.route({ method: [...methods], url, bodyLimit, config, handler });
+  server.route({ method: 'OPTIONS', url, config, handler: answerPreflight });
 }
 
 async function answerPreflight(_request: FastifyRequest, reply: FastifyReply): Promise<void> {
@@ -78,42 +101,82 @@ async function answerRequest(
       .code(404)
       .send({ error: 'there is no active endpoint at this address', code: 'unknown_endpoint', details: {} });
   }
-  const body = Buffer.isBuffer(request.body) ? request.body : await bodyOfGet(request, parts.bodyBytesMax);
-  const event = await requestEventJson(endpointRequest(request, key, body));
-  if (!endpoint.customResponse) {
-    await parts.acceptor.accept(endpoint, event);
-    return reply.header('access-control-allow-origin', '*').send({ success: true });
+  parts.quotas.check(endpoint.ownerId);
+  if (endpoint.kind === 'source') {
+    const event = await eventOf(
+      parts,
+      endpoint,
+      await endpointRequest(parts, request, `/in/${key}`),
+      request,
+    );
+    return answerBySource(parts.acceptor, endpoint, event, reply);
   }
-  const answer = await parts.acceptor.acceptAndAwait(endpoint, event);
-  if (answer === undefined) {
-    return reply.code(500).send({
-      error: 'the component did not respond to this request',
-      code: 'no_response',
-      // Whoever calls is a stranger to the source: no ids.
-      details: {},
-    });
-  }
-  reply.code(answer.status).headers(withoutFraming(answer.headers));
-  // An empty body is of no type; given the bytes, fastify would name one.
-  return answer.body.length === 0 ? reply.send() : reply.send(answer.body);
+  reply.header('access-control-allow-origin', '*');
+  // Before the body is read, if that is large.
+  requireToken(endpoint, request.headers.authorization, reply);
+  const received = await endpointRequest(parts, request, `/in/${key}`);
+  // The token is for us; in the event it would be a secret in every record of the run.
+  if (endpoint.bearerToken !== undefined)
+    received.headers = { ...received.headers, authorization: undefined };
+  const event = await eventOf(parts, endpoint, received, request);
+  return answerByWorkflow(parts.starter, endpoint, { request: received, event, reply });
 }
 
-/** Names of headers that say how a message is framed: ours to write. Components hand on those of another service. */
-const framingHeaders = new Set([
-  'connection',
-  'content-length',
-  'keep-alive',
-  'proxy-connection',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-]);
-
-function withoutFraming(headers: HttpReply['headers']): HttpReply['headers'] {
-  return Object.fromEntries(
-    Object.entries(headers).filter(([name]) => !framingHeaders.has(name.toLowerCase())),
+async function eventOf(
+  { uploads }: IngressParts,
+  { ownerId }: Endpoint,
+  received: EndpointRequest,
+  request: FastifyRequest,
+): Promise<string> {
+  if (request.bodyLeftUnread) {
+    const url = await uploads.store(ownerId, request.raw, request.givenContentType);
+    return setAsideEventJson(received, url);
+  }
+  return requestEventJson(received, ({ filename, mimetype, content }) =>
+    uploads.keep({ ownerId, name: filename, contentType: mimetype }, [content]),
   );
+}
+
+/** With a custom response the reply is the component's; else it is given at once. */
+async function answerBySource(
+  acceptor: RequestAcceptor,
+  endpoint: SourceEndpoint,
+  event: string,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  if (!endpoint.customResponse) {
+    await acceptor.accept(endpoint, event);
+    return reply.header('access-control-allow-origin', '*').send({ success: true });
+  }
+  const answer = await acceptor.acceptAndAwait(endpoint, event);
+  if (answer !== undefined) return sendHttpReply(reply, answer);
+  return reply.code(500).send({
+    error: 'the component did not respond to this request',
+    code: 'no_response',
+    // Whoever calls is a stranger to the source: no ids.
+    details: {},
+  });
+}
+
+/** Any method: links in mails are followed with GET, programs post. */
+async function answerLink(
+  parts: IngressParts,
+  action: LinkAction,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  // The token is in the address: it goes nowhere from here.
+  reply.headers({
+    'access-control-allow-origin': '*',
+    'referrer-policy': 'no-referrer',
+    'cache-control': 'no-store',
+    'x-content-type-options': 'nosniff',
+  });
+  const link = readRunLink(request.params as { run: string; position: string; token: string });
+  if (link === undefined) return sendLinkOutcome(request, reply, { action, outcome: 'unknown' });
+  const received = await endpointRequest(parts, request, targetOf(request).path);
+  const outcome = await parts.resumer[action]({ ...link, request: await requestObject(received) });
+  return sendLinkOutcome(request, reply, { action, outcome });
 }
 
 /** Fastify leaves the body of GET and HEAD alone; some clients of event sources send one. */
@@ -123,7 +186,7 @@ async function bodyOfGet(request: FastifyRequest, bytesMax: number): Promise<Buf
     return Buffer.alloc(0);
   const chunks: Buffer[] = [];
   let bytes = 0;
-  for await (const chunk of request.raw as AsyncIterable<Buffer>) {
+  for await (const chunk of bodyOf(request.raw)) {
     bytes += chunk.length;
     if (bytes > bytesMax) throw new errorCodes.FST_ERR_CTP_BODY_TOO_LARGE();
     chunks.push(chunk);
@@ -131,21 +194,37 @@ async function bodyOfGet(request: FastifyRequest, bytesMax: number): Promise<Buf
   return Buffer.concat(chunks);
 }
 
-function endpointRequest(request: FastifyRequest, key: string, body: Buffer): EndpointRequest {
-  const rawUrl = request.raw.url ?? '/';
-  const at = rawUrl.indexOf('?');
-  const fullPath = at === -1 ? rawUrl : rawUrl.slice(0, at);
-  const path = fullPath.slice(`/in/${key}`.length);
+function targetOf({ raw }: FastifyRequest): { path: string; queryString: string } {
+  const url = raw.url ?? '/';
+  const at = url.indexOf('?');
+  return at === -1
+    ? { path: url, queryString: '' }
+    : { path: url.slice(0, at), queryString: url.slice(at + 1) };
+}
+
+/** `base` is what stands before the path that the event tells. A body that is to be set aside is not read. */
+async function endpointRequest(
+  { bodyBytesMax }: IngressParts,
+  request: FastifyRequest,
+  base: string,
+): Promise<EndpointRequest> {
+  const { path: fullPath, queryString } = targetOf(request);
+  const path = fullPath.slice(base.length);
+  const { givenContentType } = request;
+  let body: Buffer = Buffer.alloc(0);
+  if (Buffer.isBuffer(request.body)) body = request.body;
+  else if (!request.bodyLeftUnread) body = await bodyOfGet(request, bodyBytesMax);
   return {
     method: request.method,
     path: path === '' ? '/' : path,
-    queryString: at === -1 ? '' : rawUrl.slice(at + 1),
+    queryString,
     url: `${request.host}${request.originalUrl}`,
     headers:
-      request.givenContentType === undefined
+      request.headers['content-type'] === givenContentType
         ? request.headers
-        : { ...request.headers, 'content-type': request.givenContentType },
+        : { ...request.headers, 'content-type': givenContentType },
     body,
-    clientIp: request.ip,
+    // Connections of user code within this process have no address.
+    clientIp: request.ip ?? '127.0.0.1',
   };
 }

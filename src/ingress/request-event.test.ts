@@ -4,16 +4,19 @@ import fc from 'fast-check';
 import { type EndpointRequest, requestEventJson } from './request-event.ts';
 
 async function eventOf(request: Partial<EndpointRequest>): Promise<Record<string, unknown>> {
-  const text = await requestEventJson({
-    method: 'POST',
-    path: '/',
-    queryString: '',
-    url: 'example.com/',
-    headers: {},
-    body: Buffer.alloc(0),
-    clientIp: '127.0.0.1',
-    ...request,
-  });
+  const text = await requestEventJson(
+    {
+      method: 'POST',
+      path: '/',
+      queryString: '',
+      url: 'example.com/',
+      headers: {},
+      body: Buffer.alloc(0),
+      clientIp: '127.0.0.1',
+      ...request,
+    },
+    async () => 'https://example.com/file',
+  );
   return JSON.parse(text) as Record<string, unknown>;
 }
 

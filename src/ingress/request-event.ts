@@ -18,26 +18,63 @@ export interface EndpointRequest {
 
 const formFieldsMax = 1000;
 
+/** A file in a form. */
+export interface FormFile {
+  filename: string;
+  mimetype: string;
+  content: Buffer;
+}
+
+/** Stores a file of a form; its URL. */
+export type KeepFile = (file: FormFile) => Promise<string>;
+
+/** Files up to this many bytes stand in the event itself, as data: URLs. */
+const inlineFileBytesMax = 4 * 1024;
+
 /**
- * JSON text of the argument of `run` (component contract, 1.7): method, path, query, headers, bodyRaw (the exact
- * text), body (parsed by content type, else the text), client_ip, url.
+ * JSON text of the argument of `run` (component contract, 1.7) and of `steps.trigger.event`: method, path, query,
+ * headers, bodyRaw (the exact text), body (parsed by content type, else the text), client_ip, url. Throws what
+ * `keepFile` throws.
  */
-export async function requestEventJson(request: EndpointRequest): Promise<string> {
+export async function requestEventJson(request: EndpointRequest, keepFile: KeepFile): Promise<string> {
   const bodyRaw = request.body.toString('utf8');
-  const head = JSON.stringify({
+  const head = JSON.stringify(eventHead(request));
+  const body = await bodyJson(request, bodyRaw, keepFile);
+  // The body is placed as JSON text: it was checked to be JSON, and printing it again would be most of the cost.
+  return `${head.slice(0, -1)},"bodyRaw":${JSON.stringify(bodyRaw)}${body === undefined ? '' : `,"body":${body}`}}`;
+}
+
+/** The event of a request whose body was set aside: it is at `url`, and not in the event. */
+export function setAsideEventJson(request: EndpointRequest, url: string): string {
+  return JSON.stringify({ ...eventHead(request), body: { raw_body_url: url } });
+}
+
+/** What a run is told of the request that resumed it: method, path, query, headers, client_ip and the body, parsed. */
+export async function requestObject(request: EndpointRequest): Promise<object> {
+  const { url: _url, ...head } = eventHead(request);
+  // Files stay in the object: there are at most as many bytes of them as a body may have.
+  const body = await bodyJson(request, request.body.toString('utf8'), (file) =>
+    Promise.resolve(dataUrl(file)),
+  );
+  return { ...head, ...(body === undefined ? {} : { body: JSON.parse(body) }) };
+}
+
+function eventHead(request: EndpointRequest) {
+  return {
     method: request.method,
     path: request.path,
     query: queryObject(request.queryString),
     headers: plainHeaders(request.headers),
     client_ip: request.clientIp,
     url: request.url,
-  });
-  const body = await bodyJson(request, bodyRaw);
-  // The body is placed as JSON text: it was checked to be JSON, and printing it again would be most of the cost.
-  return `${head.slice(0, -1)},"bodyRaw":${JSON.stringify(bodyRaw)}${body === undefined ? '' : `,"body":${body}`}}`;
+  };
 }
 
-async function bodyJson(request: EndpointRequest, bodyRaw: string): Promise<string | undefined> {
+async function bodyJson(
+  request: EndpointRequest,
+  bodyRaw: string,
+  keepFile: KeepFile,
+): Promise<string | undefined> {
   if (request.body.length === 0) return undefined;
   const contentType = String(request.headers['content-type'] ?? '').toLowerCase();
   const mediaType = contentType.split(';', 1)[0]?.trim() ?? '';
@@ -46,7 +83,14 @@ async function bodyJson(request: EndpointRequest, bodyRaw: string): Promise<stri
   }
   if (mediaType === 'application/x-www-form-urlencoded') return JSON.stringify(queryObject(bodyRaw));
   if (mediaType === 'multipart/form-data') {
-    return JSON.stringify((await multipartObject(request).catch(() => undefined)) ?? bodyRaw);
+    const form = await readForm(request).catch(() => undefined);
+    if (form === undefined) return JSON.stringify(bodyRaw);
+    await Promise.all(
+      form.files.map(async ({ value, content }) => {
+        value.url = await urlOfFile({ ...value, content }, keepFile);
+      }),
+    );
+    return JSON.stringify(form.object);
   }
   // Callers that send JSON without saying so are common; anything else stays text.
   return /^\s*[[{]/.test(bodyRaw) && mediaType === '' && isJson(bodyRaw) ? bodyRaw : JSON.stringify(bodyRaw);
@@ -81,15 +125,35 @@ function plainHeaders(headers: EndpointRequest['headers']): Record<string, strin
   return plain;
 }
 
-/** Fields as they are; a file part as `{filename, mimetype, url}`, its content in a data: URL. */
-function multipartObject(request: EndpointRequest): Promise<Record<string, unknown>> {
+function urlOfFile(file: FormFile, keepFile: KeepFile): Promise<string> | string {
+  return file.content.length > inlineFileBytesMax ? keepFile(file) : dataUrl(file);
+}
+
+function dataUrl({ mimetype, content }: FormFile): string {
+  return `data:${mimetype};base64,${content.toString('base64')}`;
+}
+
+/** A file as it stands in the event. */
+interface FileValue {
+  filename: string;
+  mimetype: string;
+  url: string;
+}
+
+interface Form {
+  /** Fields as they are, and `FileValue`s, whose URLs are still to be put in. */
+  object: Record<string, unknown>;
+  files: { value: FileValue; content: Buffer }[];
+}
+
+function readForm(request: EndpointRequest): Promise<Form> {
   return new Promise((resolve, reject) => {
-    const object: Record<string, unknown> = Object.create(null);
+    const form: Form = { object: Object.create(null), files: [] };
     const add = (name: string, value: unknown) => {
-      const before = object[name];
-      if (before === undefined) object[name] = value;
+      const before = form.object[name];
+      if (before === undefined) form.object[name] = value;
       else if (Array.isArray(before)) before.push(value);
-      else object[name] = [before, value];
+      else form.object[name] = [before, value];
     };
     const headers = { 'content-type': String(request.headers['content-type']) };
     const parser = new Busboy({
@@ -102,16 +166,14 @@ function multipartObject(request: EndpointRequest): Promise<Record<string, unkno
       // A file that breaks off fails by itself; unheard, its error would end the process.
       stream.on('error', reject);
       stream.on('data', (chunk: Buffer) => chunks.push(chunk));
-      stream.on('end', () =>
-        add(name, {
-          filename,
-          mimetype,
-          url: `data:${mimetype};base64,${Buffer.concat(chunks).toString('base64')}`,
-        }),
-      );
+      stream.on('end', () => {
+        const value = { filename, mimetype, url: '' };
+        add(name, value);
+        form.files.push({ value, content: Buffer.concat(chunks) });
+      });
     });
     parser.on('error', reject);
-    parser.on('finish', () => resolve(object));
+    parser.on('finish', () => resolve(form));
     Readable.from([request.body]).pipe(parser);
   });
 }

@@ -3,16 +3,37 @@ import { findComponent } from '#components/component-store.ts';
 import { must } from '#lib/assert.ts';
 import type { Clock } from '#lib/clock.ts';
 import { mergedDefinitions } from '#sources/deployment.ts';
+import type { ValueSealer } from '#sources/sealed-props.ts';
 import { repliesItself } from '#sources/source-props.ts';
 import { findSourceByEndpoint } from '#sources/source-store.ts';
 import type { Store } from '#storage/store.ts';
+import { openTriggerAuth } from '#workflows/trigger-auth.ts';
+import { findTriggerByKey } from '#workflows/trigger-store.ts';
+import { findWorkflow } from '#workflows/workflow-store.ts';
 
 /** Who a request to an endpoint is for. */
-export interface Endpoint {
+export type Endpoint = SourceEndpoint | WorkflowEndpoint;
+
+export interface SourceEndpoint {
+  kind: 'source';
   sourceId: string;
   ownerId: string;
   /** The component replies itself (`customResponse`). */
   customResponse: boolean;
+}
+
+export interface WorkflowEndpoint {
+  kind: 'workflow';
+  workflowId: string;
+  ownerId: string;
+  /** What new events run. */
+  deploymentId: string;
+  /** hi_… of the trigger. */
+  triggerId: string;
+  /** A step replies (`$.respond`). */
+  customResponse: boolean;
+  /** The token that callers must send; undefined: anybody may call. */
+  bearerToken: string | undefined;
 }
 
 /** Endpoints remembered; the least recently used one goes first. */
@@ -20,25 +41,30 @@ const rememberedMax = 10_000;
 /** With several processes, how long a change made in another one may go unseen here. */
 const rememberedMs = 1_000;
 
-/** From an endpoint's key to its source, remembered while it is in use, so that a request costs no query. */
+/** From an endpoint's key to its source or workflow, remembered while it is in use, so that a request costs no query. */
 export class EndpointDirectory {
   readonly #store: Store;
   readonly #clock: Clock;
-  readonly #remembered = new Map<string, { endpoint: Endpoint | undefined; untilMs: number }>();
+  readonly #sealer: Pick<ValueSealer, 'open'>;
+  readonly #remembered = new Map<string, { endpoint: Endpoint; untilMs: number }>();
+  /** Counts calls of `forget`: what was read before one of them is not remembered after it. */
+  #changes = 0;
 
-  constructor(options: { store: Store; clock: Clock }) {
+  constructor(options: { store: Store; clock: Clock; sealer: Pick<ValueSealer, 'open'> }) {
     this.#store = options.store;
     this.#clock = options.clock;
+    this.#sealer = options.sealer;
   }
 
-  /** Undefined for unknown keys and for sources that are not active (or just being activated). */
+  /** Undefined for unknown keys and for sources and workflows that are not active. */
   async find(key: string): Promise<Endpoint | undefined> {
     const remembered = this.#remembered.get(key);
     if (remembered !== undefined && remembered.untilMs > this.#clock.now()) return remembered.endpoint;
+    const changes = this.#changes;
     const endpoint = await this.#load(key);
-    // Unknown keys are not remembered: guessing must not push the known ones out.
-    if (endpoint === undefined) return undefined;
     this.#remembered.delete(key);
+    // Unknown keys are not remembered: guessing must not push the known ones out.
+    if (endpoint === undefined || changes !== this.#changes) return endpoint;
     this.#remembered.set(key, {
       endpoint,
       untilMs: this.#store.name === 'sqlite' ? Number.POSITIVE_INFINITY : this.#clock.now() + rememberedMs,
@@ -50,12 +76,19 @@ export class EndpointDirectory {
     return endpoint;
   }
 
+  /** To be called when a change of what the key stands for is committed. */
   forget(key: string): void {
+    this.#changes += 1;
     this.#remembered.delete(key);
   }
 
-  async #load(key: string): Promise<Endpoint | undefined> {
-    if (!/^[0-9a-f]{32}$/.test(key)) return undefined;
+  #load(key: string): Promise<Endpoint | undefined> {
+    if (/^[0-9a-f]{32}$/.test(key)) return this.#loadSource(key);
+    if (/^eo[0-9a-z]{13}$/.test(key)) return this.#loadWorkflow(key);
+    return Promise.resolve(undefined);
+  }
+
+  async #loadSource(key: string): Promise<SourceEndpoint | undefined> {
     const source = await findSourceByEndpoint(this.#store.read, key);
     if (source === undefined || source.state === 'inactive') return undefined;
     const component = must(
@@ -66,7 +99,28 @@ export class EndpointDirectory {
       JSON.parse(component.shape) as ComponentShape,
       source.dynamic_props,
     );
-    return { sourceId: source.id, ownerId: source.owner_id, customResponse: repliesItself(definitions) };
+    return {
+      kind: 'source',
+      sourceId: source.id,
+      ownerId: source.owner_id,
+      customResponse: repliesItself(definitions),
+    };
+  }
+
+  async #loadWorkflow(key: string): Promise<WorkflowEndpoint | undefined> {
+    const trigger = await findTriggerByKey(this.#store.read, key);
+    if (trigger === undefined || trigger.kind !== 'http') return undefined;
+    const workflow = await findWorkflow(this.#store.read, trigger.workflow_id);
+    if (workflow === undefined || workflow.state !== 'active') return undefined;
+    return {
+      kind: 'workflow',
+      workflowId: workflow.id,
+      ownerId: workflow.owner_id,
+      deploymentId: workflow.deployment_id,
+      triggerId: trigger.id,
+      customResponse: trigger.custom_response === 1,
+      bearerToken: (await openTriggerAuth(this.#sealer, trigger))?.token,
+    };
   }
 }
 

@@ -1,0 +1,82 @@
+import type { IncomingMessage } from 'node:http';
+import { errorCodes } from 'fastify';
+import { contentTypeOf } from '#files/file-asks.ts';
+import { uploadFolder } from '#files/file-path.ts';
+import { type FileUrls, urlLifetimeMs } from '#files/file-urls.ts';
+import type { StoredFiles } from '#files/stored-files.ts';
+import type { Clock } from '#lib/clock.ts';
+import { newSecret } from '#lib/ids.ts';
+
+/** How much longer than its URL a body is kept: a download that began in time is to end. */
+const marginMs = 5 * 60 * 1000;
+
+/** Bodies, and files in forms, that are too large to be in events: set aside, and read through signed URLs. */
+export class UploadedBodies {
+  readonly #files: StoredFiles;
+  readonly #urls: FileUrls;
+  readonly #clock: Clock;
+  readonly #bytesMax: number;
+
+  constructor(options: { files: StoredFiles; urls: FileUrls; clock: Clock; bytesMax: number }) {
+    this.#files = options.files;
+    this.#urls = options.urls;
+    this.#clock = options.clock;
+    this.#bytesMax = options.bytesMax;
+  }
+
+  /** Stores the body of a request as it comes in; its URL. Throws FST_ERR_CTP_BODY_TOO_LARGE, CallerError `files_full`. */
+  store(ownerId: string, request: IncomingMessage, contentType: string | undefined): Promise<string> {
+    const bytesMax = this.#bytesMax;
+    if (Number(request.headers['content-length']) > bytesMax) {
+      throw new errorCodes.FST_ERR_CTP_BODY_TOO_LARGE();
+    }
+    return this.keep(
+      { ownerId, name: 'body', contentType: contentType ?? '' },
+      atMost(bodyOf(request), bytesMax),
+    );
+  }
+
+  /** Stores content under a name; its URL. Throws CallerError `files_full`. */
+  async keep(
+    file: { ownerId: string; name: string; contentType: string },
+    content: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+  ): Promise<string> {
+    const stored = await this.#files.put(
+      {
+        ownerId: file.ownerId,
+        folder: uploadFolder,
+        path: `${newSecret(20)}/${nameOf(file.name)}`,
+        contentType: contentTypeOf(file.contentType),
+        expiresAtMs: this.#clock.now() + urlLifetimeMs + marginMs,
+      },
+      content,
+    );
+    return this.#urls.urlOf(stored.id);
+  }
+}
+
+/** The bytes of a body. Giving up reading does not end the connection, on which there is still an answer to send. */
+export function bodyOf(request: IncomingMessage): AsyncIterable<Buffer> {
+  return { [Symbol.asyncIterator]: () => request.iterator({ destroyOnReturn: false }) };
+}
+
+async function* atMost(content: AsyncIterable<Uint8Array>, bytesMax: number): AsyncGenerator<Uint8Array> {
+  let bytes = 0;
+  for await (const chunk of content) {
+    bytes += chunk.length;
+    if (bytes > bytesMax) throw new errorCodes.FST_ERR_CTP_BODY_TOO_LARGE();
+    yield chunk;
+  }
+}
+
+/** Only the last part of what a caller calls a file: it names a download, and never a place. */
+function nameOf(given: string): string {
+  const name =
+    given
+      .toWellFormed()
+      .split(/[/\\]/)
+      .at(-1)
+      ?.replaceAll(/\p{Cc}/gu, '')
+      .slice(0, 200) ?? '';
+  return name === '' || name === '.' || name === '..' ? 'file' : name.toWellFormed();
+}

@@ -1,0 +1,74 @@
+import { createHash, timingSafeEqual } from 'node:crypto';
+import type { FastifyReply } from 'fastify';
+import { CallerError } from '#lib/errors.ts';
+import type { RunTrigger } from '#workflows/run.ts';
+import type { RunStarter } from '#workflows/start-run.ts';
+import { sendHttpReply } from './http-reply.ts';
+import { isControlled } from './request-controls.ts';
+import type { EndpointRequest } from './request-event.ts';
+import type { WorkflowEndpoint } from './resolve-endpoint.ts';
+
+export type WorkflowStarter = Pick<RunStarter, 'start' | 'startAndAwait' | 'recordOnly'>;
+
+/** What a caller gets whose request became a run; nothing in it belongs to anybody. */
+const successPage =
+  '<p><b>Success!</b></p>\n<p>The workflow got this request. To answer with something else, let its trigger respond itself and call <code>$.respond()</code> in a step.</p>\n';
+
+/**
+ * Throws CallerError `unauthorized` unless the request has the token that the trigger asks for. Compared as hashes, in
+ * constant time: how long it takes tells nothing about the token, nor its length.
+ */
+export function requireToken(
+  endpoint: WorkflowEndpoint,
+  authorization: string | undefined,
+  reply: FastifyReply,
+): void {
+  if (endpoint.bearerToken === undefined) return;
+  const given = /^bearer +(.+?) *$/i.exec(authorization ?? '')?.[1] ?? '';
+  if (timingSafeEqual(sha256(given), sha256(endpoint.bearerToken))) return;
+  reply.header('www-authenticate', 'Bearer');
+  throw new CallerError(
+    'unauthorized',
+    'this endpoint asks for a token: Authorization: Bearer <token of the trigger>',
+  );
+}
+
+function sha256(text: string): Buffer {
+  return createHash('sha256').update(text).digest();
+}
+
+/** Makes a run of the request and answers it (platform facts, 4.2 and 4.3). */
+export async function answerByWorkflow(
+  starter: WorkflowStarter,
+  endpoint: WorkflowEndpoint,
+  { request, event, reply }: { request: EndpointRequest; event: string; reply: FastifyReply },
+): Promise<FastifyReply> {
+  const trigger: RunTrigger = {
+    workflowId: endpoint.workflowId,
+    ownerId: endpoint.ownerId,
+    deploymentId: endpoint.deploymentId,
+    emitterId: endpoint.triggerId,
+    sourceType: 'HTTP',
+    event,
+    hops: 0,
+    ...(isControlled(request, 'x-pd-nostore') ? { noStore: true } : {}),
+  };
+  if (isControlled(request, 'x-pd-notrigger')) {
+    await starter.recordOnly(trigger);
+    return sendSuccess(reply);
+  }
+  if (!endpoint.customResponse) {
+    await starter.start(trigger);
+    return sendSuccess(reply);
+  }
+  const answer = await starter.startAndAwait(trigger);
+  if (answer.kind === 'responded') return sendHttpReply(reply, answer.reply);
+  const text = answer.waits
+    ? '$.respond() not called for this invocation'
+    : 'No $.respond called in workflow';
+  return reply.code(400).type('text/plain; charset=utf-8').send(text);
+}
+
+function sendSuccess(reply: FastifyReply): FastifyReply {
+  return reply.code(200).type('text/html; charset=utf-8').send(successPage);
+}
