@@ -1,14 +1,15 @@
 import { CallerError } from '#lib/errors.ts';
 import type { Ask, AskAnswer } from '#runner/runner.ts';
 import type { Db } from '#storage/store.ts';
+import type { FollowedRun } from './advance-run.ts';
 import type { LiveRun } from './live-run.ts';
 import type { RunStarter } from './start-run.ts';
 import { findWorkflow } from './workflow-store.ts';
 
 /**
  * Answers `$.flow.trigger(workflowId, payload)`: runs another workflow of the same owner and waits until it has ended, or
- * waits itself. Answers the exports of all its steps as JSON in the body, the last step's name and the state in the
- * header. Throws CallerError `not_found` for a workflow that is not there, not the owner's, or not active.
+ * waits itself. The body is what its last step returned, as JSON, or with the option `result_type: "all_exports"` the
+ * exports of all its steps by namespace; the header has run and state. Throws CallerError `not_found` for a workflow that is not there, not the owner's, or not active.
  */
 export function triggerAsks(parts: {
   db: Db;
@@ -29,10 +30,12 @@ export function triggerAsks(parts: {
       hops: run.hops + 1,
       traceId: run.trace_id,
     });
-    const header = { run_id: ended.runId, state: ended.state, last: ended.lastNamespace ?? null };
+    const header = { run_id: ended.runId, state: ended.state };
     if (ended.state === 'failed')
       throw new CallerError('workflow_failed', `workflow ${workflow.id} failed: ${ended.message}`, header);
-    return { header, body: Buffer.from(ended.result) };
+    const isWhole =
+      (ask.header.options as { result_type?: unknown } | undefined)?.result_type === 'all_exports';
+    return { header, body: Buffer.from(isWhole ? ended.result : returnValueOf(ended)) };
   };
 }
 
@@ -45,4 +48,11 @@ function payloadText(body: Buffer): string {
     throw new CallerError('invalid_parameter', 'the payload of a workflow must be JSON');
   }
   return text;
+}
+
+/** JSON of what the last step returned; `null` when it returned nothing. */
+function returnValueOf({ result, lastNamespace }: FollowedRun): string {
+  if (lastNamespace === undefined) return 'null';
+  const exports = (JSON.parse(result) as Record<string, Record<string, unknown>>)[lastNamespace];
+  return JSON.stringify(exports?.$return_value ?? null);
 }

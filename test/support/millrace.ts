@@ -4,7 +4,7 @@ import { after, before, describe } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { createTestDatabase, postgresSkip, type TestDatabase } from './databases.ts';
 import { createTempFolder } from './temp-folder.ts';
-import { within } from './wait-for.ts';
+import { waitFor, within } from './wait-for.ts';
 
 const mainFile = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
@@ -114,6 +114,45 @@ export class Millrace {
     if (answer.status !== 200)
       throw new Error(`POST /v1/sources/: ${answer.status} ${JSON.stringify(answer.body)}`);
     return answer.body.data;
+  }
+
+  /** Creates an active workflow and answers it; fails with the answer when it is not 200. */
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into workflows of every shape.
+  async createWorkflow(workflow: { settings?: object; [field: string]: unknown }): Promise<any> {
+    const { settings, ...rest } = workflow;
+    const answer = await this.api('POST', '/v1/workflows', {
+      ...rest,
+      settings: { name: 'under test', auto_deploy: true, ...settings },
+    });
+    if (answer.status !== 200)
+      throw new Error(`POST /v1/workflows: ${answer.status} ${JSON.stringify(answer.body)}`);
+    return answer.body.data;
+  }
+
+  /** Runs of a workflow, newest first. */
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into runs of every shape.
+  async runs(workflowId: string, query = ''): Promise<any[]> {
+    const answer = await this.api('GET', `/v1/workflows/${workflowId}/runs?limit=100${query}`);
+    if (answer.status !== 200) throw new Error(`runs: ${answer.status} ${JSON.stringify(answer.body)}`);
+    return answer.body.data;
+  }
+
+  /** A run with its steps. */
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into runs of every shape.
+  async runDetail(runId: string): Promise<any> {
+    const answer = await this.api('GET', `/v1/runs/${runId}`);
+    if (answer.status !== 200) throw new Error(`run: ${answer.status} ${JSON.stringify(answer.body)}`);
+    return answer.body.data;
+  }
+
+  /** The newest run of a workflow once it is in one of these states. */
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into runs of every shape.
+  async runInState(workflowId: string, ...states: string[]): Promise<any> {
+    const found = await waitFor(
+      async () => (await this.runs(workflowId)).slice(0, 1).find((run) => states.includes(run.state)),
+      { what: `a run of ${workflowId} to be ${states.join(' or ')}` },
+    );
+    return this.runDetail(found.id);
   }
 
   /** Full events of a source, newest first. */
