@@ -2,7 +2,13 @@ import type { ServerResponse } from 'node:http';
 import type { StoredEvent } from '#events/event.ts';
 import type { EventBus } from '#events/event-bus.ts';
 import { compareEventIds, type EventId, formatEventId } from '#events/event-id.ts';
-import { type EventBatch, type EventPlace, eventBatches, placesAfter } from '#events/event-page-store.ts';
+import {
+  type EventBatch,
+  type EventPlace,
+  eventBatches,
+  pageOfPlaces,
+  placesAfter,
+} from '#events/event-page-store.ts';
 import { hasEvent, lastEventId, retainedMax } from '#events/event-store.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
@@ -27,6 +33,17 @@ export interface EmitterStreamOptions {
   lastEventId: EventId | undefined;
   /** Whether the reader may still read. */
   mayRead: () => Promise<boolean>;
+  /** Where it differs from the stream of a source. */
+  style?: StreamStyle;
+}
+
+export interface StreamStyle {
+  /** A reader that resumes from nowhere gets so many of the newest events that are kept first. */
+  replayed: number;
+  message: (event: StoredEvent) => Buffer;
+  /** The comment at the beginning and at each keep-alive. */
+  handshake: string;
+  headers: Readonly<Record<string, string>>;
 }
 
 interface StreamParts {
@@ -71,6 +88,7 @@ export class EmitterStream {
       keepAliveMs: options.keepAliveMs,
       mayRead: options.mayRead,
       look: () => this.#look(),
+      ...(options.style && { handshake: options.style.handshake, headers: options.style.headers }),
       onEnd: () => {
         this.#unsubscribe?.();
         onEnd();
@@ -92,6 +110,7 @@ export class EmitterStream {
     // An id that was never given means nothing was missed; taken as it is, it would hold back all events up to it.
     const resumes = seen !== undefined && compareEventIds(newest, seen) > 0;
     this.#lastSent = resumes ? seen : newest;
+    const replays = !resumes && (await this.#goBack());
     const lostSomething = resumes && !(await hasEvent(store.read, { emitterId, channel, id: seen }));
     this.#connection.open();
     if (found === undefined) {
@@ -102,12 +121,24 @@ export class EmitterStream {
     this.#isStarted = true;
     this.#lastSeen = newest;
     // Who missed nothing need not ask the store: a thousand readers may come at the same time.
-    if (resumes || this.#behind) this.#catchUp();
+    if (resumes || replays || this.#behind) this.#catchUp();
     for (const event of this.#takeArrived(undefined)) this.#receive(event);
   }
 
   end(reason: EndReason): void {
     this.#connection.end(reason);
+  }
+
+  /** To before the first of the events that are replayed; false when there are none. */
+  async #goBack(): Promise<boolean> {
+    const { store, emitterId, channel, style } = this.#options;
+    if (style === undefined) return false;
+    const first = (await pageOfPlaces(store.read, { emitterId, channel, limit: style.replayed })).at(-1);
+    if (first === undefined) return false;
+    this.#lastSent = { ms: first.ms, seq: first.seq - 1 };
+    // Nothing is missing for a reader who was promised no more.
+    this.#toldOfGap = true;
+    return true;
   }
 
   cutOff(error: Error): void {
@@ -233,7 +264,8 @@ export class EmitterStream {
     if (this.#connection.ended || compareEventIds(event, this.#lastSent) <= 0) return;
     this.#lastSent = { ms: event.ms, seq: event.seq };
     this.#toldOfGap = false;
-    this.#connection.write(emitterMessage(event));
+    const { style } = this.#options;
+    this.#connection.write(style === undefined ? emitterMessage(event) : style.message(event));
   }
 
   #writeGap(): void {

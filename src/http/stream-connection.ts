@@ -3,7 +3,7 @@ import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 
 /** The comment that opens a stream and keeps it alive; clients of the original know this text. */
-const handshake = Buffer.from(':sse-handshake\n\n');
+const handshakeDefault = ':sse-handshake';
 /** Nothing more is written to a reader that has this much still to take (and one message, however large). */
 const unsentBytesMax = 1024 * 1024;
 /** It gets this long to take it, then it is cut off: events are in the store, so it can resume. */
@@ -22,6 +22,10 @@ export interface StreamConnectionOptions {
   /** Fields of each log line: what is read here. */
   about: Readonly<Record<string, string>>;
   keepAliveMs: number;
+  /** The comment at the beginning and at each keep-alive, where it is not that of sources. */
+  handshake?: string;
+  /** Response headers besides those of every stream. */
+  headers?: Readonly<Record<string, string>>;
   /** Asked at each keep-alive: the key, the membership and the resource may have gone since the reader came. */
   mayRead: () => Promise<boolean>;
   /** Called at each keep-alive after `mayRead`; when it rejects, the stream ends. */
@@ -65,11 +69,13 @@ export class StreamConnection {
       return;
     }
     this.#isOpen = true;
+    const handshake = Buffer.from(`${this.#options.handshake ?? handshakeDefault}\n\n`);
     this.#response.writeHead(200, {
       'content-type': 'text/event-stream; charset=utf-8',
       'cache-control': 'no-cache, no-transform',
       connection: 'keep-alive',
       'x-accel-buffering': 'no',
+      ...this.#options.headers,
     });
     this.write(handshake);
     this.#keepAlive = setInterval(() => {

@@ -29,9 +29,9 @@ interface Known {
 
 /**
  * Says whether an owner may start another run today, at the price of a look into a map: what was used is read from the
- * store behind the caller's back, at most once a second for an owner, and for many owners at once. In between each start
- * counts as one invocation and one credit. So a quota is kept but for the runs of about a second and those under way;
- * and whoever is not known yet may run. Never refuses while nothing is enforced, or while the store cannot be read.
+ * store behind the caller's back, at most once a second for an owner, and for many owners at once. In between each request
+ * that `check` lets through counts as one invocation and one credit. So a quota is kept but for what runs under way and
+ * those of about a second use beyond that; and whoever is not known yet may run. Never refuses while nothing is enforced, or while the store cannot be read.
  */
 export class QuotaGuard {
   readonly #store: Pick<Store, 'read'>;
@@ -59,29 +59,28 @@ export class QuotaGuard {
     return this.#defaults;
   }
 
-  /** Whether a run may start now; when it says so, it counts one. */
+  /** Whether a run may start now, by what is stored: for whoever has accepted it already, or comes seldom. */
   mayRun(ownerId: string): boolean {
-    const nowMs = this.#clock.now();
-    const known = this.#known.get(ownerId);
-    const age = known === undefined ? Number.POSITIVE_INFINITY : Math.abs(nowMs - known.readAtMs);
-    if (known === undefined || age > (known.quotas.enforced ? freshMs : unlimitedFreshMs))
-      this.#want(ownerId);
-    if (known === undefined || !known.quotas.enforced) return true;
-    if (usedUp(known, nowMs) !== undefined) return false;
-    known.started += 1;
-    return true;
+    const known = this.#look(ownerId);
+    return known === undefined || usedUp(known, this.#clock.now(), 0) === undefined;
   }
 
-  /** As `mayRun`, for callers who have to be told. Throws CallerError `quota_exceeded` (429). */
+  /**
+   * For callers who bring many runs, one after the other: counts those it lets through, until what they used is stored.
+   * Throws CallerError `quota_exceeded` (429).
+   */
   check(ownerId: string): void {
-    if (!this.mayRun(ownerId)) throw this.refuse(ownerId);
+    const known = this.#look(ownerId);
+    if (known === undefined) return;
+    if (usedUp(known, this.#clock.now(), known.started) !== undefined) throw this.refuse(ownerId);
+    known.started += 1;
   }
 
   /** What an owner who may not run is told: CallerError `quota_exceeded` with `retry_after` and `reset_at` for the headers. */
   refuse(ownerId: string): CallerError {
     const nowMs = this.#clock.now();
     const known = this.#known.get(ownerId);
-    const quota = (known && usedUp(known, nowMs)) ?? 'invocations';
+    const quota = (known && usedUp(known, nowMs, known.started)) ?? 'invocations';
     const name = quota === 'computeMs' ? 'compute_ms' : quota;
     const resetMs = (Math.floor(nowMs / dayMs) + 1) * dayMs;
     return new CallerError('quota_exceeded', `the ${nameOf[quota]} of this UTC day are used up`, {
@@ -90,6 +89,14 @@ export class QuotaGuard {
       retry_after: Math.ceil((resetMs - nowMs) / 1000),
       reset_at: resetMs / 1000,
     });
+  }
+
+  /** What is known of an owner whose quotas are enforced; asks for what is not, or is old. */
+  #look(ownerId: string): Known | undefined {
+    const known = this.#known.get(ownerId);
+    const age = known === undefined ? Number.POSITIVE_INFINITY : Math.abs(this.#clock.now() - known.readAtMs);
+    if (age > (known?.quotas.enforced === true ? freshMs : unlimitedFreshMs)) this.#want(ownerId);
+    return known?.quotas.enforced === true ? known : undefined;
   }
 
   /** The quotas of this owner were changed: what is known of them is read again before it counts. */
@@ -151,8 +158,8 @@ export class QuotaGuard {
 
 const nameOf = { credits: 'credits', computeMs: 'milliseconds of run time', invocations: 'invocations' };
 
-/** Usage of another day says nothing about this one. */
-function usedUp({ day, quotas, used, started }: Known, nowMs: number): keyof Quotas | undefined {
+/** Usage of another day says nothing about this one. `started`: runs that are not in it yet. */
+function usedUp({ day, quotas, used }: Known, nowMs: number, started: number): keyof Quotas | undefined {
   if (day !== Math.floor(nowMs / dayMs)) return undefined;
   return quotaUsedUp(quotas, {
     computeMs: used.computeMs,

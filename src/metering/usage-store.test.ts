@@ -22,6 +22,12 @@ test('a credit is a started 30 seconds at 256 MB', () => {
   );
 });
 
+test('a run of a workflow costs at least one credit', () => {
+  const credits = (computeMs: number, memoryMb: number) =>
+    usageOf('u_1', noon, { invocations: 1, computeMs, memoryMb, workflowRun: true }).credits;
+  assert.deepEqual([credits(0, 256), credits(1, 1024), credits(31_000, 256)], [1, 4, 2]);
+});
+
 test('days are those of UTC', () => {
   assert.equal(usageDay(Date.UTC(2027, 0, 31, 23, 59, 59, 999)), '2027-01-31');
   assert.equal(usageDay(Date.UTC(2027, 1, 1)), '2027-02-01');

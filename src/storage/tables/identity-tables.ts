@@ -67,8 +67,8 @@ export interface OwnerQuotaTable {
   credits: number | null;
   compute_ms: number | null;
   invocations: number | null;
-  /** 1: what goes beyond is refused. */
-  enforced: number;
+  /** 1: what goes beyond is refused; 0: it is not; null: as the setting says. */
+  enforced: number | null;
   /** Set for a user on the paid plan: start of the billing period; null: free. */
   billing_period_start_ms: number | null;
   updated_at_ms: number;
