@@ -18,7 +18,7 @@ export interface CallOutcome {
   step?: StepEffects;
   /**
    * The process ended while other calls were in flight in it too: this one may not be to blame. Run alone, it shows
-   * whether it is. Only with `exited` and `out_of_memory`.
+   * whether it is. Only with `exited`, `out_of_memory`, and `limit_exceeded` of a limit that all of them share.
    */
   shared?: true;
   /** Wall-clock milliseconds in user code. */

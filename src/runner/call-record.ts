@@ -1,23 +1,25 @@
 import type { CallOutcome, CallStatus, EmittedEvent, HttpReply, UserCodeError } from './call-outcome.ts';
+import {
+  asArray,
+  asObject,
+  CapPassedError,
+  isEpochMs,
+  isShortText,
+  jsonText,
+  setOwn,
+  shortText,
+} from './frame-fields.ts';
 import { logLevels, type PayloadReader, ProtocolError } from './protocol.ts';
 import type { RunnerLimits } from './runner-limits.ts';
-
-/** A component passed a cap by writing frames itself, past the checks inside the process. */
-export class CapPassedError extends Error {
-  override name = 'CapPassedError';
-}
+import { StepRecord } from './step-record.ts';
 
 const endStatuses: ReadonlySet<unknown> = new Set(['finished', 'threw', 'load_failed', 'limit_exceeded']);
 const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const dbKeyCharactersMax = 4096;
-/** Above what the harness sends; more can only be forged. */
-const metadataCharactersMax = 8192;
 /** An error as it is kept; the sandbox cuts near these, so that only a forged one is cut here. */
 const errorNameCharactersMax = 210;
 const errorMessageCharactersMax = 66_000;
 const errorStackCharactersMax = 17_000;
-/** Latest time a Date can hold. */
-const epochMsMax = 8.64e15;
 
 /**
  * Gathers the outcome of one call from its frames. Everything in a frame was written by user code, possibly past
@@ -33,14 +35,16 @@ export class CallRecord {
   #logBytes = 0;
   #logsDropped = 0;
   #response: HttpReply | undefined;
+  readonly #step: StepRecord | undefined;
 
-  constructor(limits: RunnerLimits) {
+  constructor(limits: RunnerLimits, isStep = false) {
     this.#limits = limits;
+    this.#step = isStep ? new StepRecord(limits) : undefined;
   }
 
   /** Adds the events, db writes and log lines of an `effects` or `done` frame. */
   addEffects(header: unknown, payload: PayloadReader): void {
-    const { emits, db, logs, dropped } = asObject(header);
+    const { emits, db, logs, dropped, sends } = asObject(header);
     for (const entry of asArray(emits)) this.#addEmit(asArray(entry), payload);
     for (const entry of asArray(db)) {
       const [key, length] = asArray(entry);
@@ -54,8 +58,14 @@ export class CallRecord {
     if (this.#dbBytes > 16 * this.#limits.dbBytesMax)
       throw new CapPassedError('db writes are larger than allowed');
     for (const entry of asArray(logs)) this.#addLog(asArray(entry), payload);
+    if (sends !== undefined) this.#stepOf(sends).addSends(asArray(sends), payload);
     if (typeof dropped === 'number' && Number.isSafeInteger(dropped) && dropped >= 0)
       this.#logsDropped = dropped;
+  }
+
+  #stepOf(what: unknown): StepRecord {
+    if (this.#step === undefined) throw new ProtocolError(`a call that is no step has ${typeof what} of one`);
+    return this.#step;
   }
 
   #addEmit(entry: unknown[], payload: PayloadReader): void {
@@ -91,7 +101,7 @@ export class CallRecord {
 
   /** The reply when it is the first of the call, else undefined. */
   addReply(header: unknown, body: Buffer): HttpReply | undefined {
-    const { status, headers } = asObject(header);
+    const { status, headers, immediate } = asObject(header);
     if (typeof status !== 'number' || !Number.isInteger(status) || status < 200 || status > 599) {
       throw new ProtocolError('the status of a reply is no status');
     }
@@ -111,13 +121,14 @@ export class CallRecord {
     if (this.#response !== undefined) return undefined;
     // A copy: the frame is a view into a larger buffer that would be kept alive.
     this.#response = { status, headers: checked, body: Buffer.from(body) };
+    if (immediate === 1 && this.#step !== undefined) this.#response.immediate = true;
     return this.#response;
   }
 
   /** The outcome that a `done` frame tells. */
   done(header: unknown, payload: PayloadReader, durationMs: number): CallOutcome {
     this.addEffects(header, payload);
-    const { status, result, error } = asObject(header);
+    const { status, result, step, error } = asObject(header);
     if (!endStatuses.has(status)) throw new ProtocolError('a call ended with an unknown status');
     const text = payload.optionalText(result);
     if (
@@ -126,6 +137,7 @@ export class CallRecord {
     ) {
       throw new CapPassedError('the result is larger than allowed');
     }
+    if (step !== undefined) this.#stepOf(step).end(asObject(step), payload);
     const report = error === undefined ? undefined : readError(error, payload);
     payload.end();
     if (status !== 'finished') {
@@ -153,6 +165,7 @@ export class CallRecord {
       durationMs,
     };
     if (this.#response !== undefined) outcome.response = this.#response;
+    if (this.#step !== undefined) outcome.step = this.#step.effects;
     return outcome;
   }
 }
@@ -167,47 +180,4 @@ export function readError(lengths: unknown, payload: PayloadReader): UserCodeErr
   };
   if (code !== -1) error.code = shortText(payload.bytes(code), errorNameCharactersMax);
   return error;
-}
-
-/** A character is at most three bytes of UTF-8 (four make two), so that only what may be kept is decoded. */
-function shortText(bytes: Buffer, charactersMax: number): string {
-  return bytes.toString('utf8', 0, Math.min(bytes.length, 3 * charactersMax)).slice(0, charactersMax);
-}
-
-/**
- * Whoever stores or forwards these texts unparsed relies on their being JSON, and a component can write frames by
- * itself. Bounded by the caps above, and a few microseconds for ordinary events.
- */
-function jsonText(text: string): string {
-  try {
-    JSON.parse(text);
-  } catch {
-    throw new ProtocolError('a value is no JSON');
-  }
-  return text;
-}
-
-function isShortText(value: unknown): value is string {
-  return typeof value === 'string' && value.length <= metadataCharactersMax;
-}
-
-function isEpochMs(value: unknown): value is number {
-  return typeof value === 'number' && Math.abs(value) <= epochMsMax;
-}
-
-function asObject(value: unknown): Record<string, unknown> {
-  if (typeof value !== 'object' || value === null) throw new ProtocolError('expected an object in a header');
-  return value as Record<string, unknown>;
-}
-
-function asArray(value: unknown): unknown[] {
-  if (!Array.isArray(value)) throw new ProtocolError('expected an array in a header');
-  return value;
-}
-
-/** Assignment would change the prototype for the key `__proto__`. */
-function setOwn<T>(target: Record<string, T>, key: string, value: T): void {
-  if (key === '__proto__')
-    Object.defineProperty(target, key, { value, writable: true, configurable: true, enumerable: true });
-  else target[key] = value;
 }

@@ -2,7 +2,7 @@ import type { CallHeader } from './protocol.ts';
 import type { CallRequest } from './runner.ts';
 
 /**
- * Header and payload of a `call` frame: event, props and db travel as text whose lengths stand in the header. The
+ * Header and payload of a `call` frame: event, steps, props and db travel as text whose lengths stand in the header. The
  * keys of the db do too: a component decides how many there are.
  */
 export function encodeCall(
@@ -12,6 +12,7 @@ export function encodeCall(
   const { call } = request;
   const header: CallHeader = { kind: call.kind, event: -1, props: -1, db: -1 };
   if (options.ack) header.ack = 1;
+  if (request.module !== undefined) header.module = request.module;
   const payload: string[] = [];
   let bytes = 0;
   const add = (text: string): number => {
@@ -22,7 +23,18 @@ export function encodeCall(
   };
   if (call.kind === 'hook') header.hook = call.hook;
   else if (call.kind === 'additionalProps') header.event = add(JSON.stringify(call.previous));
-  else if (call.event !== undefined) header.event = add(call.event);
+  else if (call.kind === 'step') {
+    const { resumeUrl, cancelUrl, scratch } = call;
+    const { deadlineMs } = request;
+    header.step = {
+      steps: add(call.steps),
+      context: add(call.context),
+      resumeUrl,
+      cancelUrl,
+      scratch,
+      deadlineMs,
+    };
+  } else if (call.event !== undefined) header.event = add(call.event);
   if (options.withProps) header.props = add(JSON.stringify([request.props, request.dynamicProps ?? {}]));
   const keys = Object.keys(request.db);
   if (keys.length > 0) {

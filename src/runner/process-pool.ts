@@ -1,4 +1,5 @@
 import type { AddressPolicy } from '#egress/address-policy.ts';
+import type { EgressDoor } from '#egress/egress-door.ts';
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { InitHeader } from './protocol.ts';
@@ -26,6 +27,7 @@ export interface PoolOptions {
   confinement: Confinement;
   extraCa: string;
   policy: AddressPolicy;
+  door?: EgressDoor;
   limits: RunnerLimits;
   logger: Logger;
   /** Ends one idle bound process to make room; false when there is none. */
@@ -33,6 +35,9 @@ export interface PoolOptions {
 }
 
 interface Waiter {
+  memoryMb: number;
+  /** A process of another size than usual is started for it alone. */
+  coming: boolean;
   resolve: (process: SandboxProcess | undefined) => void;
   timer: NodeJS.Timeout;
 }
@@ -47,6 +52,8 @@ export class ProcessPool {
   readonly #ready: SandboxProcess[] = [];
   readonly #waiters: Waiter[] = [];
   #booting = 0;
+  /** Those among them that start for one waiter. */
+  #bootingSized = 0;
   #lastSpawnAt = 0;
   #timer: NodeJS.Timeout | undefined;
   #failedAt = Number.NEGATIVE_INFINITY;
@@ -71,27 +78,47 @@ export class ProcessPool {
     return this.#ready.length;
   }
 
-  /** A process that has run nothing yet; undefined when none became free in time. */
-  take(): Promise<SandboxProcess | undefined> {
+  /**
+   * A process that has run nothing yet; undefined when none became free in time. Those of another size than usual are
+   * started when one is asked for.
+   */
+  take(memoryMb = this.#options.limits.memoryMb): Promise<SandboxProcess | undefined> {
     if (this.#closed) return Promise.resolve(undefined);
-    for (let process = this.#ready.shift(); process !== undefined; process = this.#ready.shift()) {
-      if (!process.usable) continue;
-      this.#fill();
-      return Promise.resolve(process);
+    const usual = memoryMb === this.#options.limits.memoryMb;
+    if (usual) {
+      const process = this.#takeReady();
+      if (process !== undefined) return Promise.resolve(process);
     }
     const { waitingMax, waitMs } = this.#options.limits;
     if (this.#waiters.length >= waitingMax) return Promise.resolve(undefined);
     const { promise, resolve } = Promise.withResolvers<SandboxProcess | undefined>();
     const waiter: Waiter = {
+      memoryMb,
+      coming: false,
       resolve,
       timer: setTimeout(() => {
-        this.#waiters.splice(this.#waiters.indexOf(waiter), 1);
+        this.#leave(waiter);
         resolve(undefined);
       }, waitMs),
     };
     this.#waiters.push(waiter);
     this.#fill();
     return promise;
+  }
+
+  #takeReady(): SandboxProcess | undefined {
+    for (let process = this.#ready.shift(); process !== undefined; process = this.#ready.shift()) {
+      if (!process.usable) continue;
+      this.#fill();
+      return process;
+    }
+    return undefined;
+  }
+
+  #leave(waiter: Waiter): boolean {
+    const index = this.#waiters.indexOf(waiter);
+    if (index >= 0) this.#waiters.splice(index, 1);
+    return index >= 0;
   }
 
   /** A bound process has become idle: it may have to go for one that waits. */
@@ -117,9 +144,12 @@ export class ProcessPool {
     if (this.#closed || !this.#started) return;
     const { limits } = this.#options;
     for (;;) {
-      const coming = this.#ready.length + this.#booting;
-      if (coming >= limits.prewarmed + this.#waiters.length || this.#booting >= limits.bootingMax) return;
-      const urgent = this.#waiters.length > coming;
+      if (this.#booting >= limits.bootingMax) return;
+      const sized = this.#waiters.find((waiter) => !waiter.coming && waiter.memoryMb !== limits.memoryMb);
+      const waiting = this.#waiters.filter((waiter) => waiter.memoryMb === limits.memoryMb).length;
+      const coming = this.#ready.length + this.#booting - this.#bootingSized;
+      if (sized === undefined && coming >= limits.prewarmed + waiting) return;
+      const urgent = sized !== undefined || waiting > coming;
       const now = performance.now();
       const earliest = Math.max(
         urgent ? 0 : this.#lastSpawnAt + limits.refillIntervalMs,
@@ -134,7 +164,7 @@ export class ProcessPool {
         if (urgent) this.#options.makeRoom();
         return;
       }
-      this.#spawn();
+      this.#spawn(sized);
     }
   }
 
@@ -146,9 +176,10 @@ export class ProcessPool {
     }, delayMs);
   }
 
-  #spawn(): void {
+  /** For a waiter that needs a size of its own, else for whoever comes. */
+  #spawn(waiter: Waiter | undefined): void {
     this.#lastSpawnAt = performance.now();
-    const process = this.startProcess({});
+    const process = this.startProcess({}, waiter?.memoryMb);
     if (process instanceof Error) {
       this.#options.logger.error({ err: process }, 'runner.start_failed');
       this.#failedAt = performance.now();
@@ -157,13 +188,23 @@ export class ProcessPool {
       return;
     }
     this.#booting += 1;
+    if (waiter !== undefined) {
+      waiter.coming = true;
+      this.#bootingSized += 1;
+    }
     void process.ready.then((said) => {
       this.#booting -= 1;
+      if (waiter !== undefined) {
+        waiter.coming = false;
+        this.#bootingSized -= 1;
+      }
       if (said === undefined) {
         if (!this.#closed)
           this.#options.logger.error({ stderr: process.stderrTail.slice(-500) }, 'runner.boot_failed');
         this.#failedAt = performance.now();
-      } else this.#offer(process);
+      } else if (waiter === undefined) this.#offer(process);
+      else if (this.#leave(waiter)) this.#give(process, waiter);
+      else process.kill('retired');
       this.#fill();
     });
   }
@@ -176,11 +217,16 @@ export class ProcessPool {
   }
 
   #offer(process: SandboxProcess): void {
-    const waiter = this.#waiters.shift();
+    const waiter = this.#waiters.find(({ memoryMb }) => memoryMb === this.#options.limits.memoryMb);
     if (waiter === undefined) {
       this.#ready.push(process);
       return;
     }
+    this.#leave(waiter);
+    this.#give(process, waiter);
+  }
+
+  #give(process: SandboxProcess, waiter: Waiter): void {
     clearTimeout(waiter.timer);
     waiter.resolve(process);
   }
@@ -189,8 +235,9 @@ export class ProcessPool {
    * Starts one process and keeps account of it until it is gone and its traces are removed. An Error when the machine
    * has no memory, descriptors or disk for it: that is no reason to end the service.
    */
-  startProcess(extra: { probe?: true }): SandboxProcess | Error {
-    const { folders, confinement, program, limits, logger, extraCa, policy } = this.#options;
+  startProcess(extra: { probe?: true }, memoryMb = this.#options.limits.memoryMb): SandboxProcess | Error {
+    const { folders, confinement, program, logger, extraCa, policy, door } = this.#options;
+    const limits = { ...this.#options.limits, memoryMb };
     const slot = this.#freeSlot();
     const uid = confinement.distinctUsers ? firstSlotUid + slot : undefined;
     let scratch: string | undefined;
@@ -202,14 +249,15 @@ export class ProcessPool {
         level: confinement.level,
         program,
         scratch,
-        memoryMb: limits.memoryMb,
+        memoryMb,
         ...(uid === undefined ? {} : { uid }),
         ...(confinement.setpriv === undefined ? {} : { setpriv: confinement.setpriv }),
       });
       const { pid } = sandbox.child;
       if (pid !== undefined) folders.processStarted(pid);
       const init: InitHeader = { scratch, limits: limitsInside(limits), ...extra };
-      process = new SandboxProcess(sandbox, { init, extraCa, policy, limits, logger });
+      const way = { policy, ...(door === undefined ? {} : { door }) };
+      process = new SandboxProcess(sandbox, { init, extraCa, ...way, limits, logger });
     } catch (error) {
       if (sandbox !== undefined) discard(sandbox);
       if (scratch !== undefined) void this.#removeTraces(sandbox?.child.pid, scratch);
@@ -290,6 +338,7 @@ function limitsInside(limits: RunnerLimits): InitHeader['limits'] {
     resultBytesMax,
     shapeBytesMax,
     replyBytesMax,
+    stepExportBytesMax,
   } = limits;
   return {
     logBytesMax,
@@ -300,5 +349,6 @@ function limitsInside(limits: RunnerLimits): InitHeader['limits'] {
     resultBytesMax,
     shapeBytesMax,
     replyBytesMax,
+    stepExportBytesMax,
   };
 }

@@ -73,7 +73,7 @@ test('the instance has every prop by its type, bound methods, and apps with boun
       methods: { add(n) { return this.base() + n; }, base() { return this.limit; } },
       async run() {
         const { add } = this;
-        let later; try { this.files.open('x'); } catch (error) { later = error.message; }
+        let later; try { await this.files.open('x').toBuffer(); } catch (error) { later = error.message; }
         return { header: this.chat.header(), room: this.room, sum: add(1), timer: this.timer, endpoint: this.http.endpoint,
           note: 'note' in this, missing: this.db.get('missing') === undefined, later, deployment: process.env.PD_COMPONENT };
       } };`;
@@ -93,7 +93,7 @@ test('the instance has every prop by its type, bound methods, and apps with boun
     endpoint: 'https://x.example/',
     note: false,
     missing: true,
-    later: 'this.files.open: props of type dir are not available yet',
+    later: 'data stores and files can be used in steps of workflows only',
     deployment: 'dc_props',
   });
 });

@@ -1,8 +1,9 @@
 import type { AddressPolicy } from '#egress/address-policy.ts';
+import type { EgressDoor } from '#egress/egress-door.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { CallOutcome, UserCodeError } from './call-outcome.ts';
-import { notStarted, serviceError } from './process-end.ts';
+import { type CallAnswer, notStarted, serviceError } from './process-end.ts';
 import { processMemory } from './process-memory.ts';
 import { ProcessPool, scratchFolderOf } from './process-pool.ts';
 import type {
@@ -26,6 +27,8 @@ export interface ProcessRunnerOptions {
   level: 'auto' | 'require' | 'off';
   /** Where user code may connect. */
   policy: AddressPolicy;
+  /** Where connections of user code to the service itself come in; default: nowhere. */
+  door?: EgressDoor;
   /** PEM text of authorities trusted besides the bundled ones. */
   extraCa?: string;
   /** Data folder for the program, the list of processes and scratch folders. */
@@ -54,7 +57,11 @@ export async function createProcessRunner(options: ProcessRunnerOptions): Promis
   try {
     const program = await buildSandboxProgram(folders.program);
     const extraCa = options.extraCa ?? '';
-    const shared = { program, folders, extraCa, limits, policy: options.policy, logger: options.logger };
+    const { policy, door, logger } = options;
+    const shared = {
+      ...{ program, folders, extraCa, limits, policy, logger },
+      ...(door === undefined ? {} : { door }),
+    };
     const confinement = await findConfinement({ ...shared, level: options.level, distinctUsers });
     return new ProcessRunner(
       { limits, folders, logger: options.logger, onStray: options.onStray ?? (() => undefined) },
@@ -70,13 +77,16 @@ export async function createProcessRunner(options: ProcessRunnerOptions): Promis
 
 function ignoreSignal(): void {}
 
+/** Stands where the hash of a bundle would: the process has several, by name. */
+const severalBundles = '';
+
 /** The process of one deployment at one revision. */
 interface Binding {
   deploymentId: string;
   ownerId: string;
   revision: number | string;
   bundleHash: string;
-  /** Set once the bundle is loaded. */
+  /** Set once the bundle is loaded; where there are several, once it can load them. */
   process: SandboxProcess | undefined;
   /** The process, or the outcome that every waiting call gets. */
   loaded: Promise<SandboxProcess | CallOutcome>;
@@ -150,6 +160,7 @@ class ProcessRunner implements Runner {
       return ended('cancelled', serviceError('the service is stopping', 'closing'));
     if (options.signal?.aborted)
       return ended('cancelled', serviceError('the call was cancelled', 'cancelled'));
+    if (request.alone === true) return this.#callAlone(request, options, attempt);
     const binding = this.#bindingFor(request);
     let process = binding.process;
     if (process === undefined) {
@@ -167,10 +178,31 @@ class ProcessRunner implements Runner {
         ),
       );
     }
+    const { module } = request;
+    if (module !== undefined && process.usable && !process.hasModule(module)) {
+      const loading = process.loadModule(module, request.bundle, request.deploymentId);
+      const failed = await failureOfLoad(loading, options.signal);
+      if (failed !== undefined) {
+        if (failed.status === 'cancelled') return failed;
+        // What a half-evaluated module left behind is in the way of the next try.
+        process.retire();
+        this.#unbind(binding);
+        return failed;
+      }
+    }
     const answer = process.usable ? await process.call(request, options) : notStarted;
     if (answer !== notStarted) return answer;
     this.#unbind(binding);
     if (binding.forgotten) return ended('cancelled', serviceError('the deployment was ended', 'forgotten'));
+    return this.#placeAgain(process, request, options, attempt);
+  }
+
+  #placeAgain(
+    process: SandboxProcess,
+    request: CallRequest,
+    options: CallOptions,
+    attempt: number,
+  ): CallOutcome | Promise<CallOutcome> {
     if (attempt < placementsMax) return this.#place(request, options, attempt + 1);
     // Nothing of it ran, and its code is not to blame: no crash, but a call for another time.
     if (process.endReason === 'overloaded') {
@@ -182,13 +214,48 @@ class ProcessRunner implements Runner {
     return ended('exited', serviceError('the process ended before it took the call up', 'exited'));
   }
 
+  /** In a process that nothing else runs in, and that ends with the call. */
+  async #callAlone(request: CallRequest, options: CallOptions, attempt: number): Promise<CallOutcome> {
+    const taking = this.#pool.take(request.memoryMb);
+    const process = await unlessAborted(taking, options.signal);
+    if (process === aborted) {
+      void taking.then((late) => late?.kill('retired'));
+      return ended('cancelled', serviceError('the call was cancelled', 'cancelled'));
+    }
+    if (process === undefined || this.#closing !== undefined) {
+      process?.kill('retired');
+      return this.#noProcess();
+    }
+    this.#account(request.deploymentId, process);
+    process.onStray = (error) => this.#onStray(request.deploymentId, error);
+    try {
+      const { module, bundle, deploymentId } = request;
+      const loading =
+        module === undefined
+          ? process.load(bundle, deploymentId)
+          : process.loadModule(module, bundle, deploymentId);
+      const failed = await failureOfLoad(loading, options.signal);
+      if (failed !== undefined) return failed;
+      const answer = process.usable ? await process.call(request, options) : notStarted;
+      if (answer !== notStarted) return answer;
+    } finally {
+      process.kill('retired');
+    }
+    return this.#placeAgain(process, request, options, attempt);
+  }
+
+  releaseScratch(deploymentId: string, scratch: string): void {
+    for (const process of this.#processesOf.get(deploymentId) ?? []) process.releaseScratch(scratch);
+  }
+
   /** The binding of this deployment at this revision; another revision gets a fresh process, the old one ends when idle. */
   #bindingFor(request: CallRequest): Binding {
     const existing = this.#bindings.get(request.deploymentId);
+    const bundleHash = request.module === undefined ? request.bundle.hash : severalBundles;
     if (existing !== undefined) {
       const same =
         existing.revision === request.revision &&
-        existing.bundleHash === request.bundle.hash &&
+        existing.bundleHash === bundleHash &&
         existing.ownerId === request.ownerId;
       const fit =
         existing.process === undefined ||
@@ -200,7 +267,7 @@ class ProcessRunner implements Runner {
       deploymentId: request.deploymentId,
       ownerId: request.ownerId,
       revision: request.revision,
-      bundleHash: request.bundle.hash,
+      bundleHash,
       process: undefined,
       loaded: Promise.resolve(this.#noProcess()),
       forgotten: false,
@@ -216,7 +283,7 @@ class ProcessRunner implements Runner {
   }
 
   async #load(binding: Binding, request: CallRequest): Promise<SandboxProcess | CallOutcome> {
-    const process = await this.#pool.take();
+    const process = await this.#pool.take(request.memoryMb);
     if (process === undefined || binding.forgotten || this.#closing !== undefined) {
       process?.kill('retired');
       this.#unbind(binding);
@@ -226,11 +293,13 @@ class ProcessRunner implements Runner {
     }
     this.#account(binding.deploymentId, process);
     process.onStray = (error) => this.#onStray(binding.deploymentId, error);
-    const answer = await process.load(request.bundle, binding.deploymentId);
-    if (answer === notStarted || answer.status !== 'finished') {
-      process.kill('retired');
-      this.#unbind(binding);
-      return answer === notStarted ? this.#noProcess() : answer;
+    if (request.module === undefined) {
+      const answer = await process.load(request.bundle, binding.deploymentId);
+      if (answer === notStarted || answer.status !== 'finished') {
+        process.kill('retired');
+        this.#unbind(binding);
+        return answer === notStarted ? this.#noProcess() : answer;
+      }
     }
     binding.process = process;
     process.onIdle = () => this.#pool.roomMayBeMade();
@@ -349,6 +418,20 @@ class ProcessRunner implements Runner {
 }
 
 const aborted = Symbol('aborted');
+
+/**
+ * How a call ends whose code does not load; undefined when it can go on, or the process has ended and another one is
+ * to be tried. An abort ends only the wait: others may wait for the same load.
+ */
+async function failureOfLoad(
+  loading: Promise<CallAnswer>,
+  signal: AbortSignal | undefined,
+): Promise<CallOutcome | undefined> {
+  const loaded = await unlessAborted(loading, signal);
+  if (loaded === aborted) return ended('cancelled', serviceError('the call was cancelled', 'cancelled'));
+  if (loaded === notStarted || loaded.status === 'finished') return undefined;
+  return copyOutcome(loaded);
+}
 
 /** Waits, but no longer than the caller does. */
 function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T | typeof aborted> {

@@ -10,11 +10,15 @@
 export const frameType = {
   /** service → process: scratch folder, limits, extra certificates. */
   init: 1,
-  /** service → process: one bundle, once. */
+  /** service → process: one bundle, once; or one of several, each once and by a name. */
   load: 2,
-  /** service → process: run, a hook, additionalProps, describe, or the self-test's probe. */
+  /** service → process: run, a hook, a step, additionalProps, describe, or the self-test's probe. */
   call: 3,
   ping: 4,
+  /** service → process: the answer to an `ask`. */
+  answer: 5,
+  /** service → process: the folder that was `/tmp` of a run is not needed any more. */
+  release: 6,
   /** process → service */
   ready: 16,
   /** The process has read a call and is about to run it; sent when the call asked for it. */
@@ -27,12 +31,18 @@ export const frameType = {
   /** An error no call caught. Call id 0: it belongs to none that runs. */
   uncaught: 22,
   pong: 23,
+  /** Code of a call asks the service for something. */
+  ask: 24,
+  /** A step asks for its deadline to begin anew. */
+  refresh: 25,
+  /** The code of this call ends the process. */
+  exiting: 26,
 } as const;
 
 export type FrameType = (typeof frameType)[keyof typeof frameType];
 
-export const toSandboxTypes: ReadonlySet<number> = new Set([1, 2, 3, 4]);
-export const fromSandboxTypes: ReadonlySet<number> = new Set([16, 18, 19, 20, 21, 22, 23]);
+export const toSandboxTypes: ReadonlySet<number> = new Set([1, 2, 3, 4, 5, 6]);
+export const fromSandboxTypes: ReadonlySet<number> = new Set([16, 18, 19, 20, 21, 22, 23, 24, 25, 26]);
 
 /** Longest header; what fills one (event ids, summaries, db keys) is capped so that this is never reached. */
 export const headerBytesMax = 512 * 1024;
@@ -41,17 +51,50 @@ export const toSandboxFrameBytesMax = 128 * 1024 * 1024;
 /** Longest frame from the process: all the events of a call and its result at once. */
 export const fromSandboxFrameBytesMax = 16 * 1024 * 1024;
 
+/** Asks of one call, and of all calls of a process, that wait for an answer at a time; the rest wait in the process. */
+export const asksPerCallMax = 16;
+export const asksPerProcessMax = 32;
+/** JSON of the header of an ask or an answer, and the body of either. */
+export const askHeaderBytesMax = 64 * 1024;
+export const askBodyBytesMax = 1024 * 1024;
+/** How many times its deadline a step may run, by asking for a new one. */
+export const refreshedDeadlinesMax = 10;
+/** Characters of the reason of an exit; JSON of the context of a rerun. */
+export const exitReasonCharactersMax = 4096;
+export const rerunContextBytesMax = 512 * 1024;
+export const rerunsMax = 1000;
+/** `$.flow.delay`, `suspend` and `rerun`. */
+export const waitMsMax = 365 * 24 * 3_600_000;
+/** `$.send.*` of one call, and their JSON together. */
+export const sendsMax = 100;
+export const sendBytesMax = 512 * 1024;
+/** JSON of all the props of a step as they are told. */
+export const inputBytesMax = 1024 * 1024;
+
 /** Lengths are bytes in the payload, in the order of this type; -1 means absent. */
 export interface CallHeader {
-  kind: 'run' | 'hook' | 'additionalProps' | 'describe';
+  kind: 'run' | 'hook' | 'step' | 'additionalProps' | 'describe';
   hook?: string;
+  /** The bundle that is called, in a process that has several. */
+  module?: string;
   /** Answer with `started` before running. */
   ack?: 1;
   event: number;
+  step?: StepHeader;
   /** Length of `[prop values, dynamic definitions]` when that changed since the last call; else -1, the last one holds. */
   props: number;
   /** Length of the JSON of the db's `[key, length of its value][]`, followed by the values; -1 for an empty db. */
   db: number;
+}
+
+/** Of a call of kind `step`. Its two texts come first in the payload. */
+export interface StepHeader {
+  steps: number;
+  context: number;
+  resumeUrl: string;
+  cancelUrl: string;
+  scratch: string;
+  deadlineMs: number;
 }
 
 export interface InitHeader {
@@ -67,12 +110,36 @@ export interface InitHeader {
     resultBytesMax: number;
     shapeBytesMax: number;
     replyBytesMax: number;
+    stepExportBytesMax: number;
   };
 }
 
 export interface LoadHeader {
   deploymentId: string;
   format: 'cjs' | 'esm';
+  /** Absent: the process has one bundle. */
+  module?: string;
+}
+
+/** The first texts of the payload are those of the header and the body of an ask. */
+export interface AskHeader {
+  /** Names the ask within its process, from 1 on. */
+  n: number;
+  kind: string;
+  header: number;
+  body: number;
+}
+
+/** The payload is the body of an answer. */
+export interface AnswerHeader {
+  n: number;
+  /** What was answered; absent when it was refused. */
+  header?: Record<string, unknown>;
+  error?: { message: string; code?: string };
+}
+
+export interface ReleaseHeader {
+  scratch: string;
 }
 
 /** `[event length, id, id was a number, summary, ts, name, delivery ts]` */
@@ -85,7 +152,14 @@ export interface EffectsHeader {
   db: [key: string, length: number][];
   logs: LogEntry[];
   dropped: number;
+  /** Only of a step: what it sends, after its log lines in the payload. */
+  sends?: SendEntry[];
 }
+
+/** `[index in sendKinds, JSON length]` */
+export type SendEntry = [number, number];
+
+export const sendKinds = ['http', 'email', 's3', 'sse', 'emit'] as const;
 
 /** `[name, message, stack, code]` lengths; code -1 when absent. */
 export type ErrorLengths = [number, number, number, number];
@@ -93,12 +167,30 @@ export type ErrorLengths = [number, number, number, number];
 export interface DoneHeader extends EffectsHeader {
   status: 'finished' | 'threw' | 'load_failed' | 'limit_exceeded';
   result: number;
+  /** Its texts come after the result and before those of the error. */
+  step?: StepDone;
   error?: ErrorLengths;
 }
+
+export interface StepDone {
+  exports: number;
+  /** -1 when it is not known. */
+  input: number;
+  flow?: FlowEntry;
+  /** It used `/tmp`. */
+  scratch?: 1;
+}
+
+/** The context of a rerun is the length of its JSON in the payload. */
+export type FlowEntry =
+  | { kind: 'exit'; reason: string | null }
+  | { kind: 'delay' | 'suspend'; ms: number }
+  | { kind: 'rerun'; ms: number; context: number; maxRetries: number };
 
 export interface RespondHeader {
   status: number;
   headers: Record<string, string | string[]>;
+  immediate?: 1;
 }
 
 export const logLevels = ['debug', 'info', 'log', 'warn', 'error'] as const;

@@ -14,6 +14,8 @@ export interface RunnerLimits {
   resultBytesMax: number;
   /** JSON of a component's shape: static options can be long lists. */
   shapeBytesMax: number;
+  /** JSON of the exports of a step, its returned value among them. */
+  stepExportBytesMax: number;
   /** Body of one `http.respond`. */
   replyBytesMax: number;
   /** Evaluating a bundle: top-level code that spins or awaits for ever ends here. */
@@ -41,6 +43,8 @@ export interface RunnerLimits {
   /** A process is replaced after so many calls, and after so long without any: leaks stay small. */
   callsMax: number;
   idleMs: number;
+  /** Bytes that wait to be read by a process that goes on asking: far beyond what a healthy one leaves. */
+  askBacklogBytesMax: number;
   /** Raw bytes on stdout or stderr (console output does not pass there). */
   rawOutputBytesMax: number;
   /** Files under /tmp of one deployment. */
@@ -62,6 +66,7 @@ export const defaultRunnerLimits: RunnerLimits = {
   dbBytesMax: 1024 * 1024,
   resultBytesMax: 1024 * 1024,
   shapeBytesMax: 2 * 1024 * 1024,
+  stepExportBytesMax: 6 * 1024 * 1024,
   replyBytesMax: 6 * 1024 * 1024,
   loadDeadlineMs: 30_000,
   bootDeadlineMs: 20_000,
@@ -76,6 +81,7 @@ export const defaultRunnerLimits: RunnerLimits = {
   callsInFlightMax: 200,
   callsMax: 1_000_000,
   idleMs: 10 * 60_000,
+  askBacklogBytesMax: 96 * 1024 * 1024,
   rawOutputBytesMax: 4 * 1024 * 1024,
   scratchBytesMax: 512 * 1024 * 1024,
   connectionsMax: 64,

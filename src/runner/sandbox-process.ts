@@ -1,11 +1,15 @@
 import { setPriority } from 'node:os';
 import type { AddressPolicy } from '#egress/address-policy.ts';
+import type { EgressDoor } from '#egress/egress-door.ts';
 import { attachEgressRelay, type EgressRelay } from '#egress/egress-relay.ts';
+import { assert } from '#lib/assert.ts';
 import { Deferred } from '#lib/deferred.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { CallStatus, HttpReply, UserCodeError } from './call-outcome.ts';
-import { CallRecord, CapPassedError, readError } from './call-record.ts';
+import { CallRecord, readError } from './call-record.ts';
 import { encodeCall } from './encode-call.ts';
+import { CapPassedError } from './frame-fields.ts';
+import { ProcessAsks } from './process-asks.ts';
 import { type CallAnswer, type EndReason, notStarted, serviceError, statusOfEnd } from './process-end.ts';
 import { processCpuMs } from './process-memory.ts';
 import {
@@ -20,8 +24,10 @@ import {
   type LoadHeader,
   PayloadReader,
   ProtocolError,
+  type ReleaseHeader,
+  refreshedDeadlinesMax,
 } from './protocol.ts';
-import type { Bundle, CallRequest } from './runner.ts';
+import type { Bundle, CallOptions, CallRequest } from './runner.ts';
 import { type RunnerLimits, residentOverheadMb } from './runner-limits.ts';
 import type { SpawnedSandbox } from './spawn-sandbox.ts';
 
@@ -29,6 +35,7 @@ interface PendingCall {
   record: CallRecord;
   resolve: (answer: CallAnswer) => void;
   sentAt: number;
+  deadlineMs: number;
   deadline: NodeJS.Timeout | undefined;
   /** Asked to say `started`, and has not yet; counts watch ticks since. */
   unstartedTicks: number | undefined;
@@ -38,8 +45,26 @@ interface PendingCall {
   decided?: { status: CallStatus; error: UserCodeError };
   /** Evaluating the bundle: whatever ends it is a load failure. */
   isLoad: boolean;
+  isStep: boolean;
   onRespond: ((reply: HttpReply) => void) | undefined;
+  onAsk: CallOptions['onAsk'];
   stopListening: (() => void) | undefined;
+}
+
+/** One bundle in a process. */
+interface Module {
+  /** Being evaluated, or done with it. */
+  loaded: Promise<CallAnswer> | true | undefined;
+  /** As they were sent last. */
+  props: unknown;
+  dynamic: unknown;
+}
+
+interface StartOptions extends CallOptions {
+  deadlineMs: number;
+  isLoad: boolean;
+  isStep?: boolean;
+  ack: boolean;
 }
 
 /** An idle gap after which a process must confirm that it took a call up; in a busy one frames prove it alive. */
@@ -94,8 +119,16 @@ export class SandboxProcess {
   #strayErrors = 0;
   /** Calls that an `uncaught` frame ended or came too late for: the program sends one of each at most. */
   readonly #uncaughtCalls = new Set<number>();
-  #sentProps: unknown;
-  #sentDynamic: unknown;
+  /** The props that each module has; of a process with one bundle, those of `onlyModule`. */
+  readonly #modules = new Map<string, Module>();
+  readonly #onlyModule: Module = { loaded: undefined, props: undefined, dynamic: undefined };
+  readonly #asks: ProcessAsks;
+  /** Whose doing the end of the process is; undefined: of one of those in it, or of none. */
+  #culprit: PendingCall | undefined;
+  /** Several calls were in it when it ended, each of which may be to blame. */
+  #shared = false;
+  /** Watch ticks since it was asked for a sign of life. */
+  #pingTicks: number | undefined;
 
   constructor(
     sandbox: SpawnedSandbox,
@@ -103,6 +136,7 @@ export class SandboxProcess {
       init: InitHeader;
       extraCa: string;
       policy: AddressPolicy;
+      door?: EgressDoor;
       limits: RunnerLimits;
       logger: Logger;
     },
@@ -119,11 +153,13 @@ export class SandboxProcess {
     );
     this.#relay = attachEgressRelay(sandbox.egress, {
       policy: options.policy,
+      ...(options.door === undefined ? {} : { door: options.door }),
       maxConnections: limits.connectionsMax,
       idleTimeoutMs: limits.connectionIdleTimeoutMs,
       connectTimeoutMs: limits.connectTimeoutMs,
       onViolation: (reason) => this.kill('protocol', `on the way out: ${reason}`),
     });
+    this.#asks = new ProcessAsks((header, body) => this.#sendAnswer(header, body), options.logger);
     this.#listen();
     this.#send(frameType.init, 0, JSON.stringify(options.init), [extraCa], Buffer.byteLength(extraCa));
     const bootDeadline = setTimeout(
@@ -152,10 +188,29 @@ export class SandboxProcess {
     return !this.#gone && !this.#retiring && this.#reason === undefined;
   }
 
-  /** Evaluates a bundle; once in the life of a process. */
-  load(bundle: Bundle, deploymentId: string): Promise<CallAnswer> {
+  hasModule(name: string): boolean {
+    return this.#modules.get(name)?.loaded === true;
+  }
+
+  /** Evaluates the bundle of a module, once: whoever asks while that goes on gets the same answer. */
+  loadModule(name: string, bundle: Bundle, deploymentId: string): Promise<CallAnswer> {
+    const existing = this.#modules.get(name)?.loaded;
+    if (existing !== undefined && existing !== true) return existing;
+    const module: Module = { loaded: undefined, props: undefined, dynamic: undefined };
+    this.#modules.set(name, module);
+    const loaded = this.load(bundle, deploymentId, name).then((answer) => {
+      if (answer !== notStarted && answer.status === 'finished') module.loaded = true;
+      return answer;
+    });
+    module.loaded = loaded;
+    return loaded;
+  }
+
+  /** Evaluates a bundle; once in the life of a process, or once for each module. */
+  load(bundle: Bundle, deploymentId: string, module?: string): Promise<CallAnswer> {
     this.hasCode = true;
     const header: LoadHeader = { deploymentId, format: bundle.format };
+    if (module !== undefined) header.module = module;
     const answer = this.#start({ deadlineMs: this.#limits.loadDeadlineMs, isLoad: true, ack: false });
     const code = Buffer.from(bundle.code);
     this.#send(frameType.load, answer.id, JSON.stringify(header), [code], code.length);
@@ -169,49 +224,62 @@ export class SandboxProcess {
     return answer.promise;
   }
 
-  call(
-    request: CallRequest,
-    options: { onRespond?: (reply: HttpReply) => void; signal?: AbortSignal } = {},
-  ): Promise<CallAnswer> {
+  call(request: CallRequest, options: CallOptions = {}): Promise<CallAnswer> {
     this.callsTaken += 1;
     const ack = performance.now() - this.#lastFrameAt > quietMs;
-    const answer = this.#start({ deadlineMs: request.deadlineMs, isLoad: false, ack, ...options });
+    const isStep = request.call.kind === 'step';
+    const answer = this.#start({ deadlineMs: request.deadlineMs, isLoad: false, isStep, ack, ...options });
     this.#sendCall(answer.id, request, ack);
     return answer.promise;
   }
 
   #sendCall(id: number, request: CallRequest, ack: boolean): void {
     // Props change with the revision, which gets a new process; the identity check is for callers that rebuild them.
-    const withProps = this.#sentProps !== request.props || this.#sentDynamic !== request.dynamicProps;
-    this.#sentProps = request.props;
-    this.#sentDynamic = request.dynamicProps;
+    const module = request.module === undefined ? this.#onlyModule : this.#moduleOf(request.module);
+    const withProps = module.props !== request.props || module.dynamic !== request.dynamicProps;
+    module.props = request.props;
+    module.dynamic = request.dynamicProps;
     const { header, payload, bytes } = encodeCall(request, { ack, withProps });
     this.#send(frameType.call, id, JSON.stringify(header), payload, bytes);
   }
 
-  #start(options: {
-    deadlineMs: number;
-    isLoad: boolean;
-    ack: boolean;
-    onRespond?: (reply: HttpReply) => void;
-    signal?: AbortSignal;
-  }): { id: number; promise: Promise<CallAnswer> } {
+  #moduleOf(name: string): Module {
+    const module = this.#modules.get(name);
+    assert(module !== undefined, 'a module was called before it was loaded');
+    return module;
+  }
+
+  /** Removes the folder of a run that was `/tmp` of calls with this name. */
+  releaseScratch(scratch: string): void {
+    if (!this.usable || !this.hasCode) return;
+    this.#send(frameType.release, 0, JSON.stringify({ scratch } satisfies ReleaseHeader));
+  }
+
+  #sendAnswer(header: string, body: Uint8Array | undefined): void {
+    if (this.#gone) return;
+    this.#send(frameType.answer, 0, header, body === undefined ? [] : [body], body?.byteLength ?? 0);
+  }
+
+  #start(options: StartOptions): { id: number; promise: Promise<CallAnswer> } {
     const id = this.#nextCallId;
     this.#nextCallId += 1;
     if (this.#gone) return { id, promise: Promise.resolve(notStarted) };
     const { promise, resolve } = Promise.withResolvers<CallAnswer>();
     const pending: PendingCall = {
-      record: new CallRecord(this.#limits),
+      record: new CallRecord(this.#limits, options.isStep),
       resolve,
       sentAt: performance.now(),
+      deadlineMs: options.deadlineMs,
       deadline: undefined,
       unstartedTicks: options.ack ? 0 : undefined,
       isLoad: options.isLoad,
+      isStep: options.isStep === true,
       onRespond: options.onRespond,
+      onAsk: options.onAsk,
       stopListening: undefined,
     };
     this.#calls.set(id, pending);
-    pending.deadline = setTimeout(() => this.#passDeadline(pending, options.deadlineMs), options.deadlineMs);
+    pending.deadline = setTimeout(() => this.#passDeadline(pending), options.deadlineMs);
     const { signal } = options;
     if (signal !== undefined) {
       const cancel = (): void => this.#cancel(id, pending);
@@ -222,15 +290,27 @@ export class SandboxProcess {
     return { id, promise };
   }
 
-  #passDeadline(pending: PendingCall, deadlineMs: number): void {
-    const seconds = deadlineMs / 1000;
+  #passDeadline(pending: PendingCall): void {
+    const seconds = pending.deadlineMs / 1000;
     pending.decided = pending.isLoad
       ? {
           status: 'load_failed',
           error: serviceError(`the code did not finish loading within ${seconds} s`, 'load_deadline'),
         }
       : { status: 'timed_out', error: serviceError(`the run did not end within ${seconds} s`, 'deadline') };
-    this.kill('deadline', 'a call passed its deadline');
+    this.kill('deadline', 'a call passed its deadline', pending);
+  }
+
+  /** The deadline begins anew, but no call runs longer than a number of them. */
+  #refreshDeadline(pending: PendingCall): void {
+    if (!pending.isStep) throw new ProtocolError('a call that is no step asks for a new deadline');
+    if (pending.decided !== undefined) return;
+    const leftMs = pending.deadlineMs * refreshedDeadlinesMax - elapsed(pending);
+    clearTimeout(pending.deadline);
+    pending.deadline = setTimeout(
+      () => this.#passDeadline(pending),
+      Math.max(0, Math.min(pending.deadlineMs, leftMs)),
+    );
   }
 
   /** User code cannot be stopped from outside but by ending its process; other calls in it may end first. */
@@ -239,11 +319,14 @@ export class SandboxProcess {
     const error = serviceError('the call was cancelled', 'cancelled');
     if (this.#calls.size === 1) {
       pending.decided = { status: 'cancelled', error };
-      this.kill('cancelled', 'its call was cancelled');
+      this.kill('cancelled', 'its call was cancelled', pending);
     } else {
       this.#answer(id, pending, pending.record.end('cancelled', error, elapsed(pending)));
       this.retire();
       this.onFault?.();
+      // What was cancelled may keep the process busy: then the others must not pass their deadlines because of it.
+      this.#pingTicks ??= 0;
+      this.#send(frameType.ping, 0, '');
     }
   }
 
@@ -254,11 +337,12 @@ export class SandboxProcess {
   }
 
   /** Ends the process at once. Only SIGKILL: user code can ignore every other signal. */
-  kill(reason: EndReason, detail = ''): void {
+  kill(reason: EndReason, detail = '', culprit?: PendingCall): void {
     if (this.#gone) return;
     if (this.#reason === undefined) {
       this.#reason = reason;
       this.#reasonDetail = detail;
+      this.#culprit ??= culprit;
     }
     this.#sandbox.child.kill('SIGKILL');
   }
@@ -273,6 +357,13 @@ export class SandboxProcess {
     if (residentBytes !== undefined && residentBytes > residentMax) {
       this.kill('out_of_memory', `the process used more than ${this.#limits.memoryMb} MB of memory`);
       return;
+    }
+    if (this.#pingTicks !== undefined) {
+      this.#pingTicks += 1;
+      if (this.#pingTicks * this.#limits.memoryPollMs > this.#limits.unresponsiveMs) {
+        this.kill('cancelled', 'a call that was cancelled keeps the process busy');
+        return;
+      }
     }
     // Ticks, not time: after a stall of the service itself the answer may be waiting to be read.
     // Only the oldest call: behind another one, waiting is no sign of anything, and that one's deadline ends it.
@@ -355,20 +446,28 @@ export class SandboxProcess {
     try {
       this.#parser.push(chunk);
     } catch (error) {
-      if (error instanceof CapPassedError) this.kill('limit_exceeded', error.message);
+      if (error instanceof CapPassedError) this.kill('limit_exceeded', error.message, this.#frameOf);
       else if (error instanceof ProtocolError) this.kill('protocol', error.message);
       else throw error;
     }
   }
 
+  /** The call whose frame is being read. */
+  #frameOf: PendingCall | undefined;
+
   #onFrame(type: number, id: number, header: unknown, payload: Buffer): void {
     this.#lastFrameAt = performance.now();
+    this.#frameOf = undefined;
     if (type === frameType.ready) {
       this.#ready.resolve(typeof header === 'object' && header !== null ? { ...header } : {});
       return;
     }
-    if (type === frameType.pong) return;
+    if (type === frameType.pong) {
+      this.#pingTicks = undefined;
+      return;
+    }
     const pending = this.#calls.get(id);
+    this.#frameOf = pending;
     if (type === frameType.uncaught) {
       this.#onUncaught(id, pending, header, payload);
       return;
@@ -376,6 +475,7 @@ export class SandboxProcess {
     if (pending === undefined) {
       if (id === 0) throw new ProtocolError('a frame belongs to no call');
       this.#countStray(id);
+      if (type === frameType.ask) this.#takeAsk(id, header, payload, undefined);
       return;
     }
     pending.unstartedTicks = undefined;
@@ -395,7 +495,22 @@ export class SandboxProcess {
         // The deadline decided first; the kill is on its way.
         if (pending.decided !== undefined) return;
         this.#answer(id, pending, pending.record.done(header, new PayloadReader(payload), elapsed(pending)));
+        return;
+      case frameType.ask:
+        this.#takeAsk(id, header, payload, pending.onAsk);
+        return;
+      case frameType.refresh:
+        this.#refreshDeadline(pending);
+        return;
+      case frameType.exiting:
+        this.#culprit ??= pending;
     }
+  }
+
+  #takeAsk(id: number, header: unknown, payload: Buffer, onAsk: CallOptions['onAsk']): void {
+    if (this.backlogBytes > this.#limits.askBacklogBytesMax)
+      throw new CapPassedError('the process asks without reading the answers');
+    this.#asks.take(id, header, payload, onAsk);
   }
 
   #tellReply(pending: PendingCall, reply: HttpReply): void {
@@ -481,6 +596,9 @@ export class SandboxProcess {
   }
 
   #answerAll(): void {
+    // Those that it never took up go to another process, and are to blame for nothing.
+    const started = [...this.#calls.values()].filter((pending) => pending.unstartedTicks === undefined);
+    this.#shared = started.length > 1;
     for (const [id, pending] of this.#calls) this.#answer(id, pending, this.#lastAnswer(pending));
   }
 
@@ -490,18 +608,30 @@ export class SandboxProcess {
       return record.end(pending.decided.status, pending.decided.error, elapsed(pending));
     const unstarted = pending.unstartedTicks !== undefined;
     let status = statusOfEnd(this.#reason);
-    if (status === 'exited') {
-      if (unstarted && this.#reason !== 'protocol') return notStarted;
-      if (pending.isLoad) status = 'load_failed';
+    if (unstarted && this.#reason !== 'protocol' && (isBlame(status) || this.#reason === 'cancelled'))
+      return notStarted;
+    if (status === 'exited' && pending.isLoad) status = 'load_failed';
+    const ownDoing = this.#culprit === undefined || this.#culprit === pending;
+    if (!ownDoing || this.#reason === 'cancelled') {
+      if (pending.isLoad) return notStarted;
+      const error = serviceError('another call in the same process ended the process', 'bystander');
+      return record.end('cancelled', error, elapsed(pending));
     }
     const detail = this.#reasonDetail || 'the process was ended';
-    return record.end(status, serviceError(detail, this.#reason ?? 'exited'), elapsed(pending));
+    const outcome = record.end(status, serviceError(detail, this.#reason ?? 'exited'), elapsed(pending));
+    if (this.#culprit === undefined && this.#shared && isBlame(outcome.status)) outcome.shared = true;
+    return outcome;
   }
 
   /** The last of what the process wrote to stderr, for people who look for the reason of a failed start. */
   get stderrTail(): string {
     return this.#stderrTail;
   }
+}
+
+/** Statuses that say that a call did something to its process. */
+function isBlame(status: CallStatus): boolean {
+  return status === 'exited' || status === 'out_of_memory' || status === 'limit_exceeded';
 }
 
 function elapsed(pending: PendingCall): number {

@@ -10,7 +10,7 @@ import { systemClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { CallOutcome } from '#runner/call-outcome.ts';
 import { createProcessRunner, type ProcessRunnerOptions } from '#runner/process-runner.ts';
-import type { Bundle, CallOptions, CallRequest, DescribeOutcome, Runner } from '#runner/runner.ts';
+import type { Bundle, CallOptions, CallRequest, DescribeOutcome, Runner, StepCall } from '#runner/runner.ts';
 
 export interface RunnerFixture {
   runner: Runner;
@@ -19,6 +19,8 @@ export interface RunnerFixture {
   call(source: string, overrides?: Partial<CallRequest>, options?: CallOptions): Promise<CallOutcome>;
   /** Wraps a body into a component with a db, and runs it. */
   run(body: string, overrides?: Partial<CallRequest>, options?: CallOptions): Promise<CallOutcome>;
+  /** Runs a step whose `run({ steps, $ })` is `body`, in a deployment of its own. */
+  step(body: string, overrides?: Partial<CallRequest>, options?: CallOptions): Promise<CallOutcome>;
   describe(source: string, format?: Bundle['format']): Promise<DescribeOutcome>;
   close(): Promise<void>;
 }
@@ -50,6 +52,11 @@ export async function startRunnerFixture(
     folder,
     call,
     run: (body, callOverrides, options) => call(componentWith(body), callOverrides, options),
+    step: (body, stepOverrides, options) => {
+      deployments += 1;
+      const deploymentId = `d_${deployments}`;
+      return runner.call(stepRequest(actionWith(body), { deploymentId, ...stepOverrides }), options);
+    },
     describe: (source, format = 'cjs') =>
       runner.describe({ bundle: bundleOf(source, format), ownerId: 'u_test' }),
     close: async () => {
@@ -57,6 +64,41 @@ export async function startRunnerFixture(
       await rm(folder, { recursive: true, force: true });
     },
   };
+}
+
+/** An action whose `run({ steps, $ })` is `body`; `props` is source text of its definitions. */
+export function actionWith(body: string, props = '{}'): string {
+  return `module.exports = { props: ${props}, async run({ steps, $ }) { ${body} } };`;
+}
+
+/** A call of a step of a workflow; the source text is the whole bundle. */
+export function stepRequest(source: string, overrides: Partial<CallRequest> = {}): CallRequest {
+  return requestFor(source, {
+    deploymentId: 'd_test',
+    module: 'c_1',
+    call: stepCall(),
+    props: {},
+    ...overrides,
+  });
+}
+
+export function stepCall(overrides: Partial<StepCall> = {}): StepCall {
+  return {
+    kind: 'step',
+    steps: '{"trigger":{"event":{"a":1},"context":{}}}',
+    context: '{"id":"r_1","workflow_id":"p_1","trace_id":"t_1"}',
+    resumeUrl: 'https://example.com/in/resume',
+    cancelUrl: 'https://example.com/in/cancel',
+    scratch: 'r_1',
+    ...overrides,
+  };
+}
+
+/** The exports of a step that finished. */
+export function exportsOf(outcome: CallOutcome): Record<string, unknown> {
+  if (outcome.status !== 'finished')
+    throw new Error(`the step ended as ${outcome.status}: ${JSON.stringify(outcome.error)}`);
+  return JSON.parse(outcome.step?.exports ?? 'null') as Record<string, unknown>;
 }
 
 export function bundleOf(code: string, format: Bundle['format'] = 'cjs'): Bundle {

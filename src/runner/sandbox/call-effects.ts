@@ -7,6 +7,7 @@ import {
   type InitHeader,
   type LogEntry,
   logLevels,
+  type RespondHeader,
 } from '#runner/protocol.ts';
 import type { Channel } from './channel.ts';
 import { readEmitMetadata } from './emit-metadata.ts';
@@ -14,6 +15,7 @@ import { type ErrorReport, reportError } from './error-report.ts';
 import { type CheckedReply, checkReply } from './http-reply.ts';
 import { TooLargeError, toJsonText } from './json-text.ts';
 import { byteLength, jsonStringify, now, setTimer } from './primordials.ts';
+import { StepWork } from './step-work.ts';
 
 type Limits = InitHeader['limits'];
 
@@ -33,6 +35,8 @@ export class LimitError extends Error {
 /** What one call into user code does to the outside: events, db writes, log lines, the HTTP reply. */
 export class CallEffects {
   readonly id: number;
+  /** Of a step: what it leaves behind besides. */
+  step: StepWork | undefined;
   readonly #channel: Channel;
   readonly #limits: Limits;
   #ended = false;
@@ -60,6 +64,17 @@ export class CallEffects {
     this.id = id;
     this.#channel = channel;
     this.#limits = limits;
+  }
+
+  /** Before a step begins. `context` is that of `$`. */
+  startStep(scratch: string, context: Record<string, unknown>): StepWork {
+    this.step = new StepWork({
+      scratch,
+      context,
+      exportBytesMax: this.#limits.stepExportBytesMax,
+      passed: (message) => this.#passed(message),
+    });
+    return this.step;
   }
 
   get ended(): boolean {
@@ -146,12 +161,36 @@ export class CallEffects {
   }
 
   /** The first reply counts and is sent at once. Throws a TypeError when it is not a reply. */
-  respond(given: unknown): void {
+  respond(given: unknown, how?: { immediate: boolean }): void {
     if (this.#ended || this.#responded) return;
-    const reply: CheckedReply = checkReply(given, this.#limits.replyBytesMax);
+    const what = how === undefined ? 'http.respond' : '$.respond';
+    const reply: CheckedReply = checkReply(given, this.#limits.replyBytesMax, what);
     this.#responded = true;
-    const header = jsonStringify({ status: reply.status, headers: reply.headers });
-    this.#channel.postNow(encodeFrame(frameType.respond, this.id, header, [reply.body], reply.body.length));
+    const header: RespondHeader = { status: reply.status, headers: reply.headers };
+    if (how?.immediate === true) header.immediate = 1;
+    const { body } = reply;
+    this.#channel.postNow(
+      encodeFrame(frameType.respond, this.id, jsonStringify(header), [body], body.length),
+    );
+  }
+
+  get responded(): boolean {
+    return this.#ended || this.#responded;
+  }
+
+  /** Something was added to what a step sends. */
+  addedSend(bytes: number): void {
+    this.#added(bytes, 20);
+  }
+
+  /** Asks for a new deadline. */
+  refreshDeadline(): void {
+    if (!this.#ended) this.#channel.postNow(encodeFrame(frameType.refresh, this.id, ''));
+  }
+
+  /** The code of this call ends the process: none of the others that run in it is to blame. */
+  tellExit(): void {
+    if (!this.#ended) this.#channel.postNow(encodeFrame(frameType.exiting, this.id, ''));
   }
 
   finish(value: unknown, resultBytesMax: number): void {
@@ -203,8 +242,9 @@ export class CallEffects {
   /** Sends what has gathered. */
   flush(): void {
     this.#flushScheduled = false;
-    if (this.#ended || (this.#emits.length === 0 && this.#logs.length === 0 && this.#dbWrites.size === 0))
-      return;
+    if (this.#ended) return;
+    const nothing = this.#emits.length === 0 && this.#logs.length === 0 && this.#dbWrites.size === 0;
+    if (nothing && this.step?.hasSends !== true) return;
     const { header, payload, bytes } = this.#take();
     this.#channel.postNow(encodeFrame(frameType.effects, this.id, jsonStringify(header), payload, bytes));
   }
@@ -222,6 +262,7 @@ export class CallEffects {
     }
     for (const text of this.#logTexts) payload.push(text);
     for (const entry of this.#logs) bytes += entry[2];
+    if (this.step !== undefined) bytes += this.step.takeSends(header, payload);
     this.#payload = [];
     this.#emits = [];
     this.#logs = [];
@@ -244,6 +285,7 @@ export class CallEffects {
       total += done.result;
       payload.push(result);
     }
+    if (this.step !== undefined) total += this.step.addTo(done, payload);
     if (error !== undefined) total += addError(done, payload, error);
     this.#channel.post(encodeFrame(frameType.done, this.id, jsonStringify(done), payload, total));
   }

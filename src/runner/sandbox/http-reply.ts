@@ -15,52 +15,52 @@ const headerCharactersMax = 32 * 1024;
  * the component: status as a number or numeric string from 200 to 599 (those below announce another answer, for which
  * a client goes on waiting), body a string, Buffer, anything JSON, or none.
  */
-export function checkReply(given: unknown, bytesMax: number): CheckedReply {
+export function checkReply(given: unknown, bytesMax: number, what = 'http.respond'): CheckedReply {
   if (typeof given !== 'object' || given === null) {
-    throw new TypeError('http.respond expects an object with status, headers and body');
+    throw new TypeError(`${what} expects an object with status, headers and body`);
   }
   const { status, headers, body } = given as Record<string, unknown>;
-  const checkedHeaders = checkHeaders(headers);
-  const bytes = bodyBytes(body, checkedHeaders);
+  const checkedHeaders = checkHeaders(headers, what);
+  const bytes = bodyBytes(body, checkedHeaders, what);
   if (bytes.length > bytesMax) {
-    throw new TypeError(`http.respond: body has ${bytes.length} bytes, at most ${bytesMax} are allowed`);
+    throw new TypeError(`${what}: body has ${bytes.length} bytes, at most ${bytesMax} are allowed`);
   }
-  return { status: checkStatus(status), headers: checkedHeaders, body: bytes };
+  return { status: checkStatus(status, what), headers: checkedHeaders, body: bytes };
 }
 
-function checkStatus(status: unknown): number {
+function checkStatus(status: unknown, what: string): number {
   if (status === undefined || status === null) return 200;
   const number = typeof status === 'string' && /^\d{3}$/.test(status.trim()) ? Number(status) : status;
   if (typeof number !== 'number' || !Number.isInteger(number) || number < 200 || number > 599) {
     throw new TypeError(
-      `http.respond: status must be an integer from 200 to 599, found ${String(status).slice(0, 40)}`,
+      `${what}: status must be an integer from 200 to 599, found ${String(status).slice(0, 40)}`,
     );
   }
   return number;
 }
 
-function checkHeaders(headers: unknown): Record<string, string | string[]> {
+function checkHeaders(headers: unknown, what: string): Record<string, string | string[]> {
   const checked: Record<string, string | string[]> = {};
   if (headers === undefined || headers === null) return checked;
-  if (typeof headers !== 'object') throw new TypeError('http.respond: headers must be an object');
+  if (typeof headers !== 'object') throw new TypeError(`${what}: headers must be an object`);
   const entries =
     headers instanceof Headers || headers instanceof Map ? [...headers] : Object.entries(headers);
-  if (entries.length > headersMax) throw new TypeError(`http.respond: more than ${headersMax} headers`);
+  if (entries.length > headersMax) throw new TypeError(`${what}: more than ${headersMax} headers`);
   let characters = 0;
   for (const [name, value] of entries) {
     if (value === undefined || value === null) continue;
     if (typeof name !== 'string' || !headerName.test(name) || name === '__proto__') {
-      throw new TypeError(`http.respond: ${JSON.stringify(String(name).slice(0, 60))} is not a header name`);
+      throw new TypeError(`${what}: ${JSON.stringify(String(name).slice(0, 60))} is not a header name`);
     }
     const values = (Array.isArray(value) ? value : [value]).map(String);
     for (const text of values) {
       characters += name.length + text.length;
       if (forbiddenInHeaderValue.test(text)) {
-        throw new TypeError(`http.respond: the value of header ${name} has characters that are not allowed`);
+        throw new TypeError(`${what}: the value of header ${name} has characters that are not allowed`);
       }
     }
     if (characters > headerCharactersMax) {
-      throw new TypeError(`http.respond: headers are longer than ${headerCharactersMax} characters`);
+      throw new TypeError(`${what}: headers are longer than ${headerCharactersMax} characters`);
     }
     checked[name] = Array.isArray(value) ? values : (values[0] ?? '');
   }
@@ -68,7 +68,7 @@ function checkHeaders(headers: unknown): Record<string, string | string[]> {
 }
 
 /** Bytes of a body; names its type in `headers` when the component did not and it is known. */
-function bodyBytes(body: unknown, headers: Record<string, string | string[]>): Uint8Array {
+function bodyBytes(body: unknown, headers: Record<string, string | string[]>, what: string): Uint8Array {
   if (body === undefined || body === null || body === '') return new Uint8Array();
   if (ArrayBuffer.isView(body)) return new Uint8Array(body.buffer, body.byteOffset, body.byteLength);
   if (body instanceof ArrayBuffer) return new Uint8Array(body);
@@ -77,7 +77,7 @@ function bodyBytes(body: unknown, headers: Record<string, string | string[]>): U
     return Buffer.from(String(body));
   }
   if (typeof (body as { pipe?: unknown }).pipe === 'function') {
-    throw new TypeError('http.respond: a stream as body is not supported; read it into a Buffer first');
+    throw new TypeError(`${what}: a stream as body is not supported; read it into a Buffer first`);
   }
   setDefaultType(headers, 'application/json; charset=utf-8');
   return Buffer.from(JSON.stringify(body));

@@ -2,32 +2,34 @@ import { isBuiltin, registerHooks } from 'node:module';
 import { compileFunction, constants } from 'node:vm';
 import { rememberBundle } from './source-map.ts';
 
-/** The name under which user code appears in stack traces. */
-const esmAddress = 'file:///component/index.mjs';
-const cjsFile = '/component/index.cjs';
+/** Where user code appears to be in stack traces; of several bundles in a process each has a folder of its own. */
+const folderOfOnly = '/component';
 
 /** Node's own require: the harness is one CommonJS file. */
 declare const require: (id: string) => unknown;
 
 /** Evaluates a bundle, which has everything inside but Node's own modules, and returns what it exports. */
-export async function loadBundle(code: string, format: 'cjs' | 'esm'): Promise<unknown> {
-  return format === 'cjs' ? loadCommonJs(code) : loadModule(code);
+export async function loadBundle(code: string, format: 'cjs' | 'esm', module?: string): Promise<unknown> {
+  const folder = module === undefined ? folderOfOnly : `${folderOfOnly}/${encodeURIComponent(module)}`;
+  return format === 'cjs' ? loadCommonJs(code, folder) : loadModule(code, folder);
 }
 
-function loadCommonJs(code: string): unknown {
+function loadCommonJs(code: string, folder: string): unknown {
+  const cjsFile = `${folder}/index.cjs`;
   rememberBundle(cjsFile, code);
   const run = compileFunction(code, ['exports', 'require', 'module', '__filename', '__dirname'], {
     filename: cjsFile,
     importModuleDynamically: constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
   });
   const module = { exports: {}, id: '.', filename: cjsFile, loaded: false, children: [], paths: [] };
-  run.call(module.exports, module.exports, builtinRequire, module, cjsFile, '/component');
+  run.call(module.exports, module.exports, builtinRequire, module, cjsFile, folder);
   module.loaded = true;
   return module.exports;
 }
 
 /** A hook hands the text over under a file address: `import.meta.url` and `createRequire` work, nothing is read. */
-async function loadModule(code: string): Promise<unknown> {
+async function loadModule(code: string, folder: string): Promise<unknown> {
+  const esmAddress = `file://${folder}/index.mjs`;
   rememberBundle(esmAddress, code);
   const hooks = registerHooks({
     resolve: (specifier, context, next) =>

@@ -1,3 +1,6 @@
+import { mkdirSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+
 /**
  * What the harness itself needs, taken before user code can replace it. A component that overwrites `JSON` or a
  * timer only breaks itself; its calls still end with an outcome.
@@ -9,4 +12,6 @@ export const clearTimer = clearTimeout;
 export const nextTick = process.nextTick.bind(process);
 export const now = Date.now;
 export const byteLength = Buffer.byteLength;
+export const makeFolder = mkdirSync;
+export const removeFolder = rm;
 export const exitProcess = process.exit.bind(process);

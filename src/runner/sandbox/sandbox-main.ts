@@ -1,13 +1,17 @@
 /** The program that runs in a sandboxed process: boots, takes one bundle, then runs calls until it is killed. */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import {
+  type AnswerHeader,
   type CallHeader,
   encodeFrame,
   frameType,
   type InitHeader,
   type LoadHeader,
   PayloadReader,
+  type ReleaseHeader,
+  type StepHeader,
 } from '#runner/protocol.ts';
+import { Asks } from './ask.ts';
 import { addError, CallEffects } from './call-effects.ts';
 import { Channel } from './channel.ts';
 import { captureConsole } from './console-capture.ts';
@@ -20,7 +24,10 @@ import { loadBundle } from './load-bundle.ts';
 import { jsonParse, jsonStringify } from './primordials.ts';
 import { probeSandbox } from './probe.ts';
 import { publicProp, type ResolvedProp } from './prop-definitions.ts';
-import { mapTmpTo } from './scratch-folder.ts';
+import { runStep } from './run-step.ts';
+import { mapTmpTo, RunFolders } from './scratch-folder.ts';
+import { makeStepEnvironment } from './step-environment.ts';
+import { StepProps } from './step-props.ts';
 import { DbSnapshot, makeUserContext, resolveAllProps } from './user-context.ts';
 
 type Loose = Record<string, unknown>;
@@ -31,11 +38,23 @@ const channel = new Channel();
 const currentCall = new AsyncLocalStorage<CallEffects>();
 const activeCalls = new Map<number, CallEffects>();
 
+/** One bundle, evaluated. */
+interface LoadedModule {
+  component: Loose;
+  /** Its props and the text their values are read from: as the last call that brought them left them. */
+  props: [string, ResolvedProp][];
+  valuesText: string;
+  /** Made at the first call as a step. */
+  stepProps: StepProps | undefined;
+}
+
+const asks = new Asks(channel);
+const modules = new Map<string, LoadedModule>();
+
 let limits: InitHeader['limits'];
-let component: Loose;
-/** Props of the component and the text their values are read from: as the last call that brought them left them. */
-let props: [string, ResolvedProp][] = [];
-let valuesText = '{}';
+let runFolders: RunFolders;
+/** The bundle of a process that has one. */
+let onlyModule: LoadedModule | undefined;
 
 async function init(header: InitHeader, payload: Buffer): Promise<void> {
   limits = header.limits;
@@ -43,7 +62,11 @@ async function init(header: InitHeader, payload: Buffer): Promise<void> {
   const report = header.probe === true ? await probeSandbox() : undefined;
   defineGlobals();
   captureConsole(currentCall);
-  mapTmpTo(header.scratch);
+  runFolders = new RunFolders(header.scratch);
+  mapTmpTo(header.scratch, () => {
+    const step = currentCall.getStore()?.step;
+    return step === undefined ? undefined : runFolders.of(step);
+  });
   installEgressShim(egressDescriptor);
   if (payload.length > 0) trustExtraCa(payload.toString('utf8'));
   prewarm();
@@ -109,17 +132,29 @@ function catchTheUncaught(): void {
   process.on('unhandledRejection', report);
   process.on('exit', () => {
     for (const call of activeCalls.values()) call.flush();
+    currentCall.getStore()?.tellExit();
     channel.flush();
   });
 }
 
+/** `process.env` tells the ids of the run. */
+let isStepEnvironment = false;
+
 async function load(id: number, header: LoadHeader, payload: Buffer): Promise<void> {
-  process.env.PD_COMPONENT = header.deploymentId;
+  const { deploymentId, format, module } = header;
+  if (module === undefined) process.env.PD_COMPONENT = deploymentId;
+  else if (!isStepEnvironment) {
+    isStepEnvironment = true;
+    makeStepEnvironment(() => currentCall.getStore()?.step);
+  }
   const effects = startCall(id);
   await currentCall.run(effects, async () => {
     try {
-      component = unwrapComponent(await loadBundle(payload.toString('utf8'), header.format));
-      props = resolveAllProps(component, {});
+      const component = unwrapComponent(await loadBundle(payload.toString('utf8'), format, module));
+      const props = resolveAllProps(component, {});
+      const loaded: LoadedModule = { component, props, valuesText: '{}', stepProps: undefined };
+      if (module === undefined) onlyModule = loaded;
+      else modules.set(module, loaded);
       effects.finishWithText(undefined);
     } catch (error) {
       effects.fail(error, 'load_failed');
@@ -138,26 +173,65 @@ async function call(id: number, header: CallHeader, payload: Buffer): Promise<vo
   const effects = startCall(id);
   if (header.ack === 1) channel.postNow(encodeFrame(frameType.started, id, ''));
   try {
+    const module = header.module === undefined ? onlyModule : modules.get(header.module);
+    if (module === undefined) throw new Error('a call came before its code');
     const reader = new PayloadReader(payload);
+    const texts = header.step === undefined ? undefined : takeStepTexts(header.step, reader);
     const eventText = reader.optionalText(header.event);
     const propsText = reader.optionalText(header.props);
-    if (propsText !== undefined) takeProps(propsText);
+    if (propsText !== undefined) takeProps(module, propsText);
     const db = new DbSnapshot(reader.optionalText(header.db), reader);
-    await currentCall.run(effects, () => runCall(header, eventText, db, effects));
+    if (header.step === undefined)
+      await currentCall.run(effects, () => runCall(module, header, eventText, db, effects));
+    else {
+      const { step } = header;
+      await currentCall.run(effects, () => callStep(module, step, texts ?? ['{}', '{}'], db, effects));
+    }
   } catch (error) {
     effects.fail(error);
   }
   activeCalls.delete(id);
 }
 
+/** The texts of the steps before and of `$.context`. */
+function takeStepTexts(header: StepHeader, reader: PayloadReader): [string, string] {
+  return [reader.text(header.steps), reader.text(header.context)];
+}
+
 /** `text` is `[values, dynamic definitions]`. */
-function takeProps(text: string): void {
+function takeProps(module: LoadedModule, text: string): void {
   const [values, dynamic] = jsonParse(text) as [Loose, Loose];
-  props = resolveAllProps(component, dynamic);
-  valuesText = jsonStringify(values);
+  module.props = resolveAllProps(module.component, dynamic);
+  module.valuesText = jsonStringify(values);
+  module.stepProps = undefined;
+}
+
+function callStep(
+  module: LoadedModule,
+  header: StepHeader,
+  [stepsText, contextText]: [string, string],
+  db: DbSnapshot,
+  effects: CallEffects,
+): Promise<void> {
+  const { component, props, valuesText } = module;
+  module.stepProps ??= new StepProps(props, valuesText);
+  return runStep({
+    component,
+    props,
+    stepProps: module.stepProps,
+    values: jsonParse(valuesText) as Loose,
+    header,
+    stepsText,
+    context: jsonParse(contextText) as Loose,
+    db,
+    effects,
+    ask: asks.forCall(effects),
+    replyBytesMax: limits.replyBytesMax,
+  });
 }
 
 async function runCall(
+  { component, props, valuesText }: LoadedModule,
   header: CallHeader,
   eventText: string | undefined,
   db: DbSnapshot,
@@ -241,6 +315,12 @@ channel.start((type, id, header, payload) => {
       return;
     case frameType.call:
       void call(id, header as CallHeader, payload);
+      return;
+    case frameType.answer:
+      asks.settle(header as AnswerHeader, payload);
+      return;
+    case frameType.release:
+      runFolders.release((header as ReleaseHeader).scratch);
       return;
     case frameType.ping:
       channel.postNow(encodeFrame(frameType.pong, id, ''));

@@ -1,6 +1,7 @@
 import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { fileURLToPath } from 'node:url';
+import { makeFolder, removeFolder } from './primordials.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: functions of any signature are wrapped and passed on unchanged
 type AnyFunction = (...args: any[]) => any;
@@ -18,14 +19,52 @@ const twoPaths = 'copyFile cp link rename symlink'.split(' ');
 /** These answer with a path, which is turned back. */
 const answersPath = new Set(['mkdtemp', 'realpath']);
 
+/** What a step needs of `RunFolders`. */
+interface ScratchUser {
+  readonly scratch: string;
+  usedScratch: boolean;
+}
+
+/** Folders that are `/tmp` for the steps of one run each, inside the folder of the process. */
+export class RunFolders {
+  readonly #base: string;
+
+  constructor(base: string) {
+    this.#base = base;
+  }
+
+  /** The folder of a step's run, made at its first use in a call. */
+  of(step: ScratchUser): string {
+    const folder = this.#folder(step.scratch);
+    if (!step.usedScratch) {
+      makeFolder(folder, { recursive: true });
+      step.usedScratch = true;
+    }
+    return folder;
+  }
+
+  /** What cannot be removed goes with the process. */
+  release(scratch: string): void {
+    void removeFolder(this.#folder(scratch), { recursive: true, force: true }).catch(() => undefined);
+  }
+
+  #folder(scratch: string): string {
+    return `${this.#base}/run-${encodeURIComponent(scratch)}`;
+  }
+}
+
 /**
- * Components write literal `/tmp/<name>`: such paths are taken to a folder that belongs to this process alone.
+ * Components write literal `/tmp/<name>`: such paths are taken to a folder that belongs to this process alone, or in a
+ * step to the folder of its run, which `current` gives.
  * A convenience, not a boundary; the boundary is that no other folder is granted.
  */
-export function mapTmpTo(folder: string): void {
-  const map = (path: unknown): unknown => mapPath(path, folder);
-  const unmap = (path: unknown): unknown =>
-    typeof path === 'string' && path.startsWith(folder) ? mappedRoot + path.slice(folder.length) : path;
+export function mapTmpTo(base: string, current: () => string | undefined): void {
+  const map = (path: unknown): unknown => mapPath(path, base, current);
+  const unmap = (path: unknown): unknown => {
+    if (typeof path !== 'string' || !path.startsWith(base)) return path;
+    const folder = current() ?? base;
+    return path === folder || path.startsWith(`${folder}/`) ? mappedRoot + path.slice(folder.length) : path;
+  };
   for (const [names, paths] of [
     [onePath, 1],
     [twoPaths, 2],
@@ -40,7 +79,7 @@ export function mapTmpTo(folder: string): void {
   syncBuiltinESMExports();
 }
 
-function mapPath(path: unknown, folder: string): unknown {
+function mapPath(path: unknown, base: string, current: () => string | undefined): unknown {
   let text: string;
   if (typeof path === 'string') text = path;
   else if (path instanceof URL && path.protocol === 'file:') text = fileURLToPath(path);
@@ -48,8 +87,8 @@ function mapPath(path: unknown, folder: string): unknown {
   else return path;
   if (text !== mappedRoot && !text.startsWith(`${mappedRoot}/`)) return path;
   // A path that has been mapped already, or that an answer of ours contained.
-  if (text === folder || text.startsWith(`${folder}/`)) return path;
-  return folder + text.slice(mappedRoot.length);
+  if (text === base || text.startsWith(`${base}/`)) return path;
+  return (current() ?? base) + text.slice(mappedRoot.length);
 }
 
 function withPaths(args: unknown[], paths: number, map: (path: unknown) => unknown): unknown[] {

@@ -1,0 +1,177 @@
+import { compileFunction } from 'node:vm';
+import { toJsonText } from './json-text.ts';
+
+/** What expressions can name besides globals. */
+export interface ExpressionScope {
+  steps: unknown;
+  /** `steps.trigger.event` */
+  event: unknown;
+}
+
+type Compiled = (steps: unknown, event: unknown) => unknown;
+
+/** A piece of a text: literal, or an expression as it stands there and compiled (else why it cannot be). */
+type Part = string | { text: string; run: Compiled | undefined; error?: unknown };
+
+const opening = '{{';
+const closing = '}}';
+/** Texts that are kept compiled; beyond, the one kept longest goes. */
+const compiledMax = 1000;
+/** Places beyond the first `}}` that are tried as the ends of the expressions of one text, together. */
+const endsMax = 500;
+/** JSON of an object inside a text. */
+const interpolatedBytesMax = 6 * 1024 * 1024;
+const depthMax = 64;
+const shownCharactersMax = 200;
+
+const compiledTexts = new Map<string, Part[]>();
+const endsOfTexts = new Map<string, number | undefined>();
+
+/** An expression in the value of a prop failed. */
+export class ExpressionError extends Error {
+  override name = 'ExpressionError';
+}
+
+/** Whether any text in a value holds `{{`. */
+export function holdsExpression(value: unknown, depth = 0): boolean {
+  if (typeof value === 'string') return value.includes(opening);
+  if (typeof value !== 'object' || value === null || depth > depthMax) return false;
+  return Object.values(value).some((item) => holdsExpression(item, depth + 1));
+}
+
+/**
+ * The value with every expression in its texts evaluated, at any depth of objects and arrays; keys stay as they are.
+ * A text that is one expression gives the value itself; in others a value becomes text. `path` names the prop. Throws
+ * an `ExpressionError` that names both.
+ */
+export function evaluateValue(value: unknown, path: string, scope: ExpressionScope, depth = 0): unknown {
+  if (typeof value === 'string') return value.includes(opening) ? evaluateText(value, path, scope) : value;
+  if (typeof value !== 'object' || value === null || depth > depthMax) return value;
+  if (Array.isArray(value))
+    return value.map((item, i) => evaluateValue(item, `${path}[${i}]`, scope, depth + 1));
+  const entries = Object.entries(value).map(([key, item]) => [
+    key,
+    evaluateValue(item, `${path}.${key}`, scope, depth + 1),
+  ]);
+  return Object.fromEntries(entries);
+}
+
+/** The value of one expression, without its braces. */
+export function evaluateExpression(expression: string, path: string, scope: ExpressionScope): unknown {
+  const parts = partsOf(`${opening}${expression}${closing}`);
+  const [part] = parts;
+  if (parts.length !== 1 || part === undefined || typeof part === 'string')
+    throw failure(path, expression, new SyntaxError('this is no single expression'));
+  return evaluatePart(part, path, scope);
+}
+
+function evaluateText(text: string, path: string, scope: ExpressionScope): unknown {
+  const parts = partsOf(text);
+  const [first] = parts;
+  if (parts.length === 1 && first !== undefined && typeof first !== 'string')
+    return evaluatePart(first, path, scope);
+  let joined = '';
+  for (const part of parts)
+    joined += typeof part === 'string' ? part : asText(evaluatePart(part, path, scope));
+  return joined;
+}
+
+function asText(value: unknown): string {
+  if (value === undefined || value === null) return '';
+  if (typeof value === 'object') return toJsonText(value, interpolatedBytesMax, 'a value in a text') ?? '';
+  return String(value);
+}
+
+function evaluatePart(part: Exclude<Part, string>, path: string, { steps, event }: ExpressionScope): unknown {
+  if (part.run === undefined) throw failure(path, part.text, part.error);
+  try {
+    return part.run(steps, event);
+  } catch (error) {
+    throw failure(path, part.text, error);
+  }
+}
+
+function failure(path: string, expression: string, cause: unknown): ExpressionError {
+  const shown =
+    expression.length > shownCharactersMax ? `${expression.slice(0, shownCharactersMax)}…` : expression;
+  const said =
+    typeof cause === 'object' && cause !== null && 'message' in cause
+      ? String(cause.message)
+      : `thrown: ${String(cause)}`;
+  return new ExpressionError(`prop ${path}: the expression {{${shown}}} failed: ${said}`, { cause });
+}
+
+/** Where the expression whose `{{` is at `at` ends, behind its `}}`; undefined when no `}}` follows. */
+export function endOfExpression(text: string, at: number): number | undefined {
+  const find = (): number | undefined => compileAt(text, at + opening.length, { left: endsMax })?.end;
+  return cached(endsOfTexts, `${at} ${text}`, find);
+}
+
+function partsOf(text: string): Part[] {
+  return cached(compiledTexts, text, () => compileText(text));
+}
+
+function cached<T>(cache: Map<string, T>, key: string, make: () => T): T {
+  const known = cache.get(key);
+  if (known !== undefined) return known;
+  const made = make();
+  if (cache.size >= compiledMax) {
+    for (const oldest of cache.keys()) {
+      cache.delete(oldest);
+      break;
+    }
+  }
+  cache.set(key, made);
+  return made;
+}
+
+function compileText(text: string): Part[] {
+  const parts: Part[] = [];
+  const tries = { left: endsMax };
+  let at = 0;
+  for (;;) {
+    const start = text.indexOf(opening, at);
+    const found = start === -1 ? undefined : compileAt(text, start + opening.length, tries);
+    if (found === undefined) break;
+    if (start > at) parts.push(text.slice(at, start));
+    parts.push(found.part);
+    at = found.end;
+  }
+  if (at < text.length) parts.push(text.slice(at));
+  return parts;
+}
+
+/**
+ * The expression that begins at `start`. It ends at the first `}}` up to which the text is an expression: braces in
+ * texts, templates, regular expressions and comments need no parser of ours. Undefined when no `}}` follows.
+ */
+function compileAt(
+  text: string,
+  start: number,
+  tries: { left: number },
+): { part: Part; end: number } | undefined {
+  const firstEnd = text.indexOf(closing, start);
+  if (firstEnd === -1) return undefined;
+  let firstError: unknown;
+  for (let end = firstEnd; end !== -1; end = text.indexOf(closing, end + 1)) {
+    const expression = text.slice(start, end);
+    try {
+      const run = compile(expression);
+      return { part: { text: expression, run }, end: end + closing.length };
+    } catch (error) {
+      if (end === firstEnd) firstError = error;
+    }
+    tries.left -= 1;
+    if (tries.left < 0) break;
+  }
+  return {
+    part: { text: text.slice(start, firstEnd), run: undefined, error: firstError },
+    end: firstEnd + closing.length,
+  };
+}
+
+function compile(expression: string): Compiled {
+  // A line of its own: the expression may end with a comment.
+  const run = compileFunction(`return (${expression}\n);`, ['steps', 'event'], { filename: 'expression' });
+  return (steps, event) => run.call(undefined, steps, event);
+}

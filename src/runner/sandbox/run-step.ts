@@ -1,0 +1,49 @@
+import type { StepHeader } from '#runner/protocol.ts';
+import type { AskFunction } from './ask.ts';
+import type { CallEffects } from './call-effects.ts';
+import { syncIn } from './file-prop.ts';
+import { jsonParse } from './primordials.ts';
+import type { ResolvedProp } from './prop-definitions.ts';
+import { makeStepContext } from './step-context.ts';
+import type { StepProps } from './step-props.ts';
+import { StepReply } from './step-reply.ts';
+import { type DbSnapshot, makeUserContext } from './user-context.ts';
+
+type Loose = Record<string, unknown>;
+
+/**
+ * Runs one step to its end: evaluates its props, calls `run({ steps, $ })`, keeps what it returns. Rejects with what
+ * its code, or an expression, threw; what the step did before is in `effects`.
+ */
+export async function runStep(options: {
+  component: Loose;
+  props: readonly [string, ResolvedProp][];
+  stepProps: StepProps;
+  values: Loose;
+  header: StepHeader;
+  stepsText: string;
+  /** `$.context` */
+  context: Loose;
+  db: DbSnapshot;
+  effects: CallEffects;
+  ask: AskFunction;
+  replyBytesMax: number;
+}): Promise<void> {
+  const { component, props, stepProps, values, header, context, db, effects, ask } = options;
+  const { resumeUrl, cancelUrl, deadlineMs } = header;
+  const work = effects.startStep(header.scratch, context);
+  const steps = jsonParse(options.stepsText) as Loose;
+  stepProps.evaluate(values, { steps, event: (steps.trigger as Loose | undefined)?.event });
+  work.input = stepProps.input(values);
+  const instance = makeUserContext({ component, props, values, db, effects, ask });
+  const reply = new StepReply(effects, options.replyBytesMax);
+  const $ = makeStepContext({ effects, work, reply, ask, context, deadlineMs, resumeUrl, cancelUrl });
+  const { run } = component;
+  if (typeof run !== 'function') throw new TypeError('the component of this step has no run');
+  const syncOut = await syncIn(props, values, ask);
+  const returned: unknown = await run.call(instance, { steps, $ });
+  if (reply.settled !== undefined) await reply.settled;
+  await syncOut();
+  work.return(returned);
+  effects.finishWithText(undefined);
+}

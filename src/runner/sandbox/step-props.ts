@@ -1,0 +1,110 @@
+import { inputBytesMax } from '#runner/protocol.ts';
+import { type ExpressionScope, evaluateExpression, evaluateValue, holdsExpression } from './expressions.ts';
+import { TooLargeError, toJsonText } from './json-text.ts';
+import { byteLength, jsonParse, jsonStringify } from './primordials.ts';
+import type { ResolvedProp } from './prop-definitions.ts';
+import { sqlValue } from './sql-prop.ts';
+
+type Loose = Record<string, unknown>;
+type Evaluate = (value: unknown, name: string, definition: ResolvedProp, scope: ExpressionScope) => unknown;
+
+const mask = '••••••••';
+/** JSON of one value as it is told. */
+const toldBytesMax = 64 * 1024;
+/** Larger ones are not told even in part: making their JSON costs more than anyone gets from it. */
+const measuredBytesMax = 1024 * 1024;
+/** Room for the note of a value that is left out. */
+const noteBytes = 100;
+
+/** How the values of a prop are evaluated that are not simply searched for expressions. */
+const evaluateType: Record<string, Evaluate> = {
+  sql: (value, name, definition, scope) =>
+    sqlValue(value, definition.auth, (expression) => evaluateExpression(expression, name, scope)),
+};
+
+/** Their values are no texts of whoever made the workflow: accounts, stores, interfaces. */
+function isEvaluated(type: string): boolean {
+  return !isPlumbing(type) && type !== 'data_store' && type !== 'dir';
+}
+
+function isPlumbing(type: string): boolean {
+  return type === 'app' || type === 'alert' || type.startsWith('$.');
+}
+
+/** The props of a step: which of them hold expressions, found once, and what they are in one call. */
+export class StepProps {
+  readonly #props: readonly [string, ResolvedProp][];
+  readonly #evaluated: [string, ResolvedProp][];
+  /** JSON of the props as they are told; where none holds an expression it is always the same. */
+  #input: string | undefined;
+
+  constructor(props: readonly [string, ResolvedProp][], valuesText: string) {
+    this.#props = props;
+    const values = valuesText.includes('{{') ? (jsonParse(valuesText) as Loose) : {};
+    this.#evaluated = props.filter(
+      ([name, { type }]) => Object.hasOwn(values, name) && isEvaluated(type) && holdsExpression(values[name]),
+    );
+  }
+
+  /** Replaces what holds expressions in `values`. A value of undefined counts as not given. */
+  evaluate(values: Loose, scope: ExpressionScope): void {
+    for (const [name, definition] of this.#evaluated) {
+      const own = evaluateType[definition.type];
+      const value =
+        own === undefined
+          ? evaluateValue(values[name], name, scope)
+          : own(values[name], name, definition, scope);
+      if (value === undefined) delete values[name];
+      else values[name] = value;
+    }
+  }
+
+  /** JSON of what the step got, without accounts and secrets, each value cut to what is told. */
+  input(values: Loose): string {
+    if (this.#input !== undefined) return this.#input;
+    const input = this.#tell(values);
+    if (this.#evaluated.length === 0) this.#input = input;
+    return input;
+  }
+
+  #tell(values: Loose): string {
+    const entries: string[] = [];
+    let bytesLeft = inputBytesMax - 2;
+    for (const [name, definition] of this.#props) {
+      if (isPlumbing(definition.type)) continue;
+      const value = values[name] === undefined ? definition.default : values[name];
+      const told = definition.secret === true && value !== undefined ? jsonStringify(mask) : tellValue(value);
+      if (told === undefined) continue;
+      const key = jsonStringify(name);
+      let entry = `${key}:${told}`;
+      if (byteLength(entry) + 1 > bytesLeft) entry = `${key}:"[left out: the props are too large]"`;
+      bytesLeft -= byteLength(entry) + 1;
+      if (bytesLeft < 0) break;
+      entries.push(entry);
+    }
+    return `{${entries.join(',')}}`;
+  }
+}
+
+/** JSON of a value, or of a text with its beginning and a note. */
+function tellValue(value: unknown): string | undefined {
+  try {
+    const text = toJsonText(value, measuredBytesMax, 'a prop');
+    if (text === undefined || byteLength(text) <= toldBytesMax) return text;
+    return beginningOf(typeof value === 'string' ? value : text, byteLength(text));
+  } catch (error) {
+    if (!(error instanceof TooLargeError)) return jsonStringify('[this value cannot be told]');
+    if (typeof value === 'string') return beginningOf(value, value.length);
+    return jsonStringify(`… [left out: more than ${measuredBytesMax} bytes of JSON]`);
+  }
+}
+
+function beginningOf(text: string, bytes: number): string {
+  let characters = toldBytesMax - noteBytes;
+  for (;;) {
+    const told = jsonStringify(`${text.slice(0, characters)}… [cut: ${bytes} bytes of JSON]`);
+    if (byteLength(told) <= toldBytesMax) return told;
+    // A character can take six bytes of JSON.
+    characters = Math.floor(characters / 2);
+  }
+}

@@ -1,0 +1,72 @@
+import type { CallEffects } from './call-effects.ts';
+
+type Loose = Record<string, unknown>;
+
+/**
+ * `$.respond` of one call. A stream as body is read to its end first, so it cannot be sent at once. Resolves when the
+ * reply is on its way; the first one counts.
+ */
+export class StepReply {
+  readonly #effects: CallEffects;
+  readonly #bodyBytesMax: number;
+  /** A stream that is being read. */
+  #reading: Promise<void> | undefined;
+
+  constructor(effects: CallEffects, bodyBytesMax: number) {
+    this.#effects = effects;
+    this.#bodyBytesMax = bodyBytesMax;
+  }
+
+  /** Waits for a reply whose stream was not awaited. */
+  get settled(): Promise<void> | undefined {
+    return this.#reading;
+  }
+
+  async respond(given: unknown): Promise<void> {
+    if (this.#reading !== undefined) return this.#reading;
+    if (this.#effects.responded) return;
+    const reply = typeof given === 'object' && given !== null ? (given as Loose) : undefined;
+    const immediate = reply?.immediate === true;
+    const { body } = reply ?? {};
+    if (!isStream(body)) {
+      this.#effects.respond(given, { immediate });
+      return;
+    }
+    if (immediate) throw new TypeError('$.respond: a reply with a stream as body cannot be immediate');
+    this.#reading = this.#readAndRespond({ ...reply }, body);
+    // Whoever does not wait for it learns of a failure at the end of the step.
+    this.#reading.catch(() => undefined);
+    return this.#reading;
+  }
+
+  async #readAndRespond(reply: Loose, stream: AsyncIterable<unknown>): Promise<void> {
+    const chunks: Uint8Array[] = [];
+    let bytes = 0;
+    for await (const chunk of stream) {
+      const part = bytesOf(chunk);
+      bytes += part.length;
+      if (bytes > this.#bodyBytesMax) {
+        throw new TypeError(
+          `$.respond: the stream has more than ${this.#bodyBytesMax} bytes, which is the largest body`,
+        );
+      }
+      chunks.push(part);
+    }
+    this.#effects.respond({ ...reply, body: Buffer.concat(chunks) }, { immediate: false });
+  }
+}
+
+/** Node's streams and those of the web are both iterable. */
+function isStream(body: unknown): body is AsyncIterable<unknown> {
+  return (
+    typeof body === 'object' &&
+    body !== null &&
+    typeof (body as { [Symbol.asyncIterator]?: unknown })[Symbol.asyncIterator] === 'function'
+  );
+}
+
+function bytesOf(chunk: unknown): Uint8Array {
+  if (ArrayBuffer.isView(chunk)) return new Uint8Array(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+  if (typeof chunk === 'string') return Buffer.from(chunk);
+  throw new TypeError(`$.respond: the stream gave ${typeof chunk}, expected bytes or text`);
+}

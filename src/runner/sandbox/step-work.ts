@@ -1,0 +1,174 @@
+import {
+  type DoneHeader,
+  exitReasonCharactersMax,
+  type FlowEntry,
+  rerunContextBytesMax,
+  type SendEntry,
+  type StepDone,
+  sendBytesMax,
+  sendKinds,
+  sendsMax,
+} from '#runner/protocol.ts';
+import { findCircle } from './find-circle.ts';
+import { TooLargeError, toJsonText } from './json-text.ts';
+import { byteLength, jsonStringify } from './primordials.ts';
+
+export type SendKind = (typeof sendKinds)[number];
+
+/** A flow call whose context is still text. */
+type Flow =
+  | Exclude<FlowEntry, { kind: 'rerun' }>
+  | { kind: 'rerun'; ms: number; context: string; maxRetries: number };
+
+const returnValue = '$return_value';
+
+/** What one call of a step leaves behind besides events and log lines. Its limits are told to `passed`. */
+export class StepWork {
+  /** The folder that `/tmp` is for this call, by name; and whether it was used. */
+  readonly scratch: string;
+  usedScratch = false;
+  /** For `process.env`. */
+  readonly workflowId: unknown;
+  readonly traceId: unknown;
+  /** JSON of the props as the step got them. */
+  input: string | undefined;
+  flow: Flow | undefined;
+
+  readonly #exportBytesMax: number;
+  readonly #passed: (message: string) => Error;
+  /** By name: the entry of the JSON object, with a comma. */
+  readonly #exports = new Map<string, string>();
+  #exportBytes = 0;
+  #sends: SendEntry[] = [];
+  #sendTexts: string[] = [];
+  #sendCount = 0;
+  #sendBytes = 0;
+
+  constructor(options: {
+    scratch: string;
+    context: Record<string, unknown>;
+    exportBytesMax: number;
+    passed: (message: string) => Error;
+  }) {
+    this.scratch = options.scratch;
+    this.workflowId = options.context.workflow_id;
+    this.traceId = options.context.trace_id;
+    this.#exportBytesMax = options.exportBytesMax;
+    this.#passed = options.passed;
+  }
+
+  /** Keeps a snapshot. Throws a TypeError for a key that is no text and for a value that holds itself. */
+  export(key: unknown, value: unknown): void {
+    if (typeof key !== 'string' || key === '')
+      throw new TypeError(`$.export: the name of an export must be a text, found ${describe(key)}`);
+    this.#keep(key, value, `the export ${jsonStringify(shortened(key))}`);
+  }
+
+  return(value: unknown): void {
+    if (value !== undefined) this.#keep(returnValue, value, 'the returned value ($return_value)');
+  }
+
+  #keep(key: string, value: unknown, what: string): void {
+    const text = this.#textOf(value, this.#exportBytesMax, what);
+    // The mark that the conversion leaves; a text may hold the same.
+    const circle = text?.includes('[Circular]') === true ? findCircle(value, shortened(key)) : undefined;
+    if (circle !== undefined)
+      throw new TypeError(`${what} is circular: ${circle.from} refers back to ${circle.to}`);
+    let bytes = this.#exportBytes - byteLength(this.#exports.get(key) ?? '');
+    if (text === undefined) this.#exports.delete(key);
+    else {
+      const entry = `${jsonStringify(key)}:${text}`;
+      bytes += byteLength(entry) + 1;
+      if (bytes > this.#exportBytesMax - 2) {
+        throw this.#passed(
+          `the exports of one step are larger than ${this.#exportBytesMax} bytes of JSON together, with ${what}`,
+        );
+      }
+      this.#exports.set(key, `${entry},`);
+    }
+    this.#exportBytes = bytes;
+  }
+
+  /** Throws when what is sent is no object, or more than may be. Returns the bytes of its JSON. */
+  send(kind: SendKind, payload: object): number {
+    if (this.#sendCount >= sendsMax) throw this.#passed(`more than ${sendsMax} things are sent with $.send`);
+    const text = this.#textOf(payload, sendBytesMax, `what is sent with $.send.${kind}`) ?? '{}';
+    const bytes = byteLength(text);
+    if (this.#sendBytes + bytes > sendBytesMax)
+      throw this.#passed(
+        `what one step sends with $.send is larger than ${sendBytesMax} bytes of JSON together`,
+      );
+    this.#sendCount += 1;
+    this.#sendBytes += bytes;
+    this.#sends.push([sendKinds.indexOf(kind), bytes]);
+    this.#sendTexts.push(text);
+    return bytes;
+  }
+
+  exit(reason: unknown): void {
+    let text: string | null = null;
+    if (typeof reason === 'string') text = reason;
+    else if (reason !== undefined && reason !== null)
+      text = toJsonText(reason, rerunContextBytesMax, 'the reason of $.flow.exit') ?? String(reason);
+    this.flow = { kind: 'exit', reason: text === null ? null : text.slice(0, exitReasonCharactersMax) };
+  }
+
+  rerun(ms: number, context: unknown, maxRetries: number): void {
+    const text = this.#textOf(context, rerunContextBytesMax, 'the context of $.flow.rerun') ?? 'null';
+    this.flow = { kind: 'rerun', ms, context: text, maxRetries };
+  }
+
+  #textOf(value: unknown, bytesMax: number, what: string): string | undefined {
+    try {
+      return toJsonText(value, bytesMax, what);
+    } catch (error) {
+      throw error instanceof TooLargeError ? this.#passed(error.message) : error;
+    }
+  }
+
+  get hasSends(): boolean {
+    return this.#sends.length > 0;
+  }
+
+  /** Moves what is to be sent, as far as it was not told yet, into a frame. Returns the bytes added. */
+  takeSends(header: { sends?: SendEntry[] }, payload: (string | Uint8Array)[]): number {
+    if (this.#sends.length === 0) return 0;
+    let bytes = 0;
+    for (const [, length] of this.#sends) bytes += length;
+    header.sends = this.#sends;
+    payload.push(...this.#sendTexts);
+    this.#sends = [];
+    this.#sendTexts = [];
+    return bytes;
+  }
+
+  /** Puts everything but the sends into the frame that ends the call. Returns the bytes added. */
+  addTo(done: DoneHeader, payload: (string | Uint8Array)[]): number {
+    const exports = `{${[...this.#exports.values()].join('').slice(0, -1)}}`;
+    const step: StepDone = { exports: byteLength(exports), input: -1 };
+    let bytes = step.exports;
+    payload.push(exports);
+    if (this.input !== undefined) {
+      step.input = byteLength(this.input);
+      bytes += step.input;
+      payload.push(this.input);
+    }
+    if (this.usedScratch) step.scratch = 1;
+    if (this.flow?.kind === 'rerun') {
+      const { context, ...rest } = this.flow;
+      step.flow = { ...rest, context: byteLength(context) };
+      bytes += step.flow.context;
+      payload.push(context);
+    } else if (this.flow !== undefined) step.flow = this.flow;
+    done.step = step;
+    return bytes;
+  }
+}
+
+function shortened(key: string): string {
+  return key.length > 60 ? `${key.slice(0, 60)}…` : key;
+}
+
+function describe(value: unknown): string {
+  return value === null ? 'null' : value === '' ? 'an empty one' : typeof value;
+}
