@@ -16,6 +16,8 @@ const groups = [
   'subscriptions',
   'webhooks',
   'deliveries',
+  'workflows',
+  'templates',
   'components',
   'accounts',
   'users',

@@ -236,7 +236,7 @@ function keyOf({ component }: StepInput): string | null {
   return component.replace(/(?<=.)@[^@]*$/, '');
 }
 
-function requireRunnable(shape: ComponentShape): void {
+export function requireRunnable(shape: ComponentShape): void {
   if (shape.type === 'app')
     throw new CallerError('invalid_component', 'this is an app, which has nothing to run: give an action');
   if (!shape.hasRun) throw new CallerError('invalid_component', 'this component has no run');

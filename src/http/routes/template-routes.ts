@@ -1,0 +1,187 @@
+import { Type } from 'typebox';
+import { notFound, type Ownership, ownersOf, readable } from '#auth/permissions.ts';
+import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
+import {
+  type App,
+  callerOf,
+  DataOf,
+  IdParams,
+  NoContent,
+  ownerForCreate,
+  PageOf,
+  PageQuery,
+} from '#http/route-support.ts';
+import { selectFields } from '#http/select-fields.ts';
+import { epochSeconds } from '#lib/clock.ts';
+import { CallerError } from '#lib/errors.ts';
+import type { Store } from '#storage/store.ts';
+import type { TemplateTable } from '#storage/tables/workflow-tables.ts';
+import type { TemplateMaker } from '#workflows/make-template.ts';
+import type { TemplateDefinition } from '#workflows/template.ts';
+import { deleteTemplate, findTemplate, pageOfTemplates } from '#workflows/template-store.ts';
+import { refuseNul } from '#workflows/workflow-input.ts';
+import { findWorkflow } from '#workflows/workflow-store.ts';
+import { definitionOf } from './workflow-routes.ts';
+import { definitionFields, SettingsInput, StepInputs, TriggerInputs } from './workflow-shapes.ts';
+
+const Template = Type.Object(
+  {
+    id: Type.String({ description: 'tch_…, made from the content' }),
+    name: Type.String(),
+    steps: StepInputs,
+    triggers: TriggerInputs,
+    settings: SettingsInput,
+    owner_id: Type.Union([Type.String(), Type.Null()], {
+      description: 'Null: made by somebody with whom the reader shares no workspace',
+    }),
+    created_at: Type.Integer({ description: 'Epoch seconds' }),
+  },
+  { additionalProperties: true },
+);
+
+export interface TemplateRouteDeps {
+  store: Store;
+  templateMaker: TemplateMaker;
+}
+
+/** Templates of workflows: whoever knows the id of one may read and use it. */
+export function templateRoutes(app: App, { store, templateMaker }: TemplateRouteDeps): void {
+  app.post(
+    '/templates',
+    {
+      schema: {
+        operationId: 'createTemplate',
+        tags: ['templates', 'addition'],
+        summary: 'Make a template of a workflow, or of a definition',
+        body: Type.Object({
+          workflow_id: Type.Optional(Type.String({ description: 'p_…; instead of steps and triggers' })),
+          include_props: Type.Optional(
+            Type.Boolean({
+              default: true,
+              description: 'With the values of props, but never of secret ones',
+            }),
+          ),
+          name: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
+          ...definitionFields,
+        }),
+        response: { 200: DataOf(Template) },
+      },
+    },
+    async (request) => {
+      const caller = callerOf(request);
+      const ownerId = await ownerForCreate(store.read, request);
+      const owners = await ownersOf(store.read, caller);
+      const owner = { ownerId, userId: caller.userId, readableOwners: owners.ids };
+      const { workflow_id, include_props = true, name, steps, triggers, settings } = request.body;
+      refuseNul(name, 'name');
+      const options = { includeProps: include_props, ...(name === undefined ? {} : { name }) };
+      if (workflow_id === undefined) {
+        if (steps === undefined)
+          throw new CallerError(
+            'missing_parameter',
+            'workflow_id: either workflow_id or a definition (steps, triggers, settings) is required',
+            { parameter: 'workflow_id' },
+          );
+        const template = await templateMaker.fromDefinition(definitionOf(request.body), owner, options);
+        return { data: selectFields(request, viewTemplate(template, owners)) };
+      }
+      const extra = Object.entries({ steps, triggers, settings }).find(([, value]) => value !== undefined);
+      if (extra !== undefined)
+        throw new CallerError('invalid_parameter', `${extra[0]}: give either this or workflow_id`, {
+          parameter: extra[0],
+        });
+      const workflow = await readable(store.read, caller, await findWorkflow(store.read, workflow_id), {
+        what: 'workflow',
+        id: workflow_id,
+        parameter: 'workflow_id',
+      });
+      const template = await templateMaker.fromWorkflow(workflow, owner, options);
+      return { data: selectFields(request, viewTemplate(template, owners)) };
+    },
+  );
+
+  app.get(
+    '/templates',
+    {
+      schema: {
+        operationId: 'listTemplates',
+        tags: ['templates', 'addition'],
+        summary: 'Templates of the authenticated user and of their workspaces',
+        querystring: PageQuery,
+        response: { 200: PageOf(Template) },
+      },
+    },
+    async (request) => {
+      const owners = await ownersOf(store.read, callerOf(request));
+      const page = await pageOfTemplates(store.read, owners.ids, pageRequest(request));
+      const cursors = page.rows.map((template) => encodeCursor(template.id));
+      const views = page.rows.map((template) => viewTemplate(template, owners));
+      return pageResponse(selectFields(request, views), {
+        totalCount: page.totalCount,
+        cursorOf: (_template, index) => cursors[index] ?? '',
+      });
+    },
+  );
+
+  app.get(
+    '/templates/:id',
+    {
+      schema: {
+        operationId: 'getTemplate',
+        tags: ['templates', 'addition'],
+        summary: 'One template',
+        params: IdParams('tch_…'),
+        response: { 200: DataOf(Template) },
+      },
+    },
+    async (request) => {
+      const { id } = request.params;
+      const owners = await ownersOf(store.read, callerOf(request));
+      const template = await findTemplate(store.read, id, owners.ids);
+      if (template === undefined) throw notFound('template', id);
+      return { data: selectFields(request, viewTemplate(template, owners)) };
+    },
+  );
+
+  app.delete(
+    '/templates/:id',
+    {
+      schema: {
+        operationId: 'deleteTemplate',
+        tags: ['templates', 'addition'],
+        summary: 'Remove a template from your list; others who made the same keep it',
+        params: IdParams('tch_…'),
+        response: { 204: NoContent },
+      },
+    },
+    async (request, reply) => {
+      const { id } = request.params;
+      const owners = await ownersOf(store.read, callerOf(request));
+      const writable = owners.ids.filter((owner) => owners.mayWrite(owner));
+      const isDeleted = await store.transaction((tx) => deleteTemplate(tx, id, writable));
+      if (!isDeleted) {
+        const found = await findTemplate(store.read, id, owners.ids);
+        if (found !== undefined && owners.mayRead(found.owner_id))
+          throw new CallerError(
+            'forbidden',
+            'your role in this workspace does not allow changing its templates',
+          );
+        throw notFound('template', id);
+      }
+      return reply.code(204).send(null);
+    },
+  );
+}
+
+function viewTemplate(template: TemplateTable, owners: Ownership) {
+  const { steps, triggers, settings } = JSON.parse(template.definition) as TemplateDefinition;
+  return {
+    id: template.id,
+    name: template.name,
+    steps,
+    triggers,
+    settings,
+    owner_id: owners.mayRead(template.owner_id) ? template.owner_id : null,
+    created_at: epochSeconds(template.created_at_ms),
+  };
+}
