@@ -141,4 +141,33 @@ describe('the stack of an error', () => {
     );
     assert.match(stack, /component\.js:3:11/);
   });
+
+  test('has the lines of each step where several run in one process', async () => {
+    const stacks: string[] = [];
+    for (const [module, line] of [
+      ['c_1', 2],
+      ['c_2', 4],
+    ] as const) {
+      const code = `export default {${'\n'.repeat(line - 1)}run() { throw new Error('g'); } };`;
+      const { bundle } = await builder.build({ kind: 'code', code }, { ownerId: 'u_1' });
+      const outcome = await fixture.runner.call(
+        requestFor('', {
+          deploymentId: 'd_steps',
+          module,
+          bundle,
+          call: {
+            kind: 'step',
+            steps: '{}',
+            context: '{}',
+            resumeUrl: 'https://x.example/r',
+            cancelUrl: 'https://x.example/c',
+            scratch: 'r_1',
+          },
+        }),
+      );
+      stacks.push(outcome.error?.stack ?? JSON.stringify(outcome));
+    }
+    assert.match(stacks[0] ?? '', /^Error: g\n {4}at \S*run \(component\.js:2:15\)/);
+    assert.match(stacks[1] ?? '', /^Error: g\n {4}at \S*run \(component\.js:4:15\)/);
+  });
 });

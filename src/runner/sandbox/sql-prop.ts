@@ -1,3 +1,5 @@
+import { endOfExpression } from './expressions.ts';
+
 /** What `this.<prop>` of type `sql` is: the app's `executeQueryAdapter` turns it into the argument of `executeQuery`. */
 export interface SqlProp {
   app?: unknown;
@@ -85,7 +87,8 @@ class QueryScan {
     const query = this.#query;
     while (this.#at < query.length) {
       const character = query[this.#at] ?? '';
-      if (query.startsWith('{{', this.#at)) this.#expression();
+      const end = expressionAt(query, this.#at);
+      if (end !== undefined) this.#expression(end);
       else if (character === "'" || (character === '"' && this.#dialect.doubleQuotedText))
         this.#quotedText(character);
       else if (character === '"' || character === '`')
@@ -105,8 +108,7 @@ class QueryScan {
     this.#at += length;
   }
 
-  #expression(): void {
-    const end = endOfExpression(this.#query, this.#at);
+  #expression(end: number): void {
     this.#placeholder(this.#evaluate(this.#query.slice(this.#at + 2, end - 2).trim()));
     this.#at = end;
   }
@@ -127,18 +129,18 @@ class QueryScan {
 
   #quotedText(quote: string): void {
     const end = this.#endOfQuoted(quote);
-    const inside = this.#query.slice(this.#at + 1, end - 1);
-    if (!inside.includes('{{')) {
+    const parts = splitExpressions(this.#query.slice(this.#at + 1, end - 1));
+    if (parts.length === 1) {
       this.#copy(end - this.#at);
       return;
     }
     // E'…', N'…' and the like: what is before the quote says how it is read.
     if (/[\w&]/.test(this.#query[this.#at - 1] ?? ''))
       throw new Error('an expression cannot stand in a text with a prefix before its quote');
-    const parts = splitExpressions(inside).map((part) =>
+    const texts = parts.map((part) =>
       part.isExpression ? textOf(this.#evaluate(part.text)) : this.#unescaped(part.text, quote),
     );
-    this.#placeholder(parts.join(''));
+    this.#placeholder(texts.join(''));
     this.#at = end;
   }
 
@@ -157,7 +159,8 @@ class QueryScan {
     const query = this.#query;
     let at = this.#at + 1;
     while (at < query.length) {
-      if (query.startsWith('{{', at)) at = endOfExpression(query, at);
+      const end = expressionAt(query, at);
+      if (end !== undefined) at = end;
       else if (query[at] === '\\' && this.#dialect.backslashEscapes && quote !== '`') at += 2;
       else if (query[at] !== quote) at += 1;
       else if (query[at + 1] === quote) at += 2;
@@ -167,7 +170,7 @@ class QueryScan {
   }
 
   #verbatim(end: number, what: string): void {
-    if (this.#query.slice(this.#at, end).includes('{{'))
+    if (splitExpressions(this.#query.slice(this.#at, end)).length > 1)
       throw new Error(`an expression cannot stand in ${what} of a query: only values can be given`);
     this.#copy(end - this.#at);
   }
@@ -223,7 +226,7 @@ function evaluateText(text: string, evaluate: Evaluate): unknown {
 /** The expression of a text that is nothing else. */
 function onlyExpression(text: string): string | undefined {
   const trimmed = text.trim();
-  if (!trimmed.startsWith('{{') || endOfExpression(trimmed, 0) !== trimmed.length) return undefined;
+  if (expressionAt(trimmed, 0) !== trimmed.length) return undefined;
   return trimmed.slice(2, -2).trim();
 }
 
@@ -231,7 +234,8 @@ function splitExpressions(text: string): { isExpression: boolean; text: string }
   const parts: { isExpression: boolean; text: string }[] = [];
   let at = 0;
   for (let start = text.indexOf('{{'); start !== -1; start = text.indexOf('{{', at)) {
-    const end = endOfExpression(text, start);
+    const end = expressionAt(text, start);
+    if (end === undefined) break;
     parts.push({ isExpression: false, text: text.slice(at, start) });
     parts.push({ isExpression: true, text: text.slice(start + 2, end - 2).trim() });
     at = end;
@@ -240,28 +244,8 @@ function splitExpressions(text: string): { isExpression: boolean; text: string }
   return parts;
 }
 
-/** Past the `}}` that ends the expression at `start`: not one inside a text or an object of it. Throws when there is none. */
-function endOfExpression(text: string, start: number): number {
-  let depth = 0;
-  for (let at = start + 2; at < text.length; at += 1) {
-    const character = text[at] ?? '';
-    if (character === '"' || character === "'" || character === '`') at = endOfJsText(text, at, character);
-    else if (character === '{') depth += 1;
-    else if (character === '}' && depth > 0) depth -= 1;
-    else if (text.startsWith('}}', at)) return at + 2;
-  }
-  // What looked like a text or an object was none (a quote in a regular expression): the plain reading is left.
-  const plain = text.indexOf('}}', start + 2);
-  if (plain !== -1) return plain + 2;
-  throw new Error(`an expression is not closed: ${JSON.stringify(text.slice(start, start + 60))}`);
-}
-
-function endOfJsText(text: string, start: number, quote: string): number {
-  for (let at = start + 1; at < text.length; at += 1) {
-    if (text[at] === '\\') at += 1;
-    else if (text[at] === quote) return at;
-  }
-  return text.length;
+function expressionAt(text: string, at: number): number | undefined {
+  return text.startsWith('{{', at) ? endOfExpression(text, at) : undefined;
 }
 
 function opened(value: unknown): Loose {
