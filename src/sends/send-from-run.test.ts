@@ -13,18 +13,52 @@ import { insertNewJobs, jobRow, type LeasedJob } from '#jobs/job-store.ts';
 import { TestClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { StepSend } from '#runner/call-outcome.ts';
+import type { Store } from '#storage/store.ts';
 import { awsSignatures } from '../../test/support/aws-signature.ts';
 import { HttpReceiver } from '../../test/support/http-receiver.ts';
 import { noSubscribers } from '../../test/support/no-subscribers.ts';
 import { forEachStore } from '../../test/support/stores.ts';
-import { rowsOfSends } from './run-send.ts';
 import { createMailServer, type MailServer } from './send-email.ts';
 import { RunSends, type SendParts } from './send-from-run.ts';
-import { findRunSend, insertRunSends, sendsOfRun } from './send-store.ts';
+import { findRunSend } from './send-store.ts';
 
 const node = 'node_1';
 const never = new AbortController().signal;
 const nowMs = Date.UTC(2027, 4, 6, 7, 8, 9);
+
+/** Stores what a run sends, and the jobs of it as held by this node; answers these. */
+async function queueSends(
+  store: Store,
+  run: { id: string; ownerId: string; workflowId: string },
+  asked: readonly [StepSend['kind'], unknown][],
+): Promise<LeasedJob[]> {
+  const jobs = asked.map((_, index): LeasedJob => {
+    const payload = { run_id: run.id, number: index + 1 };
+    const id = `${run.id}:${index + 1}`;
+    const more = { lane: null, attempts: 1, bytes: 0, createdAtMs: nowMs };
+    return { id, kind: 'send_from_run', ownerId: run.ownerId, payload, ...more };
+  });
+  const rows = asked.map(([kind, payload], index) => ({
+    run_id: run.id,
+    number: index + 1,
+    owner_id: run.ownerId,
+    workflow_id: run.workflowId,
+    kind,
+    payload: JSON.stringify(payload),
+    state: 'queued',
+    result: null,
+    created_at_ms: nowMs,
+    ended_at_ms: null,
+  }));
+  await store.transaction(async (tx) => {
+    await tx.insertInto('run_sends').values(rows).execute();
+    const ofJobs = jobs.map(({ id, ownerId, payload }) =>
+      jobRow({ id, kind: 'send_from_run', ownerId, payload: payload as never, runAtMs: nowMs, nowMs }, node),
+    );
+    await insertNewJobs(store, tx, ofJobs);
+  });
+  return jobs;
+}
 
 interface ReceivedMail {
   to: string[];
@@ -92,29 +126,8 @@ forEachStore((fixture) => {
       },
       ...parts,
     });
-    /** Stores what a run sends, and the jobs as held by this node; answers these. */
-    const queue = async (...asked: [StepSend['kind'], unknown][]): Promise<LeasedJob[]> => {
-      const { rows, jobs } = rowsOfSends(
-        { id: 'run_1', ownerId: 'o_1', workflowId: 'p_1' },
-        asked.map(([kind, payload]) => ({ kind, payload: JSON.stringify(payload) })),
-        nowMs,
-      );
-      await store.transaction(async (tx) => {
-        await insertRunSends(store, tx, rows);
-        await insertNewJobs(
-          store,
-          tx,
-          jobs.map((job) => jobRow(job, node)),
-        );
-      });
-      return jobs.map((job) => ({
-        ...job,
-        lane: job.lane ?? null,
-        attempts: 1,
-        bytes: 0,
-        createdAtMs: nowMs,
-      }));
-    };
+    const queue = (...asked: [StepSend['kind'], unknown][]) =>
+      queueSends(store, { id: 'run_1', ownerId: 'o_1', workflowId: 'p_1' }, asked);
     /** Does one send and answers its record. */
     const send = async (kind: StepSend['kind'], payload: unknown) => {
       const [job] = await queue([kind, payload]);
@@ -307,6 +320,21 @@ forEachStore((fixture) => {
     assert.equal(result.event_id, `${event?.ms}-${event?.seq}`);
   });
 
+  test('what a run sends to its stream keeps its order, and is there once, also when its jobs run at the same moment', async () => {
+    const { store, sends, queue, published } = await setUp();
+    await store.transaction((tx) => insertEmitter(tx, { id: 'p_1', ownerId: 'o_1' }));
+    const asked = Array.from({ length: 20 }, (_, n): [StepSend['kind'], unknown] =>
+      n === 7 ? ['sse', { channel: '' }] : ['sse', { channel: 'c', payload: n }],
+    );
+    const jobs = await queue(...asked);
+    await Promise.all(jobs.reverse().map((job) => sends.run(job, never)));
+    const numbers = published.map(({ event }) => (JSON.parse(event) as { payload: number }).payload);
+    assert.deepEqual(numbers, Array.from({ length: 20 }, (_, n) => n).toSpliced(7, 1));
+    assert.equal((await findRunSend(store.read, 'run_1', 8))?.state, 'failed');
+    assert.equal((await findRunSend(store.read, 'run_1', 9))?.state, 'sent');
+    assert.deepEqual(await store.read.selectFrom('jobs').select('id').execute(), []);
+  });
+
   test('what was told of already, or belongs to another node by now, is not told of again', async () => {
     const { store, sends, queue } = await setUp();
     const asked: [StepSend['kind'], unknown] = ['http', { method: 'GET', url: receiver.url }];
@@ -319,7 +347,8 @@ forEachStore((fixture) => {
     assert.equal(receiver.requests.length, 2, 'once by each node that held it');
     await sends.quarantined(first);
     await sends.quarantined(second);
-    const states = (await sendsOfRun(store.read, 'run_1')).map(({ state, result }) => [state, result]);
+    const rows = [1, 2].map((number) => findRunSend(store.read, 'run_1', number));
+    const states = (await Promise.all(rows)).map((row) => [row?.state, row?.result]);
     assert.equal(states[0]?.[0], 'sent');
     assert.deepEqual(states[1], ['failed', '{"error":"given up after several attempts"}']);
   });
@@ -332,21 +361,14 @@ forEachStore((fixture) => {
       { method: 'GET', url: `${receiver.url}/hangs` },
     ]);
     const jobs = await queue(...hanging);
-    const { rows, jobs: ofOther } = rowsOfSends(
-      { id: 'run_2', ownerId: 'o_2', workflowId: 'p_2' },
-      [{ kind: 'http', payload: JSON.stringify({ method: 'GET', url: receiver.url }) }],
-      nowMs,
-    );
-    const [other] = ofOther;
+    const [other] = await queueSends(store, { id: 'run_2', ownerId: 'o_2', workflowId: 'p_2' }, [
+      ['http', { method: 'GET', url: receiver.url }],
+    ]);
     assert.ok(other);
-    await store.transaction(async (tx) => {
-      await insertRunSends(store, tx, rows);
-      await insertNewJobs(store, tx, [jobRow(other, node)]);
-    });
     const stop = new AbortController();
     const all = jobs.map((job) => sends.run(job, stop.signal).catch(() => {}));
     await receiver.waitForRequest(8);
-    await sends.run({ ...other, lane: null, attempts: 1, bytes: 0, createdAtMs: nowMs }, never);
+    await sends.run(other, never);
     assert.equal((await findRunSend(store.read, 'run_2', 1))?.state, 'sent');
     assert.equal(receiver.requests.filter(({ url }) => url === '/hangs').length, 8);
     stop.abort(new Error('the service stops'));

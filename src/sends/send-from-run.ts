@@ -12,8 +12,8 @@ import { SendError, type SendOutcome } from './run-send.ts';
 import { type MailServer, sendEmail } from './send-email.ts';
 import { type HttpSender, sendHttp } from './send-http.ts';
 import { type ObjectStorage, sendS3 } from './send-s3.ts';
-import { sseEvent, storeSse } from './send-sse.ts';
-import { endRunSend, findRunSend, type SendEnd, settleSends } from './send-store.ts';
+import { storeSse } from './send-sse.ts';
+import { endRunSend, findRunSend, lockQueuedSse, type SendEnd, settleSends } from './send-store.ts';
 
 /** Sends of this process under way at once. */
 const sendsMax = 256;
@@ -51,7 +51,7 @@ export class RunSends implements JobHandler {
     const { store, clock } = this.#parts;
     const send = await findRunSend(store.read, runId, number);
     if (send?.state === 'queued' && send.kind === 'sse') {
-      await this.#storeSse(job, send);
+      await this.#storeSse(job, runId);
       return;
     }
     const end = { job, runId, number };
@@ -94,22 +94,19 @@ export class RunSends implements JobHandler {
     }
   }
 
-  async #storeSse(job: LeasedJob, send: RunSendTable): Promise<void> {
+  /** With all that the run sends to its stream: several jobs at the same moment would get them out of order. */
+  async #storeSse(job: LeasedJob, runId: string): Promise<void> {
     const { store, node, clock, bus, router } = this.#parts;
     const nowMs = clock.now();
-    const end = { runId: send.run_id, number: send.number, nowMs };
-    let event: string;
-    try {
-      event = sseEvent(send.payload);
-    } catch (error) {
-      await store.writes.submit(this.#settle, { ...end, job, outcome: failed(error) });
-      return;
-    }
     const stored = await store.transaction(async (tx) => {
       const held = await settleJobs(store, tx, { node, jobs: [job] });
       if (!held.has(job.id)) return [];
-      const done = await storeSse(store, tx, { send, event, router, nowMs });
-      await endRunSend(tx, { ...end, outcome: done.outcome });
+      const sends = await lockQueuedSse(store, tx, runId);
+      const done = await storeSse(store, tx, { sends, router, nowMs });
+      for (const [index, { number }] of sends.entries()) {
+        const outcome = done.outcomes[index];
+        if (outcome !== undefined) await endRunSend(tx, { runId, number, outcome, nowMs });
+      }
       return done.stored;
     });
     bus.publish(stored);

@@ -13,7 +13,7 @@ export const sseChannel = '$sse';
 const channelCharactersMax = 200;
 
 /** `{ channel, payload }` as it is kept. Throws `SendError`. */
-export function sseEvent(payload: string): string {
+function sseEvent(payload: string): string {
   const argument = sendArgument(payload);
   const channel = requiredText(argument, 'channel');
   // It becomes the `event:` line of the stream.
@@ -23,18 +23,42 @@ export function sseEvent(payload: string): string {
   return JSON.stringify({ channel, payload: argument.payload });
 }
 
-/** Stores it in the transaction that ends the send, so that it is there exactly once. */
+/**
+ * Stores them, of one run and in the order in which they were asked for, in the transaction that ends them: so that each is
+ * there exactly once. Answers what became of each.
+ */
 export async function storeSse(
   store: Pick<Store, 'name' | 'notify' | 'defer'>,
   tx: Tx,
-  options: { send: RunSendTable; event: string; router: EventRouter; nowMs: number },
-): Promise<{ outcome: SendOutcome; stored: StoredEvent[] }> {
-  const { send, event, router, nowMs } = options;
-  const emission = { emitterId: send.workflow_id, hops: 0, events: [{ channel: sseChannel, event }] };
+  options: { sends: readonly RunSendTable[]; router: EventRouter; nowMs: number },
+): Promise<{ outcomes: SendOutcome[]; stored: StoredEvent[] }> {
+  const { sends, router, nowMs } = options;
+  const [first] = sends;
+  if (first === undefined) return { outcomes: [], stored: [] };
+  const read = sends.map(({ payload }) => sseEventOr(payload));
+  const events = read
+    .filter((event) => typeof event === 'string')
+    .map((event) => ({ channel: sseChannel, event }));
+  const emission = { emitterId: first.workflow_id, hops: 0, events };
   const [result] = await emitEvents(store, tx, { emissions: [emission], router, nowMs });
   const stored = result?.accepted === true ? result.stored : [];
-  const [first] = stored;
-  if (first === undefined)
-    return { outcome: { state: 'failed', result: { error: 'the workflow is gone' } }, stored };
-  return { outcome: { state: 'sent', result: { event_id: formatEventId(first) } }, stored };
+  const ids = stored.filter(({ channel }) => channel === sseChannel).map(formatEventId);
+  const lost =
+    result?.accepted === true ? 'there is no room for events of one more channel' : 'the workflow is gone';
+  const outcomes = read.map((event): SendOutcome => {
+    if (typeof event !== 'string') return { state: 'failed', result: { error: event.message } };
+    const id = ids.shift();
+    if (id === undefined) return { state: 'failed', result: { error: lost } };
+    return { state: 'sent', result: { event_id: id } };
+  });
+  return { outcomes, stored };
+}
+
+function sseEventOr(payload: string): string | SendError {
+  try {
+    return sseEvent(payload);
+  } catch (error) {
+    if (error instanceof SendError) return error;
+    throw error;
+  }
 }

@@ -1,6 +1,5 @@
 import { settleJobs } from '#jobs/job-store.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
-import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import type { RunSendTable } from '#storage/tables/workflow-tables.ts';
 import type { SendOutcome } from './run-send.ts';
@@ -18,17 +17,6 @@ const columns = [
   'ended_at_ms',
 ] as const;
 
-const sendInsert: RowInsert<'run_sends'> = { table: 'run_sends', columns };
-
-/** In the transaction that ends the run. */
-export async function insertRunSends(
-  store: Pick<Store, 'name' | 'defer'>,
-  tx: Tx,
-  rows: readonly RunSendTable[],
-): Promise<void> {
-  for (const query of insertRows(store.name, sendInsert, rows)) await store.defer(tx, query);
-}
-
 export async function findRunSend(db: Db, runId: string, number: number): Promise<RunSendTable | undefined> {
   return db
     .selectFrom('run_sends')
@@ -38,9 +26,20 @@ export async function findRunSend(db: Db, runId: string, number: number): Promis
     .executeTakeFirst();
 }
 
-/** All of a run, in the order in which they were asked for. */
-export async function sendsOfRun(db: Db, runId: string): Promise<RunSendTable[]> {
-  return db.selectFrom('run_sends').select(columns).where('run_id', '=', runId).orderBy('number').execute();
+/** What a run has still to send to its stream, in order, locked until the end of the transaction. */
+export async function lockQueuedSse(
+  store: Pick<Store, 'lockRows'>,
+  tx: Tx,
+  runId: string,
+): Promise<RunSendTable[]> {
+  const query = tx
+    .selectFrom('run_sends')
+    .select(columns)
+    .where('run_id', '=', runId)
+    .where('kind', '=', 'sse')
+    .where('state', '=', 'queued')
+    .orderBy('number');
+  return (await store.lockRows(query).execute()) as RunSendTable[];
 }
 
 /** Says what became of a send that was not told of yet. */
