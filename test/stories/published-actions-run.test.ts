@@ -5,10 +5,15 @@ import { type ComponentBuilder, createComponentBuilder } from '#components/build
 import { readNpmConfig } from '#components/npm-config.ts';
 import { AddressPolicy } from '#egress/address-policy.ts';
 import { silentLogger } from '#lib/logger.ts';
+import { CertificateAuthority } from '../support/certificates.ts';
+import { createTestDatabase, postgresSkip } from '../support/databases.ts';
 import { HttpReceiver } from '../support/http-receiver.ts';
 import { downloadPackage } from '../support/npm-package.ts';
+import { startPostgresTls } from '../support/postgres-tls.ts';
 import { type RunnerFixture, requestFor, startRunnerFixture } from '../support/runner-fixture.ts';
 import { createTempFolder, type TempFolder } from '../support/temp-folder.ts';
+
+const attack = "'); DROP TABLE users; --";
 
 describe('actions of published packages, as steps', () => {
   let folder: TempFolder;
@@ -55,7 +60,7 @@ describe('actions of published packages, as steps', () => {
         props,
         call: {
           kind: 'step',
-          steps: JSON.stringify({ trigger: { event: { name: 'Ada' } } }),
+          steps: JSON.stringify({ trigger: { event: { name: 'Ada', attack } } }),
           context: '{"id":"r_1"}',
           resumeUrl: 'https://x.example/r',
           cancelUrl: 'https://x.example/c',
@@ -88,5 +93,53 @@ describe('actions of published packages, as steps', () => {
     const failed = await run({ url: `${receiver.url}/missing` });
     assert.equal(failed.error?.message, 'Request failed with status code 404');
     assert.match(failed.error?.stack ?? '', /actions\/send-http-request\/send-http-request\.mjs:\d+:\d+/);
+  });
+
+  test('postgresql-execute-custom-query runs its sql prop, and a hostile value stays a value', {
+    skip: postgresSkip(),
+  }, async () => {
+    const root = await downloadPackage(folder.path, '@pipedream/postgresql', '2.2.4');
+    const database = await createTestDatabase();
+    const { hostname, port, username, password, pathname } = new URL(database.url);
+    const authority = new CertificateAuthority();
+    const tls = await startPostgresTls(
+      { host: hostname, port: Number(port) },
+      authority.issue(['127.0.0.1']),
+    );
+    const $auth = {
+      host: '127.0.0.1',
+      port: tls.port,
+      user: decodeURIComponent(username),
+      password: decodeURIComponent(password),
+      database: pathname.slice(1),
+      ssl_verification_mode: 'skip_verification',
+    };
+    const execute = async (query: string, params: unknown[] = []) => {
+      const outcome = await runAction(root, 'actions/execute-custom-query/execute-custom-query.mjs', {
+        postgresql: { $auth },
+        sql: { app: 'postgresql', query, params },
+      });
+      assert.equal(outcome.status, 'finished', JSON.stringify(outcome.error));
+      return JSON.parse(outcome.step?.exports ?? '{}');
+    };
+    try {
+      await execute('CREATE TABLE users (id int, name text)');
+      await execute("INSERT INTO users VALUES ($1, '{{steps.trigger.event.attack}}'), ({{1 + 1}}, $2)", [
+        1,
+        'Bob',
+      ]);
+      const { $return_value, $summary } = await execute(
+        "SELECT * FROM users WHERE name LIKE '%{{steps.trigger.event.attack}}%' OR name = $1 ORDER BY id",
+        ['Bob'],
+      );
+      assert.deepEqual($return_value, [
+        { id: 1, name: attack },
+        { id: 2, name: 'Bob' },
+      ]);
+      assert.equal($summary, 'Returned 2 rows');
+    } finally {
+      await tls.close();
+      await database.drop();
+    }
   });
 });

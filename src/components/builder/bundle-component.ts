@@ -13,6 +13,7 @@ import {
   transform,
 } from 'esbuild';
 import type { BuildProblem, BundleRequest, BundlerOutput, OwnFile } from './build-messages.ts';
+import { withRelativeRequires } from './folder-requires.ts';
 import { mapComment, withOwnMap, withoutMap } from './own-source-map.ts';
 import { parsePackageSpecifier } from './package-specifier.ts';
 
@@ -275,7 +276,7 @@ async function loadFile(
   }
   const loader = loaderByAttribute(attributes) ?? loaderOfPackageFile(real);
   const contents = await readFile(real);
-  return { contents: isCode(real, loader) ? withoutMap(contents) : contents, loader };
+  return { contents: isCode(real, loader) ? withoutMap(withRelativeRequires(contents)) : contents, loader };
 }
 
 function loaderOfPackageFile(path: string): Loader {
