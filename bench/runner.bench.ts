@@ -39,6 +39,38 @@ function request(deployment: number): CallRequest {
     deadlineMs: 10_000,
   };
 }
+/** A step of a workflow, with an expression in its props. */
+const stepCode = `
+module.exports = { props: { text: { type: 'string' } }, run({ steps, $ }) {
+  $.export('$summary', this.text);
+  return { length: steps.trigger.event.body.text.length };
+} };`;
+const stepBundle: Bundle = {
+  hash: createHash('sha256').update(stepCode).digest('hex'),
+  code: stepCode,
+  format: 'cjs',
+};
+const stepProps = { text: 'a {{event.method}} to {{steps.trigger.event.path}}' };
+
+function stepRequest(): CallRequest {
+  return {
+    ...request(0),
+    deploymentId: 'd_0',
+    bundle: stepBundle,
+    module: 'c_1',
+    props: stepProps,
+    db: {},
+    call: {
+      kind: 'step',
+      steps: `{"trigger":{"event":${event}}}`,
+      context: '{"id":"r_1","workflow_id":"p_1","trace_id":"t_1"}',
+      resumeUrl: 'https://example.com/resume',
+      cancelUrl: 'https://example.com/cancel',
+      scratch: 'r_1',
+    },
+  };
+}
+
 const props = { http: { endpoint: 'https://example.com/' } };
 
 interface Row {
@@ -95,6 +127,9 @@ try {
   const rows = [await measure('plain call in process', 1, plainCall)];
   for (const concurrency of [1, 10, 50]) {
     rows.push(await measure('warm call, one process', concurrency, () => runner.call(request(0))));
+  }
+  for (const concurrency of [1, 10, 50]) {
+    rows.push(await measure('warm step, one process', concurrency, () => runner.call(stepRequest())));
   }
   console.table(rows);
 

@@ -18,7 +18,8 @@ export interface CallOutcome {
   step?: StepEffects;
   /**
    * The process ended while other calls were in flight in it too: this one may not be to blame. Run alone, it shows
-   * whether it is. Only with `exited`, `out_of_memory`, and `limit_exceeded` of a limit that all of them share.
+   * whether it is. With `exited`, `out_of_memory`, `limit_exceeded` of a limit that all of them share, and `timed_out`
+   * when one of them kept the process busy.
    */
   shared?: true;
   /** Wall-clock milliseconds in user code. */

@@ -42,7 +42,7 @@ interface PendingCall {
   /** Processor time of the process at the first of them. */
   unstartedCpuMs?: number | undefined;
   /** Decided by the service (deadline, cancel); told once the process is gone and its last frames are read. */
-  decided?: { status: CallStatus; error: UserCodeError };
+  decided?: { status: CallStatus; error: UserCodeError; shared?: boolean };
   /** Evaluating the bundle: whatever ends it is a load failure. */
   isLoad: boolean;
   isStep: boolean;
@@ -127,8 +127,10 @@ export class SandboxProcess {
   #culprit: PendingCall | undefined;
   /** Several calls were in it when it ended, each of which may be to blame. */
   #shared = false;
-  /** Watch ticks since it was asked for a sign of life. */
+  /** Watch ticks since it was asked for a sign of life that has not come yet. */
   #pingTicks: number | undefined;
+  /** A call that was cancelled may still run in it, beside others. */
+  #hasCancelled = false;
 
   constructor(
     sandbox: SpawnedSandbox,
@@ -298,6 +300,8 @@ export class SandboxProcess {
           error: serviceError(`the code did not finish loading within ${seconds} s`, 'load_deadline'),
         }
       : { status: 'timed_out', error: serviceError(`the run did not end within ${seconds} s`, 'deadline') };
+    // It may have waited, ready to end, for another one that keeps the process busy.
+    pending.decided.shared = this.#stuck && this.#calls.size > 1;
     this.kill('deadline', 'a call passed its deadline', pending);
   }
 
@@ -325,8 +329,7 @@ export class SandboxProcess {
       this.retire();
       this.onFault?.();
       // What was cancelled may keep the process busy: then the others must not pass their deadlines because of it.
-      this.#pingTicks ??= 0;
-      this.#send(frameType.ping, 0, '');
+      this.#hasCancelled = true;
     }
   }
 
@@ -358,12 +361,10 @@ export class SandboxProcess {
       this.kill('out_of_memory', `the process used more than ${this.#limits.memoryMb} MB of memory`);
       return;
     }
-    if (this.#pingTicks !== undefined) {
-      this.#pingTicks += 1;
-      if (this.#pingTicks * this.#limits.memoryPollMs > this.#limits.unresponsiveMs) {
-        this.kill('cancelled', 'a call that was cancelled keeps the process busy');
-        return;
-      }
+    if (this.#calls.size > 1 || this.#hasCancelled) this.#ping();
+    if (this.#hasCancelled && this.#stuck) {
+      this.kill('cancelled', 'a call that was cancelled keeps the process busy');
+      return;
     }
     // Ticks, not time: after a stall of the service itself the answer may be waiting to be read.
     // Only the oldest call: behind another one, waiting is no sign of anything, and that one's deadline ends it.
@@ -377,6 +378,19 @@ export class SandboxProcess {
     const usedMs = (cpuMs ?? 0) - (oldest.unstartedCpuMs ?? 0);
     if (usedMs > unresponsiveMs / 2) this.kill('unresponsive', 'its own code keeps the process busy');
     else this.kill('overloaded', 'the process got no processor time to take a call up');
+  }
+
+  /** Where several calls share the process, one of them may keep it from all others. */
+  #ping(): void {
+    if (this.#pingTicks !== undefined) this.#pingTicks += 1;
+    else {
+      this.#pingTicks = 0;
+      this.#send(frameType.ping, 0, '');
+    }
+  }
+
+  get #stuck(): boolean {
+    return (this.#pingTicks ?? 0) * this.#limits.memoryPollMs > this.#limits.unresponsiveMs;
   }
 
   #send(
@@ -604,8 +618,12 @@ export class SandboxProcess {
 
   #lastAnswer(pending: PendingCall): CallAnswer {
     const { record } = pending;
-    if (pending.decided !== undefined)
-      return record.end(pending.decided.status, pending.decided.error, elapsed(pending));
+    if (pending.decided !== undefined) {
+      const { status, error, shared } = pending.decided;
+      const outcome = record.end(status, error, elapsed(pending));
+      if (shared === true) outcome.shared = true;
+      return outcome;
+    }
     const unstarted = pending.unstartedTicks !== undefined;
     let status = statusOfEnd(this.#reason);
     if (unstarted && this.#reason !== 'protocol' && (isBlame(status) || this.#reason === 'cancelled'))
