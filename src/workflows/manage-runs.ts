@@ -25,7 +25,7 @@ export class RunManager {
   readonly #clock: Clock;
   readonly #starter: RunStarter;
   readonly #runs: WorkflowRuns;
-  readonly #deployments: Deployments;
+  readonly #deployments: Pick<Deployments, 'get'>;
   readonly #steps: StepRunner;
   readonly #platformVersion: string;
   readonly #onEnded: (workflowId: string) => void;
@@ -37,7 +37,7 @@ export class RunManager {
     clock: Clock;
     starter: RunStarter;
     runs: WorkflowRuns;
-    deployments: Deployments;
+    deployments: Pick<Deployments, 'get'>;
     steps: StepRunner;
     platformVersion: string;
     onEnded: (workflowId: string) => void;

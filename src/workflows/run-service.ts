@@ -36,7 +36,7 @@ export class RunService {
     logger: Logger;
     node: string;
     runner: Runner;
-    deployments: Deployments;
+    deployments: Pick<Deployments, 'get'>;
     /** Asked for when it is needed, since it also does the jobs of this folder. */
     pool: () => WorkerPool;
     /** Base of the URLs that resume and cancel a run: `{public_url}/in`. */

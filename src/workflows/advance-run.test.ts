@@ -1,0 +1,342 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { CallerError } from '#lib/errors.ts';
+import { finished, RunFixture, threw } from '../../test/support/run-fixture.ts';
+import { forEachStore } from '../../test/support/stores.ts';
+import { waitFor } from '../../test/support/wait-for.ts';
+
+const hour = 3_600_000;
+
+forEachStore((stores) => {
+  test('a failed step is tried again 8 times over about 10 hours, from that step, and then its run fails', async () => {
+    await using fixture = await RunFixture.start(stores.store, {
+      steps: { a: finished({ $return_value: 1 }), b: threw('Error', 'down') },
+      settings: { autoRetry: true },
+    });
+    const began = fixture.clock.now();
+    const runId = await fixture.start();
+    const waits: number[] = [];
+    for (let retry = 1; retry <= 8; retry += 1) {
+      const run = await fixture.until(runId, 'waiting');
+      assert.equal(run.wait_kind, 'retry');
+      assert.equal(run.failures, retry);
+      const waitMs = Number(run.wait_until_ms) - fixture.clock.now();
+      waits.push(waitMs);
+      fixture.pass(waitMs);
+      await waitFor(async () => (await fixture.recorded(runId)).length === retry + 2, {
+        what: `try ${retry + 1}`,
+      });
+    }
+    const failed = await fixture.until(runId, 'failed');
+    assert.ok(waits.every((wait, index) => index === 0 || wait === 2 * (waits[index - 1] ?? 0)));
+    const total = fixture.clock.now() - began;
+    assert.ok(total > 9.5 * hour && total < 10.5 * hour, `${total / hour} hours`);
+    assert.equal(fixture.calls.filter(({ namespace }) => namespace === 'a').length, 1);
+    assert.equal(fixture.calls.filter(({ namespace }) => namespace === 'b').length, 9);
+    assert.equal((await fixture.errors()).length, 1, 'one error event, after the last try');
+    assert.equal(JSON.parse(failed.error ?? '{}').cell_id, 'c_b');
+  });
+
+  for (const status of ['timed_out', 'out_of_memory'] as const) {
+    test(`a step that ended as ${status} is not tried again`, async () => {
+      await using fixture = await RunFixture.start(stores.store, {
+        steps: { a: { status, error: { name: 'E', message: 'm', stack: '' } } },
+        settings: { autoRetry: true },
+      });
+      const run = await fixture.until(await fixture.start(), 'failed', 'waiting');
+      assert.equal(run.state, 'failed');
+    });
+  }
+
+  test('when a process ends under several steps none is blamed: each runs again, alone', async () => {
+    let calls = 0;
+    await using fixture = await RunFixture.start(stores.store, {
+      steps: {
+        a: ({ request }) => {
+          calls += 1;
+          if (calls === 1)
+            return { status: 'exited', shared: true, error: { name: 'E', message: 'm', stack: '' } };
+          return finished({ alone: request.alone === true });
+        },
+        b: ({ steps }) =>
+          calls++ < 4
+            ? { status: 'cancelled', error: { name: 'E', message: 'm', stack: '', code: 'bystander' } }
+            : finished(steps.a ?? {}),
+      },
+    });
+    const runId = await fixture.start();
+    await fixture.until(runId, 'succeeded');
+    assert.deepEqual(await fixture.recorded(runId), ['a 1 succeeded', 'b 1 succeeded']);
+    assert.deepEqual(fixture.calls.at(-1)?.steps.a, { alone: true });
+  });
+
+  test('a node that lost its lease stores nothing more of the run, and whoever has it goes on', async () => {
+    const gate = Promise.withResolvers<void>();
+    let isFirst = true;
+    await using fixture = await RunFixture.start(stores.store, {
+      steps: {
+        a: finished({ by: 'first' }),
+        b: async () => {
+          if (!isFirst) return finished({ by: 'second' });
+          isFirst = false;
+          await gate.promise;
+          return finished({ by: 'first' });
+        },
+      },
+    });
+    const runId = await fixture.start();
+    await waitFor(() => fixture.calls.length === 2);
+    // As recovery does it for a node that is thought dead.
+    await stores.store.transaction((tx) =>
+      tx.updateTable('jobs').set({ state: 'queued', lease_node: null }).where('id', '=', runId).execute(),
+    );
+    fixture.pool.poke();
+    await fixture.until(runId, 'succeeded');
+    gate.resolve();
+    await waitFor(() => fixture.pool.runningCount() === 0);
+    const steps = await stores.store.read.selectFrom('run_steps').select(['namespace', 'exports']).execute();
+    assert.deepEqual(steps.map(({ namespace, exports }) => [namespace, JSON.parse(exports).by]).sort(), [
+      ['a', 'first'],
+      ['b', 'second'],
+    ]);
+  });
+
+  test('a run that is cancelled while a step runs ends at once, and the step leaves nothing', async () => {
+    const gate = Promise.withResolvers<void>();
+    let isAborted = false;
+    await using fixture = await RunFixture.start(stores.store, {
+      steps: {
+        a: async (_call, { signal }) => {
+          signal?.addEventListener('abort', () => {
+            isAborted = true;
+            gate.resolve();
+          });
+          await gate.promise;
+          return { status: 'cancelled', error: { name: 'E', message: 'm', stack: '' } };
+        },
+      },
+    });
+    const runId = await fixture.start();
+    await waitFor(() => fixture.calls.length === 1);
+    await fixture.service.manager.cancel({ id: runId, workflow_id: 'p_1' }, 'by a test');
+    const run = await fixture.until(runId, 'cancelled');
+    assert.equal(run.reason, 'by a test');
+    await waitFor(() => fixture.pool.runningCount() === 0);
+    assert.ok(isAborted);
+    assert.deepEqual(await fixture.recorded(runId), []);
+    assert.equal((await stores.store.read.selectFrom('jobs').select('id').execute()).length, 0);
+  });
+
+  test('a run whose node died three times without a finished step is quarantined, with an error event', async () => {
+    await using fixture = await RunFixture.start(stores.store, { steps: { a: finished() } });
+    const prepared = fixture.service.starter.prepare(fixture.trigger(), { inStore: true });
+    await stores.store.transaction(async (tx) => {
+      await tx.insertInto('runs').values(prepared.run).execute();
+    });
+    const payload = { run_id: prepared.run.id, workflow_id: 'p_1' };
+    await fixture.service.runs.quarantined({
+      id: prepared.run.id,
+      kind: 'run_workflow',
+      ownerId: 'u_1',
+      lane: 'p_1',
+      attempts: 3,
+      payload,
+      bytes: 0,
+      createdAtMs: 0,
+    });
+    await fixture.until(prepared.run.id, 'quarantined');
+    const [{ error, original_context }] = await fixture.errors();
+    assert.match(error.msg, /3 times/);
+    assert.equal(original_context.id, prepared.run.id);
+  });
+
+  test('a finished step is progress: attempts of the job count anew', async () => {
+    const gate = Promise.withResolvers<void>();
+    await using fixture = await RunFixture.start(stores.store, {
+      steps: {
+        a: finished(),
+        b: async () => {
+          await gate.promise;
+          return finished();
+        },
+      },
+    });
+    const prepared = fixture.service.starter.prepare(fixture.trigger(), { inStore: true });
+    await stores.store.transaction(async (tx) => {
+      await tx.insertInto('runs').values(prepared.run).execute();
+      await tx
+        .insertInto('jobs')
+        .values({ ...prepared.job, attempts: 2 })
+        .execute();
+    });
+    fixture.pool.poke();
+    await waitFor(() => fixture.calls.length === 2);
+    const job = await stores.store.read.selectFrom('jobs').select('attempts').executeTakeFirst();
+    assert.equal(job?.attempts, 1);
+    gate.resolve();
+    await fixture.until(prepared.run.id, 'succeeded');
+  });
+
+  test('nothing is kept of a run that is not to be stored, whatever it did', async () => {
+    await using fixture = await RunFixture.start(stores.store, {
+      steps: {
+        a: finished({ secret: 'x' }),
+        b: finished({}, { sends: [{ kind: 'emit', payload: '{"event":{"sent":1},"channel":null}' }] }),
+      },
+    });
+    const runId = await fixture.start({ secret: 'y' }, { noStore: true });
+    await waitFor(
+      async () =>
+        (await stores.store.read.selectFrom('runs').select('id').execute()).length === 0 &&
+        fixture.calls.length === 2 &&
+        fixture.pool.runningCount() === 0,
+    );
+    assert.deepEqual(await fixture.recorded(runId), []);
+    const events = await stores.store.read.selectFrom('events').select('event').execute();
+    assert.deepEqual(events, [{ event: '{"sent":1}' }], 'what it sent was sent');
+  });
+
+  test('with a concurrency of 1, runs started by events follow each other in order', async () => {
+    const order: string[] = [];
+    await using fixture = await RunFixture.start(stores.store, {
+      steps: {
+        a: async ({ steps }) => {
+          const n = (steps.trigger?.event as { n: number } | undefined)?.n;
+          order.push(`begin ${n}`);
+          await new Promise((resolve) => setImmediate(resolve));
+          order.push(`end ${n}`);
+          return finished();
+        },
+      },
+      settings: { concurrency: 1 },
+    });
+    const ids = [];
+    for (let n = 0; n < 5; n += 1) ids.push(await fixture.start({ n }, { sourceType: 'COMPONENT' }));
+    for (const id of ids) await fixture.until(id, 'succeeded');
+    assert.deepEqual(
+      order,
+      [0, 1, 2, 3, 4].flatMap((n) => [`begin ${n}`, `end ${n}`]),
+    );
+  });
+
+  test('a throttle lets so many begin in each window, and the others wait in the store', async () => {
+    await using fixture = await RunFixture.start(stores.store, {
+      steps: { a: finished() },
+      settings: { throttle: { limit: 2, seconds: 60 } },
+    });
+    const ids: string[] = [];
+    for (let n = 0; n < 5; n += 1) ids.push(await fixture.start({ n }, { sourceType: 'COMPONENT' }));
+    const request = await fixture.start({}, { sourceType: 'HTTP' });
+    await fixture.until(request, 'succeeded');
+    const ended = async () =>
+      (
+        await Promise.all(
+          ids.map(async (id) => (await fixture.until(id, 'queued', 'running', 'succeeded')).state),
+        )
+      ).filter((state) => state === 'succeeded').length;
+    await waitFor(async () => (await ended()) === 2 && fixture.pool.runningCount() === 0);
+    fixture.pass(60_000);
+    await waitFor(async () => (await ended()) === 4 && fixture.pool.runningCount() === 0);
+    fixture.pass(60_000);
+    await waitFor(async () => (await ended()) === 5);
+  });
+
+  test('what leaves a step is redacted before it is stored and before later steps get it', async () => {
+    await using fixture = await RunFixture.start(stores.store, {
+      steps: {
+        a: {
+          ...finished(
+            { token: 'canary-1' },
+            { input: '{"key":"canary-1"}', sends: [{ kind: 'http', payload: '{"url":"canary-1"}' }] },
+          ),
+          logs: [{ ts: 1, level: 'log', message: 'canary-1' }],
+        },
+        b: threw('Error', 'failed with canary-1'),
+      },
+      redact: (text) => text.replaceAll('canary-1', '[redacted]'),
+    });
+    const runId = await fixture.start();
+    await fixture.until(runId, 'failed');
+    assert.deepEqual(fixture.calls.at(-1)?.steps.a, { token: '[redacted]' });
+    const everything = JSON.stringify([
+      await stores.store.read.selectFrom('runs').selectAll().execute(),
+      await stores.store.read.selectFrom('run_steps').selectAll().execute(),
+      await stores.store.read.selectFrom('run_sends').selectAll().execute(),
+      await stores.store.read.selectFrom('events').selectAll().execute(),
+    ]);
+    assert.ok(everything.includes('[redacted]'));
+    assert.ok(!everything.includes('canary-1'));
+  });
+
+  test('event, exports and logs beyond 6 MB together fail the step that brings them', async () => {
+    const big = 'x'.repeat(3_500_000);
+    await using fixture = await RunFixture.start(stores.store, {
+      steps: { a: finished({ big }), b: finished({ big }) },
+    });
+    const run = await fixture.until(await fixture.start(), 'failed');
+    const error = JSON.parse(run.error ?? '{}');
+    assert.equal(error.code, 'Function Payload Limit Exceeded');
+    assert.match(error.msg, /step b/);
+  });
+
+  test('a workflow whose account was deleted fails its runs with the reason', async () => {
+    const deployments = {
+      get: () => Promise.reject(new CallerError('not_found', 'step a: no account "apn_1"')),
+    };
+    await using fixture = await RunFixture.start(stores.store, { steps: { a: finished() }, deployments });
+    const run = await fixture.until(await fixture.start({ n: 1 }), 'failed');
+    const error = JSON.parse(run.error ?? '{}');
+    assert.deepEqual([error.code, error.msg], ['ConfigurationError', 'step a: no account "apn_1"']);
+    assert.deepEqual((await fixture.errors())[0].original_event, { n: 1 });
+  });
+
+  test('over an enforced quota a run fails with Quota Exceeded', async () => {
+    await using fixture = await RunFixture.start(stores.store, { steps: { a: finished() } });
+    fixture.mayRun = false;
+    const run = await fixture.until(await fixture.start(), 'failed');
+    assert.equal(JSON.parse(run.error ?? '{}').code, 'Quota Exceeded');
+    assert.equal(fixture.calls.length, 0);
+    assert.equal((await fixture.errors())[0].error.code, 'Quota Exceeded');
+  });
+
+  test('a suspended run is a row and a job that is not due: a year costs nothing', async () => {
+    const year = 365 * 86_400_000;
+    await using fixture = await RunFixture.start(stores.store, {
+      steps: { a: finished({}, { flow: { kind: 'suspend', ms: year } }), b: finished() },
+    });
+    const runId = await fixture.start();
+    const run = await fixture.until(runId, 'waiting');
+    await waitFor(() => fixture.pool.runningCount() === 0);
+    const job = await stores.store.read
+      .selectFrom('jobs')
+      .select(['state', 'run_at_ms', 'attempts'])
+      .executeTakeFirst();
+    assert.deepEqual(job, { state: 'queued', run_at_ms: fixture.clock.now() + year, attempts: 0 });
+    fixture.pass(year - 1000);
+    const request = { body: { ok: true } };
+    assert.equal(
+      await fixture.service.resumer.resume({ runId, position: 0, token: run.token, request }),
+      'resumed',
+    );
+    await fixture.until(runId, 'succeeded');
+    assert.deepEqual(fixture.calls.at(-1)?.steps.a, { $resume_data: request });
+  });
+
+  test('each part of a run counts at least one credit, and the run one invocation', async () => {
+    await using fixture = await RunFixture.start(stores.store, {
+      steps: {
+        a: { ...finished({}, { flow: { kind: 'delay', ms: 5_000 } }), durationMs: 31_000 },
+        b: finished(),
+      },
+    });
+    const runId = await fixture.start();
+    await fixture.until(runId, 'waiting');
+    fixture.pass(5_000);
+    await fixture.until(runId, 'succeeded');
+    const usage = await stores.store.read
+      .selectFrom('usage_days')
+      .select(['invocations', 'compute_ms', 'credits'])
+      .executeTakeFirst();
+    assert.deepEqual(usage, { invocations: 1, compute_ms: 31_005, credits: 3 });
+  });
+});

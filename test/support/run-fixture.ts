@@ -1,0 +1,231 @@
+import { EventBus } from '#events/event-bus.ts';
+import { insertEmitter } from '#events/event-store.ts';
+import { type JobHandler, WorkerPool } from '#jobs/worker-pool.ts';
+import { TestClock } from '#lib/clock.ts';
+import { silentLogger } from '#lib/logger.ts';
+import type { CallOutcome, StepEffects } from '#runner/call-outcome.ts';
+import type { CallOptions, CallRequest, Runner, StepCall } from '#runner/runner.ts';
+import type { Store } from '#storage/store.ts';
+import type { RunTable } from '#storage/tables/workflow-tables.ts';
+import type { LoadedDeployment } from '#workflows/loaded-deployment.ts';
+import type { RunTrigger } from '#workflows/run.ts';
+import { RunService } from '#workflows/run-service.ts';
+import { findRun, stepsOfRun } from '#workflows/run-store.ts';
+import { defaultWorkflowSettings, type WorkflowSettings } from '#workflows/workflow-definition.ts';
+import { noSubscribers } from './no-subscribers.ts';
+import { waitFor } from './wait-for.ts';
+
+/** What a step of the tests does: the outcome of its call, or a function that makes it. */
+export type StepScript =
+  | Partial<CallOutcome>
+  | ((call: SeenCall, options: CallOptions) => Partial<CallOutcome> | Promise<Partial<CallOutcome>>);
+
+/** A call as the steps of the tests see it. */
+export interface SeenCall {
+  namespace: string;
+  /** `steps`, parsed. */
+  steps: Record<string, Record<string, unknown>>;
+  /** `$.context`, parsed. */
+  context: Record<string, unknown>;
+  request: CallRequest;
+  call: StepCall;
+}
+
+/** An outcome of a step that finished with these exports. */
+export function finished(exports: object = {}, effects: Partial<StepEffects> = {}): Partial<CallOutcome> {
+  return { status: 'finished', step: { exports: JSON.stringify(exports), sends: [], ...effects } };
+}
+
+export function threw(name: string, message: string): Partial<CallOutcome> {
+  return { status: 'threw', error: { name, message, stack: `${name}: ${message}\n    at component.js:1:1` } };
+}
+
+/** The engine on a real store, with steps that are written in the test instead of run in a sandbox. */
+export class RunFixture implements AsyncDisposable {
+  readonly store: Store;
+  readonly clock: TestClock;
+  readonly bus = new EventBus(silentLogger);
+  readonly calls: SeenCall[] = [];
+  readonly service: RunService;
+  readonly pool: WorkerPool;
+  readonly node: string;
+  deployment: LoadedDeployment;
+  mayRun = true;
+  readonly #scripts: Record<string, StepScript>;
+
+  constructor(
+    store: Store,
+    options: {
+      steps: Record<string, StepScript>;
+      settings?: Partial<WorkflowSettings>;
+      redact?: (text: string) => string;
+      node?: string;
+      clock?: TestClock;
+      deployments?: { get(id: string): Promise<LoadedDeployment> };
+    },
+  ) {
+    this.store = store;
+    this.clock = options.clock ?? new TestClock();
+    this.node = options.node ?? 'node_test';
+    this.#scripts = options.steps;
+    this.deployment = {
+      id: 'd_1',
+      workflowId: 'p_1',
+      ownerId: 'u_1',
+      workflowName: 'under test',
+      projectId: null,
+      settings: { ...defaultWorkflowSettings, ...options.settings },
+      steps: Object.keys(options.steps).map((namespace) => ({
+        id: `c_${namespace}`,
+        namespace,
+        disabled: false,
+        bundle: { hash: namespace, code: '', format: 'cjs' },
+        definitions: [],
+        props: {},
+        dynamicProps: undefined,
+        usesDb: false,
+      })),
+      accountIds: [],
+      revision: '1',
+      redact: options.redact ?? ((text) => text),
+    };
+    const runner: Runner = {
+      describe: () => Promise.reject(new Error('not in these tests')),
+      call: (request, callOptions = {}) => this.#answer(request, callOptions),
+      forget: () => Promise.resolve(),
+      releaseScratch: () => undefined,
+      stats: () => ({ level: 'off', warm: 0, prewarmed: 0, calls: 0, kills: 0 }),
+      close: () => Promise.resolve(),
+    };
+    const { clock, node, bus } = this;
+    this.service = new RunService({
+      store,
+      bus,
+      router: noSubscribers,
+      clock,
+      logger: silentLogger,
+      node,
+      runner,
+      deployments: options.deployments ?? { get: async () => this.deployment },
+      pool: () => this.pool,
+      inboundUrl: () => 'http://127.0.0.1/in',
+      platformVersion: '0.0.0',
+      asks: {
+        data_store: () => Promise.reject(new Error('not in these tests')),
+        file: () => Promise.reject(new Error('not in these tests')),
+      },
+      mayRun: () => this.mayRun,
+      runsKept: 1000,
+    });
+    const nothing: JobHandler = { run: async () => {}, quarantined: async () => {} };
+    this.pool = new WorkerPool({
+      node,
+      store,
+      handlers: {
+        run_source: nothing,
+        delete_events: nothing,
+        deliver_scheduled_event: nothing,
+        fan_out_event: nothing,
+        change_deliveries: nothing,
+        queue_replay: nothing,
+        delete_workflow: nothing,
+        send_from_run: nothing,
+        run_workflow: this.service.runs,
+      },
+      clock,
+      logger: silentLogger,
+      claims: true,
+    });
+  }
+
+  static async start(...args: ConstructorParameters<typeof RunFixture>): Promise<RunFixture> {
+    const fixture = new RunFixture(...args);
+    await fixture.store.transaction((tx) => insertEmitter(tx, { id: 'p_1', ownerId: 'u_1' }));
+    await fixture.pool.start();
+    return fixture;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.pool.stop(0);
+  }
+
+  /** A trigger of the workflow under test. */
+  trigger(event: unknown = {}, more: Partial<RunTrigger> = {}): RunTrigger {
+    return {
+      workflowId: 'p_1',
+      ownerId: 'u_1',
+      deploymentId: 'd_1',
+      emitterId: 'hi_1',
+      sourceType: 'HTTP',
+      event: JSON.stringify(event),
+      hops: 0,
+      ...more,
+    };
+  }
+
+  async start(event: unknown = {}, more: Partial<RunTrigger> = {}): Promise<string> {
+    const { runId } = await this.service.starter.start(this.trigger(event, more));
+    return runId;
+  }
+
+  /** The run once it is in one of these states. */
+  async until(runId: string, ...states: string[]): Promise<RunTable> {
+    return waitFor(
+      async () => {
+        const run = await findRun(this.store.read, runId);
+        return run !== undefined && states.includes(run.state) && run;
+      },
+      { what: `run ${runId} to be ${states.join(' or ')}` },
+    );
+  }
+
+  /** The recorded tries of a run's steps, as `namespace try state`. */
+  async recorded(runId: string): Promise<string[]> {
+    const steps = await stepsOfRun(this.store.read, runId);
+    return steps.map((step) => `${step.namespace} ${step.try} ${step.state}`);
+  }
+
+  /** Events on `$errors`, parsed, oldest first. */
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into events of every shape.
+  async errors(): Promise<any[]> {
+    const rows = await this.store.read
+      .selectFrom('events')
+      .select('event')
+      .where('emitter_id', '=', 'p_1')
+      .where('channel', '=', '$errors')
+      .orderBy('ms')
+      .orderBy('seq')
+      .execute();
+    return rows.map((row) => JSON.parse(row.event));
+  }
+
+  /** Lets so much time pass, and has what is due by then run. */
+  pass(ms: number): void {
+    this.clock.step(ms);
+    this.pool.poke();
+  }
+
+  async #answer(request: CallRequest, options: CallOptions): Promise<CallOutcome> {
+    const namespace = (request.module ?? '').slice('c_'.length);
+    const call = request.call as StepCall;
+    const seen: SeenCall = {
+      namespace,
+      steps: JSON.parse(call.steps) as SeenCall['steps'],
+      context: JSON.parse(call.context) as Record<string, unknown>,
+      request,
+      call,
+    };
+    this.calls.push(seen);
+    const script = this.#scripts[namespace] ?? {};
+    const outcome = typeof script === 'function' ? await script(seen, options) : script;
+    return {
+      status: 'finished',
+      emits: [],
+      dbSets: {},
+      logs: [],
+      logsDropped: 0,
+      durationMs: 5,
+      ...outcome,
+    };
+  }
+}
