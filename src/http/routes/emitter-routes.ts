@@ -87,7 +87,13 @@ const expandParameter = Type.Optional(
 );
 
 /** Specification, section 4, Source and workflow events: what both kinds of emitters have. */
-export function emitterRoutes(app: App, deps: EmitterRouteDeps, kind: EmitterKind): void {
+export function emitterRoutes(app: App, deps: EmitterRouteDeps): void {
+  routesOfKind(app, deps, sourceKind);
+  routesOfKind(app, deps, workflowKind);
+  workflowErrorRoutes(app, deps);
+}
+
+function routesOfKind(app: App, deps: EmitterRouteDeps, kind: EmitterKind): void {
   const { store, clock } = deps;
   const { path, what, name } = kind;
   const isAddition = kind === workflowKind ? ['addition'] : [];
@@ -189,8 +195,8 @@ export function emitterRoutes(app: App, deps: EmitterRouteDeps, kind: EmitterKin
   );
 }
 
-/** Specification, section 4: the errors of a workflow have an address of their own. */
-export function workflowErrorRoutes(app: App, { store }: EmitterRouteDeps): void {
+/** The errors of a workflow have an address of their own. */
+function workflowErrorRoutes(app: App, { store }: EmitterRouteDeps): void {
   app.get(
     '/workflows/:id/$errors/event_summaries',
     {

@@ -21,11 +21,9 @@ import { findApiKey } from '#workspaces/api-key-store.ts';
 import {
   type EmitterKind,
   emitterOf,
-  emitterRoutes,
   eventName,
   eventPage,
   sourceKind,
-  workflowErrorRoutes,
   workflowKind,
 } from './emitter-routes.ts';
 
@@ -58,12 +56,9 @@ const Tick = Type.Object({
   ticks: Type.Integer({ description: 'Planned ticks this entry stands for' }),
 });
 
-/** Specification, section 4, Source and workflow events. */
+/** Additions: what only sources have beside their events. */
 export function eventRoutes(app: App, deps: EventRouteDeps): void {
   const { store } = deps;
-  emitterRoutes(app, deps, sourceKind);
-  emitterRoutes(app, deps, workflowKind);
-  workflowErrorRoutes(app, deps);
 
   app.get(
     '/sources/:id/logs',
