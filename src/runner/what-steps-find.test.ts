@@ -75,8 +75,9 @@ describe('what a step finds under this and $', () => {
     assert.deepEqual(returned(read), [{ n: 1 }, [['a', { n: 1 }]]]);
     const foreign = await step(props, `return this.data.get('a');`, { data: { id: 'ds_other' } });
     assert.equal(foreign.error?.message, 'there is no such data store');
+    // Which store that is, the service knows; this one knows of none.
     const none = await step(props, `return this.data.get('a');`);
-    assert.equal(none.error?.message, 'this.data: no data store is configured');
+    assert.equal(none.error?.message, 'there is no such data store');
   });
 
   test('$.files holds large files, which go to and from /tmp', async () => {

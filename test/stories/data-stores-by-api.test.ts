@@ -111,4 +111,48 @@ forEachService((fixture) => {
     assert.deepEqual([listed.body.data.length, listed.body.page_info.total_count], [1, 1]);
     assert.equal((await data('GET', '/v1/users/me/data_stores', undefined, viewer.key)).length, 0);
   });
+
+  test('what a step keeps in a data store is seen by API, by other workflows of the owner, and the other way round', async () => {
+    const { service } = fixture;
+    const { id } = await data('POST', '/v1/data_stores', { name: 'counters' });
+    await data('PUT', `/v1/data_stores/${id}/entries/runs`, { value: 40 });
+    const code = `export default defineComponent({
+      props: { counters: { type: 'data_store' } },
+      async run({ steps, $ }) {
+        const runs = (await this.counters.get('runs') ?? 0) + 1;
+        await this.counters.set('runs', runs);
+        await this.counters.set('last', { at: 'now' }, { ttl: 60 });
+        const entries = [];
+        for await (const [key, value] of this.counters) entries.push([key, value]);
+        await $.respond({ status: 200, body: { runs, entries, missing: await this.counters.get('nothing') === undefined } });
+      },
+    });`;
+    const call = async (props: object) => {
+      const workflow = await service.createWorkflow({
+        steps: [{ namespace: 'count', code, props }],
+        triggers: [{ type: 'http', props: { custom_response: true } }],
+      });
+      return (await fetch(workflow.triggers[0].endpoint_url, { method: 'POST', body: '{}' })).json();
+    };
+    const last = ['last', { at: 'now' }];
+    assert.deepEqual(await call({ counters: { id } }), {
+      runs: 41,
+      entries: [last, ['runs', 41]],
+      missing: true,
+    });
+    assert.deepEqual(await call({ counters: id }), {
+      runs: 42,
+      entries: [last, ['runs', 42]],
+      missing: true,
+    });
+    assert.equal((await data('GET', `/v1/data_stores/${id}/entries/runs`)).value, 42);
+    const seen = await data('GET', `/v1/data_stores/${id}/entries/last`);
+    assert.ok(Math.abs(seen.expires_at - seen.updated_at - 60) <= 1);
+    // Without a value it is the store named default, made when it is first used.
+    for (const runs of [1, 2]) {
+      assert.deepEqual(await call({}), { runs, entries: [last, ['runs', runs]], missing: true });
+    }
+    const stores = await data('GET', '/v1/users/me/data_stores');
+    assert.deepEqual([stores[0].name, stores[0].entries], ['default', 2]);
+  });
 });

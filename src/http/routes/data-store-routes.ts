@@ -288,8 +288,7 @@ function entryShape(row: {
   return {
     key: row.key,
     ...(row.value === null ? { truncated: true } : { value: JSON.parse(row.value) as unknown }),
-    // Rounded up: it is there until then.
-    expires_at: row.expires_at_ms === null ? null : Math.ceil(row.expires_at_ms / 1000),
+    expires_at: row.expires_at_ms === null ? null : epochSeconds(row.expires_at_ms),
     created_at: epochSeconds(row.created_at_ms),
     updated_at: epochSeconds(row.updated_at_ms),
   };

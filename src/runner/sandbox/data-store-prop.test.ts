@@ -116,12 +116,25 @@ describe('this.<prop> of type data_store', () => {
     assert.deepEqual(asked, []);
   });
 
-  test('without a store configured says so at every use', async () => {
+  test('without a value asks for the store that the service knows as default', async () => {
+    for (const value of [undefined, null]) {
+      const asked: object[] = [];
+      const ask: AskFunction = async (_kind, header) => {
+        asked.push(header);
+        return { header: { found: false }, body: Buffer.alloc(0) };
+      };
+      await makeDataStore('data', value, ask).get('a');
+      assert.equal(JSON.stringify(asked), '[{"op":"get","key":"a"}]');
+    }
+  });
+
+  test('with a value that names no store says so at every use', async () => {
     const { ask } = fakeStore();
-    for (const value of [undefined, null, '', {}, { id: 3 }]) {
+    for (const value of ['', {}, { id: 3 }]) {
       const store = makeDataStore('data', value, ask);
-      await assert.rejects(store.get('a'), { message: 'this.data: no data store is configured' });
-      await assert.rejects(store.keys(), { message: 'this.data: no data store is configured' });
+      const expected = /^this\.data: expected the id of a data store, found /;
+      await assert.rejects(store.get('a'), { message: expected });
+      await assert.rejects(store.keys(), { message: expected });
     }
   });
 });

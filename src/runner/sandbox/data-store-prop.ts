@@ -18,14 +18,17 @@ export interface DataStore extends AsyncIterable<[key: string, value: unknown]> 
 }
 
 /**
- * `value` is `{ id: "ds_…" }` or the id. Every method rejects with an Error that begins with `this.<name>`: a key that
- * is no text, a ttl that is not positive, a value no JSON can be made of, or no store configured.
+ * `value` is `{ id: "ds_…" }` or the id; without one it is the owner's store `default`, which the service knows. Every
+ * method rejects with an Error that begins with `this.<name>`: a key that is no text, a ttl that is not positive, a value
+ * no JSON can be made of, or a `value` that names no store.
  */
 export function makeDataStore(name: string, value: unknown, ask: AskFunction): DataStore {
+  const isDefault = value === undefined || value === null;
   const store = storeIdOf(value);
   const where = `this.${name}`;
   const request = (op: string, header: object = {}, body?: string): ReturnType<AskFunction> => {
-    if (store === undefined) throw new Error(`${where}: no data store is configured`);
+    if (store === undefined && !isDefault)
+      throw new Error(`${where}: expected the id of a data store, found ${describe(value)}`);
     return ask('data_store', { store, op, ...header }, body);
   };
   const keyed = (method: string, key: unknown): { key: string } => {
