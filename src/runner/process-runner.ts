@@ -169,15 +169,6 @@ class ProcessRunner implements Runner {
       if ('status' in loaded) return copyOutcome(loaded);
       process = loaded;
     }
-    if (process.callsInFlight >= this.#limits.callsInFlightMax || process.backlogBytes > backlogBytesMax) {
-      return ended(
-        'cancelled',
-        serviceError(
-          `more than ${this.#limits.callsInFlightMax} calls of this deployment are in flight`,
-          'too_many_calls',
-        ),
-      );
-    }
     const { module } = request;
     if (module !== undefined && process.usable && !process.hasModule(module)) {
       const loading = process.loadModule(module, request.bundle, request.deploymentId);
@@ -189,6 +180,15 @@ class ProcessRunner implements Runner {
         this.#unbind(binding);
         return failed;
       }
+    }
+    if (process.callsInFlight >= this.#limits.callsInFlightMax || process.backlogBytes > backlogBytesMax) {
+      return ended(
+        'cancelled',
+        serviceError(
+          `more than ${this.#limits.callsInFlightMax} calls of this deployment are in flight`,
+          'too_many_calls',
+        ),
+      );
     }
     const answer = process.usable ? await process.call(request, options) : notStarted;
     if (answer !== notStarted) return answer;

@@ -83,6 +83,17 @@ test('when nobody knows whose doing the end was, all calls are told that they sh
   assert.deepEqual(brief(alone), ['exited', 'protocol', undefined]);
 });
 
+test('a limit of the whole process that is passed may be the doing of any call in it', async () => {
+  const { call, waiting } = sharedProcess();
+  const other = await waiting();
+  const floods = await call(
+    `const line = Buffer.alloc(65536, 'x'); for (;;) { try { require('node:fs').writeSync(1, line); } catch { await null; } }`,
+    { deadlineMs: 10_000 },
+  );
+  assert.deepEqual(brief(floods), ['limit_exceeded', 'limit_exceeded', true]);
+  assert.deepEqual(brief(await other.outcome), ['limit_exceeded', 'limit_exceeded', true]);
+});
+
 test('a step that leaks: all calls in its process are out of memory, and alone only the one that leaks', async () => {
   const { call, waiting } = sharedProcess();
   const leak = `const all = []; for (;;) { all.push('x'.repeat(1e6) + all.length, Buffer.alloc(1e6, 1)); if (all.length % 20 === 0) await new Promise(setImmediate); }`;

@@ -359,3 +359,51 @@ test('calls of sources have no step', async () => {
   const outcome = await fixture.run('return 1');
   assert.equal('step' in outcome, false);
 });
+
+test('forged ends of a step are refused, field by field', async () => {
+  const forge = (type: number, header: string, payload = '') =>
+    `const h = Buffer.from(${JSON.stringify(header)}); const p = Buffer.from(${JSON.stringify(payload)}); const f = Buffer.alloc(13 + h.length + p.length);
+     f.writeUInt32BE(f.length - 4, 0); f[4] = ${type}; f.writeUInt32BE(2, 5); f.writeUInt32BE(h.length, 9); h.copy(f, 13); p.copy(f, 13 + h.length);
+     require('node:fs').writeSync(3, f); await new Promise(() => {});`;
+  const none = '"emits":[],"db":[],"logs":[],"dropped":0';
+  const end = (fields: string, payload = '{}') =>
+    forge(21, `{"status":"finished",${none},"result":-1,"step":{"exports":2,"input":-1${fields}}}`, payload);
+  const own = await step(end(',"flow":{"kind":"rerun","ms":1,"context":4,"maxRetries":3}', '{}null'));
+  assert.deepEqual(
+    [own.status, own.step?.flow],
+    ['finished', { kind: 'rerun', ms: 1, context: 'null', maxRetries: 3 }],
+  );
+  const forged: Record<string, string> = {
+    'exports that are no object': end('', '[]'),
+    'exports that are no JSON': end('', '{]'),
+    'exports longer than the frame': end(',"exports":99'),
+    'an input that is no object': end(',"input":2', '{}12'),
+    'an unknown flow': end(',"flow":{"kind":"stay","ms":1}'),
+    'a flow that is none': end(',"flow":5'),
+    'a reason that is no text': end(',"flow":{"kind":"exit","reason":{}}'),
+    'a reason that is too long': end(`,"flow":{"kind":"exit","reason":"${'x'.repeat(5000)}"}`),
+    'a delay of for ever': end(',"flow":{"kind":"delay","ms":1e300}'),
+    'a negative delay': end(',"flow":{"kind":"suspend","ms":-1}'),
+    'a context that is no JSON': end(',"flow":{"kind":"rerun","ms":1,"context":2,"maxRetries":3}', '{}}{'),
+    'more retries than can be': end(',"flow":{"kind":"rerun","ms":1,"context":4,"maxRetries":1e9}', '{}null'),
+    'an unknown way to send': forge(19, `{${none},"sends":[[9,2]]}`, '{}'),
+    'sent text that is no JSON': forge(19, `{${none},"sends":[[0,2]]}`, '}{'),
+    'sends that are no list': forge(19, `{${none},"sends":{}}`),
+  };
+  for (const [what, code] of Object.entries(forged)) {
+    const outcome = await step(code, { deadlineMs: 5000 });
+    assert.equal(outcome.status, 'exited', `${what}: ${JSON.stringify(outcome)}`);
+    assert.equal(outcome.step?.exports === '{}' || outcome.step?.exports === '[]', true, what);
+  }
+  for (const header of [
+    `{${none},"sends":[]}`,
+    `{"status":"finished",${none},"result":-1,"step":{"exports":2,"input":-1}}`,
+  ]) {
+    const source = await fixture.run(forge(header.startsWith('{"status') ? 21 : 19, header, '{}'), {
+      deadlineMs: 5000,
+    });
+    assert.equal(source.status, 'exited', 'a call that is no step has nothing of one');
+  }
+  const asksForTime = await fixture.run(forge(25, '{}'), { deadlineMs: 5000 });
+  assert.equal(asksForTime.status, 'exited');
+});

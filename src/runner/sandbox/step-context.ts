@@ -26,13 +26,15 @@ export interface StepContextParts {
 
 /** The `$` of a step. What it does is kept in `work`, and told when the step ends. */
 export function makeStepContext(parts: StepContextParts): Loose {
-  const { work, reply, context, ask } = parts;
+  const { effects, work, reply, context, ask } = parts;
   const begunAt = now();
   context.deadline = begunAt + parts.deadlineMs;
   let files: FileStore | undefined;
   return {
     context,
-    export: (key: unknown, value: unknown): void => work.export(key, value),
+    export: (key: unknown, value: unknown): void => {
+      if (!effects.ended) work.export(key, value);
+    },
     respond: (given: unknown): Promise<void> => reply.respond(given),
     flow: makeFlow(parts, begunAt),
     send: makeSend(parts),
