@@ -127,7 +127,7 @@ export class MailAcceptor {
 
   async #parse(raw: ArrayBuffer): Promise<{ mail: ParsedMail; raw: ArrayBuffer }> {
     try {
-      return await this.#parser.parse(raw);
+      return await orUnavailable(this.#parser.parse(raw));
     } catch (cause) {
       if (cause instanceof UnreadableMailError)
         throw new MailRefusal(554, `The mail cannot be read: ${cause.message}`, { cause });

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
+import { UnavailableError } from '#lib/errors.ts';
 import { MailParser, UnreadableMailError } from './mail-parser.ts';
 
 const bytes = (text: string) => new TextEncoder().encode(text).buffer as ArrayBuffer;
@@ -27,7 +28,10 @@ describe('mails are parsed in threads of their own', () => {
 
   for (const [what, text] of [
     ['30 MB of empty lines', `Subject: x\r\n\r\n${'\n'.repeat(30 * mb)}`],
-    ['millions of parts', `Content-Type: multipart/mixed; boundary=b\r\n\r\n${'--b\n\n'.repeat(5 * mb)}`],
+    [
+      'a quarter of a million parts',
+      `Content-Type: multipart/mixed; boundary=b\r\n\r\n${'--b\n\n'.repeat(249_000)}`,
+    ],
     [
       'millions of soft line breaks',
       `Content-Transfer-Encoding: quoted-printable\r\n\r\n${'=\n'.repeat(15 * mb)}`,
@@ -58,6 +62,26 @@ describe('mails are parsed in threads of their own', () => {
     const big = bytes(`Subject: x\r\n\r\n${'line\n'.repeat(2 * mb)}`);
     await assert.rejects(hasty.parse(big), /not read after 1 ms/);
     await hasty.close();
+  });
+
+  test('a thread that dies takes no other mail with it', async () => {
+    // Too much for its heap.
+    const deadly = `Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\n\n${'x'.repeat(12 * mb)}\n--b\nContent-Type: text/html\n\n${'<a>&lt;'.repeat(2 * mb)}\n--b--`;
+    const outcomes = Promise.allSettled([parser.parse(bytes(deadly)), parser.parse(bytes(deadly))]);
+    await Promise.all(Array.from({ length: 20 }, readsSmall));
+    await outcomes;
+    await readsSmall();
+  });
+
+  test('what is not read when the service stops is not called unreadable', async () => {
+    const stopping = new MailParser();
+    const reading = stopping.parse(bytes(`Subject: x\r\n\r\n${'line\n'.repeat(400_000)}`));
+    const waiting = Array.from({ length: 3 }, () => stopping.parse(bytes('Subject: x\r\n\r\n')));
+    const outcomes = Promise.allSettled([reading, ...waiting]);
+    await stopping.close();
+    for (const outcome of await outcomes)
+      if (outcome.status === 'rejected') assert.ok(outcome.reason instanceof UnavailableError);
+    await assert.rejects(stopping.parse(bytes('')), UnavailableError);
   });
 
   test('many at once wait for their turn', async () => {

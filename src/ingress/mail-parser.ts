@@ -1,16 +1,18 @@
 import { Worker } from 'node:worker_threads';
 import { Deferred } from '#lib/deferred.ts';
-import { toError } from '#lib/errors.ts';
+import { toError, UnavailableError } from '#lib/errors.ts';
 import type { MailThreadAnswer } from './mail-thread.ts';
 import type { ParsedMail } from './parse-mail.ts';
 
 /** Mails parsed at once. What waits for its turn is bounded by the bytes of mails that are held (mail-buffer.ts). */
 const threadsMax = 2;
+/** Of mails larger than this one is parsed at a time: a hostile one takes many times its size. */
+const smallBytes = 2 * 1024 * 1024;
 /** Heap of a thread: a mail of millions of tiny parts ends its thread, not the service. */
 const heapMbMax = 384;
 /** The longest a mail is looked at; an honest one of 30 MB takes about a second. */
 const parseMaxMs = 20_000;
-/** A thread that had nothing to do for so long ends: it keeps the memory of the largest mail it saw. */
+/** A thread that had nothing to do for so long ends. */
 const idleMaxMs = 60_000;
 
 /** The mail cannot be read within the bounds; sending it again would not help. */
@@ -37,22 +39,28 @@ export class MailParser {
     this.#parseMaxMs = options.parseMaxMs ?? parseMaxMs;
   }
 
-  /** `raw` is given away; it comes back with the answer. Throws `UnreadableMailError`. */
+  /** `raw` is given away; it comes back with the answer. Throws `UnreadableMailError`, and UnavailableError when it stops. */
   parse(raw: ArrayBuffer): Promise<{ mail: ParsedMail; raw: ArrayBuffer }> {
+    if (this.#closed) return Promise.reject(new UnavailableError('overloaded', 'the service stops'));
     const answer = new Deferred<{ mail: ParsedMail; raw: ArrayBuffer }>();
     this.#waiting.push({ raw, answer });
     this.#next();
     return answer.promise;
   }
 
+  /** What is not read yet is given up, which says nothing about those mails. */
   async close(): Promise<void> {
     this.#closed = true;
-    for (const { answer } of this.#waiting.splice(0)) answer.reject(new Error('the service stops'));
-    await Promise.all([...this.#threads].map((thread) => thread.end()));
+    const reason = new UnavailableError('overloaded', 'the service stops');
+    for (const { answer } of this.#waiting.splice(0)) answer.reject(reason);
+    await Promise.all([...this.#threads].map((thread) => thread.end(reason)));
   }
 
   #next(): void {
-    if (this.#waiting.length === 0 || this.#closed) return;
+    if (this.#closed) return;
+    const hasLarge = [...this.#threads].some((candidate) => candidate.hasLarge);
+    const index = this.#waiting.findIndex(({ raw }) => !hasLarge || raw.byteLength <= smallBytes);
+    if (index === -1) return;
     let thread = [...this.#threads].find((candidate) => candidate.idle);
     if (thread === undefined && this.#threads.size < threadsMax) {
       const made: ParserThread = new ParserThread({
@@ -66,8 +74,8 @@ export class MailParser {
       this.#threads.add(made);
       thread = made;
     }
-    const task = thread === undefined ? undefined : this.#waiting.shift();
-    if (task !== undefined) thread?.run(task);
+    if (thread === undefined) return;
+    for (const task of this.#waiting.splice(index, 1)) thread.run(task);
   }
 }
 
@@ -76,6 +84,7 @@ class ParserThread {
   readonly #parseMaxMs: number;
   readonly #onIdle: () => void;
   #task: Task | undefined;
+  #hasLarge = false;
   #timer: NodeJS.Timeout | undefined;
   #ended = false;
 
@@ -87,7 +96,10 @@ class ParserThread {
       resourceLimits: { maxOldGenerationSizeMb: heapMbMax },
     });
     this.#worker.on('message', (answer: MailThreadAnswer) => this.#settle(answer));
-    this.#worker.on('error', (error) => this.#settle({ error: toError(error).message }));
+    this.#worker.on('error', (error) => {
+      this.#ended = true;
+      this.#settle({ error: toError(error).message });
+    });
     this.#worker.on('exit', () => {
       this.#ended = true;
       clearTimeout(this.#timer);
@@ -100,13 +112,22 @@ class ParserThread {
     return this.#task === undefined && !this.#ended;
   }
 
+  get hasLarge(): boolean {
+    return this.#hasLarge;
+  }
+
   run(task: Task): void {
     this.#task = task;
+    this.#hasLarge = task.raw.byteLength > smallBytes;
     this.#limit(this.#parseMaxMs, `not read after ${this.#parseMaxMs} ms`);
     this.#worker.postMessage(task.raw, [task.raw]);
   }
 
-  async end(): Promise<void> {
+  /** With `reason` what it reads is given up. */
+  async end(reason?: Error): Promise<void> {
+    // No longer idle, whatever it still answers.
+    this.#ended = true;
+    if (reason !== undefined) this.#task?.answer.reject(reason);
     await this.#worker.terminate();
   }
 
@@ -117,6 +138,11 @@ class ParserThread {
     if ('error' in answer) task.answer.reject(new UnreadableMailError(answer.error));
     else task.answer.resolve(answer);
     if (this.#ended) return;
+    if (this.#hasLarge) {
+      // Its memory goes with it; until then no other large mail is parsed.
+      void this.end();
+      return;
+    }
     this.#limit(idleMaxMs, '').unref();
     this.#onIdle();
   }
@@ -124,7 +150,6 @@ class ParserThread {
   #limit(ms: number, reason: string): NodeJS.Timeout {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {
-      // No longer idle, whatever it still answers.
       this.#ended = true;
       this.#settle({ error: reason });
       void this.end();

@@ -10,6 +10,11 @@ import PostalMime, {
 const headerBytesMax = 1024 * 1024;
 /** Parts within parts; a mail that goes deeper is refused. */
 const nestingMax = 64;
+/**
+ * Each line costs the parser a hundred bytes, each part a thousand. A mail of 30 MB in base64 has 400,000 lines; one with
+ * more than these is made to cost.
+ */
+const linesMax = 500_000;
 /** Attachments that are handed on; all of them are in the raw mail. */
 export const attachmentsMax = 100;
 /** Of a text: what is handed on as a string. The whole is there as bytes when it is longer. */
@@ -62,6 +67,7 @@ export interface AddressList {
  * within the bounds is read as far as it goes. Messages inside the message are attachments.
  */
 export async function parseMail(raw: ArrayBuffer): Promise<ParsedMail> {
+  requireFewLines(new Uint8Array(raw));
   const email = await PostalMime.parse(raw, {
     forceRfc822Attachments: true,
     maxNestingDepth: nestingMax,
@@ -82,6 +88,14 @@ export async function parseMail(raw: ArrayBuffer): Promise<ParsedMail> {
     attachments: email.attachments.slice(0, attachmentsMax).map(attachmentOf),
     attachmentsTruncated: email.attachments.length > attachmentsMax,
   };
+}
+
+function requireFewLines(bytes: Uint8Array): void {
+  let lines = 0;
+  for (let at = bytes.indexOf(0x0a); at !== -1; at = bytes.indexOf(0x0a, at + 1)) {
+    lines += 1;
+    if (lines > linesMax) throw new Error(`more than ${linesMax} lines`);
+  }
 }
 
 const addressFields = new Set([

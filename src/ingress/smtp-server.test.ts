@@ -12,12 +12,13 @@ import type { RunPreparer } from '#workflows/insert-prepared.ts';
 import type { RunTrigger } from '#workflows/run.ts';
 import { replaceTriggers } from '#workflows/trigger-store.ts';
 import { insertWorkflow, updateWorkflow } from '#workflows/workflow-store.ts';
+import { CertificateAuthority } from '../../test/support/certificates.ts';
 import { SmtpClient } from '../../test/support/smtp-client.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { MailAcceptor } from './mail-acceptor.ts';
 import { MailParser } from './mail-parser.ts';
-import { MailServer, mailBytesMax } from './smtp-server.ts';
+import { MailServer, mailBytesMax, type SmtpServerOptions } from './smtp-server.ts';
 
 const mb = 1024 * 1024;
 const domain = 'mail.example';
@@ -111,7 +112,7 @@ describe('the mail server', () => {
         return { ...row, stored: () => void stored.push(row.run.id) };
       },
     };
-    const start = async (options: { receiveMaxMs?: number; memoryBytes?: number } = {}) => {
+    const start = async (options: Pick<SmtpServerOptions, 'tls' | 'receiveMaxMs' | 'memoryBytes'> = {}) => {
       const acceptor = new MailAcceptor({
         store: fixture.store,
         runs,
@@ -368,6 +369,31 @@ describe('the mail server', () => {
       assert.match(await big.say('Subject: small\r\n\r\n.'), /^250/, 'what a mail took was given back');
       big.close();
       await small.made.close();
+    });
+
+    test('with a certificate of its own a sender may go over to TLS; without one there is no STARTTLS', async () => {
+      const plain = await SmtpClient.connect(port);
+      assert.doesNotMatch(await plain.say('EHLO x'), /STARTTLS|AUTH/);
+      assert.match(await plain.say('STARTTLS'), /^5/);
+      plain.close();
+      const authority = new CertificateAuthority();
+      const secure = await start({ tls: authority.issue(['127.0.0.1']) });
+      const transport = nodemailer.createTransport({
+        host: '127.0.0.1',
+        port: secure.port,
+        requireTLS: true,
+        tls: { ca: authority.pem },
+      });
+      const { response } = await transport.sendMail({
+        from: 'a@sender.example',
+        to: `${first}@${domain}`,
+        text: 'x',
+      });
+      transport.close();
+      assert.match(response, /^250/);
+      const [run] = await runsStored();
+      assert.equal(JSON.parse(run?.event ?? '').receipt.secure, true);
+      await secure.made.close();
     });
 
     test('connections from one address are bounded, and end when the service stops', async () => {

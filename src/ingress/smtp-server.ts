@@ -29,7 +29,7 @@ const receiveMaxMs = 10 * 60_000;
 /** What still arrives of a mail that is too large is thrown away; when this much has, the connection ends. */
 const discardedBytesMax = 64 * 1024 * 1024;
 /** When the service stops, mails under way get this long. */
-const closeMs = 4_000;
+const closeMs = 3_000;
 
 export interface SmtpServerOptions {
   acceptor: Pick<MailAcceptor, 'findTarget' | 'accept'>;
@@ -114,7 +114,7 @@ export class MailServer {
     return (server.address() as AddressInfo).port;
   }
 
-  /** Takes no new connections; mails that are in get their answer. May be called twice. */
+  /** Takes no new connections, and gives mails under way a few seconds. May be called twice. */
   async close(): Promise<void> {
     if (!this.#server.server.listening) return;
     const closed = new Promise<void>((resolve) => this.#server.close(resolve));
@@ -122,6 +122,10 @@ export class MailServer {
     for (const connection of this.#server.connections)
       if (this.#isIdle(connection.session)) connection.send(421, 'The service is stopping');
     await closed;
+  }
+
+  /** When nothing of what was received is being worked on any more. */
+  async settled(): Promise<void> {
     await Promise.allSettled(this.#receiving);
   }
 

@@ -10,7 +10,8 @@ import type { RunTable, TriggerTable } from '#storage/tables/workflow-tables.ts'
 import { forEachStore } from '../../test/support/stores.ts';
 import type { RunPreparer } from './insert-prepared.ts';
 import type { RunTrigger } from './run.ts';
-import { timersOfTriggers, WorkflowTicks } from './timer-triggers.ts';
+import { WorkflowTicks } from './timer-triggers.ts';
+import { timerOfTrigger } from './trigger-definition.ts';
 import { insertWorkflow } from './workflow-store.ts';
 
 const start = Date.parse('2026-11-21T10:00:00Z');
@@ -100,7 +101,7 @@ async function addWorkflow(
       created_at_ms: start,
       updated_at_ms: start,
     });
-    await insertTimers(tx, timersOfTriggers([timerTrigger(id, schedule)], nowMs));
+    await insertTimers(tx, timerOfTrigger(timerTrigger(id, schedule), nowMs));
   });
 }
 
@@ -178,7 +179,7 @@ describe('timer triggers', () => {
     test('a workflow that is inactive or deleted has no timer any more, and no record', async () => {
       const { store } = fixture;
       await addWorkflow(store, 'p_1', {}, { state: 'inactive' });
-      await store.transaction((tx) => insertTimers(tx, timersOfTriggers([timerTrigger('p_gone')], start)));
+      await store.transaction((tx) => insertTimers(tx, timerOfTrigger(timerTrigger('p_gone'), start)));
       assert.deepEqual(await fireDueTimers(partsOf(new RowsOnly()), start), { timers: 2, fired: 0 });
       assert.deepEqual(await store.read.selectFrom('timers').select('id').execute(), []);
       assert.deepEqual(await store.read.selectFrom('ticks').select('timer_id').execute(), []);
@@ -250,7 +251,7 @@ describe('timer triggers', () => {
         await insertTimers(
           tx,
           ['ti_a', 'ti_b', 'ti_c'].map((id) => ({
-            ...timersOfTriggers([timerTrigger('p_1')], start)[0],
+            ...timerOfTrigger(timerTrigger('p_1'), start)[0],
             id,
             prop: id,
           })) as never,

@@ -1,0 +1,42 @@
+import { readFile } from 'node:fs/promises';
+import type { Settings } from '#config/settings.ts';
+import type { Logger } from '#lib/logger.ts';
+import { MailAcceptor } from './mail-acceptor.ts';
+import { MailParser } from './mail-parser.ts';
+import { MailServer } from './smtp-server.ts';
+
+/**
+ * The mail server as the settings want it, listening. `close` gives mails that are under way a few seconds, and answers
+ * those who still wait that they should try again.
+ */
+export async function startMailServer(options: {
+  settings: Pick<Settings, 'smtpHost' | 'smtpPort' | 'smtpTlsKey' | 'smtpTlsCert'>;
+  parts: Omit<ConstructorParameters<typeof MailAcceptor>[0], 'parser'>;
+  logger: Logger;
+}): Promise<{ close(): Promise<void> }> {
+  const { settings, parts, logger } = options;
+  const tls =
+    settings.smtpTlsKey === ''
+      ? undefined
+      : {
+          key: await readFile(settings.smtpTlsKey, 'utf8'),
+          cert: await readFile(settings.smtpTlsCert, 'utf8'),
+        };
+  const parser = new MailParser();
+  const server = new MailServer({
+    acceptor: new MailAcceptor({ ...parts, parser }),
+    logger,
+    name: parts.domain,
+    ...(tls === undefined ? {} : { tls }),
+  });
+  const port = await server.listen(settings.smtpHost, settings.smtpPort);
+  logger.info({ host: settings.smtpHost, port, domain: parts.domain() }, 'mail.ready');
+  return {
+    async close() {
+      await server.close();
+      await parser.close();
+      // What was parsed by now is stored, or is not: nobody waits for its answer any more, and both are right.
+      await server.settled();
+    },
+  };
+}
