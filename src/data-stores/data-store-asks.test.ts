@@ -189,4 +189,32 @@ forEachStore((fixture) => {
     assert.deepEqual(left, []);
     await assert.rejects(ask('set', { key: 'a' }, '1'), { code: 'not_found' });
   });
+
+  test('whatever is asked for at the same moment leaves what a map would hold, and counts it', async () => {
+    const { ask, list, size } = await setUp();
+    const model = new Map<string, number>();
+    const asked: Promise<unknown>[] = [];
+    for (let n = 0; n < 600; n += 1) {
+      // All of a few keys, again and again, in an order that is the same each time.
+      const key = `key ${(n * 7919) % 13}`;
+      if ((n * 104_729) % 5 === 0) {
+        asked.push(ask('delete', { key }));
+        model.delete(key);
+      } else if ((n * 104_729) % 5 === 1) {
+        asked.push(ask('set_ttl', { key, ttl: 60 }));
+      } else {
+        asked.push(ask('set', { key }, String(n)));
+        model.set(key, n);
+      }
+    }
+    await Promise.all(asked);
+    const expected = [...model].sort(([a], [b]) => (a < b ? -1 : 1));
+    const { found } = await list('entries');
+    assert.deepEqual(
+      (found as [string, number][]).sort(([a], [b]) => (a < b ? -1 : 1)),
+      expected,
+    );
+    const bytes = expected.reduce((sum, [key, value]) => sum + key.length + String(value).length, 0);
+    assert.deepEqual(await size(), { entries: expected.length, bytes });
+  });
 });
