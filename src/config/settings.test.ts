@@ -60,3 +60,25 @@ describe('MILLRACE_TRUSTED_PROXIES', () => {
       );
   });
 });
+
+describe('mail server and object storage', () => {
+  test('need both of their halves, and a URL of the right kind', () => {
+    const mail = {
+      MILLRACE_SMTP_URL: 'smtps://me:secret@mail.example',
+      MILLRACE_EMAIL_FROM: 'a@example.com',
+    };
+    const keys = { MILLRACE_S3_ACCESS_KEY: 'AK', MILLRACE_S3_SECRET_KEY: 'SK' };
+    assert.equal(readSettings({ ...mail, ...keys }).smtpUrl, mail.MILLRACE_SMTP_URL);
+    for (const [given, missing] of [
+      ['MILLRACE_SMTP_URL', 'MILLRACE_EMAIL_FROM'],
+      ['MILLRACE_EMAIL_FROM', 'MILLRACE_SMTP_URL'],
+      ['MILLRACE_S3_ACCESS_KEY', 'MILLRACE_S3_SECRET_KEY'],
+      ['MILLRACE_S3_SECRET_KEY', 'MILLRACE_S3_ACCESS_KEY'],
+    ] as const) {
+      const value = { ...mail, ...keys }[given];
+      assert.match(problemsOf({ [given]: value }), new RegExp(`${missing}: needed with ${given}`));
+    }
+    assert.match(problemsOf({ ...mail, MILLRACE_SMTP_URL: 'http://x' }), /MILLRACE_SMTP_URL: expected a URL/);
+    assert.match(problemsOf({ MILLRACE_S3_ENDPOINT: 's3://x' }), /MILLRACE_S3_ENDPOINT: expected a URL/);
+  });
+});
