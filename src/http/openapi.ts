@@ -18,11 +18,14 @@ const groups = [
   'deliveries',
   'workflows',
   'templates',
+  'runs',
+  'data stores',
   'components',
   'accounts',
   'users',
   'workspaces',
   'projects',
+  'quotas',
   'operations',
 ];
 // The bar names the maker of the page and offers to load other documents, which its policy forbids.
@@ -43,8 +46,8 @@ export async function describeRoutes(
         title: 'Millrace',
         version: options.version,
         description:
-          'Event sources: deploy components, keep what they emit, read it over REST and server-sent events, have it ' +
-          'delivered to webhooks and other sources. ' +
+          'Event sources and workflows: deploy components, keep what they emit, read it over REST and server-sent ' +
+          'events, have it delivered to webhooks and workflows. ' +
           'Operations tagged `addition` are not part of the original specification.',
       },
       tags: [
