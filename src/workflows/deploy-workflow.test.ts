@@ -9,9 +9,10 @@ import type { ComponentTable } from '#storage/tables/component-tables.ts';
 import type { RunTable } from '#storage/tables/workflow-tables.ts';
 import { DeployerFixture, me } from '../../test/support/deployer-fixture.ts';
 import { forEachStore } from '../../test/support/stores.ts';
-import { type WorkflowChange, WorkflowDeployer, type WorkflowLinks } from './deploy-workflow.ts';
+import { type WorkflowChange, WorkflowDeployer } from './deploy-workflow.ts';
 import { Deployments, loadDeployment } from './load-deployment.ts';
 import { deleteRunsOf, findWorkflow } from './workflow-store.ts';
+import type { WorkflowLinks } from './write-workflow.ts';
 
 forEachStore((fixture) => {
   /** A deployer whose code is that of saved components, with what it told. */

@@ -1,56 +1,44 @@
 import { notFound } from '#auth/permissions.ts';
-import { removeEmitter } from '#events/delete-events.ts';
-import { insertEmitter } from '#events/event-store.ts';
-import { deleteLane, insertJobs, jobRow } from '#jobs/job-store.ts';
 import { must } from '#lib/assert.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError, toError } from '#lib/errors.ts';
-import { newId, newTimeOrderedId } from '#lib/ids.ts';
+import { newId } from '#lib/ids.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { ComponentOwner, ComponentResolver } from '#registry/resolve-component.ts';
 import type { Runner } from '#runner/runner.ts';
-import { deleteTicksOf, deleteTimers, deleteTimersOf, insertTimers } from '#schedule/timer-store.ts';
+import { deleteTimersOf, insertTimers } from '#schedule/timer-store.ts';
 import type { SourceDeployer } from '#sources/deploy-source.ts';
 import type { DeploymentContext } from '#sources/deployment.ts';
 import { findSource } from '#sources/source-store.ts';
-import type { Store, Tx } from '#storage/store.ts';
-import type { DeploymentTable, TriggerTable, WorkflowTable } from '#storage/tables/workflow-tables.ts';
+import type { Store } from '#storage/store.ts';
+import type { TriggerTable, WorkflowTable } from '#storage/tables/workflow-tables.ts';
 import { projectOfWorkspace } from '#workspaces/project-store.ts';
 import { atParameter } from './at-parameter.ts';
 import { type FormerSteps, StepBuilder } from './build-steps.ts';
 import { planTriggers, type TriggerPlan } from './plan-triggers.ts';
 import { layOverTemplate } from './template.ts';
 import { findTemplate } from './template-store.ts';
-import { checkTriggers, hasSameSchedule, timerOfTrigger } from './trigger-definition.ts';
-import { deleteTriggersOf, replaceTriggers, triggersOf } from './trigger-store.ts';
+import { checkTriggers } from './trigger-definition.ts';
+import { triggersOf } from './trigger-store.ts';
 import type { WorkflowDefinition } from './workflow-definition.ts';
 import { checkSteps, type DefinitionInput, settingsOf } from './workflow-input.ts';
 import {
-  deleteWorkflowRow,
+  type DeploymentAccount,
   deploymentAccounts,
   findDeployment,
   findWorkflow,
-  insertDeployment,
-  insertWorkflow,
   lockWorkflow,
   nextDeploymentNumber,
   updateWorkflow,
 } from './workflow-store.ts';
-
-/** Who listens to a workflow and to what it listens: told in the transaction of the change. */
-export interface WorkflowLinks {
-  added(tx: Tx, workflow: LinkedWorkflow): Promise<void>;
-  removed(tx: Tx, workflow: LinkedWorkflow): Promise<void>;
-  /** The source is a trigger of the workflow from now on. */
-  listen(tx: Tx, link: { workflow: LinkedWorkflow; sourceId: string }): Promise<void>;
-  unlisten(tx: Tx, link: { workflow: LinkedWorkflow; sourceId: string }): Promise<void>;
-}
-
-export interface LinkedWorkflow {
-  id: string;
-  ownerId: string;
-  userId: string;
-}
+import {
+  deploymentRow,
+  eraseWorkflow,
+  timersOf,
+  type WorkflowLinks,
+  writeDeployment,
+  writeWorkflow,
+} from './write-workflow.ts';
 
 /** What a change of a workflow leaves out of date in memory. */
 export interface WorkflowChange {
@@ -132,20 +120,17 @@ export class WorkflowDeployer {
       number: 1,
       templateId: creation.templateId ?? null,
       userId: owner.userId,
-      nowMs,
     });
-    await this.#withSources(plan, owner, async () => {
-      const linked = linkOf(workflow);
-      await store.transaction(async (tx) => {
-        await insertWorkflow(tx, workflow);
-        await insertDeployment(store, tx, deployment, built.accounts);
-        await replaceTriggers(store, tx, workflow.id, plan.rows);
-        await insertEmitter(tx, { id: workflow.id, ownerId: workflow.owner_id });
-        if (workflow.state === 'active') await insertTimers(tx, timersOf(plan.rows, nowMs));
-        await links.added(tx, linked);
-        for (const sourceId of sourcesOf(plan.rows)) await links.listen(tx, { workflow: linked, sourceId });
-      });
-    });
+    await this.#withSources(plan, owner, () =>
+      store.transaction((tx) =>
+        writeWorkflow({ store, links }, tx, {
+          workflow,
+          deployment,
+          accounts: built.accounts,
+          triggers: plan.rows,
+        }),
+      ),
+    );
     this.#changed(workflow, plan.rows);
     this.#parts.logger.info(
       { workflow: workflow.id, owner: workflow.owner_id, steps: built.steps.length },
@@ -182,7 +167,6 @@ export class WorkflowDeployer {
       deployment_id: newId('d'),
       updated_at_ms: nowMs,
     };
-    const linked = linkOf(workflow);
     await this.#withSources(plan, owner, () =>
       store.transaction(async (tx) => {
         const present = await lockWorkflow(store, tx, id);
@@ -190,24 +174,13 @@ export class WorkflowDeployer {
         if (present.deployment_id !== workflow.deployment_id || present.state !== workflow.state)
           throw changedMeanwhile(id);
         const number = await nextDeploymentNumber(tx, id);
-        const row = deploymentRow(changed, definition, {
+        const deployment = deploymentRow(changed, definition, {
           number,
           templateId: null,
           userId: owner.userId,
-          nowMs,
         });
-        await insertDeployment(store, tx, row, built.accounts);
-        const { name, state, deployment_id, updated_at_ms } = changed;
-        await updateWorkflow(tx, id, { name, state, deployment_id, updated_at_ms });
-        await replaceTriggers(store, tx, id, plan.rows);
-        if (changed.state === 'active')
-          await changeTimers(tx, workflow.state === 'active' ? before : [], plan.rows, nowMs);
-        const heard = new Set(sourcesOf(before));
-        const toHear = new Set(sourcesOf(plan.rows));
-        for (const sourceId of heard)
-          if (!toHear.has(sourceId)) await links.unlisten(tx, { workflow: linked, sourceId });
-        for (const sourceId of toHear)
-          if (!heard.has(sourceId)) await links.listen(tx, { workflow: linked, sourceId });
+        const after = { workflow: changed, deployment, accounts: built.accounts, triggers: plan.rows };
+        await writeDeployment({ store, links }, tx, { workflow, triggers: before }, after);
       }),
     );
     this.#changed(changed, [...before, ...plan.rows]);
@@ -255,27 +228,9 @@ export class WorkflowDeployer {
       if (trigger.owned !== 1 || (await findSource(store.read, trigger.id)) === undefined) continue;
       await sources.remove(trigger.id, options);
     }
-    const nowMs = clock.now();
     await store.transaction(async (tx) => {
       if ((await lockWorkflow(store, tx, id)) === undefined) throw notFound('workflow', id);
-      await deleteWorkflowRow(tx, id);
-      await deleteTimersOf(tx, id);
-      await deleteTriggersOf(tx, id);
-      // Runs that wait have their jobs here; with them they go on nowhere.
-      await deleteLane(tx, id);
-      await removeEmitter(store, tx, { id, ownerId: workflow.owner_id }, nowMs);
-      await deleteTicksOf(tx, id);
-      await links.removed(tx, linkOf(workflow));
-      const job = jobRow({
-        id: newTimeOrderedId(nowMs),
-        kind: 'delete_workflow',
-        ownerId: workflow.owner_id,
-        payload: { workflow_id: id },
-        runAtMs: nowMs,
-        nowMs,
-      });
-      await insertJobs(tx, [job]);
-      await store.notify(tx, 'millrace_jobs', '');
+      await eraseWorkflow({ store, links }, tx, workflow, clock.now());
     });
     this.#changed(workflow, triggers, { removed: true });
     this.#parts.onJobs();
@@ -340,7 +295,7 @@ export class WorkflowDeployer {
     return workflow;
   }
 
-  async #formerSteps(workflow: WorkflowTable): Promise<FormerSteps & { accounts: TriggerAccounts }> {
+  async #formerSteps(workflow: WorkflowTable): Promise<FormerSteps & { accounts: DeploymentAccount[] }> {
     const { read } = this.#parts.store;
     const deployment = must(
       await findDeployment(read, workflow.deployment_id),
@@ -375,61 +330,6 @@ export class WorkflowDeployer {
       removed,
     });
   }
-}
-
-type TriggerAccounts = Awaited<ReturnType<typeof deploymentAccounts>>;
-
-function deploymentRow(
-  workflow: WorkflowTable,
-  definition: WorkflowDefinition,
-  made: { number: number; templateId: string | null; userId: string; nowMs: number },
-): DeploymentTable {
-  return {
-    id: workflow.deployment_id,
-    workflow_id: workflow.id,
-    owner_id: workflow.owner_id,
-    user_id: made.userId,
-    number: made.number,
-    template_id: made.templateId,
-    definition: JSON.stringify(definition),
-    created_at_ms: made.nowMs,
-  };
-}
-
-function linkOf(workflow: WorkflowTable): LinkedWorkflow {
-  return { id: workflow.id, ownerId: workflow.owner_id, userId: workflow.user_id };
-}
-
-function timersOf(triggers: readonly TriggerTable[], nowMs: number) {
-  return triggers.flatMap((trigger) => timerOfTrigger(trigger, nowMs));
-}
-
-function sourcesOf(triggers: readonly TriggerTable[]): string[] {
-  return triggers.filter(({ kind }) => kind === 'source').map(({ id }) => id);
-}
-
-/** A timer whose schedule stays goes on in its rhythm. */
-async function changeTimers(
-  tx: Tx,
-  before: readonly TriggerTable[],
-  after: readonly TriggerTable[],
-  nowMs: number,
-): Promise<void> {
-  const goesOn = (trigger: TriggerTable, among: readonly TriggerTable[]) =>
-    among.some((other) => other.id === trigger.id && hasSameSchedule(other, trigger));
-  const timers = (rows: readonly TriggerTable[]) => rows.filter(({ kind }) => kind === 'timer');
-  const gone = timers(before).filter((trigger) => !goesOn(trigger, after));
-  await deleteTimers(
-    tx,
-    gone.map(({ id }) => id),
-  );
-  await insertTimers(
-    tx,
-    timersOf(
-      timers(after).filter((trigger) => !goesOn(trigger, before)),
-      nowMs,
-    ),
-  );
 }
 
 function changedMeanwhile(id: string): CallerError {
