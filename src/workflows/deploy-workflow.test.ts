@@ -16,11 +16,21 @@ import type { WorkflowLinks } from './write-workflow.ts';
 
 forEachStore((fixture) => {
   /** A deployer whose code is that of saved components, with what it told. */
-  function tools(parts: DeployerFixture, links: Partial<WorkflowLinks> = {}) {
+  function tools(
+    parts: DeployerFixture,
+    links: Partial<WorkflowLinks> = {},
+    building: () => Promise<void> = async () => {},
+  ) {
     const told: string[] = [];
     const changes: WorkflowChange[] = [];
-    const find = (id: string): Promise<ComponentTable> =>
-      fixture.store.read.selectFrom('components').selectAll().where('id', '=', id).executeTakeFirstOrThrow();
+    const find = async (id: string): Promise<ComponentTable> => {
+      await building();
+      return fixture.store.read
+        .selectFrom('components')
+        .selectAll()
+        .where('id', '=', id)
+        .executeTakeFirstOrThrow();
+    };
     const deployer = new WorkflowDeployer({
       store: parts.store,
       resolver: { resolve: () => Promise.reject(new Error('not in these tests')), resolveText: find },
@@ -109,7 +119,14 @@ forEachStore((fixture) => {
   test('of two deployments at the same time one is told of the other', async () => {
     using parts = new DeployerFixture(fixture.store);
     const component = await parts.component();
-    const { deployer } = tools(parts);
+    // Both have read the workflow before either of them goes on.
+    const both = Promise.withResolvers<void>();
+    let waiting = -1;
+    const { deployer } = tools(parts, {}, async () => {
+      waiting += 1;
+      if (waiting === 2) both.resolve();
+      if (waiting > 0) await both.promise;
+    });
     const { id } = await deployer.create({ steps: stepOf(component) }, me);
     const results = await Promise.allSettled(
       [1, 2].map(() => deployer.deploy(id, { steps: stepOf(component) }, me)),
