@@ -5,12 +5,13 @@ import { attachEgressRelay, type EgressRelay } from '#egress/egress-relay.ts';
 import { assert } from '#lib/assert.ts';
 import { Deferred } from '#lib/deferred.ts';
 import type { Logger } from '#lib/logger.ts';
-import type { CallStatus, HttpReply, UserCodeError } from './call-outcome.ts';
+import type { HttpReply, UserCodeError } from './call-outcome.ts';
 import { CallRecord, readError } from './call-record.ts';
 import { encodeCall } from './encode-call.ts';
 import { CapPassedError } from './frame-fields.ts';
+import { answerAtEnd, elapsed, type PendingCall, type ProcessEnd } from './pending-call.ts';
 import { ProcessAsks } from './process-asks.ts';
-import { type CallAnswer, type EndReason, notStarted, serviceError, statusOfEnd } from './process-end.ts';
+import { type CallAnswer, type EndReason, notStarted, serviceError } from './process-end.ts';
 import { processCpuMs } from './process-memory.ts';
 import {
   type CallHeader,
@@ -30,26 +31,6 @@ import {
 import type { Bundle, CallOptions, CallRequest } from './runner.ts';
 import { type RunnerLimits, residentOverheadMb } from './runner-limits.ts';
 import type { SpawnedSandbox } from './spawn-sandbox.ts';
-
-interface PendingCall {
-  record: CallRecord;
-  resolve: (answer: CallAnswer) => void;
-  sentAt: number;
-  deadlineMs: number;
-  deadline: NodeJS.Timeout | undefined;
-  /** Asked to say `started`, and has not yet; counts watch ticks since. */
-  unstartedTicks: number | undefined;
-  /** Processor time of the process at the first of them. */
-  unstartedCpuMs?: number | undefined;
-  /** Decided by the service (deadline, cancel); told once the process is gone and its last frames are read. */
-  decided?: { status: CallStatus; error: UserCodeError; shared?: boolean };
-  /** Evaluating the bundle: whatever ends it is a load failure. */
-  isLoad: boolean;
-  isStep: boolean;
-  onRespond: ((reply: HttpReply) => void) | undefined;
-  onAsk: CallOptions['onAsk'];
-  stopListening: (() => void) | undefined;
-}
 
 /** One bundle in a process. */
 interface Module {
@@ -125,8 +106,6 @@ export class SandboxProcess {
   readonly #asks: ProcessAsks;
   /** Whose doing the end of the process is; undefined: of one of those in it, or of none. */
   #culprit: PendingCall | undefined;
-  /** Several calls were in it when it ended, each of which may be to blame. */
-  #shared = false;
   /** Watch ticks since it was asked for a sign of life that has not come yet. */
   #pingTicks: number | undefined;
   /** A call that was cancelled may still run in it, beside others. */
@@ -612,46 +591,17 @@ export class SandboxProcess {
   #answerAll(): void {
     // Those that it never took up go to another process, and are to blame for nothing.
     const started = [...this.#calls.values()].filter((pending) => pending.unstartedTicks === undefined);
-    this.#shared = started.length > 1;
-    for (const [id, pending] of this.#calls) this.#answer(id, pending, this.#lastAnswer(pending));
-  }
-
-  #lastAnswer(pending: PendingCall): CallAnswer {
-    const { record } = pending;
-    if (pending.decided !== undefined) {
-      const { status, error, shared } = pending.decided;
-      const outcome = record.end(status, error, elapsed(pending));
-      if (shared === true) outcome.shared = true;
-      return outcome;
-    }
-    const unstarted = pending.unstartedTicks !== undefined;
-    let status = statusOfEnd(this.#reason);
-    if (unstarted && this.#reason !== 'protocol' && (isBlame(status) || this.#reason === 'cancelled'))
-      return notStarted;
-    if (status === 'exited' && pending.isLoad) status = 'load_failed';
-    const ownDoing = this.#culprit === undefined || this.#culprit === pending;
-    if (!ownDoing || this.#reason === 'cancelled') {
-      if (pending.isLoad) return notStarted;
-      const error = serviceError('another call in the same process ended the process', 'bystander');
-      return record.end('cancelled', error, elapsed(pending));
-    }
-    const detail = this.#reasonDetail || 'the process was ended';
-    const outcome = record.end(status, serviceError(detail, this.#reason ?? 'exited'), elapsed(pending));
-    if (this.#culprit === undefined && this.#shared && isBlame(outcome.status)) outcome.shared = true;
-    return outcome;
+    const end: ProcessEnd = {
+      reason: this.#reason,
+      detail: this.#reasonDetail || 'the process was ended',
+      culprit: this.#culprit,
+      shared: started.length > 1,
+    };
+    for (const [id, pending] of this.#calls) this.#answer(id, pending, answerAtEnd(pending, end));
   }
 
   /** The last of what the process wrote to stderr, for people who look for the reason of a failed start. */
   get stderrTail(): string {
     return this.#stderrTail;
   }
-}
-
-/** Statuses that say that a call did something to its process. */
-function isBlame(status: CallStatus): boolean {
-  return status === 'exited' || status === 'out_of_memory' || status === 'limit_exceeded';
-}
-
-function elapsed(pending: PendingCall): number {
-  return performance.now() - pending.sentAt;
 }

@@ -183,6 +183,24 @@ test('a load that ends the process fails its own call, and others are bystanders
   assert.deepEqual(brief(await other.outcome), bystander);
 });
 
+test('a load whose process ends for an unknown reason is tried again elsewhere', async () => {
+  const { call, waiting } = sharedProcess();
+  const other = await waiting();
+  const kills = call(
+    `setTimeout(() => process.kill(process.pid, 'SIGKILL'), 100); await new Promise(() => {});`,
+  );
+  const loads = call('', {
+    bundle: {
+      hash: 'slow',
+      code: `export default { run() { return 'loaded'; } }; await new Promise((go) => setTimeout(go, 400));`,
+      format: 'esm',
+    },
+  });
+  assert.equal(exportsOf(await loads).$return_value, 'loaded');
+  for (const outcome of [await kills, await other.outcome])
+    assert.deepEqual(brief(outcome), ['exited', 'exited', true]);
+});
+
 test('a call alone runs in a process of its own, which ends with it', async () => {
   const { call, waiting } = sharedProcess();
   const other = await waiting();

@@ -13,6 +13,7 @@ import {
 } from '#runner/protocol.ts';
 import { Asks } from './ask.ts';
 import { addError, CallEffects } from './call-effects.ts';
+import { runStep } from './call-step.ts';
 import { Channel } from './channel.ts';
 import { captureConsole } from './console-capture.ts';
 import { describeComponent, unwrapComponent } from './describe-component.ts';
@@ -24,7 +25,6 @@ import { loadBundle } from './load-bundle.ts';
 import { jsonParse, jsonStringify } from './primordials.ts';
 import { probeSandbox } from './probe.ts';
 import { publicProp, type ResolvedProp } from './prop-definitions.ts';
-import { runStep } from './run-step.ts';
 import { mapTmpTo, RunFolders } from './scratch-folder.ts';
 import { makeStepEnvironment } from './step-environment.ts';
 import { StepProps } from './step-props.ts';
