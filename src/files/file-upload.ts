@@ -49,8 +49,9 @@ export class FileUpload {
   readonly #tools: UploadTools;
   readonly #hash = createHash('sha256');
   readonly #createdAtMs: number;
-  #pending: Uint8Array[] = [];
-  #pendingBytes = 0;
+  /** The chunk that fills up; the same memory for one after the other. */
+  #chunk: Buffer = Buffer.alloc(0);
+  #chunkFilled = 0;
   #storedBytes = 0;
   #chunks = 0;
   #checkedAtBytes = 0;
@@ -68,25 +69,29 @@ export class FileUpload {
   }
 
   get size(): number {
-    return this.#storedBytes + this.#pendingBytes;
+    return this.#storedBytes + this.#chunkFilled;
   }
 
-  /** The bytes must not be changed afterwards. Throws CallerError `files_full`, `not_found` when it was given up. */
+  /** Throws CallerError `files_full`, `not_found` when it was given up. */
   append(bytes: Uint8Array): Promise<void> {
     return this.#inTurn(async () => {
       this.#hash.update(bytes);
-      this.#pending.push(bytes);
-      this.#pendingBytes += bytes.length;
-      while (this.#pendingBytes >= chunkBytes) await this.#storeChunk(this.#takeChunk());
+      for (let at = 0; at < bytes.length; ) {
+        at += this.#fill(bytes.subarray(at));
+        if (this.#chunkFilled === chunkBytes) await this.#storeChunk();
+      }
     });
   }
 
   finish(): Promise<FileRow> {
     return this.#inTurn(async () => {
       await this.#checkRoom();
-      const last = this.#takeChunk();
+      // In memory of its own: a view would take its whole buffer along to the store.
+      const last = Buffer.allocUnsafeSlow(this.#chunkFilled);
+      this.#chunk.copy(last, 0, 0, this.#chunkFilled);
       const file = await this.#complete(last);
       this.#over = true;
+      this.#chunk = last;
       return file;
     });
   }
@@ -96,7 +101,7 @@ export class FileUpload {
     await this.#tail.catch(() => {});
     if (this.#over) return;
     this.#over = true;
-    this.#pending = [];
+    this.#chunk = Buffer.alloc(0);
     if (this.#chunks === 0) return;
     const { store, clock } = this.#tools;
     await store.transaction((tx) => dropUpload(tx, this.id, clock.now()));
@@ -115,40 +120,36 @@ export class FileUpload {
     return result;
   }
 
-  /** Up to a chunk from the front of what is pending, in memory of its own: a view would take its whole buffer along. */
-  #takeChunk(): Uint8Array {
-    const chunk = Buffer.allocUnsafeSlow(Math.min(chunkBytes, this.#pendingBytes));
-    let filled = 0;
-    let taken = 0;
-    for (const bytes of this.#pending) {
-      const part = bytes.subarray(0, chunk.length - filled);
-      chunk.set(part, filled);
-      filled += part.length;
-      if (part.length < bytes.length) {
-        this.#pending[taken] = bytes.subarray(part.length);
-        break;
-      }
-      taken += 1;
+  /** Puts what there is room for into the chunk; how much that was. */
+  #fill(bytes: Uint8Array): number {
+    const needed = Math.min(this.#chunkFilled + bytes.length, chunkBytes);
+    if (this.#chunk.length < needed) {
+      // Small files are many: they need not take a chunk's memory each.
+      const grown = Buffer.allocUnsafeSlow(Math.min(chunkBytes, Math.max(needed, 2 * this.#chunk.length)));
+      this.#chunk.copy(grown, 0, 0, this.#chunkFilled);
+      this.#chunk = grown;
     }
-    this.#pending.splice(0, taken);
-    this.#pendingBytes -= chunk.length;
-    return chunk;
+    const taken = needed - this.#chunkFilled;
+    this.#chunk.set(bytes.subarray(0, taken), this.#chunkFilled);
+    this.#chunkFilled = needed;
+    return taken;
   }
 
-  async #storeChunk(bytes: Uint8Array): Promise<void> {
+  async #storeChunk(): Promise<void> {
     if (this.#storedBytes - this.#checkedAtBytes >= roomCheckBytes) await this.#checkRoom();
     const { store, clock } = this.#tools;
     const nowMs = clock.now();
-    const size = this.#storedBytes + bytes.length;
+    const size = this.#storedBytes + chunkBytes;
     const expiresAtMs = nowMs + uploadIdleMs;
     await store.transaction(async (tx) => {
       if (this.#chunks === 0) {
         await insertFile(tx, { ...this.#row(size, nowMs), complete: 0, expires_at_ms: expiresAtMs });
       } else if (!(await growUpload(tx, { id: this.id, size, expiresAtMs, nowMs }))) throw uploadGone();
-      await insertChunk(tx, this.#chunk(bytes));
+      await insertChunk(tx, this.#chunkRow(this.#chunk));
     });
     this.#storedBytes = size;
     this.#chunks += 1;
+    this.#chunkFilled = 0;
   }
 
   async #complete(last: Uint8Array): Promise<FileRow> {
@@ -169,7 +170,7 @@ export class FileUpload {
             const { id, size, sha256, expires_at_ms: expiresAtMs } = row;
             if (!(await completeUpload(tx, { id, size, sha256, expiresAtMs, nowMs }))) throw uploadGone();
           }
-          if (last.length > 0) await insertChunk(tx, this.#chunk(last));
+          if (last.length > 0) await insertChunk(tx, this.#chunkRow(last));
         });
         return row;
       } catch (error) {
@@ -182,7 +183,7 @@ export class FileUpload {
     const { store, bytesPerOwnerMax } = this.#tools;
     await requireRoom(store.read, {
       ownerId: this.target.ownerId,
-      bytes: this.#pendingBytes,
+      bytes: this.#chunkFilled,
       bytesMax: bytesPerOwnerMax,
     });
     this.#checkedAtBytes = this.#storedBytes;
@@ -202,7 +203,7 @@ export class FileUpload {
     };
   }
 
-  #chunk(bytes: Uint8Array) {
+  #chunkRow(bytes: Uint8Array) {
     return { file_id: this.id, number: this.#chunks, owner_id: this.target.ownerId, bytes };
   }
 }
