@@ -24,7 +24,7 @@ export const replacedMs = 60 * 1000;
 /** After so many bytes of an upload the owner's room is looked at again: others may have used it up meanwhile. */
 const roomCheckBytes = 64 * 1024 * 1024;
 /** Two that finish a file of the same path at once meet in the store; one of them goes again. */
-const finishTries = 5;
+const finishTries = 30;
 
 export interface FileTarget extends FilePlace {
   contentType: string;

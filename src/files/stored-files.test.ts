@@ -88,7 +88,7 @@ describe('stored files', () => {
 
     test('of one path finished at the same time: one of them is there afterwards, and the others are none', async () => {
       const { files } = partsOf(fixture);
-      const puts = Array.from({ length: 8 }, (_, i) => files.put(target('same'), [Buffer.from(`${i}`)]));
+      const puts = Array.from({ length: 20 }, (_, i) => files.put(target('same'), [Buffer.from(`${i}`)]));
       const ids = (await Promise.all(puts)).map(({ id }) => id);
       const found = await files.find(target('same'));
       assert.ok(found !== undefined && ids.includes(found.id));
