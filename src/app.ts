@@ -16,29 +16,50 @@ import { Vault } from '#accounts/vault.ts';
 import { createComponentBuilder } from '#components/build-component.ts';
 import { readNpmConfig } from '#components/npm-config.ts';
 import type { Settings } from '#config/settings.ts';
+import { dataStoreAsks } from '#data-stores/data-store-asks.ts';
+import { DataStoreEntries } from '#data-stores/data-store-entries.ts';
+import { EntryPruner } from '#data-stores/entry-pruner.ts';
 import { DeliveryService } from '#delivery/delivery-service.ts';
-import { addAutoSubscriptions, removeSubscriptionsOf } from '#delivery/manage-subscriptions.ts';
+import {
+  addAutoSubscriptions,
+  listenToSource,
+  removeSubscriptionsOf,
+  stopListening,
+} from '#delivery/manage-subscriptions.ts';
 import { AddressPolicy } from '#egress/address-policy.ts';
 import { createGuardedDispatcher } from '#egress/guarded-dispatcher.ts';
 import { guardedFetch } from '#egress/guarded-fetch.ts';
 import { EventBus } from '#events/event-bus.ts';
 import { EventPruner } from '#events/prune-events.ts';
+import { fileAsks } from '#files/file-asks.ts';
+import { FileUrls } from '#files/file-urls.ts';
+import { FilePruner } from '#files/prune-files.ts';
+import { StoredFiles } from '#files/stored-files.ts';
 import { beginClose } from '#http/close-server.ts';
 import { LiveStreams } from '#http/live-updates.ts';
 import { createServer } from '#http/server.ts';
+import { ServiceDoor } from '#http/service-door.ts';
 import { RequestAcceptor } from '#ingress/accept-request.ts';
 import { httpEndpoints } from '#ingress/http-endpoints.ts';
+import { startMailServer } from '#ingress/mail-service.ts';
 import { EndpointDirectory, endpointKeyOfHost, endpointUrl } from '#ingress/resolve-endpoint.ts';
+import { UploadedBodies } from '#ingress/uploaded-bodies.ts';
 import { WorkerPool } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
 import { UnavailableError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Logger } from '#lib/logger.ts';
+import { QuotaGuard } from '#metering/quota-guard.ts';
 import { LocalRegistry } from '#registry/local-registry.ts';
 import { ComponentResolver } from '#registry/resolve-component.ts';
 import type { UserCodeError } from '#runner/call-outcome.ts';
 import { createProcessRunner } from '#runner/process-runner.ts';
+import { RunService } from '#runs/run-service.ts';
+import { WorkflowTicks } from '#runs/timer-triggers.ts';
 import { Scheduler } from '#schedule/scheduler.ts';
+import { SourceTicks } from '#schedule/source-ticks.ts';
+import { createMailServer } from '#sends/send-email.ts';
+import { RunSends } from '#sends/send-from-run.ts';
 import { SourceDeployer } from '#sources/deploy-source.ts';
 import type { DeploymentContext } from '#sources/deployment.ts';
 import { SourceRuns } from '#sources/run-source.ts';
@@ -46,6 +67,11 @@ import { SourceLanes } from '#sources/source-lanes.ts';
 import { databaseHost } from '#storage/database-host.ts';
 import { lockFolder } from '#storage/lock-folder.ts';
 import { openStore } from '#storage/open-store.ts';
+import { WorkflowDeployer } from '#workflows/deploy-workflow.ts';
+import { Deployments } from '#workflows/load-deployment.ts';
+import { TemplateMaker } from '#workflows/make-template.ts';
+import { emailAddress, emailDomain } from '#workflows/trigger-address.ts';
+import { WorkflowDirectory } from '#workflows/workflow-directory.ts';
 import { type FirstStart, firstStart } from '#workspaces/first-start.ts';
 import packageJson from '../package.json' with { type: 'json' };
 import { backgroundJobs } from './background-jobs.ts';
@@ -112,10 +138,14 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
         ? `http://${urlHost(listening.address)}:${listening.port}`
         : settings.publicUrl.replace(/\/$/, '');
     const database = await databaseAddresses(settings.databaseUrl);
+    const mailDomain = () => emailDomain(settings.emailDomain, publicUrl());
     const policy = new AddressPolicy({
       allow: settings.egress,
       deny: () => [listening, ...database],
     });
+
+    const door = new ServiceDoor({ publicUrl });
+    close.push(() => door.close());
 
     let onStray = (_sourceId: string, _error: UserCodeError): void => undefined;
     // The self-test of the sandbox and the opening of the store take about the same time: together they take it once.
@@ -124,6 +154,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       createProcessRunner({
         level: settings.sandbox,
         policy,
+        door,
         ...(extraCa === undefined ? {} : { extraCa }),
         folder: settings.data,
         limits: { memoryMb: settings.runMemoryMb, dbBytesMax: settings.componentDbMaxKb * 1024 },
@@ -172,6 +203,35 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
     const pruner = new EventPruner({ store, logger });
     bus.observe((events) => pruner.observe(events));
 
+    const quotas = new QuotaGuard({
+      store,
+      clock,
+      logger,
+      defaults: {
+        credits: settings.quotaCredits,
+        computeMs: settings.quotaComputeMs,
+        invocations: settings.quotaInvocations,
+        enforced: settings.quotaEnforced === 'on',
+      },
+    });
+
+    const dataStores = new DataStoreEntries({
+      store,
+      clock,
+      bytesPerOwnerMax: settings.dataStoresMaxMb * 1024 * 1024,
+    });
+    const entryPruner = new EntryPruner({ store, clock, logger });
+
+    const files = new StoredFiles({ store, clock, bytesPerOwnerMax: settings.filesMaxGb * 1024 ** 3 });
+    const fileUrls = new FileUrls({ key: vault.keyFor('file urls'), publicUrl, clock });
+    const filePruner = new FilePruner({ store, clock, logger });
+    const uploads = new UploadedBodies({
+      files,
+      urls: fileUrls,
+      clock,
+      bytesMax: settings.uploadMaxMb * 1024 * 1024,
+    });
+
     const node = newId('node');
     const context: DeploymentContext = {
       endpointUrl: (key) =>
@@ -193,6 +253,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       connectionsPerOrigin: null,
     });
     close.push(() => guarded.destroy());
+    const workflows = new WorkflowDirectory({ store, clock });
     const delivery = new DeliveryService({
       store,
       node,
@@ -204,6 +265,8 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       version: packageJson.version,
       sends: has('worker'),
       pool: () => pool,
+      workflows,
+      runs: () => workflowRuns.starter,
     });
     const runs = new SourceRuns({
       store,
@@ -225,10 +288,72 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
         logger.warn({ source: sourceId, err: cause }, 'source.stray_error_not_stored');
       });
     };
-    const handlers = backgroundJobs({ store, node, bus, clock, runs, delivery });
+    const deployments = new Deployments({ store, clock, context });
+    close.push(() => deployments.close());
+    const askDataStores = dataStoreAsks({ store, clock, entries: dataStores });
+    const workflowRuns = new RunService({
+      store,
+      bus,
+      router: delivery.finder,
+      clock,
+      logger,
+      node,
+      runner,
+      deployments,
+      pool: () => pool,
+      inboundUrl: () => `${publicUrl()}/in`,
+      platformVersion: packageJson.version,
+      asks: { data_store: askDataStores, file: fileAsks({ store: files, clock, urls: fileUrls }) },
+      mayRun: (ownerId) => quotas.mayRun(ownerId),
+      runsKept: settings.runsKept,
+    });
+    const mail =
+      settings.smtpUrl === ''
+        ? undefined
+        : createMailServer({
+            url: settings.smtpUrl,
+            from: settings.emailFrom,
+            ...(extraCa === undefined ? {} : { extraCa }),
+          });
+    close.push(() => mail?.close());
+    // Where the object storage is, the operator says: it may be near. Everything else about a request to it is vetted.
+    const toObjects = createGuardedDispatcher({
+      policy: new AddressPolicy({ allow: ['public', 'local'], deny: () => [listening, ...database] }),
+      ...(extraCa === undefined ? {} : { extraCa }),
+    });
+    close.push(() => toObjects.destroy());
+    const runSends = new RunSends({
+      store,
+      node,
+      clock,
+      bus,
+      router: delivery.finder,
+      http: { dispatcher: guarded, version: packageJson.version },
+      mail,
+      objects:
+        settings.s3AccessKey === ''
+          ? undefined
+          : {
+              endpoint: settings.s3Endpoint,
+              region: settings.s3Region,
+              accessKey: settings.s3AccessKey,
+              secretKey: settings.s3SecretKey,
+              dispatcher: toObjects,
+            },
+    });
+    const handlers = backgroundJobs({ store, node, bus, clock, runs, delivery, runSends, workflowRuns });
     const pool: WorkerPool = new WorkerPool({ node, store, handlers, clock, logger, claims: has('worker') });
-    const scheduler = new Scheduler({ store, clock, logger, onJobs: () => pool.poke() });
-    const directory = new EndpointDirectory({ store, clock });
+    const scheduler = new Scheduler({
+      store,
+      targets: {
+        dc: new SourceTicks({ store, onJobs: () => pool.poke() }),
+        p: new WorkflowTicks({ store, runs: workflowRuns.starter }),
+      },
+      mayRun: (ownerId) => quotas.mayRun(ownerId),
+      clock,
+      logger,
+    });
+    const directory = new EndpointDirectory({ store, clock, sealer: context.sealer });
     const deployer = new SourceDeployer({
       store,
       resolver,
@@ -247,6 +372,31 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       onTimers: () => scheduler.poke(),
       onEndpointChange: (key) => directory.forget(key),
     });
+    const workflowDeployer = new WorkflowDeployer({
+      store,
+      resolver,
+      runner,
+      sources: deployer,
+      links: {
+        added: (tx, workflow) => addAutoSubscriptions(tx, workflow, clock.now()),
+        removed: (tx, workflow) => removeSubscriptionsOf(store, tx, workflow, clock.now()),
+        listen: (tx, link) => listenToSource(store, tx, link, clock.now()),
+        unlisten: (tx, { workflow, sourceId }) =>
+          stopListening(store, tx, { workflowId: workflow.id, sourceId }, clock.now()),
+      },
+      context,
+      clock,
+      logger,
+      deadlineMs: settings.runDeadlineSeconds * 1000,
+      onChange: ({ workflowId, endpointKeys, removed }) => {
+        workflows.forget(workflowId);
+        deployments.forgetWorkflow(workflowId);
+        for (const key of endpointKeys) directory.forget(key);
+        scheduler.poke();
+        if (removed) bus.emitterRemoved(workflowId);
+      },
+      onJobs: () => pool.poke(),
+    });
     // The server stops listening first and is gone last: requests wait for runs, so the runs have to end before them.
     let requestsAnswered = async () => {};
     close.push(() => requestsAnswered());
@@ -258,6 +408,12 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
     close.push(() => deployer.stop());
     pruner.start();
     close.push(() => pruner.stop());
+    workflowRuns.pruner.start();
+    close.push(() => workflowRuns.pruner.stop());
+    entryPruner.start();
+    close.push(() => entryPruner.stop());
+    filePruner.start();
+    close.push(() => filePruner.stop());
     delivery.pruner.start();
     close.push(() => delivery.pruner.stop());
     if (has('scheduler')) scheduler.start();
@@ -274,9 +430,20 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       version: packageJson.version,
       settings: { publicUrl: settings.publicUrl },
       endpointUrl: context.endpointUrl,
+      quotas,
+      dataStores,
+      runManager: workflowRuns.manager,
+      files,
+      fileUrls,
       vault,
       resolver,
       deployer,
+      workflowDeployer,
+      templateMaker: new TemplateMaker({ store, resolver, clock }),
+      workflowViews: {
+        endpointUrl: context.endpointUrl,
+        emailAddress: (key) => emailAddress(mailDomain(), key),
+      },
       delivery,
       policy,
       bus,
@@ -284,7 +451,10 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       api: has('api'),
       trustedProxies: settings.trustedProxies,
       onJobs: () => pool.poke(),
-      onAccountChange: (accountId) => lanes.forgetAccount(accountId),
+      onAccountChange: (accountId) => {
+        lanes.forgetAccount(accountId);
+        deployments.forgetAccount(accountId);
+      },
       rewritePath: (host, path) => {
         const key = endpointKeyOfHost(host, settings.endpointDomain);
         return key === undefined ? path : `/in/${key}${path}`;
@@ -301,7 +471,11 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
                   replyTimeoutMs: settings.runDeadlineSeconds * 1000,
                 }),
                 directory,
+                starter: workflowRuns.starter,
+                resumer: workflowRuns.resumer,
+                uploads,
                 bodyBytesMax: settings.bodyMaxKb * 1024,
+                quotas,
               }),
           }
         : {}),
@@ -311,9 +485,25 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       streams.close();
     });
     await server.listen({ host: settings.host, port: settings.port });
+    door.leadTo((request, response) => server.routing(request, response));
     const bound = server.server.address();
     if (bound !== null && typeof bound === 'object') listening = { address: settings.host, port: bound.port };
     const address = `http://${urlHost(listening.address)}:${listening.port}`;
+    if (has('ingress') && settings.smtpPort !== 0) {
+      const mails = await startMailServer({
+        settings,
+        parts: {
+          store,
+          runs: workflowRuns.starter,
+          files: uploads,
+          clock,
+          domain: mailDomain,
+          mayRun: (ownerId) => quotas.mayRun(ownerId),
+        },
+        logger,
+      });
+      close.push(() => mails.close());
+    }
     logger.info(
       { address, node, store: store.name, sandbox: runner.stats().level, version: packageJson.version },
       'service.ready',

@@ -21,7 +21,20 @@ const folderOrder = [
     'accounts',
     'runner',
   ],
-  ...['components', 'registry', 'schedule', 'sources', 'files', 'data-stores', 'sends', 'workflows', 'delivery', 'ingress', 'http'],
+  ...[
+    'components',
+    'registry',
+    'schedule',
+    'sources',
+    'files',
+    'data-stores',
+    'sends',
+    'workflows',
+    'runs',
+    'delivery',
+    'ingress',
+    'http',
+  ],
 ];
 
 /** Files directly in src, above every folder; each may import the ones to its left. */

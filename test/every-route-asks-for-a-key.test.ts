@@ -16,8 +16,12 @@ const publicRoutes = [
   // The reference page and what it loads.
   ...['/docs', '/docs/json', '/docs/yaml', '/docs/*', '/docs/static/index.html'],
   ...['/docs/static/swagger-initializer.js', '/docs/static/theme/millrace.css'],
-  // Endpoints of sources: their keys are the secret.
+  // Endpoints of sources and workflows: their keys are the secret.
   ...['/in/:key', '/in/:key/*'],
+  // Links of waiting runs have a token, URLs of files a signature.
+  ...['/in/resume/:run/:position/:token', '/in/cancel/:run/:position/:token', '/files/:id'],
+  // What a workflow shows to everybody who knows its id.
+  ...['/pipelines/:id/sse'],
 ];
 
 interface Route {
@@ -55,11 +59,19 @@ describe('every route', () => {
       version: '0.0.0',
       settings: { publicUrl: '' },
       endpointUrl: () => undefined,
+      quotas: untouchable('quotas'),
+      dataStores: untouchable('dataStores'),
       vault: untouchable('vault'),
       resolver: untouchable('resolver'),
       deployer: untouchable('deployer'),
+      runManager: untouchable('runManager'),
+      workflowDeployer: untouchable('workflowDeployer'),
+      templateMaker: untouchable('templateMaker'),
+      workflowViews: untouchable('workflowViews'),
       delivery: untouchable('delivery'),
       policy: untouchable('policy'),
+      files: untouchable('files'),
+      fileUrls: { accepts: () => false },
       bus: untouchable('bus'),
       streams: untouchable('streams'),
       onJobs: () => {},
@@ -68,6 +80,10 @@ describe('every route', () => {
         httpEndpoints(app, {
           acceptor: untouchable('acceptor'),
           directory: { find: async () => undefined } as never,
+          quotas: untouchable('quotas'),
+          starter: untouchable('starter'),
+          resumer: untouchable('resumer'),
+          uploads: untouchable('uploads'),
           bodyBytesMax: 1000,
         }),
     };

@@ -125,6 +125,137 @@ export const settingDefinitions = {
     max: 65536,
     text: 'Largest body of a request to an HTTP endpoint, in KB.',
   },
+  smtpPort: {
+    env: 'MILLRACE_SMTP_PORT',
+    type: 'integer',
+    default: 0,
+    min: 0,
+    max: 65535,
+    text: 'TCP port on which mail for email triggers is taken; 0 means that no mail is taken.',
+  },
+  smtpHost: {
+    env: 'MILLRACE_SMTP_HOST',
+    type: 'string',
+    default: '127.0.0.1',
+    text: 'Address on which that mail is taken.',
+  },
+  emailDomain: {
+    env: 'MILLRACE_EMAIL_DOMAIN',
+    type: 'string',
+    default: '',
+    text: 'Domain of the addresses of email triggers, whose MX record leads here; empty means the host of the public URL.',
+  },
+  smtpTlsKey: {
+    env: 'MILLRACE_SMTP_TLS_KEY',
+    type: 'string',
+    default: '',
+    text: 'PEM file of the private key with which senders of mail may go over to TLS (STARTTLS); empty means they cannot.',
+  },
+  smtpTlsCert: {
+    env: 'MILLRACE_SMTP_TLS_CERT',
+    type: 'string',
+    default: '',
+    text: 'PEM file of the certificate that belongs to that key, with those between it and its authority.',
+  },
+  runsKept: {
+    env: 'MILLRACE_RUNS_KEPT',
+    type: 'integer',
+    default: 1000,
+    min: 1,
+    max: 1_000_000,
+    text: 'Ended runs kept of each workflow, with the input, exports and logs of their steps.',
+  },
+  quotaCredits: {
+    env: 'MILLRACE_QUOTA_CREDITS',
+    type: 'integer',
+    default: 1_000_000,
+    min: 0,
+    max: Number.MAX_SAFE_INTEGER,
+    text: 'Credits each user and each workspace may use on one UTC day, where no other number is set for them.',
+  },
+  quotaComputeMs: {
+    env: 'MILLRACE_QUOTA_COMPUTE_MS',
+    type: 'integer',
+    default: 3_600_000_000,
+    min: 0,
+    max: Number.MAX_SAFE_INTEGER,
+    text: 'Run time each of them may use on one UTC day, in milliseconds.',
+  },
+  quotaInvocations: {
+    env: 'MILLRACE_QUOTA_INVOCATIONS',
+    type: 'integer',
+    default: 10_000_000,
+    min: 0,
+    max: Number.MAX_SAFE_INTEGER,
+    text: 'Invocations each of them may use on one UTC day.',
+  },
+  quotaEnforced: {
+    env: 'MILLRACE_QUOTA_ENFORCED',
+    type: 'choice',
+    choices: ['off', 'on'],
+    default: 'off',
+    text: 'on: what goes beyond a quota is refused until 00:00 UTC; off: quotas are only reported, but for those for whom it was set otherwise.',
+  },
+  dataStoresMaxMb: {
+    env: 'MILLRACE_DATA_STORES_MAX',
+    type: 'integer',
+    default: 100,
+    min: 1,
+    max: 1_048_576,
+    text: 'Keys and values in all data stores of one user or workspace, in MB.',
+  },
+  smtpUrl: {
+    env: 'MILLRACE_SMTP_URL',
+    type: 'string',
+    default: '',
+    text: 'Mail server that $.send.email sends through: smtp://user:password@host:port, or smtps://… for TLS from the start; empty means no mail is sent.',
+  },
+  emailFrom: {
+    env: 'MILLRACE_EMAIL_FROM',
+    type: 'string',
+    default: '',
+    text: 'Sender of those mails, such as millrace@example.com.',
+  },
+  s3Endpoint: {
+    env: 'MILLRACE_S3_ENDPOINT',
+    type: 'string',
+    default: '',
+    text: 'Object storage that $.send.s3 writes to, by path (<endpoint>/<bucket>/<key>); empty means that of AWS in the region.',
+  },
+  s3Region: {
+    env: 'MILLRACE_S3_REGION',
+    type: 'string',
+    default: 'us-east-1',
+    text: 'Region of that object storage.',
+  },
+  s3AccessKey: {
+    env: 'MILLRACE_S3_ACCESS_KEY',
+    type: 'string',
+    default: '',
+    text: 'Access key of that object storage. Workflows write to every bucket it may write to; empty means none is written to.',
+  },
+  s3SecretKey: {
+    env: 'MILLRACE_S3_SECRET_KEY',
+    type: 'string',
+    default: '',
+    text: 'Secret key that belongs to the access key.',
+  },
+  uploadMaxMb: {
+    env: 'MILLRACE_UPLOAD_MAX',
+    type: 'integer',
+    default: 1024,
+    min: 1,
+    max: 1_048_576,
+    text: 'Largest body that an endpoint sets aside as a file (x-pd-upload-body), in MB.',
+  },
+  filesMaxGb: {
+    env: 'MILLRACE_FILES_MAX_GB',
+    type: 'integer',
+    default: 10,
+    min: 1,
+    max: 1_048_576,
+    text: 'What the stored files of one owner may take, in GB.',
+  },
   logLevel: {
     env: 'MILLRACE_LOG_LEVEL',
     type: 'choice',
@@ -202,6 +333,16 @@ function checkTogether(values: Record<string, unknown>, problems: string[]): voi
         `MILLRACE_TRUSTED_PROXIES: ${JSON.stringify(proxy)} would let every caller choose its own address; write the address or network of your proxy, such as 127.0.0.1 or 10.0.0.0/8`,
       );
   }
+  // The two halves of one thing.
+  for (const [name, env, other, otherEnv] of [
+    ['smtpUrl', 'MILLRACE_SMTP_URL', 'emailFrom', 'MILLRACE_EMAIL_FROM'],
+    ['s3AccessKey', 'MILLRACE_S3_ACCESS_KEY', 's3SecretKey', 'MILLRACE_S3_SECRET_KEY'],
+    ['smtpTlsKey', 'MILLRACE_SMTP_TLS_KEY', 'smtpTlsCert', 'MILLRACE_SMTP_TLS_CERT'],
+  ] as const) {
+    if (values[name] === undefined || values[other] === undefined) continue;
+    if (values[name] !== '' && values[other] === '') problems.push(`${otherEnv}: needed with ${env}`);
+    if (values[name] === '' && values[other] !== '') problems.push(`${env}: needed with ${otherEnv}`);
+  }
   // What a header carries unchanged: with any other key nobody could ever sign in. Never show it.
   if (typeof values.apiKey === 'string' && values.apiKey !== '' && !/^[!-~]{20,1024}$/.test(values.apiKey)) {
     problems.push(
@@ -212,6 +353,8 @@ function checkTogether(values: Record<string, unknown>, problems: string[]): voi
     ['databaseUrl', 'MILLRACE_DATABASE_URL', ['postgres:', 'postgresql:']],
     ['publicUrl', 'MILLRACE_PUBLIC_URL', ['http:', 'https:']],
     ['npmRegistry', 'MILLRACE_NPM_REGISTRY', ['http:', 'https:']],
+    ['smtpUrl', 'MILLRACE_SMTP_URL', ['smtp:', 'smtps:']],
+    ['s3Endpoint', 'MILLRACE_S3_ENDPOINT', ['http:', 'https:']],
   ] as const) {
     const text = values[name];
     if (typeof text !== 'string' || text === '') continue;

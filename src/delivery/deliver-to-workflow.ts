@@ -1,7 +1,7 @@
 import type { Clock } from '#lib/clock.ts';
+import type { RunTrigger } from '#runs/run.ts';
 import type { JobTable } from '#storage/tables/job-tables.ts';
 import type { RunTable } from '#storage/tables/workflow-tables.ts';
-import type { RunTrigger } from '#workflows/run.ts';
 import type { WorkflowSettings } from '#workflows/workflow-definition.ts';
 import type { KnownWorkflow, WorkflowDirectory } from '#workflows/workflow-directory.ts';
 import type { HeldDelivery } from './delivery.ts';

@@ -1,9 +1,9 @@
 import { insertNewJobs } from '#jobs/job-store.ts';
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
+import { insertRuns } from '#runs/run-store.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
-import { insertRuns } from '#workflows/run-store.ts';
 import { type SettledDelivery, settleDeliveriesQuery } from './delivery-queue-store.ts';
 import type { Handover } from './delivery-schedule.ts';
 import { dropPayloadsQuery } from './payload-store.ts';

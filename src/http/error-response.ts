@@ -17,13 +17,25 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
   },
   unknown_cursor: { status: 400, meaning: 'after or before is not a cursor of this list.' },
   invalid_request: { status: 400, meaning: 'The request is not well-formed HTTP.' },
-  unauthorized: { status: 401, meaning: 'No API key, or one that is unknown or revoked.' },
+  unauthorized: {
+    status: 401,
+    meaning: 'No API key, or one that is unknown or revoked; of an endpoint: not the token it asks for.',
+  },
   forbidden: { status: 403, meaning: 'You can see this, but your role does not allow changing it.' },
   not_found: { status: 404, meaning: 'There is no such thing, or it belongs to others.' },
   unknown_path: { status: 404, meaning: 'No operation has this path.' },
   method_not_allowed: { status: 405, meaning: 'The path exists with other methods; Allow lists them.' },
   request_timeout: { status: 408, meaning: 'The request did not arrive in time.' },
   conflict: { status: 409, meaning: 'What exists already stands in the way.' },
+  run_over: {
+    status: 410,
+    meaning:
+      'The run has gone on, or ended: it does not wait here any more (only from resume and cancel URLs).',
+  },
+  data_store_full: {
+    status: 409,
+    meaning: 'The data stores of the owner hold as many entries, or as much, as they may.',
+  },
   body_too_large: { status: 413, meaning: 'The body is larger than this operation takes.' },
   unsupported_media_type: {
     status: 415,
@@ -32,6 +44,24 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
   source_busy: {
     status: 429,
     meaning: 'Too many requests wait for this source already; send it again later (only from endpoints).',
+  },
+  workflow_busy: {
+    status: 429,
+    meaning: 'Too many requests wait for this workflow already; send it again later (only from endpoints).',
+  },
+  too_many_hops: {
+    status: 400,
+    meaning: 'The event came through more than ten workflows and sources: a loop.',
+  },
+  workflow_failed: {
+    status: 400,
+    meaning: 'The workflow that $.flow.trigger ran has failed (only in steps).',
+  },
+  answer_too_large: { status: 400, meaning: 'What a step asked for is larger than 1 MB (only in steps).' },
+  quota_exceeded: {
+    status: 429,
+    meaning:
+      'The owner has used up a quota of this UTC day; details.quota names it. Retry-After counts to 00:00 UTC.',
   },
   headers_too_large: { status: 431, meaning: 'The header fields of the request are too large.' },
   invalid_event_id: { status: 400, meaning: 'An event id is not of the form <ms>-<sequence>.' },
@@ -75,8 +105,12 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
     meaning:
       'A hook of the component threw, so nothing was changed; details has its error and its last log lines.',
   },
-  unknown_endpoint: { status: 404, meaning: 'No active source has this endpoint (only from endpoints).' },
+  unknown_endpoint: {
+    status: 404,
+    meaning: 'No active source or workflow has this endpoint (only from endpoints).',
+  },
   no_response: { status: 500, meaning: 'The component ended without responding (only from endpoints).' },
+  files_full: { status: 507, meaning: 'The files of the owner take as much as they may.' },
   wrong_encryption_key: { status: 503, meaning: 'Credentials were sealed under another master key.' },
   sealed_value_damaged: {
     status: 503,

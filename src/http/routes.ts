@@ -1,27 +1,45 @@
 import type { App } from './route-support.ts';
 import { type AccountRouteDeps, accountRoutes } from './routes/account-routes.ts';
 import { type ComponentRouteDeps, componentRoutes } from './routes/component-routes.ts';
+import { type DataStoreRouteDeps, dataStoreRoutes } from './routes/data-store-routes.ts';
 import { type DeliveryRouteDeps, deliveryRoutes } from './routes/delivery-routes.ts';
+import { type EmitterRouteDeps, emitterRoutes } from './routes/emitter-routes.ts';
 import { type EventRouteDeps, eventRoutes, eventStreamRoutes } from './routes/event-routes.ts';
+import { type FileRouteDeps, fileRoutes } from './routes/file-routes.ts';
 import { type HealthRouteParts, healthRoutes } from './routes/health-routes.ts';
+import { type QuotaRouteDeps, quotaRoutes } from './routes/quota-routes.ts';
 import { type ReplayRouteDeps, replayRoutes } from './routes/replay-routes.ts';
+import { type RunRouteDeps, runRoutes } from './routes/run-routes.ts';
 import { type SourceRouteDeps, sourceRoutes } from './routes/source-routes.ts';
 import { type SubscriptionRouteDeps, subscriptionRoutes } from './routes/subscription-routes.ts';
+import { type TemplateRouteDeps, templateRoutes } from './routes/template-routes.ts';
 import { type UserRouteParts, userRoutes } from './routes/user-routes.ts';
 import { type WebhookRouteDeps, webhookRoutes } from './routes/webhook-routes.ts';
+import { type WorkflowRouteDeps, workflowRoutes } from './routes/workflow-routes.ts';
+import { type WorkflowStreamDeps, workflowStreamRoutes } from './routes/workflow-stream-routes.ts';
+import { type WorkflowTickDeps, workflowTickRoutes } from './routes/workflow-tick-routes.ts';
 import { type WorkspaceRouteParts, workspaceRoutes } from './routes/workspace-routes.ts';
 
 /** What the routes need; each file says what it needs itself. */
 export type RouteParts = HealthRouteParts &
   UserRouteParts &
   WorkspaceRouteParts &
+  QuotaRouteDeps &
+  DataStoreRouteDeps &
+  WorkflowStreamDeps &
+  WorkflowTickDeps &
   ComponentRouteDeps &
   SourceRouteDeps &
+  WorkflowRouteDeps &
+  TemplateRouteDeps &
+  EmitterRouteDeps &
   EventRouteDeps &
   SubscriptionRouteDeps &
   ReplayRouteDeps &
   WebhookRouteDeps &
+  RunRouteDeps &
   DeliveryRouteDeps &
+  FileRouteDeps &
   AccountRouteDeps & { settings: { /** '' when none was set. */ publicUrl: string } };
 
 interface RoutesOfPart {
@@ -29,23 +47,34 @@ interface RoutesOfPart {
   register: (app: App, parts: RouteParts) => void | Promise<void>;
 }
 
-/** What also a process without the role `api` answers. */
-export const routesOfEveryRole: readonly RoutesOfPart[] = [{ prefix: '', register: healthRoutes }];
+/** What also a process without the role `api` answers: its own health, and files, which user code next to it reads. */
+export const routesOfEveryRole: readonly RoutesOfPart[] = [
+  { prefix: '', register: healthRoutes },
+  { prefix: '', register: fileRoutes },
+];
 
 /** Table of contents 2: every part of the API and the file that answers it. */
 export const routes: readonly RoutesOfPart[] = [
   ...routesOfEveryRole,
   { prefix: '/v1/users', register: userRoutes },
   { prefix: '/v1/workspaces', register: workspaceRoutes },
+  { prefix: '/v1', register: quotaRoutes },
+  { prefix: '/v1', register: dataStoreRoutes },
   { prefix: '/v1', register: accountRoutes },
   { prefix: '/v1', register: subscriptionRoutes },
   { prefix: '/v1', register: replayRoutes },
   { prefix: '/v1', register: webhookRoutes },
   { prefix: '/v1', register: deliveryRoutes },
+  { prefix: '/v1', register: runRoutes },
   { prefix: '/v1', register: componentRoutes },
   { prefix: '/v1', register: sourceRoutes },
+  { prefix: '/v1', register: workflowRoutes },
+  { prefix: '/v1', register: workflowTickRoutes },
+  { prefix: '/v1', register: templateRoutes },
+  { prefix: '/v1', register: emitterRoutes },
   { prefix: '/v1', register: eventRoutes },
   // The streams have two addresses: the specified one, without a version, and one beside the other routes.
   { prefix: '', register: eventStreamRoutes },
+  { prefix: '', register: workflowStreamRoutes },
   { prefix: '/v1', register: eventStreamRoutes },
 ];

@@ -1,6 +1,6 @@
 import { errorCodes, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import type { RequestAcceptor } from './accept-request.ts';
-import { sendHttpReply } from './http-reply.ts';
+import { sendHttpReply } from './endpoint-reply.ts';
 import { isControlled } from './request-controls.ts';
 import { type EndpointRequest, requestEventJson, requestObject, setAsideEventJson } from './request-event.ts';
 import type { Endpoint, EndpointDirectory, SourceEndpoint } from './resolve-endpoint.ts';
@@ -101,8 +101,8 @@ async function answerRequest(
       .code(404)
       .send({ error: 'there is no active endpoint at this address', code: 'unknown_endpoint', details: {} });
   }
-  parts.quotas.check(endpoint.ownerId);
   if (endpoint.kind === 'source') {
+    parts.quotas.check(endpoint.ownerId);
     const event = await eventOf(
       parts,
       endpoint,
@@ -114,6 +114,7 @@ async function answerRequest(
   reply.header('access-control-allow-origin', '*');
   // Before the body is read, if that is large.
   requireToken(endpoint, request.headers.authorization, reply);
+  parts.quotas.check(endpoint.ownerId);
   const received = await endpointRequest(parts, request, `/in/${key}`);
   // The token is for us; in the event it would be a secret in every record of the run.
   if (endpoint.bearerToken !== undefined)

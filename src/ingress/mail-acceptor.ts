@@ -1,9 +1,9 @@
 import type { Clock } from '#lib/clock.ts';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
+import { insertPrepared, type RunPreparer } from '#runs/insert-prepared.ts';
+import { activeWorkflows } from '#runs/timer-trigger-store.ts';
 import type { Store } from '#storage/store.ts';
-import { insertPrepared, type RunPreparer } from '#workflows/insert-prepared.ts';
-import { activeWorkflows } from '#workflows/timer-trigger-store.ts';
 import { readRecipient } from '#workflows/trigger-address.ts';
 import { findTriggerByKey } from '#workflows/trigger-store.ts';
 import { type MailEnvelope, type MailFiles, mailEventJson } from './mail-event.ts';

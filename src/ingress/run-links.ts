@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { CallerError } from '#lib/errors.ts';
-import type { ResumeOutcome, ResumeRequest, RunResumer } from '#workflows/resume-run.ts';
+import type { ResumeOutcome, ResumeRequest, RunResumer } from '#runs/resume-run.ts';
 
 /** What resume and cancel URLs lead to. */
 export type LinkTarget = Pick<RunResumer, 'resume' | 'cancel'>;

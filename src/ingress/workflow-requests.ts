@@ -1,9 +1,9 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { FastifyReply } from 'fastify';
 import { CallerError } from '#lib/errors.ts';
-import type { RunTrigger } from '#workflows/run.ts';
-import type { RunStarter } from '#workflows/start-run.ts';
-import { sendHttpReply } from './http-reply.ts';
+import type { RunTrigger } from '#runs/run.ts';
+import type { RunStarter } from '#runs/start-run.ts';
+import { sendHttpReply } from './endpoint-reply.ts';
 import { isControlled } from './request-controls.ts';
 import type { EndpointRequest } from './request-event.ts';
 import type { WorkflowEndpoint } from './resolve-endpoint.ts';

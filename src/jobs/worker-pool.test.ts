@@ -58,6 +58,7 @@ describe('the worker pool', () => {
           change_deliveries: handler,
           queue_replay: handler,
           run_workflow: handler,
+          delete_workflow: handler,
           send_from_run: handler,
         },
         clock: systemClock,

@@ -28,7 +28,7 @@ export function usageOf(
     computeMs: used.computeMs,
     credits: Math.max(
       Math.ceil(started * (used.memoryMb / creditMemoryMb)),
-      used.workflowRun === true ? used.invocations : 0,
+      used.workflowRun === true ? 1 : 0,
     ),
   };
 }

@@ -14,6 +14,7 @@ import { TestClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { StepSend } from '#runner/call-outcome.ts';
 import type { Store } from '#storage/store.ts';
+import type { RunTable } from '#storage/tables/workflow-tables.ts';
 import { awsSignatures } from '../../test/support/aws-signature.ts';
 import { HttpReceiver } from '../../test/support/http-receiver.ts';
 import { noSubscribers } from '../../test/support/no-subscribers.ts';
@@ -51,6 +52,11 @@ async function queueSends(
     ended_at_ms: null,
   }));
   await store.transaction(async (tx) => {
+    await tx
+      .insertInto('runs')
+      .values(endedRun(run, nowMs))
+      .onConflict((conflict) => conflict.column('id').doNothing())
+      .execute();
     await tx.insertInto('run_sends').values(rows).execute();
     const ofJobs = jobs.map(({ id, ownerId, payload }) =>
       jobRow({ id, kind: 'send_from_run', ownerId, payload: payload as never, runAtMs: nowMs, nowMs }, node),
@@ -58,6 +64,35 @@ async function queueSends(
     await insertNewJobs(store, tx, ofJobs);
   });
   return jobs;
+}
+
+/** The run whose sends these are. */
+function endedRun(run: { id: string; ownerId: string; workflowId: string }, nowMs: number): RunTable {
+  return {
+    id: run.id,
+    owner_id: run.ownerId,
+    workflow_id: run.workflowId,
+    deployment_id: 'd_1',
+    state: 'succeeded',
+    emitter_id: null,
+    source_type: 'HTTP',
+    event: '{}',
+    trace_id: run.id,
+    token: 'token',
+    hops: 0,
+    no_store: 0,
+    replay_of: null,
+    wait_kind: null,
+    wait_until_ms: null,
+    position: 0,
+    resumption: null,
+    failures: 0,
+    error: null,
+    reason: null,
+    created_at_ms: nowMs,
+    started_at_ms: nowMs,
+    ended_at_ms: nowMs,
+  };
 }
 
 interface ReceivedMail {

@@ -79,9 +79,25 @@ export function settleSends(store: Pick<Store, 'name'>, node: string): BatchWrit
         const { outcome } = end;
         if (outcome !== undefined && held.has(end.job.id)) await endRunSend(tx, { ...end, outcome });
       }
+      await dropUnkept(tx, ends);
       return ends.map(({ job }) => held.has(job.id));
     },
   };
+}
+
+/** What runs sent of which nothing is kept, once it was sent: their own rows are gone. */
+async function dropUnkept(tx: Tx, ends: readonly SendEnd[]): Promise<void> {
+  const runIds = [...new Set(ends.map(({ runId }) => runId))];
+  await tx
+    .deleteFrom('run_sends')
+    .where('run_id', 'in', runIds)
+    .where('state', '!=', 'queued')
+    .where((where) =>
+      where.not(
+        where.exists(where.selectFrom('runs').select('runs.id').whereRef('runs.id', '=', 'run_sends.run_id')),
+      ),
+    )
+    .execute();
 }
 
 /**

@@ -29,7 +29,9 @@ function relocated(error: CallerError, { parameter: whole, namespace, names = {}
   const prefix = `${before}: `;
   const message = error.message.startsWith(prefix) ? error.message.slice(prefix.length) : error.message;
   const details = { ...error.details, parameter, ...(namespace === undefined ? {} : { namespace }) };
-  return new CallerError(error.code, `${parameter}: ${message}`, details, { cause: error });
+  // What was asked for is there; what the definition names is not, or is somebody else's: that is the definition's fault.
+  const code = error.code === 'not_found' ? 'invalid_parameter' : error.code;
+  return new CallerError(code, `${parameter}: ${message}`, details, { cause: error });
 }
 
 /** A value of a definition that cannot be used. */

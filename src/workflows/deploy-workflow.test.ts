@@ -5,13 +5,14 @@ import { systemClock } from '#lib/clock.ts';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
 import { silentLogger } from '#lib/logger.ts';
+import { deleteRunsOf } from '#runs/run-store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
 import type { RunTable } from '#storage/tables/workflow-tables.ts';
 import { DeployerFixture, me } from '../../test/support/deployer-fixture.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { type WorkflowChange, WorkflowDeployer } from './deploy-workflow.ts';
 import { Deployments, loadDeployment } from './load-deployment.ts';
-import { deleteRunsOf, findWorkflow } from './workflow-store.ts';
+import { deleteDeploymentsOf, findWorkflow } from './workflow-store.ts';
 import type { WorkflowLinks } from './write-workflow.ts';
 
 forEachStore((fixture) => {
@@ -201,6 +202,7 @@ forEachStore((fixture) => {
       batches.push(done);
     }
     assert.deepEqual(batches, [false, false, true]);
+    await store.transaction((tx) => deleteDeploymentsOf(tx, workflow.id));
     assert.deepEqual(await store.read.selectFrom('runs').select('id').execute(), []);
     assert.deepEqual(await rowCounts(), none);
   });
@@ -218,7 +220,7 @@ forEachStore((fixture) => {
     const inTeam = (userId: string) => ({ ownerId: 'o_1', userId, readableOwners: ['o_1', 'u_1', userId] });
     const props = { gitlab: { authProvisionId: account } };
     await assert.rejects(deployer.create({ steps: stepOf(component, props) }, inTeam('u_1')), {
-      code: 'not_found',
+      code: 'invalid_parameter',
       details: { parameter: 'steps[0].props.gitlab', namespace: 'one' },
     });
     const { id } = await deployer.create({ steps: stepOf(component, props) }, inTeam('u_2'));

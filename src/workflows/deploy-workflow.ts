@@ -13,7 +13,7 @@ import { findSource } from '#sources/source-store.ts';
 import type { Store } from '#storage/store.ts';
 import type { TriggerTable, WorkflowTable } from '#storage/tables/workflow-tables.ts';
 import { projectOfWorkspace } from '#workspaces/project-store.ts';
-import { atParameter } from './at-parameter.ts';
+import { atParameter, invalidAt } from './at-parameter.ts';
 import { type FormerSteps, StepBuilder } from './build-steps.ts';
 import { planTriggers, type TriggerPlan } from './plan-triggers.ts';
 import { layOverTemplate } from './template.ts';
@@ -244,7 +244,8 @@ export class WorkflowDeployer {
     const given = { steps, triggers, ...(settings === undefined ? {} : { settings }) };
     if (templateId === undefined) return given;
     const template = await findTemplate(this.#parts.store.read, templateId);
-    if (template === undefined) throw notFound('template', templateId, 'template_id');
+    if (template === undefined)
+      throw invalidAt('template_id', `there is no template ${JSON.stringify(templateId)}`);
     const whole = layOverTemplate(template, given);
     checkTriggers(whole.triggers ?? []);
     return whole;

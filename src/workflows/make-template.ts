@@ -118,7 +118,7 @@ export class TemplateMaker {
       const place = { parameter: `triggers[${index}].props` };
       const portable = await atParameter(place, () => this.#portableTrigger(trigger, owner, options));
       if (portable === undefined)
-        throw invalidAt(`triggers[${index}].props.source_id`, 'there is no such source', 'not_found');
+        throw invalidAt(`triggers[${index}].props.source_id`, 'there is no such source');
       triggers.push(portable);
     }
     const settings = viewSettings(settingsOf(input.settings));

@@ -1,7 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
-import { notFound } from '#auth/permissions.ts';
 import type { ConfiguredProps } from '#components/validate-props.ts';
-import { CallerError } from '#lib/errors.ts';
+import type { CallerError } from '#lib/errors.ts';
 import { newBase36Key, newId } from '#lib/ids.ts';
 import type { ComponentOwner, ComponentResolver } from '#registry/resolve-component.ts';
 import type { DeploymentContext } from '#sources/deployment.ts';
@@ -191,6 +190,5 @@ async function planSource(
 }
 
 function missingSource(parameter: string, sourceId: string): CallerError {
-  const { code, message } = notFound('source', sourceId);
-  return new CallerError(code, `${parameter}: ${message}`, { parameter });
+  return invalidAt(parameter, `there is no source ${JSON.stringify(sourceId)}`);
 }

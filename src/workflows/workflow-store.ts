@@ -6,7 +6,6 @@ import type {
   DeploymentTable,
   WorkflowTable,
 } from '#storage/tables/workflow-tables.ts';
-import { deleteRuns } from './run-store.ts';
 import type { WorkflowDefinition } from './workflow-definition.ts';
 
 const workflowColumns = [
@@ -166,24 +165,8 @@ export async function deploymentStamp(
   return JSON.stringify([workflow?.updated_at_ms, accounts.map((row) => [row.id, row.updated_at_ms])]);
 }
 
-/**
- * Removes what runs of a removed workflow left, at most `limit` runs with all that is theirs, and with the last of them
- * its deployments. True when nothing is left.
- */
-export async function deleteRunsOf(tx: Tx, workflowId: string, limit: number): Promise<boolean> {
-  const runs = await tx
-    .selectFrom('runs')
-    .select('id')
-    .where('workflow_id', '=', workflowId)
-    .orderBy('created_at_ms')
-    .limit(limit)
-    .execute();
-  const ids = runs.map((run) => run.id);
-  if (ids.length > 0) {
-    await tx.deleteFrom('jobs').where('id', 'in', ids).execute();
-    await deleteRuns(tx, ids);
-  }
-  if (ids.length >= limit) return false;
+/** Removes the deployments of a removed workflow, with what their steps kept. */
+export async function deleteDeploymentsOf(tx: Tx, workflowId: string): Promise<void> {
   await deleteStepDbs(tx, workflowId);
   await tx
     .deleteFrom('deployment_accounts')
@@ -192,7 +175,6 @@ export async function deleteRunsOf(tx: Tx, workflowId: string, limit: number): P
     )
     .execute();
   await tx.deleteFrom('deployments').where('workflow_id', '=', workflowId).execute();
-  return true;
 }
 
 /** What steps kept in `$.service.db`: under their ids, which deployments share. */

@@ -73,7 +73,7 @@ export async function projectOfWorkspace(db: Db, id: string, workspaceId: string
   const project = await findProject(db, id);
   if (project?.org_id === workspaceId) return id;
   throw new CallerError(
-    'not_found',
+    'invalid_parameter',
     `project_id: the workspace has no project ${JSON.stringify(id)}; org_id names the workspace`,
     { parameter: 'project_id' },
   );

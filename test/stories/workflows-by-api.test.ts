@@ -279,8 +279,8 @@ forEachService((fixture) => {
     ]);
     for (const component of ['say-nothing', 'say-word@9.9.9', 'sc_unknown', 'http-new-requests@77'])
       assert.deepEqual(await refusal(service, { steps: [{ namespace: 'a', component }] }), [
-        404,
-        'not_found',
+        400,
+        'invalid_parameter',
         'steps[0].component',
       ]);
   });
@@ -346,10 +346,15 @@ forEachService((fixture) => {
         'props.timezone',
       ],
       [{ type: 'source', props: {} }, 400, 'missing_parameter', 'props.source_id'],
-      [{ type: 'source', props: { source_id: 'dc_unknown' } }, 404, 'not_found', 'props.source_id'],
-      [{ type: 'source', props: { source_id: foreign.body.data.id } }, 404, 'not_found', 'props.source_id'],
+      [{ type: 'source', props: { source_id: 'dc_unknown' } }, 400, 'invalid_parameter', 'props.source_id'],
+      [
+        { type: 'source', props: { source_id: foreign.body.data.id } },
+        400,
+        'invalid_parameter',
+        'props.source_id',
+      ],
       [{ type: 'source', props: { code: nothing.slice(5) } }, 400, 'invalid_component_code', 'props.code'],
-      [{ type: 'source', props: { component: 'no-such' } }, 404, 'not_found', 'props.component'],
+      [{ type: 'source', props: { component: 'no-such' } }, 400, 'invalid_parameter', 'props.component'],
       [
         { type: 'source', props: { code: source, configured_props: { nope: 1 } } },
         400,
@@ -415,7 +420,11 @@ forEachService((fixture) => {
     assert.deepEqual([app.nameSlug, app.authType], ['gitlab', 'keys']);
     assert.match(app.appId, /^app_/);
     for (const id of ['apn_unknown', await account(other.key), 'a\u0000b'])
-      assert.deepEqual(await refusal(service, using(id)), [404, 'not_found', 'steps[0].props.gitlab']);
+      assert.deepEqual(await refusal(service, using(id)), [
+        400,
+        'invalid_parameter',
+        'steps[0].props.gitlab',
+      ]);
   });
 
   test('secret props are masked, and stay when they are sent back masked', async () => {
@@ -714,7 +723,7 @@ forEachService((fixture) => {
       'invalid_parameter',
       'steps[0].code',
     ]);
-    assert.deepEqual(await told({ template_id: 'tch_unknown' }), [404, 'not_found', 'template_id']);
+    assert.deepEqual(await told({ template_id: 'tch_unknown' }), [400, 'invalid_parameter', 'template_id']);
   });
 
   test('templates are listed for those who made them, and can be taken off the list', async () => {
@@ -764,8 +773,8 @@ forEachService((fixture) => {
     const mine = (await service.api('GET', '/v1/users/me/workflows?limit=100')).body.data;
     assert.ok(mine.every((one: { id: string }) => !ids.includes(one.id)));
     assert.deepEqual(await refusal(service, { steps: [], project_id: project.id }), [
-      404,
-      'not_found',
+      400,
+      'invalid_parameter',
       'project_id',
     ]);
   });

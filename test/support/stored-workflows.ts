@@ -3,9 +3,9 @@ import { insertEmitter } from '#events/event-store.ts';
 import { jobRow } from '#jobs/job-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
+import type { RunTrigger } from '#runs/run.ts';
 import type { Store } from '#storage/store.ts';
 import type { RunTable } from '#storage/tables/workflow-tables.ts';
-import type { RunTrigger } from '#workflows/run.ts';
 import { defaultWorkflowSettings, type WorkflowSettings } from '#workflows/workflow-definition.ts';
 import { insertDeployment, insertWorkflow, updateWorkflow } from '#workflows/workflow-store.ts';
 

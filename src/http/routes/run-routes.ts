@@ -3,11 +3,11 @@ import { readable, writable } from '#auth/permissions.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
 import { type App, callerOf, DataOf, IdParams, PageOf, pageParameters } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
+import type { RunManager } from '#runs/manage-runs.ts';
+import type { RunError } from '#runs/run-events.ts';
+import { type ListedRun, pageOfRuns, sendsOfRun } from '#runs/run-store.ts';
 import type { Store } from '#storage/store.ts';
 import type { RunSendTable, RunStepTable, RunTable } from '#storage/tables/workflow-tables.ts';
-import type { RunManager } from '#workflows/manage-runs.ts';
-import type { RunError } from '#workflows/run-events.ts';
-import { type ListedRun, pageOfRuns, sendsOfRun } from '#workflows/run-store.ts';
 import { findWorkflow } from '#workflows/workflow-store.ts';
 
 const ErrorShape = Type.Object({

@@ -81,7 +81,7 @@ export interface TemplateTable {
 }
 
 /**
- * One execution of a workflow for one event. States and what moves them: workflows/run-states.md. While the state is
+ * One execution of a workflow for one event. States and what moves them: runs/run-states.md. While the state is
  * not terminal there is exactly one job `run_workflow` with the id of the run: it holds the lease, and the time at which
  * a waiting run goes on.
  */
@@ -95,7 +95,7 @@ export interface RunTable {
   state: string;
   /** What started it: hi_, ti_, ei_, dc_, p_ or wh_ id; null: a person. */
   emitter_id: string | null;
-  /** HTTP | TIMER | EMAIL | COMPONENT | SDK | WORKFLOW | REPLAY (workflows/run.ts). */
+  /** HTTP | TIMER | EMAIL | COMPONENT | SDK | WORKFLOW | REPLAY (runs/run.ts). */
   source_type: string;
   /** JSON text: `steps.trigger.event`. */
   event: string;
@@ -113,7 +113,7 @@ export interface RunTable {
   wait_until_ms: number | null;
   /** Index of the step that waits, or that ended the run. */
   position: number;
-  /** JSON of what the next call of the waiting step needs (workflows/run.ts, `RunResumption`); null: nothing. */
+  /** JSON of what the next call of the waiting step needs (runs/run.ts, `RunResumption`); null: nothing. */
   resumption: string | null;
   /** Failures of the step at `position` so far, for the retries of a workflow. */
   failures: number;

@@ -13,6 +13,14 @@ interface Turns {
   window: { startMs: number; started: number } | undefined;
 }
 
+/** The place of a run among those of its workflow that came here. */
+export interface Arrival {
+  /** Resolves when all that came before have taken their turns. */
+  before: Promise<void> | undefined;
+  /** It has taken its turn, or takes none. */
+  passed: () => void;
+}
+
 /** How a run may begin: now (`done` gives its place back), or it is to be tried again later. */
 export type Turn = { kind: 'now'; done: () => void } | { kind: 'later'; atMs: number };
 
@@ -26,22 +34,48 @@ export class RunTurns {
   readonly #db: Db;
   readonly #clock: { now(): number };
   readonly #workflows = new Map<string, Turns>();
+  /** By workflow: resolves when whoever came last has its place. */
+  readonly #arrivals = new Map<string, Promise<void>>();
 
   constructor(parts: { db: Db; clock: { now(): number } }) {
     this.#db = parts.db;
     this.#clock = parts.clock;
   }
 
-  async take(live: LiveRun): Promise<Turn> {
+  /**
+   * Called as runs come, in their order: what has to be read of one may take longer than of the next, and the next must
+   * not take its turn first. `passed` has to be called, also for one that takes none.
+   */
+  arrive(workflowId: string): Arrival {
+    const before = this.#arrivals.get(workflowId);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const all = before === undefined ? promise : Promise.all([before, promise]).then(() => undefined);
+    this.#arrivals.set(workflowId, all);
+    void all.then(() => {
+      if (this.#arrivals.get(workflowId) === all) this.#arrivals.delete(workflowId);
+    });
+    return { before, passed: resolve };
+  }
+
+  async take(live: LiveRun, arrival: Arrival): Promise<Turn> {
     const { concurrency, throttle } = live.deployment.settings;
     const isEvent = live.run.source_type === 'COMPONENT' || live.run.source_type === 'WORKFLOW';
-    if (!isEvent || (concurrency === null && throttle === null)) return atOnce;
+    if (!isEvent || (concurrency === null && throttle === null)) {
+      arrival.passed();
+      return atOnce;
+    }
     const { workflow_id: workflowId } = live.run;
+    await arrival.before;
     const turns = this.#workflows.get(workflowId) ?? { running: 0, waiting: [], window: undefined };
     this.#workflows.set(workflowId, turns);
-    if (concurrency !== null && turns.running >= concurrency)
-      await new Promise<void>((resolve) => turns.waiting.push(resolve));
-    else turns.running += 1;
+    if (concurrency !== null && turns.running >= concurrency) {
+      const turn = new Promise<void>((resolve) => turns.waiting.push(resolve));
+      arrival.passed();
+      await turn;
+    } else {
+      turns.running += 1;
+      arrival.passed();
+    }
     const done = () => this.#done(workflowId, turns);
     // What goes on after a wait was let in before.
     if (throttle === null || live.waited !== null) return { kind: 'now', done };

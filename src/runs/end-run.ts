@@ -5,7 +5,7 @@ import type { Store } from '#storage/store.ts';
 import { isTerminal } from './run.ts';
 import { errorEventOf, errorJson } from './run-events.ts';
 import type { StepError } from './run-step.ts';
-import { deleteJobOf, deleteRuns, lockJobOf, lockRun, updateRunQuery } from './run-store.ts';
+import { deleteJobOf, dropSends, forgetRuns, lockJobOf, lockRun, updateRunQuery } from './run-store.ts';
 
 /**
  * Ends a run from outside its steps: cancelled by a person, quarantined, or without a deployment that can be loaded. Who
@@ -28,6 +28,7 @@ export async function endRunOutside(
     await tx.executeQuery(
       updateRunQuery(tx, run.id, { ...ended, wait_kind: null, wait_until_ms: null, resumption: null }),
     );
+    if (end.state === 'cancelled') await dropSends(tx, run.id, nowMs);
     if (end.notice !== undefined) await store.notify(tx, 'millrace_jobs', end.notice);
     const context = JSON.stringify({
       id: run.id,
@@ -44,7 +45,7 @@ export async function endRunOutside(
     const emission = { emitterId: run.workflow_id, hops: run.hops, events };
     const [emitted] =
       events.length === 0 ? [] : await emitEvents(store, tx, { emissions: [emission], router, nowMs });
-    if (run.no_store === 1) await deleteRuns(tx, [run.id]);
+    if (run.no_store === 1) await forgetRuns(tx, [run.id]);
     return emitted?.accepted === true ? emitted.stored : [];
   });
 }

@@ -1,10 +1,10 @@
 import { CallerError } from '#lib/errors.ts';
 import type { Ask, AskAnswer } from '#runner/runner.ts';
 import type { Db } from '#storage/store.ts';
-import type { FollowedRun } from './advance-run.ts';
+import { findWorkflow } from '#workflows/workflow-store.ts';
 import type { LiveRun } from './live-run.ts';
+import type { FollowedRun } from './run.ts';
 import type { RunStarter } from './start-run.ts';
-import { findWorkflow } from './workflow-store.ts';
 
 /**
  * Answers `$.flow.trigger(workflowId, payload)`: runs another workflow of the same owner and waits until it has ended, or

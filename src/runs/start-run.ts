@@ -6,10 +6,8 @@ import { CallerError, UnavailableError } from '#lib/errors.ts';
 import { newSecret, newTimeOrderedId } from '#lib/ids.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
-import type { JobTable } from '#storage/tables/job-tables.ts';
-import type { RunTable } from '#storage/tables/workflow-tables.ts';
-import type { FollowedRun, WorkflowRuns } from './advance-run.ts';
-import type { RunReply, RunTrigger } from './run.ts';
+import type { WorkflowRuns } from './advance-run.ts';
+import type { FollowedRun, NewRun, RunReply, RunTrigger } from './run.ts';
 import { insertRuns } from './run-store.ts';
 
 /** Callers that wait for the answer of runs of one workflow, in this process. */
@@ -18,12 +16,6 @@ const waitingForReplyMax = 1_024;
 const tryAgainSeconds = 5;
 /** An event may go through so many workflows and sources: further ones are a loop (decisions, Events). */
 const hopsMax = 10;
-
-/** A run with its job: `running` and leased to this node, or `queued`. */
-export interface NewRun {
-  run: RunTable;
-  job: JobTable;
-}
 
 /** A new run for a transaction of the caller's, who inserts both rows and calls `stored` after the commit. */
 export interface PreparedRun extends NewRun {

@@ -7,12 +7,12 @@ import { SourceTicks } from '#schedule/source-ticks.ts';
 import { deleteTimersOf, insertTimers, readTicks } from '#schedule/timer-store.ts';
 import type { Store } from '#storage/store.ts';
 import type { RunTable, TriggerTable } from '#storage/tables/workflow-tables.ts';
+import { timerOfTrigger } from '#workflows/trigger-definition.ts';
+import { insertWorkflow } from '#workflows/workflow-store.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import type { RunPreparer } from './insert-prepared.ts';
 import type { RunTrigger } from './run.ts';
 import { WorkflowTicks } from './timer-triggers.ts';
-import { timerOfTrigger } from './trigger-definition.ts';
-import { insertWorkflow } from './workflow-store.ts';
 
 const start = Date.parse('2026-11-21T10:00:00Z');
 const minute = 60_000;

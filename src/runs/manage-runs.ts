@@ -6,16 +6,16 @@ import { CallerError } from '#lib/errors.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
 import type { Store } from '#storage/store.ts';
 import type { RunStepTable, RunTable, WorkflowTable } from '#storage/tables/workflow-tables.ts';
+import type { Deployments } from '#workflows/load-deployment.ts';
+import type { WorkflowDefinition } from '#workflows/workflow-definition.ts';
+import { findDeployment, findWorkflow } from '#workflows/workflow-store.ts';
 import { cancelNotice, type WorkflowRuns } from './advance-run.ts';
 import { endRunOutside } from './end-run.ts';
 import { LiveRun } from './live-run.ts';
-import type { Deployments } from './load-deployment.ts';
 import { isTerminal } from './run.ts';
 import type { StepResult, StepRunner } from './run-step.ts';
 import { findRun, insertRuns, insertSteps, stepsOfRun } from './run-store.ts';
 import type { RunStarter } from './start-run.ts';
-import type { WorkflowDefinition } from './workflow-definition.ts';
-import { findDeployment, findWorkflow } from './workflow-store.ts';
 
 /** What people do with runs: cancel, run again, go on from a step, try one step. */
 export class RunManager {

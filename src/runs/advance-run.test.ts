@@ -181,7 +181,15 @@ forEachStore((stores) => {
     await using fixture = await RunFixture.start(stores.store, {
       steps: {
         a: finished({ secret: 'x' }),
-        b: finished({}, { sends: [{ kind: 'emit', payload: '{"event":{"sent":1},"channel":null}' }] }),
+        b: finished(
+          {},
+          {
+            sends: [
+              { kind: 'emit', payload: '{"event":{"sent":1},"channel":null}' },
+              { kind: 'http', payload: '{}' },
+            ],
+          },
+        ),
       },
     });
     const runId = await fixture.start({ secret: 'y' }, { noStore: true });
@@ -193,7 +201,9 @@ forEachStore((stores) => {
     );
     assert.deepEqual(await fixture.recorded(runId), []);
     const events = await stores.store.read.selectFrom('events').select('event').execute();
-    assert.deepEqual(events, [{ event: '{"sent":1}' }], 'what it sent was sent');
+    assert.deepEqual(events, [{ event: '{"sent":1}' }], 'what it emitted is there');
+    const sends = await stores.store.read.selectFrom('run_sends').select('kind').execute();
+    assert.deepEqual(sends, [{ kind: 'http' }], 'what is still to be sent stays until it was');
   });
 
   test('with a concurrency of 1, runs started by events follow each other in order', async () => {

@@ -1,4 +1,5 @@
 import type { HttpReply } from '#runner/call-outcome.ts';
+import type { JobTable } from '#storage/tables/job-tables.ts';
 import type { RunTable } from '#storage/tables/workflow-tables.ts';
 
 /** `steps.trigger.context.source_type`. */
@@ -22,6 +23,24 @@ export interface RunTrigger {
   /** A replay keeps the trace of the run it repeats. */
   traceId?: string;
   replayOf?: string;
+}
+
+/** A run with its job: `running` and leased to this node, or `queued`. */
+export interface NewRun {
+  run: RunTable;
+  job: JobTable;
+}
+
+/** What became of a run that somebody follows. */
+export interface FollowedRun {
+  runId: string;
+  /** As in `runs.state`; `parked` for one that waits. */
+  state: string;
+  /** JSON object of the exports of its steps. */
+  result: string;
+  lastNamespace: string | undefined;
+  /** Of its error; empty when it did not fail. */
+  message: string;
 }
 
 /** How a run that somebody waits for answered. */

@@ -20,9 +20,10 @@ import type { JobTable } from '#storage/tables/job-tables.ts';
 import type { RunSendTable, RunStepTable, RunTable } from '#storage/tables/workflow-tables.ts';
 import type { RunResumption } from './run.ts';
 import {
-  deleteRuns,
+  dropSends,
   endRunsQuery,
   ensureStepDbs,
+  forgetRuns,
   heldJobsQuery,
   insertRuns,
   insertSends,
@@ -180,7 +181,9 @@ async function writeRows(
   await insertSends(
     store,
     tx,
-    records.flatMap(({ sends }) => sends ?? []),
+    records.flatMap(({ sends = [], ...record }) =>
+      isKept(record) ? sends : sends.filter(({ kind }) => kind !== 'emit'),
+    ),
   );
   const jobs = records.flatMap(({ next }) => (next.kind === 'end' ? next.jobs : []));
   if (jobs.length > 0) {
@@ -241,6 +244,7 @@ async function writeNextStates(
         else {
           const set = { state, position, error, reason, ended_at_ms: nowMs };
           await store.defer(tx, updateRunQuery(tx, run.id, { ...set, ...cleared }));
+          if (state === 'cancelled') await dropSends(tx, run.id, nowMs);
         }
       }
     } else if (next.kind === 'go-on') {
@@ -266,7 +270,7 @@ async function writeNextStates(
       tx,
       endRunsQuery(tx, plainlyEnded, { state: 'succeeded', ended_at_ms: nowMs, ...cleared }),
     );
-  if (gone.length > 0) await deleteRuns(tx, gone);
+  if (gone.length > 0) await forgetRuns(tx, gone);
 }
 
 const cleared = { wait_kind: null, wait_until_ms: null, resumption: null };

@@ -2,7 +2,7 @@ import type { LeasedJob } from '#jobs/job-store.ts';
 import type { HttpReply } from '#runner/call-outcome.ts';
 import type { JobTable } from '#storage/tables/job-tables.ts';
 import type { RunSendTable, RunStepTable, RunTable } from '#storage/tables/workflow-tables.ts';
-import type { LoadedDeployment, LoadedStep } from './loaded-deployment.ts';
+import type { LoadedDeployment, LoadedStep } from '#workflows/loaded-deployment.ts';
 import type { RunResumption } from './run.ts';
 
 /** Names the version of the platform in `context.platform_version`. */

@@ -3,8 +3,8 @@ import type { CallOutcome, HttpReply, LogLine, StepFlow, StepSend } from '#runne
 import type { Ask, AskAnswer, Runner, StepCall } from '#runner/runner.ts';
 import { readComponentDb } from '#sources/source-store.ts';
 import type { Db } from '#storage/store.ts';
+import type { LoadedStep } from '#workflows/loaded-deployment.ts';
 import type { LiveRun } from './live-run.ts';
-import type { LoadedStep } from './loaded-deployment.ts';
 import { StepSlots } from './step-slots.ts';
 
 /** Event, exports and logs of one run together (component contract, 1.17). */

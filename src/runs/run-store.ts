@@ -88,6 +88,16 @@ export async function insertSends(store: DeferStore, tx: Tx, rows: readonly RunS
   for (const query of insertRows(store.name, sendInsert, rows)) await store.defer(tx, query);
 }
 
+/** What a cancelled run would have sent is not sent, and says so. */
+export async function dropSends(tx: Tx, runId: string, nowMs: number): Promise<void> {
+  await tx
+    .updateTable('run_sends')
+    .set({ state: 'failed', result: JSON.stringify({ error: 'the run was cancelled' }), ended_at_ms: nowMs })
+    .where('run_id', '=', runId)
+    .where('state', '=', 'queued')
+    .execute();
+}
+
 export async function findRun(db: Db, id: string): Promise<RunTable | undefined> {
   return db.selectFrom('runs').select(runColumns).where('id', '=', id).executeTakeFirst();
 }
@@ -261,9 +271,27 @@ export async function countStartedSince(db: Db, workflowId: string, sinceMs: num
   return Number(row?.count ?? 0);
 }
 
-/** Everything of some runs but their own rows. */
-async function deletePartsOf(tx: Tx, ids: readonly string[]): Promise<void> {
-  for (const table of ['run_steps', 'run_resumes', 'run_sends'] as const)
+/** Removes runs that are not to be kept. What they still have to send stays until it was sent (sends/send-store.ts). */
+export async function forgetRuns(tx: Tx, ids: readonly string[]): Promise<void> {
+  await deletePartsOf(tx, ids, ['run_steps', 'run_resumes']);
+  await tx
+    .deleteFrom('run_sends')
+    .where('run_id', 'in', [...ids])
+    .where((where) => where.or([where('kind', '=', 'emit'), where('state', '!=', 'queued')]))
+    .execute();
+  await tx
+    .deleteFrom('runs')
+    .where('id', 'in', [...ids])
+    .execute();
+}
+
+/** Rows of some runs, but their own. */
+async function deletePartsOf(
+  tx: Tx,
+  ids: readonly string[],
+  tables: readonly ('run_steps' | 'run_resumes' | 'run_sends')[],
+): Promise<void> {
+  for (const table of tables)
     await tx
       .deleteFrom(table)
       .where('run_id', 'in', [...ids])
@@ -272,7 +300,7 @@ async function deletePartsOf(tx: Tx, ids: readonly string[]): Promise<void> {
 
 export async function deleteRuns(tx: Tx, ids: readonly string[]): Promise<void> {
   if (ids.length === 0) return;
-  await deletePartsOf(tx, ids);
+  await deletePartsOf(tx, ids, ['run_steps', 'run_resumes', 'run_sends']);
   await tx
     .deleteFrom('runs')
     .where('id', 'in', [...ids])
@@ -330,4 +358,22 @@ export async function ensureStepDbs(
     .values([...owners].map(([stepId, ownerId]) => ({ source_id: stepId, owner_id: ownerId, db: '{}' })))
     .onConflict((conflict) => conflict.column('source_id').doNothing())
     .execute();
+}
+
+/** Removes runs of a removed workflow with all that is theirs, at most `limit`. True when none is left. */
+export async function deleteRunsOf(tx: Tx, workflowId: string, limit: number): Promise<boolean> {
+  const runs = await tx
+    .selectFrom('runs')
+    .select('id')
+    .where('workflow_id', '=', workflowId)
+    .orderBy('created_at_ms')
+    .limit(limit)
+    .execute();
+  const ids = runs.map((run) => run.id);
+  if (ids.length > 0) {
+    // The jobs first: who runs one of them finds out that it is gone before it finds its run gone.
+    await tx.deleteFrom('jobs').where('id', 'in', ids).execute();
+    await deleteRuns(tx, ids);
+  }
+  return ids.length < limit;
 }

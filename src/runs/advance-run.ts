@@ -12,17 +12,16 @@ import type { Runner } from '#runner/runner.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
 import type { RunSendTable, RunStepTable, RunTable } from '#storage/tables/workflow-tables.ts';
+import type { LoadedDeployment, LoadedStep } from '#workflows/loaded-deployment.ts';
 import { endRunOutside } from './end-run.ts';
 import { LiveRun, type RunSurroundings } from './live-run.ts';
-import type { LoadedDeployment, LoadedStep } from './loaded-deployment.ts';
 import { type NextState, type RecordResult, type RunRecord, recordRuns } from './record-run.ts';
-import { isTerminal, type RunReply } from './run.ts';
+import { type FollowedRun, isTerminal, type NewRun, type RunReply } from './run.ts';
 import { emissionsOf, errorJson } from './run-events.ts';
 import { retryWaitMs } from './run-retries.ts';
 import type { StepError, StepResult, StepRunner } from './run-step.ts';
 import { findRun, markRunning, sendsOfRun, stepsOfRun } from './run-store.ts';
-import { RunTurns } from './run-turns.ts';
-import type { NewRun } from './start-run.ts';
+import { type Arrival, RunTurns } from './run-turns.ts';
 
 /** What the engine tells others of. */
 export interface RunObservers {
@@ -36,18 +35,6 @@ export interface RunObservers {
 interface Waiter {
   resolve: (reply: RunReply) => void;
   reject: (error: Error) => void;
-}
-
-/** What became of a run that somebody follows. */
-export interface FollowedRun {
-  runId: string;
-  /** As in `runs.state`; `parked` for one that waits. */
-  state: string;
-  /** JSON object of the exports of its steps. */
-  result: string;
-  lastNamespace: string | undefined;
-  /** Of its error; empty when it did not fail. */
-  message: string;
 }
 
 /** Why a run stops here for now. */
@@ -152,13 +139,17 @@ export class WorkflowRuns implements JobHandler {
     const made = this.#expected.get(runId);
     this.#expected.delete(runId);
     let state = 'unknown';
+    // What a request, a mail or a timer started here waits for nobody.
+    const arrival = isOrdered(made)
+      ? this.#turns.arrive(job.lane ?? runId)
+      : { before: undefined, passed: () => undefined };
     try {
       const run = made?.run ?? (await findRun(this.#store.read, runId));
       if (run === undefined || isTerminal(run)) {
         await this.#drop(job, 'the run has ended, or was removed');
         return;
       }
-      state = await this.#runInTurn(run, job, made, signal);
+      state = await this.#runInTurn(run, job, made, arrival, signal);
     } catch (error) {
       this.#followers.get(runId)?.reject(toError(error));
       if (error instanceof UnavailableError) this.#waiters.get(runId)?.reject(error);
@@ -169,6 +160,7 @@ export class WorkflowRuns implements JobHandler {
       }
       throw error;
     } finally {
+      arrival.passed();
       const live = this.#live.get(runId);
       this.#live.delete(runId);
       this.#followers.get(runId)?.resolve({
@@ -202,12 +194,13 @@ export class WorkflowRuns implements JobHandler {
     run: RunTable,
     job: LeasedJob,
     made: NewRun | undefined,
+    arrival: Arrival,
     signal: AbortSignal,
   ): Promise<string> {
     const live = await this.#liveOf(run, job, made);
     if (live instanceof CallerError) return this.#refuse(run, job, live);
     this.#live.set(run.id, live);
-    const turn = await this.#turns.take(live);
+    const turn = await this.#turns.take(live, arrival);
     if (turn.kind === 'later') {
       await this.#requeue(job, turn.atMs);
       return 'parked';
@@ -451,6 +444,7 @@ export class WorkflowRuns implements JobHandler {
       },
     });
     this.#bus.publish(stored);
+    if (jobs.length > 0) this.#observers.parked(nowMs);
     if (live.response !== undefined) this.#reply(live, live.response);
     this.#logger[state === 'succeeded' ? 'debug' : 'info'](
       { run: run.id, workflow: run.workflow_id, owner: run.owner_id, state, attempt: live.job.attempts },
@@ -534,16 +528,14 @@ export class WorkflowRuns implements JobHandler {
     };
   }
 
-  /** A part of a run counts as it ends, with at least one credit (decisions, Metering). */
+  /** A part of a run counts as it ends, with at least one credit . */
   #usageOf(live: LiveRun) {
-    const invocations = live.waited === null ? 1 : 0;
-    const used = {
-      invocations,
+    return usageOf(live.run.owner_id, this.#clock.now(), {
+      invocations: live.waited === null ? 1 : 0,
       computeMs: Math.ceil(live.segmentMs),
       memoryMb: live.deployment.settings.memoryMb,
-    };
-    const usage = usageOf(live.run.owner_id, this.#clock.now(), used);
-    return { ...usage, credits: Math.max(1, usage.credits) };
+      workflowRun: true,
+    });
   }
 
   /** Its deployment cannot be loaded: what it was configured with is not there any more. */
@@ -579,6 +571,11 @@ export class WorkflowRuns implements JobHandler {
     await job.arriving?.write();
     await this.#store.transaction((tx) => settleJobs(this.#store, tx, { node: this.#node, jobs: [job] }));
   }
+}
+
+/** Whether a run may have to wait for its turn; of one that is still to be read that is not known. */
+function isOrdered(made: NewRun | undefined): boolean {
+  return made === undefined || made.run.source_type === 'COMPONENT' || made.run.source_type === 'WORKFLOW';
 }
 
 /** Begins a notice on the channel of jobs that a run was ended from outside; its id follows. */

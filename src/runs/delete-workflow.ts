@@ -2,7 +2,8 @@ import type { JobPayloads } from '#jobs/job-kinds.ts';
 import { type LeasedJob, settleJobs } from '#jobs/job-store.ts';
 import type { JobHandler } from '#jobs/worker-pool.ts';
 import type { Store } from '#storage/store.ts';
-import { deleteRunsOf } from './workflow-store.ts';
+import { deleteDeploymentsOf } from '#workflows/workflow-store.ts';
+import { deleteRunsOf } from './run-store.ts';
 
 /** Runs removed in one transaction, each with its steps: the store's writer is never held for long. */
 const batchRuns = 50;
@@ -15,6 +16,7 @@ export function deleteWorkflowHandler({ store, node }: { store: Store; node: str
       for (let done = false; !done; ) {
         done = await store.transaction(async (tx) => {
           if (!(await deleteRunsOf(tx, workflow_id, batchRuns))) return false;
+          await deleteDeploymentsOf(tx, workflow_id);
           await settleJobs(store, tx, { node, jobs: [job] });
           return true;
         });
