@@ -2,6 +2,7 @@ import type { Clock } from '#lib/clock.ts';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
 import { insertPrepared, type RunPreparer } from '#runs/insert-prepared.ts';
+import type { RunStarter } from '#runs/start-run.ts';
 import { activeWorkflows } from '#runs/timer-trigger-store.ts';
 import type { Store } from '#storage/store.ts';
 import { readRecipient } from '#workflows/trigger-address.ts';
@@ -46,7 +47,7 @@ export class MailRefusal extends Error {
 /** Turns mails into runs. Promise 1: who was told that a mail was accepted finds it on disk. */
 export class MailAcceptor {
   readonly #store: Store;
-  readonly #runs: RunPreparer;
+  readonly #runs: RunPreparer & Pick<RunStarter, 'hasRoom'>;
   readonly #files: FileKeeper;
   readonly #parser: MailParser;
   readonly #clock: Clock;
@@ -55,7 +56,7 @@ export class MailAcceptor {
 
   constructor(options: {
     store: Store;
-    runs: RunPreparer;
+    runs: RunPreparer & Pick<RunStarter, 'hasRoom'>;
     files: FileKeeper;
     parser: MailParser;
     clock: Clock;
@@ -153,6 +154,10 @@ export class MailAcceptor {
 
   /** In one transaction: a sender that is told to try again must not have started half of them. */
   async #startRuns(events: readonly { target: MailTarget; event: string }[]): Promise<void> {
+    for (const { target, event } of events) {
+      if (!(await orUnavailable(this.#runs.hasRoom(target.workflowId, event.length))))
+        throw new MailRefusal(452, 'Too many mails wait for this address already; try again later');
+    }
     const prepared = await orUnavailable(
       this.#store.transaction(async (tx) => {
         const ids = events.map(({ target }) => target.workflowId);

@@ -8,6 +8,7 @@ import { newTimeOrderedId } from '#lib/ids.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { RunPreparer } from '#runs/insert-prepared.ts';
 import type { RunTrigger } from '#runs/run.ts';
+import type { RunStarter } from '#runs/start-run.ts';
 import type { Store } from '#storage/store.ts';
 import type { RunTable } from '#storage/tables/workflow-tables.ts';
 import { replaceTriggers } from '#workflows/trigger-store.ts';
@@ -105,7 +106,9 @@ describe('the mail server', () => {
     let startFails: Error | undefined;
     let stored: string[] = [];
     let overQuota = false;
-    const runs: RunPreparer = {
+    let isFull = false;
+    const runs: RunPreparer & Pick<RunStarter, 'hasRoom'> = {
+      hasRoom: async () => !isFull,
       prepare: (trigger) => {
         if (startFails !== undefined) throw startFails;
         const row = prepareRow(trigger);
@@ -306,6 +309,14 @@ describe('the mail server', () => {
     test('an owner over quota: 452, so that the sender tries again', async () => {
       overQuota = true;
       assert.match(await rcpt(`${first}@${domain}`), /^452/);
+    });
+
+    test('a workflow for which too many mails wait: 452, and no run of any recipient', async () => {
+      overQuota = false;
+      isFull = true;
+      assert.match(await deliver([`${first}@${domain}`], 'Subject: hi\r\n\r\nbody'), /^452/);
+      isFull = false;
+      assert.deepEqual(await runsStored(), []);
     });
 
     test('a mail that cannot be read is refused for good, with 554', async () => {

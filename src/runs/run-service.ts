@@ -68,8 +68,8 @@ export class RunService {
         },
       },
     });
-    this.starter = new RunStarter({ store, pool, runs: this.runs, clock });
     const onEnded = (workflowId: string) => this.pruner.ended(workflowId);
+    this.starter = new RunStarter({ store, pool, runs: this.runs, clock, onRecorded: onEnded });
     const outside = { ...options, onJobs: () => pool().poke(), onEnded };
     this.resumer = new RunResumer(outside);
     this.manager = new RunManager({ ...outside, starter: this.starter, runs: this.runs, steps });

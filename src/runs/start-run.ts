@@ -1,13 +1,16 @@
 import { ArrivingJob } from '#jobs/arriving-job.ts';
 import { insertNewJobs, jobRow, type LeasedJob } from '#jobs/job-store.ts';
+import { sharedLane } from '#jobs/shared-lane.ts';
 import type { WorkerPool } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
 import { newSecret, newTimeOrderedId } from '#lib/ids.ts';
+import { WaitingRuns, waitingMax } from '#sources/waiting-runs.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
 import type { WorkflowRuns } from './advance-run.ts';
 import type { FollowedRun, NewRun, RunReply, RunTrigger } from './run.ts';
+import { runBacklog } from './run-backlog-store.ts';
 import { insertRuns } from './run-store.ts';
 
 /** Callers that wait for the answer of runs of one workflow, in this process. */
@@ -29,8 +32,21 @@ export class RunStarter {
   readonly #runs: WorkflowRuns;
   readonly #clock: Clock;
   readonly #write: BatchWrite<NewRun, void>;
+  readonly #waiting: Pick<WaitingRuns, 'admit'>;
+  readonly #onRecorded: (workflowId: string) => void;
 
-  constructor(options: { store: Store; pool: () => WorkerPool; runs: WorkflowRuns; clock: Clock }) {
+  constructor(options: {
+    store: Store;
+    pool: () => WorkerPool;
+    runs: WorkflowRuns;
+    clock: Clock;
+    /** A run that never begins was recorded: there may be more than are kept. */
+    onRecorded: (workflowId: string) => void;
+    /** How many may wait in the store. */
+    waiting?: Pick<WaitingRuns, 'admit'>;
+  }) {
+    this.#onRecorded = options.onRecorded;
+    this.#waiting = options.waiting ?? new WaitingRuns({ ...options, count: runBacklog });
     this.#store = options.store;
     this.#pool = options.pool;
     this.#runs = options.runs;
@@ -38,14 +54,20 @@ export class RunStarter {
     this.#write = insertNewRuns(options.store);
   }
 
-  /** Resolves when the run is on disk. Throws CallerError `too_many_hops`, UnavailableError. */
+  /**
+   * Resolves when the run is on disk. Throws CallerError `too_many_hops`, `workflow_busy` when too many wait for this
+   * workflow already, UnavailableError.
+   */
   async start(trigger: RunTrigger): Promise<{ runId: string }> {
-    const here = this.#pool().hasRoom(trigger.workflowId);
-    const made = this.#make(trigger, here);
+    const lane = sharedLane(trigger.workflowId);
+    const here = this.#pool().hasRoom(lane);
+    const made = this.#make(trigger, lane, here);
     if (here) await this.#runHere(made, {});
     else {
+      if (!(await this.#waiting.admit(trigger.workflowId, trigger.event.length)))
+        throw tooMany(waitingMax, this.#clock.now());
       await this.#store.writes.submit(this.#write, made);
-      this.#pool().leftInStore(trigger.workflowId);
+      this.#pool().leftInStore(lane);
     }
     return { runId: made.run.id };
   }
@@ -57,11 +79,12 @@ export class RunStarter {
    */
   async startAndAwait(trigger: RunTrigger): Promise<RunReply> {
     const pool = this.#pool();
-    if (!pool.hasRoomToStay(trigger.workflowId, waitingForReplyMax)) {
-      if (pool.hasRoomToStay('', 1)) throw tooMany(this.#clock.now());
+    const lane = sharedLane(trigger.workflowId);
+    if (!pool.hasRoomToStay(lane, waitingForReplyMax)) {
+      if (pool.hasRoomToStay('', 1)) throw tooMany(waitingForReplyMax, this.#clock.now());
       throw new UnavailableError('overloaded', 'the service has too much to do, or is stopping; try again');
     }
-    const made = this.#make(trigger, true);
+    const made = this.#make(trigger, lane, true);
     const answer = this.#runs.awaitReply(made.run.id);
     // It may be rejected while the run is still on its way to the disk, or was refused there.
     answer.catch(() => {});
@@ -75,32 +98,42 @@ export class RunStarter {
 
   /** Starts a run and waits until it has ended, or waits; what became of it in this process. */
   async startAndFollow(trigger: RunTrigger): Promise<FollowedRun> {
-    const made = this.#make(trigger, true);
+    const made = this.#make(trigger, sharedLane(trigger.workflowId), true);
     const ended = this.#runs.follow(made.run.id);
     ended.catch(() => {});
     await this.#runHere(made, {});
     return ended;
   }
 
+  /**
+   * Whether one more run that `prepare` makes, with an event of `bytes`, may wait: whoever knows an address could fill the
+   * disk of all others.
+   */
+  async hasRoom(workflowId: string, bytes: number): Promise<boolean> {
+    return this.#pool().hasRoom(sharedLane(workflowId)) || this.#waiting.admit(workflowId, bytes);
+  }
+
   /** Rows of a new run for a transaction of the caller's. With `inStore` it waits its turn in the store, in order. */
   prepare(trigger: RunTrigger, { inStore = false }: { inStore?: boolean } = {}): PreparedRun {
-    const here = !inStore && this.#pool().hasRoom(trigger.workflowId);
-    const made = this.#make(trigger, here);
+    const lane = inStore ? trigger.workflowId : sharedLane(trigger.workflowId);
+    const here = !inStore && this.#pool().hasRoom(lane);
+    const made = this.#make(trigger, lane, here);
     const stored = here
       ? () => this.#take(made, leased(made))
-      : () => this.#pool().leftInStore(trigger.workflowId);
+      : () => this.#pool().leftInStore(lane);
     return { ...made, stored };
   }
 
   /** Keeps an event that is not to be run (`x-pd-notrigger`), as a run that never began. */
   async recordOnly(trigger: RunTrigger): Promise<{ runId: string }> {
-    const { run } = this.#make(trigger, false);
+    const { run } = this.#make(trigger, trigger.workflowId, false);
     const kept = { ...run, state: 'not_triggered', ended_at_ms: run.created_at_ms };
     await this.#store.transaction((tx) => insertRuns(this.#store, tx, [kept]));
+    this.#onRecorded(run.workflow_id);
     return { runId: run.id };
   }
 
-  #make(trigger: RunTrigger, here: boolean): NewRun {
+  #make(trigger: RunTrigger, lane: string, here: boolean): NewRun {
     if (trigger.hops > hopsMax)
       throw new CallerError(
         'too_many_hops',
@@ -140,7 +173,7 @@ export class RunStarter {
           id,
           kind: 'run_workflow',
           ownerId,
-          lane: workflowId,
+          lane,
           payload: { run_id: id, workflow_id: workflowId },
           runAtMs: nowMs,
           nowMs,
@@ -170,12 +203,12 @@ export class RunStarter {
   }
 }
 
-function tooMany(nowMs: number): CallerError {
+function tooMany(limit: number, nowMs: number): CallerError {
   return new CallerError(
     'workflow_busy',
     'too many requests are waiting for this workflow: it takes more when it has worked some off',
     {
-      limit: waitingForReplyMax,
+      limit,
       retry_after: tryAgainSeconds,
       reset_at: Math.ceil(nowMs / 1000) + tryAgainSeconds,
     },

@@ -1,6 +1,6 @@
 import { laneBacklog } from '#jobs/job-store.ts';
 import type { Clock } from '#lib/clock.ts';
-import type { Store } from '#storage/store.ts';
+import type { Db, Store } from '#storage/store.ts';
 
 /**
  * Runs of one source that may wait in the store, and the bytes of their events. Beyond that its component cannot keep up,
@@ -28,17 +28,24 @@ function isBelieved({ sinceMs, untilMs }: Believed, nowMs: number): boolean {
   return sinceMs <= nowMs && nowMs < untilMs;
 }
 
-/** How much waits for each source that is asked for more runs than it makes. */
+/** How much waits for each source (or workflow) that is asked for more runs than it makes. */
 export class WaitingRuns {
-  readonly #store: Store;
   readonly #clock: Clock;
-  readonly #limits: { jobs: number; bytes: number };
+  readonly #limits: Count;
+  readonly #ask: (id: string, limit: number) => Promise<Count>;
   readonly #counts = new Map<string, Believed>();
 
-  constructor(options: { store: Store; clock: Clock; limits?: { jobs: number; bytes: number } }) {
-    this.#store = options.store;
+  constructor(options: {
+    store: Pick<Store, 'read'>;
+    clock: Clock;
+    limits?: Count;
+    /** What waits, counted up to `limit`; default: the jobs of the lane. */
+    count?: (db: Db, id: string, limit: number) => Promise<Count>;
+  }) {
+    const { store, count = laneBacklog } = options;
     this.#clock = options.clock;
     this.#limits = options.limits ?? { jobs: waitingMax, bytes: waitingBytesMax };
+    this.#ask = (id, limit) => count(store.read, id, limit);
   }
 
   /** True when one more run, with an event of `bytes`, may wait for this source; it is then counted. */
@@ -56,7 +63,7 @@ export class WaitingRuns {
     const known = this.#counts.get(sourceId);
     if (known !== undefined && isBelieved(known, nowMs)) return known.count;
     for (const [id, old] of this.#counts) if (!isBelieved(old, nowMs)) this.#counts.delete(id);
-    const count = laneBacklog(this.#store.read, sourceId, this.#limits.jobs);
+    const count = this.#ask(sourceId, this.#limits.jobs);
     const believed: Believed = { sinceMs: nowMs, untilMs: Number.POSITIVE_INFINITY, count };
     this.#counts.set(sourceId, believed);
     count.then(
