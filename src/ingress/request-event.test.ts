@@ -69,6 +69,27 @@ describe('the event of a request', () => {
     assert.equal(event.body, body);
   });
 
+  test('has a file that nobody named under a name of ours', async () => {
+    const head = 'content-disposition: form-data; name="f"\r\ncontent-type: application/octet-stream';
+    const event = await eventOf({
+      headers: { 'content-type': 'multipart/form-data; boundary=x' },
+      body: Buffer.from(`--x\r\n${head}\r\n\r\n${'y'.repeat(5_000)}\r\n--x--\r\n`),
+    });
+    const mimetype = 'application/octet-stream';
+    assert.deepEqual(event.body, { f: { filename: 'file', mimetype, url: 'https://example.com/file' } });
+  });
+
+  test('has a form of more fields than anybody fills in as text, which takes no time', async () => {
+    const headers = { 'content-type': 'application/x-www-form-urlencoded' };
+    const few = await eventOf({ headers, body: Buffer.from('a=1&'.repeat(999)) });
+    assert.equal((few.body as { a: string[] }).a.length, 999);
+    const body = 'a&'.repeat(250_000);
+    const startedMs = performance.now();
+    assert.equal((await eventOf({ headers, body: Buffer.from(body) })).body, body);
+    const tookMs = performance.now() - startedMs;
+    assert.ok(tookMs < 200, `${tookMs} ms`);
+  });
+
   test('has the query as text and lists, and no prototype can be set through it', async () => {
     const event = await eventOf({ queryString: 'a=1&a=2&b=&c&__proto__=x&constructor=y' });
     assert.equal(

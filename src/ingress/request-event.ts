@@ -81,7 +81,8 @@ async function bodyJson(
   if (mediaType === 'application/json' || mediaType.endsWith('+json')) {
     return isJson(bodyRaw) ? bodyRaw : JSON.stringify(bodyRaw);
   }
-  if (mediaType === 'application/x-www-form-urlencoded') return JSON.stringify(queryObject(bodyRaw));
+  if (mediaType === 'application/x-www-form-urlencoded')
+    return JSON.stringify(hasFewFields(bodyRaw) ? queryObject(bodyRaw) : bodyRaw);
   if (mediaType === 'multipart/form-data') {
     const form = await readForm(request).catch(() => undefined);
     if (form === undefined) return JSON.stringify(bodyRaw);
@@ -94,6 +95,14 @@ async function bodyJson(
   }
   // Callers that send JSON without saying so are common; anything else stays text.
   return /^\s*[[{]/.test(bodyRaw) && mediaType === '' && isJson(bodyRaw) ? bodyRaw : JSON.stringify(bodyRaw);
+}
+
+/** Half a megabyte of `a&a&…` would keep the service from everything else for most of a second: such a form stays text. */
+function hasFewFields(form: string): boolean {
+  let fields = 1;
+  for (let at = form.indexOf('&'); at !== -1 && fields <= formFieldsMax; at = form.indexOf('&', at + 1))
+    fields += 1;
+  return fields <= formFieldsMax;
 }
 
 function isJson(text: string): boolean {
@@ -161,13 +170,14 @@ function readForm(request: EndpointRequest): Promise<Form> {
       limits: { fields: formFieldsMax, files: formFieldsMax, fieldSize: request.body.length + 1 },
     });
     parser.on('field', (name, value) => add(name, value));
-    parser.on('file', (name, stream, filename, _encoding, mimetype) => {
+    // A part without a name can be a file by its type.
+    parser.on('file', (name, stream, filename: string | undefined, _encoding, mimetype) => {
       const chunks: Buffer[] = [];
       // A file that breaks off fails by itself; unheard, its error would end the process.
       stream.on('error', reject);
       stream.on('data', (chunk: Buffer) => chunks.push(chunk));
       stream.on('end', () => {
-        const value = { filename, mimetype, url: '' };
+        const value = { filename: filename ?? 'file', mimetype, url: '' };
         add(name, value);
         form.files.push({ value, content: Buffer.concat(chunks) });
       });

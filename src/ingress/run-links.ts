@@ -7,14 +7,14 @@ export type LinkTarget = Pick<RunResumer, 'resume' | 'cancel'>;
 
 export type LinkAction = keyof LinkTarget;
 
-/** Undefined when this cannot be a link of ours. */
+/** Undefined when this cannot be a link of ours. A workflow has at most 100 steps, so there are as many places. */
 export function readRunLink(params: {
   run: string;
   position: string;
   token: string;
 }): Omit<ResumeRequest, 'request'> | undefined {
   const { run, position, token } = params;
-  if (!/^[0-9A-Za-z]{27}$/.test(run) || !/^\d{1,6}$/.test(position)) return undefined;
+  if (!/^[0-9A-Za-z]{27}$/.test(run) || !/^\d{1,2}$/.test(position)) return undefined;
   if (!/^[0-9A-Za-z]{16,64}$/.test(token)) return undefined;
   return { runId: run, position: Number(position), token };
 }

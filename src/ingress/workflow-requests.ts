@@ -24,7 +24,8 @@ export function requireToken(
   reply: FastifyReply,
 ): void {
   if (endpoint.bearerToken === undefined) return;
-  const given = /^bearer +(.+?) *$/i.exec(authorization ?? '')?.[1] ?? '';
+  // No token has a space in it. Only so does the time that this takes not grow with the square of the header.
+  const given = /^bearer +(\S+) *$/i.exec(authorization ?? '')?.[1] ?? '';
   if (timingSafeEqual(sha256(given), sha256(endpoint.bearerToken))) return;
   reply.header('www-authenticate', 'Bearer');
   throw new CallerError(
