@@ -200,6 +200,13 @@ export class RunManager {
     });
     let at = 0;
     for (const [namespace, exports] of Object.entries(input.steps)) {
+      // It becomes a part of a JSON text.
+      if (!deployment.steps.some((earlier) => earlier.namespace === namespace))
+        throw new CallerError(
+          'invalid_parameter',
+          `steps: the workflow has no step ${JSON.stringify(namespace.slice(0, 100))}`,
+          { parameter: 'steps' },
+        );
       live.finished(at, { namespace, exports: JSON.stringify(exports) });
       at += 1;
     }

@@ -17,7 +17,9 @@ export function triggerAsks(parts: {
 }): (live: LiveRun, ask: Ask) => Promise<AskAnswer> {
   return async ({ run }, ask) => {
     const id = ask.header.workflow_id;
-    const workflow = typeof id === 'string' ? await findWorkflow(parts.db, id) : undefined;
+    // PostgreSQL cannot be asked for a text with a NUL.
+    const workflow =
+      typeof id === 'string' && !id.includes('\0') ? await findWorkflow(parts.db, id) : undefined;
     if (workflow === undefined || workflow.owner_id !== run.owner_id || workflow.state !== 'active')
       throw new CallerError('not_found', `there is no active workflow ${JSON.stringify(id)} of this owner`);
     const ended = await parts.starter().startAndFollow({

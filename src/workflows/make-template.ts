@@ -213,7 +213,20 @@ const ownedTypes: ReadonlySet<string> = new Set(['app', 'data_store', '$.interfa
 function withoutAuth(value: unknown): unknown {
   if (!isRecord(value)) return value;
   const { auth: _auth, authProvisionId: _account, ...rest } = value;
-  return rest;
+  return 'headers' in rest ? { ...rest, headers: withoutSecretHeaders(rest.headers) } : rest;
+}
+
+/** Headers that say who asks: what is typed into them is a secret, whatever the step calls it. */
+const secretHeader = /^(proxy-)?authorization$|cookie|key|secret|token|pass|credential|signature/i;
+
+/** `headers` is a list of `{ name (or key), value }`, or an object. */
+function withoutSecretHeaders(headers: unknown): unknown {
+  if (Array.isArray(headers))
+    return headers.filter(
+      (header) => !isRecord(header) || !secretHeader.test(String(header.name ?? header.key)),
+    );
+  if (!isRecord(headers)) return headers;
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => !secretHeader.test(name)));
 }
 
 /** The same text for the same content: fields of objects in the order of their names. */

@@ -365,6 +365,11 @@ forEachService((fixture) => {
       (await service.api('POST', `/v1/workflows/${workflow.id}/steps/nothing/test`, {})).status,
       400,
     );
+    const forged = { 'x":1},"trigger":{"event":"forged"},"y': { x: 1 } };
+    const refused = await service.api('POST', `/v1/workflows/${workflow.id}/steps/second/test`, {
+      steps: forged,
+    });
+    assert.deepEqual([refused.status, refused.body.details.parameter], [400, 'steps']);
   });
 
   test('$.flow.trigger runs another workflow of the owner and gets its result', async () => {

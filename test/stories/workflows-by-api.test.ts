@@ -637,8 +637,23 @@ forEachService((fixture) => {
     const body = { app: 'gitlab', credentials: { token: 'glpat-very-secret-token' } };
     const account = (await service.api('POST', '/v1/accounts', body)).body.data.id;
     const code = `export default { props: { gitlab: { type: 'app', app: 'gitlab' }, pin: { type: 'string', secret: true },
-      name: { type: 'string' } }, run() {} };`;
-    const props = { gitlab: { authProvisionId: account }, pin: 'open sesame please', name: 'Ali' };
+      name: { type: 'string' }, request: { type: 'http_request' } }, run() {} };`;
+    const request = { method: 'GET', url: 'https://example.com/' };
+    const accept = { name: 'Accept', value: 'text/plain' };
+    const credentials = [
+      { name: 'Authorization', value: 'Bearer sesame' },
+      { key: 'X-Api-Key', value: 'sesame' },
+    ];
+    const props = {
+      gitlab: { authProvisionId: account },
+      pin: 'open sesame please',
+      name: 'Ali',
+      request: {
+        ...request,
+        headers: [...credentials, accept],
+        auth: { type: 'bearer', token: 'sesame' },
+      },
+    };
     const definition = {
       steps: [{ namespace: 'a', code, props }],
       triggers: [
@@ -656,7 +671,8 @@ forEachService((fixture) => {
     const ofWorkflow = await make({ workflow_id: workflow.id });
     assert.match(ofWorkflow.id, /^tch_[0-9A-Za-z]{22,}$/);
     assert.doesNotMatch(JSON.stringify(ofWorkflow), /apn_|sesame|nobody-guesses|dc_/);
-    assert.deepEqual(ofWorkflow.steps, [{ namespace: 'a', code, props: { name: 'Ali' } }]);
+    const portable = { name: 'Ali', request: { ...request, headers: [accept] } };
+    assert.deepEqual(ofWorkflow.steps, [{ namespace: 'a', code, props: portable }]);
     assert.equal((await make(definition)).id, ofWorkflow.id, 'the same content is the same template');
     const bare = await make({ ...definition, include_props: false });
     assert.notEqual(bare.id, ofWorkflow.id);
