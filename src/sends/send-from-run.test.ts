@@ -247,6 +247,23 @@ forEachStore((fixture) => {
     assert.match(String(gone.result.error), /ECONNREFUSED/);
   });
 
+  test('headers and parameters that are no text are sent as JSON', async () => {
+    const odd = { toString: 1, valueOf: null };
+    const { send } = await setUp();
+    const payload = {
+      method: 'GET',
+      url: receiver.url,
+      headers: { a: odd, b: [1, [odd]] },
+      params: { c: [odd] },
+    };
+    assert.equal((await send('http', payload)).state, 'sent');
+    const [request] = receiver.requests;
+    assert.deepEqual(
+      [request?.headers.a, request?.headers.b],
+      [JSON.stringify(odd), `1, ${JSON.stringify(odd)}`],
+    );
+  });
+
   test('what is not vetted is not reached, and what cannot be sent says why', async () => {
     const strict = createGuardedDispatcher({
       policy: new AddressPolicy({ allow: ['public'], deny: () => [] }),
@@ -332,6 +349,7 @@ forEachStore((fixture) => {
       { bucket: '../other', payload: 1 },
       { bucket: 'A', payload: 1 },
       { bucket: 'my-bucket', prefix: 'a/../../other', payload: 1 },
+      { bucket: 'my-bucket', prefix: 'half \ud800', payload: 1 },
       { bucket: 'my-bucket' },
     ]) {
       const { send, store } = await setUp();

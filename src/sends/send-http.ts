@@ -65,7 +65,7 @@ function requestOf(argument: Record<string, unknown>, version: string): Request 
     throw new SendError(`method: expected one of ${methods.join(', ')}, in upper case`);
   const headers: Record<string, string> = { 'user-agent': `Millrace/${version}` };
   for (const [name, value] of Object.entries(optionalObject(argument, 'headers') ?? {})) {
-    if (value !== undefined && value !== null) headers[name.toLowerCase()] = String(value);
+    if (value !== undefined && value !== null) headers[name.toLowerCase()] = plainText(value);
   }
   const auth = optionalObject(argument, 'auth');
   if (auth !== undefined) {
@@ -108,4 +108,10 @@ function withParams(text: string, params: Record<string, unknown>): string {
     }
   }
   return url.href;
+}
+
+/** Several values stand behind one another; an object may say anything when it is asked for its text. */
+function plainText(value: unknown): string {
+  if (Array.isArray(value)) return value.map(plainText).join(', ');
+  return typeof value === 'object' ? JSON.stringify(value) : String(value);
 }

@@ -44,6 +44,8 @@ export async function sendS3(
   // Dots would be taken for a way up by what parses the URL.
   if (prefix.length > prefixCharactersMax || prefix.split('/').some((part) => /^\.{1,2}$/.test(part)))
     throw new SendError(`prefix: expected at most ${prefixCharactersMax} characters, and no part . or ..`);
+  // Half a surrogate pair has no URL form.
+  if (!prefix.isWellFormed()) throw new SendError('prefix: is not well-formed Unicode');
   if (argument.payload === undefined) throw new SendError('payload: required');
   const iso = new Date(send.created_at_ms).toISOString();
   const hour = iso.slice(0, 13).replaceAll(/[-T]/g, '/');
