@@ -37,6 +37,15 @@ forEachStore((stores) => {
     assert.equal(JSON.parse(failed.error ?? '{}').cell_id, 'c_b');
   });
 
+  test('a step that ends its run for a reason that no store takes as it is runs once, and the rest of the reason is kept', async () => {
+    await using fixture = await RunFixture.start(stores.store, {
+      steps: { a: finished({}, { flow: { kind: 'exit', reason: 'no \0\ud800 reason' } }) },
+    });
+    const run = await fixture.until(await fixture.start(), 'succeeded', 'quarantined');
+    assert.match(run.reason ?? '', /^no .* reason$/u);
+    assert.equal(fixture.calls.length, 1);
+  });
+
   for (const status of ['timed_out', 'out_of_memory'] as const) {
     test(`a step that ended as ${status} is not tried again`, async () => {
       await using fixture = await RunFixture.start(stores.store, {

@@ -584,7 +584,9 @@ export const cancelNotice = 'cancel:';
 const unknownError: StepError = { code: 'Error', msg: '', stack: '' };
 
 function exitReason(live: LiveRun, flow: Extract<StepFlow, { kind: 'exit' }>): string {
-  return flow.reason === null ? 'a step ended the workflow' : live.deployment.redact(flow.reason);
+  if (flow.reason === null) return 'a step ended the workflow';
+  // PostgreSQL has no NUL in text.
+  return live.deployment.redact(flow.reason).replaceAll('\0', '');
 }
 
 function markRunningWrite(clock: Clock): BatchWrite<string, void> {
