@@ -13,11 +13,12 @@ export interface JobTable {
   id: string;
   kind: string;
   owner_id: string;
-  /** Jobs of one lane run one after another, oldest first; null: no order. */
+  /** Jobs of one lane are claimed oldest first, by one node at a time unless it is shared (jobs/shared-lane.ts); null: no order. */
   lane: string | null;
   state: string;
   run_at_ms: number;
   attempts: number;
+  /** Who runs it; of a quarantined job who has still to tell of it; null: nobody. */
   lease_node: string | null;
   /** JSON text, by kind (jobs/job-kinds.ts). */
   payload: string;
