@@ -87,7 +87,7 @@ describe('the event of a request', () => {
     const startedMs = performance.now();
     assert.equal((await eventOf({ headers, body: Buffer.from(body) })).body, body);
     const tookMs = performance.now() - startedMs;
-    assert.ok(tookMs < 200, `${tookMs} ms`);
+    assert.ok(tookMs < 2_000, `${tookMs} ms`);
   });
 
   test('has the query as text and lists, and no prototype can be set through it', async () => {

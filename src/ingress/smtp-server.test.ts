@@ -7,10 +7,10 @@ import { CallerError, UnavailableError } from '#lib/errors.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { RunPreparer } from '#runs/insert-prepared.ts';
+import { newRunRow } from '#runs/new-run.ts';
 import type { RunTrigger } from '#runs/run.ts';
 import type { RunStarter } from '#runs/start-run.ts';
 import type { Store } from '#storage/store.ts';
-import type { RunTable } from '#storage/tables/workflow-tables.ts';
 import { replaceTriggers } from '#workflows/trigger-store.ts';
 import { insertWorkflow, updateWorkflow } from '#workflows/workflow-store.ts';
 import { CertificateAuthority } from '../../test/support/certificates.ts';
@@ -31,31 +31,7 @@ const third = `em${'c'.repeat(13)}`;
 function prepareRow(trigger: RunTrigger) {
   const nowMs = Date.now();
   const id = newTimeOrderedId(nowMs);
-  const run: RunTable = {
-    id,
-    owner_id: trigger.ownerId,
-    workflow_id: trigger.workflowId,
-    deployment_id: trigger.deploymentId,
-    state: 'queued',
-    emitter_id: trigger.emitterId,
-    source_type: trigger.sourceType,
-    event: trigger.event,
-    trace_id: id,
-    token: 'token',
-    hops: trigger.hops,
-    no_store: 0,
-    replay_of: null,
-    wait_kind: null,
-    wait_until_ms: null,
-    position: 0,
-    resumption: null,
-    failures: 0,
-    error: null,
-    reason: null,
-    created_at_ms: nowMs,
-    started_at_ms: null,
-    ended_at_ms: null,
-  };
+  const run = newRunRow(trigger, { id, nowMs, token: 'token', state: 'queued' });
   const payload = { run_id: id, workflow_id: trigger.workflowId };
   const job = jobRow({ id, kind: 'run_workflow', ownerId: trigger.ownerId, payload, runAtMs: nowMs, nowMs });
   return { run, job };

@@ -30,7 +30,7 @@ test('a header of nothing but spaces between two letters is looked at in no time
   const startedMs = performance.now();
   for (let times = 0; times < 5; times += 1) assert.equal(isLetIn(`Bearer a${' '.repeat(15_000)}b c`), false);
   const tookMs = performance.now() - startedMs;
-  assert.ok(tookMs < 250, `${tookMs} ms`);
+  assert.ok(tookMs < 2_000, `${tookMs} ms`);
 });
 
 test('a link to a run names a place that a workflow can have', () => {

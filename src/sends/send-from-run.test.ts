@@ -13,6 +13,8 @@ import { insertNewJobs, jobRow, type LeasedJob } from '#jobs/job-store.ts';
 import { TestClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { StepSend } from '#runner/call-outcome.ts';
+import { newRunRow } from '#runs/new-run.ts';
+import type { RunTrigger } from '#runs/run.ts';
 import type { Store } from '#storage/store.ts';
 import type { RunTable } from '#storage/tables/workflow-tables.ts';
 import { awsSignatures } from '../../test/support/aws-signature.ts';
@@ -68,31 +70,17 @@ async function queueSends(
 
 /** The run whose sends these are. */
 function endedRun(run: { id: string; ownerId: string; workflowId: string }, nowMs: number): RunTable {
-  return {
-    id: run.id,
-    owner_id: run.ownerId,
-    workflow_id: run.workflowId,
-    deployment_id: 'd_1',
-    state: 'succeeded',
-    emitter_id: null,
-    source_type: 'HTTP',
+  const trigger: RunTrigger = {
+    workflowId: run.workflowId,
+    ownerId: run.ownerId,
+    deploymentId: 'd_1',
+    emitterId: null,
+    sourceType: 'HTTP',
     event: '{}',
-    trace_id: run.id,
-    token: 'token',
     hops: 0,
-    no_store: 0,
-    replay_of: null,
-    wait_kind: null,
-    wait_until_ms: null,
-    position: 0,
-    resumption: null,
-    failures: 0,
-    error: null,
-    reason: null,
-    created_at_ms: nowMs,
-    started_at_ms: nowMs,
-    ended_at_ms: nowMs,
   };
+  const row = newRunRow(trigger, { id: run.id, nowMs, token: 'token', state: 'running' });
+  return { ...row, state: 'succeeded', ended_at_ms: nowMs };
 }
 
 interface ReceivedMail {

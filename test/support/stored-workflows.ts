@@ -3,9 +3,9 @@ import { insertEmitter } from '#events/event-store.ts';
 import { jobRow } from '#jobs/job-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
+import { newRunRow } from '#runs/new-run.ts';
 import type { RunTrigger } from '#runs/run.ts';
 import type { Store } from '#storage/store.ts';
-import type { RunTable } from '#storage/tables/workflow-tables.ts';
 import { defaultWorkflowSettings, type WorkflowSettings } from '#workflows/workflow-definition.ts';
 import { insertDeployment, insertWorkflow, updateWorkflow } from '#workflows/workflow-store.ts';
 
@@ -82,31 +82,12 @@ export class RecordedRuns implements RunPreparer {
       { id, kind: 'run_workflow', ownerId, lane: workflowId, payload, runAtMs: nowMs, nowMs },
       node,
     );
-    const run: RunTable = {
+    const run = newRunRow(trigger, {
       id,
-      owner_id: ownerId,
-      workflow_id: workflowId,
-      deployment_id: trigger.deploymentId,
-      state: node === undefined ? 'queued' : 'running',
-      emitter_id: trigger.emitterId,
-      source_type: trigger.sourceType,
-      event: trigger.event,
-      trace_id: id,
+      nowMs,
       token: 'token',
-      hops: trigger.hops,
-      no_store: 0,
-      replay_of: null,
-      wait_kind: null,
-      wait_until_ms: null,
-      position: 0,
-      resumption: null,
-      failures: 0,
-      error: null,
-      reason: null,
-      created_at_ms: nowMs,
-      started_at_ms: null,
-      ended_at_ms: null,
-    };
+      state: node === undefined ? 'queued' : 'running',
+    });
     return { run, job, stored: () => this.stored.push(id) };
   }
 }
