@@ -46,6 +46,35 @@ forEachStore((stores) => {
     assert.equal(fixture.calls.length, 1);
   });
 
+  test('a try that is followed by another exports $attempt, with URLs to try at once or to cancel', async () => {
+    const outcome = { ...threw('Error', 'down'), step: { exports: '{"a":1}', sends: [] } };
+    await using fixture = await RunFixture.start(stores.store, {
+      steps: { a: outcome },
+      settings: { autoRetry: true },
+    });
+    const runId = await fixture.start();
+    const run = await fixture.until(runId, 'waiting');
+    const [row] = await stepsOfRun(stores.store.read, runId);
+    const { $attempt, $summary, a } = JSON.parse(row?.exports ?? '');
+    const resumeTs = new Date(Number(run.wait_until_ms)).toISOString();
+    assert.deepEqual([a, $summary], [1, `Failed, and will be tried again at ${resumeTs}`]);
+    assert.deepEqual($attempt, {
+      error: { code: 'Error', msg: 'down', stack: threw('Error', 'down').error?.stack },
+      cancel_url: `http://127.0.0.1/in/cancel/${runId}/0/${run.token}`,
+      rerun_url: `http://127.0.0.1/in/resume/${runId}/0/${run.token}`,
+      resume_ts: resumeTs,
+    });
+    const link = { runId, position: 0, token: run.token, request: {} };
+    assert.equal(await fixture.service.resumer.resume(link), 'resumed');
+    await waitFor(async () => (await fixture.recorded(runId)).length === 2, { what: 'the second try' });
+    await fixture.until(runId, 'waiting');
+    assert.equal(await fixture.service.resumer.resume(link), 'resumed', 'each retry has its own turn');
+    await waitFor(async () => (await fixture.recorded(runId)).length === 3, { what: 'the third try' });
+    await fixture.until(runId, 'waiting');
+    assert.equal(await fixture.service.resumer.cancel(link), 'resumed');
+    await fixture.until(runId, 'cancelled');
+  });
+
   for (const status of ['timed_out', 'out_of_memory'] as const) {
     test(`a step that ended as ${status} is not tried again`, async () => {
       await using fixture = await RunFixture.start(stores.store, {

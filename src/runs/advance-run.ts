@@ -18,10 +18,10 @@ import { LiveRun, type RunSurroundings } from './live-run.ts';
 import { type NextState, type RecordResult, type RunRecord, recordRuns } from './record-run.ts';
 import { type FollowedRun, isTerminal, type NewRun, type RunReply } from './run.ts';
 import { emissionsOf, errorJson } from './run-events.ts';
-import { retryWaitMs } from './run-retries.ts';
+import { retryWaitMs, withAttempt } from './run-retries.ts';
 import type { StepError, StepResult, StepRunner } from './run-step.ts';
 import { findRun, markRunning, sendsOfRun, stepsOfRun } from './run-store.ts';
-import { type Arrival, RunTurns } from './run-turns.ts';
+import { type Arrival, RunTurns, type SettingsOf } from './run-turns.ts';
 
 /** What the engine tells others of. */
 export interface RunObservers {
@@ -357,9 +357,13 @@ export class WorkflowRuns implements JobHandler {
         : undefined;
     if (waitMs !== undefined && row !== undefined && result !== undefined) {
       live.failures = failures;
-      const resumption = live.waited?.position === position ? live.waited.resumption : null;
-      const kind = resumption?.run === undefined ? 'retry' : 'rerun';
-      return this.#wait(live, row, result, { kind, ms: waitMs, position, resumption });
+      const before = live.waited?.position === position ? live.waited.resumption : null;
+      // What woke a try before is no matter of this one, but for what `$.flow.rerun` gave it.
+      const resumption = before?.run === undefined ? null : before;
+      const kind = resumption === null ? 'retry' : 'rerun';
+      const retryAtMs = this.#clock.now() + waitMs;
+      const exports = withAttempt(row, { retryAtMs, ...this.#steps.linksOf(live, position) });
+      return this.#wait(live, { ...row, exports }, result, { kind, ms: waitMs, position, resumption });
     }
     const text = errorJson(row, error ?? unknownError, this.#clock.now());
     return this.#end(live, {
@@ -391,6 +395,8 @@ export class WorkflowRuns implements JobHandler {
       usage: this.#usageOf(live),
       next: { kind: 'wait', waitKind: wait.kind, untilMs, position, failures: live.failures, resumption },
     });
+    // Nobody keeps a connection open for as long as this may take, and after it the reply is not known any more.
+    if (live.response !== undefined) this.#reply(live, live.response);
     this.#observers.parked(woken ? this.#clock.now() : untilMs);
     return 'parked';
   }

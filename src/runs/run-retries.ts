@@ -1,3 +1,5 @@
+import type { RunStepTable } from '#storage/tables/workflow-tables.ts';
+
 /** Retries of a failed step (specification of settings, `auto_retry`): 8 over about 10 hours, each twice as late. */
 const retriesMax = 8;
 const firstRetryMs = 141_000;
@@ -5,4 +7,26 @@ const firstRetryMs = 141_000;
 /** Pure: how long to wait after the `failures`-th failure of a step, in ms; undefined: there is no further retry. */
 export function retryWaitMs(failures: number): number | undefined {
   return failures > retriesMax ? undefined : firstRetryMs * 2 ** (failures - 1);
+}
+
+/**
+ * JSON of the exports of a try that is followed by another: what it exported itself, `$attempt`, and a `$summary` where
+ * it has none.
+ */
+export function withAttempt(
+  row: Pick<RunStepTable, 'exports' | 'error'>,
+  attempt: { retryAtMs: number; resumeUrl: string; cancelUrl: string },
+): string {
+  const resumeTs = new Date(attempt.retryAtMs).toISOString();
+  const error: unknown = row.error === null ? null : JSON.parse(row.error);
+  const added = JSON.stringify({
+    error,
+    cancel_url: attempt.cancelUrl,
+    rerun_url: attempt.resumeUrl,
+    resume_ts: resumeTs,
+  });
+  const summary = JSON.stringify(`Failed, and will be tried again at ${resumeTs}`);
+  const own = row.exports === '{}' ? '' : `,${row.exports.slice(1, -1)}`;
+  // Of a name that is there twice the last one counts.
+  return `{"$summary":${summary}${own},"$attempt":${added}}`;
 }

@@ -127,15 +127,20 @@ export class StepRunner {
       ...(again.run === undefined ? {} : { context: again.run.context }),
       ...(again.request === undefined ? {} : { callback_request: again.request }),
     };
-    const url = (what: string) => `${this.#parts.inboundUrl()}/${what}/${run.id}/${position}/${run.token}`;
+    const links = this.linksOf(live, position);
     return {
       kind: 'step',
       steps: live.stepsJson(),
       context: live.callContextJson(context),
-      resumeUrl: url('resume'),
-      cancelUrl: url('cancel'),
+      ...links,
       scratch: run.id,
     };
+  }
+
+  /** The URLs that resume or cancel the run while it waits at a step. */
+  linksOf({ run }: LiveRun, position: number): { resumeUrl: string; cancelUrl: string } {
+    const url = (what: string) => `${this.#parts.inboundUrl()}/${what}/${run.id}/${position}/${run.token}`;
+    return { resumeUrl: url('resume'), cancelUrl: url('cancel') };
   }
 }
 

@@ -128,6 +128,14 @@ forEachService(
       assert.equal(await waits.text(), '$.respond() not called for this invocation');
     });
 
+    test('a reply that was given before a wait is not kept back by it', async () => {
+      const { service } = fixture;
+      const body = "$.flow.suspend(); await $.respond({ status: 202, body: 'later' });";
+      const { url } = await workflowOf(service, body, { custom_response: true });
+      const answer = await fetch(url);
+      assert.deepEqual([answer.status, await answer.text()], [202, 'later']);
+    });
+
     test('unknown keys and inactive workflows are 404, and an activated one answers again at once', async () => {
       const { service } = fixture;
       const { id, url } = await workflowOf(service, 'return 1;');
