@@ -44,6 +44,17 @@ test('what code asks for reaches the service of its call, and the answer comes b
   );
 });
 
+test('a refusal that nobody catches points at the line that asked', async () => {
+  const outcome = await step(`\n\n  await ${trigger('1')};`, async () => {
+    throw new CallerError('workflow_not_found', 'there is no such workflow');
+  });
+  assert.equal(outcome.status, 'threw');
+  assert.match(
+    outcome.error?.stack ?? '',
+    /^Error: there is no such workflow\n {4}at Object\.run \(.*:3:\d+\)/,
+  );
+});
+
 test('a refusal is an error with the message and the code; what is ours is not told', async () => {
   const attempt = `try { await ${trigger('1')}; } catch (error) { return [error instanceof Error, error.message, error.code]; }`;
   const refused = await step(attempt, async () => {

@@ -139,6 +139,27 @@ test('a prop whose expression gives undefined counts as not given', async () => 
   assert.equal(outcome.step?.input, '{"a":"d"}');
 });
 
+test('expressions in the default of a prop are evaluated where the default counts', async () => {
+  const outcome = await run(
+    { none: '{{event.none}}', url: { url: 'http://x.example/{{event.n}}' } },
+    `{
+      text: { type: 'string', default: 'n={{event.n}}' },
+      event: { type: 'any', default: '{{event}}' },
+      none: { type: 'string', default: 'd{{event.n}}' },
+      url: { type: 'http_request', default: { method: 'POST', url: 'http://y.example', body: '{{event.list}}' } },
+    }`,
+    'const { url, method, body } = this.url; return [this.text, this.event.n, this.none, url, method, body];',
+  );
+  assert.deepEqual(exportsOf(outcome).$return_value, [
+    'n=3',
+    3,
+    'd3',
+    'http://x.example/3',
+    'POST',
+    [1, { deep: 'x' }],
+  ]);
+});
+
 test('the input tells the props as the step got them, without secrets and large values', async () => {
   const outcome = await run(
     {

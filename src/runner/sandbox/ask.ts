@@ -32,6 +32,8 @@ interface OpenAsk {
   kind: string;
   header: string;
   body: string | Uint8Array;
+  /** Where it was asked: when the answer comes, no code of the component is on the stack. */
+  from: Error;
   resolve: (answer: Answer) => void;
   reject: (error: Error) => void;
 }
@@ -69,7 +71,7 @@ export class Asks {
     if (asks.waiting.length >= waitingMax)
       throw new RangeError(`more than ${waitingMax} requests to the service wait for their turn`);
     const { promise, resolve, reject } = Promise.withResolvers<Answer>();
-    asks.waiting.push({ asks, kind, header: headerText, body, resolve, reject });
+    asks.waiting.push({ asks, kind, header: headerText, body, from: new Error(), resolve, reject });
     if (asks.waiting.length === 1) this.#inLine.add(asks);
     this.#sendMore();
     return promise;
@@ -123,8 +125,14 @@ export class Asks {
     } else {
       const { message, code } = answer.error;
       const error = new Error(message);
+      error.stack = `Error: ${message}${framesOf(ask.from)}`;
       ask.reject(code === undefined ? error : Object.assign(error, { code }));
     }
     this.#sendMore();
   }
+}
+
+function framesOf({ stack }: Error): string {
+  const first = typeof stack === 'string' ? stack.indexOf('\n') : -1;
+  return stack === undefined || first === -1 ? '' : stack.slice(first);
 }

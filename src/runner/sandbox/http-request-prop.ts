@@ -224,7 +224,7 @@ function hidden<T extends object>(target: T, properties: Loose): T {
   return target;
 }
 
-function asObject(value: unknown): Loose {
+export function asObject(value: unknown): Loose {
   return typeof value === 'object' && value !== null ? (value as Loose) : {};
 }
 

@@ -1,5 +1,6 @@
 import { inputBytesMax } from '#runner/protocol.ts';
 import { type ExpressionScope, evaluateExpression, evaluateValue, holdsExpression } from './expressions.ts';
+import { asObject } from './http-request-prop.ts';
 import { TooLargeError, toJsonText } from './json-text.ts';
 import { byteLength, jsonParse, jsonStringify } from './primordials.ts';
 import type { ResolvedProp } from './prop-definitions.ts';
@@ -20,7 +21,12 @@ const noteBytes = 100;
 const evaluateType: Record<string, Evaluate> = {
   sql: (value, name, definition, scope) =>
     sqlValue(value, definition.auth, (expression) => evaluateExpression(expression, name, scope)),
+  // What its value does not name comes from its default.
+  http_request: (value, name, definition, scope) =>
+    evaluateValue({ ...asObject(definition.default), ...asObject(value) }, name, scope),
 };
+
+const evaluatePlain: Evaluate = (value, name, _definition, scope) => evaluateValue(value, name, scope);
 
 /** Their values are no texts of whoever made the workflow: accounts, stores, interfaces. */
 function isEvaluated(type: string): boolean {
@@ -42,18 +48,19 @@ export class StepProps {
     this.#props = props;
     const values = valuesText.includes('{{') ? (jsonParse(valuesText) as Loose) : {};
     this.#evaluated = props.filter(
-      ([name, { type }]) => Object.hasOwn(values, name) && isEvaluated(type) && holdsExpression(values[name]),
+      ([name, { type, default: byDefault }]) =>
+        isEvaluated(type) &&
+        ((Object.hasOwn(values, name) && holdsExpression(values[name])) || holdsExpression(byDefault)),
     );
   }
 
-  /** Replaces what holds expressions in `values`. A value of undefined counts as not given. */
+  /** Replaces what holds expressions in `values`. A value of undefined counts as not given: then the default is evaluated. */
   evaluate(values: Loose, scope: ExpressionScope): void {
     for (const [name, definition] of this.#evaluated) {
-      const own = evaluateType[definition.type];
-      const value =
-        own === undefined
-          ? evaluateValue(values[name], name, scope)
-          : own(values[name], name, definition, scope);
+      const own = evaluateType[definition.type] ?? evaluatePlain;
+      let value = values[name] === undefined ? undefined : own(values[name], name, definition, scope);
+      if (value === undefined && holdsExpression(definition.default))
+        value = own(definition.default, name, definition, scope);
       if (value === undefined) delete values[name];
       else values[name] = value;
     }
