@@ -62,9 +62,10 @@ export async function createServer(parts: ServerParts): Promise<App> {
       sendError(error, request, reply, logger);
     },
     clientErrorHandler: answerUnreadable,
-    ...(rewritePath !== undefined && {
-      rewriteUrl: (request: IncomingMessage) => rewritePath(hostOf(request), request.url ?? '/'),
-    }),
+    rewriteUrl: (request: IncomingMessage) => {
+      const path = withDollar(request.url ?? '/');
+      return rewritePath === undefined ? path : rewritePath(hostOf(request), path);
+    },
   });
   const app: App = server.withTypeProvider<TypeBoxTypeProvider>();
   app.setValidatorCompiler(compileCheck);
@@ -98,6 +99,11 @@ export async function createServer(parts: ServerParts): Promise<App> {
     });
   }
   return app;
+}
+
+/** Some clients encode the dollar of `$errors`, which the router takes for another path. */
+function withDollar(path: string): string {
+  return path.startsWith('/v1/workflows/') ? path.replace(/^([^?]*\/)%24(?=errors\/)/, '$1$$') : path;
 }
 
 /** JSON and nothing else, in the scope of the API only: endpoints take any bytes. */

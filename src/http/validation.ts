@@ -106,6 +106,10 @@ function asCallerError(failures: readonly CheckFailure[], httpPart: string): Cal
     return new CallerError('missing_parameter', `${parameter}: required`, { parameter });
   }
   const parameter = path.length === 0 ? partName(httpPart) : written(path);
+  if (failure?.keyword === 'boolean') {
+    // The schema of what is not declared is `false`.
+    return new CallerError('unknown_parameter', `${parameter}: there is no such field`, { parameter });
+  }
   const description = (failure?.params as { allowedValues?: readonly unknown[] } | undefined)?.allowedValues;
   const expectation =
     description === undefined ? failure?.message : `must be one of ${description.join(', ')}`;

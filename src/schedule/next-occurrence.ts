@@ -17,11 +17,11 @@ export function checkSchedule(schedule: Schedule, parameter: string): void {
   if ('intervalSeconds' in schedule) {
     const { intervalSeconds } = schedule;
     if (!Number.isInteger(intervalSeconds))
-      refuse(`intervalSeconds must be an integer, found ${JSON.stringify(intervalSeconds)}`);
+      refuse(`the interval must be an integer of seconds, found ${JSON.stringify(intervalSeconds)}`);
     if (intervalSeconds < intervalSecondsMin)
-      refuse(`intervalSeconds must be at least ${intervalSecondsMin}, found ${intervalSeconds}`);
+      refuse(`the interval must be at least ${intervalSecondsMin} seconds, found ${intervalSeconds}`);
     if (intervalSeconds > intervalSecondsMax)
-      refuse(`intervalSeconds must be at most ${intervalSecondsMax}, found ${intervalSeconds}`);
+      refuse(`the interval must be at most ${intervalSecondsMax} seconds, found ${intervalSeconds}`);
     return;
   }
   if (typeof schedule.timezone !== 'string' || !isTimeZone(schedule.timezone)) {

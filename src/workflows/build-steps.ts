@@ -2,7 +2,8 @@ import { isDeepStrictEqual } from 'node:util';
 import { makeRedactor } from '#accounts/redact.ts';
 import type { ComponentShape, PropDefinition } from '#components/component-shape.ts';
 import { refuseUnknownTypes } from '#components/prop-types.ts';
-import { type ConfiguredProps, propError, validateProps } from '#components/validate-props.ts';
+import { type ConfiguredProps, isRecord, propError, validateProps } from '#components/validate-props.ts';
+import { findDataStore } from '#data-stores/data-store-store.ts';
 import { CallerError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { ComponentOwner, ComponentResolver } from '#registry/resolve-component.ts';
@@ -188,6 +189,7 @@ export class StepBuilder {
     refuseInterfaces(definitions);
     const checked = validateProps(definitions, values, { unknown: 'refuse', expressions: true });
     const accounts = await accountsIn(definitions, checked);
+    await checkDataStores(this.#db, definitions, checked, owner.ownerId);
     const secret = new Set([...definitions.filter(isSecretProp).map(({ name }) => name), ...draft.sealed]);
     const kept = await sealValues(
       this.#context.sealer,
@@ -241,6 +243,23 @@ export function requireRunnable(shape: ComponentShape): void {
     throw new CallerError('invalid_component', 'this is an app, which has nothing to run: give an action');
   if (!shape.hasRun) throw new CallerError('invalid_component', 'this component has no run');
   refuseInterfaces(shape.configurableProps);
+}
+
+/** Steps use data stores of their own owner. Throws `invalid_prop` for any other. */
+async function checkDataStores(
+  db: Db,
+  definitions: readonly PropDefinition[],
+  values: ConfiguredProps,
+  ownerId: string,
+): Promise<void> {
+  for (const { name, type } of definitions) {
+    const value = values[name];
+    if (type !== 'data_store' || value === undefined || value === null) continue;
+    const id = isRecord(value) ? value.id : value;
+    if (typeof id !== 'string') throw propError(name, 'expected the id of a data store (ds_…)');
+    const found = await findDataStore(db, id);
+    if (found?.owner_id !== ownerId) throw propError(name, `there is no data store ${JSON.stringify(id)}`);
+  }
 }
 
 /** Timers and endpoints start runs: in a workflow that is what its triggers are for. */

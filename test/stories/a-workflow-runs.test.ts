@@ -234,6 +234,8 @@ forEachService((fixture) => {
     assert.equal((await fetch(urls.cancel_url)).status, 200);
     assert.equal((await service.runInState(workflow.id, 'cancelled')).steps.length, 1);
     await post(workflow.triggers[0].endpoint_url, { ms: 50 });
+    const unknown = await service.api('GET', `/v1/workflows/${workflow.id}/runs?state=stopped`);
+    assert.deepEqual([unknown.status, unknown.body.details], [400, { parameter: 'state' }]);
     const run = await waitFor(async () => (await service.runs(workflow.id, '&state=cancelled'))[1], {
       what: 'the second run to be cancelled',
     });

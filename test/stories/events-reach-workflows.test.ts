@@ -93,6 +93,8 @@ forEachService((fixture) => {
     const path = `/v1/workflows/${workflow.id}/$errors/event_summaries`;
     const [row, ...others] = await rowsOf(service, `${path}?expand=event`);
     assert.deepEqual(others, []);
+    for (const encoded of [path.replace('$', '%24'), `${path.replace('$', '%24')}/`])
+      assert.deepEqual(await rowsOf(service, `${encoded}?expand=event`), [row]);
     assert.deepEqual(row.event, receiver.requests[0]?.json());
     assert.deepEqual(row.event.original_event, { what: 'luck' });
     assert.equal(row.event.original_context.workflow_id, workflow.id);

@@ -309,6 +309,9 @@ forEachService((fixture) => {
     const { s: _s, ...missing } = good;
     const given = { steps: [step(), { namespace: 'a', code, props: missing }] };
     assert.deepEqual(await refusal(service, given), [400, 'invalid_prop', 'steps[1].props.s']);
+    const withStore = "export default { props: { d: { type: 'data_store' } }, run() {} };";
+    const noStore = { steps: [step(), { namespace: 'a', code: withStore, props: { d: 'ds_nowhere' } }] };
+    assert.deepEqual(await refusal(service, noStore), [400, 'invalid_prop', 'steps[1].props.d']);
     const unknown = { steps: [step({ props: { name: 'x', nick: 'y' } })] };
     assert.deepEqual(await refusal(service, unknown), [400, 'invalid_prop', 'steps[0].props.nick']);
   });
@@ -387,6 +390,11 @@ forEachService((fixture) => {
       const [status, , parameter] = await refusal(service, { steps: [], settings: { [name]: value } });
       assert.deepEqual([status, parameter], [400, `settings.${name}`]);
     }
+    const unknown = await service.api('POST', '/v1/workflows', { settings: { speed: 1 } });
+    assert.deepEqual(
+      [unknown.body.code, unknown.body.error],
+      ['unknown_parameter', 'settings.speed: there is no such field'],
+    );
     const settings = {
       timeout_seconds: 750,
       memory_mb: 512,

@@ -197,36 +197,29 @@ function routesOfKind(app: App, deps: EmitterRouteDeps, kind: EmitterKind): void
 
 /** The errors of a workflow have an address of their own. */
 function workflowErrorRoutes(app: App, { store }: EmitterRouteDeps): void {
-  // Some clients encode the dollar.
-  for (const [errors, isHidden] of [
-    ['$errors', false],
-    ['%24errors', true],
-  ] as const) {
-    app.get(
-      `/workflows/:id/${errors}/event_summaries`,
-      {
-        schema: {
-          ...(isHidden ? { hide: true } : {}),
-          operationId: isHidden ? 'listWorkflowErrorsEncoded' : 'listWorkflowErrors',
-          tags: ['events'],
-          summary: 'The last errors of a workflow, newest first, each with the event that led to it',
-          description:
-            '`event` holds `original_event`, `original_context`, `error` (`code`, `cellId`, `ts`, `stack`, `msg`) and `metadata`.',
-          params: IdParams(workflowKind.idForm),
-          querystring: Type.Object({ ...pageParameters, expand: expandParameter }),
-          response: { 200: PageOf(EventSummary) },
-        },
+  app.get(
+    '/workflows/:id/$errors/event_summaries',
+    {
+      schema: {
+        operationId: 'listWorkflowErrors',
+        tags: ['events'],
+        summary: 'The last errors of a workflow, newest first, each with the event that led to it',
+        description:
+          '`event` holds `original_event`, `original_context`, `error` (`code`, `cellId`, `ts`, `stack`, `msg`) and `metadata`.',
+        params: IdParams(workflowKind.idForm),
+        querystring: Type.Object({ ...pageParameters, expand: expandParameter }),
+        response: { 200: PageOf(EventSummary) },
       },
-      async (request, reply) => {
-        const workflow = await emitterOf(store, workflowKind, request, 'read');
-        return sendSummaries(request, reply, store, {
-          emitterId: workflow.id,
-          channel: channels.errors,
-          expand: request.query.expand === 'event',
-        });
-      },
-    );
-  }
+    },
+    async (request, reply) => {
+      const workflow = await emitterOf(store, workflowKind, request, 'read');
+      return sendSummaries(request, reply, store, {
+        emitterId: workflow.id,
+        channel: channels.errors,
+        expand: request.query.expand === 'event',
+      });
+    },
+  );
 }
 
 /** Pages of events: cursors are event ids. */

@@ -3,7 +3,9 @@ import { readable, writable } from '#auth/permissions.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
 import { type App, callerOf, DataOf, IdParams, PageOf, pageParameters } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
+import { CallerError } from '#lib/errors.ts';
 import type { RunManager } from '#runs/manage-runs.ts';
+import { terminalStates } from '#runs/run.ts';
 import type { RunError } from '#runs/run-events.ts';
 import { type ListedRun, pageOfRuns, sendsOfRun } from '#runs/run-store.ts';
 import type { Store } from '#storage/store.ts';
@@ -19,6 +21,8 @@ const ErrorShape = Type.Object({
   ts: Type.String(),
 });
 
+const runStates: readonly string[] = ['queued', 'running', 'waiting', ...terminalStates];
+
 const Time = Type.Union([Type.String(), Type.Null()], { description: 'ISO 8601' });
 
 const runFields = {
@@ -27,7 +31,7 @@ const runFields = {
   deployment_id: Type.String(),
   owner_id: Type.String(),
   state: Type.String({
-    description: 'queued | running | waiting | succeeded | failed | cancelled | quarantined | not_triggered',
+    description: runStates.join(' | '),
   }),
   emitter_id: Type.Union([Type.String(), Type.Null()], { description: 'What triggered it' }),
   source_type: Type.String(),
@@ -122,7 +126,9 @@ export function runRoutes(app: App, { store, runManager }: RunRouteDeps): void {
         params: IdParams('p_…'),
         querystring: Type.Object({
           ...pageParameters,
-          state: Type.Optional(Type.String({ description: 'Only runs in this state' })),
+          state: Type.Optional(
+            Type.String({ description: `Only runs in this state: ${runStates.join(', ')}` }),
+          ),
         }),
         response: { 200: PageOf(Run) },
       },
@@ -134,6 +140,10 @@ export function runRoutes(app: App, { store, runManager }: RunRouteDeps): void {
         id,
       });
       const { state } = request.query;
+      if (state !== undefined && state !== '' && !runStates.includes(state))
+        throw new CallerError('invalid_parameter', `state: expected one of ${runStates.join(', ')}`, {
+          parameter: 'state',
+        });
       const filter = { workflowId: id, ...(state === undefined || state === '' ? {} : { state }) };
       const page = await pageOfRuns(store.read, filter, pageRequest(request));
       return pageResponse(selectFields(request, page.rows.map(runView)), {
