@@ -4,6 +4,7 @@ import { CallerError } from '#lib/errors.ts';
 import { finished, RunFixture, threw } from '../../test/support/run-fixture.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
+import { stepsOfRun } from './run-store.ts';
 
 const hour = 3_600_000;
 
