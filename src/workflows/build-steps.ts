@@ -43,7 +43,7 @@ interface Draft {
   values: ConfiguredProps;
   /** Props to seal whatever their definition says: what was secret stays so. */
   sealed: readonly string[];
-  /** Neither code nor props differ from those of the former step. */
+  /** Neither code nor props differ from those of the former step, and it runs, or does not, as that did. */
   isSame: boolean;
 }
 
@@ -146,7 +146,10 @@ export class StepBuilder {
       ...draft,
       values,
       sealed: sealed.filter((name) => values[name] === before[name]),
-      isSame: step.componentId === component.id && isDeepStrictEqual(values, before),
+      isSame:
+        step.componentId === component.id &&
+        step.disabled === (input.disabled === true) &&
+        isDeepStrictEqual(values, before),
     };
   }
 
