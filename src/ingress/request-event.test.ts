@@ -81,6 +81,12 @@ describe('the event of a request', () => {
 
   test('has a form of more fields than anybody fills in as text, which takes no time', async () => {
     const headers = { 'content-type': 'application/x-www-form-urlencoded' };
+    const part = '--x\r\ncontent-disposition: form-data; name="a"\r\n\r\n1\r\n';
+    const multipart = { 'content-type': 'multipart/form-data; boundary=x' };
+    const whole = await eventOf({ headers: multipart, body: Buffer.from(`${part.repeat(1_000)}--x--`) });
+    assert.equal((whole.body as { a: string[] }).a.length, 1_000);
+    const tooMany = `${part.repeat(1_001)}--x--`;
+    assert.equal((await eventOf({ headers: multipart, body: Buffer.from(tooMany) })).body, tooMany);
     const few = await eventOf({ headers, body: Buffer.from('a=1&'.repeat(999)) });
     assert.equal((few.body as { a: string[] }).a.length, 999);
     const body = 'a&'.repeat(250_000);
