@@ -38,6 +38,31 @@ forEachStore((stores) => {
     assert.equal(JSON.parse(failed.error ?? '{}').cell_id, 'c_b');
   });
 
+  test('a secret in the context of a rerun is neither stored nor given to the next call', async () => {
+    await using fixture = await RunFixture.start(stores.store, {
+      steps: {
+        a: ({ context }) => {
+          const { runs, context: given } = context.run as { runs: number; context?: unknown };
+          if (runs > 1) return finished({ given });
+          const flow = { kind: 'rerun', ms: 60_000, context: '{"key":"the-secret"}', maxRetries: 3 } as const;
+          return finished({}, { flow });
+        },
+      },
+      redact: (text) => text.replaceAll('the-secret', '[redacted]'),
+    });
+    const runId = await fixture.start();
+    const run = await fixture.until(runId, 'waiting');
+    assert.deepEqual(JSON.parse(run.resumption ?? '').run.context, { key: '[redacted]' });
+    fixture.pass(60_000);
+    await fixture.until(runId, 'succeeded');
+    const [, last] = await stores.store.read
+      .selectFrom('run_steps')
+      .select('exports')
+      .orderBy('try')
+      .execute();
+    assert.equal(last?.exports, '{"given":{"key":"[redacted]"}}');
+  });
+
   test('a step that ends its run for a reason that no store takes as it is runs once, and the rest of the reason is kept', async () => {
     await using fixture = await RunFixture.start(stores.store, {
       steps: { a: finished({}, { flow: { kind: 'exit', reason: 'no \0\ud800 reason' } }) },

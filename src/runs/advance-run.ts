@@ -279,7 +279,7 @@ export class WorkflowRuns implements JobHandler {
           : undefined;
       const runs = before?.runs ?? 1;
       if (runs <= flow.maxRetries) {
-        const run = { runs: runs + 1, context: JSON.parse(flow.context) as unknown };
+        const run = { runs: runs + 1, context: JSON.parse(live.deployment.redact(flow.context)) as unknown };
         const waits = { kind: 'rerun', ms: flow.ms, position, resumption: { run } };
         return this.#wait(live, { ...row, state: 'waiting' }, result, waits);
       }
