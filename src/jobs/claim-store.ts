@@ -3,6 +3,7 @@ import type { Db, Store, Tx } from '#storage/store.ts';
 import type { JobKind } from './job-kinds.ts';
 import { type LeasedJob, leasedColumns, leasedJob, queued, rowsPerStatement, running } from './job-store.ts';
 import { attemptsMax } from './retry-schedule.ts';
+import { isSharedLane } from './shared-lane.ts';
 
 export interface ClaimOptions {
   node: string;
@@ -15,6 +16,11 @@ export interface ClaimOptions {
   /** A job that was lost with its node often enough to be the reason runs here: no other suspect is claimed. */
   suspectRuns?: boolean;
   nowMs: number;
+  /**
+   * Whether this node still works on this attempt of a job: it lost its lease and does not know yet. The job is left to
+   * others, or to later: the two could not be told apart, and the late one would be recorded as the new one.
+   */
+  isUnderWay?: (id: string, attempts: number) => boolean;
 }
 
 /**
@@ -97,6 +103,7 @@ async function claimable(
   for (const { id, lane, attempts } of candidates) {
     if (ids.length === options.limit) break;
     if (suspectRuns && attempts >= suspectAttempts) continue;
+    if (options.isUnderWay?.(id, attempts + 1) === true) continue;
     if (lane !== null) {
       const room = laneRoom.get(lane) ?? options.laneMax;
       if (room <= 0 || elsewhere.has(lane)) continue;
@@ -108,22 +115,24 @@ async function claimable(
   return ids;
 }
 
-/** Of `lanes`, those that run on another node. */
+/** Of `lanes`, those that run on another node, and may not on two. */
 async function lanesElsewhere(
   store: Store,
   tx: Tx,
   node: string,
-  lanes: ReadonlySet<string>,
+  all: ReadonlySet<string>,
 ): Promise<Set<string>> {
   // The embedded store has one node.
-  if (store.name === 'sqlite' || lanes.size === 0) return new Set();
+  if (store.name === 'sqlite') return new Set();
+  const lanes = [...all].filter((lane) => !isSharedLane(lane));
+  if (lanes.length === 0) return new Set();
   const rows = await tx
     .selectFrom('jobs')
     .select('lane')
     .distinct()
     .where('state', '=', running)
     .where('lease_node', '!=', node)
-    .where('lane', 'in', [...lanes])
+    .where('lane', 'in', lanes)
     .execute();
   return new Set(rows.flatMap(({ lane }) => (lane === null ? [] : [lane])));
 }

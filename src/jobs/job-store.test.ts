@@ -23,7 +23,10 @@ import {
   registerNode,
   releaseNode,
   releaseUnknown,
+  setTold,
+  takeUntold,
 } from './node-store.ts';
+import { sharedLane } from './shared-lane.ts';
 
 const start = 1_800_000_000_000;
 const leaseMs = 15_000;
@@ -305,7 +308,7 @@ describe('the job queue', () => {
           nowMs += 2_000;
         }
       }
-      assert.deepEqual(runAt.slice(0, 2), [start + leaseMs, start + leaseMs + 2_000 + leaseMs + 2_000]);
+      assert.deepEqual(runAt.slice(0, 2), [start, start + leaseMs + 2_000 + leaseMs + 2_000]);
       assert.equal((await stored('a'))?.state, 'quarantined');
       assert.deepEqual(await claimedIds('n4', { nowMs: nowMs + 1e9 }), []);
       assert.deepEqual(await recover(nowMs + 1e9), { requeued: 0, quarantined: [] });
@@ -334,6 +337,48 @@ describe('the job queue', () => {
       );
       await insert(row('lost'), row('failed'));
       assert.deepEqual((await claimedIds()).sort(), ['failed', 'lost']);
+    });
+
+    test('what was lost with its node runs before what came after it', async () => {
+      const lane = { lane: 'dc_1' };
+      await insert(row('1', lane), row('2', lane), row('3', { ...lane, runAtMs: start + 1 }));
+      await register('n1');
+      await claim('n1', { limit: 2 });
+      await recover(start + leaseMs);
+      assert.deepEqual(await claimedIds('n2', { nowMs: start + leaseMs }), ['1', '2', '3']);
+    });
+
+    test('what came later by a clock that was set back since is due at once', async () => {
+      await insert(row('a', { runAtMs: start + 3_600_000, leaseNode: 'dead' }));
+      await recover(start);
+      assert.deepEqual(await claimedIds('n2'), ['a']);
+    });
+
+    test('who tells of a quarantined job is known until it was told of, and others do it when that node is gone', async () => {
+      await insert(row('a', { leaseNode: 'dead' }), row('b'));
+      await fixture.store.transaction((tx) => tx.updateTable('jobs').set({ attempts: 3 }).execute());
+      await register('whoever asks');
+      await register('n2', start + leaseMs);
+      await recover(start);
+      const take = (node: string, nowMs: number) => takeUntold(fixture.store, { node, nowMs });
+      assert.deepEqual(await take('n2', start), [], 'who quarantined it is there');
+      const [taken, ...others] = await take('n2', start + leaseMs);
+      assert.deepEqual([taken?.job.id, taken?.job.attempts, others], ['a', 3, []]);
+      assert.deepEqual(await take('n2', start + leaseMs), []);
+      await fixture.store.transaction((tx) => setTold(tx, taken?.rowId ?? ''));
+      assert.deepEqual(await take('n3', start + 10 * leaseMs), []);
+    });
+
+    test('an attempt that this node still works on is not claimed as a new one', async () => {
+      await insert(row('a'), row('b'));
+      const isUnderWay = (id: string, attempts: number) => id === 'a' && attempts === 1;
+      const options = { node: 'n1', kinds: ['run_source'], limit: 9, laneMax: 9, nowMs: start } as const;
+      const ids = async (more: object) =>
+        (await claimJobs(fixture.store, { ...options, runningByLane: new Map(), ...more })).map(
+          ({ id }) => id,
+        );
+      assert.deepEqual(await ids({ isUnderWay }), ['b']);
+      assert.deepEqual(await ids({}), ['a']);
     });
 
     test('jobs that were lost with their node twice run one at a time, so that only the one at fault is lost again', async () => {
@@ -467,6 +512,13 @@ describe('the job queue', () => {
         assert.deepEqual(await claimedIds('n1', { limit: 1 }), ['a1']);
         assert.deepEqual(await claimedIds('n2'), ['b1']);
         await settle('n1', { id: 'a1', attempts: 1 });
+        assert.deepEqual(await claimedIds('n2'), ['a2']);
+      });
+
+      test('a shared lane runs on any node', async () => {
+        const lane = sharedLane('p_1');
+        await insert(row('a1', { lane }), row('a2', { lane }));
+        assert.deepEqual(await claimedIds('n1', { limit: 1 }), ['a1']);
         assert.deepEqual(await claimedIds('n2'), ['a2']);
       });
 

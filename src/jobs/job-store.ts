@@ -190,7 +190,8 @@ export async function requeueJob(
     .set((set) => ({
       ...(options.state === 'quarantined' ? { id: quarantinedId(options.nowMs) } : {}),
       state: options.state,
-      lease_node: null,
+      // Of a quarantined job: who has to tell its handler.
+      lease_node: options.state === 'quarantined' ? node : null,
       run_at_ms: options.runAtMs,
       error: storableError(options.error),
       updated_at_ms: options.nowMs,

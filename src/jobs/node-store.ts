@@ -1,6 +1,14 @@
 import { sql } from 'kysely';
 import type { Db, Store, Tx } from '#storage/store.ts';
-import { type LeasedJob, leasedColumns, leasedJob, quarantinedId, requeueJob, running } from './job-store.ts';
+import {
+  type LeasedJob,
+  leasedColumns,
+  leasedJob,
+  quarantined,
+  quarantinedId,
+  requeueJob,
+  running,
+} from './job-store.ts';
 import { attemptsMax } from './retry-schedule.ts';
 
 /** The time of the database: what several nodes, each with a clock of its own, compare leases by. */
@@ -123,7 +131,8 @@ export async function recoverExpired(
         .set({
           id: quarantinedId(options.nowMs),
           state: 'quarantined',
-          lease_node: null,
+          // Who has to tell its handler.
+          lease_node: options.node,
           error: `its process died ${attemptsMax} times`,
           updated_at_ms: options.nowMs,
         })
@@ -142,7 +151,11 @@ export async function recoverExpired(
           state: 'queued',
           lease_node: null,
           // The first loss is most likely a restart: go on at once. A second one may be this job's fault: wait.
-          run_at_ms: attempts <= 1 ? options.nowMs : options.nowMs + options.retryDelayMs(attempts),
+          // In its old place among those of its lane that were not claimed yet.
+          run_at_ms:
+            attempts <= 1
+              ? sql<number>`case when run_at_ms < ${options.nowMs} then run_at_ms else ${options.nowMs} end`
+              : options.nowMs + options.retryDelayMs(attempts),
           error: 'its process ended before it did',
           updated_at_ms: options.nowMs,
         })
@@ -161,4 +174,59 @@ export async function recoverExpired(
       .execute();
     return { requeued: rest.length, quarantined: poison.map(leasedJob) };
   });
+}
+
+/** A quarantined job, as it was before, and the id of its row now. */
+export interface QuarantinedJob {
+  job: LeasedJob;
+  rowId: string;
+}
+
+/** Takes over what nodes that are gone quarantined and did not come to tell anybody of. */
+export async function takeUntold(
+  store: Store,
+  options: { node: string; nowMs: number },
+): Promise<QuarantinedJob[]> {
+  const { node, nowMs } = options;
+  const live = store.read
+    .selectFrom('nodes')
+    .select('id')
+    .where((where) => where.or([where('expires_at_ms', '>', nowMs), where('id', '=', node)]));
+  const untold = await store.read
+    .selectFrom('jobs')
+    .select('id')
+    .where('state', '=', quarantined)
+    .where('lease_node', 'is not', null)
+    .where('lease_node', 'not in', live)
+    .limit(recoveredMax)
+    .execute();
+  if (untold.length === 0) return [];
+  return store.transaction(async (tx) => {
+    const rows = await tx
+      .updateTable('jobs')
+      .set({ lease_node: node })
+      .where(
+        'id',
+        'in',
+        untold.map(({ id }) => id),
+      )
+      .where('lease_node', 'is not', null)
+      .where('lease_node', 'not in', live)
+      .returning(leasedColumns)
+      .execute();
+    return rows.map((row) => ({
+      job: { ...leasedJob(row), id: row.id.replace(/~\d+$/, '') },
+      rowId: row.id,
+    }));
+  });
+}
+
+/** The handler of a quarantined job knows of it. */
+export async function setTold(tx: Tx, rowId: string): Promise<void> {
+  await tx
+    .updateTable('jobs')
+    .set({ lease_node: null })
+    .where('id', '=', rowId)
+    .where('state', '=', quarantined)
+    .execute();
 }

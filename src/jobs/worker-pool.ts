@@ -9,10 +9,13 @@ import {
   databaseTimeMs,
   forgetNodes,
   heartbeat,
+  type QuarantinedJob,
   recoverExpired,
   registerNode,
   releaseNode,
   releaseUnknown,
+  setTold,
+  takeUntold,
 } from './node-store.ts';
 import { attemptsMax, retryDelayMs, uncountedDelayMs } from './retry-schedule.ts';
 
@@ -72,6 +75,12 @@ export class WorkerPool {
   readonly #fullLanes = new Set<string>();
   #poolFull = false;
   readonly #toRequeue: { job: LeasedJob; error: Error }[] = [];
+  /** Quarantined jobs whose handlers could not be told. */
+  #untold: QuarantinedJob[] = [];
+  /** Aborted when this node learns that it lost its lease. */
+  #lease = new AbortController();
+  /** Of the jobs that begin now. */
+  #signal = AbortSignal.any([this.#stop.signal, this.#lease.signal]);
   #timer: NodeJS.Timeout | undefined;
   #heartbeatTimer: NodeJS.Timeout | undefined;
   #claiming: Promise<void> | undefined;
@@ -106,6 +115,7 @@ export class WorkerPool {
     });
     this.#renewedAtMs = performance.now();
     await this.#recover();
+    await this.#tellUntold();
     this.#heartbeatTimer = setInterval(() => {
       this.#beating ??= this.#beat().finally(() => {
         this.#beating = undefined;
@@ -240,6 +250,7 @@ export class WorkerPool {
         const limit = Math.min(claimMax, Math.ceil(free / 4));
         this.#poolFull = limit <= 0 || this.#bytes >= runningBytesMax;
         if (this.#poolFull || this.#draining) break;
+        let held: Map<string, LeasedJob[]> | undefined;
         lookedAtMs = this.#clock.now();
         const laneMax = this.#laneMax();
         // Before the claim, not after it: a lane that drains meanwhile has ended the jobs that would have told of it.
@@ -252,6 +263,10 @@ export class WorkerPool {
           runningByLane: this.#perLane,
           suspectRuns: this.#suspects > 0,
           nowMs: lookedAtMs,
+          isUnderWay: (id, attempts) => {
+            held ??= Map.groupBy(this.#running.values(), (job) => job.id);
+            return held.get(id)?.some((job) => job.attempts === attempts) === true;
+          },
         });
         // What a claim brings while we drain goes back with the rest.
         if (this.#draining || jobs.length === 0) break;
@@ -277,6 +292,10 @@ export class WorkerPool {
       if (!known) {
         // Another node took our jobs over while this process was suspended. What we finish now will be refused.
         this.#logger.error({ node: this.node }, 'jobs.lease-lost');
+        // And it need not go on: others do it again.
+        this.#lease.abort();
+        this.#lease = new AbortController();
+        this.#signal = AbortSignal.any([this.#stop.signal, this.#lease.signal]);
         await this.#store.transaction((tx) => registerNode(tx, this.node, { nowMs, leaseMs }));
       }
       const silentMs = performance.now() - this.#renewedAtMs;
@@ -284,6 +303,7 @@ export class WorkerPool {
       await this.#requeueFailed();
       // Where this node could not renew (the database was away), the others could not either: they are given the time.
       if (silentMs < leaseMs) await this.#recover();
+      await this.#tellUntold();
       const running = new Set([...this.#running.values()].map(({ id }) => id));
       const waiting = new Set(this.#toRequeue.map(({ job }) => job.id));
       const released = await releaseUnknown(this.#store, {
@@ -320,25 +340,40 @@ export class WorkerPool {
         this.#logger.info({ node: this.node, requeued }, 'jobs.recovered');
         this.poke();
       }
-      for (const job of quarantined) await this.#quarantined(job);
+      for (const job of quarantined) await this.#quarantined({ job, rowId: `${job.id}~${nowMs}` });
       if (requeued + quarantined.length === 0) return;
     }
   }
 
-  async #quarantined(job: LeasedJob): Promise<void> {
+  async #quarantined({ job, rowId }: QuarantinedJob): Promise<void> {
     this.#logger.error({ job: job.id, kind: job.kind, lane: job.lane }, 'job.quarantined');
     try {
       await this.#handlers[job.kind].quarantined(job);
+      await this.#store.transaction((tx) => setTold(tx, rowId));
     } catch (error) {
-      // The job stays visible in quarantine; the others of this round must still be told of.
+      // The job stays visible in quarantine, and is told of later; the others of this round must be told of too.
       this.#logger.error({ job: job.id, error: toError(error).message }, 'job.quarantine-not-told');
+      this.#untold.push({ job, rowId });
     }
+  }
+
+  /** Until its handler knows, what a quarantined job was for neither goes on nor has ended. */
+  async #tellUntold(): Promise<void> {
+    const untold = this.#untold;
+    this.#untold = [];
+    const left = await takeUntold(this.#store, { node: this.node, nowMs: await this.#leaseTimeMs() }).catch(
+      (error: unknown) => {
+        this.#untold = untold;
+        throw error;
+      },
+    );
+    for (const job of [...untold, ...left]) await this.#quarantined(job);
   }
 
   /** Also a handler that throws before its first await is only a failed attempt. */
   async #attempt(job: LeasedJob): Promise<void> {
     try {
-      await this.#handlers[job.kind].run(job, this.#stop.signal);
+      await this.#handlers[job.kind].run(job, this.#signal);
     } catch (error) {
       // One that never got to the disk was never accepted: there is nothing to run again.
       if (await isStored(job)) this.#failed(job, toError(error));
@@ -381,7 +416,7 @@ export class WorkerPool {
         this.#toRequeue.push(failed);
         throw cause;
       }
-      if (held && state === 'quarantined') await this.#quarantined(job);
+      if (held && state === 'quarantined') await this.#quarantined({ job, rowId: `${job.id}~${nowMs}` });
     }
   }
 }
