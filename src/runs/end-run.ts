@@ -1,11 +1,36 @@
 import { type EmitStore, type EventRouter, emitEvents } from '#events/emit-event.ts';
 import type { StoredEvent } from '#events/event.ts';
+import { insertNewJobs } from '#jobs/job-store.ts';
 import type { Clock } from '#lib/clock.ts';
-import type { Store } from '#storage/store.ts';
+import type { Store, Tx } from '#storage/store.ts';
+import type { RunTable } from '#storage/tables/workflow-tables.ts';
+import { sendJobs } from './queue-sends.ts';
 import { isTerminal } from './run.ts';
-import { errorEventOf, errorJson } from './run-events.ts';
+import { emittedEvent, errorEventOf, errorJson } from './run-events.ts';
 import type { StepError } from './run-step.ts';
-import { deleteJobOf, dropSends, forgetRuns, lockJobOf, lockRun, updateRunQuery } from './run-store.ts';
+import {
+  deleteJobOf,
+  dropSends,
+  forgetRuns,
+  lockJobOf,
+  lockRun,
+  markEmitted,
+  sendsOfRun,
+  updateRunQuery,
+} from './run-store.ts';
+
+interface EndParts {
+  store: EmitStore & Pick<Store, 'transaction' | 'lockRows'>;
+  router: EventRouter;
+  clock: Clock;
+}
+
+interface RunEnd {
+  state: string;
+  reason: string | null;
+  error?: StepError;
+  notice?: string;
+}
 
 /**
  * Ends a run from outside its steps: cancelled by a person, quarantined, or without a deployment that can be loaded. Who
@@ -13,39 +38,63 @@ import { deleteJobOf, dropSends, forgetRuns, lockJobOf, lockRun, updateRunQuery 
  * when there was nothing to end.
  */
 export async function endRunOutside(
-  parts: { store: EmitStore & Pick<Store, 'transaction' | 'lockRows'>; router: EventRouter; clock: Clock },
-  end: { runId: string; state: string; reason: string | null; error?: StepError; notice?: string },
+  parts: EndParts,
+  end: RunEnd & { runId: string },
 ): Promise<StoredEvent[] | undefined> {
-  const { store, router, clock } = parts;
+  const { store } = parts;
   return store.transaction(async (tx) => {
     await lockJobOf(store, tx, end.runId);
     const run = await lockRun(store, tx, end.runId);
     await deleteJobOf(tx, end.runId);
     if (run === undefined || isTerminal(run)) return undefined;
-    const nowMs = clock.now();
-    const error = end.error === undefined ? null : errorJson(undefined, end.error, nowMs);
-    const ended = { state: end.state, reason: end.reason, error, ended_at_ms: nowMs };
-    await tx.executeQuery(
-      updateRunQuery(tx, run.id, { ...ended, wait_kind: null, wait_until_ms: null, resumption: null }),
-    );
-    if (end.state === 'cancelled') await dropSends(tx, run.id, nowMs);
-    if (end.notice !== undefined) await store.notify(tx, 'millrace_jobs', end.notice);
-    const context = JSON.stringify({
-      id: run.id,
-      ts: new Date(run.created_at_ms).toISOString(),
-      trace_id: run.trace_id,
-      workflow_id: run.workflow_id,
-      deployment_id: run.deployment_id,
-      owner_id: run.owner_id,
-      emitter_id: run.emitter_id,
-      source_type: run.source_type,
-      verified: false,
-    });
-    const events = error === null ? [] : [errorEventOf(run, context, error)];
-    const emission = { emitterId: run.workflow_id, hops: run.hops, events };
-    const [emitted] =
-      events.length === 0 ? [] : await emitEvents(store, tx, { emissions: [emission], router, nowMs });
-    if (run.no_store === 1) await forgetRuns(tx, [run.id]);
-    return emitted?.accepted === true ? emitted.stored : [];
+    return endLockedRun(parts, tx, run, end);
+  });
+}
+
+/** The same in a transaction that has locked the job and then the run, which goes on. */
+export async function endLockedRun(
+  { store, router, clock }: EndParts,
+  tx: Tx,
+  run: RunTable,
+  end: RunEnd,
+): Promise<StoredEvent[]> {
+  await deleteJobOf(tx, run.id);
+  const nowMs = clock.now();
+  const error = end.error === undefined ? null : errorJson(undefined, end.error, nowMs);
+  const ended = { state: end.state, reason: end.reason, error, ended_at_ms: nowMs };
+  await tx.executeQuery(
+    updateRunQuery(tx, run.id, { ...ended, wait_kind: null, wait_until_ms: null, resumption: null }),
+  );
+  const events = [];
+  if (end.state === 'cancelled') await dropSends(tx, run.id, nowMs);
+  else {
+    // What its finished steps have asked for is sent, as that of a run that failed in a step.
+    const sends = await sendsOfRun(tx, run.id);
+    const jobs = sendJobs(run, sends, nowMs);
+    await insertNewJobs(store, tx, jobs);
+    if (jobs.length > 0) await store.notify(tx, 'millrace_jobs', '');
+    for (const { kind, payload } of sends) if (kind === 'emit') events.push(emittedEvent(payload));
+    if (events.length > 0) await markEmitted(tx, [run.id], nowMs);
+  }
+  if (end.notice !== undefined) await store.notify(tx, 'millrace_jobs', end.notice);
+  if (error !== null) events.push(errorEventOf(run, contextOf(run), error));
+  const emission = { emitterId: run.workflow_id, hops: run.hops, events };
+  const [emitted] =
+    events.length === 0 ? [] : await emitEvents(store, tx, { emissions: [emission], router, nowMs });
+  if (run.no_store === 1) await forgetRuns(tx, [run.id]);
+  return emitted?.accepted === true ? emitted.stored : [];
+}
+
+function contextOf(run: RunTable): string {
+  return JSON.stringify({
+    id: run.id,
+    ts: new Date(run.created_at_ms).toISOString(),
+    trace_id: run.trace_id,
+    workflow_id: run.workflow_id,
+    deployment_id: run.deployment_id,
+    owner_id: run.owner_id,
+    emitter_id: run.emitter_id,
+    source_type: run.source_type,
+    verified: false,
   });
 }

@@ -1,7 +1,7 @@
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
-import { deleteRuns, runsToPrune, workflowsWithRuns } from './run-store.ts';
+import { forgetRuns, runsToPrune, workflowsWithRuns } from './run-store.ts';
 
 /** A workflow is pruned when so many runs beyond those that are kept may have gathered. */
 const slack = 100;
@@ -78,7 +78,7 @@ export class RunPruner {
       for (;;) {
         const ids = await runsToPrune(this.#store.read, workflowId, { keep: this.#keep, limit: batchRows });
         if (ids.length === 0 || this.#stopped) return;
-        await this.#store.transaction((tx) => deleteRuns(tx, ids));
+        await this.#store.transaction((tx) => forgetRuns(tx, ids));
         await this.#store.reclaimSpace();
       }
     } catch (error) {

@@ -20,6 +20,7 @@ import type { JobTable } from '#storage/tables/job-tables.ts';
 import type { RunSendTable, RunStepTable, RunTable } from '#storage/tables/workflow-tables.ts';
 import type { RunResumption } from './run.ts';
 import {
+  deleteResumeQuery,
   dropSends,
   endRunsQuery,
   ensureStepDbs,
@@ -28,6 +29,7 @@ import {
   insertRuns,
   insertSends,
   insertSteps,
+  markEmitted,
   parkJobQuery,
   resetAttemptsQuery,
   resumesOf,
@@ -72,6 +74,8 @@ export type NextState =
       emissions: readonly Emission[];
       /** Sends whose time has come. */
       jobs: readonly JobTable[];
+      /** Among `emissions` is what its steps sent by `$.send.emit`. */
+      emits: boolean;
     };
 
 export type RecordResult =
@@ -270,6 +274,13 @@ async function writeNextStates(
       tx,
       endRunsQuery(tx, plainlyEnded, { state: 'succeeded', ended_at_ms: nowMs, ...cleared }),
     );
+  const emitting = records.filter(({ run, next }) => next.kind === 'end' && next.emits && run.no_store === 0);
+  if (emitting.length > 0)
+    await markEmitted(
+      tx,
+      emitting.map(({ run }) => run.id),
+      nowMs,
+    );
   if (gone.length > 0) await forgetRuns(tx, gone);
 }
 
@@ -295,6 +306,7 @@ async function wakeAnswered(
     const answer = kind === 'cancel' ? { cancelled: true } : { request: JSON.parse(request) as unknown };
     const resumption = JSON.stringify({ ...wait.resumption, ...answer });
     await store.defer(tx, updateRunQuery(tx, run_id, { resumption }));
+    await store.defer(tx, deleteResumeQuery(tx, run_id, position));
     await store.defer(tx, parkJobQuery(tx, { id: run_id, runAtMs: nowMs, nowMs }));
     woken.add(run_id);
   }

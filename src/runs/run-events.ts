@@ -53,8 +53,8 @@ export function emissionsOf(
   return events.length === 0 ? [] : [{ emitterId: run.workflow_id, hops: run.hops, events }];
 }
 
-/** `payload` is JSON `{ event, channel }`. */
-function emittedEvent(payload: string): NewEvent {
+/** What `$.send.emit` asked for; `payload` is JSON `{ event, channel }`. */
+export function emittedEvent(payload: string): NewEvent {
   const { event, channel } = JSON.parse(payload) as { event?: unknown; channel?: unknown };
   return {
     channel: typeof channel === 'string' ? channel : channels.default,

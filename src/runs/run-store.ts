@@ -98,6 +98,17 @@ export async function dropSends(tx: Tx, runId: string, nowMs: number): Promise<v
     .execute();
 }
 
+/** What ended runs emitted is an event now. */
+export async function markEmitted(tx: Tx, runIds: readonly string[], nowMs: number): Promise<void> {
+  await tx
+    .updateTable('run_sends')
+    .set({ state: 'sent', ended_at_ms: nowMs })
+    .where('run_id', 'in', [...runIds])
+    .where('kind', '=', 'emit')
+    .where('state', '=', 'queued')
+    .execute();
+}
+
 export async function findRun(db: Db, id: string): Promise<RunTable | undefined> {
   return db.selectFrom('runs').select(runColumns).where('id', '=', id).executeTakeFirst();
 }
@@ -188,15 +199,38 @@ export function endRunsQuery(tx: Tx, ids: readonly string[], set: Partial<RunTab
     .compile();
 }
 
-/** Runs that begin, or begin again, after a wait; what they wait for stays until the next record. */
-export async function markRunning(tx: Tx, ids: readonly string[], nowMs: number): Promise<void> {
+/** A run that was let in nowhere yet: it has not begun. Whoever says so holds its job. */
+export async function setNotBegun(tx: Tx, id: string): Promise<void> {
+  await tx
+    .updateTable('runs')
+    .set({ state: 'queued', started_at_ms: null })
+    .where('id', '=', id)
+    .where('ended_at_ms', 'is', null)
+    .execute();
+}
+
+/**
+ * Runs that begin, or begin again, after a wait; what they wait for stays until the next record. Only of jobs that are
+ * still held as they were: a node that was frozen since must not say so of a run that waits again.
+ */
+export async function markRunning(
+  store: Pick<Store, 'name'>,
+  tx: Tx,
+  begun: { node: string; jobs: readonly { id: string; attempts: number }[]; nowMs: number },
+): Promise<void> {
+  const { node, jobs, nowMs } = begun;
+  // Locks the jobs, then the runs, as every change does.
+  const { rows } = await tx.executeQuery(heldJobsQuery(store, tx, { node, ids: jobs.map(({ id }) => id) }));
+  const held = new Map(rows.map(({ id, attempts }) => [id, attempts]));
+  const ids = jobs.filter(({ id, attempts }) => held.get(id) === attempts).map(({ id }) => id);
+  if (ids.length === 0) return;
   await tx
     .updateTable('runs')
     .set((set) => ({
       state: 'running',
       started_at_ms: set.fn.coalesce('started_at_ms', set.val(nowMs)),
     }))
-    .where('id', 'in', [...ids])
+    .where('id', 'in', ids)
     .where('state', 'in', ['queued', 'waiting'])
     .execute();
 }
@@ -213,12 +247,19 @@ export async function resumesOf(
     .execute();
 }
 
-export async function insertResume(tx: Tx, row: RunResumeTable): Promise<void> {
-  await tx
+/** False when there is an earlier request for this wait. */
+export async function insertResume(tx: Tx, row: RunResumeTable): Promise<boolean> {
+  const result = await tx
     .insertInto('run_resumes')
     .values(row)
     .onConflict((conflict) => conflict.columns(['run_id', 'position']).doNothing())
-    .execute();
+    .executeTakeFirst();
+  return Number(result.numInsertedOrUpdatedRows ?? 0) === 1;
+}
+
+/** A request that a wait was answered with: the next wait of the same step needs one of its own. */
+export function deleteResumeQuery(tx: Tx, runId: string, position: number): CompiledQuery {
+  return tx.deleteFrom('run_resumes').where('run_id', '=', runId).where('position', '=', position).compile();
 }
 
 /** Locks the job of a run, where there are locks; undefined when the run has none (any more). */
@@ -258,8 +299,13 @@ export async function deleteJobOf(tx: Tx, runId: string): Promise<void> {
   await tx.deleteFrom('jobs').where('id', '=', runId).execute();
 }
 
-/** Runs of one workflow that started with an event since `sinceMs`: what a throttle counts. */
-export async function countStartedSince(db: Db, workflowId: string, sinceMs: number): Promise<number> {
+/** Runs of one workflow that started with an event since `sinceMs`, but for some: what a throttle counts. */
+export async function countStartedSince(
+  db: Db,
+  workflowId: string,
+  sinceMs: number,
+  except: readonly string[],
+): Promise<number> {
   const row = await db
     .selectFrom('runs')
     .select((select) => select.fn.countAll<number>().as('count'))
@@ -267,6 +313,7 @@ export async function countStartedSince(db: Db, workflowId: string, sinceMs: num
     .where('created_at_ms', '>=', sinceMs - 86_400_000)
     .where('started_at_ms', '>=', sinceMs)
     .where('source_type', 'in', ['COMPONENT', 'WORKFLOW'])
+    .$if(except.length > 0, (query) => query.where('id', 'not in', [...except]))
     .executeTakeFirst();
   return Number(row?.count ?? 0);
 }
@@ -319,6 +366,7 @@ export async function runsToPrune(
     .where('workflow_id', '=', workflowId)
     .orderBy('created_at_ms', 'desc')
     .orderBy('id', 'desc')
+    .where('ended_at_ms', 'is not', null)
     .offset(keep)
     .limit(1)
     .executeTakeFirst();
@@ -327,7 +375,12 @@ export async function runsToPrune(
     .selectFrom('runs')
     .select('id')
     .where('workflow_id', '=', workflowId)
-    .where('created_at_ms', '<=', edge.created_at_ms)
+    .where((where) =>
+      where.or([
+        where('created_at_ms', '<', edge.created_at_ms),
+        where.and([where('created_at_ms', '=', edge.created_at_ms), where('id', '<=', edge.id)]),
+      ]),
+    )
     .where('ended_at_ms', 'is not', null)
     .orderBy('created_at_ms')
     .orderBy('id')

@@ -13,7 +13,14 @@ import { type MailServer, sendEmail } from './send-email.ts';
 import { type HttpSender, sendHttp } from './send-http.ts';
 import { type ObjectStorage, sendS3 } from './send-s3.ts';
 import { storeSse } from './send-sse.ts';
-import { endRunSend, findRunSend, lockQueuedSse, type SendEnd, settleSends } from './send-store.ts';
+import {
+  dropUnkept,
+  endRunSend,
+  findRunSend,
+  lockQueuedSse,
+  type SendEnd,
+  settleSends,
+} from './send-store.ts';
 
 /** Sends of this process under way at once. */
 const sendsMax = 256;
@@ -71,7 +78,10 @@ export class RunSends implements JobHandler {
     const { run_id: runId, number } = job.payload as JobPayloads['send_from_run'];
     const { store, clock } = this.#parts;
     const outcome: SendOutcome = { state: 'failed', result: { error: 'given up after several attempts' } };
-    await store.transaction((tx) => endRunSend(tx, { runId, number, outcome, nowMs: clock.now() }));
+    await store.transaction(async (tx) => {
+      await endRunSend(tx, { runId, number, outcome, nowMs: clock.now() });
+      await dropUnkept(tx, [runId]);
+    });
   }
 
   async #send(send: RunSendTable, signal: AbortSignal): Promise<SendOutcome> {
@@ -107,6 +117,7 @@ export class RunSends implements JobHandler {
         const outcome = done.outcomes[index];
         if (outcome !== undefined) await endRunSend(tx, { runId, number, outcome, nowMs });
       }
+      await dropUnkept(tx, [runId]);
       return done.stored;
     });
     bus.publish(stored);

@@ -79,18 +79,20 @@ export function settleSends(store: Pick<Store, 'name'>, node: string): BatchWrit
         const { outcome } = end;
         if (outcome !== undefined && held.has(end.job.id)) await endRunSend(tx, { ...end, outcome });
       }
-      await dropUnkept(tx, ends);
+      await dropUnkept(
+        tx,
+        ends.map(({ runId }) => runId),
+      );
       return ends.map(({ job }) => held.has(job.id));
     },
   };
 }
 
 /** What runs sent of which nothing is kept, once it was sent: their own rows are gone. */
-async function dropUnkept(tx: Tx, ends: readonly SendEnd[]): Promise<void> {
-  const runIds = [...new Set(ends.map(({ runId }) => runId))];
+export async function dropUnkept(tx: Tx, runIds: readonly string[]): Promise<void> {
   await tx
     .deleteFrom('run_sends')
-    .where('run_id', 'in', runIds)
+    .where('run_id', 'in', [...new Set(runIds)])
     .where('state', '!=', 'queued')
     .where((where) =>
       where.not(
