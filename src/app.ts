@@ -305,6 +305,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       platformVersion: packageJson.version,
       asks: { data_store: askDataStores, file: fileAsks({ store: files, clock, urls: fileUrls }) },
       mayRun: (ownerId) => quotas.mayRun(ownerId),
+      settingsOf: async (workflowId) => (await workflows.find(workflowId))?.settings,
       runsKept: settings.runsKept,
     });
     const mail =

@@ -1,7 +1,7 @@
 import type { EventRouter } from '#events/emit-event.ts';
 import type { EventBus } from '#events/event-bus.ts';
 import type { JobPayloads } from '#jobs/job-kinds.ts';
-import { jobRow, type LeasedJob, requeueJob, settleJobs } from '#jobs/job-store.ts';
+import { type LeasedJob, requeueJob, settleJobs } from '#jobs/job-store.ts';
 import type { JobHandler } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError, toError, UnavailableError } from '#lib/errors.ts';
@@ -15,12 +15,13 @@ import type { RunSendTable, RunStepTable, RunTable } from '#storage/tables/workf
 import type { LoadedDeployment, LoadedStep } from '#workflows/loaded-deployment.ts';
 import { endRunOutside } from './end-run.ts';
 import { LiveRun, type RunSurroundings } from './live-run.ts';
+import { sendJobs } from './queue-sends.ts';
 import { type NextState, type RecordResult, type RunRecord, recordRuns } from './record-run.ts';
 import { type FollowedRun, isTerminal, type NewRun, type RunReply } from './run.ts';
 import { emissionsOf, errorJson } from './run-events.ts';
 import { retryWaitMs, withAttempt } from './run-retries.ts';
 import type { StepError, StepResult, StepRunner } from './run-step.ts';
-import { findRun, markRunning, sendsOfRun, stepsOfRun } from './run-store.ts';
+import { findRun, markRunning, sendsOfRun, setNotBegun, stepsOfRun } from './run-store.ts';
 import { type Arrival, RunTurns, type SettingsOf } from './run-turns.ts';
 
 /** What the engine tells others of. */
@@ -61,7 +62,7 @@ export class WorkflowRuns implements JobHandler {
   readonly #steps: StepRunner;
   readonly #turns: RunTurns;
   readonly #write: BatchWrite<RunRecord, RecordResult>;
-  readonly #begin: BatchWrite<string, void>;
+  readonly #begin: BatchWrite<BegunJob, void>;
   readonly #surroundings: RunSurroundings;
   readonly #observers: RunObservers;
   readonly #mayRun: (ownerId: string) => boolean;
@@ -88,6 +89,7 @@ export class WorkflowRuns implements JobHandler {
     observers: RunObservers;
     /** False when the owner has used up a quota that is enforced. */
     mayRun: (ownerId: string) => boolean;
+    settingsOf: SettingsOf;
   }) {
     this.#store = parts.store;
     this.#bus = parts.bus;
@@ -101,9 +103,9 @@ export class WorkflowRuns implements JobHandler {
     this.#surroundings = parts.surroundings;
     this.#observers = parts.observers;
     this.#mayRun = parts.mayRun;
-    this.#turns = new RunTurns({ db: parts.store.read, clock: parts.clock });
+    this.#turns = new RunTurns({ db: parts.store.read, clock: parts.clock, settingsOf: parts.settingsOf });
     this.#write = recordRuns(parts);
-    this.#begin = markRunningWrite(parts.clock);
+    this.#begin = markRunningWrite(parts);
     parts.store.onNotify((channel, payload) => {
       if (channel === 'millrace_jobs' && payload.startsWith(cancelNotice))
         this.abandon(payload.slice(cancelNotice.length));
@@ -156,13 +158,16 @@ export class WorkflowRuns implements JobHandler {
       if (error instanceof RunLostError) {
         this.#logger.info({ run: runId }, 'run.not-ours-any-more');
         state = 'cancelled';
+        const wasCancelled = this.#live.get(runId)?.abort.signal.aborted === true;
+        if (!wasCancelled) this.#waiters.get(runId)?.reject(wentElsewhere());
         return;
       }
       throw error;
     } finally {
       arrival.passed();
       const live = this.#live.get(runId);
-      this.#live.delete(runId);
+      // Its own: after a lost lease another attempt of the run may be here.
+      if (live?.job === job) this.#live.delete(runId);
       this.#followers.get(runId)?.resolve({
         runId,
         state,
@@ -207,7 +212,10 @@ export class WorkflowRuns implements JobHandler {
     }
     try {
       if (job.arriving?.refused === true) return 'refused';
-      if (made === undefined) void this.#store.writes.submitPatiently(this.#begin, run.id).catch(() => {});
+      if (made === undefined)
+        void this.#store.writes
+          .submitPatiently(this.#begin, { id: job.id, attempts: job.attempts })
+          .catch(() => {});
       const stop = await this.#advance(live, AbortSignal.any([signal, live.abort.signal]));
       if (live.usedScratch) this.#runner.releaseScratch(live.deployment.id, run.id);
       return stop === 'parked' ? stop : live.endState;
@@ -234,6 +242,7 @@ export class WorkflowRuns implements JobHandler {
       arriving: job.arriving === undefined ? undefined : made,
       steps: isNew ? [] : await stepsOfRun(read, run.id),
       sends: isNew ? [] : await sendsOfRun(read, run.id),
+      isNew,
       surroundings: this.#surroundings,
     });
   }
@@ -420,21 +429,7 @@ export class WorkflowRuns implements JobHandler {
     const isSent = state !== 'cancelled';
     live.endState = state;
     if (error !== null) live.errorMessage = (JSON.parse(error) as StepError).msg;
-    const jobs = live.sends.flatMap(({ kind, number }) =>
-      kind === 'emit' || !isSent
-        ? []
-        : [
-            jobRow({
-              id: `${run.id}:${number}`,
-              kind: 'send_from_run',
-              ownerId: run.owner_id,
-              lane: `send:${run.owner_id}`,
-              payload: { run_id: run.id, number },
-              runAtMs: nowMs,
-              nowMs,
-            }),
-          ],
-    );
+    const jobs = isSent ? sendJobs(run, live.sends, nowMs) : [];
     const { stored } = await this.#record(live, {
       ...effects,
       ...(row === undefined ? {} : { step: row }),
@@ -447,6 +442,7 @@ export class WorkflowRuns implements JobHandler {
         reason,
         emissions: emissionsOf(live, { error, isSent }),
         jobs,
+        emits: isSent && live.sends.some(({ kind }) => kind === 'emit'),
       },
     });
     this.#bus.publish(stored);
@@ -561,15 +557,16 @@ export class WorkflowRuns implements JobHandler {
   async #requeue(job: LeasedJob, runAtMs: number): Promise<void> {
     await job.arriving?.write();
     const nowMs = this.#clock.now();
-    await this.#store.transaction((tx) =>
-      requeueJob(tx, this.#node, job, {
+    await this.#store.transaction(async (tx) => {
+      const held = await requeueJob(tx, this.#node, job, {
         state: 'queued',
         runAtMs,
         nowMs,
         error: 'waits for its throttle',
         keepAttempts: false,
-      }),
-    );
+      });
+      if (held) await setNotBegun(tx, job.id);
+    });
   }
 
   async #drop(job: LeasedJob, reason: string): Promise<void> {
@@ -584,6 +581,13 @@ function isOrdered(made: NewRun | undefined): boolean {
   return made === undefined || made.run.source_type === 'COMPONENT' || made.run.source_type === 'WORKFLOW';
 }
 
+function wentElsewhere(): UnavailableError {
+  return new UnavailableError(
+    'overloaded',
+    'the run was interrupted before its response; it goes on elsewhere, or was ended',
+  );
+}
+
 /** Begins a notice on the channel of jobs that a run was ended from outside; its id follows. */
 export const cancelNotice = 'cancel:';
 
@@ -595,12 +599,19 @@ function exitReason(live: LiveRun, flow: Extract<StepFlow, { kind: 'exit' }>): s
   return live.deployment.redact(flow.reason).replaceAll('\0', '');
 }
 
-function markRunningWrite(clock: Clock): BatchWrite<string, void> {
+/** A job as it was claimed: `attempts` is the fence. */
+interface BegunJob {
+  id: string;
+  attempts: number;
+}
+
+function markRunningWrite(parts: { store: Store; node: string; clock: Clock }): BatchWrite<BegunJob, void> {
+  const { store, node, clock } = parts;
   return {
     name: 'mark-running',
-    async run(tx, ids) {
-      await markRunning(tx, ids, clock.now());
-      return ids.map(() => undefined);
+    async run(tx, jobs) {
+      await markRunning(store, tx, { node, jobs, nowMs: clock.now() });
+      return jobs.map(() => undefined);
     },
   };
 }

@@ -17,6 +17,8 @@ export class LiveRun {
   readonly deployment: LoadedDeployment;
   /** Rows on their way to the disk; gone once they, or a first record in their place, were handed to the store. */
   arriving: { run: RunTable; job: JobTable } | undefined;
+  /** It has begun before, here or on a node that was lost since. */
+  readonly hasBegun: boolean;
   /** What the run waited for when it came here; null for one that did not wait. */
   waited: { kind: string; position: number; resumption: RunResumption; untilMs: number } | null;
   failures: number;
@@ -45,6 +47,8 @@ export class LiveRun {
     steps: readonly RunStepTable[];
     sends: readonly RunSendTable[];
     surroundings: RunSurroundings;
+    /** It was made for this attempt. */
+    isNew?: boolean;
     /** A person tries one step. */
     isTest?: boolean;
   }) {
@@ -53,6 +57,7 @@ export class LiveRun {
     this.job = options.job;
     this.deployment = deployment;
     this.arriving = options.arriving;
+    this.hasBegun = options.isNew !== true && run.started_at_ms !== null;
     this.failures = run.failures;
     this.waited =
       run.wait_kind === null

@@ -12,6 +12,7 @@ import { findDeployment, findWorkflow } from '#workflows/workflow-store.ts';
 import { cancelNotice, type WorkflowRuns } from './advance-run.ts';
 import { endRunOutside } from './end-run.ts';
 import { LiveRun } from './live-run.ts';
+import { newRunRow } from './new-run.ts';
 import { isTerminal } from './run.ts';
 import type { StepResult, StepRunner } from './run-step.ts';
 import { findRun, insertRuns, insertSteps, stepsOfRun } from './run-store.ts';
@@ -156,31 +157,19 @@ export class RunManager {
     const nowMs = this.#clock.now();
     const id = newTimeOrderedId(nowMs);
     const live = new LiveRun({
-      run: {
-        id,
-        owner_id: workflow.owner_id,
-        workflow_id: workflow.id,
-        deployment_id: deployment.id,
-        state: 'running',
-        emitter_id: null,
-        source_type: 'SDK',
-        event: JSON.stringify(input.event ?? {}),
-        trace_id: id,
-        token: 'test',
-        hops: 0,
-        no_store: 1,
-        replay_of: null,
-        wait_kind: null,
-        wait_until_ms: null,
-        position: 0,
-        resumption: null,
-        failures: 0,
-        error: null,
-        reason: null,
-        created_at_ms: nowMs,
-        started_at_ms: nowMs,
-        ended_at_ms: null,
-      },
+      run: newRunRow(
+        {
+          workflowId: workflow.id,
+          ownerId: workflow.owner_id,
+          deploymentId: deployment.id,
+          emitterId: null,
+          sourceType: 'SDK',
+          event: JSON.stringify(input.event ?? {}),
+          hops: 0,
+          noStore: true,
+        },
+        { id, nowMs, token: 'test', state: 'running' },
+      ),
       job: {
         id,
         kind: 'run_workflow',

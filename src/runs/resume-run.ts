@@ -1,10 +1,11 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { EventRouter } from '#events/emit-event.ts';
+import type { StoredEvent } from '#events/event.ts';
 import type { EventBus } from '#events/event-bus.ts';
 import type { Clock } from '#lib/clock.ts';
-import type { Store } from '#storage/store.ts';
+import type { Store, Tx } from '#storage/store.ts';
 import type { RunTable } from '#storage/tables/workflow-tables.ts';
-import { endRunOutside } from './end-run.ts';
+import { endLockedRun } from './end-run.ts';
 import { isTerminal, type RunResumption } from './run.ts';
 import {
   findRun,
@@ -56,49 +57,45 @@ export class RunResumer {
   }
 
   async resume(input: ResumeRequest): Promise<ResumeOutcome> {
-    const outcome = await this.#take(input, 'resume');
+    const { outcome } = await this.#take(input, 'resume');
     if (outcome === 'resumed') this.#onJobs();
     return outcome;
   }
 
   async cancel(input: ResumeRequest): Promise<ResumeOutcome> {
-    const outcome = await this.#take(input, 'cancel');
-    if (outcome !== 'resumed') return outcome;
-    const { runId } = input;
-    const ended = { runId, state: 'cancelled', reason: 'cancelled by its URL' };
-    const stored = await endRunOutside(
-      { store: this.#store, router: this.#router, clock: this.#clock },
-      ended,
-    );
-    if (stored === undefined) return 'over';
-    this.#bus.publish(stored);
-    const run = await findRun(this.#store.read, runId);
-    if (run !== undefined) this.#onEnded(run.workflow_id);
-    return 'resumed';
+    const { outcome, ended } = await this.#take(input, 'cancel');
+    if (ended !== undefined) {
+      this.#bus.publish(ended.stored);
+      this.#onEnded(ended.workflowId);
+    }
+    return outcome;
   }
 
-  async #take(input: ResumeRequest, kind: 'resume' | 'cancel'): Promise<ResumeOutcome> {
+  /** One transaction: of several requests for the same wait the first one counts, and the others are told so. */
+  async #take(input: ResumeRequest, kind: 'resume' | 'cancel'): Promise<Taken> {
     const { runId, position } = input;
     const known = await findRun(this.#store.read, runId);
-    if (known === undefined || !isSame(known.token, input.token)) return 'unknown';
+    if (known === undefined || !isSame(known.token, input.token)) return { outcome: 'unknown' };
     const nowMs = this.#clock.now();
-    return this.#store.transaction(async (tx) => {
+    return this.#store.transaction(async (tx): Promise<Taken> => {
       const job = await lockJobOf(this.#store, tx, runId);
       const run = await lockRun(this.#store, tx, runId);
-      if (run === undefined || job === undefined || isTerminal(run)) return 'over';
+      if (run === undefined || job === undefined || isTerminal(run)) return { outcome: 'over' };
       const resumption = run.resumption === null ? {} : (JSON.parse(run.resumption) as RunResumption);
       const isAnswered = resumption.request !== undefined || resumption.cancelled === true;
       if (job.state === 'queued' && waitsAt(run, position)) {
-        if (isAnswered) return 'over';
-        if (kind === 'resume') {
-          const answered = JSON.stringify({ ...resumption, request: input.request });
-          await tx.executeQuery(updateRunQuery(tx, runId, { resumption: answered }));
-          await wakeJob(tx, runId, nowMs);
-        }
-        return 'resumed';
+        if (isAnswered) return { outcome: 'over' };
+        if (kind === 'cancel') return this.#cancelNow(tx, run);
+        const answered = JSON.stringify({ ...resumption, request: input.request });
+        await tx.executeQuery(updateRunQuery(tx, runId, { resumption: answered }));
+        await wakeJob(tx, runId, nowMs);
+        await this.#store.notify(tx, 'millrace_jobs', '');
+        return { outcome: 'resumed' };
       }
-      if (await hasEnded(tx, run, position)) return 'over';
-      await insertResume(tx, {
+      // Its time has come, or it was answered: whoever has the run has decided already how it goes on.
+      if (run.wait_kind === 'suspend' && run.position === position) return { outcome: 'over' };
+      if (await hasEnded(tx, run, position)) return { outcome: 'over' };
+      const isFirst = await insertResume(tx, {
         run_id: runId,
         owner_id: run.owner_id,
         position,
@@ -106,9 +103,22 @@ export class RunResumer {
         request: JSON.stringify(input.request),
         created_at_ms: nowMs,
       });
-      return 'waiting_for_step';
+      return { outcome: isFirst ? 'waiting_for_step' : 'over' };
     });
   }
+
+  async #cancelNow(tx: Tx, run: RunTable): Promise<Taken> {
+    const parts = { store: this.#store, router: this.#router, clock: this.#clock };
+    const end = { state: 'cancelled', reason: 'cancelled by its URL' };
+    const stored = await endLockedRun(parts, tx, run, end);
+    return { outcome: 'resumed', ended: { workflowId: run.workflow_id, stored } };
+  }
+}
+
+/** What came of a request; `ended`: it ended the run. */
+interface Taken {
+  outcome: ResumeOutcome;
+  ended?: { workflowId: string; stored: StoredEvent[] };
 }
 
 function waitsAt(run: RunTable, position: number): boolean {

@@ -12,6 +12,7 @@ import { RunPruner } from './prune-runs.ts';
 import { RunResumer } from './resume-run.ts';
 import { answerAsks, type OwnerAsks } from './run-asks.ts';
 import { StepRunner } from './run-step.ts';
+import type { SettingsOf } from './run-turns.ts';
 import { RunStarter } from './start-run.ts';
 import { triggerAsks } from './trigger-workflow.ts';
 
@@ -44,6 +45,7 @@ export class RunService {
     platformVersion: string;
     asks: { data_store: OwnerAsks; file: OwnerAsks };
     mayRun: (ownerId: string) => boolean;
+    settingsOf: SettingsOf;
     /** Ended runs kept of each workflow. */
     runsKept: number;
   }) {

@@ -1,4 +1,5 @@
 import type { Db } from '#storage/store.ts';
+import type { WorkflowSettings } from '#workflows/workflow-definition.ts';
 import type { LiveRun } from './live-run.ts';
 import { countStartedSince } from './run-store.ts';
 
@@ -8,10 +9,19 @@ const waitHereMaxMs = 1_000;
 const heldMs = 60_000;
 
 interface Turns {
+  /** Runs that have begun, and may begin: as the workflow says now; null: any number. */
   running: number;
+  concurrency: number | null;
   waiting: (() => void)[];
-  window: { startMs: number; started: number } | undefined;
+  /** Runs that were made here, which the store has as begun while they still wait for their turn. */
+  made: Set<string>;
+  window: { startMs: number; started: number; counted: Promise<void> } | undefined;
 }
+
+/** What a workflow allows now; undefined when it is gone. */
+export type SettingsOf = (
+  workflowId: string,
+) => Promise<Pick<WorkflowSettings, 'concurrency' | 'throttle'> | undefined>;
 
 /** The place of a run among those of its workflow that came here. */
 export interface Arrival {
@@ -37,9 +47,12 @@ export class RunTurns {
   /** By workflow: resolves when whoever came last has its place. */
   readonly #arrivals = new Map<string, Promise<void>>();
 
-  constructor(parts: { db: Db; clock: { now(): number } }) {
+  readonly #settingsOf: SettingsOf;
+
+  constructor(parts: { db: Db; clock: { now(): number }; settingsOf: SettingsOf }) {
     this.#db = parts.db;
     this.#clock = parts.clock;
+    this.#settingsOf = parts.settingsOf;
   }
 
   /**
@@ -58,41 +71,57 @@ export class RunTurns {
   }
 
   async take(live: LiveRun, arrival: Arrival): Promise<Turn> {
-    const { concurrency, throttle } = live.deployment.settings;
-    const isEvent = live.run.source_type === 'COMPONENT' || live.run.source_type === 'WORKFLOW';
-    if (!isEvent || (concurrency === null && throttle === null)) {
+    const { workflow_id: workflowId, source_type: sourceType } = live.run;
+    if (sourceType !== 'COMPONENT' && sourceType !== 'WORKFLOW') {
       arrival.passed();
       return atOnce;
     }
-    const { workflow_id: workflowId } = live.run;
-    await arrival.before;
-    const turns = this.#workflows.get(workflowId) ?? { running: 0, waiting: [], window: undefined };
-    this.#workflows.set(workflowId, turns);
-    if (concurrency !== null && turns.running >= concurrency) {
-      const turn = new Promise<void>((resolve) => turns.waiting.push(resolve));
+    // Of the workflow as it is now, not of the deployment that the run began with: they are about its queue, and whoever
+    // has held it, or has set too low a throttle, means what waits in it when they change that.
+    const { concurrency, throttle } = (await this.#settingsOf(workflowId)) ?? live.deployment.settings;
+    const known = this.#workflows.get(workflowId);
+    if (concurrency === null && throttle === null && known === undefined) {
       arrival.passed();
-      await turn;
-    } else {
-      turns.running += 1;
-      arrival.passed();
+      return atOnce;
     }
-    const done = () => this.#done(workflowId, turns);
-    // What goes on after a wait was let in before.
-    if (throttle === null || live.waited !== null) return { kind: 'now', done };
-    const atMs = await this.#throttled(workflowId, turns, throttle);
-    if (atMs === undefined) return { kind: 'now', done };
-    done();
-    return { kind: 'later', atMs };
+    await arrival.before;
+    const turns = this.#turnsOf(workflowId);
+    turns.concurrency = concurrency;
+    if (!live.hasBegun && live.run.started_at_ms !== null) turns.made.add(live.run.id);
+    const turn = new Promise<void>((resolve) => turns.waiting.push(resolve));
+    admit(turns);
+    arrival.passed();
+    await turn;
+    const done = () => {
+      turns.made.delete(live.run.id);
+      this.#done(workflowId, turns);
+    };
+    // What goes on after a wait, or a crash, was let in before.
+    if (throttle === null || live.waited !== null || live.hasBegun) return { kind: 'now', done };
+    try {
+      const atMs = await this.#throttled(workflowId, turns, throttle);
+      if (atMs === undefined) return { kind: 'now', done };
+      done();
+      return { kind: 'later', atMs };
+    } catch (error) {
+      done();
+      throw error;
+    }
+  }
+
+  #turnsOf(workflowId: string): Turns {
+    const known = this.#workflows.get(workflowId);
+    if (known !== undefined) return known;
+    const turns: Turns = { running: 0, concurrency: null, waiting: [], made: new Set(), window: undefined };
+    this.#workflows.set(workflowId, turns);
+    return turns;
   }
 
   #done(workflowId: string, turns: Turns): void {
-    const next = turns.waiting.shift();
-    // The place of one that ends is handed on.
-    if (next !== undefined) next();
-    else {
-      turns.running -= 1;
-      if (turns.running === 0 && turns.window === undefined) this.#workflows.delete(workflowId);
-    }
+    turns.running -= 1;
+    admit(turns);
+    // The next run may be another node's, which then counts in the window too: it is counted in the store again.
+    if (turns.running === 0 && this.#workflows.get(workflowId) === turns) this.#workflows.delete(workflowId);
   }
 
   /** When there is room in a window again; undefined: there is now, and it is taken. */
@@ -106,20 +135,41 @@ export class RunTurns {
       const nowMs = this.#clock.now();
       const startMs = nowMs - (nowMs % (seconds * 1000));
       if (turns.window === undefined || turns.window.startMs !== startMs) {
-        // A window that was begun before this process is in the store.
+        // What began in it before this workflow was busy here is in the store.
         const isFirst = turns.window === undefined;
-        const window = { startMs, started: 0 };
+        const window = { startMs, started: 0, counted: Promise.resolve() };
         turns.window = window;
-        if (isFirst) window.started += await countStartedSince(this.#db, workflowId, startMs);
-        continue;
+        if (isFirst) {
+          window.counted = countStartedSince(this.#db, workflowId, startMs, [...turns.made]).then(
+            (started) => {
+              window.started += started;
+            },
+          );
+          window.counted.catch(() => {
+            if (turns.window === window) turns.window = undefined;
+          });
+        }
       }
-      if (turns.window.started < limit) {
-        turns.window.started += 1;
+      const { window } = turns;
+      await window.counted;
+      if (turns.window !== window) continue;
+      if (window.started < limit) {
+        window.started += 1;
         return undefined;
       }
       const endMs = startMs + seconds * 1000;
       if (endMs - nowMs > waitHereMaxMs) return endMs;
       await new Promise((resolve) => setTimeout(resolve, endMs - nowMs));
     }
+  }
+}
+
+/** Lets in as many of those that wait, in their order, as may run. */
+function admit(turns: Turns): void {
+  while (turns.concurrency === null || turns.running < turns.concurrency) {
+    const next = turns.waiting.shift();
+    if (next === undefined) return;
+    turns.running += 1;
+    next();
   }
 }

@@ -9,6 +9,7 @@ import { WaitingRuns, waitingMax } from '#sources/waiting-runs.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
 import type { WorkflowRuns } from './advance-run.ts';
+import { newRunRow } from './new-run.ts';
 import type { FollowedRun, NewRun, RunReply, RunTrigger } from './run.ts';
 import { runBacklog } from './run-backlog-store.ts';
 import { insertRuns } from './run-store.ts';
@@ -118,9 +119,7 @@ export class RunStarter {
     const lane = inStore ? trigger.workflowId : sharedLane(trigger.workflowId);
     const here = !inStore && this.#pool().hasRoom(lane);
     const made = this.#make(trigger, lane, here);
-    const stored = here
-      ? () => this.#take(made, leased(made))
-      : () => this.#pool().leftInStore(lane);
+    const stored = here ? () => this.#take(made, leased(made)) : () => this.#pool().leftInStore(lane);
     return { ...made, stored };
   }
 
@@ -143,31 +142,7 @@ export class RunStarter {
     const id = newTimeOrderedId(nowMs);
     const { workflowId, ownerId } = trigger;
     return {
-      run: {
-        id,
-        owner_id: ownerId,
-        workflow_id: workflowId,
-        deployment_id: trigger.deploymentId,
-        state: here ? 'running' : 'queued',
-        emitter_id: trigger.emitterId,
-        source_type: trigger.sourceType,
-        event: trigger.event,
-        trace_id: trigger.traceId ?? id,
-        token: newSecret(24),
-        hops: trigger.hops,
-        no_store: trigger.noStore === true ? 1 : 0,
-        replay_of: trigger.replayOf ?? null,
-        wait_kind: null,
-        wait_until_ms: null,
-        position: 0,
-        resumption: null,
-        failures: 0,
-        error: null,
-        reason: null,
-        created_at_ms: nowMs,
-        started_at_ms: here ? nowMs : null,
-        ended_at_ms: null,
-      },
+      run: newRunRow(trigger, { id, nowMs, token: newSecret(24), state: here ? 'running' : 'queued' }),
       job: jobRow(
         {
           id,

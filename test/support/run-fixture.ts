@@ -51,6 +51,8 @@ export class RunFixture implements AsyncDisposable {
   readonly node: string;
   deployment: LoadedDeployment;
   mayRun = true;
+  /** Of the deployment that new events run, where that is not the one under test. */
+  settings: WorkflowSettings | undefined;
   readonly #scripts: Record<string, StepScript>;
 
   constructor(
@@ -115,6 +117,7 @@ export class RunFixture implements AsyncDisposable {
         file: () => Promise.reject(new Error('not in these tests')),
       },
       mayRun: () => this.mayRun,
+      settingsOf: async () => this.settings ?? this.deployment.settings,
       runsKept: 1000,
     });
     const nothing: JobHandler = { run: async () => {}, quarantined: async () => {} };

@@ -1,0 +1,120 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { finished, RunFixture, threw } from '../../test/support/run-fixture.ts';
+import { forEachStore } from '../../test/support/stores.ts';
+import { waitFor } from '../../test/support/wait-for.ts';
+import type { ResumeRequest } from './resume-run.ts';
+import { findRun, markRunning } from './run-store.ts';
+
+const hour = 3_600_000;
+
+forEachStore((stores) => {
+  /** A request to the URLs of the run's first step. */
+  const requestTo = async (runId: string, request: object = {}): Promise<ResumeRequest> => {
+    const run = await findRun(stores.store.read, runId);
+    return { runId, position: 0, token: run?.token ?? '', request };
+  };
+  const rerun = { flow: { kind: 'rerun', ms: hour, context: '{}', maxRetries: 9 } } as const;
+  const suspend = { flow: { kind: 'suspend', ms: hour } } as const;
+
+  test('a callback that comes before its step has ended counts once: the next rerun waits its time', async () => {
+    const gate = Promise.withResolvers<void>();
+    const seen: unknown[] = [];
+    await using fixture = await RunFixture.start(stores.store, {
+      steps: {
+        a: async ({ context }) => {
+          seen.push((context.run as { callback_request?: unknown }).callback_request);
+          if (seen.length === 1) await gate.promise;
+          return finished({}, rerun);
+        },
+      },
+    });
+    const runId = await fixture.start();
+    await waitFor(() => seen.length === 1);
+    const { resumer } = fixture.service;
+    assert.equal(await resumer.resume(await requestTo(runId, { n: 1 })), 'waiting_for_step');
+    assert.equal(await resumer.resume(await requestTo(runId, { n: 2 })), 'over', 'the first one counts');
+    assert.equal(await resumer.cancel(await requestTo(runId)), 'over');
+    gate.resolve();
+    await waitFor(() => seen.length === 2, { what: 'the rerun' });
+    await waitFor(() => fixture.pool.runningCount() === 0);
+    fixture.pool.poke();
+    const run = await fixture.until(runId, 'waiting');
+    assert.equal(run.wait_until_ms, fixture.clock.now() + hour);
+    const job = await stores.store.read.selectFrom('jobs').selectAll().executeTakeFirst();
+    assert.equal(job?.run_at_ms, fixture.clock.now() + hour);
+    assert.deepEqual(seen, [undefined, { n: 1 }]);
+    assert.equal(await resumer.resume(await requestTo(runId, { n: 3 })), 'resumed');
+    await waitFor(() => seen.length === 3, { what: 'the second rerun' });
+    assert.deepEqual(seen[2], { n: 3 });
+  });
+
+  test('a step that fails after its callback is tried again after the pause, not at once', async () => {
+    const gate = Promise.withResolvers<void>();
+    let calls = 0;
+    await using fixture = await RunFixture.start(stores.store, {
+      steps: {
+        a: async () => {
+          calls += 1;
+          if (calls > 1) return threw('Error', 'down');
+          await gate.promise;
+          return finished({}, rerun);
+        },
+      },
+      settings: { autoRetry: true },
+    });
+    const runId = await fixture.start();
+    await waitFor(() => calls === 1);
+    await fixture.service.resumer.resume(await requestTo(runId));
+    gate.resolve();
+    await waitFor(async () => (await findRun(stores.store.read, runId))?.failures === 1);
+    const job = await stores.store.read.selectFrom('jobs').selectAll().executeTakeFirst();
+    assert.ok(Number(job?.run_at_ms) > fixture.clock.now());
+  });
+
+  test('once the time of a suspended run has come it cannot be resumed, nor is anybody told so', async () => {
+    await using fixture = await RunFixture.start(stores.store, { steps: { a: finished({}, suspend) } });
+    const runId = await fixture.start();
+    await fixture.until(runId, 'waiting');
+    await waitFor(() => fixture.pool.runningCount() === 0);
+    // As a worker has it that has claimed it just now, and is about to end it.
+    await stores.store.transaction((tx) =>
+      tx.updateTable('jobs').set({ state: 'running', lease_node: 'other' }).execute(),
+    );
+    const { resumer } = fixture.service;
+    assert.equal(await resumer.resume(await requestTo(runId)), 'over');
+    assert.equal(await resumer.cancel(await requestTo(runId)), 'over');
+  });
+
+  test('of resume and cancel at the same moment one counts, and the other is told', async () => {
+    await using fixture = await RunFixture.start(stores.store, {
+      steps: { a: finished({}, suspend), b: finished() },
+    });
+    for (let round = 0; round < 10; round += 1) {
+      const runId = await fixture.start();
+      await fixture.until(runId, 'waiting');
+      const request = await requestTo(runId);
+      const { resumer } = fixture.service;
+      const calls = [resumer.resume(request), resumer.cancel(request), resumer.resume(request)];
+      if (round % 2 === 1) calls.reverse();
+      const outcomes = await Promise.all(calls);
+      if (round % 2 === 1) outcomes.reverse();
+      assert.equal(outcomes.filter((outcome) => outcome === 'resumed').length, 1, String(outcomes));
+      const wasCancelled = outcomes[1] === 'resumed';
+      await fixture.until(runId, wasCancelled ? 'cancelled' : 'succeeded');
+    }
+  });
+
+  test('a node that was frozen as it began says nothing of a run that waits again', async () => {
+    await using fixture = await RunFixture.start(stores.store, {
+      steps: { a: finished({}, suspend), b: finished() },
+    });
+    const runId = await fixture.start();
+    await fixture.until(runId, 'waiting');
+    const late = { node: 'frozen', jobs: [{ id: runId, attempts: 1 }], nowMs: 1 };
+    await stores.store.transaction((tx) => markRunning(stores.store, tx, late));
+    assert.equal((await findRun(stores.store.read, runId))?.state, 'waiting');
+    assert.equal(await fixture.service.resumer.resume(await requestTo(runId)), 'resumed');
+    await fixture.until(runId, 'succeeded');
+  });
+});
