@@ -197,6 +197,9 @@ test('$.respond answers once: text, JSON, bytes, and streams that are read to th
   assert.match(endless.error?.message ?? '', /more than 6291456 bytes/);
   const bad = await step(`await $.respond({ status: 99 });`);
   assert.match(bad.error?.message ?? '', /^\$\.respond: status must be/);
+  const badAndUnawaited = await step(`$.respond({ status: 99 });`);
+  assert.match(badAndUnawaited.error?.message ?? '', /^\$\.respond: status must be/);
+  assert.equal((await respond(`$.respond('x').catch(() => $.respond({ status: 204 }));`))?.status, 204);
 });
 
 test('$.context is that of the call, with a deadline, and may be written without touching others', async () => {

@@ -42,7 +42,8 @@ export async function runStep(options: {
   if (typeof run !== 'function') throw new TypeError('the component of this step has no run');
   const syncOut = await syncIn(props, values, ask);
   const returned: unknown = await run.call(instance, { steps, $ });
-  if (reply.settled !== undefined) await reply.settled;
+  const { settled } = reply;
+  if (settled !== undefined) await settled;
   await syncOut();
   work.return(returned);
   effects.finishWithText(undefined);

@@ -11,26 +11,42 @@ export class StepReply {
   readonly #bodyBytesMax: number;
   /** A stream that is being read. */
   #reading: Promise<void> | undefined;
+  /** Why the last one that was given is none. */
+  #refused: { error: unknown } | undefined;
 
   constructor(effects: CallEffects, bodyBytesMax: number) {
     this.#effects = effects;
     this.#bodyBytesMax = bodyBytesMax;
   }
 
-  /** Waits for a reply whose stream was not awaited. */
+  /**
+   * Waits for a reply whose stream was not awaited. Rejects when all that was given is no reply: few wait for
+   * `$.respond`, and whoever does not would never learn of it.
+   */
   get settled(): Promise<void> | undefined {
-    return this.#reading;
+    if (this.#reading !== undefined || this.#refused === undefined || this.#effects.responded)
+      return this.#reading;
+    return Promise.reject(this.#refused.error);
   }
 
   async respond(given: unknown): Promise<void> {
     if (this.#reading !== undefined) return this.#reading;
     if (this.#effects.responded) return;
+    try {
+      return this.#respond(given);
+    } catch (error) {
+      this.#refused = { error };
+      throw error;
+    }
+  }
+
+  #respond(given: unknown): Promise<void> | undefined {
     const reply = typeof given === 'object' && given !== null ? (given as Loose) : undefined;
     const immediate = reply?.immediate === true;
     const { body } = reply ?? {};
     if (!isStream(body)) {
       this.#effects.respond(given, { immediate });
-      return;
+      return undefined;
     }
     if (immediate) throw new TypeError('$.respond: a reply with a stream as body cannot be immediate');
     this.#reading = this.#readAndRespond({ ...reply }, body);
