@@ -20,5 +20,9 @@ if (error !== undefined) {
   process.exit(1);
 }
 console.log(`${data.id}  ${data.name}`);
-for (const trigger of data.triggers)
-  console.log(`  ${trigger.id}  ${trigger.endpoint_url ?? trigger.email_address ?? ''}`);
+for (const trigger of data.triggers) console.log(`  ${trigger.id}  ${addressOf(trigger)}`);
+
+function addressOf({ endpoint_url, email_address, configured_props }) {
+  // A source has its endpoint among its props.
+  return endpoint_url ?? email_address ?? configured_props?.http?.endpoint_url ?? '';
+}

@@ -1,5 +1,5 @@
 // Every mail to the workflow's own address becomes an event. Start the service with MILLRACE_SMTP_PORT=2525 and send one:
-// curl smtp://127.0.0.1:2525 --mail-from me@example.com --mail-rcpt <email_address> -T mail.txt
+// curl smtp://127.0.0.1:2525 --mail-from me@example.com --mail-rcpt '<email_address>' -T mail.txt
 export default {
   settings: { name: 'Mail to event', auto_deploy: true },
   triggers: [{ type: 'email', props: {} }],

@@ -25,6 +25,10 @@ forEachService((fixture) => {
     });
     const id = /^(p_\w+)/.exec(stdout)?.[1];
     const { body } = await fixture.service.api('GET', `/v1/workflows/${id}`);
+    // It prints where to send something to try the example.
+    const isAddressed = ({ id: trigger }: { id: string }) =>
+      trigger.startsWith('ti_') || new RegExp(`${trigger}  \\S+`).test(stdout);
+    assert.ok(body.data.triggers.every(isAddressed), stdout);
     return body.data;
   }
   const events = async (workflowId: string, channel = '') => {
