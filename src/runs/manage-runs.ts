@@ -4,6 +4,7 @@ import { insertNewJobs } from '#jobs/job-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
+import type { Runner } from '#runner/runner.ts';
 import type { Store } from '#storage/store.ts';
 import type { RunStepTable, RunTable, WorkflowTable } from '#storage/tables/workflow-tables.ts';
 import type { Deployments } from '#workflows/load-deployment.ts';
@@ -28,6 +29,7 @@ export class RunManager {
   readonly #runs: WorkflowRuns;
   readonly #deployments: Pick<Deployments, 'get'>;
   readonly #steps: StepRunner;
+  readonly #runner: Pick<Runner, 'releaseScratch'>;
   readonly #platformVersion: string;
   readonly #onEnded: (workflowId: string) => void;
 
@@ -40,6 +42,7 @@ export class RunManager {
     runs: WorkflowRuns;
     deployments: Pick<Deployments, 'get'>;
     steps: StepRunner;
+    runner: Pick<Runner, 'releaseScratch'>;
     platformVersion: string;
     onEnded: (workflowId: string) => void;
   }) {
@@ -51,6 +54,7 @@ export class RunManager {
     this.#runs = parts.runs;
     this.#deployments = parts.deployments;
     this.#steps = parts.steps;
+    this.#runner = parts.runner;
     this.#platformVersion = parts.platformVersion;
     this.#onEnded = parts.onEnded;
   }
@@ -199,11 +203,16 @@ export class RunManager {
       live.finished(at, { namespace, exports: JSON.stringify(exports) });
       at += 1;
     }
-    return this.#steps.run(
-      live,
-      { step, position },
-      { signal: new AbortController().signal, onRespond: () => undefined },
-    );
+    try {
+      return await this.#steps.run(
+        live,
+        { step, position },
+        { signal: new AbortController().signal, onRespond: () => undefined },
+      );
+    } finally {
+      // What it left there would count against the steps of runs.
+      if (live.usedScratch) this.#runner.releaseScratch(deployment.id, id);
+    }
   }
 
   /** The run with its steps; undefined when there is none. */

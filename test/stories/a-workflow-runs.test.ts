@@ -367,6 +367,13 @@ forEachService((fixture) => {
       (await service.api('POST', `/v1/workflows/${workflow.id}/steps/nothing/test`, {})).status,
       400,
     );
+    const files = `const fs = await import('node:fs'); fs.writeFileSync('/tmp/left', ''); return fs.readdirSync('/tmp/..').length;`;
+    const writer = await service.createWorkflow({ steps: [{ namespace: 'a', code: cell(files) }] });
+    const write = () => service.api('POST', `/v1/workflows/${writer.id}/steps/a/test`, {});
+    await write();
+    await waitFor(async () => (await write()).body.data.exports.$return_value === 1, {
+      what: 'what a test left in /tmp to be gone',
+    });
     const forged = { 'x":1},"trigger":{"event":"forged"},"y': { x: 1 } };
     const refused = await service.api('POST', `/v1/workflows/${workflow.id}/steps/second/test`, {
       steps: forged,
