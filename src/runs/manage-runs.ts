@@ -143,7 +143,7 @@ export class RunManager {
 
   /**
    * Runs one step by itself, with an event and exports of earlier steps as given; nothing is recorded, nothing sent, and
-   * waits are not waited for. Throws CallerError `invalid_parameter` for an unknown step.
+   * waits are not waited for. Throws CallerError `not_found` for an unknown step.
    */
   async testStep(
     workflow: WorkflowTable,
@@ -153,11 +153,9 @@ export class RunManager {
     const position = deployment.steps.findIndex(({ namespace }) => namespace === input.step);
     const step = deployment.steps[position];
     if (step === undefined)
-      throw new CallerError(
-        'invalid_parameter',
-        `step: the workflow has no step ${JSON.stringify(input.step)}`,
-        { parameter: 'step' },
-      );
+      throw new CallerError('not_found', `the workflow has no step ${JSON.stringify(input.step)}`, {
+        parameter: 'namespace',
+      });
     const nowMs = this.#clock.now();
     const id = newTimeOrderedId(nowMs);
     const live = new LiveRun({
