@@ -35,3 +35,34 @@ test('a pattern in a package, which esbuild expands itself, loads nothing outsid
   assert.match(outcome.message, /leaves the folder of the component/);
   assert.doesNotMatch(JSON.stringify(outcome.problem), /TOP-SECRET/);
 });
+
+test('a package that does not declare what it imports is named, with what to do about it', async () => {
+  await using temp = await createTempFolder('bundle');
+  await mkdir(join(temp.path, 'node_modules/@of/actions'), { recursive: true });
+  await writeFile(
+    join(temp.path, 'node_modules/@of/actions/index.mjs'),
+    'import x from "mailer/lib"; export default x;',
+  );
+  const outcome = await bundle(
+    {
+      type: 'bundle',
+      entry: {
+        path: 'component_code',
+        text: 'export { default } from "@of/actions/index.mjs"',
+        loader: 'js',
+      },
+      folder: temp.path,
+      aliases: {},
+      provided: {},
+      providedFolder: join(temp.path, 'provided'),
+      projectModules: join(temp.path, 'project'),
+      bundleBytesMax: 1_000_000,
+    },
+    async () => null,
+  ).catch((error: unknown) => error);
+  assert.ok(outcome instanceof BuildFailure, JSON.stringify(outcome));
+  assert.equal(
+    outcome.message.replace(/ \(.*\)$/, ''),
+    'could not resolve "mailer/lib", which the package "@of/actions" does not declare: import "mailer" in the component too',
+  );
+});

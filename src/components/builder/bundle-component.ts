@@ -217,16 +217,24 @@ function confinement(run: BuildRun): Plugin {
       with: args.with,
       pluginData: nativeOnly,
     });
-    if (result.errors.length > 0) return unresolved(args, `could not resolve ${quote(args.path)}`);
+    if (result.errors.length > 0) return unresolved(args, notFound(args));
     if (result.external || result.namespace !== 'file') return undefined;
     // A build folder may lie below a node_modules that is not its own (the data folder inside a project).
     const isFromProject =
       isInside(args.importer, request.projectModules) || isInside(args.importer, request.providedFolder);
     if (!isFromProject && !isInside(result.path, request.folder)) {
-      return unresolved(args, `could not resolve ${quote(args.path)}`);
+      return unresolved(args, notFound(args));
     }
     return undefined;
   }
+}
+
+function notFound({ path, namespace, importer }: OnResolveArgs): string {
+  const specifier = namespace === 'file' ? parsePackageSpecifier(path) : null;
+  const by = specifier === null ? '' : packageOfFile(importer);
+  if (specifier === null || by === '') return `could not resolve ${quote(path)}`;
+  // Nothing is installed that nobody named: a package that is wrong about its dependencies could name anything.
+  return `could not resolve ${quote(path)}, which the package ${quote(by)} does not declare: import ${quote(specifier.name)} in the component too`;
 }
 
 /** Node fails where the line runs; so does a `require` of something optional that is not there. */
