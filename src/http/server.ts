@@ -10,6 +10,7 @@ import { authenticateEverything } from './authenticate.ts';
 import { addCommonParameters } from './common-parameters.ts';
 import { drainBody } from './drain-body.ts';
 import { sendError } from './error-response.ts';
+import { isDeeperThan } from './json-depth.ts';
 import { describeRoutes, serveReference } from './openapi.ts';
 import { requestHost } from './request-host.ts';
 import type { App } from './route-support.ts';
@@ -19,6 +20,8 @@ import { compileCheck } from './validation.ts';
 
 /** Component code and props; events come in through the endpoints, which have a limit of their own. */
 const apiBodyBytesMax = 6 * 1024 * 1024;
+/** Objects and arrays within one another in such a body. */
+const bodyDepthMax = 500;
 /** A whole request must have arrived by then: slow senders do not hold connections. */
 const requestTimeoutMs = 120_000;
 /** Registry keys and cursors stand in paths; longer ones match nothing. */
@@ -113,6 +116,10 @@ function readJsonBodies(api: App): void {
   const parse = api.getDefaultJsonParser('error', 'error');
   api.addContentTypeParser('application/json', { parseAs: 'string' }, (request, body, done) => {
     if (body === '') return done(null, undefined);
+    if (isDeeperThan(body as string, bodyDepthMax))
+      return done(
+        new CallerError('invalid_json', `the body is nested more than ${bodyDepthMax} levels deep`),
+      );
     return parse(request, body as string, (error: Error | null, value?: unknown) => {
       if (error === null) return done(null, value);
       return done(new CallerError('invalid_json', 'the body is not well-formed JSON'));

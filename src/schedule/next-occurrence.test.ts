@@ -34,7 +34,7 @@ describe('an interval', () => {
   test('is at least 15 seconds, an integer, and at most a year', () => {
     checkSchedule({ intervalSeconds: 15 }, 't');
     checkSchedule({ intervalSeconds: 366 * 86_400 }, 't');
-    assert.match(refused({ intervalSeconds: 14 }), /at least 15, found 14/);
+    assert.match(refused({ intervalSeconds: 14 }), /at least 15 seconds, found 14/);
     for (const wrong of [0, -15, 15.5, Number.NaN, '60', null, 1e12]) refused({ intervalSeconds: wrong });
   });
 
@@ -74,6 +74,8 @@ describe('a cron expression', () => {
     assert.match(refused({ cron: '61 * * * *', timezone: 'UTC' }), /cron must be a cron expression/);
     assert.match(refused({ cron: '0 9 * * *', timezone: 'Mars/Olympus' }), /IANA time zone/);
     assert.match(refused({ cron: '0 0 30 2 *', timezone: 'UTC' }), /never fires/);
+    const long = `${'0,'.repeat(10_000)}0 * * * *`;
+    assert.match(refused({ cron: long, timezone: 'UTC' }), /at most 1000 characters, found 20009$/);
     assert.match(refused({ cron: '* * * * * *', timezone: 'UTC' }), /more often than every 15 seconds/);
     for (const wrong of [{}, 5, null]) {
       refused({ cron: wrong, timezone: 'UTC' });

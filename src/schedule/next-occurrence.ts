@@ -9,6 +9,8 @@ export const intervalSecondsMin = 15;
 /** A year and a day; longer waits are a mistake. */
 const intervalSecondsMax = 366 * 86_400;
 
+const cronCharactersMax = 1_000;
+
 /** Throws `invalid_schedule` that names `parameter` and says what was expected. */
 export function checkSchedule(schedule: Schedule, parameter: string): void {
   const refuse = (message: string) => {
@@ -29,6 +31,9 @@ export function checkSchedule(schedule: Schedule, parameter: string): void {
       `timezone must be an IANA time zone such as Europe/Berlin, found ${JSON.stringify(schedule.timezone)}`,
     );
   }
+  // It is read again at every tick.
+  if (typeof schedule.cron === 'string' && schedule.cron.length > cronCharactersMax)
+    refuse(`a cron expression has at most ${cronCharactersMax} characters, found ${schedule.cron.length}`);
   let next: number | undefined;
   try {
     // Only expressions with a field for seconds can fire that often, and a minute of them holds the shortest gap.

@@ -232,8 +232,10 @@ forEachService((fixture) => {
     }
     assertError(await post('{"configured_props":'.repeat(100_000)), 400, 'invalid_json');
     // Valid JSON of any depth is no fault of the service either.
-    const deep = await post(`{"configured_props":{"a":${'['.repeat(50_000)}${']'.repeat(50_000)}}}`);
-    assert.equal(deep.status, 400, JSON.stringify(deep.body));
+    const code = "export default { props: { timer: '$.interface.timer', a: 'any' }, run() {} };";
+    const deep = `${'['.repeat(50_000)}${']'.repeat(50_000)}`;
+    const source = `{"component_code":${JSON.stringify(code)},"configured_props":{"timer":{"intervalSeconds":900},"a":${deep}}}`;
+    assertError(await post(source), 400, 'invalid_json');
   });
 
   test('a field that the operation does not know is 400 and named', async () => {
