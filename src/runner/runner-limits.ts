@@ -49,7 +49,10 @@ export interface RunnerLimits {
   rawOutputBytesMax: number;
   /** Files under /tmp of one deployment. */
   scratchBytesMax: number;
-  /** Connections of one process, and their limits. */
+  /**
+   * Connections of one process, and their limits: two for each of the steps that it runs at once (runs/step-slots.ts), or a
+   * burst of events fails runs that would do well one after another.
+   */
   connectionsMax: number;
   connectTimeoutMs: number;
   connectionIdleTimeoutMs: number;
@@ -84,7 +87,7 @@ export const defaultRunnerLimits: RunnerLimits = {
   askBacklogBytesMax: 96 * 1024 * 1024,
   rawOutputBytesMax: 4 * 1024 * 1024,
   scratchBytesMax: 512 * 1024 * 1024,
-  connectionsMax: 64,
+  connectionsMax: 200,
   connectTimeoutMs: 10_000,
   connectionIdleTimeoutMs: 5 * 60_000,
   memoryPollMs: 100,

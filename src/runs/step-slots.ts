@@ -1,5 +1,5 @@
 /** Steps of one deployment that run at once in its process on this node; the others wait for a place. */
-const stepsAtOnceMax = 100;
+export const stepsAtOnceMax = 100;
 
 /** Places for the calls of each deployment, in the order in which they are asked for. */
 export class StepSlots {
