@@ -96,8 +96,10 @@ interface CheckFailure {
 }
 
 function asCallerError(failures: readonly CheckFailure[], httpPart: string): CallerError {
+  // Where null would do too, that is not what was meant.
+  const meant = failures.filter(({ keyword, message }) => keyword !== 'anyOf' && message !== 'must be null');
   // A wrong value says more than a missing one, because it was meant.
-  const failure = failures.find(({ keyword }) => keyword !== 'required') ?? failures[0];
+  const failure = meant.find(({ keyword }) => keyword !== 'required') ?? meant[0] ?? failures[0];
   const missing = (failure?.params as { requiredProperties?: readonly string[] } | undefined)
     ?.requiredProperties?.[0];
   const path = pathOf(failure?.instancePath ?? '');

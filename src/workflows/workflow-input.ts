@@ -103,7 +103,7 @@ export function refuseUnknownFields(value: object, known: readonly string[], at:
   if (unknown === undefined) return;
   throw invalidAt(
     `${at}.${unknown}`,
-    `there is no such field; there are ${known.join(', ')}`,
+    `there is no such field; there ${known.length === 0 ? 'is none' : `are ${known.join(', ')}`}`,
     'unknown_parameter',
   );
 }

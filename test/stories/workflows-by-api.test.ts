@@ -395,6 +395,12 @@ forEachService((fixture) => {
       [unknown.body.code, unknown.body.error],
       ['unknown_parameter', 'settings.speed: there is no such field'],
     );
+    const half = await service.api('POST', '/v1/workflows', { settings: { throttle: { limit: 1 } } });
+    assert.equal(half.body.error, 'settings.throttle.seconds: required');
+    const given = await service.api('POST', '/v1/workflows', {
+      triggers: [{ type: 'email', props: { to: 'x' } }],
+    });
+    assert.equal(given.body.error, 'triggers[0].props.to: there is no such field; there is none');
     const settings = {
       timeout_seconds: 750,
       memory_mb: 512,
