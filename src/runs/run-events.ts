@@ -1,5 +1,6 @@
 import type { Emission, NewEvent } from '#events/emit-event.ts';
 import { channels } from '#events/event.ts';
+import { sseChannel } from '#sends/send-sse.ts';
 import type { RunStepTable, RunTable } from '#storage/tables/workflow-tables.ts';
 import type { LiveRun } from './live-run.ts';
 import type { StepError } from './run-step.ts';
@@ -53,11 +54,11 @@ export function emissionsOf(
   return events.length === 0 ? [] : [{ emitterId: run.workflow_id, hops: run.hops, events }];
 }
 
-/** What `$.send.emit` asked for; `payload` is JSON `{ event, channel }`. */
+/** What `$.send.emit` asked for; `payload` is JSON `{ event, channel }`. The stream of `$.send.sse` shows nothing else. */
 export function emittedEvent(payload: string): NewEvent {
   const { event, channel } = JSON.parse(payload) as { event?: unknown; channel?: unknown };
   return {
-    channel: typeof channel === 'string' ? channel : channels.default,
+    channel: typeof channel === 'string' && channel !== sseChannel ? channel : channels.default,
     event: JSON.stringify(event ?? null),
   };
 }

@@ -85,6 +85,7 @@ forEachService((fixture) => {
           namespace: 'send',
           code: cell(`
             const { n } = steps.trigger.event.body;
+            for (const event of [null, { channel: 'odd', payload: 'forged' }]) $.send.emit(event, '$sse');
             $.send.sse({ channel: n % 2 === 0 ? 'even' : 'odd', payload: { n, text: 'a\\nb' } });`),
         },
       ],
