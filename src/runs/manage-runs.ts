@@ -16,7 +16,7 @@ import { LiveRun } from './live-run.ts';
 import { newRunRow } from './new-run.ts';
 import { isTerminal } from './run.ts';
 import type { StepResult, StepRunner } from './run-step.ts';
-import { findRun, insertRuns, insertSteps, stepsOfRun } from './run-store.ts';
+import { insertRuns, insertSteps, stepsOfRun } from './run-store.ts';
 import type { RunStarter } from './start-run.ts';
 
 /** What people do with runs: cancel, run again, go on from a step, try one step. */
@@ -211,12 +211,6 @@ export class RunManager {
       // What it left there would count against the steps of runs.
       if (live.usedScratch) this.#runner.releaseScratch(deployment.id, id);
     }
-  }
-
-  /** The run with its steps; undefined when there is none. */
-  async find(id: string): Promise<{ run: RunTable; steps: RunStepTable[] } | undefined> {
-    const run = await findRun(this.#store.read, id);
-    return run && { run, steps: await stepsOfRun(this.#store.read, id) };
   }
 
   async #workflowOf(run: RunTable): Promise<WorkflowTable> {

@@ -7,7 +7,7 @@ import { CallerError } from '#lib/errors.ts';
 import type { RunManager } from '#runs/manage-runs.ts';
 import { terminalStates } from '#runs/run.ts';
 import type { RunError } from '#runs/run-events.ts';
-import { type ListedRun, pageOfRuns, sendsOfRun } from '#runs/run-store.ts';
+import { findRun, type ListedRun, pageOfRuns, sendsOfRun, stepsOfRun } from '#runs/run-store.ts';
 import type { Store } from '#storage/store.ts';
 import type { RunSendTable, RunStepTable, RunTable } from '#storage/tables/workflow-tables.ts';
 import { findWorkflow } from '#workflows/workflow-store.ts';
@@ -110,10 +110,8 @@ export function runRoutes(app: App, { store, runManager }: RunRouteDeps): void {
     right: 'read' | 'write',
   ) => {
     const { id } = request.params;
-    const found = await runManager.find(id);
     const check = right === 'read' ? readable : writable;
-    const run = await check(store.read, callerOf(request), found?.run, { what: 'run', id });
-    return { run, steps: found?.steps ?? [] };
+    return check(store.read, callerOf(request), await findRun(store.read, id), { what: 'run', id });
   };
 
   app.get(
@@ -165,7 +163,9 @@ export function runRoutes(app: App, { store, runManager }: RunRouteDeps): void {
       },
     },
     async (request) => {
-      const { run, steps } = await findOwn(request, 'read');
+      const run = await findOwn(request, 'read');
+      // Only now: how much there is to read would tell others that the run is there.
+      const steps = await stepsOfRun(store.read, run.id);
       const sends = await sendsOfRun(store.read, run.id);
       const detail = {
         ...runView(run),
@@ -189,9 +189,9 @@ export function runRoutes(app: App, { store, runManager }: RunRouteDeps): void {
       },
     },
     async (request) => {
-      const { run } = await findOwn(request, 'write');
+      const run = await findOwn(request, 'write');
       await runManager.cancel(run, 'cancelled by a person');
-      const { run: ended } = await findOwn(request, 'read');
+      const ended = await findOwn(request, 'read');
       return { data: selectFields(request, runView(ended)) };
     },
   );
@@ -208,10 +208,10 @@ export function runRoutes(app: App, { store, runManager }: RunRouteDeps): void {
       },
     },
     async (request) => {
-      const { run } = await findOwn(request, 'write');
+      const run = await findOwn(request, 'write');
       const { runId } = await runManager.replay(run);
-      const made = await runManager.find(runId);
-      return { data: selectFields(request, made === undefined ? { id: runId } : runView(made.run)) as never };
+      const made = await findRun(store.read, runId);
+      return { data: selectFields(request, made === undefined ? { id: runId } : runView(made)) as never };
     },
   );
 
@@ -233,10 +233,10 @@ export function runRoutes(app: App, { store, runManager }: RunRouteDeps): void {
       },
     },
     async (request) => {
-      const { run } = await findOwn(request, 'write');
+      const run = await findOwn(request, 'write');
       const { runId } = await runManager.restart(run, request.body.from_step);
-      const made = await runManager.find(runId);
-      return { data: selectFields(request, made === undefined ? { id: runId } : runView(made.run)) as never };
+      const made = await findRun(store.read, runId);
+      return { data: selectFields(request, made === undefined ? { id: runId } : runView(made)) as never };
     },
   );
 
