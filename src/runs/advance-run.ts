@@ -1,7 +1,7 @@
 import type { EventRouter } from '#events/emit-event.ts';
 import type { EventBus } from '#events/event-bus.ts';
 import type { JobPayloads } from '#jobs/job-kinds.ts';
-import { type LeasedJob, requeueJob, settleJobs } from '#jobs/job-store.ts';
+import { type LeasedJob, settleJobs } from '#jobs/job-store.ts';
 import type { JobHandler } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError, toError, UnavailableError } from '#lib/errors.ts';
@@ -21,7 +21,7 @@ import { type FollowedRun, isTerminal, type NewRun, type RunReply } from './run.
 import { emissionsOf, errorJson } from './run-events.ts';
 import { retryWaitMs, withAttempt } from './run-retries.ts';
 import type { StepError, StepResult, StepRunner } from './run-step.ts';
-import { findRun, markRunning, sendsOfRun, setNotBegun, stepsOfRun } from './run-store.ts';
+import { findRun, markRunning, postponeRuns, sendsOfRun, stepsOfRun } from './run-store.ts';
 import { type Arrival, RunTurns, type SettingsOf } from './run-turns.ts';
 
 /** What the engine tells others of. */
@@ -63,6 +63,7 @@ export class WorkflowRuns implements JobHandler {
   readonly #turns: RunTurns;
   readonly #write: BatchWrite<RunRecord, RecordResult>;
   readonly #begin: BatchWrite<BegunJob, void>;
+  readonly #postpone: BatchWrite<BegunJob & { runAtMs: number }, void>;
   readonly #surroundings: RunSurroundings;
   readonly #observers: RunObservers;
   readonly #mayRun: (ownerId: string) => boolean;
@@ -106,6 +107,7 @@ export class WorkflowRuns implements JobHandler {
     this.#turns = new RunTurns({ db: parts.store.read, clock: parts.clock, settingsOf: parts.settingsOf });
     this.#write = recordRuns(parts);
     this.#begin = markRunningWrite(parts);
+    this.#postpone = postponeWrite(parts);
     parts.store.onNotify((channel, payload) => {
       if (channel === 'millrace_jobs' && payload.startsWith(cancelNotice))
         this.abandon(payload.slice(cancelNotice.length));
@@ -190,7 +192,7 @@ export class WorkflowRuns implements JobHandler {
     };
     const stored = await endRunOutside(
       { store: this.#store, router: this.#router, clock: this.#clock },
-      { runId, state: 'quarantined', reason: null, error },
+      { runId, state: 'quarantined', reason: null, failure: { error, ...this.#surroundings } },
     );
     if (stored !== undefined) this.#bus.publish(stored);
   }
@@ -544,7 +546,8 @@ export class WorkflowRuns implements JobHandler {
   async #refuse(run: RunTable, job: LeasedJob, cause: CallerError): Promise<string> {
     await job.arriving?.write();
     const error = { code: 'ConfigurationError', msg: cause.message, stack: '' };
-    const ended = { runId: run.id, state: 'failed', reason: null, error };
+    const failure = { error, ...this.#surroundings };
+    const ended = { runId: run.id, state: 'failed', reason: null, failure };
     const stored = await endRunOutside(
       { store: this.#store, router: this.#router, clock: this.#clock },
       ended,
@@ -556,17 +559,7 @@ export class WorkflowRuns implements JobHandler {
 
   async #requeue(job: LeasedJob, runAtMs: number): Promise<void> {
     await job.arriving?.write();
-    const nowMs = this.#clock.now();
-    await this.#store.transaction(async (tx) => {
-      const held = await requeueJob(tx, this.#node, job, {
-        state: 'queued',
-        runAtMs,
-        nowMs,
-        error: 'waits for its throttle',
-        keepAttempts: false,
-      });
-      if (held) await setNotBegun(tx, job.id);
-    });
+    await this.#store.writes.submit(this.#postpone, { id: job.id, attempts: job.attempts, runAtMs });
   }
 
   async #drop(job: LeasedJob, reason: string): Promise<void> {
@@ -611,6 +604,20 @@ function markRunningWrite(parts: { store: Store; node: string; clock: Clock }): 
     name: 'mark-running',
     async run(tx, jobs) {
       await markRunning(store, tx, { node, jobs, nowMs: clock.now() });
+      return jobs.map(() => undefined);
+    },
+  };
+}
+
+function postponeWrite(parts: {
+  node: string;
+  clock: Clock;
+}): BatchWrite<BegunJob & { runAtMs: number }, void> {
+  const { node, clock } = parts;
+  return {
+    name: 'postpone-runs',
+    async run(tx, jobs) {
+      await postponeRuns(tx, node, jobs, clock.now());
       return jobs.map(() => undefined);
     },
   };

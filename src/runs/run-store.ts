@@ -199,13 +199,45 @@ export function endRunsQuery(tx: Tx, ids: readonly string[], set: Partial<RunTab
     .compile();
 }
 
-/** A run that was let in nowhere yet: it has not begun. Whoever says so holds its job. */
-export async function setNotBegun(tx: Tx, id: string): Promise<void> {
+/** Runs that a throttle does not let in yet go back into the queue: they have not begun, whoever made them. */
+export async function postponeRuns(
+  tx: Tx,
+  node: string,
+  jobs: readonly { id: string; attempts: number; runAtMs: number }[],
+  nowMs: number,
+): Promise<void> {
+  const held: string[] = [];
+  // A throttle holds many at a time, until the same moment: a statement each would hold up everybody else.
+  for (const group of Map.groupBy(jobs, ({ attempts, runAtMs }) => `${attempts} ${runAtMs}`).values()) {
+    const [{ attempts, runAtMs } = { attempts: 0, runAtMs: 0 }] = group;
+    const rows = await tx
+      .updateTable('jobs')
+      .set({
+        state: 'queued',
+        lease_node: null,
+        attempts: attempts - 1,
+        run_at_ms: runAtMs,
+        error: 'waits for its throttle',
+        updated_at_ms: nowMs,
+      })
+      .where(
+        'id',
+        'in',
+        group.map(({ id }) => id),
+      )
+      .where('state', '=', running)
+      .where('lease_node', '=', node)
+      .where('attempts', '=', attempts)
+      .returning('id')
+      .execute();
+    for (const { id } of rows) held.push(id);
+  }
+  if (held.length === 0) return;
   await tx
     .updateTable('runs')
     .set({ state: 'queued', started_at_ms: null })
-    .where('id', '=', id)
-    .where('ended_at_ms', 'is', null)
+    .where('id', 'in', held)
+    .where('state', '=', 'running')
     .execute();
 }
 
