@@ -212,6 +212,18 @@ forEachStore((stores) => {
     const [{ error, original_context }] = await fixture.errors();
     assert.match(error.msg, /3 times/);
     assert.equal(original_context.id, prepared.run.id);
+    // As that of a run that failed in a step: specification, section 2, Error event summary.
+    const { ts, platform_version, source_type, workflow_name, hops } = original_context;
+    assert.deepEqual(
+      { ts, platform_version, source_type, workflow_name, hops },
+      {
+        ts: new Date(Number(prepared.run.created_at_ms)).toISOString(),
+        platform_version: '0.0.0',
+        source_type: 'HTTP',
+        workflow_name: null,
+        hops: null,
+      },
+    );
   });
 
   test('a finished step is progress: attempts of the job count anew', async () => {

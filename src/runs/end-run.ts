@@ -4,8 +4,10 @@ import { insertNewJobs } from '#jobs/job-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import type { RunTable } from '#storage/tables/workflow-tables.ts';
+import { findWorkflow } from '#workflows/workflow-store.ts';
 import { sendJobs } from './queue-sends.ts';
 import { isTerminal } from './run.ts';
+import { runContextJson } from './run-context.ts';
 import { emittedEvent, errorEventOf, errorJson } from './run-events.ts';
 import type { StepError } from './run-step.ts';
 import {
@@ -28,7 +30,7 @@ interface EndParts {
 interface RunEnd {
   state: string;
   reason: string | null;
-  error?: StepError;
+  failure?: { error: StepError; platformVersion: string };
   notice?: string;
 }
 
@@ -60,7 +62,8 @@ export async function endLockedRun(
 ): Promise<StoredEvent[]> {
   await deleteJobOf(tx, run.id);
   const nowMs = clock.now();
-  const error = end.error === undefined ? null : errorJson(undefined, end.error, nowMs);
+  const { failure } = end;
+  const error = failure === undefined ? null : errorJson(undefined, failure.error, nowMs);
   const ended = { state: end.state, reason: end.reason, error, ended_at_ms: nowMs };
   await tx.executeQuery(
     updateRunQuery(tx, run.id, { ...ended, wait_kind: null, wait_until_ms: null, resumption: null }),
@@ -77,24 +80,19 @@ export async function endLockedRun(
     if (events.length > 0) await markEmitted(tx, [run.id], nowMs);
   }
   if (end.notice !== undefined) await store.notify(tx, 'millrace_jobs', end.notice);
-  if (error !== null) events.push(errorEventOf(run, contextOf(run), error));
+  if (failure !== undefined && error !== null) {
+    const workflow = await findWorkflow(tx, run.workflow_id);
+    const context = runContextJson(run, {
+      workflowName: workflow?.name ?? null,
+      projectId: workflow?.project_id ?? null,
+      platformVersion: failure.platformVersion,
+      isTest: false,
+    });
+    events.push(errorEventOf(run, context, error));
+  }
   const emission = { emitterId: run.workflow_id, hops: run.hops, events };
   const [emitted] =
     events.length === 0 ? [] : await emitEvents(store, tx, { emissions: [emission], router, nowMs });
   if (run.no_store === 1) await forgetRuns(tx, [run.id]);
   return emitted?.accepted === true ? emitted.stored : [];
-}
-
-function contextOf(run: RunTable): string {
-  return JSON.stringify({
-    id: run.id,
-    ts: new Date(run.created_at_ms).toISOString(),
-    trace_id: run.trace_id,
-    workflow_id: run.workflow_id,
-    deployment_id: run.deployment_id,
-    owner_id: run.owner_id,
-    emitter_id: run.emitter_id,
-    source_type: run.source_type,
-    verified: false,
-  });
 }

@@ -4,6 +4,7 @@ import type { JobTable } from '#storage/tables/job-tables.ts';
 import type { RunSendTable, RunStepTable, RunTable } from '#storage/tables/workflow-tables.ts';
 import type { LoadedDeployment, LoadedStep } from '#workflows/loaded-deployment.ts';
 import type { RunResumption } from './run.ts';
+import { runContextJson } from './run-context.ts';
 
 /** Names the version of the platform in `context.platform_version`. */
 export interface RunSurroundings {
@@ -70,7 +71,12 @@ export class LiveRun {
           };
     this.#bytes = run.event.length;
     this.#isTest = options.isTest === true;
-    this.#context = contextOf(run, deployment, options.surroundings, this.#isTest);
+    this.#context = runContextJson(run, {
+      workflowName: deployment.workflowName,
+      projectId: deployment.projectId,
+      platformVersion: options.surroundings.platformVersion,
+      isTest: this.#isTest,
+    });
     for (const step of options.steps) if (step.state === 'succeeded') this.finished(step.position, step);
     this.sends.push(...options.sends);
   }
@@ -123,35 +129,4 @@ export class LiveRun {
   callContextJson(run: { runs: number; context?: unknown; callback_request?: unknown }): string {
     return `${this.#context.slice(0, -1)},"JIT":${this.#isTest},"run":${JSON.stringify(run)}}`;
   }
-}
-
-/** `steps.trigger.context`: what is known of the run beside its event. */
-function contextOf(
-  run: RunTable,
-  deployment: LoadedDeployment,
-  surroundings: RunSurroundings,
-  isTest: boolean,
-): string {
-  return JSON.stringify({
-    id: run.id,
-    ts: new Date(run.created_at_ms).toISOString(),
-    trace_id: run.trace_id,
-    pipeline_id: null,
-    workflow_id: run.workflow_id,
-    workflow_name: deployment.workflowName,
-    deployment_id: run.deployment_id,
-    owner_id: run.owner_id,
-    project_id: deployment.projectId,
-    emitter_id: run.emitter_id,
-    source_type: run.source_type,
-    verified: false,
-    hops: run.hops === 0 ? null : run.hops,
-    test: isTest,
-    replay: run.replay_of !== null,
-    resume: null,
-    external_user_id: null,
-    external_user_environment: null,
-    attachments: {},
-    platform_version: surroundings.platformVersion,
-  });
 }
