@@ -154,6 +154,7 @@ forEachStore((fixture) => {
     for (const [ownerId, store] of [
       ['o_2', id],
       ['o_1', 'ds_nobody'],
+      ['o_1', 'ds_\0\ud800'],
     ] as const) {
       for (const op of ['get', 'set', 'delete', 'clear', 'keys']) {
         const asked = answer(ownerId, {
@@ -161,7 +162,7 @@ forEachStore((fixture) => {
           header: { store, op, key: 'secret' },
           body: Buffer.from('2'),
         });
-        await assert.rejects(asked, { code: 'not_found', message: `no data store "${store}"` });
+        await assert.rejects(asked, { code: 'not_found', message: `no data store ${JSON.stringify(store)}` });
       }
     }
     assert.equal((await ask('get', { key: 'secret' })).header.found, true);

@@ -33,7 +33,9 @@ export function dataStoreAsks(parts: {
   return async (ownerId, ask) => {
     const { store: named } = ask.header;
     if (named !== undefined && named !== null && named !== '') {
-      if (typeof named !== 'string') throw notFound('data store', String(named), 'store');
+      // PostgreSQL cannot be asked for a text with a NUL, nor for what others write in the same batch.
+      if (typeof named !== 'string' || named.includes('\0'))
+        throw notFound('data store', String(named), 'store');
       return answer({ ownerId, storeId: named, isOwn: false }, ask);
     }
     const known = defaults.get(ownerId);
