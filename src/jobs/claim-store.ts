@@ -45,10 +45,20 @@ export async function claimJobs(store: Store, options: ClaimOptions): Promise<Le
     // Two nodes that claim at once would each see the other's lanes free, and take one lane together: they take turns.
     if (store.name === 'postgres') await sql`select pg_advisory_xact_lock(7119265)`.execute(tx);
     const front = await dueJobs(tx, options).limit(frontRows).execute();
-    let ids = await claimable(store, tx, front, laneRoom, options);
-    if (ids.length === 0 && front.length === frontRows) {
-      const behind = await dueBehindFullLanes(store, tx, options, laneRoom);
-      ids = await claimable(store, tx, behind, laneRoom, options);
+    const ids = await claimable(store, tx, front, laneRoom, options);
+    // Also when the lanes in front had some room: a long lane of quick jobs has some at every claim.
+    if (ids.length < options.limit && front.length === frontRows) {
+      const taken = new Set(ids);
+      const hasSuspect = front.some(({ id, attempts }) => taken.has(id) && attempts >= suspectAttempts);
+      const rest = {
+        ...options,
+        limit: options.limit - ids.length,
+        suspectRuns: options.suspectRuns === true || hasSuspect,
+      };
+      const behind = (
+        await dueBehindFullLanes(store, tx, { ...rest, limit: options.limit }, laneRoom)
+      ).filter(({ id }) => !taken.has(id));
+      for (const id of await claimable(store, tx, behind, laneRoom, rest)) ids.push(id);
     }
     if (ids.length === 0) return [];
     const rows = await tx

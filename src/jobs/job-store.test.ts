@@ -194,6 +194,16 @@ describe('the job queue', () => {
       assert.equal((await claimedIds('n1', { running: { full1: 32, full2: 30 } })).length, 2);
     });
 
+    test('a long lane that has some room at every claim does not hide the others', async () => {
+      await insert(
+        ...Array.from({ length: 700 }, (_, index) => row(`a${index}`, { lane: 'a', runAtMs: start - 100 })),
+        row('b', { lane: 'b' }),
+      );
+      const ids = await claimedIds('n1', { laneMax: 3, running: { a: 1 } });
+      assert.equal(ids.length, 3);
+      assert.ok(ids.includes('b'), ids.join());
+    });
+
     test('a claim never fills a lane beyond its bound', async () => {
       await insert(
         ...Array.from({ length: 9 }, (_, index) => row(`a${index}`, { lane: 'a', nowMs: start + index })),
