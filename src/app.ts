@@ -283,9 +283,12 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
         componentDbBytesMax: settings.componentDbMaxKb * 1024,
       },
     });
-    onStray = (sourceId, error) => {
-      runs.strayError(sourceId, error).catch((cause) => {
-        logger.warn({ source: sourceId, err: cause }, 'source.stray_error_not_stored');
+    onStray = (deploymentId, error) => {
+      const told = deploymentId.startsWith('d_')
+        ? workflowRuns.strayError(deploymentId, error)
+        : runs.strayError(deploymentId, error);
+      told.catch((cause) => {
+        logger.warn({ deployment: deploymentId, err: cause }, 'runner.stray_error_not_stored');
       });
     };
     const deployments = new Deployments({ store, clock, context });

@@ -3,6 +3,7 @@ import type { EventBus } from '#events/event-bus.ts';
 import type { WorkerPool } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
+import type { UserCodeError } from '#runner/call-outcome.ts';
 import type { Runner } from '#runner/runner.ts';
 import type { Store } from '#storage/store.ts';
 import type { Deployments } from '#workflows/load-deployment.ts';
@@ -14,6 +15,7 @@ import { answerAsks, type OwnerAsks } from './run-asks.ts';
 import { StepRunner } from './run-step.ts';
 import type { SettingsOf } from './run-turns.ts';
 import { RunStarter } from './start-run.ts';
+import { reportStrayError } from './stray-error.ts';
 import { triggerAsks } from './trigger-workflow.ts';
 
 /** Below this a wait is over before the pool looks for due jobs by itself. */
@@ -28,6 +30,8 @@ export class RunService {
   readonly manager: RunManager;
   /** Keeps the records of ended runs bounded. */
   readonly pruner: RunPruner;
+  /** Tells of an error that no step caught and that belongs to none that still runs. */
+  readonly strayError: (deploymentId: string, error: UserCodeError) => Promise<void>;
 
   constructor(options: {
     store: Store;
@@ -50,6 +54,7 @@ export class RunService {
     runsKept: number;
   }) {
     const { store, clock, logger, pool, runner } = options;
+    this.strayError = (deploymentId, error) => reportStrayError(options, deploymentId, error);
     this.pruner = new RunPruner({ store, logger, keep: options.runsKept });
     const starter = () => this.starter;
     const steps = new StepRunner({

@@ -107,6 +107,33 @@ forEachService((fixture) => {
     assert.deepEqual(states, ['failed', ...Array.from({ length: 5 }, () => 'succeeded')]);
   });
 
+  test('an error that nobody caught when its step had ended is told of on $errors', async () => {
+    const { service } = fixture;
+    const workflow = await service.createWorkflow({
+      steps: [
+        {
+          namespace: 'a',
+          code: `export default defineComponent({ async run() {
+            setTimeout(() => { throw new RangeError('too late'); }, 20);
+          } });`,
+        },
+      ],
+      triggers: [{ type: 'http', props: {} }],
+    });
+    await post(workflow.triggers[0].endpoint_url, {});
+    await service.runInState(workflow.id, 'succeeded');
+    const path = `/v1/workflows/${workflow.id}/$errors/event_summaries?expand=event`;
+    const [{ event }] = await waitFor(async () => {
+      const { body } = await service.api('GET', path);
+      return body.data.length > 0 && body.data;
+    });
+    assert.deepEqual(
+      [event.error.code, event.error.msg, event.original_event],
+      ['RangeError', 'too late', null],
+    );
+    assert.equal(event.original_context.workflow_id, workflow.id);
+  });
+
   test('a secret that a step uses is in no record, event, error, log or file', async () => {
     const { service } = fixture;
     const canary = 'canary-Zx81-0123456789';
