@@ -1,28 +1,20 @@
 import type { EventRouter } from '#events/emit-event.ts';
 import type { EventBus } from '#events/event-bus.ts';
-import type { JobPayloads } from '#jobs/job-kinds.ts';
-import { type LeasedJob, settleJobs } from '#jobs/job-store.ts';
-import type { JobHandler } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
-import { CallerError, toError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import { usageOf } from '#metering/invocation-usage.ts';
 import type { HttpReply, StepFlow } from '#runner/call-outcome.ts';
-import type { Runner } from '#runner/runner.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
-import type { RunSendTable, RunStepTable, RunTable } from '#storage/tables/workflow-tables.ts';
-import type { LoadedDeployment, LoadedStep } from '#workflows/loaded-deployment.ts';
-import { endRunOutside } from './end-run.ts';
-import { LiveRun, type RunSurroundings } from './live-run.ts';
+import type { RunSendTable, RunStepTable } from '#storage/tables/workflow-tables.ts';
+import type { LoadedStep } from '#workflows/loaded-deployment.ts';
+import type { LiveRun } from './live-run.ts';
 import { sendJobs } from './queue-sends.ts';
 import { type NextState, type RecordResult, type RunRecord, recordRuns } from './record-run.ts';
-import { type FollowedRun, isTerminal, type NewRun, type RunReply } from './run.ts';
 import { emissionsOf, errorJson } from './run-events.ts';
 import { retryWaitMs, withAttempt } from './run-retries.ts';
 import type { StepError, StepResult, StepRunner } from './run-step.ts';
-import { findRun, markRunning, postponeRuns, sendsOfRun, stepsOfRun } from './run-store.ts';
-import { type Arrival, RunTurns, type SettingsOf } from './run-turns.ts';
+import { stepsOfRun } from './run-store.ts';
 
 /** What the engine tells others of. */
 export interface RunObservers {
@@ -32,17 +24,11 @@ export interface RunObservers {
   parked(untilMs: number): void;
 }
 
-/** Who waits for the answer of a run. */
-interface Waiter {
-  resolve: (reply: RunReply) => void;
-  reject: (error: Error) => void;
-}
-
 /** Why a run stops here for now. */
-type Stop = 'ended' | 'parked';
+export type Stop = 'ended' | 'parked';
 
 /** Nobody holds the run any more but somebody else, or it was cancelled: what is under way here is dropped. */
-class RunLostError extends Error {
+export class RunLostError extends Error {
   override name = 'RunLostError';
 }
 
@@ -50,31 +36,16 @@ class RunLostError extends Error {
  * The engine: from the recorded steps of a run to its next one. The only place, beside `end-run.ts` and `resume-run.ts`,
  * where a run changes its state; the states are drawn in run-states.md.
  */
-export class WorkflowRuns implements JobHandler {
+export class RunEngine {
   readonly #store: Store;
   readonly #bus: EventBus;
   readonly #clock: Clock;
   readonly #logger: Logger;
-  readonly #node: string;
-  readonly #router: EventRouter;
-  readonly #runner: Pick<Runner, 'releaseScratch'>;
-  readonly #deployments: { get(deploymentId: string): Promise<LoadedDeployment> };
   readonly #steps: StepRunner;
-  readonly #turns: RunTurns;
   readonly #write: BatchWrite<RunRecord, RecordResult>;
-  readonly #begin: BatchWrite<BegunJob, void>;
-  readonly #postpone: BatchWrite<BegunJob & { runAtMs: number }, void>;
-  readonly #surroundings: RunSurroundings;
   readonly #observers: RunObservers;
   readonly #mayRun: (ownerId: string) => boolean;
-  /** Runs that were just made here: they need not be read. */
-  readonly #expected = new Map<string, NewRun>();
-  readonly #waiters = new Map<string, Waiter>();
-  readonly #followers = new Map<
-    string,
-    { resolve: (run: FollowedRun) => void; reject: (error: Error) => void }
-  >();
-  readonly #live = new Map<string, LiveRun>();
+  readonly #onReply: (runId: string, reply: HttpReply) => void;
 
   constructor(parts: {
     store: Store;
@@ -83,173 +54,26 @@ export class WorkflowRuns implements JobHandler {
     clock: Clock;
     logger: Logger;
     node: string;
-    runner: Pick<Runner, 'releaseScratch'>;
-    deployments: { get(deploymentId: string): Promise<LoadedDeployment> };
     steps: StepRunner;
-    surroundings: RunSurroundings;
     observers: RunObservers;
     /** False when the owner has used up a quota that is enforced. */
     mayRun: (ownerId: string) => boolean;
-    settingsOf: SettingsOf;
+    /** The reply for whoever waits for it. */
+    onReply: (runId: string, reply: HttpReply) => void;
   }) {
     this.#store = parts.store;
     this.#bus = parts.bus;
-    this.#router = parts.router;
     this.#clock = parts.clock;
     this.#logger = parts.logger;
-    this.#node = parts.node;
-    this.#runner = parts.runner;
-    this.#deployments = parts.deployments;
     this.#steps = parts.steps;
-    this.#surroundings = parts.surroundings;
+    this.#write = recordRuns(parts);
     this.#observers = parts.observers;
     this.#mayRun = parts.mayRun;
-    this.#turns = new RunTurns({ db: parts.store.read, clock: parts.clock, settingsOf: parts.settingsOf });
-    this.#write = recordRuns(parts);
-    this.#begin = markRunningWrite(parts);
-    this.#postpone = postponeWrite(parts);
-    parts.store.onNotify((channel, payload) => {
-      if (channel === 'millrace_jobs' && payload.startsWith(cancelNotice))
-        this.abandon(payload.slice(cancelNotice.length));
-    });
+    this.#onReply = parts.onReply;
   }
 
-  /** The rows of a run that is about to be handed to the pool of this process. */
-  expect(made: NewRun): void {
-    this.#expected.set(made.run.id, made);
-  }
-
-  /** Must be called before the run is handed to the pool. */
-  awaitReply(runId: string): Promise<RunReply> {
-    return new Promise((resolve, reject) => this.#waiters.set(runId, { resolve, reject }));
-  }
-
-  /** Must be called before the run is handed to the pool. Rejects when the run was interrupted. */
-  follow(runId: string): Promise<FollowedRun> {
-    return new Promise((resolve, reject) => this.#followers.set(runId, { resolve, reject }));
-  }
-
-  stopAwaiting(runId: string): void {
-    this.#waiters.delete(runId);
-  }
-
-  /** Stops what this process does for a run that was ended from outside. */
-  abandon(runId: string): void {
-    this.#live.get(runId)?.abort.abort();
-  }
-
-  async run(job: LeasedJob, signal: AbortSignal): Promise<void> {
-    const { run_id: runId } = job.payload as JobPayloads['run_workflow'];
-    const made = this.#expected.get(runId);
-    this.#expected.delete(runId);
-    let state = 'unknown';
-    // What a request, a mail or a timer started here waits for nobody.
-    const arrival = isOrdered(made)
-      ? this.#turns.arrive(job.lane ?? runId)
-      : { before: undefined, passed: () => undefined };
-    try {
-      const run = made?.run ?? (await findRun(this.#store.read, runId));
-      if (run === undefined || isTerminal(run)) {
-        await this.#drop(job, 'the run has ended, or was removed');
-        return;
-      }
-      state = await this.#runInTurn(run, job, made, arrival, signal);
-    } catch (error) {
-      this.#followers.get(runId)?.reject(toError(error));
-      if (error instanceof UnavailableError) this.#waiters.get(runId)?.reject(error);
-      if (error instanceof RunLostError) {
-        this.#logger.info({ run: runId }, 'run.not-ours-any-more');
-        state = 'cancelled';
-        const wasCancelled = this.#live.get(runId)?.abort.signal.aborted === true;
-        if (!wasCancelled) this.#waiters.get(runId)?.reject(wentElsewhere());
-        return;
-      }
-      throw error;
-    } finally {
-      arrival.passed();
-      const live = this.#live.get(runId);
-      // Its own: after a lost lease another attempt of the run may be here.
-      if (live?.job === job) this.#live.delete(runId);
-      this.#followers.get(runId)?.resolve({
-        runId,
-        state,
-        result: live?.resultJson() ?? '{}',
-        lastNamespace: live?.lastNamespace,
-        message: live?.errorMessage ?? '',
-      });
-      this.#followers.delete(runId);
-      this.#waiters.get(runId)?.resolve({ kind: 'ended', waits: state === 'parked', state });
-      this.#waiters.delete(runId);
-    }
-  }
-
-  async quarantined(job: LeasedJob): Promise<void> {
-    const { run_id: runId } = job.payload as JobPayloads['run_workflow'];
-    const error = {
-      code: 'InternalFailure',
-      msg: `the service ended ${job.attempts} times while this run went on; it will not be run again`,
-      stack: '',
-    };
-    const stored = await endRunOutside(
-      { store: this.#store, router: this.#router, clock: this.#clock },
-      { runId, state: 'quarantined', reason: null, failure: { error, ...this.#surroundings } },
-    );
-    if (stored !== undefined) this.#bus.publish(stored);
-  }
-
-  async #runInTurn(
-    run: RunTable,
-    job: LeasedJob,
-    made: NewRun | undefined,
-    arrival: Arrival,
-    signal: AbortSignal,
-  ): Promise<string> {
-    const live = await this.#liveOf(run, job, made);
-    if (live instanceof CallerError) return this.#refuse(run, job, live);
-    this.#live.set(run.id, live);
-    const turn = await this.#turns.take(live, arrival);
-    if (turn.kind === 'later') {
-      await this.#requeue(job, turn.atMs);
-      return 'parked';
-    }
-    try {
-      if (job.arriving?.refused === true) return 'refused';
-      if (made === undefined)
-        void this.#store.writes
-          .submitPatiently(this.#begin, { id: job.id, attempts: job.attempts })
-          .catch(() => {});
-      const stop = await this.#advance(live, AbortSignal.any([signal, live.abort.signal]));
-      if (live.usedScratch) this.#runner.releaseScratch(live.deployment.id, run.id);
-      return stop === 'parked' ? stop : live.endState;
-    } finally {
-      turn.done();
-    }
-  }
-
-  /** Everything of the run; a CallerError when its deployment cannot be loaded (an account was deleted). */
-  async #liveOf(run: RunTable, job: LeasedJob, made: NewRun | undefined): Promise<LiveRun | CallerError> {
-    const { read } = this.#store;
-    let deployment: LoadedDeployment;
-    try {
-      deployment = await this.#deployments.get(run.deployment_id);
-    } catch (error) {
-      if (error instanceof CallerError) return error;
-      throw error;
-    }
-    const isNew = made !== undefined;
-    return new LiveRun({
-      run,
-      job,
-      deployment,
-      arriving: job.arriving === undefined ? undefined : made,
-      steps: isNew ? [] : await stepsOfRun(read, run.id),
-      sends: isNew ? [] : await sendsOfRun(read, run.id),
-      isNew,
-      surroundings: this.#surroundings,
-    });
-  }
-
-  async #advance(live: LiveRun, signal: AbortSignal): Promise<Stop> {
+  /** From the first step that is not recorded to the end, or to a wait. Throws `RunLostError`, `UnavailableError`. */
+  async advance(live: LiveRun): Promise<Stop> {
     if (!this.#mayRun(live.run.owner_id) && live.waited === null)
       return this.#fail(live, undefined, 0, undefined, {
         code: 'Quota Exceeded',
@@ -264,10 +88,10 @@ export class WorkflowRuns implements JobHandler {
       const next = live.next();
       if (next === undefined) return this.#end(live, { state: 'succeeded' });
       const result = await this.#steps.run(live, next, {
-        signal,
-        onRespond: (reply) => this.#reply(live, reply),
+        signal: live.abort.signal,
+        onRespond: (reply) => this.#onReply(live.run.id, reply),
       });
-      if (live.abort.signal.aborted) throw new RunLostError('the run was ended');
+      if (live.isEnded) throw new RunLostError('the run was ended');
       const stop = await this.#apply(live, next.step, next.position, result);
       if (stop !== undefined) return stop;
     }
@@ -407,7 +231,7 @@ export class WorkflowRuns implements JobHandler {
       next: { kind: 'wait', waitKind: wait.kind, untilMs, position, failures: live.failures, resumption },
     });
     // Nobody keeps a connection open for as long as this may take, and after it the reply is not known any more.
-    if (live.response !== undefined) this.#reply(live, live.response);
+    if (live.response !== undefined) this.#onReply(live.run.id, live.response);
     this.#observers.parked(woken ? this.#clock.now() : untilMs);
     return 'parked';
   }
@@ -449,17 +273,13 @@ export class WorkflowRuns implements JobHandler {
     });
     this.#bus.publish(stored);
     if (jobs.length > 0) this.#observers.parked(nowMs);
-    if (live.response !== undefined) this.#reply(live, live.response);
+    if (live.response !== undefined) this.#onReply(live.run.id, live.response);
     this.#logger[state === 'succeeded' ? 'debug' : 'info'](
       { run: run.id, workflow: run.workflow_id, owner: run.owner_id, state, attempt: live.job.attempts },
       'run.ended',
     );
     this.#observers.ended(run.workflow_id);
     return 'ended';
-  }
-
-  #reply(live: LiveRun, reply: HttpReply): void {
-    this.#waiters.get(live.run.id)?.resolve({ kind: 'responded', reply });
   }
 
   /** One commit. Throws `RunLostError` when the run is not this node's to record any more. */
@@ -532,7 +352,7 @@ export class WorkflowRuns implements JobHandler {
     };
   }
 
-  /** A part of a run counts as it ends, with at least one credit . */
+  /** A part of a run counts as it ends, with at least one credit. */
   #usageOf(live: LiveRun) {
     return usageOf(live.run.owner_id, this.#clock.now(), {
       invocations: live.waited === null ? 1 : 0,
@@ -541,48 +361,7 @@ export class WorkflowRuns implements JobHandler {
       workflowRun: true,
     });
   }
-
-  /** Its deployment cannot be loaded: what it was configured with is not there any more. */
-  async #refuse(run: RunTable, job: LeasedJob, cause: CallerError): Promise<string> {
-    await job.arriving?.write();
-    const error = { code: 'ConfigurationError', msg: cause.message, stack: '' };
-    const failure = { error, ...this.#surroundings };
-    const ended = { runId: run.id, state: 'failed', reason: null, failure };
-    const stored = await endRunOutside(
-      { store: this.#store, router: this.#router, clock: this.#clock },
-      ended,
-    );
-    if (stored !== undefined) this.#bus.publish(stored);
-    this.#observers.ended(run.workflow_id);
-    return 'failed';
-  }
-
-  async #requeue(job: LeasedJob, runAtMs: number): Promise<void> {
-    await job.arriving?.write();
-    await this.#store.writes.submit(this.#postpone, { id: job.id, attempts: job.attempts, runAtMs });
-  }
-
-  async #drop(job: LeasedJob, reason: string): Promise<void> {
-    this.#logger.info({ job: job.id, reason }, 'run.job-dropped');
-    await job.arriving?.write();
-    await this.#store.transaction((tx) => settleJobs(this.#store, tx, { node: this.#node, jobs: [job] }));
-  }
 }
-
-/** Whether a run may have to wait for its turn; of one that is still to be read that is not known. */
-function isOrdered(made: NewRun | undefined): boolean {
-  return made === undefined || made.run.source_type === 'COMPONENT' || made.run.source_type === 'WORKFLOW';
-}
-
-function wentElsewhere(): UnavailableError {
-  return new UnavailableError(
-    'overloaded',
-    'the run was interrupted before its response; it goes on elsewhere, or was ended',
-  );
-}
-
-/** Begins a notice on the channel of jobs that a run was ended from outside; its id follows. */
-export const cancelNotice = 'cancel:';
 
 const unknownError: StepError = { code: 'Error', msg: '', stack: '' };
 
@@ -590,35 +369,4 @@ function exitReason(live: LiveRun, flow: Extract<StepFlow, { kind: 'exit' }>): s
   if (flow.reason === null) return 'a step ended the workflow';
   // PostgreSQL has no NUL in text.
   return live.deployment.redact(flow.reason).replaceAll('\0', '');
-}
-
-/** A job as it was claimed: `attempts` is the fence. */
-interface BegunJob {
-  id: string;
-  attempts: number;
-}
-
-function markRunningWrite(parts: { store: Store; node: string; clock: Clock }): BatchWrite<BegunJob, void> {
-  const { store, node, clock } = parts;
-  return {
-    name: 'mark-running',
-    async run(tx, jobs) {
-      await markRunning(store, tx, { node, jobs, nowMs: clock.now() });
-      return jobs.map(() => undefined);
-    },
-  };
-}
-
-function postponeWrite(parts: {
-  node: string;
-  clock: Clock;
-}): BatchWrite<BegunJob & { runAtMs: number }, void> {
-  const { node, clock } = parts;
-  return {
-    name: 'postpone-runs',
-    async run(tx, jobs) {
-      await postponeRuns(tx, node, jobs, clock.now());
-      return jobs.map(() => undefined);
-    },
-  };
 }

@@ -32,6 +32,9 @@ export class LiveRun {
   /** How it ended, and the message of its error. */
   endState = 'running';
   errorMessage = '';
+  /** Somebody ended it: nothing that is under way here counts. */
+  isEnded = false;
+  /** Stops the step under way. */
   readonly abort = new AbortController();
   /** JSON text of the exports of each step that has ended, by namespace, in order. */
   readonly #exports = new Map<string, string>();

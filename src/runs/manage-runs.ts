@@ -10,7 +10,6 @@ import type { RunStepTable, RunTable, WorkflowTable } from '#storage/tables/work
 import type { Deployments } from '#workflows/load-deployment.ts';
 import type { WorkflowDefinition } from '#workflows/workflow-definition.ts';
 import { findDeployment, findWorkflow } from '#workflows/workflow-store.ts';
-import { cancelNotice, type WorkflowRuns } from './advance-run.ts';
 import { endRunOutside } from './end-run.ts';
 import { LiveRun } from './live-run.ts';
 import { newRunRow } from './new-run.ts';
@@ -18,6 +17,7 @@ import { isTerminal } from './run.ts';
 import type { StepResult, StepRunner } from './run-step.ts';
 import { insertRuns, insertSteps, stepsOfRun } from './run-store.ts';
 import type { RunStarter } from './start-run.ts';
+import { cancelNotice, type WorkflowRuns } from './workflow-runs.ts';
 
 /** What people do with runs: cancel, run again, go on from a step, try one step. */
 export class RunManager {

@@ -7,7 +7,6 @@ import type { UserCodeError } from '#runner/call-outcome.ts';
 import type { Runner } from '#runner/runner.ts';
 import type { Store } from '#storage/store.ts';
 import type { Deployments } from '#workflows/load-deployment.ts';
-import { WorkflowRuns } from './advance-run.ts';
 import { RunManager } from './manage-runs.ts';
 import { RunPruner } from './prune-runs.ts';
 import { RunResumer } from './resume-run.ts';
@@ -17,6 +16,7 @@ import type { SettingsOf } from './run-turns.ts';
 import { RunStarter } from './start-run.ts';
 import { reportStrayError } from './stray-error.ts';
 import { triggerAsks } from './trigger-workflow.ts';
+import { WorkflowRuns } from './workflow-runs.ts';
 
 /** Below this a wait is over before the pool looks for due jobs by itself. */
 const soonMs = 1_000;

@@ -8,11 +8,11 @@ import { newSecret, newTimeOrderedId } from '#lib/ids.ts';
 import { WaitingRuns, waitingMax } from '#sources/waiting-runs.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
-import type { WorkflowRuns } from './advance-run.ts';
 import { newRunRow } from './new-run.ts';
 import type { FollowedRun, NewRun, RunReply, RunTrigger } from './run.ts';
 import { runBacklog } from './run-backlog-store.ts';
 import { insertRuns } from './run-store.ts';
+import type { WorkflowRuns } from './workflow-runs.ts';
 
 /** Callers that wait for the answer of runs of one workflow, in this process. */
 const waitingForReplyMax = 1_024;
