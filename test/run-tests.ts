@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { constants } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type PostgresServer, PostgresUnavailableError, startPostgres } from './support/postgres-server.ts';
 
@@ -27,7 +28,11 @@ const stopSignal = Promise.withResolvers<NodeJS.Signals>();
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
   process.on(signal, () => stopSignal.resolve(signal));
 
-const environment: NodeJS.ProcessEnv = { ...process.env };
+const environment: NodeJS.ProcessEnv = {
+  ...process.env,
+  // Every test file and every service under test loads the same code: compiled once, that is a third of their start.
+  NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE ?? join(root, 'node_modules', '.cache', 'compiled'),
+};
 let server: PostgresServer | undefined;
 let notice: string | undefined;
 if (!environment.MILLRACE_TEST_DATABASE_URL) {

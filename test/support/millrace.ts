@@ -73,6 +73,7 @@ export class Millrace {
         PATH: process.env.PATH,
         HOME: process.env.HOME,
         NODE_EXTRA_CA_CERTS: process.env.NODE_EXTRA_CA_CERTS,
+        NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE,
         MILLRACE_PORT: '0',
         MILLRACE_DATA: options.dataFolder,
         MILLRACE_API_KEY: testApiKey,
