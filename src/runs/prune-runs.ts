@@ -1,5 +1,6 @@
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
+import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
 import { forgetRuns, runsToPrune, workflowsWithRuns } from './run-store.ts';
 
@@ -77,12 +78,22 @@ export class RunPruner {
     try {
       for (;;) {
         const ids = await runsToPrune(this.#store.read, workflowId, { keep: this.#keep, limit: batchRows });
-        if (ids.length === 0 || this.#stopped) return;
-        await this.#store.transaction((tx) => forgetRuns(tx, ids));
-        await this.#store.reclaimSpace();
+        if (ids.length === 0 || this.#stopped) break;
+        // With commits that others wait for: under load its own would be every third one.
+        await this.#store.writes.submitPatiently(forgetWrite, ids);
       }
+      // Not after each batch: new runs take most of the room again.
+      await this.#store.reclaimSpace();
     } catch (error) {
       this.#logger.warn({ workflow: workflowId, error: toError(error).message }, 'runs.not-pruned');
     }
   }
 }
+
+const forgetWrite: BatchWrite<readonly string[], void> = {
+  name: 'forget-runs',
+  async run(tx, batches) {
+    await forgetRuns(tx, batches.flat());
+    return batches.map(() => undefined);
+  },
+};
