@@ -33,7 +33,13 @@ export function usageOf(
   };
 }
 
+const dayMs = 86_400_000;
+/** The day that was asked for last: nearly always the same one. */
+let lastDay = { number: Number.NaN, text: '' };
+
 /** YYYY-MM-DD in UTC: the day usage is counted on. */
 export function usageDay(nowMs: number): string {
-  return new Date(nowMs).toISOString().slice(0, 10);
+  const number = Math.floor(nowMs / dayMs);
+  if (number !== lastDay.number) lastDay = { number, text: new Date(nowMs).toISOString().slice(0, 10) };
+  return lastDay.text;
 }
