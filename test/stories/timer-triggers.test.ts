@@ -115,6 +115,8 @@ forEachService((fixture) => {
     for (let kill = 0; kill < 3; kill += 1) {
       await Promise.all(
         workflows.map(async ({ id }) => {
+          // What is due when a workflow becomes inactive is not fired any more.
+          await waitFor(async () => (await ticksOf(id)).length === kill + 1);
           await fixture.service.api('PUT', `/v1/workflows/${id}`, { active: false });
           await fixture.service.api('PUT', `/v1/workflows/${id}`, { active: true });
         }),
