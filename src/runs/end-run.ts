@@ -5,21 +5,14 @@ import type { Clock } from '#lib/clock.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import type { RunTable } from '#storage/tables/workflow-tables.ts';
 import { findWorkflow } from '#workflows/workflow-store.ts';
+import { forgetRuns } from './forget-run-store.ts';
 import { sendJobs } from './queue-sends.ts';
 import { isTerminal } from './run.ts';
 import { runContextJson } from './run-context.ts';
 import { emittedEvent, errorEventOf, errorJson } from './run-events.ts';
+import { deleteJobOf, lockJobOf } from './run-job-store.ts';
 import type { StepError } from './run-step.ts';
-import {
-  deleteJobOf,
-  dropSends,
-  forgetRuns,
-  lockJobOf,
-  lockRun,
-  markEmitted,
-  sendsOfRun,
-  updateRunQuery,
-} from './run-store.ts';
+import { dropSends, lockRun, markEmitted, sendsOfRun, updateRunQuery } from './run-store.ts';
 
 interface EndParts {
   store: EmitStore & Pick<Store, 'transaction' | 'lockRows'>;

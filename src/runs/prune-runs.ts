@@ -2,7 +2,7 @@ import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
-import { forgetRuns, runsToPrune, workflowsWithRuns } from './run-store.ts';
+import { forgetRuns, runsToPrune, workflowsWithRuns } from './forget-run-store.ts';
 
 /** A workflow is pruned when so many runs beyond those that are kept may have gathered. */
 const slack = 100;

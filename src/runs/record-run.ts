@@ -18,20 +18,18 @@ import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
 import type { JobTable } from '#storage/tables/job-tables.ts';
 import type { RunSendTable, RunStepTable, RunTable } from '#storage/tables/workflow-tables.ts';
+import { forgetRuns } from './forget-run-store.ts';
 import type { RunResumption } from './run.ts';
+import { heldJobsQuery, parkJobQuery, resetAttemptsQuery } from './run-job-store.ts';
 import {
   deleteResumeQuery,
   dropSends,
   endRunsQuery,
   ensureStepDbs,
-  forgetRuns,
-  heldJobsQuery,
   insertRuns,
   insertSends,
   insertSteps,
   markEmitted,
-  parkJobQuery,
-  resetAttemptsQuery,
   resumesOf,
   updateRunQuery,
 } from './run-store.ts';

@@ -7,15 +7,8 @@ import type { Store, Tx } from '#storage/store.ts';
 import type { RunTable } from '#storage/tables/workflow-tables.ts';
 import { endLockedRun } from './end-run.ts';
 import { isTerminal, type RunResumption } from './run.ts';
-import {
-  findRun,
-  insertResume,
-  lockJobOf,
-  lockRun,
-  stepsOfRun,
-  updateRunQuery,
-  wakeJob,
-} from './run-store.ts';
+import { lockJobOf, wakeJob } from './run-job-store.ts';
+import { findRun, insertResume, lockRun, stepsOfRun, updateRunQuery } from './run-store.ts';
 
 /** A request to one of the two URLs that `$.flow.suspend`, `delay` and `rerun` answer. */
 export interface ResumeRequest {

@@ -1,5 +1,4 @@
 import type { CompiledQuery } from 'kysely';
-import { queued, running } from '#jobs/job-store.ts';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
@@ -9,6 +8,7 @@ import type {
   RunStepTable,
   RunTable,
 } from '#storage/tables/workflow-tables.ts';
+import { heldJobsQuery } from './run-job-store.ts';
 
 export const runColumns = [
   'id',
@@ -144,47 +144,6 @@ export async function pageOfRuns(
   return pageOf(query, page) as Promise<Page<ListedRun>>;
 }
 
-/** Which of these jobs this node still holds: a run is recorded only by who holds its job. Locks them where there are locks. */
-export function heldJobsQuery(
-  store: Pick<Store, 'name'>,
-  tx: Tx,
-  { node, ids }: { node: string; ids: readonly string[] },
-): CompiledQuery<{ id: string; attempts: number }> {
-  let query = tx
-    .selectFrom('jobs')
-    .select(['id', 'attempts'])
-    .where('id', 'in', [...ids])
-    .where('state', '=', running)
-    .where('lease_node', '=', node);
-  if (store.name === 'postgres') query = query.orderBy('id').forUpdate();
-  return query.compile();
-}
-
-/** Gives the job of a waiting run back to the queue, to be run again at `runAtMs`. Progress was made: it counts anew. */
-export function parkJobQuery(tx: Tx, job: { id: string; runAtMs: number; nowMs: number }): CompiledQuery {
-  return tx
-    .updateTable('jobs')
-    .set({
-      state: 'queued',
-      lease_node: null,
-      attempts: 0,
-      run_at_ms: job.runAtMs,
-      error: null,
-      updated_at_ms: job.nowMs,
-    })
-    .where('id', '=', job.id)
-    .compile();
-}
-
-/** The attempts of a job count crashes without progress: a finished step is progress. */
-export function resetAttemptsQuery(tx: Tx, ids: readonly string[]): CompiledQuery {
-  return tx
-    .updateTable('jobs')
-    .set({ attempts: 1 })
-    .where('id', 'in', [...ids])
-    .compile();
-}
-
 export function updateRunQuery(tx: Tx, id: string, set: Partial<RunTable>): CompiledQuery {
   return tx.updateTable('runs').set(set).where('id', '=', id).where('ended_at_ms', 'is', null).compile();
 }
@@ -197,48 +156,6 @@ export function endRunsQuery(tx: Tx, ids: readonly string[], set: Partial<RunTab
     .where('id', 'in', [...ids])
     .where('ended_at_ms', 'is', null)
     .compile();
-}
-
-/** Runs that a throttle does not let in yet go back into the queue: they have not begun, whoever made them. */
-export async function postponeRuns(
-  tx: Tx,
-  node: string,
-  jobs: readonly { id: string; attempts: number; runAtMs: number }[],
-  nowMs: number,
-): Promise<void> {
-  const held: string[] = [];
-  // A throttle holds many at a time, until the same moment: a statement each would hold up everybody else.
-  for (const group of Map.groupBy(jobs, ({ attempts, runAtMs }) => `${attempts} ${runAtMs}`).values()) {
-    const [{ attempts, runAtMs } = { attempts: 0, runAtMs: 0 }] = group;
-    const rows = await tx
-      .updateTable('jobs')
-      .set({
-        state: 'queued',
-        lease_node: null,
-        attempts: attempts - 1,
-        run_at_ms: runAtMs,
-        error: 'waits for its throttle',
-        updated_at_ms: nowMs,
-      })
-      .where(
-        'id',
-        'in',
-        group.map(({ id }) => id),
-      )
-      .where('state', '=', running)
-      .where('lease_node', '=', node)
-      .where('attempts', '=', attempts)
-      .returning('id')
-      .execute();
-    for (const { id } of rows) held.push(id);
-  }
-  if (held.length === 0) return;
-  await tx
-    .updateTable('runs')
-    .set({ state: 'queued', started_at_ms: null })
-    .where('id', 'in', held)
-    .where('state', '=', 'running')
-    .execute();
 }
 
 /**
@@ -294,17 +211,6 @@ export function deleteResumeQuery(tx: Tx, runId: string, position: number): Comp
   return tx.deleteFrom('run_resumes').where('run_id', '=', runId).where('position', '=', position).compile();
 }
 
-/** Locks the job of a run, where there are locks; undefined when the run has none (any more). */
-export async function lockJobOf(
-  store: Pick<Store, 'name'>,
-  tx: Tx,
-  runId: string,
-): Promise<{ id: string; state: string } | undefined> {
-  let query = tx.selectFrom('jobs').select(['id', 'state']).where('id', '=', runId);
-  if (store.name === 'postgres') query = query.forUpdate();
-  return query.executeTakeFirst();
-}
-
 /** The run, locked after its job: every change takes the two in this order. */
 export async function lockRun(
   store: Pick<Store, 'name'>,
@@ -314,21 +220,6 @@ export async function lockRun(
   let query = tx.selectFrom('runs').select(runColumns).where('id', '=', runId);
   if (store.name === 'postgres') query = query.forUpdate();
   return query.executeTakeFirst();
-}
-
-/** Has a queued job run now. */
-export async function wakeJob(tx: Tx, runId: string, nowMs: number): Promise<void> {
-  await tx
-    .updateTable('jobs')
-    .set({ run_at_ms: nowMs, updated_at_ms: nowMs })
-    .where('id', '=', runId)
-    .where('state', '=', queued)
-    .execute();
-}
-
-/** Removes the job of a run that ends from outside, whoever holds it: its holder finds it gone at its next record. */
-export async function deleteJobOf(tx: Tx, runId: string): Promise<void> {
-  await tx.deleteFrom('jobs').where('id', '=', runId).execute();
 }
 
 /** Runs of one workflow that started with an event since `sinceMs`, but for some: what a throttle counts. */
@@ -350,88 +241,6 @@ export async function countStartedSince(
   return Number(row?.count ?? 0);
 }
 
-/** Removes runs that are not to be kept. What they still have to send stays until it was sent (sends/send-store.ts). */
-export async function forgetRuns(tx: Tx, ids: readonly string[]): Promise<void> {
-  await deletePartsOf(tx, ids, ['run_steps', 'run_resumes']);
-  await tx
-    .deleteFrom('run_sends')
-    .where('run_id', 'in', [...ids])
-    .where((where) => where.or([where('kind', '=', 'emit'), where('state', '!=', 'queued')]))
-    .execute();
-  await tx
-    .deleteFrom('runs')
-    .where('id', 'in', [...ids])
-    .execute();
-}
-
-/** Rows of some runs, but their own. */
-async function deletePartsOf(
-  tx: Tx,
-  ids: readonly string[],
-  tables: readonly ('run_steps' | 'run_resumes' | 'run_sends')[],
-): Promise<void> {
-  for (const table of tables)
-    await tx
-      .deleteFrom(table)
-      .where('run_id', 'in', [...ids])
-      .execute();
-}
-
-export async function deleteRuns(tx: Tx, ids: readonly string[]): Promise<void> {
-  if (ids.length === 0) return;
-  await deletePartsOf(tx, ids, ['run_steps', 'run_resumes', 'run_sends']);
-  await tx
-    .deleteFrom('runs')
-    .where('id', 'in', [...ids])
-    .execute();
-}
-
-/** Ended runs of a workflow beyond the `keep` newest, oldest first, at most `limit`. */
-export async function runsToPrune(
-  db: Db,
-  workflowId: string,
-  { keep, limit }: { keep: number; limit: number },
-): Promise<string[]> {
-  const edge = await db
-    .selectFrom('runs')
-    .select(['created_at_ms', 'id'])
-    .where('workflow_id', '=', workflowId)
-    .orderBy('created_at_ms', 'desc')
-    .orderBy('id', 'desc')
-    .where('ended_at_ms', 'is not', null)
-    .offset(keep)
-    .limit(1)
-    .executeTakeFirst();
-  if (edge === undefined) return [];
-  const rows = await db
-    .selectFrom('runs')
-    .select('id')
-    .where('workflow_id', '=', workflowId)
-    .where((where) =>
-      where.or([
-        where('created_at_ms', '<', edge.created_at_ms),
-        where.and([where('created_at_ms', '=', edge.created_at_ms), where('id', '<=', edge.id)]),
-      ]),
-    )
-    .where('ended_at_ms', 'is not', null)
-    .orderBy('created_at_ms')
-    .orderBy('id')
-    .limit(limit)
-    .execute();
-  return rows.map((row) => row.id);
-}
-
-/** Workflows that may have more than `keep` runs, for a look over all of them at start. */
-export async function workflowsWithRuns(db: Db, keep: number): Promise<string[]> {
-  const rows = await db
-    .selectFrom('runs')
-    .select('workflow_id')
-    .groupBy('workflow_id')
-    .having((having) => having(having.fn.countAll(), '>', keep))
-    .execute();
-  return rows.map((row) => row.workflow_id);
-}
-
 /** The rows in which steps keep their `$.service.db`; made when a step first sets something. */
 export async function ensureStepDbs(
   tx: Tx,
@@ -443,22 +252,4 @@ export async function ensureStepDbs(
     .values([...owners].map(([stepId, ownerId]) => ({ source_id: stepId, owner_id: ownerId, db: '{}' })))
     .onConflict((conflict) => conflict.column('source_id').doNothing())
     .execute();
-}
-
-/** Removes runs of a removed workflow with all that is theirs, at most `limit`. True when none is left. */
-export async function deleteRunsOf(tx: Tx, workflowId: string, limit: number): Promise<boolean> {
-  const runs = await tx
-    .selectFrom('runs')
-    .select('id')
-    .where('workflow_id', '=', workflowId)
-    .orderBy('created_at_ms')
-    .limit(limit)
-    .execute();
-  const ids = runs.map((run) => run.id);
-  if (ids.length > 0) {
-    // The jobs first: who runs one of them finds out that it is gone before it finds its run gone.
-    await tx.deleteFrom('jobs').where('id', 'in', ids).execute();
-    await deleteRuns(tx, ids);
-  }
-  return ids.length < limit;
 }

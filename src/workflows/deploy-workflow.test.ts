@@ -5,7 +5,7 @@ import { systemClock } from '#lib/clock.ts';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
 import { silentLogger } from '#lib/logger.ts';
-import { deleteRunsOf } from '#runs/run-store.ts';
+import { deleteRunsOf } from '#runs/forget-run-store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
 import type { RunTable } from '#storage/tables/workflow-tables.ts';
 import { DeployerFixture, me } from '../../test/support/deployer-fixture.ts';
