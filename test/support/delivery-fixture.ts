@@ -210,7 +210,8 @@ export class DeliveryFixture implements AsyncDisposable {
 
   /** Until nothing is due or under way. */
   async idle(): Promise<void> {
-    for (;;) {
+    // Twice in a row: a job that is over in the store may still have to hand over what it made.
+    for (let quiet = 0; quiet < 2; ) {
       await this.service.dispatcher.untilIdle();
       const jobs = await this.store.read
         .selectFrom('jobs')
@@ -218,7 +219,8 @@ export class DeliveryFixture implements AsyncDisposable {
         .where('run_at_ms', '<=', this.clock.now())
         .limit(1)
         .execute();
-      if (jobs.length === 0) return;
+      quiet = jobs.length === 0 && this.pool.runningCount() === 0 ? quiet + 1 : 0;
+      if (quiet > 0) continue;
       this.pool.poke();
       await new Promise((resolve) => setTimeout(resolve, 2));
     }
