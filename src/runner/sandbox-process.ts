@@ -355,7 +355,8 @@ export class SandboxProcess {
     const { unresponsiveMs, memoryPollMs } = this.#limits;
     if (oldest.unstartedTicks * memoryPollMs <= unresponsiveMs) return;
     const usedMs = (cpuMs ?? 0) - (oldest.unstartedCpuMs ?? 0);
-    if (usedMs > unresponsiveMs / 2) this.kill('unresponsive', 'its own code keeps the process busy');
+    // Taking a call up costs a few ms. On a busy machine even code that spins gets no more than a part of a core.
+    if (usedMs > unresponsiveMs / 5) this.kill('unresponsive', 'its own code keeps the process busy');
     else this.kill('overloaded', 'the process got no processor time to take a call up');
   }
 
