@@ -207,8 +207,8 @@ forEachService((fixture) => {
       triggers: [http],
     });
     await post(workflow.triggers[0].endpoint_url);
-    const run = await service.runInState(workflow.id, 'succeeded', 'failed', 'waiting');
-    const ended = run.state === 'waiting' ? await service.runInState(workflow.id, 'succeeded') : run;
+    // It waits only for a moment, if anybody sees that at all.
+    const ended = await service.runInState(workflow.id, 'succeeded', 'failed');
     assert.equal(ended.state, 'succeeded');
     assert.equal(ended.steps.at(-1).exports.$return_value, 'early');
   });
