@@ -13,7 +13,7 @@ import { findDeployment, findWorkflow } from '#workflows/workflow-store.ts';
 import { endRunOutside } from './end-run.ts';
 import { LiveRun } from './live-run.ts';
 import { newRunRow } from './new-run.ts';
-import { isTerminal } from './run.ts';
+import { isTerminal, type RunSourceType } from './run.ts';
 import type { StepResult, StepRunner } from './run-step.ts';
 import { insertRuns, insertSteps, stepsOfRun } from './run-store.ts';
 import type { RunStarter } from './start-run.ts';
@@ -78,7 +78,7 @@ export class RunManager {
       ownerId: workflow.owner_id,
       deploymentId: workflow.deployment_id,
       emitterId: run.emitter_id,
-      sourceType: run.source_type as never,
+      sourceType: run.source_type as RunSourceType,
       event: run.event,
       hops: 0,
       traceId: run.trace_id,
@@ -121,7 +121,7 @@ export class RunManager {
         ownerId: run.owner_id,
         deploymentId: run.deployment_id,
         emitterId: run.emitter_id,
-        sourceType: run.source_type as never,
+        sourceType: run.source_type as RunSourceType,
         event: run.event,
         hops: 0,
         traceId: run.trace_id,

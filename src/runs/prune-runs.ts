@@ -20,11 +20,8 @@ export class RunPruner {
   #working: Promise<void> | undefined;
   #stopped = false;
 
-  constructor(options: {
-    store: Store;
-    logger: Logger /** Ended runs kept of each workflow. */;
-    keep: number;
-  }) {
+  /** `keep`: ended runs kept of each workflow. */
+  constructor(options: { store: Store; logger: Logger; keep: number }) {
     this.#store = options.store;
     this.#logger = options.logger;
     this.#keep = options.keep;

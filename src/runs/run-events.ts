@@ -41,11 +41,8 @@ export function errorEventOf(run: Pick<RunTable, 'event'>, contextJson: string, 
   };
 }
 
-/** What a run emits when it ends: what its steps sent by `$.send.emit`, and its error. */
-export function emissionsOf(
-  live: LiveRun,
-  end: { error: string | null /** Its sends count. */; isSent: boolean },
-): Emission[] {
+/** What a run emits when it ends: what its steps sent by `$.send.emit`, where its sends count (`isSent`), and its error. */
+export function emissionsOf(live: LiveRun, end: { error: string | null; isSent: boolean }): Emission[] {
   const { run } = live;
   const events: NewEvent[] = end.isSent
     ? live.sends.filter(({ kind }) => kind === 'emit').map(({ payload }) => emittedEvent(payload))

@@ -46,16 +46,6 @@ export async function findTriggerByKey(db: Db, key: string): Promise<TriggerTabl
   return db.selectFrom('triggers').select(triggerColumns).where('key', '=', key).executeTakeFirst();
 }
 
-/** One trigger of a workflow, such as the timer (ti_…) that is due. */
-export async function findTrigger(db: Db, workflowId: string, id: string): Promise<TriggerTable | undefined> {
-  return db
-    .selectFrom('triggers')
-    .select(triggerColumns)
-    .where('workflow_id', '=', workflowId)
-    .where('id', '=', id)
-    .executeTakeFirst();
-}
-
 /** These take the place of all triggers that the workflow has. */
 export async function replaceTriggers(
   store: Pick<Store, 'name' | 'defer'>,

@@ -93,9 +93,9 @@ export interface RunTable {
   deployment_id: string;
   /** queued | running | waiting | succeeded | failed | cancelled | quarantined | not_triggered */
   state: string;
-  /** What started it: hi_, ti_, ei_, dc_, p_ or wh_ id; null: a person. */
+  /** What started it: hi_, ti_, ei_, dc_ or p_ id; null: a person. */
   emitter_id: string | null;
-  /** HTTP | TIMER | EMAIL | COMPONENT | SDK | WORKFLOW | REPLAY (runs/run.ts). */
+  /** HTTP | TIMER | EMAIL | COMPONENT | WORKFLOW | SDK (runs/run.ts, `RunSourceType`). */
   source_type: string;
   /** JSON text: `steps.trigger.event`. */
   event: string;
@@ -137,7 +137,7 @@ export interface RunStepTable {
   try: number;
   step_id: string;
   namespace: string;
-  /** succeeded | failed | waiting | skipped */
+  /** succeeded | failed | waiting; a disabled step has no row. */
   state: string;
   /** JSON object: props as the step got them, secrets masked; null when they could not be evaluated. */
   input: string | null;
