@@ -4,15 +4,7 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import { Registry } from 'prom-client';
-import {
-  checkMasterKey,
-  hasSealedCredentials,
-  openCredentials,
-  openValue,
-  sealValue,
-} from '#accounts/manage-accounts.ts';
-import { loadMasterKey } from '#accounts/master-key.ts';
-import { Vault } from '#accounts/vault.ts';
+import { openCredentials } from '#accounts/account-credentials.ts';
 import { createComponentBuilder } from '#components/build-component.ts';
 import { readNpmConfig } from '#components/npm-config.ts';
 import type { Settings } from '#config/settings.ts';
@@ -67,6 +59,9 @@ import { SourceLanes } from '#sources/source-lanes.ts';
 import { databaseHost } from '#storage/database-host.ts';
 import { lockFolder } from '#storage/lock-folder.ts';
 import { openStore } from '#storage/open-store.ts';
+import { loadMasterKey } from '#vault/master-key.ts';
+import { checkMasterKey, hasSealedValues, openValue, sealValue } from '#vault/sealed-values.ts';
+import { Vault } from '#vault/vault.ts';
 import { WorkflowDeployer } from '#workflows/deploy-workflow.ts';
 import { Deployments } from '#workflows/load-deployment.ts';
 import { TemplateMaker } from '#workflows/make-template.ts';
@@ -174,7 +169,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
     const masterKey = await loadMasterKey({
       setting: settings.encryptionKey,
       dataFolder: settings.data,
-      mayCreate: !(await hasSealedCredentials(store.read)),
+      mayCreate: !(await hasSealedValues(store.read)),
     });
     const vault = new Vault(masterKey);
     await checkMasterKey(store.read, vault);

@@ -1,10 +1,9 @@
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
 import type { Db, Tx } from '#storage/store.ts';
 import type { AccountTable } from '#storage/tables/account-tables.ts';
-import type { DataKey } from './vault.ts';
 
-/** A connected account without its credentials. */
-export type Account = Omit<AccountTable, 'sealed'>;
+/** A connected account without its credentials, and without who refreshes it right now. */
+export type Account = Omit<AccountTable, 'sealed' | 'lease_node' | 'lease_until_ms'>;
 
 const accountColumns = [
   'id',
@@ -14,6 +13,20 @@ const accountColumns = [
   'app_id',
   'app_name',
   'name',
+  'version',
+  'grant_type',
+  'oauth_client_id',
+  'authorized_scopes',
+  'expires_at_ms',
+  'last_refreshed_at_ms',
+  'next_refresh_at_ms',
+  'refresh_failures',
+  'healthy',
+  'dead',
+  'error',
+  'checked_at_ms',
+  'next_check_at_ms',
+  'check_failures',
   'created_at_ms',
   'updated_at_ms',
 ] as const;
@@ -26,12 +39,16 @@ export async function findAccount(db: Db, id: string): Promise<Account | undefin
   return db.selectFrom('accounts').select(accountColumns).where('id', '=', id).executeTakeFirst();
 }
 
-/** The sealed credentials and whose data key opens them. */
-export async function findSealed(
+/** With the sealed credentials, which the owner's data key opens. */
+export async function findSealedAccount(
   db: Db,
   id: string,
-): Promise<Pick<AccountTable, 'owner_id' | 'sealed'> | undefined> {
-  return db.selectFrom('accounts').select(['owner_id', 'sealed']).where('id', '=', id).executeTakeFirst();
+): Promise<(Account & Pick<AccountTable, 'sealed'>) | undefined> {
+  return db
+    .selectFrom('accounts')
+    .select([...accountColumns, 'sealed'])
+    .where('id', '=', id)
+    .executeTakeFirst();
 }
 
 /** Accounts of the owners, newest first; with `app`, those of one app, by slug or app id. */
@@ -60,12 +77,32 @@ export async function findAppSlug(db: Db, appId: string): Promise<string | undef
   return found?.app_slug;
 }
 
-export async function changeAccount(
-  tx: Tx,
-  id: string,
-  changes: Partial<Pick<AccountTable, 'name' | 'sealed'>> & Pick<AccountTable, 'updated_at_ms'>,
-): Promise<void> {
+export async function changeAccount(tx: Tx, id: string, changes: Partial<AccountTable>): Promise<void> {
   await tx.updateTable('accounts').set(changes).where('id', '=', id).execute();
+}
+
+/** What was begun with the credentials as they were is not stored over those of now. */
+export async function raiseVersion(tx: Tx, id: string): Promise<void> {
+  await tx
+    .updateTable('accounts')
+    .set((set) => ({ version: set('version', '+', 1) }))
+    .where('id', '=', id)
+    .execute();
+}
+
+/** As `changeAccount`, unless the credentials changed since `version`. True: it was written. */
+export async function changeAccountAt(
+  tx: Tx,
+  { id, version }: Pick<Account, 'id' | 'version'>,
+  changes: Partial<AccountTable>,
+): Promise<boolean> {
+  const { numUpdatedRows } = await tx
+    .updateTable('accounts')
+    .set(changes)
+    .where('id', '=', id)
+    .where('version', '=', version)
+    .executeTakeFirst();
+  return numUpdatedRows > 0n;
 }
 
 export async function removeAccount(tx: Tx, id: string): Promise<void> {
@@ -81,49 +118,4 @@ export async function raiseRevisionsOf(tx: Tx, accountId: string): Promise<void>
       query.selectFrom('source_accounts').select('source_id').where('account_id', '=', accountId),
     )
     .execute();
-}
-
-/** The data key that seals for this owner now. */
-export async function findNewestDataKey(db: Db, ownerId: string): Promise<DataKey | undefined> {
-  return asDataKey(
-    await db
-      .selectFrom('data_keys')
-      .select(['owner_id', 'key_id', 'wrapped'])
-      .where('owner_id', '=', ownerId)
-      .orderBy('created_at_ms', 'desc')
-      .orderBy('key_id', 'desc')
-      .limit(1)
-      .executeTakeFirst(),
-  );
-}
-
-export async function findDataKey(db: Db, ownerId: string, keyId: string): Promise<DataKey | undefined> {
-  return asDataKey(
-    await db
-      .selectFrom('data_keys')
-      .select(['owner_id', 'key_id', 'wrapped'])
-      .where('owner_id', '=', ownerId)
-      .where('key_id', '=', keyId)
-      .executeTakeFirst(),
-  );
-}
-
-/** Any data key, to find out whether the master key fits; undefined when nothing was ever sealed. */
-export async function findAnyDataKey(db: Db): Promise<DataKey | undefined> {
-  return asDataKey(
-    await db.selectFrom('data_keys').select(['owner_id', 'key_id', 'wrapped']).limit(1).executeTakeFirst(),
-  );
-}
-
-export async function insertDataKey(tx: Tx, key: DataKey, nowMs: number): Promise<void> {
-  await tx
-    .insertInto('data_keys')
-    .values({ owner_id: key.ownerId, key_id: key.keyId, wrapped: key.wrapped, created_at_ms: nowMs })
-    .execute();
-}
-
-function asDataKey(
-  row: { owner_id: string; key_id: string; wrapped: string } | undefined,
-): DataKey | undefined {
-  return row === undefined ? undefined : { ownerId: row.owner_id, keyId: row.key_id, wrapped: row.wrapped };
 }

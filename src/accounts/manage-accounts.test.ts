@@ -1,25 +1,23 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { appIdOf } from '#apps/app-id.ts';
 import { TestClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
 import { openStore } from '#storage/open-store.ts';
 import type { Store } from '#storage/store.ts';
+import { addDataKey, checkMasterKey, hasSealedValues } from '#vault/sealed-values.ts';
+import { Vault } from '#vault/vault.ts';
 import { createTestDatabase, postgresSkip } from '../../test/support/databases.ts';
 import { createTempFolder } from '../../test/support/temp-folder.ts';
+import { openCredentials } from './account-credentials.ts';
 import {
-  addDataKey,
-  appIdOf,
-  checkMasterKey,
   createAccount,
   deleteAccount,
   getAccount,
-  hasSealedCredentials,
   listAccounts,
-  openCredentials,
   updateAccount,
   viewAccount,
 } from './manage-accounts.ts';
-import { Vault } from './vault.ts';
 
 const dialects = [
   { name: 'SQLite', skip: false, open: openSqlite },
@@ -84,7 +82,7 @@ for (const dialect of dialects) {
       store.read.selectFrom('accounts').select('sealed').where('id', '=', id).executeTakeFirstOrThrow();
 
     test('nothing is sealed at first, and any master key fits', async () => {
-      assert.equal(await hasSealedCredentials(store.read), false);
+      assert.equal(await hasSealedValues(store.read), false);
       await checkMasterKey(store.read, vault);
     });
 
@@ -101,6 +99,11 @@ for (const dialect of dialects) {
         name: 'Work',
         app: { id: appIdOf('google_sheets'), name_slug: 'google_sheets', name: 'Google Sheets' },
         healthy: true,
+        dead: false,
+        error: null,
+        authorized_scopes: null,
+        last_refreshed_at: null,
+        next_refresh_at: null,
         created_at: iso,
         updated_at: iso,
       };
@@ -108,7 +111,7 @@ for (const dialect of dialects) {
       assert.deepEqual(viewAccount(account, credentials), { ...view, expires_at: null, credentials });
       const { sealed } = await sealedOf(account.id);
       assert.doesNotMatch(sealed, /s3cr3t/);
-      assert.equal(await hasSealedCredentials(store.read), true);
+      assert.equal(await hasSealedValues(store.read), true);
     });
 
     test('what others own does not exist', async () => {

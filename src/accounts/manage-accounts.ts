@@ -1,118 +1,159 @@
-import { createHash } from 'node:crypto';
+import { appIdOf, appNameOf } from '#apps/app-id.ts';
 import { notFound } from '#auth/permissions.ts';
-import { must } from '#lib/assert.ts';
-import type { Clock } from '#lib/clock.ts';
-import { CallerError, UnavailableError } from '#lib/errors.ts';
+import { CallerError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Page, PageRequest } from '#storage/page.ts';
 import type { Db, Tx } from '#storage/store.ts';
+import { type SealTools, sealObject } from '#vault/sealed-values.ts';
 import {
   type Account,
   changeAccount,
   findAccount,
-  findAnyDataKey,
   findAppSlug,
-  findDataKey,
-  findNewestDataKey,
-  findSealed,
   insertAccount,
-  insertDataKey,
   raiseRevisionsOf,
+  raiseVersion,
   removeAccount,
   selectAccounts,
 } from './account-store.ts';
-import { type DataKey, keyIdOf, type Vault } from './vault.ts';
 
 /** Credentials of one account as JSON; keys, certificates and tokens are far smaller. */
 const credentialsBytesMax = 64 * 1024;
 const nameCharactersMax = 200;
 
-export interface AccountTools {
-  vault: Vault;
-  clock: Clock;
-}
-
 /**
- * Connects an account with static credentials. `app` is a slug, or the `app_…` id of an app that has accounts already.
+ * Connects an account with credentials as they are. `app` is a slug, or the `app_…` id of an app that has accounts already.
  * Throws CallerError `invalid_parameter` naming app, name or credentials.
  */
 export async function createAccount(
   tx: Tx,
-  { vault, clock }: AccountTools,
+  tools: SealTools,
   account: { ownerId: string; userId: string; app: unknown; name?: unknown; credentials: unknown },
 ): Promise<Account> {
   const credentials = checkCredentials(account.credentials);
   const name = checkName(account.name ?? null);
   const slug = await slugOf(tx, account.app);
-  const nowMs = clock.now();
+  return storeAccount(tx, tools, {
+    ownerId: account.ownerId,
+    userId: account.userId,
+    app: { slug, name: appNameOf(slug) },
+    name,
+    credentials,
+    grant: keysGrant,
+  });
+}
+
+/** Where the credentials of an account come from, and how long they are good. */
+export interface AccountGrant {
+  type: GrantType;
+  /** oa_…, null for keys. */
+  oauthClientId: string | null;
+  scopes: readonly string[] | null;
+  /** Epoch ms; null: they do not end, or nobody said. */
+  expiresAtMs: number | null;
+  /** Epoch ms; null: never by itself. */
+  nextRefreshAtMs: number | null;
+}
+
+export type GrantType = 'keys' | 'authorization_code' | 'client_credentials' | 'oauth1';
+
+export const keysGrant: AccountGrant = {
+  type: 'keys',
+  oauthClientId: null,
+  scopes: null,
+  expiresAtMs: null,
+  nextRefreshAtMs: null,
+};
+
+/** Stores a new account whose values were checked. */
+export async function storeAccount(
+  tx: Tx,
+  tools: SealTools,
+  account: {
+    ownerId: string;
+    userId: string;
+    app: { slug: string; name: string };
+    name: string | null;
+    credentials: Record<string, unknown>;
+    grant: AccountGrant;
+  },
+): Promise<Account> {
+  const { ownerId, app, grant } = account;
+  const nowMs = tools.clock.now();
   const id = newId('apn');
-  const sealed = await seal(tx, { vault, clock }, { ownerId: account.ownerId, id, credentials });
+  const sealed = await sealObject(tx, tools, { ownerId, id, value: account.credentials });
   const row: Account = {
     id,
-    owner_id: account.ownerId,
+    owner_id: ownerId,
     user_id: account.userId,
-    app_slug: slug,
-    app_id: appIdOf(slug),
-    app_name: appNameOf(slug),
-    name,
+    app_slug: app.slug,
+    app_id: appIdOf(app.slug),
+    app_name: app.name,
+    name: account.name,
+    version: 1,
+    ...grantColumns(grant),
+    last_refreshed_at_ms: null,
+    ...wellColumns,
+    // Tested as soon as may be.
+    next_check_at_ms: nowMs,
     created_at_ms: nowMs,
     updated_at_ms: nowMs,
   };
-  await insertAccount(tx, { ...row, sealed });
+  await insertAccount(tx, { ...row, sealed, lease_node: null, lease_until_ms: null });
   return row;
 }
+
+/** Puts new credentials in the place of those of an account, which is well again, whatever it was before. */
+export async function replaceCredentials(
+  tx: Tx,
+  tools: SealTools,
+  account: Account,
+  changes: { credentials: Record<string, unknown>; grant: AccountGrant; name?: string | null },
+): Promise<Account> {
+  const { id, owner_id: ownerId } = account;
+  const nowMs = tools.clock.now();
+  const sealed = await sealObject(tx, tools, { ownerId, id, value: changes.credentials });
+  const changed = {
+    name: changes.name === undefined ? account.name : changes.name,
+    version: account.version + 1,
+    ...grantColumns(changes.grant),
+    ...wellColumns,
+    next_check_at_ms: nowMs,
+    updated_at_ms: nowMs,
+  };
+  // Also takes the account from a node that refreshes the old grant: what comes of it is not for this version.
+  const { version: _counted, ...columns } = changed;
+  await changeAccount(tx, id, { ...columns, sealed, lease_node: null, lease_until_ms: null });
+  await raiseVersion(tx, id);
+  await raiseRevisionsOf(tx, id);
+  return { ...account, ...changed };
+}
+
+function grantColumns(grant: AccountGrant) {
+  return {
+    grant_type: grant.type,
+    oauth_client_id: grant.oauthClientId,
+    authorized_scopes: grant.scopes === null ? null : JSON.stringify(grant.scopes),
+    expires_at_ms: grant.expiresAtMs,
+    next_refresh_at_ms: grant.nextRefreshAtMs,
+  };
+}
+
+/** Nothing is known against it. */
+const wellColumns = {
+  refresh_failures: 0,
+  healthy: 1,
+  dead: 0,
+  error: null,
+  checked_at_ms: null,
+  check_failures: 0,
+};
 
 /** The account, if one of `ownerIds` owns it. Throws CallerError `not_found`, also for accounts of others. */
 export async function getAccount(db: Db, id: string, ownerIds: readonly string[]): Promise<Account> {
   const account = await findAccount(db, id);
   if (account === undefined || !ownerIds.includes(account.owner_id)) throw notFound('account', id);
   return account;
-}
-
-/**
- * The credentials of an account of one of `ownerIds`: what a component sees as `$auth`.
- * Throws CallerError `not_found`; UnavailableError `wrong_encryption_key` or `sealed_value_damaged`.
- */
-export async function openCredentials(
-  db: Db,
-  vault: Vault,
-  id: string,
-  ownerIds: readonly string[],
-): Promise<Record<string, unknown>> {
-  const found = await findSealed(db, id);
-  if (found === undefined || !ownerIds.includes(found.owner_id)) throw notFound('account', id);
-  return open(db, vault, { ownerId: found.owner_id, id, sealed: found.sealed });
-}
-
-/** Seals a JSON value for the object `id` of an owner, such as the secret prop of a source. */
-export async function sealValue(
-  tx: Tx,
-  tools: AccountTools,
-  secret: { ownerId: string; id: string; value: unknown },
-): Promise<string> {
-  const { ownerId, id, value } = secret;
-  return seal(tx, tools, { ownerId, id, credentials: { value } });
-}
-
-/** What `sealValue` sealed. Throws UnavailableError `wrong_encryption_key` or `sealed_value_damaged`. */
-export async function openValue(
-  db: Db,
-  vault: Vault,
-  secret: { ownerId: string; id: string; sealed: string },
-): Promise<unknown> {
-  return (await open(db, vault, secret)).value;
-}
-
-async function open(
-  db: Db,
-  vault: Vault,
-  { ownerId, id, sealed }: { ownerId: string; id: string; sealed: string },
-): Promise<Record<string, unknown>> {
-  const key = await findDataKey(db, ownerId, keyIdOf(sealed) ?? '');
-  if (key === undefined) {
-    throw new UnavailableError('sealed_value_damaged', `the data key of the credentials of ${id} is missing`);
-  }
-  return vault.open(key, id, sealed);
 }
 
 /** Accounts of the owners, newest first; `app` (slug or id) leaves those of one app. */
@@ -128,22 +169,19 @@ export async function listAccounts(
 /** Renames an account or replaces its credentials; what is not given stays. Throws as create and get do. */
 export async function updateAccount(
   tx: Tx,
-  tools: AccountTools,
+  tools: SealTools,
   id: string,
   ownerIds: readonly string[],
   changes: { name?: unknown; credentials?: unknown },
 ): Promise<Account> {
   const account = await getAccount(tx, id, ownerIds);
   const name = changes.name === undefined ? account.name : checkName(changes.name);
-  const updatedAtMs = tools.clock.now();
-  if (changes.credentials === undefined) {
-    await changeAccount(tx, id, { name, updated_at_ms: updatedAtMs });
-  } else {
+  if (changes.credentials !== undefined) {
     const credentials = checkCredentials(changes.credentials);
-    const sealed = await seal(tx, tools, { ownerId: account.owner_id, id, credentials });
-    await changeAccount(tx, id, { name, sealed, updated_at_ms: updatedAtMs });
-    await raiseRevisionsOf(tx, id);
+    return replaceCredentials(tx, tools, account, { credentials, grant: keysGrant, name });
   }
+  const updatedAtMs = tools.clock.now();
+  await changeAccount(tx, id, { name, updated_at_ms: updatedAtMs });
   return { ...account, name, updated_at_ms: updatedAtMs };
 }
 
@@ -154,48 +192,26 @@ export async function deleteAccount(tx: Tx, id: string, ownerIds: readonly strin
   await raiseRevisionsOf(tx, id);
 }
 
-/** Whether anything was ever sealed in this store: then the master key must not be made anew. */
-export async function hasSealedCredentials(db: Db): Promise<boolean> {
-  return (await findAnyDataKey(db)) !== undefined;
-}
-
-/** For the start of the service. Throws UnavailableError `wrong_encryption_key` when the store needs another key. */
-export async function checkMasterKey(db: Db, vault: Vault): Promise<void> {
-  const key = await findAnyDataKey(db);
-  if (key !== undefined) vault.check(key);
-}
-
 /** A connected account as the API answers it (specification, section 2). Credentials only when given. */
 export function viewAccount(account: Account, credentials?: Record<string, unknown>) {
   return {
     id: account.id,
     name: account.name,
     app: { id: account.app_id, name_slug: account.app_slug, name: account.app_name },
-    // Static credentials are not tested against the service they are for.
-    healthy: true,
+    healthy: account.healthy === 1,
+    dead: account.dead === 1,
+    error: account.error,
+    authorized_scopes: account.authorized_scopes === null ? null : JSON.parse(account.authorized_scopes),
+    last_refreshed_at: isoTime(account.last_refreshed_at_ms),
+    next_refresh_at: isoTime(account.next_refresh_at_ms),
     created_at: new Date(account.created_at_ms).toISOString(),
     updated_at: new Date(account.updated_at_ms).toISOString(),
-    ...(credentials !== undefined && { expires_at: null, credentials }),
+    ...(credentials !== undefined && { expires_at: isoTime(account.expires_at_ms), credentials }),
   };
 }
 
-/** The id of an app, until a catalogue gives them: derived from the slug, so the same everywhere and always. */
-export function appIdOf(slug: string): string {
-  const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
-  const digest = createHash('sha256').update(`app ${slug}`).digest();
-  const characters = [...digest.subarray(0, 12)].map((byte) =>
-    must(alphabet[byte % alphabet.length], 'character'),
-  );
-  return `app_${characters.join('')}`;
-}
-
-/** `google_sheets` is shown as Google Sheets. */
-function appNameOf(slug: string): string {
-  return slug
-    .split(/[_-]+/)
-    .filter((word) => word !== '')
-    .map((word) => `${word.charAt(0).toUpperCase()}${word.slice(1)}`)
-    .join(' ');
+function isoTime(ms: number | null): string | null {
+  return ms === null ? null : new Date(ms).toISOString();
 }
 
 async function slugOf(db: Db, app: unknown): Promise<string> {
@@ -228,21 +244,4 @@ function checkCredentials(credentials: unknown): Record<string, unknown> {
 
 function invalid(parameter: string, expected: string): CallerError {
   return new CallerError('invalid_parameter', `${parameter}: expected ${expected}`, { parameter });
-}
-
-async function seal(
-  tx: Tx,
-  { vault, clock }: AccountTools,
-  secret: { ownerId: string; id: string; credentials: Record<string, unknown> },
-): Promise<string> {
-  const key =
-    (await findNewestDataKey(tx, secret.ownerId)) ?? (await addDataKey(tx, { vault, clock }, secret.ownerId));
-  return vault.seal(key, secret.id, secret.credentials);
-}
-
-/** Gives an owner a new data key, which seals from now on; what older ones sealed still opens. */
-export async function addDataKey(tx: Tx, { vault, clock }: AccountTools, ownerId: string): Promise<DataKey> {
-  const key = vault.newDataKey(ownerId);
-  await insertDataKey(tx, key, clock.now());
-  return key;
 }

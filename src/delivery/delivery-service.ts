@@ -1,4 +1,3 @@
-import type { Vault } from '#accounts/vault.ts';
 import type { GuardedDispatcher } from '#egress/guarded-dispatcher.ts';
 import type { StoredEvent } from '#events/event.ts';
 import type { EventBus } from '#events/event-bus.ts';
@@ -8,6 +7,7 @@ import { FairQueue } from '#lib/fair-queue.ts';
 import type { Logger } from '#lib/logger.ts';
 import { WaitingRuns } from '#sources/waiting-runs.ts';
 import type { Store } from '#storage/store.ts';
+import type { Vault } from '#vault/vault.ts';
 import type { WorkflowDirectory } from '#workflows/workflow-directory.ts';
 import { changeDeliveriesHandler } from './change-deliveries.ts';
 import { deliverToSource } from './deliver-to-source.ts';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { openValue } from '#accounts/manage-accounts.ts';
 import { newId } from '#lib/ids.ts';
 import type { Store } from '#storage/store.ts';
 import type { DeliveryTable } from '#storage/tables/delivery-tables.ts';
+import { openValue } from '#vault/sealed-values.ts';
 import { runChangeJobs, storeDelivery, webhookTools } from '../../test/support/stored-deliveries.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import type { DeliveryState } from './delivery.ts';

@@ -1,5 +1,3 @@
-import { sealValue } from '#accounts/manage-accounts.ts';
-import type { Vault } from '#accounts/vault.ts';
 import { notFound } from '#auth/permissions.ts';
 import type { AddressPolicy } from '#egress/address-policy.ts';
 import type { LookupAll } from '#egress/resolve-address.ts';
@@ -9,6 +7,8 @@ import { CallerError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import type { WebhookTable } from '#storage/tables/delivery-tables.ts';
+import { sealValue } from '#vault/sealed-values.ts';
+import type { Vault } from '#vault/vault.ts';
 import { changeEventually, insertChangeJob } from './change-deliveries.ts';
 import { checkWebhookUrl } from './check-webhook-url.ts';
 import { type DeliveryState, openStates, undeliveredStates } from './delivery.ts';

@@ -1,8 +1,8 @@
-import { openValue } from '#accounts/manage-accounts.ts';
-import type { Vault } from '#accounts/vault.ts';
 import { type PostTarget, postTarget } from '#egress/guarded-post.ts';
 import type { Store } from '#storage/store.ts';
 import type { WebhookTable } from '#storage/tables/delivery-tables.ts';
+import { openValue } from '#vault/sealed-values.ts';
+import type { Vault } from '#vault/vault.ts';
 import { type SigningKey, signingKey } from './sign-request.ts';
 import { findWebhook } from './webhook-store.ts';
 

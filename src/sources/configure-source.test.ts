@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { deleteAccount, openValue, updateAccount } from '#accounts/manage-accounts.ts';
-import { Vault } from '#accounts/vault.ts';
+import { deleteAccount, updateAccount } from '#accounts/manage-accounts.ts';
+import { openValue } from '#vault/sealed-values.ts';
+import { Vault } from '#vault/vault.ts';
 import { DeployerFixture, failed, finished, me } from '../../test/support/deployer-fixture.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { loadDeployment } from './deployment.ts';

@@ -3,6 +3,7 @@ import { initialMigration } from './migrations/0001-initial.ts';
 import { sourceChangesMigration } from './migrations/0002-source-changes.ts';
 import { deliveriesMigration } from './migrations/0003-deliveries.ts';
 import { workflowsMigration } from './migrations/0004-workflows.ts';
+import { accountsMigration } from './migrations/0005-accounts.ts';
 import type { Store, Tx } from './store.ts';
 
 export interface Migration {
@@ -16,6 +17,7 @@ export const migrations: readonly Migration[] = [
   sourceChangesMigration,
   deliveriesMigration,
   workflowsMigration,
+  accountsMigration,
 ];
 
 /** The store was written by a newer version, or its history differs: going on could destroy data. */

@@ -1,4 +1,12 @@
-import type { AccountTable, DataKeyTable } from './tables/account-tables.ts';
+import type {
+  AccountAuditTable,
+  AccountTable,
+  AccountUseTable,
+  AppTable,
+  ConnectFlowTable,
+  DataKeyTable,
+  OAuthClientTable,
+} from './tables/account-tables.ts';
 import type { BundleTable, ComponentTable } from './tables/component-tables.ts';
 import type {
   AutoSubscriptionTable,
@@ -48,6 +56,11 @@ export interface Tables {
   usage_days: UsageDayTable;
   owner_quotas: OwnerQuotaTable;
   accounts: AccountTable;
+  account_audit: AccountAuditTable;
+  account_uses: AccountUseTable;
+  connect_flows: ConnectFlowTable;
+  oauth_clients: OAuthClientTable;
+  apps: AppTable;
   data_keys: DataKeyTable;
   components: ComponentTable;
   bundles: BundleTable;

@@ -1,4 +1,4 @@
-import { appIdOf } from '#accounts/manage-accounts.ts';
+import { appIdOf } from '#apps/app-id.ts';
 import type { ComponentShape, PropDefinition } from '#components/component-shape.ts';
 import { findComponents } from '#components/component-store.ts';
 import { epochSeconds } from '#lib/clock.ts';

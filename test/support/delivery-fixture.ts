@@ -1,6 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { sealValue } from '#accounts/manage-accounts.ts';
-import { Vault } from '#accounts/vault.ts';
 import type { RunPreparer } from '#delivery/deliver-to-workflow.ts';
 import type { AttemptRecord } from '#delivery/delivery.ts';
 import { DeliveryService } from '#delivery/delivery-service.ts';
@@ -19,6 +17,8 @@ import { TestClock } from '#lib/clock.ts';
 import { newId } from '#lib/ids.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
+import { sealValue } from '#vault/sealed-values.ts';
+import { Vault } from '#vault/vault.ts';
 import { WorkflowDirectory } from '#workflows/workflow-directory.ts';
 
 export interface DeliveryFixtureOptions {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import { createAccount, openCredentials, openValue, sealValue } from '#accounts/manage-accounts.ts';
-import { Vault } from '#accounts/vault.ts';
+import { openCredentials } from '#accounts/account-credentials.ts';
+import { createAccount } from '#accounts/manage-accounts.ts';
 import type { ComponentShape } from '#components/component-shape.ts';
 import { insertComponent } from '#components/component-store.ts';
 import { EventBus } from '#events/event-bus.ts';
@@ -17,6 +17,8 @@ import { SourceRuns } from '#sources/run-source.ts';
 import { SourceLanes } from '#sources/source-lanes.ts';
 import type { Store } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
+import { openValue, sealValue } from '#vault/sealed-values.ts';
+import { Vault } from '#vault/vault.ts';
 import { noSubscribers } from './no-subscribers.ts';
 
 const quiet: Omit<CallOutcome, 'status'> = { emits: [], dbSets: {}, logs: [], logsDropped: 0, durationMs: 1 };

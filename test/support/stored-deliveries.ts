@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { Vault } from '#accounts/vault.ts';
 import { changeDeliveriesHandler } from '#delivery/change-deliveries.ts';
 import { insertDeliveries } from '#delivery/delivery-store.ts';
 import type { WebhookTools } from '#delivery/manage-webhooks.ts';
@@ -11,6 +10,7 @@ import { FairQueue } from '#lib/fair-queue.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
 import type { Store } from '#storage/store.ts';
 import type { DeliveryTable } from '#storage/tables/delivery-tables.ts';
+import { Vault } from '#vault/vault.ts';
 
 /** What the functions that manage webhooks need, on a store and a clock of the test. */
 export function webhookTools(

@@ -1,14 +1,13 @@
 import { Type } from 'typebox';
+import { openCredentials } from '#accounts/account-credentials.ts';
 import {
   createAccount,
   deleteAccount,
   getAccount,
   listAccounts,
-  openCredentials,
   updateAccount,
   viewAccount,
 } from '#accounts/manage-accounts.ts';
-import type { Vault } from '#accounts/vault.ts';
 import { ownersOf, requireWorkspace, writable } from '#auth/permissions.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
 import {
@@ -26,6 +25,7 @@ import { selectFields } from '#http/select-fields.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
+import type { Vault } from '#vault/vault.ts';
 
 /** Specification, section 2, Connected account. */
 const Account = Type.Object(

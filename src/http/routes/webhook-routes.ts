@@ -1,6 +1,5 @@
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import type { Vault } from '#accounts/vault.ts';
 import { readable, requireWorkspace, writable } from '#auth/permissions.ts';
 import {
   createWebhook,
@@ -33,6 +32,7 @@ import { type Clock, epochSeconds } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
+import type { Vault } from '#vault/vault.ts';
 import {
   jsonParameters,
   nullable,

@@ -7,8 +7,37 @@ export interface AccountTable {
   app_id: string;
   app_name: string;
   name: string | null;
-  /** Credentials, authenticated encryption under the owner's data key; see accounts/vault.ts. */
+  /** Credentials as a component reads them, authenticated encryption under the owner's data key; see vault/vault.ts. */
   sealed: string;
+  /** Grows with every change of `sealed`: a refresh is stored only over the version that it began with. */
+  version: number;
+  /** Where the credentials come from: keys | authorization_code | client_credentials | oauth1 */
+  grant_type: string;
+  /** oa_… of the OAuth client it was connected with; null for keys. */
+  oauth_client_id: string | null;
+  /** JSON array of the scopes that were granted; null when nobody said. */
+  authorized_scopes: string | null;
+  /** When the access token ends; null: it does not, or nobody said. */
+  expires_at_ms: number | null;
+  last_refreshed_at_ms: number | null;
+  /** When the token is to be refreshed; null: never by itself. */
+  next_refresh_at_ms: number | null;
+  /** Refreshes that failed since the last one that did not. */
+  refresh_failures: number;
+  /** 1: the last test request succeeded, or there is none for this app. */
+  healthy: number;
+  /** 1: the provider refused it for good; connecting it again brings it back. */
+  dead: number;
+  /** Why it is unhealthy or dead, or why the last refresh failed; without secrets. */
+  error: string | null;
+  checked_at_ms: number | null;
+  /** When it is to be tested next; null: only when asked. */
+  next_check_at_ms: number | null;
+  /** Tests that failed since the last one that did not. */
+  check_failures: number;
+  /** The node that refreshes it right now, until `lease_until_ms` at the latest. */
+  lease_node: string | null;
+  lease_until_ms: number | null;
   created_at_ms: number;
   updated_at_ms: number;
 }
@@ -19,4 +48,90 @@ export interface DataKeyTable {
   key_id: string;
   wrapped: string;
   created_at_ms: number;
+  /** Since when nothing is sealed with it any more; null: it may still be in use. */
+  retired_at_ms: number | null;
+}
+
+/** An app that an owner added to the catalogue; those that come with the service are files (apps/*.json). */
+export interface AppTable {
+  owner_id: string;
+  slug: string;
+  app_id: string;
+  user_id: string;
+  /** JSON of an AppDefinition (apps/app-definition.ts). */
+  definition: string;
+  created_at_ms: number;
+  updated_at_ms: number;
+}
+
+/** An owner's own client (oa_…) at an OAuth provider: one for each app. */
+export interface OAuthClientTable {
+  id: string;
+  owner_id: string;
+  user_id: string;
+  app_slug: string;
+  /** As the provider gave it. */
+  client_id: string;
+  /** `{ value: client secret }`, sealed for the oa_ id; null for a public client. */
+  sealed_secret: string | null;
+  /** JSON array; null: those of the app. */
+  scopes: string | null;
+  created_at_ms: number;
+  updated_at_ms: number;
+}
+
+/** Somebody is connecting an account in a browser. One row from POST /accounts/connect to its end or its expiry. */
+export interface ConnectFlowTable {
+  id: string;
+  owner_id: string;
+  user_id: string;
+  app_slug: string;
+  oauth_client_id: string | null;
+  /** apn_… that is connected again; null: a new one. */
+  account_id: string | null;
+  name: string | null;
+  /** Where the browser is sent in the end; null: a page of the service says how it went. */
+  redirect_url: string | null;
+  /** SHA-256 of the secret in the connect URL. */
+  link_hash: string;
+  /** SHA-256 of the cookie of the browser that opened the link; null: nobody has. */
+  browser_hash: string | null;
+  /** SHA-256 of the `state` at the provider; null: not sent there yet. */
+  state_hash: string | null;
+  /** Fields of the app, PKCE verifier, nonce, OAuth 1 token secret: a JSON object sealed for this id. */
+  sealed: string;
+  created_at_ms: number;
+  expires_at_ms: number;
+  /** Set when the answer of the provider was taken: a second one is refused. */
+  used_at_ms: number | null;
+}
+
+/** Who did what with an account, newest last. Rows outlive the account. */
+export interface AccountAuditTable {
+  id: string;
+  owner_id: string;
+  account_id: string;
+  app_slug: string;
+  /** created | read_credentials | updated | reconnected | refreshed | refresh_failed | tested | deleted | … */
+  action: string;
+  /** u_…; null: the service itself. */
+  user_id: string | null;
+  /** The API key that was used; null: none. */
+  key_id: string | null;
+  /** JSON object without secrets. */
+  details: string;
+  created_at_ms: number;
+}
+
+/** That a source or a workflow was given the credentials of an account, summed up by UTC day. */
+export interface AccountUseTable {
+  account_id: string;
+  /** dc_… or p_… */
+  used_by: string;
+  /** YYYY-MM-DD */
+  day: string;
+  owner_id: string;
+  uses: number;
+  first_used_at_ms: number;
+  last_used_at_ms: number;
 }

@@ -36,7 +36,7 @@ export interface WebhookTable {
   name: string | null;
   description: string | null;
   url: string;
-  /** The signing secret (`whsec_…`), sealed (accounts/vault.ts) for this webhook. */
+  /** The signing secret (`whsec_…`), sealed (vault/vault.ts) for this webhook. */
   secret: string;
   /** The one before it, which signs too until `old_secret_until_ms`. */
   old_secret: string | null;

@@ -9,7 +9,7 @@ export interface SourceTable {
   name_slug: string;
   /** JSON object of values as the caller gave them, without those of secret props. */
   configured_props: string;
-  /** JSON object of the values of secret props, each sealed (accounts/vault.ts) for this source and prop; null: none. */
+  /** JSON object of the values of secret props, each sealed (vault/vault.ts) for this source and prop; null: none. */
   sealed_props: string | null;
   /** JSON object of definitions returned by additionalProps, by name; null when there are none. */
   dynamic_props: string | null;

@@ -1,0 +1,21 @@
+import { createHash } from 'node:crypto';
+import { must } from '#lib/assert.ts';
+
+/** The id of an app: derived from the slug, so the same everywhere and always, also for apps nobody described. */
+export function appIdOf(slug: string): string {
+  const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+  const digest = createHash('sha256').update(`app ${slug}`).digest();
+  const characters = [...digest.subarray(0, 12)].map((byte) =>
+    must(alphabet[byte % alphabet.length], 'character'),
+  );
+  return `app_${characters.join('')}`;
+}
+
+/** The name of an app that nobody described: `google_sheets` is shown as Google Sheets. */
+export function appNameOf(slug: string): string {
+  return slug
+    .split(/[_-]+/)
+    .filter((word) => word !== '')
+    .map((word) => `${word.charAt(0).toUpperCase()}${word.slice(1)}`)
+    .join(' ');
+}
