@@ -18,8 +18,6 @@ export type AuditAction =
   | 'read_credentials'
   | 'updated'
   | 'credentials_replaced'
-  | 'refreshed'
-  | 'refresh_failed'
   | 'became_unhealthy'
   | 'became_healthy'
   | 'deleted';

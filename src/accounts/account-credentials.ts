@@ -1,11 +1,99 @@
 import { notFound } from '#auth/permissions.ts';
-import type { Db } from '#storage/store.ts';
+import type { Clock } from '#lib/clock.ts';
+import { CallerError, UnavailableError } from '#lib/errors.ts';
+import type { Db, Store } from '#storage/store.ts';
+import type { AccountTable } from '#storage/tables/account-tables.ts';
 import { openObject } from '#vault/sealed-values.ts';
 import type { Vault } from '#vault/vault.ts';
-import { findSealedAccount } from './account-store.ts';
+import { type Account, findSealedAccount } from './account-store.ts';
+import type { AccountRefresher } from './refresh-account.ts';
+
+/** An account with the credentials that a component sees as `$auth`. */
+export interface OpenedAccount {
+  account: Account;
+  credentials: Record<string, unknown>;
+  /** Whoever keeps the credentials asks again from then on (epoch ms); null: they are good until they are changed. */
+  freshUntilMs: number | null;
+}
+
+type SealedAccount = Account & Pick<AccountTable, 'sealed'>;
+
+/** Gives out credentials, refreshed when that is due. The only way from a sealed account to its secrets. */
+export class AccountCredentials {
+  readonly #store: Pick<Store, 'read'>;
+  readonly #vault: Vault;
+  readonly #clock: Clock;
+  readonly #refresher: Pick<AccountRefresher, 'refresh'>;
+  readonly #recordUse: (account: Account, usedBy: string) => Promise<void>;
+
+  constructor(options: {
+    store: Pick<Store, 'read'>;
+    vault: Vault;
+    clock: Clock;
+    refresher: Pick<AccountRefresher, 'refresh'>;
+    /** Resolves when it is stored that `usedBy` (dc_… or p_…) was given the credentials. */
+    recordUse(account: Account, usedBy: string): Promise<void>;
+  }) {
+    this.#store = options.store;
+    this.#vault = options.vault;
+    this.#clock = options.clock;
+    this.#refresher = options.refresher;
+    this.#recordUse = options.recordUse;
+  }
+
+  /**
+   * For a run: credentials that work as far as anybody knows, of an account of one of `ownerIds`. Throws CallerError
+   * `not_found`, or `account_dead` when it has to be connected again; UnavailableError `account_not_refreshed` while
+   * the provider gives no new token for one that has ended, `wrong_encryption_key` or `sealed_value_damaged`.
+   */
+  async use(id: string, ownerIds: readonly string[], usedBy: string): Promise<OpenedAccount> {
+    const account = await this.#current(id, ownerIds);
+    const name = `account ${id} (${account.app_name})`;
+    if (account.dead === 1) {
+      throw new CallerError('account_dead', `${name} has to be connected again: ${account.error}`, { account: id });
+    }
+    if (account.expires_at_ms !== null && account.expires_at_ms <= this.#clock.now()) {
+      throw new UnavailableError('account_not_refreshed', `the access token of ${name} has ended: ${account.error}`);
+    }
+    await this.#recordUse(account, usedBy);
+    return this.#open(account);
+  }
+
+  /** For a reader: the credentials as they are, whatever is wrong with them; refreshed when that is due. */
+  async read(id: string, ownerIds: readonly string[]): Promise<OpenedAccount> {
+    return this.#open(await this.#current(id, ownerIds));
+  }
+
+  async #current(id: string, ownerIds: readonly string[]): Promise<SealedAccount> {
+    const account = await this.#find(id, ownerIds);
+    if (!isDue(account, this.#clock.now())) return account;
+    await this.#refresher.refresh(id, account.version);
+    return this.#find(id, ownerIds);
+  }
+
+  async #find(id: string, ownerIds: readonly string[]): Promise<SealedAccount> {
+    const found = await findSealedAccount(this.#store.read, id);
+    if (found === undefined || !ownerIds.includes(found.owner_id)) throw notFound('account', id);
+    return found;
+  }
+
+  async #open(account: SealedAccount): Promise<OpenedAccount> {
+    const { sealed, ...rest } = account;
+    const { id, owner_id: ownerId } = account;
+    const credentials = await openObject(this.#store.read, this.#vault, { ownerId, id, sealed });
+    const { next_refresh_at_ms: refreshMs, expires_at_ms: endMs } = account;
+    const ends = [refreshMs, endMs].filter((ms) => ms !== null);
+    return { account: rest, credentials, freshUntilMs: ends.length === 0 ? null : Math.min(...ends) };
+  }
+}
+
+/** After a refresh that failed the next one is due only when its time has come, however many ask. */
+function isDue(account: Account, nowMs: number): boolean {
+  return account.next_refresh_at_ms !== null && account.next_refresh_at_ms <= nowMs;
+}
 
 /**
- * The credentials of an account of one of `ownerIds`, as they are stored: what a component sees as `$auth`.
+ * The credentials as they are stored, not refreshed.
  * Throws CallerError `not_found`; UnavailableError `wrong_encryption_key` or `sealed_value_damaged`.
  */
 export async function openCredentials(

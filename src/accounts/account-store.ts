@@ -119,3 +119,29 @@ export async function raiseRevisionsOf(tx: Tx, accountId: string): Promise<void>
     )
     .execute();
 }
+
+/**
+ * Makes `node` the one that refreshes the account until `untilMs`, unless another one is at it or its credentials changed
+ * since. True: it is. A lease that was not given back (its node died) ends by itself.
+ */
+export async function takeRefreshLease(
+  tx: Tx,
+  { id, version }: Pick<Account, 'id' | 'version'>,
+  lease: { node: string; nowMs: number; untilMs: number },
+): Promise<boolean> {
+  const { numUpdatedRows } = await tx
+    .updateTable('accounts')
+    .set({ lease_node: lease.node, lease_until_ms: lease.untilMs })
+    .where('id', '=', id)
+    .where('version', '=', version)
+    .where((where) =>
+      where.or([
+        where('lease_until_ms', 'is', null),
+        where('lease_until_ms', '<=', lease.nowMs),
+        // After a step back of the clock: no lease is that long.
+        where('lease_until_ms', '>', lease.untilMs),
+      ]),
+    )
+    .executeTakeFirst();
+  return numUpdatedRows > 0n;
+}

@@ -1,0 +1,226 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { AppDefinition } from '#apps/app-definition.ts';
+import type { Clock } from '#lib/clock.ts';
+import { toError } from '#lib/errors.ts';
+import type { Logger } from '#lib/logger.ts';
+import { type Grant, GrantError, type OAuthClient, type TokenEndpoint } from '#oauth/grant.ts';
+import type { Store, Tx } from '#storage/store.ts';
+import type { AccountTable } from '#storage/tables/account-tables.ts';
+import { openObject, sealObject } from '#vault/sealed-values.ts';
+import type { Vault } from '#vault/vault.ts';
+import {
+  type Account,
+  changeAccountAt,
+  findAccount,
+  findSealedAccount,
+  raiseRevisionsOf,
+  takeRefreshLease,
+} from './account-store.ts';
+import { refreshBackoffMs, refreshTimes } from './refresh-times.ts';
+
+/**
+ * How long one process has an account for itself. Longer than a token endpoint may take (20 s), so that two never spend
+ * the same refresh token; a node that died holds up the next refresh for no longer than this.
+ */
+const leaseMs = 30_000;
+/** How often to look whether the other process has done it. */
+const pollMs = 100;
+
+type SealedAccount = Account & Pick<AccountTable, 'sealed'>;
+
+/** What became of the health of an account. */
+export interface Health {
+  healthy: boolean;
+  dead: boolean;
+  /** For people, without secrets; null: nothing is wrong. */
+  error: string | null;
+}
+
+export interface RefreshParts {
+  store: Store;
+  vault: Vault;
+  clock: Clock;
+  logger: Logger;
+  node: string;
+  tokens: TokenEndpoint;
+  findApp(slug: string, ownerIds: readonly string[]): Promise<AppDefinition | undefined>;
+  findClient(id: string): Promise<OAuthClient | undefined>;
+  /** Writes the health, and what follows from a change of it. Resolves with what is to be done after the commit. */
+  changeHealth(tx: Tx, account: Account, health: Health): Promise<() => void>;
+  /** The credentials changed: what this process holds of them is out of date. */
+  onChange(accountId: string): void;
+}
+
+/**
+ * Gets new access tokens. One refresh of an account at a time, in this process (callers share the promise) and in all
+ * (a lease in its row). What comes of it is stored only over the version that it began with, so that whoever connects
+ * the account meanwhile wins, and a process that slept through its lease destroys nothing. A refresh that fails deletes
+ * nothing, ever: rotating refresh tokens have been lost elsewhere by losers who cleaned up.
+ */
+export class AccountRefresher {
+  readonly #parts: RefreshParts;
+  readonly #underWay = new Map<string, Promise<Account | undefined>>();
+
+  constructor(parts: RefreshParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * Refreshes now, whether it is due or not, unless the credentials have changed since `seen` (the version that the
+   * caller found wanting). Resolves with the account as it is then, also when the refresh failed: its health says why.
+   * Undefined: there is no such account.
+   */
+  refresh(id: string, seen?: number): Promise<Account | undefined> {
+    const underWay = this.#underWay.get(id);
+    if (underWay !== undefined) return underWay;
+    const refreshed = this.#refresh(id, seen).finally(() => this.#underWay.delete(id));
+    this.#underWay.set(id, refreshed);
+    return refreshed;
+  }
+
+  async #refresh(id: string, seen: number | undefined): Promise<Account | undefined> {
+    const { store, clock, node } = this.#parts;
+    let before: Account | undefined;
+    for (;;) {
+      const account = await findSealedAccount(store.read, id);
+      if (account === undefined) return undefined;
+      before ??= account;
+      if (account.version !== (seen ?? before.version) || isOtherOutcome(account, before)) return account;
+      if (account.grant_type === 'keys' || account.grant_type === 'oauth1') return account;
+      const nowMs = clock.now();
+      const isOurs = await store.transaction((tx) =>
+        takeRefreshLease(tx, account, { node, nowMs, untilMs: nowMs + leaseMs }),
+      );
+      if (isOurs) return this.#exchange(account);
+      await delay(pollMs);
+    }
+  }
+
+  async #exchange(account: SealedAccount): Promise<Account | undefined> {
+    const { store, vault } = this.#parts;
+    const credentials = await openObject(store.read, vault, { ...account, ownerId: account.owner_id });
+    let grant: Grant;
+    try {
+      grant = await this.#ask(account, credentials);
+    } catch (error) {
+      if (!(error instanceof GrantError)) throw error;
+      await this.#fail(account, error);
+      return findAccount(store.read, account.id);
+    }
+    await this.#succeed(account, credentials, grant);
+    return findAccount(store.read, account.id);
+  }
+
+  async #ask(account: Account, credentials: Record<string, unknown>): Promise<Grant> {
+    const app = await this.#parts.findApp(account.app_slug, [account.owner_id]);
+    if (app?.oauth === undefined || app.oauth.version !== 2) {
+      throw new GrantError('client', `the app ${account.app_slug} is not in the catalogue as an OAuth 2 app any more`);
+    }
+    const client =
+      account.oauth_client_id === null ? undefined : await this.#parts.findClient(account.oauth_client_id);
+    if (client === undefined) {
+      throw new GrantError(
+        'client',
+        `the OAuth client that this account was connected with was deleted: PUT /v1/apps/${app.slug}/oauth_client, then connect the account again`,
+      );
+    }
+    const context = { app, fields: credentials, client };
+    if (account.grant_type === 'client_credentials') return this.#parts.tokens.clientCredentials(context);
+    const refreshToken = credentials.oauth_refresh_token;
+    if (typeof refreshToken !== 'string' || refreshToken === '') {
+      throw new GrantError('grant', `the access token has ended, and ${app.name} gave no refresh token`);
+    }
+    return this.#parts.tokens.refresh(context, { refreshToken });
+  }
+
+  async #succeed(account: SealedAccount, credentials: Record<string, unknown>, grant: Grant): Promise<void> {
+    const { store, vault, clock, logger, onChange } = this.#parts;
+    const nowMs = clock.now();
+    const fresh = {
+      ...credentials,
+      ...grant.fields,
+      oauth_access_token: grant.accessToken,
+      ...(grant.refreshToken !== undefined && { oauth_refresh_token: grant.refreshToken }),
+      ...(grant.uid !== undefined && { oauth_uid: grant.uid }),
+    };
+    const canRefresh =
+      account.grant_type === 'client_credentials' || typeof fresh.oauth_refresh_token === 'string';
+    const times = refreshTimes({ expiresInSeconds: grant.expiresInSeconds, canRefresh }, nowMs);
+    const afterCommit = await store.transaction(async (tx) => {
+      const sealed = await sealObject(
+        tx,
+        { vault, clock },
+        { ownerId: account.owner_id, id: account.id, value: fresh },
+      );
+      const isStored = await changeAccountAt(tx, account, {
+        sealed,
+        version: account.version + 1,
+        expires_at_ms: times.expiresAtMs,
+        next_refresh_at_ms: times.nextRefreshAtMs,
+        last_refreshed_at_ms: nowMs,
+        refresh_failures: 0,
+        lease_node: null,
+        lease_until_ms: null,
+        ...(grant.scopes !== undefined && { authorized_scopes: JSON.stringify(grant.scopes) }),
+        // An account that was ill is well when a test says so.
+        ...(account.healthy === 0 && { next_check_at_ms: nowMs }),
+      });
+      if (!isStored) return undefined;
+      await raiseRevisionsOf(tx, account.id);
+      const now = await findAccount(tx, account.id);
+      // It may have been called dead meanwhile by a process that was refused.
+      return now === undefined
+        ? undefined
+        : this.#parts.changeHealth(tx, now, { healthy: true, dead: false, error: null });
+    });
+    if (afterCommit === undefined) {
+      logger.info({ account: account.id }, 'account.refresh-overtaken');
+      return;
+    }
+    afterCommit();
+    onChange(account.id);
+    logger.info({ account: account.id, owner: account.owner_id, app: account.app_slug }, 'account.refreshed');
+  }
+
+  async #fail(account: SealedAccount, error: GrantError): Promise<void> {
+    const { store, clock, logger } = this.#parts;
+    const nowMs = clock.now();
+    const failures = account.refresh_failures + 1;
+    const isDead = error.reach === 'grant';
+    const hasEnded = account.expires_at_ms !== null && account.expires_at_ms <= nowMs;
+    const retryAtMs = nowMs + refreshBackoffMs(failures, error.retryAfterSeconds);
+    const afterCommit = await store.transaction(async (tx) => {
+      const isStored = await changeAccountAt(tx, account, {
+        refresh_failures: failures,
+        next_refresh_at_ms: isDead ? null : retryAtMs,
+        lease_node: null,
+        lease_until_ms: null,
+      });
+      const now = isStored ? await findAccount(tx, account.id) : undefined;
+      if (now === undefined) return undefined;
+      return this.#parts.changeHealth(tx, now, {
+        // What a provider that is away for a moment says about the account: nothing, while its token is good.
+        healthy: now.healthy === 1 && error.reach === 'moment' && !hasEnded,
+        dead: isDead,
+        error: error.message,
+      });
+    });
+    afterCommit?.();
+    logger.warn(
+      {
+        account: account.id,
+        owner: account.owner_id,
+        app: account.app_slug,
+        reach: error.reach,
+        failures,
+        error: toError(error).message,
+      },
+      'account.refresh-failed',
+    );
+  }
+}
+
+/** Another process tried meanwhile, and did not get anything. */
+function isOtherOutcome(account: Account, before: Account): boolean {
+  return account.refresh_failures !== before.refresh_failures || account.dead !== before.dead;
+}
