@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import { makeRedactor, secretValues } from '#accounts/redact.ts';
 import type { ComponentShape, PropDefinition } from '#components/component-shape.ts';
 import { componentShapes, findBundle, findComponent } from '#components/component-store.ts';
 import type { ConfiguredProps } from '#components/validate-props.ts';
@@ -8,6 +7,8 @@ import type { Bundle } from '#runner/runner.ts';
 import type { Db } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
+import type { OpenedAccount } from '#accounts/account-credentials.ts';
+import { makeRedactor, secretValues } from '#vault/redact.ts';
 import { isSecretProp, openValues, sealedNames, type ValueSealer } from './sealed-props.ts';
 import { accountProps, runtimeProps } from './source-props.ts';
 import { accountsOf, type SourceAccount } from './source-store.ts';
@@ -26,6 +27,8 @@ export interface Deployment {
   revision: string;
   /** Accounts whose credentials are in `props`. */
   accountIds: string[];
+  /** From then on (epoch ms) credentials are to be asked for again; null: they are good until they are changed. */
+  freshUntilMs: number | null;
   /** Replaces known secret values in whatever leaves the run. */
   redact: (text: string) => string;
 }
@@ -35,8 +38,15 @@ export interface DeploymentContext {
   /** Keeps the values of secret props. */
   sealer: ValueSealer;
   endpointUrl(key: string | null): string | undefined;
-  /** Credentials of an account of one of `owners`; throws `not_found` otherwise. */
-  credentials(accountId: string, owners: readonly string[]): Promise<Record<string, unknown>>;
+  /**
+   * Credentials of an account of one of `owners`, for `usedBy` (dc_… or p_…). Throws CallerError `not_found` otherwise,
+   * or `account_dead`; UnavailableError while they cannot be had.
+   */
+  credentials(
+    accountId: string,
+    owners: readonly string[],
+    usedBy: string,
+  ): Promise<Pick<OpenedAccount, 'credentials' | 'freshUntilMs'>>;
 }
 
 /** Static definitions with those additionalProps returned laid over them, in order. */
@@ -102,8 +112,11 @@ export async function makeDeployment(
   const granted = given.accounts ?? (accounts.length === 0 ? [] : await accountsOf(db, source.id));
   const owners = [source.owner_id, ...granted.map((account) => account.owner_id)];
   const credentials = new Map<string, Record<string, unknown>>();
+  let freshUntilMs: number | null = null;
   for (const { prop, accountId } of accounts) {
-    credentials.set(prop, await context.credentials(accountId, owners));
+    const opened = await context.credentials(accountId, owners, source.id);
+    credentials.set(prop, opened.credentials);
+    freshUntilMs = soonest(freshUntilMs, opened.freshUntilMs);
   }
   const secretNames = [
     ...definitions.filter(isSecretProp).map((definition) => definition.name),
@@ -123,12 +136,18 @@ export async function makeDeployment(
     props,
     revision: `${source.revision}-${digest}`,
     accountIds: accounts.map(({ accountId }) => accountId),
+    freshUntilMs,
     dynamicProps:
       source.dynamic_props === null
         ? undefined
         : (JSON.parse(source.dynamic_props) as Record<string, unknown>),
     redact: makeRedactor([...[...credentials.values()].flatMap(secretValues), ...secrets]),
   };
+}
+
+/** The earlier of two times, where null is never. */
+export function soonest(one: number | null, other: number | null): number | null {
+  return one === null || other === null ? (one ?? other) : Math.min(one, other);
 }
 
 /** Every text in a value, for redacting it. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { makeRedactor } from '#accounts/redact.ts';
 import type { CallOutcome, EmittedEvent } from '#runner/call-outcome.ts';
+import { makeRedactor } from '#vault/redact.ts';
 import { eventsOfOutcome } from './outcome-events.ts';
 
 const options = {

@@ -1,5 +1,4 @@
 import { isDeepStrictEqual } from 'node:util';
-import { makeRedactor } from '#accounts/redact.ts';
 import type { ComponentShape, PropDefinition } from '#components/component-shape.ts';
 import { refuseUnknownTypes } from '#components/prop-types.ts';
 import { type ConfiguredProps, isRecord, propError, validateProps } from '#components/validate-props.ts';
@@ -15,6 +14,7 @@ import { isLost, isSecretProp, openValues, sealedNames, sealValues } from '#sour
 import { accountProps, keepMaskedSecrets, maskedSecret } from '#sources/source-props.ts';
 import type { Db } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
+import { makeRedactor } from '#vault/redact.ts';
 import { atParameter } from './at-parameter.ts';
 import { definitionsOfStep, loadStep, sealedStep } from './load-step.ts';
 import type { StepDefinition, WorkflowDefinition } from './workflow-definition.ts';

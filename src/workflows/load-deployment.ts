@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
-import { makeRedactor } from '#accounts/redact.ts';
 import { findComponent } from '#components/component-store.ts';
 import { must } from '#lib/assert.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
-import type { DeploymentContext } from '#sources/deployment.ts';
+import { type DeploymentContext, soonest } from '#sources/deployment.ts';
 import type { Db, Store } from '#storage/store.ts';
+import { makeRedactor } from '#vault/redact.ts';
 import { loadStep, type OpenedStep } from './load-step.ts';
 import type { LoadedDeployment } from './loaded-deployment.ts';
 import type { WorkflowDefinition } from './workflow-definition.ts';
@@ -35,7 +35,7 @@ export async function loadDeployment(
       `component ${step.componentId} of step ${step.id}`,
     );
     opened.push(
-      await loadStep(db, step, { ownerId, component, accountOwners, context }).catch((error: unknown) => {
+      await loadStep(db, step, { ownerId, workflowId: workflow.id, component, accountOwners, context }).catch((error: unknown) => {
         throw inStep(step.namespace, error);
       }),
     );
@@ -51,6 +51,7 @@ export async function loadDeployment(
     projectId: workflow.project_id,
     settings: definition.settings,
     steps,
+    freshUntilMs: opened.reduce<number | null>((until, step) => soonest(until, step.freshUntilMs), null),
     accountIds: [...new Set(opened.flatMap(({ accountIds }) => accountIds))],
     revision: `${deployment.number}-${digest.digest('hex').slice(0, 16)}`,
     redact: makeRedactor(opened.flatMap(({ secrets }) => secrets)),

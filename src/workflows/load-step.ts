@@ -1,13 +1,13 @@
-import { secretValues } from '#accounts/redact.ts';
 import type { ComponentShape, PropDefinition } from '#components/component-shape.ts';
 import { findBundle } from '#components/component-store.ts';
 import type { ConfiguredProps } from '#components/validate-props.ts';
 import { must } from '#lib/assert.ts';
-import { type DeploymentContext, mergedDefinitions, stringsIn } from '#sources/deployment.ts';
+import { type DeploymentContext, mergedDefinitions, soonest, stringsIn } from '#sources/deployment.ts';
 import { isSecretProp, openValues, sealedNames } from '#sources/sealed-props.ts';
 import { accountProps, runtimeProps } from '#sources/source-props.ts';
 import type { Db } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
+import { secretValues } from '#vault/redact.ts';
 import type { LoadedStep } from './loaded-deployment.ts';
 import type { StepDefinition } from './workflow-definition.ts';
 
@@ -15,6 +15,8 @@ import type { StepDefinition } from './workflow-definition.ts';
 export interface OpenedStep {
   step: LoadedStep;
   accountIds: string[];
+  /** See `Deployment.freshUntilMs`. */
+  freshUntilMs: number | null;
   /** Secret texts in its credentials and props. */
   secrets: string[];
 }
@@ -41,6 +43,8 @@ export async function loadStep(
   definition: StepDefinition,
   options: {
     ownerId: string;
+    /** p_… that it is a step of. */
+    workflowId: string;
     component: Pick<ComponentTable, 'id' | 'owner_id' | 'bundle_hash' | 'shape'>;
     accountOwners: readonly string[];
     context: Pick<DeploymentContext, 'credentials' | 'sealer'>;
@@ -57,8 +61,12 @@ export async function loadStep(
   const values = options.values ?? (await openValues(context.sealer, sealed));
   const accounts = accountProps(definitions, values);
   const credentials = new Map<string, Record<string, unknown>>();
-  for (const { prop, accountId } of accounts)
-    credentials.set(prop, await context.credentials(accountId, accountOwners));
+  let freshUntilMs: number | null = null;
+  for (const { prop, accountId } of accounts) {
+    const account = await context.credentials(accountId, accountOwners, options.workflowId);
+    credentials.set(prop, account.credentials);
+    freshUntilMs = soonest(freshUntilMs, account.freshUntilMs);
+  }
   const secretNames = new Set([
     ...definitions.filter(isSecretProp).map(({ name }) => name),
     ...sealedNames(sealed),
@@ -78,6 +86,7 @@ export async function loadStep(
       usesDb: definitions.some(({ type }) => type === '$.service.db'),
     },
     accountIds: accounts.map(({ accountId }) => accountId),
+    freshUntilMs,
     secrets: [
       ...[...credentials.values()].flatMap(secretValues),
       ...[...secretNames].flatMap((name) => stringsIn(values[name]).flatMap(literalParts)),
