@@ -136,6 +136,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
     const mailDomain = () => emailDomain(settings.emailDomain, publicUrl());
     const policy = new AddressPolicy({
       allow: settings.egress,
+      connectTo: settings.connectTo,
       deny: () => [listening, ...database],
     });
 
@@ -233,7 +234,10 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
         key === null
           ? undefined
           : endpointUrl({ publicUrl: publicUrl(), endpointDomain: settings.endpointDomain }, key),
-      credentials: (accountId, owners) => openCredentials(store.read, vault, accountId, owners),
+      credentials: async (accountId, owners) => ({
+        credentials: await openCredentials(store.read, vault, accountId, owners),
+        freshUntilMs: null,
+      }),
       sealer: {
         seal: (ownerId, id, value) =>
           store.transaction((tx) => sealValue(tx, { vault, clock }, { ownerId, id, value })),
@@ -317,7 +321,11 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
     close.push(() => mail?.close());
     // Where the object storage is, the operator says: it may be near. Everything else about a request to it is vetted.
     const toObjects = createGuardedDispatcher({
-      policy: new AddressPolicy({ allow: ['public', 'local'], deny: () => [listening, ...database] }),
+      policy: new AddressPolicy({
+        allow: ['public', 'local'],
+        connectTo: settings.connectTo,
+        deny: () => [listening, ...database],
+      }),
       ...(extraCa === undefined ? {} : { extraCa }),
     });
     close.push(() => toObjects.destroy());

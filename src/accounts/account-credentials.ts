@@ -42,20 +42,25 @@ export class AccountCredentials {
   }
 
   /**
-   * For a run: credentials that work as far as anybody knows, of an account of one of `ownerIds`. Throws CallerError
+   * For a run of `usedBy` (dc_… or p_…; null: for setting something up): credentials that work as far as anybody knows, of an account of one of `ownerIds`. Throws CallerError
    * `not_found`, or `account_dead` when it has to be connected again; UnavailableError `account_not_refreshed` while
    * the provider gives no new token for one that has ended, `wrong_encryption_key` or `sealed_value_damaged`.
    */
-  async use(id: string, ownerIds: readonly string[], usedBy: string): Promise<OpenedAccount> {
+  async use(id: string, ownerIds: readonly string[], usedBy: string | null): Promise<OpenedAccount> {
     const account = await this.#current(id, ownerIds);
     const name = `account ${id} (${account.app_name})`;
     if (account.dead === 1) {
-      throw new CallerError('account_dead', `${name} has to be connected again: ${account.error}`, { account: id });
+      throw new CallerError('account_dead', `${name} has to be connected again: ${account.error}`, {
+        account: id,
+      });
     }
     if (account.expires_at_ms !== null && account.expires_at_ms <= this.#clock.now()) {
-      throw new UnavailableError('account_not_refreshed', `the access token of ${name} has ended: ${account.error}`);
+      throw new UnavailableError(
+        'account_not_refreshed',
+        `the access token of ${name} has ended: ${account.error ?? 'no new one came'}`,
+      );
     }
-    await this.#recordUse(account, usedBy);
+    if (usedBy !== null) await this.#recordUse(account, usedBy);
     return this.#open(account);
   }
 

@@ -114,7 +114,10 @@ export class AccountRefresher {
   async #ask(account: Account, credentials: Record<string, unknown>): Promise<Grant> {
     const app = await this.#parts.findApp(account.app_slug, [account.owner_id]);
     if (app?.oauth === undefined || app.oauth.version !== 2) {
-      throw new GrantError('client', `the app ${account.app_slug} is not in the catalogue as an OAuth 2 app any more`);
+      throw new GrantError(
+        'client',
+        `the app ${account.app_slug} is not in the catalogue as an OAuth 2 app any more`,
+      );
     }
     const client =
       account.oauth_client_id === null ? undefined : await this.#parts.findClient(account.oauth_client_id);

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import type { OpenedAccount } from '#accounts/account-credentials.ts';
 import type { ComponentShape, PropDefinition } from '#components/component-shape.ts';
 import { componentShapes, findBundle, findComponent } from '#components/component-store.ts';
 import type { ConfiguredProps } from '#components/validate-props.ts';
@@ -7,7 +8,6 @@ import type { Bundle } from '#runner/runner.ts';
 import type { Db } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
-import type { OpenedAccount } from '#accounts/account-credentials.ts';
 import { makeRedactor, secretValues } from '#vault/redact.ts';
 import { isSecretProp, openValues, sealedNames, type ValueSealer } from './sealed-props.ts';
 import { accountProps, runtimeProps } from './source-props.ts';
@@ -39,13 +39,13 @@ export interface DeploymentContext {
   sealer: ValueSealer;
   endpointUrl(key: string | null): string | undefined;
   /**
-   * Credentials of an account of one of `owners`, for `usedBy` (dc_… or p_…). Throws CallerError `not_found` otherwise,
+   * Credentials of an account of one of `owners`, for `usedBy` (dc_… or p_…; null: for setting something up). Throws CallerError `not_found` otherwise,
    * or `account_dead`; UnavailableError while they cannot be had.
    */
   credentials(
     accountId: string,
     owners: readonly string[],
-    usedBy: string,
+    usedBy: string | null,
   ): Promise<Pick<OpenedAccount, 'credentials' | 'freshUntilMs'>>;
 }
 

@@ -14,6 +14,8 @@ const laneIdleMs = 60_000;
 export interface Lane {
   sourceId: string;
   deployment: Promise<Deployment> | undefined;
+  /** Of the deployment, once it is loaded. */
+  freshUntilMs: number | null;
   db: Record<string, string> | undefined;
   epoch: number;
   turn: Promise<void>;
@@ -44,6 +46,7 @@ export class SourceLanes {
     const lane: Lane = {
       sourceId,
       deployment: undefined,
+      freshUntilMs: null,
       db: undefined,
       epoch: 0,
       turn: Promise.resolve(),
@@ -64,13 +67,22 @@ export class SourceLanes {
       if (known === undefined || revision !== known.source.revision) lane.deployment = undefined;
       if (lane.unsettled.size === 0) lane.db = undefined;
     }
+    if (lane.deployment !== undefined && lane.freshUntilMs !== null && lane.freshUntilMs <= this.#clock.now())
+      lane.deployment = undefined;
     if (lane.deployment === undefined) {
       const source = await findSource(this.#store.read, lane.sourceId);
       if (source === undefined) return undefined;
-      lane.deployment = loadDeployment(this.#store.read, source, this.#context);
-      lane.deployment.catch(() => {
-        lane.deployment = undefined;
-      });
+      const loading = loadDeployment(this.#store.read, source, this.#context);
+      lane.deployment = loading;
+      lane.freshUntilMs = null;
+      loading.then(
+        ({ freshUntilMs }) => {
+          if (lane.deployment === loading) lane.freshUntilMs = freshUntilMs;
+        },
+        () => {
+          if (lane.deployment === loading) lane.deployment = undefined;
+        },
+      );
     }
     return lane.deployment;
   }

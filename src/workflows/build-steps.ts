@@ -175,6 +175,7 @@ export class StepBuilder {
     const load = (step: StepDefinition, checked: ConfiguredProps, accounts: readonly DeploymentAccount[]) =>
       loadStep(this.#db, step, {
         ownerId: owner.ownerId,
+        workflowId: null,
         component,
         accountOwners: [owner.ownerId, ...accounts.map((account) => account.owner_id)],
         context: this.#context,

@@ -35,9 +35,11 @@ export async function loadDeployment(
       `component ${step.componentId} of step ${step.id}`,
     );
     opened.push(
-      await loadStep(db, step, { ownerId, workflowId: workflow.id, component, accountOwners, context }).catch((error: unknown) => {
-        throw inStep(step.namespace, error);
-      }),
+      await loadStep(db, step, { ownerId, workflowId: workflow.id, component, accountOwners, context }).catch(
+        (error: unknown) => {
+          throw inStep(step.namespace, error);
+        },
+      ),
     );
   }
   const steps = opened.map(({ step }) => step);
@@ -81,6 +83,8 @@ interface Held {
   stamp: string | undefined;
   checkedAtMs: number;
   usedAtMs: number;
+  /** Of the deployment, once it is loaded. */
+  freshUntilMs: number | null;
 }
 
 /** The deployments that run in this process, or did a moment ago: each is loaded once, by whoever needs it first. */
@@ -112,6 +116,7 @@ export class Deployments {
     held.usedAtMs = nowMs;
     this.#held.delete(deploymentId);
     this.#held.set(deploymentId, held);
+    if (held.freshUntilMs !== null && held.freshUntilMs <= nowMs) return this.#load(deploymentId, nowMs);
     const isFresh = this.#store.name === 'sqlite' || Math.abs(nowMs - held.checkedAtMs) < freshMs;
     return isFresh ? held.deployment : this.#check(deploymentId, held, nowMs);
   }
@@ -137,15 +142,19 @@ export class Deployments {
 
   #load(deploymentId: string, nowMs: number): Promise<LoadedDeployment> {
     const deployment = loadDeployment(this.#store.read, deploymentId, this.#context);
-    const held: Held = { deployment, stamp: undefined, checkedAtMs: nowMs, usedAtMs: nowMs };
+    const held: Held = {
+      deployment,
+      stamp: undefined,
+      checkedAtMs: nowMs,
+      usedAtMs: nowMs,
+      freshUntilMs: null,
+    };
     this.#held.set(deploymentId, held);
     if (this.#held.size > heldMax) {
       const oldest = this.#held.keys().next().value;
       if (oldest !== undefined) this.#held.delete(oldest);
     }
-    deployment.catch(() => {
-      if (this.#held.get(deploymentId) === held) this.#held.delete(deploymentId);
-    });
+    this.#watch(deploymentId, held);
     return deployment;
   }
 
@@ -164,10 +173,20 @@ export class Deployments {
       held.stamp = stamp;
       return fresh;
     })();
-    held.deployment.catch(() => {
-      if (this.#held.get(deploymentId) === held) this.#held.delete(deploymentId);
-    });
+    this.#watch(deploymentId, held);
     return held.deployment;
+  }
+
+  /** What failed to load is not kept; what was loaded says how long its credentials are good. */
+  #watch(deploymentId: string, held: Held): void {
+    held.deployment.then(
+      ({ freshUntilMs }) => {
+        held.freshUntilMs = freshUntilMs;
+      },
+      () => {
+        if (this.#held.get(deploymentId) === held) this.#held.delete(deploymentId);
+      },
+    );
   }
 
   #forgetWhere(isMeant: (deployment: LoadedDeployment) => boolean): void {

@@ -43,8 +43,8 @@ export async function loadStep(
   definition: StepDefinition,
   options: {
     ownerId: string;
-    /** p_… that it is a step of. */
-    workflowId: string;
+    /** p_… that it runs in; null: it is being set up. */
+    workflowId: string | null;
     component: Pick<ComponentTable, 'id' | 'owner_id' | 'bundle_hash' | 'shape'>;
     accountOwners: readonly string[];
     context: Pick<DeploymentContext, 'credentials' | 'sealer'>;

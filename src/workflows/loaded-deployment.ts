@@ -13,6 +13,8 @@ export interface LoadedDeployment {
   steps: LoadedStep[];
   /** Accounts whose credentials are in the props of steps. */
   accountIds: string[];
+  /** From then on (epoch ms) credentials are to be asked for again; null: they are good until they are changed. */
+  freshUntilMs: number | null;
   /** Names this state of code, props and credentials: another one runs in a fresh process. */
   revision: string;
   /** Replaces known secret values (credentials, secret props) in whatever leaves a run. */

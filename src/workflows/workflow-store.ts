@@ -158,11 +158,11 @@ export async function deploymentStamp(
       ? []
       : await db
           .selectFrom('accounts')
-          .select(['id', 'updated_at_ms'])
+          .select(['id', 'version'])
           .where('id', 'in', [...deployment.accountIds])
           .orderBy('id')
           .execute();
-  return JSON.stringify([workflow?.updated_at_ms, accounts.map((row) => [row.id, row.updated_at_ms])]);
+  return JSON.stringify([workflow?.updated_at_ms, accounts.map((row) => [row.id, row.version])]);
 }
 
 /** Removes the deployments of a removed workflow, with what their steps kept. */

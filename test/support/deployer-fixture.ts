@@ -84,7 +84,10 @@ export class DeployerFixture {
     const bus = new EventBus(silentLogger);
     const context: DeploymentContext = {
       endpointUrl: (key) => (key === null ? undefined : `http://127.0.0.1/in/${key}`),
-      credentials: (id, owners) => openCredentials(store.read, vault, id, owners),
+      credentials: async (id, owners) => ({
+        credentials: await openCredentials(store.read, vault, id, owners),
+        freshUntilMs: null,
+      }),
       sealer: {
         seal: (ownerId, id, value) =>
           store.transaction((tx) => sealValue(tx, this.accountTools, { ownerId, id, value })),

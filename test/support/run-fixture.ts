@@ -88,6 +88,7 @@ export class RunFixture implements AsyncDisposable {
         usesDb: false,
       })),
       accountIds: [],
+      freshUntilMs: null,
       revision: '1',
       redact: options.redact ?? ((text) => text),
     };
