@@ -33,6 +33,18 @@ describe('MILLRACE_API_KEY', () => {
   });
 });
 
+describe('MILLRACE_CONNECT_TO', () => {
+  test("takes a list in the form of curl's --connect-to, and tells of each entry that is none", () => {
+    const list = 'api.example:443:gateway.example:8443, [2001:db8::1]:443:[::1]:8443,::rest.example:';
+    assert.deepEqual(readSettings({ MILLRACE_CONNECT_TO: list }).connectTo, list.split(/, ?/));
+    assert.deepEqual(readSettings({}).connectTo, []);
+    const problems = problemsOf({ MILLRACE_CONNECT_TO: 'api.example=127.0.0.1,a:1:b:2,c:443:d:0' });
+    assert.match(problems, /MILLRACE_CONNECT_TO: expected HOST1:PORT1:HOST2:PORT2.* found "api\.example=127/);
+    assert.match(problems, /MILLRACE_CONNECT_TO: 0 is no port from 1 to 65535.* found "c:443:d:0"/);
+    assert.doesNotMatch(problems, /a:1:b:2/);
+  });
+});
+
 describe('MILLRACE_TRUSTED_PROXIES', () => {
   test('takes addresses and CIDRs, and nothing else', () => {
     const list = '127.0.0.1, 10.0.0.0/8,::1,fd00::/8';

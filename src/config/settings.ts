@@ -1,5 +1,6 @@
 import { isIP } from 'node:net';
 import { resolve } from 'node:path';
+import { ConnectTo } from './connect-to.ts';
 
 /**
  * Table of contents 4: every setting. The only place where environment variables are read.
@@ -73,6 +74,12 @@ export const settingDefinitions = {
     type: 'list',
     default: 'public',
     text: 'Where user code and deliveries may connect: public (global unicast), local (loopback and private ranges too), or CIDRs.',
+  },
+  connectTo: {
+    env: 'MILLRACE_CONNECT_TO',
+    type: 'list',
+    default: '',
+    text: "Connections of user code and of the service that are led elsewhere, to a mirror or gateway: HOST1:PORT1:HOST2:PORT2 as in curl's --connect-to. TLS still expects the certificate of HOST1, and MILLRACE_EGRESS must allow HOST2. IPv6 addresses stand in brackets; an empty HOST1 or PORT1 means any, an empty HOST2 or PORT2 the same.",
   },
   extraCa: {
     env: 'MILLRACE_EXTRA_CA',
@@ -332,6 +339,13 @@ function checkTogether(values: Record<string, unknown>, problems: string[]): voi
       problems.push(
         `MILLRACE_TRUSTED_PROXIES: ${JSON.stringify(proxy)} would let every caller choose its own address; write the address or network of your proxy, such as 127.0.0.1 or 10.0.0.0/8`,
       );
+  }
+  for (const entry of (values.connectTo as string[] | undefined) ?? []) {
+    try {
+      new ConnectTo([entry]);
+    } catch (error) {
+      problems.push(`MILLRACE_CONNECT_TO: ${(error as Error).message}`);
+    }
   }
   // The two halves of one thing.
   for (const [name, env, other, otherEnv] of [

@@ -1,4 +1,5 @@
 import { networkInterfaces } from 'node:os';
+import { ConnectTo } from '#config/connect-to.ts';
 import {
   type IpAddress,
   type IpRange,
@@ -15,6 +16,8 @@ export interface AddressPolicyOptions {
   allow: readonly string[];
   /** Asked at every check: where the platform itself and its database listen. Allowed to nobody, whatever `allow` says. */
   deny: () => readonly { address: string; port: number }[];
+  /** Connections that are led elsewhere, as in MILLRACE_CONNECT_TO. What they are led to is decided on like any other. */
+  connectTo?: readonly string[];
 }
 
 /**
@@ -27,14 +30,16 @@ export interface AddressPolicyOptions {
 export class AddressPolicy {
   /** As given, for messages. */
   readonly allow: readonly string[];
+  readonly connectTo: ConnectTo;
   #deny: AddressPolicyOptions['deny'];
   #ranges: IpRange[] = [];
   #public = false;
 
-  /** Throws on an entry that is neither a word nor a CIDR, naming it. */
+  /** Throws on an entry of `allow` that is neither a word nor a CIDR, and on one of `connectTo` of another form. */
   constructor(options: AddressPolicyOptions) {
     this.allow = [...options.allow];
     this.#deny = options.deny;
+    this.connectTo = new ConnectTo(options.connectTo ?? []);
     for (const entry of options.allow) {
       if (entry === 'public') this.#public = true;
       else if (entry === 'local') this.#ranges.push(...localRanges);

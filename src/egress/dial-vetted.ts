@@ -14,8 +14,8 @@ export interface DialOptions {
 const attemptTimeoutMs = 3_000;
 
 /**
- * Resolves once, vets every address and connects to the first allowed one that answers. The address of the connected
- * socket is vetted again. The socket is half-open capable and has no data listeners yet. Rejects with an error whose
+ * Resolves once, vets every address and connects to the first allowed one that answers, elsewhere where the operator
+ * leads the connection (MILLRACE_CONNECT_TO). The address of the connected socket is vetted again. The socket is half-open capable and has no data listeners yet. Rejects with an error whose
  * `code` is ENOTFOUND, EAI_AGAIN, EACCES, ETIMEDOUT or what connecting gave, or with the reason of `signal`.
  */
 export async function dialVetted(host: string, port: number, options: DialOptions): Promise<Socket> {
@@ -26,9 +26,9 @@ export async function dialVetted(host: string, port: number, options: DialOption
   const signal = options.signal === undefined ? timeout : AbortSignal.any([timeout, options.signal]);
   try {
     const lookup = options.lookup === undefined ? {} : { lookup: options.lookup };
-    const addresses = await untilAborted(resolveAndVet(host, port, options.policy, lookup), signal);
-    const socket = await untilConnected(dial(addresses, port), signal);
-    const verdict = options.policy.check(socket.remoteAddress ?? '', port);
+    const target = await untilAborted(resolveAndVet(host, port, options.policy, lookup), signal);
+    const socket = await untilConnected(dial(target.addresses, target.port), signal);
+    const verdict = options.policy.check(socket.remoteAddress ?? '', target.port);
     if (verdict.allowed) return socket;
     socket.destroy();
     throw new EgressError('EACCES', `connect EACCES ${host}:${port} is not allowed: ${verdict.reason}`);

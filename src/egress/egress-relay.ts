@@ -118,7 +118,7 @@ class Relay {
   /** `dns.lookup` of the child: the vetted addresses of a name, without connecting. */
   #answerLookup(channel: MuxChannel, name: string): void {
     resolveAndVet(name, 0, this.options.policy, { lookup: this.lookup }).then(
-      (addresses) => {
+      ({ addresses }) => {
         channel.accept({ addresses });
         channel.end();
       },

@@ -2,9 +2,10 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { test } from 'node:test';
+import { canonicalHost } from '#lib/canonical-host.ts';
 import { AddressPolicy } from './address-policy.ts';
 import { dialVetted } from './dial-vetted.ts';
-import { canonicalHost, type LookupAll, resolveAndVet } from './resolve-address.ts';
+import { type LookupAll, resolveAndVet } from './resolve-address.ts';
 
 const open = new AddressPolicy({ allow: ['public'], deny: () => [] });
 const local = new AddressPolicy({ allow: ['public', 'local'], deny: () => [] });
@@ -90,10 +91,10 @@ test('names are read once: lower case, IDNA, no brackets', () => {
 
 test('only the allowed addresses of a name are given out, and a name with none is refused', async () => {
   const mixed = answering('10.0.0.1', '1.1.1.1', '::ffff:127.0.0.1', '2606:4700::1111', '64:ff9b::7f00:1');
-  assert.deepEqual(await resolveAndVet('mixed.example', 80, open, { lookup: mixed }), [
-    '1.1.1.1',
-    '2606:4700::1111',
-  ]);
+  assert.deepEqual(await resolveAndVet('mixed.example', 80, open, { lookup: mixed }), {
+    addresses: ['1.1.1.1', '2606:4700::1111'],
+    port: 80,
+  });
   for (const address of [
     '10.0.0.1',
     '::1',
@@ -192,4 +193,55 @@ test('a resolver that does not answer ends in ETIMEDOUT, and a given signal ends
     /enough/,
   );
   clearInterval(stay);
+});
+
+test('a connection that the operator leads elsewhere goes there, and the name it was meant for is not looked up', async () => {
+  const server = createServer((socket) => socket.on('error', () => {}).end()).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const asked: string[] = [];
+  const lookup: LookupAll = async (name) => {
+    asked.push(name);
+    return [{ address: '127.0.0.1' }];
+  };
+  const policy = new AddressPolicy({
+    allow: ['local'],
+    connectTo: [`api.example:443:mirror.example:${port}`, '[2001:db8::1]:443:127.0.0.1:'],
+    deny: () => [],
+  });
+  const socket = await dialVetted('API.example', 443, { policy, connectTimeoutMs: 5_000, lookup });
+  assert.equal(socket.remotePort, port);
+  assert.deepEqual(asked, ['mirror.example']);
+  socket.destroy();
+  server.close();
+  assert.deepEqual(await resolveAndVet('[2001:db8::1]', 443, policy, { lookup: noLookup }), {
+    addresses: ['127.0.0.1'],
+    port: 443,
+  });
+});
+
+test('where a connection is led to is vetted like any other, port and all', async () => {
+  const connectTo = [
+    'api.example:443:[::1]:8443',
+    'inner.example:443:inside.example:',
+    'self.example:443:127.0.0.1:8080',
+  ];
+  const strict = new AddressPolicy({ allow: ['public'], connectTo, deny: () => [] });
+  await assert.rejects(
+    dialVetted('api.example', 443, { policy: strict, connectTimeoutMs: 5_000, lookup: noLookup }),
+    {
+      code: 'EACCES',
+      message: /api\.example:443 is not allowed where MILLRACE_CONNECT_TO leads it: it is a loopback address/,
+    },
+  );
+  await assert.rejects(
+    resolveAndVet('inner.example', 443, strict, { lookup: answering('10.7.7.7') }),
+    (error: Error) => error.message.includes('a private address') && !error.message.includes('10.7.7.7'),
+  );
+  const own = [{ address: '127.0.0.1', port: 8080 }];
+  const near = new AddressPolicy({ allow: ['local'], connectTo, deny: () => own });
+  await assert.rejects(resolveAndVet('self.example', 443, near, { lookup: noLookup }), {
+    code: 'EACCES',
+    message: /this port belongs to the service itself/,
+  });
 });

@@ -1,4 +1,5 @@
 import { isIP } from 'node:net';
+import { canonicalHost } from '#lib/canonical-host.ts';
 import type { AddressPolicy } from './address-policy.ts';
 import { type LookupAll, systemLookup } from './system-lookup.ts';
 
@@ -18,47 +19,45 @@ export class EgressError extends Error {
 /** More addresses than this of one name are ignored; each costs a dial that may hang. */
 const addressesMax = 16;
 
+/** Where a connection may be dialled. */
+export interface VettedTarget {
+  /** Never empty. */
+  addresses: string[];
+  /** Another one than was asked for where the operator leads the connection elsewhere (MILLRACE_CONNECT_TO). */
+  port: number;
+}
+
 /**
- * The addresses of `host` that `policy` allows, never empty: whoever dials must use these and not resolve again, since
- * a second answer may differ from the vetted one. Throws `EgressError` with ENOTFOUND (or the resolver's code) when there
- * is no address, EACCES when there are only forbidden ones.
+ * The addresses of `host` that `policy` allows: whoever dials must use these and not resolve again, since a second
+ * answer may differ from the vetted one. Where the operator leads connections to `host` and `port` elsewhere, those of
+ * that place, vetted alike. Throws `EgressError` with ENOTFOUND (or the resolver's code) when there is no address,
+ * EACCES when there are only forbidden ones.
  */
 export async function resolveAndVet(
   host: string,
   port: number,
   policy: AddressPolicy,
   options: { lookup?: LookupAll } = {},
-): Promise<string[]> {
+): Promise<VettedTarget> {
   const hostname = canonicalHost(host);
   if (hostname === undefined) throw new EgressError('ENOTFOUND', `getaddrinfo ENOTFOUND ${printable(host)}`);
-  const addresses = await findAddresses(hostname, options.lookup ?? lookupAll);
+  const led = policy.connectTo.lead(hostname, port);
+  const target = led ?? { host: hostname, port };
+  const addresses = await findAddresses(target.host, options.lookup ?? lookupAll);
   const allowed: string[] = [];
   let reason = '';
   for (const address of addresses.slice(0, addressesMax)) {
-    const verdict = policy.check(address, port);
+    const verdict = policy.check(address, target.port);
     if (verdict.allowed) allowed.push(address);
     else reason = verdict.reason;
   }
-  if (allowed.length > 0) return allowed;
+  if (allowed.length > 0) return { addresses: allowed, port: target.port };
   // For a name the reason says the kind of address only, so that internal addresses cannot be read off messages.
   throw new EgressError(
     'EACCES',
-    `connect EACCES ${hostname}:${port} is not allowed: ${reason}. ` +
+    `connect EACCES ${hostname}:${port} is not allowed${led === undefined ? '' : ' where MILLRACE_CONNECT_TO leads it'}: ${reason}. ` +
       `MILLRACE_EGRESS is "${policy.allow.join(',')}"; the operator can open more there (local, or a CIDR)`,
   );
-}
-
-/**
- * The one reading of a host, by the WHATWG URL parser: lower case, IDNA, and every odd spelling of an IPv4 address as
- * four decimal numbers. Brackets are removed. Undefined when it is no host at all.
- */
-export function canonicalHost(host: string): string | undefined {
-  const bare = host.startsWith('[') && host.endsWith(']') ? host.slice(1, -1) : host;
-  if (isIP(bare) !== 0) return bare;
-  // These would make the parser see something beside a host.
-  if (bare === '' || bare.length > 1_000 || /[\s/\\?#@:[\]]/.test(bare)) return undefined;
-  const url = URL.parse(`http://${bare}/`);
-  return url === null || url.hostname === '' ? undefined : url.hostname;
 }
 
 async function findAddresses(hostname: string, lookup: LookupAll): Promise<string[]> {
