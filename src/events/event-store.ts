@@ -42,6 +42,15 @@ export async function insertEmitter(tx: Tx, row: { id: string; ownerId: string }
     .execute();
 }
 
+/** As `insertEmitter`, unless it is there already. */
+export async function ensureEmitter(tx: Tx, row: { id: string; ownerId: string }): Promise<void> {
+  await tx
+    .insertInto('emitters')
+    .values({ id: row.id, owner_id: row.ownerId, last_ms: 0, last_seq: 0, dedupe: '{}' })
+    .onConflict((conflict) => conflict.column('id').doNothing())
+    .execute();
+}
+
 /** An emitter as it is locked. `heard`: 0 when its owner's events are certainly not subscribed to by anybody. */
 export type LockedEmitter = EmitterTable & { heard: number };
 

@@ -1,0 +1,107 @@
+import type { EmitStore, EventRouter } from '#events/emit-event.ts';
+import type { EventBus } from '#events/event-bus.ts';
+import { emitOperationalEvent } from '#events/operational-events.ts';
+import type { Clock } from '#lib/clock.ts';
+import type { Tx } from '#storage/store.ts';
+import { type Actor, recordAudit, theService } from './account-audit-store.ts';
+import { changeHealthAt, type HealthColumns } from './account-health-store.ts';
+import type { Account } from './account-store.ts';
+import type { Health } from './refresh-account.ts';
+
+/** Error texts come from providers' answers, too. */
+const errorCharactersMax = 500;
+
+export interface HealthTools {
+  store: EmitStore;
+  router: EventRouter;
+  bus: Pick<EventBus, 'publish'>;
+  clock: Clock;
+}
+
+/**
+ * Writes what is known of an account now, unless its credentials changed since `account` was read. Where that is another
+ * state than before (well, unhealthy, dead), the audit and an event of the owner say so, once, whoever else writes the
+ * same: `account_unhealthy` (also when an unhealthy account turns out dead) or `account_healthy`. Resolves with what is
+ * to be done after the commit; undefined: the credentials changed, and nothing was written.
+ *
+ * Two witnesses speak of an account: tests and refreshes. Neither makes well what the other one still finds wrong, else
+ * each would take back what the other said, with an event every time.
+ */
+export async function changeHealth(
+  tools: HealthTools,
+  tx: Tx,
+  account: Account,
+  change: Health & {
+    witness?: 'refresh' | 'test';
+    /** Who asked; default the service itself. */
+    actor?: Actor;
+    /** To be written with it. */
+    columns?: Partial<HealthColumns>;
+  },
+): Promise<(() => void) | undefined> {
+  const nowMs = tools.clock.now();
+  const { witness = 'refresh', actor = theService } = change;
+  const health = stillWrong(account, change, witness)
+    ? { healthy: false, dead: false, error: account.error }
+    : { ...change, healthy: change.healthy && !change.dead };
+  const error = health.error?.slice(0, errorCharactersMax) ?? null;
+  const written = await changeHealthAt(tx, account, {
+    ...change.columns,
+    healthy: health.healthy ? 1 : 0,
+    dead: health.dead ? 1 : 0,
+    error,
+    // Nothing but connecting it again brings a dead one back.
+    ...(health.dead && { next_check_at_ms: null, next_refresh_at_ms: null }),
+  });
+  if (written === 'credentials changed') return undefined;
+  if (written === 'same state') return () => {};
+  const now = { ...account, healthy: health.healthy ? 1 : 0, dead: health.dead ? 1 : 0, error };
+  return tellHealth(tools, tx, now, { actor, nowMs });
+}
+
+/** What follows when the state of an account is another one now: the audit, and the event. As `changeHealth`. */
+export async function tellHealth(
+  { store, router, bus }: HealthTools,
+  tx: Tx,
+  account: Account,
+  { actor, nowMs }: { actor: Actor; nowMs: number },
+): Promise<() => void> {
+  const isHealthy = account.healthy === 1;
+  const { dead, error } = account;
+  await recordAudit(tx, {
+    account,
+    action: isHealthy ? 'became_healthy' : 'became_unhealthy',
+    actor,
+    details: { dead: dead === 1, error },
+    nowMs,
+  });
+  const name = account.name ?? account.id;
+  const state = isHealthy ? 'works again' : dead === 1 ? 'has to be connected again' : 'does not work';
+  const stored = await emitOperationalEvent(store, tx, {
+    ownerId: account.owner_id,
+    channel: isHealthy ? 'account_healthy' : 'account_unhealthy',
+    summary: `${account.app_name} account ${name} ${state}`,
+    event: {
+      account: {
+        id: account.id,
+        name: account.name,
+        app: { id: account.app_id, name_slug: account.app_slug, name: account.app_name },
+      },
+      healthy: isHealthy,
+      dead: dead === 1,
+      error,
+      at: new Date(nowMs).toISOString(),
+    },
+    router,
+    nowMs,
+  });
+  return () => bus.publish(stored);
+}
+
+/** Whether the other witness found it wrong, so that this one cannot call it well. */
+function stillWrong(account: Account, { healthy, dead }: Health, witness: 'refresh' | 'test'): boolean {
+  if (!healthy || dead || account.healthy === 1) return false;
+  return witness === 'refresh'
+    ? account.check_failures > 0
+    : account.refresh_failures > 0 && account.check_failures === 0;
+}

@@ -1,0 +1,35 @@
+import type { Tx } from '#storage/store.ts';
+import { type EmitStore, type EventRouter, emitEvents } from './emit-event.ts';
+import type { StoredEvent } from './event.ts';
+import { ensureEmitter } from './event-store.ts';
+
+/** Channels on which an owner (o_…, u_…) emits: what happens to its things that nobody asked for. */
+export type OperationalChannel = 'account_unhealthy' | 'account_healthy';
+
+/**
+ * Emits an event of an owner: the owner itself is the emitter, from its first event on. In the transaction of what it
+ * tells of; what it resolves with is to be published on the bus after the commit. `event` must hold no secret.
+ */
+export async function emitOperationalEvent(
+  store: EmitStore,
+  tx: Tx,
+  emitted: {
+    ownerId: string;
+    channel: OperationalChannel;
+    summary: string;
+    event: Record<string, unknown>;
+    router: EventRouter;
+    nowMs: number;
+  },
+): Promise<StoredEvent[]> {
+  const { ownerId, channel, summary, event, router, nowMs } = emitted;
+  await ensureEmitter(tx, { id: ownerId, ownerId });
+  const [result] = await emitEvents(store, tx, {
+    emissions: [
+      { emitterId: ownerId, hops: 0, events: [{ channel, summary, event: JSON.stringify(event) }] },
+    ],
+    router,
+    nowMs,
+  });
+  return result?.accepted === true ? result.stored : [];
+}
