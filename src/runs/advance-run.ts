@@ -1,13 +1,14 @@
 import type { EventRouter } from '#events/emit-event.ts';
 import type { EventBus } from '#events/event-bus.ts';
 import type { Clock } from '#lib/clock.ts';
+import { CallerError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import { usageOf } from '#metering/invocation-usage.ts';
 import type { HttpReply, StepFlow } from '#runner/call-outcome.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
 import type { RunSendTable, RunStepTable } from '#storage/tables/workflow-tables.ts';
-import type { LoadedStep } from '#workflows/loaded-deployment.ts';
+import type { LoadedDeployment, LoadedStep } from '#workflows/loaded-deployment.ts';
 import type { LiveRun } from './live-run.ts';
 import { sendJobs } from './queue-sends.ts';
 import { type NextState, type RecordResult, type RunRecord, recordRuns } from './record-run.ts';
@@ -42,6 +43,7 @@ export class RunEngine {
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #steps: StepRunner;
+  readonly #deployments: { get(deploymentId: string): Promise<LoadedDeployment> };
   readonly #write: BatchWrite<RunRecord, RecordResult>;
   readonly #observers: RunObservers;
   readonly #mayRun: (ownerId: string) => boolean;
@@ -55,6 +57,7 @@ export class RunEngine {
     logger: Logger;
     node: string;
     steps: StepRunner;
+    deployments: { get(deploymentId: string): Promise<LoadedDeployment> };
     observers: RunObservers;
     /** False when the owner has used up a quota that is enforced. */
     mayRun: (ownerId: string) => boolean;
@@ -66,6 +69,7 @@ export class RunEngine {
     this.#clock = parts.clock;
     this.#logger = parts.logger;
     this.#steps = parts.steps;
+    this.#deployments = parts.deployments;
     this.#write = recordRuns(parts);
     this.#observers = parts.observers;
     this.#mayRun = parts.mayRun;
@@ -87,13 +91,33 @@ export class RunEngine {
     for (;;) {
       const next = live.next();
       if (next === undefined) return this.#end(live, { state: 'succeeded' });
-      const result = await this.#steps.run(live, next, {
-        signal: live.abort.signal,
-        onRespond: (reply) => this.#onReply(live.run.id, reply),
-      });
+      const refused = await this.#renewCredentials(live);
+      if (refused !== undefined) return this.#fail(live, undefined, next.position, undefined, refused);
+      const step = live.stepAt(next.position);
+      const result = await this.#steps.run(
+        live,
+        { ...next, step },
+        {
+          signal: live.abort.signal,
+          onRespond: (reply) => this.#onReply(live.run.id, reply),
+        },
+      );
       if (live.isEnded) throw new RunLostError('the run was ended');
-      const stop = await this.#apply(live, next.step, next.position, result);
+      const stop = await this.#apply(live, step, next.position, result);
       if (stop !== undefined) return stop;
+    }
+  }
+
+  /** Before a step whose tokens ended while the steps before it ran. An error: they cannot be had any more. */
+  async #renewCredentials(live: LiveRun): Promise<StepError | undefined> {
+    const { id, freshUntilMs } = live.deployment;
+    if (freshUntilMs === null || freshUntilMs > this.#clock.now()) return undefined;
+    try {
+      live.deployment = await this.#deployments.get(id);
+      return undefined;
+    } catch (error) {
+      if (!(error instanceof CallerError)) throw error;
+      return { code: 'ConfigurationError', msg: error.message, stack: '' };
     }
   }
 

@@ -1,4 +1,5 @@
 import type { LeasedJob } from '#jobs/job-store.ts';
+import { must } from '#lib/assert.ts';
 import type { HttpReply } from '#runner/call-outcome.ts';
 import type { JobTable } from '#storage/tables/job-tables.ts';
 import type { RunSendTable, RunStepTable, RunTable } from '#storage/tables/workflow-tables.ts';
@@ -15,7 +16,8 @@ export interface RunSurroundings {
 export class LiveRun {
   readonly run: RunTable;
   readonly job: LeasedJob;
-  readonly deployment: LoadedDeployment;
+  /** Replaced by the same one with other tokens when those it has end. */
+  deployment: LoadedDeployment;
   /** Rows on their way to the disk; gone once they, or a first record in their place, were handed to the store. */
   arriving: { run: RunTable; job: JobTable } | undefined;
   /** It has begun before, here or on a node that was lost since. */
@@ -99,6 +101,10 @@ export class LiveRun {
       if (step !== undefined && !step.disabled) return { step, position };
     }
     return undefined;
+  }
+
+  stepAt(position: number): LoadedStep {
+    return must(this.deployment.steps[position], `step ${position} of ${this.deployment.id}`);
   }
 
   /** Bytes of the event and of all exports. */

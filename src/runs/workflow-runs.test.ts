@@ -376,6 +376,57 @@ forEachStore((stores) => {
     assert.deepEqual((await fixture.errors())[0].original_event, { n: 1 });
   });
 
+  test('credentials that end while a run goes on are asked for again before its next step', async () => {
+    let given = 0;
+    await using fixture: RunFixture = await RunFixture.start(stores.store, {
+      steps: {
+        a: () => {
+          fixture.clock.step(1000);
+          return finished({});
+        },
+        b: finished({}),
+      },
+      deployments: {
+        get: async () => {
+          given += 1;
+          const freshUntilMs = given === 1 ? fixture.clock.now() + 500 : null;
+          return { ...fixture.deployment, revision: `token ${given}`, freshUntilMs };
+        },
+      },
+    });
+    await fixture.until(await fixture.start(), 'succeeded');
+    assert.deepEqual(
+      fixture.calls.map(({ request }) => request.revision),
+      ['token 1', 'token 2'],
+    );
+  });
+
+  test('a run whose account died while it went on fails at its next step, and says why', async () => {
+    let given = 0;
+    await using fixture: RunFixture = await RunFixture.start(stores.store, {
+      steps: {
+        a: () => {
+          fixture.clock.step(1000);
+          return finished({});
+        },
+        b: finished({}),
+      },
+      deployments: {
+        get: async () => {
+          given += 1;
+          if (given > 1) throw new CallerError('account_dead', 'account apn_1 has to be connected again');
+          return { ...fixture.deployment, freshUntilMs: fixture.clock.now() + 500 };
+        },
+      },
+    });
+    const run = await fixture.until(await fixture.start(), 'failed');
+    assert.match(run.error ?? '', /account apn_1 has to be connected again/);
+    assert.deepEqual(
+      fixture.calls.map(({ namespace }) => namespace),
+      ['a'],
+    );
+  });
+
   test('over an enforced quota a run fails with Quota Exceeded', async () => {
     await using fixture = await RunFixture.start(stores.store, { steps: { a: finished() } });
     fixture.mayRun = false;
