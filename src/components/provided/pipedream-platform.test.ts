@@ -236,9 +236,42 @@ describe('axios', () => {
     const asked = seen.at(-2);
     assert.equal(asked?.method, 'POST');
     assert.deepEqual(JSON.parse(asked?.body ?? ''), {
-      requestData: { method: 'POST', url: `${url}/echo?a=1&b=2`, data: { c: 3 } },
+      requestData: { method: 'POST', url: `${url}/echo?a=1&b=2` },
       token: { key: 'k' },
     });
+  });
+
+  test('tells the signer the fields of a form, as they are sent, and of no other body', async () => {
+    const form = { 'content-type': 'application/x-www-form-urlencoded; charset=utf-8' };
+    const signed = async (config: object) => {
+      await axios(undefined, { url: `${url}/echo`, ...config }, { oauthSignerUri: `${url}/sign`, token: {} });
+      return JSON.parse(seen.at(-2)?.body ?? '').requestData;
+    };
+    const asSent = () => Object.fromEntries(new URLSearchParams(last().body));
+    const object = {
+      method: 'post',
+      headers: form,
+      data: { a: 1, 'b c': 'd&e', list: ['x', 'y'], no: undefined },
+    };
+    assert.deepEqual((await signed(object)).data, { a: '1', 'b c': 'd&e', 'list[]': ['x', 'y'] });
+    assert.deepEqual(asSent(), { a: '1', 'b c': 'd&e', 'list[]': 'y' });
+    assert.deepEqual((await signed({ method: 'put', data: '?a=1&b=2+3&b=' })).data, {
+      '?a': '1',
+      b: ['2 3', ''],
+    });
+    assert.match(last().headers['content-type'] ?? '', /^application\/x-www-form-urlencoded/);
+    assert.deepEqual((await signed({ method: 'post', data: new URLSearchParams('a=1') })).data, { a: '1' });
+    assert.match(last().headers['content-type'] ?? '', /^application\/x-www-form-urlencoded/);
+    const json = { 'Content-Type': 'application/json' };
+    for (const data of ['{"a":1}', { a: 1 }]) {
+      const asked = await signed({ method: 'post', headers: json, data });
+      assert.deepEqual(asked, { method: 'POST', url: `${url}/echo` });
+    }
+    assert.deepEqual(await signed({ params: { q: "a b+c:$,!'()*" } }), {
+      method: 'GET',
+      url: `${url}/echo?q=a%20b%2Bc%3A%24%2C%21%27%28%29%2A`,
+    });
+    assert.equal(last().url, '/echo?q=a%20b%2Bc%3A%24%2C%21%27%28%29%2A');
   });
 
   test('create makes an instance that treats requests and errors alike', async () => {

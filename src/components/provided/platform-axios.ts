@@ -1,4 +1,5 @@
 import axiosNpm, {
+  AxiosHeaders,
   type AxiosInstance,
   type AxiosResponse,
   type AxiosRequestConfig as NpmRequestConfig,
@@ -119,18 +120,53 @@ function moveQueryIntoParams(config: AxiosRequestConfig): AxiosRequestConfig {
   return tidy;
 }
 
-/** What an OAuth 1 signature covers: method, whole URL with its query, and the data of a form. */
+/** What an OAuth 1 signature covers: method, whole URL with its query, and the fields of a form-encoded body. */
 export function transformConfigForOauth(config: AxiosRequestConfig): {
   method: string;
   url: string;
-  data?: unknown;
+  data?: Record<string, string | string[]>;
 } {
-  const form: { method: string; url: string; data?: unknown } = {
-    method: (config.method ?? 'get').toUpperCase(),
-    url: axiosNpm.getUri(config),
+  const method = (config.method ?? 'get').toUpperCase();
+  const form = formOf(config, method);
+  const url = axiosNpm.getUri(config);
+  return form === undefined ? { method, url } : { method, url, data: fieldsOf(form) };
+}
+
+/** The body as the form that axios sends; undefined when it sends something else, which is not signed. */
+function formOf(config: AxiosRequestConfig, method: string): URLSearchParams | undefined {
+  const data: unknown = config.data;
+  const type = AxiosHeaders.from(config.headers as AxiosHeaders | undefined).get('content-type');
+  const isTyped = typeof type === 'string' && /^application\/x-www-form-urlencoded\s*(;|$)/i.test(type);
+  const mayBeForm = isTyped || type === undefined || type === null;
+  if (data instanceof URLSearchParams) return mayBeForm ? data : undefined;
+  if (typeof data === 'string') {
+    // axios calls text a form when nobody says what it is.
+    const isForm = isTyped || (mayBeForm && ['POST', 'PUT', 'PATCH'].includes(method));
+    return isForm ? new URLSearchParams(`&${data}`) : undefined;
+  }
+  if (!isTyped || !isPlainObject(data)) return undefined;
+  return new URLSearchParams(axiosNpm.getUri({ url: '', params: data }));
+}
+
+function fieldsOf(form: URLSearchParams): Record<string, string | string[]> {
+  return Object.fromEntries(
+    [...new Set(form.keys())].map((name) => {
+      const values = form.getAll(name);
+      const [only] = values;
+      return [name, values.length === 1 && only !== undefined ? only : values];
+    }),
+  );
+}
+
+/** Providers compute the signature from the query as they read it, and not all read `+` as a space. */
+function encodeStrictly(config: AxiosRequestConfig): void {
+  config.paramsSerializer ??= {
+    encode: (text: string) =>
+      encodeURIComponent(text).replaceAll(
+        /[!'()*]/g,
+        (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`,
+      ),
   };
-  if (config.data !== undefined) form.data = config.data;
-  return form;
 }
 
 async function sign(config: AxiosRequestConfig, signConfig: OauthSignConfig): Promise<void> {
@@ -145,6 +181,7 @@ async function askSigner(
   config: AxiosRequestConfig,
   { oauthSignerUri, token }: OauthSignConfig,
 ): Promise<string> {
+  encodeStrictly(config);
   const requestData = transformConfigForOauth(config);
   try {
     const { data } = await axiosNpm.post(oauthSignerUri, { requestData, token });
