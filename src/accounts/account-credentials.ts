@@ -1,6 +1,7 @@
 import { notFound } from '#auth/permissions.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
+import type { SignerUris } from '#oauth/oauth1-signer-uris.ts';
 import type { Db, Store } from '#storage/store.ts';
 import type { AccountTable } from '#storage/tables/account-tables.ts';
 import { openObject } from '#vault/sealed-values.ts';
@@ -24,6 +25,7 @@ export class AccountCredentials {
   readonly #vault: Vault;
   readonly #clock: Clock;
   readonly #refresher: Pick<AccountRefresher, 'refresh'>;
+  readonly #signers: Pick<SignerUris, 'withSignerUri'>;
   readonly #recordUse: (account: Account, usedBy: string) => Promise<void>;
 
   constructor(options: {
@@ -31,6 +33,7 @@ export class AccountCredentials {
     vault: Vault;
     clock: Clock;
     refresher: Pick<AccountRefresher, 'refresh'>;
+    signers: Pick<SignerUris, 'withSignerUri'>;
     /** Resolves when it is stored that `usedBy` (dc_… or p_…) was given the credentials. */
     recordUse(account: Account, usedBy: string): Promise<void>;
   }) {
@@ -38,6 +41,7 @@ export class AccountCredentials {
     this.#vault = options.vault;
     this.#clock = options.clock;
     this.#refresher = options.refresher;
+    this.#signers = options.signers;
     this.#recordUse = options.recordUse;
   }
 
@@ -85,7 +89,8 @@ export class AccountCredentials {
   async #open(account: SealedAccount): Promise<OpenedAccount> {
     const { sealed, ...rest } = account;
     const { id, owner_id: ownerId } = account;
-    const credentials = await openObject(this.#store.read, this.#vault, { ownerId, id, sealed });
+    const stored = await openObject(this.#store.read, this.#vault, { ownerId, id, sealed });
+    const credentials = this.#signers.withSignerUri(account, stored);
     const { next_refresh_at_ms: refreshMs, expires_at_ms: endMs } = account;
     const ends = [refreshMs, endMs].filter((ms) => ms !== null);
     return { account: rest, credentials, freshUntilMs: ends.length === 0 ? null : Math.min(...ends) };

@@ -54,13 +54,19 @@ describe('user code at the door of its own service', () => {
     listener.close();
   });
 
-  test('reads files and calls endpoints', async () => {
+  test('reads files, calls endpoints and asks for signatures', async () => {
     const outcome = await fixture.run(`
       const post = await fetch('${publicUrl}/in/abc/x?y=1', { method: 'POST', body: 'b'.repeat(300000), headers: { 'x-forwarded-for': '9.9.9.9' } });
       const many = await Promise.all([1, 2, 3].map(async (n) => (await fetch('${publicUrl}/files/' + n)).status));
       const large = await (await fetch('${publicUrl}/files/large')).arrayBuffer();
-      return [await post.text(), many, large.byteLength];`);
-    assert.deepEqual(resultOf(outcome), ['POST /in/abc/x?y=1 300000', [200, 200, 200], 3 * 1024 * 1024]);
+      const signed = await fetch('${publicUrl}/oauth1/sign/apn_x.y', { method: 'POST', body: '{}' });
+      return [await post.text(), many, large.byteLength, await signed.text()];`);
+    assert.deepEqual(resultOf(outcome), [
+      'POST /in/abc/x?y=1 300000',
+      [200, 200, 200],
+      3 * 1024 * 1024,
+      'POST /oauth1/sign/apn_x.y 2',
+    ]);
     assert.equal(headers['x-forwarded-for'], undefined);
   });
 
@@ -73,6 +79,8 @@ describe('user code at the door of its own service', () => {
       'GET /IN/abc HTTP/1.1\r\nHost: x\r\n\r\n',
       'GET /%69n/abc HTTP/1.1\r\nHost: x\r\n\r\n',
       'GET /v1/users/me?/in/ HTTP/1.1\r\nHost: x\r\n\r\n',
+      'POST /oauth1/signer HTTP/1.1\r\nHost: x\r\n\r\n',
+      'POST /oauth1/../v1/users/me HTTP/1.1\r\nHost: x\r\n\r\n',
       `GET ${publicUrl}/v1/users/me HTTP/1.1\r\nHost: x\r\n\r\n`,
       `GET ${publicUrl}/in/abc HTTP/1.1\r\nHost: x\r\n\r\n`,
       'OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n',
@@ -94,7 +102,7 @@ describe('user code at the door of its own service', () => {
       return answers;`);
     const answers = resultOf(outcome) as string[];
     assert.equal(answers.length, requests.length);
-    assert.deepEqual([...new Set(answers.slice(0, 10))], ['HTTP/1.1 403 Forbidden']);
+    assert.deepEqual([...new Set(answers.slice(0, 12))], ['HTTP/1.1 403 Forbidden']);
     assert.deepEqual(
       handled.filter((line) => line !== 'GET /in/one'),
       [],

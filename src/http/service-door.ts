@@ -1,11 +1,12 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { type Duplex, duplexPair } from 'node:stream';
 import type { EgressDoor } from '#egress/egress-door.ts';
+import { signerPath } from '#oauth/oauth1-signer-uris.ts';
 
 /** A request through the door must have arrived by then. */
 const requestTimeoutMs = 120_000;
-/** What strangers may use: endpoints, links of waiting runs, and signed URLs of files. */
-const openPaths = ['/in/', '/files/'];
+/** What strangers may use: endpoints, links of waiting runs, signed URLs of files, and signers of OAuth 1 accounts. */
+const openPaths = ['/in/', '/files/', signerPath];
 /** Who a proxy says the caller is: only proxies may say so, and none is between user code and this door. */
 const proxyHeaders = [
   'forwarded',
@@ -84,7 +85,7 @@ export class ServiceDoor implements EgressDoor {
       return;
     }
     const body = JSON.stringify({
-      error: 'only endpoints and files of the service can be reached from here, not its API',
+      error: 'only endpoints, files and signers of the service can be reached from here, not its API',
       code: 'forbidden',
       details: {},
     });
