@@ -1,4 +1,4 @@
-import type { Tx } from '#storage/store.ts';
+import type { Db, Tx } from '#storage/store.ts';
 import type { AccountTable } from '#storage/tables/account-tables.ts';
 import { type Account, findAccount } from './account-store.ts';
 
@@ -32,4 +32,77 @@ export async function changeHealthAt(
     // Either the credentials changed, or the state did between the two statements.
     if ((await findAccount(tx, id))?.version !== version) return 'credentials changed';
   }
+}
+
+/** What is to be done with accounts, by the column that says when. */
+export type DueColumn = 'next_refresh_at_ms' | 'next_check_at_ms';
+
+export interface DueAccount {
+  id: string;
+  version: number;
+  owner_id: string;
+  app_slug: string;
+  due_at_ms: number;
+}
+
+/** Accounts whose time has come, the one that waits longest first, but for those that are not to be begun now. */
+export async function dueAccounts(
+  db: Db,
+  options: {
+    column: DueColumn;
+    nowMs: number;
+    but: { ids: readonly string[]; apps: readonly string[]; owners: readonly string[] };
+    limit: number;
+  },
+): Promise<DueAccount[]> {
+  const { column, nowMs, but, limit } = options;
+  let query = db
+    .selectFrom('accounts')
+    .select(['id', 'version', 'owner_id', 'app_slug'])
+    .select((select) => select.ref(column).$notNull().as('due_at_ms'))
+    .where(column, '<=', nowMs)
+    .where('dead', '=', 0);
+  if (but.ids.length > 0) query = query.where('id', 'not in', [...but.ids]);
+  if (but.apps.length > 0) query = query.where('app_slug', 'not in', [...but.apps]);
+  if (but.owners.length > 0) query = query.where('owner_id', 'not in', [...but.owners]);
+  return query.orderBy(column).limit(limit).execute();
+}
+
+/** Puts off what is due, unless somebody else did so or did it. True: it was put off. */
+export async function putOff(
+  tx: Tx,
+  column: DueColumn,
+  { id, version, due_at_ms }: Pick<DueAccount, 'id' | 'version' | 'due_at_ms'>,
+  untilMs: number,
+): Promise<boolean> {
+  const { numUpdatedRows } = await tx
+    .updateTable('accounts')
+    .set({ [column]: untilMs })
+    .where('id', '=', id)
+    .where('version', '=', version)
+    .where(column, '=', due_at_ms)
+    .executeTakeFirst();
+  return numUpdatedRows > 0n;
+}
+
+/**
+ * What was planned by a clock that was ahead of this one is due now: tests later than any is planned, and refreshes of
+ * tokens that came in what is the future. Returns how many.
+ */
+export async function restartDue(
+  tx: Tx,
+  { nowMs, latestCheckMs, latestGrantMs }: { nowMs: number; latestCheckMs: number; latestGrantMs: number },
+): Promise<number> {
+  const checks = await tx
+    .updateTable('accounts')
+    .set({ next_check_at_ms: nowMs })
+    .where('next_check_at_ms', '>', latestCheckMs)
+    .executeTakeFirst();
+  const refreshes = await tx
+    .updateTable('accounts')
+    .set({ next_refresh_at_ms: nowMs })
+    .where('next_refresh_at_ms', '>', nowMs)
+    .where((where) => where(where.fn.coalesce('last_refreshed_at_ms', 'created_at_ms'), '>', latestGrantMs))
+    .executeTakeFirst();
+  return Number(checks.numUpdatedRows + refreshes.numUpdatedRows);
 }

@@ -224,8 +224,9 @@ export interface Subscriber {
   webhook_state: string | null;
 }
 
-/** All emitters of the kind that this one is of: `dc_*` or `p_*`. */
+/** All emitters of the kind that this one is of: `dc_*` or `p_*`; an owner is of none. */
 export function globOf(emitterId: string): string {
+  if (/^[ou]_/.test(emitterId)) return emitterId;
   return emitterId.startsWith('p_') ? 'p_*' : 'dc_*';
 }
 
@@ -279,7 +280,7 @@ export async function pageOfSubscribers(
   emitted: EmittedChannel,
   options: { after: SubscriberCursor; limit: number },
 ): Promise<{ subscribers: Subscriber[]; next: SubscriberCursor | undefined }> {
-  const places = [emitted.emitterId, globOf(emitted.emitterId), emitted.ownerId];
+  const places = [...new Set([emitted.emitterId, globOf(emitted.emitterId), emitted.ownerId])];
   const found: Subscriber[] = [];
   let { place, listenerId } = options.after;
   for (; place < places.length; place += 1, listenerId = '') {

@@ -19,10 +19,16 @@ export async function ownerOfEmitter(db: Db, emitterId: string): Promise<string 
 }
 
 /**
- * All emitters of an owner, a page at a time. They are found by what emits (sources and workflows), which has an index by
- * owner: `emitters` is written with every event, and has none. Those that come while this reads may be missing.
+ * All emitters of an owner, a page at a time: the owner itself, once it has emitted, its sources and its workflows. They
+ * are found by what emits, which has an index by owner: `emitters` is written with every event, and has none. Those that
+ * come while this reads may be missing.
  */
 export async function* emittersOf(db: Db, ownerId: string): AsyncGenerator<EmitterPlace[]> {
+  yield db
+    .selectFrom('emitters')
+    .select(['id', 'last_ms as ms', 'last_seq as seq'])
+    .where('id', '=', ownerId)
+    .execute();
   yield* emittersOfKind(db, 'sources', ownerId);
   yield* emittersOfKind(db, 'workflows', ownerId);
 }

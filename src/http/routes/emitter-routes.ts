@@ -60,7 +60,7 @@ export async function emitterOf(
   return check(read, callerOf(request), await kind.find(read, id), { what: kind.what, id });
 }
 
-const EventSummary = Type.Object(
+export const EventSummary = Type.Object(
   {
     id: Type.String({ description: '<ms>-<sequence>, ordered by emission' }),
     indexed_at_ms: Type.Integer(),
@@ -82,7 +82,7 @@ export const eventName = Type.Optional(
   }),
 );
 
-const expandParameter = Type.Optional(
+export const expandParameter = Type.Optional(
   Type.String({ description: '`event` returns full event data; else data over 1 KB is cut' }),
 );
 
@@ -245,7 +245,8 @@ function eventCursor(text: string, parameter: string) {
   }
 }
 
-async function sendSummaries(
+/** Answers a page of the events of one channel. */
+export async function sendSummaries(
   request: FastifyRequest,
   reply: FastifyReply,
   store: Store,

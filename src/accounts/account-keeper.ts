@@ -1,0 +1,204 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Clock } from '#lib/clock.ts';
+import { toError } from '#lib/errors.ts';
+import type { Logger } from '#lib/logger.ts';
+import type { Store } from '#storage/store.ts';
+import { theService } from './account-audit-store.ts';
+import { type DueAccount, type DueColumn, dueAccounts, putOff, restartDue } from './account-health-store.ts';
+import { findAccount } from './account-store.ts';
+import type { AccountChecker } from './check-account.ts';
+import type { AccountRefresher } from './refresh-account.ts';
+
+/** Between looks for what is due. */
+const lookEveryMs = 1_000;
+/** Of each kind of work, so many accounts at once. */
+const atOnceMax = 8;
+/** Of these, those of one app: a slow provider cannot hold up the others. And those of one owner. */
+const perAppMax = { next_refresh_at_ms: 4, next_check_at_ms: 2 } as const;
+const perOwnerMax = 4;
+/** A test is for whoever put it off first; it takes less. A node that dies in it delays it by so much. */
+const claimMs = 120_000;
+/** After what should not fail: a key that is gone, a broken definition. */
+const brokenWaitMs = 5 * 60_000;
+/** A step back of the clock by more than this is looked into; clocks of several nodes differ by less. */
+const stepBackMs = 60_000;
+const dayMs = 86_400_000;
+
+export interface KeeperOptions {
+  store: Store;
+  clock: Clock;
+  logger: Logger;
+  refresher: Pick<AccountRefresher, 'refresh'>;
+  checker: Pick<AccountChecker, 'check'>;
+  /** As the checker's; 0: nothing is tested unasked. */
+  checkEveryMs: number;
+}
+
+/**
+ * Refreshes and tests accounts when that is due. The store is the only truth; several nodes keep the same accounts, and
+ * each piece of work is done by one of them: a test by the one that puts its row off first, a refresh by the one that gets
+ * its lease. A node that dies leaves nothing undone.
+ */
+export class AccountKeeper {
+  readonly #options: KeeperOptions;
+  readonly #lanes: Lane[];
+  #timer: NodeJS.Timeout | undefined;
+  #looking: Promise<void> | undefined;
+  #again = false;
+  #stopped = false;
+  /** Unknown at first: the clock may have stepped back while nothing ran, too. */
+  #lastSeenMs = Number.POSITIVE_INFINITY;
+
+  constructor(options: KeeperOptions) {
+    this.#options = options;
+    this.#lanes = [new Lane('next_refresh_at_ms', (due) => this.#refresh(due))];
+    if (options.checkEveryMs > 0) this.#lanes.push(new Lane('next_check_at_ms', (due) => this.#check(due)));
+  }
+
+  start(): void {
+    this.poke();
+  }
+
+  /** Something may be due. */
+  poke(): void {
+    if (this.#stopped) return;
+    if (this.#looking !== undefined) {
+      this.#again = true;
+      return;
+    }
+    clearTimeout(this.#timer);
+    this.#looking = this.#look().finally(() => {
+      this.#looking = undefined;
+      if (this.#stopped) return;
+      if (this.#again) {
+        this.#again = false;
+        this.poke();
+      } else this.#timer = setTimeout(() => this.poke(), lookEveryMs);
+    });
+  }
+
+  /** Begins nothing more, and waits for what is under way, `graceMs` at most. */
+  async stop(graceMs: number): Promise<void> {
+    this.#stopped = true;
+    clearTimeout(this.#timer);
+    await this.#looking;
+    const grace = new AbortController();
+    const late = delay(graceMs, undefined, { signal: grace.signal }).catch(() => {});
+    await Promise.race([Promise.all(this.#lanes.map((lane) => lane.ended())), late]);
+    grace.abort();
+  }
+
+  async #look(): Promise<void> {
+    const { store, clock, logger } = this.#options;
+    try {
+      await this.#watchClock();
+      for (const lane of this.#lanes) {
+        for (let more = true; more && !this.#stopped; )
+          more = await lane.begin(store, clock.now(), {
+            end: () => setImmediate(() => this.poke()),
+            failed: (due, error) =>
+              this.#stopped ||
+              logger.warn({ account: due.id, error: toError(error).message }, 'account.keeping-failed'),
+          });
+      }
+    } catch (error) {
+      logger.warn({ error: toError(error).message }, 'accounts.keeping-failed');
+      this.#again = false;
+    }
+  }
+
+  async #refresh(due: DueAccount): Promise<void> {
+    const { store, refresher } = this.#options;
+    const account = await findAccount(store.read, due.id);
+    // Done by somebody since the list was read.
+    if (account?.next_refresh_at_ms !== due.due_at_ms || account.version !== due.version) return;
+    try {
+      await refresher.refresh(due.id, due.version);
+    } finally {
+      // Every refresh plans the next one. Where it could not even be tried, it must not be due at once again.
+      await this.#putOff('next_refresh_at_ms', due, brokenWaitMs);
+    }
+  }
+
+  async #check(due: DueAccount): Promise<void> {
+    if (!(await this.#putOff('next_check_at_ms', due, claimMs))) return;
+    await this.#options.checker.check(due.id, theService);
+  }
+
+  async #putOff(column: DueColumn, due: DueAccount, byMs: number): Promise<boolean> {
+    const { store, clock } = this.#options;
+    return store.transaction((tx) => putOff(tx, column, due, clock.now() + byMs));
+  }
+
+  async #watchClock(): Promise<void> {
+    const { store, clock, logger, checkEveryMs } = this.#options;
+    const nowMs = clock.now();
+    if (nowMs < this.#lastSeenMs - stepBackMs) {
+      const accounts = await store.transaction((tx) =>
+        restartDue(tx, {
+          nowMs,
+          latestCheckMs: nowMs + Math.max(checkEveryMs, dayMs) * 1.1 + stepBackMs,
+          latestGrantMs: nowMs + stepBackMs,
+        }),
+      );
+      if (accounts > 0) logger.warn({ accounts }, 'accounts.clock-stepped-back');
+    }
+    this.#lastSeenMs = nowMs;
+  }
+}
+
+/** Accounts that are being worked on for one reason. */
+class Lane {
+  readonly #column: DueColumn;
+  readonly #work: (due: DueAccount) => Promise<void>;
+  readonly #running = new Map<string, { due: DueAccount; ended: Promise<unknown> }>();
+
+  constructor(column: DueColumn, work: (due: DueAccount) => Promise<void>) {
+    this.#column = column;
+    this.#work = work;
+  }
+
+  /** Begins what is due and has room; false: nothing more to begin. `on.end`: there may be room again. */
+  async begin(
+    store: Store,
+    nowMs: number,
+    on: { end: () => void; failed: (due: DueAccount, error: unknown) => unknown },
+  ): Promise<boolean> {
+    if (this.#running.size >= atOnceMax) return false;
+    const found = await dueAccounts(store.read, {
+      column: this.#column,
+      nowMs,
+      but: {
+        ids: [...this.#running.keys()],
+        apps: this.#full(({ app_slug }) => app_slug, perAppMax[this.#column]),
+        owners: this.#full(({ owner_id }) => owner_id, perOwnerMax),
+      },
+      limit: atOnceMax,
+    });
+    let begun = 0;
+    for (const due of found) {
+      const isFull =
+        this.#running.size >= atOnceMax ||
+        this.#full(({ app_slug }) => app_slug, perAppMax[this.#column]).includes(due.app_slug) ||
+        this.#full(({ owner_id }) => owner_id, perOwnerMax).includes(due.owner_id);
+      if (isFull) continue;
+      begun += 1;
+      const ended = this.#work(due)
+        // What failed is met again by the next look, not at once: the store may be why.
+        .then(on.end, (error: unknown) => on.failed(due, error))
+        .finally(() => this.#running.delete(due.id));
+      this.#running.set(due.id, { due, ended });
+    }
+    return begun > 0;
+  }
+
+  async ended(): Promise<void> {
+    await Promise.all([...this.#running.values()].map(({ ended }) => ended));
+  }
+
+  #full(keyOf: (due: DueAccount) => string, max: number): string[] {
+    const counts = new Map<string, number>();
+    for (const { due } of this.#running.values()) counts.set(keyOf(due), (counts.get(keyOf(due)) ?? 0) + 1);
+    return [...counts].filter(([, count]) => count >= max).map(([key]) => key);
+  }
+}

@@ -1,0 +1,55 @@
+import type { AppDefinition } from '#apps/app-definition.ts';
+import type { AddressPolicy } from '#egress/address-policy.ts';
+import type { GuardedDispatcher } from '#egress/guarded-dispatcher.ts';
+import type { Clock } from '#lib/clock.ts';
+import type { Logger } from '#lib/logger.ts';
+import type { Store } from '#storage/store.ts';
+import type { Vault } from '#vault/vault.ts';
+import type { HealthTools } from './account-health.ts';
+import { AccountKeeper } from './account-keeper.ts';
+import { AccountChecker } from './check-account.ts';
+import type { AccountRefresher } from './refresh-account.ts';
+import { testAccount } from './test-request.ts';
+
+const hourMs = 3_600_000;
+
+/** Everything that keeps accounts well: testing them when somebody asks, and refreshing and testing them when it is due. */
+export class KeptAccounts {
+  readonly checker: AccountChecker;
+  readonly #keeper: AccountKeeper;
+
+  constructor(options: {
+    store: Store;
+    vault: Vault;
+    clock: Clock;
+    logger: Logger;
+    health: HealthTools;
+    refresher: Pick<AccountRefresher, 'refresh'>;
+    findApp(slug: string, ownerIds: readonly string[]): Promise<AppDefinition | undefined>;
+    dispatcher: GuardedDispatcher;
+    policy: AddressPolicy;
+    checkHours: number;
+    random?: () => number;
+  }) {
+    const { store, vault, clock, logger, health, refresher, findApp, dispatcher, policy } = options;
+    const checkEveryMs = options.checkHours * hourMs;
+    this.checker = new AccountChecker({
+      ...{ store, vault, clock, health, refresher, findApp, checkEveryMs },
+      test: (account, signal) => testAccount({ dispatcher, policy }, account, signal),
+      random: options.random ?? Math.random,
+    });
+    this.#keeper = new AccountKeeper({
+      ...{ store, clock, logger, refresher, checkEveryMs, checker: this.checker },
+    });
+  }
+
+  /** Begins with what is due. */
+  start(): void {
+    this.#keeper.start();
+  }
+
+  async stop(graceMs: number): Promise<void> {
+    this.checker.stop();
+    await this.#keeper.stop(graceMs);
+  }
+}

@@ -1,0 +1,44 @@
+import { actorOf } from '#accounts/account-audit.ts';
+import { requireAccount } from '#accounts/account-rights.ts';
+import type { AccountChecker } from '#accounts/check-account.ts';
+import { viewAccount } from '#accounts/view-account.ts';
+import { notFound, writable } from '#auth/permissions.ts';
+import { type App, callerOf, DataOf, IdParams } from '#http/route-support.ts';
+import { selectFields } from '#http/select-fields.ts';
+import type { Store } from '#storage/store.ts';
+import { Account } from './account-shapes.ts';
+
+export interface AccountHealthRouteDeps {
+  store: Store;
+  accountChecker: Pick<AccountChecker, 'checkNow'>;
+}
+
+/** Addition: whether an account works, asked now. */
+export function accountHealthRoutes(app: App, { store, accountChecker }: AccountHealthRouteDeps): void {
+  app.post(
+    '/accounts/:id/test',
+    {
+      schema: {
+        operationId: 'testAccount',
+        tags: ['accounts', 'addition'],
+        summary: 'Test a connected account now, with the test request of its app',
+        description:
+          '`healthy`, `error` and `checked_at` say what came of it. For who may use the account. An app without a test request ' +
+          'leaves the account as it is, and a dead account is not tested. Of MySQL, SSH and plain TCP only whether a server ' +
+          'answers is tested, not the login.',
+        params: IdParams('apn_…'),
+        response: { 200: DataOf(Account) },
+      },
+    },
+    async (request) => {
+      const { id } = request.params;
+      const caller = callerOf(request);
+      const account = await requireAccount(store.read, caller, id, 'see');
+      // To use it is more than to see it.
+      await writable(store.read, caller, account, { what: 'account', id });
+      const tested = await accountChecker.checkNow(account, actorOf(caller));
+      if (tested === undefined) throw notFound('account', id);
+      return { data: selectFields(request, viewAccount(tested)) };
+    },
+  );
+}
