@@ -63,7 +63,14 @@ export interface TokenEndpoint {
   /** RFC 6749, section 4.1.3, with PKCE (RFC 7636). */
   exchangeCode(
     context: GrantContext,
-    request: { code: string; verifier: string | undefined; redirectUri: string; nonce: string | undefined },
+    request: {
+      code: string;
+      verifier: string | undefined;
+      redirectUri: string;
+      nonce: string | undefined;
+      /** `iss` of the authorization response (RFC 9207); an id_token has to be of the same issuer. */
+      issuer?: string | undefined;
+    },
   ): Promise<Grant>;
   /** RFC 6749, section 6. */
   refresh(context: GrantContext, request: { refreshToken: string }): Promise<Grant>;

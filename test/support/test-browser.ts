@@ -1,0 +1,74 @@
+/** What a browser ended up with. */
+export interface Visit {
+  status: number;
+  url: string;
+  headers: Headers;
+  text: string;
+  /** Every URL on the way, the last one included. */
+  trail: string[];
+}
+
+interface Cookie {
+  origin: string;
+  path: string;
+  value: string;
+}
+
+/** Follows redirects and keeps cookies, by origin and path, as far as tests need it. No scripts. */
+export class TestBrowser {
+  readonly #cookies = new Map<string, Cookie & { name: string }>();
+
+  /** `stopBefore`: a URL that matches is not asked for; then it is `url`, and the status that of the redirect. */
+  async visit(
+    url: string,
+    options: { form?: Record<string, string>; stopBefore?: (url: string) => boolean } = {},
+  ): Promise<Visit> {
+    const trail = [url];
+    let { form } = options;
+    let next = url;
+    for (let hops = 0; hops < 20; hops += 1) {
+      const response = await fetch(next, {
+        method: form === undefined ? 'GET' : 'POST',
+        redirect: 'manual',
+        headers: { cookie: this.#cookieHeader(next) },
+        ...(form === undefined ? {} : { body: new URLSearchParams(form) }),
+      });
+      this.#keep(next, response.headers.getSetCookie());
+      const text = await response.text();
+      const location = response.headers.get('location');
+      const visit = { status: response.status, url: next, headers: response.headers, text, trail };
+      if (response.status < 300 || response.status > 399 || location === null) return visit;
+      form = undefined;
+      next = new URL(location, next).href;
+      trail.push(next);
+      if (options.stopBefore?.(next) === true) return { ...visit, url: next };
+    }
+    throw new Error(`too many redirects: ${trail.join('\n')}`);
+  }
+
+  get cookies(): string[] {
+    return [...this.#cookies.values()].map(({ name, value }) => `${name}=${value}`);
+  }
+
+  #cookieHeader(url: string): string {
+    const { origin, pathname } = new URL(url);
+    return [...this.#cookies.values()]
+      .filter((cookie) => cookie.origin === origin && pathname.startsWith(cookie.path))
+      .map(({ name, value }) => `${name}=${value}`)
+      .join('; ');
+  }
+
+  #keep(url: string, headers: string[]): void {
+    for (const header of headers) {
+      const [pair = '', ...attributes] = header.split(';').map((part) => part.trim());
+      const at = pair.indexOf('=');
+      const name = pair.slice(0, at);
+      const value = pair.slice(at + 1);
+      const path = attributes.find((part) => /^path=/i.test(part))?.slice(5) ?? '/';
+      const { origin } = new URL(url);
+      const key = `${origin} ${path} ${name}`;
+      if (value === '' || attributes.some((part) => /^max-age=0$/i.test(part))) this.#cookies.delete(key);
+      else this.#cookies.set(key, { origin, path, name, value });
+    }
+  }
+}
