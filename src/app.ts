@@ -4,7 +4,9 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import { Registry } from 'prom-client';
-import { openCredentials } from '#accounts/account-credentials.ts';
+import { AccountService } from '#accounts/account-service.ts';
+import { AppCatalogue } from '#apps/app-catalogue.ts';
+import { acceptsToken } from '#auth/api-tokens.ts';
 import { createComponentBuilder } from '#components/build-component.ts';
 import { readNpmConfig } from '#components/npm-config.ts';
 import type { Settings } from '#config/settings.ts';
@@ -59,8 +61,9 @@ import { SourceLanes } from '#sources/source-lanes.ts';
 import { databaseHost } from '#storage/database-host.ts';
 import { lockFolder } from '#storage/lock-folder.ts';
 import { openStore } from '#storage/open-store.ts';
+import { checkMasterKey, takeMasterKey } from '#vault/check-master-key.ts';
 import { loadMasterKey } from '#vault/master-key.ts';
-import { checkMasterKey, hasSealedValues, openValue, sealValue } from '#vault/sealed-values.ts';
+import { hasSealedValues, openValue, sealValue } from '#vault/sealed-values.ts';
 import { Vault } from '#vault/vault.ts';
 import { WorkflowDeployer } from '#workflows/deploy-workflow.ts';
 import { Deployments } from '#workflows/load-deployment.ts';
@@ -173,7 +176,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       mayCreate: !(await hasSealedValues(store.read)),
     });
     const vault = new Vault(masterKey);
-    await checkMasterKey(store.read, vault);
+    await takeMasterKey(store, vault, clock);
     const first = await firstStart(store, { folder: settings.data, apiKey: settings.apiKey, clock });
 
     const dispatcher = createGuardedDispatcher({ policy, ...(extraCa === undefined ? {} : { extraCa }) });
@@ -228,16 +231,21 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       bytesMax: settings.uploadMaxMb * 1024 * 1024,
     });
 
+    const apps = await AppCatalogue.load({
+      store,
+      folders: [
+        join(import.meta.dirname, '..', 'apps'),
+        ...(settings.appsFolder === '' ? [] : [settings.appsFolder]),
+      ],
+      logger,
+    });
     const node = newId('node');
     const context: DeploymentContext = {
       endpointUrl: (key) =>
         key === null
           ? undefined
           : endpointUrl({ publicUrl: publicUrl(), endpointDomain: settings.endpointDomain }, key),
-      credentials: async (accountId, owners) => ({
-        credentials: await openCredentials(store.read, vault, accountId, owners),
-        freshUntilMs: null,
-      }),
+      credentials: (accountId, owners, usedBy) => accounts.credentials.use(accountId, owners, usedBy),
       sealer: {
         seal: (ownerId, id, value) =>
           store.transaction((tx) => sealValue(tx, { vault, clock }, { ownerId, id, value })),
@@ -266,6 +274,17 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       pool: () => pool,
       workflows,
       runs: () => workflowRuns.starter,
+    });
+    const onAccountChange = (accountId: string): void => {
+      lanes.forgetAccount(accountId);
+      deployments.forgetAccount(accountId);
+    };
+    const accounts = new AccountService({
+      ...{ store, vault, clock, logger, node, dispatcher, policy, bus, apps, publicUrl },
+      router: delivery.finder,
+      checkHours: settings.accountCheckHours,
+      auditDays: settings.auditDays,
+      onChange: onAccountChange,
     });
     const runs = new SourceRuns({
       store,
@@ -410,6 +429,8 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
     // Together: what runs emits, and what is delivered to sources runs.
     close.push(() => Promise.all([pool.stop(stopGraceMs), delivery.dispatcher.stop(stopGraceMs)]));
     await pool.start();
+    // Again, now that a rotation of the key sees this node and will not begin.
+    await checkMasterKey(store.read, vault);
     await delivery.dispatcher.start();
     deployer.start();
     close.push(() => deployer.stop());
@@ -423,6 +444,8 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
     close.push(() => filePruner.stop());
     delivery.pruner.start();
     close.push(() => delivery.pruner.stop());
+    await accounts.start({ keeps: has('worker') });
+    close.push(() => accounts.stop(stopGraceMs));
     if (has('scheduler')) scheduler.start();
     close.push(() => scheduler.stop());
 
@@ -458,10 +481,17 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       api: has('api'),
       trustedProxies: settings.trustedProxies,
       onJobs: () => pool.poke(),
-      onAccountChange: (accountId) => {
-        lanes.forgetAccount(accountId);
-        deployments.forgetAccount(accountId);
-      },
+      accountCredentials: accounts.credentials,
+      revokeGrant: (account, credentials) => accounts.revoke(account, credentials),
+      oauth1Signer: accounts.signer,
+      accountChecker: accounts.checker,
+      onAccountChange,
+      connector: accounts.connector,
+      publicUrl,
+      findApp: (slug, ownerIds) => apps.find(slug, ownerIds),
+      catalogue: apps,
+      registry,
+      redirectUri: () => accounts.connector.redirectUri(),
       rewritePath: (host, path) => {
         const key = endpointKeyOfHost(host, settings.endpointDomain);
         return key === undefined ? path : `/in/${key}${path}`;
@@ -481,6 +511,10 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
                 starter: workflowRuns.starter,
                 resumer: workflowRuns.resumer,
                 uploads,
+                accessTokens: {
+                  accepts: (token, workspaceId) =>
+                    acceptsToken(store.read, token, { workspaceId, nowMs: clock.now() }),
+                },
                 bodyBytesMax: settings.bodyMaxKb * 1024,
                 quotas,
               }),

@@ -51,19 +51,42 @@ export async function findSealedAccount(
     .executeTakeFirst();
 }
 
-/** Accounts of the owners, newest first; with `app`, those of one app, by slug or app id. */
+export interface AccountFilter {
+  ownerIds: readonly string[];
+  /** Slug or app_ id. */
+  app?: string;
+  /** oa_… */
+  oauthClientId?: string;
+}
+
+/** At most `limit` accounts that were connected with an OAuth client (oa_…). */
+export async function findSealedAccountsOfClient(
+  db: Db,
+  clientId: string,
+  limit: number,
+): Promise<Pick<AccountTable, 'id' | 'owner_id' | 'sealed'>[]> {
+  return db
+    .selectFrom('accounts')
+    .select(['id', 'owner_id', 'sealed'])
+    .where('oauth_client_id', '=', clientId)
+    .limit(limit)
+    .execute();
+}
+
+/** Accounts of the owners, newest first; with `app`, those of one app (slug or app id), with a client, those of it. */
 export async function selectAccounts(
   db: Db,
-  filter: { ownerIds: readonly string[]; app?: string },
+  filter: AccountFilter,
   page: PageRequest,
 ): Promise<Page<Account>> {
   let query = db
     .selectFrom('accounts')
     .select(accountColumns)
     .where('owner_id', 'in', [...filter.ownerIds]);
-  const { app } = filter;
+  const { app, oauthClientId } = filter;
   if (app !== undefined)
     query = query.where((where) => where.or([where('app_slug', '=', app), where('app_id', '=', app)]));
+  if (oauthClientId !== undefined) query = query.where('oauth_client_id', '=', oauthClientId);
   return pageOf(query, page);
 }
 
@@ -117,6 +140,15 @@ export async function raiseRevisionsOf(tx: Tx, accountId: string): Promise<void>
     .where('id', 'in', (query) =>
       query.selectFrom('source_accounts').select('source_id').where('account_id', '=', accountId),
     )
+    .execute();
+}
+
+/** For the start of a process that has the store for itself: those that held leases are gone. */
+export async function endRefreshLeases(tx: Tx): Promise<void> {
+  await tx
+    .updateTable('accounts')
+    .set({ lease_node: null, lease_until_ms: null })
+    .where('lease_until_ms', 'is not', null)
     .execute();
 }
 

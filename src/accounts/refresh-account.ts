@@ -45,8 +45,11 @@ export interface RefreshParts {
   tokens: TokenEndpoint;
   findApp(slug: string, ownerIds: readonly string[]): Promise<AppDefinition | undefined>;
   findClient(id: string): Promise<OAuthClient | undefined>;
-  /** Writes the health, and what follows from a change of it. Resolves with what is to be done after the commit. */
-  changeHealth(tx: Tx, account: Account, health: Health): Promise<() => void>;
+  /**
+   * Writes the health, and what follows from a change of it, unless the credentials changed since `account` was read
+   * (undefined). Resolves with what is to be done after the commit.
+   */
+  changeHealth(tx: Tx, account: Account, health: Health): Promise<(() => void) | undefined>;
   /** The credentials changed: what this process holds of them is out of date. */
   onChange(accountId: string): void;
 }

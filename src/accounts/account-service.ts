@@ -1,0 +1,107 @@
+import type { AppCatalogue } from '#apps/app-catalogue.ts';
+import type { AddressPolicy } from '#egress/address-policy.ts';
+import type { GuardedDispatcher } from '#egress/guarded-dispatcher.ts';
+import type { EventRouter } from '#events/emit-event.ts';
+import type { EventBus } from '#events/event-bus.ts';
+import type { Clock } from '#lib/clock.ts';
+import type { Logger } from '#lib/logger.ts';
+import { openClient } from '#oauth/manage-oauth-clients.ts';
+import { OAuth1Flow } from '#oauth/oauth1-flow.ts';
+import { SignerUris } from '#oauth/oauth1-signer-uris.ts';
+import { createTokenEndpoint } from '#oauth/token-endpoint.ts';
+import type { Store } from '#storage/store.ts';
+import type { Vault } from '#vault/vault.ts';
+import { AccountCredentials } from './account-credentials.ts';
+import { changeHealth, type HealthTools } from './account-health.ts';
+import { type Account, endRefreshLeases } from './account-store.ts';
+import { recordUse } from './account-uses-store.ts';
+import type { AccountChecker } from './check-account.ts';
+import { AccountConnector } from './connect-account.ts';
+import { ConnectProvider } from './connect-provider.ts';
+import { KeptAccounts } from './kept-accounts.ts';
+import { OAuth1Signer } from './oauth1-signer.ts';
+import { AuditPruner } from './prune-audit.ts';
+import { AccountRefresher } from './refresh-account.ts';
+import { revokeGrant } from './revoke-grant.ts';
+
+/** The parts of connected accounts, put together: giving out credentials, connecting, keeping well, signing. */
+export class AccountService {
+  readonly credentials: AccountCredentials;
+  readonly connector: AccountConnector;
+  readonly checker: AccountChecker;
+  readonly signer: OAuth1Signer;
+  readonly #store: Store;
+  readonly #kept: KeptAccounts;
+  readonly #auditPruner: AuditPruner;
+  readonly #revoke: (account: Account, credentials: Record<string, unknown>) => Promise<void>;
+
+  constructor(options: {
+    store: Store;
+    vault: Vault;
+    clock: Clock;
+    logger: Logger;
+    node: string;
+    dispatcher: GuardedDispatcher;
+    policy: AddressPolicy;
+    router: EventRouter;
+    bus: EventBus;
+    apps: Pick<AppCatalogue, 'find'>;
+    publicUrl: () => string;
+    /** Hours between two tests of an account; 0: only when asked. */
+    checkHours: number;
+    auditDays: number;
+    /** The credentials of an account changed: what is held of them is out of date. */
+    onChange: (accountId: string) => void;
+  }) {
+    const { store, vault, clock, logger, node, dispatcher, policy, apps, publicUrl, onChange } = options;
+    const health: HealthTools = { store, router: options.router, bus: options.bus, clock };
+    const findApp = (slug: string, ownerIds: readonly string[]) => apps.find(slug, ownerIds);
+    const findClient = (id: string) => openClient(store.read, vault, id);
+    const tokens = createTokenEndpoint({ dispatcher, clock });
+    const uris = new SignerUris({ key: vault.keyFor('oauth1 signer'), publicUrl });
+    const refresher = new AccountRefresher({
+      ...{ store, vault, clock, logger, node, tokens, findApp, findClient, onChange },
+      changeHealth: (tx, account, change) => changeHealth(health, tx, account, change),
+    });
+    this.#store = store;
+    this.signer = new OAuth1Signer({ store, vault, clock, uris, findApp, findClient });
+    this.credentials = new AccountCredentials({
+      ...{ store, vault, clock, refresher, signers: uris },
+      recordUse: (account, usedBy) =>
+        store.transaction((tx) => recordUse(tx, { account, usedBy, nowMs: clock.now() })),
+    });
+    this.connector = new AccountConnector({
+      ...{ store, vault, clock, logger, findApp, publicUrl, onChange },
+      provider: new ConnectProvider({
+        tokens,
+        oauth1: new OAuth1Flow({ dispatcher, clock }),
+        redirectUri: () => this.connector.redirectUri(),
+      }),
+    });
+    this.#kept = new KeptAccounts({
+      ...{ store, vault, clock, logger, dispatcher, policy, refresher, health, findApp },
+      checkHours: options.checkHours,
+    });
+    this.checker = this.#kept.checker;
+    this.#auditPruner = new AuditPruner({ store, clock, logger, daysKept: options.auditDays });
+    this.#revoke = (account, credentials) =>
+      revokeGrant({ db: store.read, vault, logger, tokens, findApp }, account, credentials);
+  }
+
+  /** `keeps`: this process refreshes and tests what is due. */
+  async start({ keeps }: { keeps: boolean }): Promise<void> {
+    // The embedded store has one process at a time. With others about, leases of those that died end by themselves.
+    if (this.#store.name === 'sqlite') await this.#store.transaction(endRefreshLeases);
+    this.#auditPruner.start();
+    if (keeps) this.#kept.start();
+  }
+
+  async stop(graceMs: number): Promise<void> {
+    await Promise.all([this.#kept.stop(graceMs), this.#auditPruner.stop()]);
+  }
+
+  /** Tells the provider that an account was deleted here. What it answers changes nothing. */
+  revoke(account: Account, credentials: Record<string, unknown>): Promise<void> {
+    return this.#revoke(account, credentials);
+  }
+}

@@ -1,0 +1,390 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, test } from 'node:test';
+import { AddressPolicy } from '#egress/address-policy.ts';
+import { createGuardedDispatcher, type GuardedDispatcher } from '#egress/guarded-dispatcher.ts';
+import { EventBus } from '#events/event-bus.ts';
+import { TestClock } from '#lib/clock.ts';
+import { Deferred } from '#lib/deferred.ts';
+import { silentLogger } from '#lib/logger.ts';
+import { createTokenEndpoint } from '#oauth/token-endpoint.ts';
+import type { Store } from '#storage/store.ts';
+import { Vault } from '#vault/vault.ts';
+import { noSubscribers } from '../../test/support/no-subscribers.ts';
+import { forEachStore } from '../../test/support/stores.ts';
+import { TokenServer } from '../../test/support/token-server.ts';
+import { AccountCredentials } from './account-credentials.ts';
+import { changeHealth } from './account-health.ts';
+import { type Account, changeAccount, findAccount } from './account-store.ts';
+import { deleteAccount, replaceCredentials, storeAccount } from './manage-accounts.ts';
+import { AccountRefresher } from './refresh-account.ts';
+import { refreshTimes } from './refresh-times.ts';
+
+const bus = new EventBus(silentLogger);
+const vault = new Vault(Buffer.alloc(32, 7));
+const ownerId = 'o_owner';
+const hourMs = 3_600_000;
+
+forEachStore((fixture) => {
+  let server: TokenServer;
+  let clock: TestClock;
+  let dispatcher: GuardedDispatcher;
+  const changes: string[] = [];
+
+  beforeEach(async () => {
+    server = await TokenServer.start();
+    clock = new TestClock();
+    dispatcher = createGuardedDispatcher({ policy: new AddressPolicy({ allow: ['local'], deny: () => [] }) });
+    changes.length = 0;
+  });
+  afterEach(async () => {
+    await dispatcher.destroy();
+    await server.close();
+  });
+
+  /** As one process has it: what is shared is the store, and the provider. */
+  function process(name: string, store: Store) {
+    const refresher = new AccountRefresher({
+      store,
+      vault,
+      clock,
+      logger: silentLogger,
+      node: name,
+      tokens: createTokenEndpoint({ dispatcher, clock }),
+      findApp: async (slug) => server.app(slug),
+      findClient: async (id) => ({
+        id,
+        clientId: 'client',
+        clientSecret: 'client-secret-1',
+        scopes: undefined,
+      }),
+      changeHealth: (tx, account, health) =>
+        changeHealth({ store, router: noSubscribers, bus, clock }, tx, account, health),
+      onChange: (id) => changes.push(id),
+    });
+    const credentials = new AccountCredentials({
+      store,
+      vault,
+      clock,
+      refresher,
+      signers: { withSignerUri: (_account, opened) => opened },
+      recordUse: async () => {},
+    });
+    return { refresher, credentials };
+  }
+
+  const connect = (store: Store, more: { expiresInSeconds?: number; withoutRefreshToken?: boolean } = {}) => {
+    const { accessToken, refreshToken } = server.grant();
+    const { expiresInSeconds = 3600, withoutRefreshToken = false } = more;
+    const times = refreshTimes({ expiresInSeconds, canRefresh: !withoutRefreshToken }, clock.now());
+    return store.transaction((tx) =>
+      storeAccount(
+        tx,
+        { vault, clock },
+        {
+          ownerId,
+          userId: 'u_owner',
+          app: { slug: 'example', name: 'Example' },
+          name: null,
+          credentials: {
+            oauth_access_token: accessToken,
+            ...(!withoutRefreshToken && { oauth_refresh_token: refreshToken }),
+            oauth_client_id: 'client',
+            oauth_uid: 'someone',
+          },
+          grant: { type: 'authorization_code', oauthClientId: 'oa_1', scopes: ['read'], ...times },
+        },
+      ),
+    );
+  };
+  const now = async (store: Store, account: Account) => {
+    const found = await findAccount(store.read, account.id);
+    assert.ok(found);
+    return found;
+  };
+
+  test('a token is given out as it is while it is good, and a new one when it is about to end', async () => {
+    const { store } = fixture;
+    const { credentials } = process('node_a', store);
+    const account = await connect(store);
+    const first = await credentials.use(account.id, [ownerId], 'dc_1');
+    assert.equal(first.credentials.oauth_access_token, 'access-token-number-1');
+    // A tenth of its life before the end, at most ten minutes.
+    assert.equal(first.freshUntilMs, clock.now() + 0.9 * hourMs);
+    clock.step(0.9 * hourMs);
+    const second = await credentials.use(account.id, [ownerId], 'dc_1');
+    assert.deepEqual(second.credentials, {
+      oauth_access_token: 'access-token-number-2',
+      oauth_refresh_token: 'refresh-token-number-2',
+      oauth_client_id: 'client',
+      oauth_uid: 'someone',
+    });
+    const { expires_at_ms, last_refreshed_at_ms, version, healthy } = await now(store, account);
+    assert.deepEqual(
+      { expires_at_ms, last_refreshed_at_ms, version, healthy },
+      { expires_at_ms: clock.now() + hourMs, last_refreshed_at_ms: clock.now(), version: 2, healthy: 1 },
+    );
+    assert.deepEqual(changes, [account.id]);
+    assert.equal(server.refreshes, 1);
+  });
+
+  test('50 uses at once, in two processes, of a token that ends make one refresh', async () => {
+    const { store } = fixture;
+    const a = process('node_a', store);
+    const b = process('node_b', fixture.dialect === 'sqlite' ? store : await fixture.open());
+    const account = await connect(store);
+    clock.step(hourMs);
+    const used = await Promise.all(
+      Array.from({ length: 50 }, (_, index) =>
+        (index % 2 === 0 ? a : b).credentials.use(account.id, [ownerId], 'dc_1'),
+      ),
+    );
+    assert.deepEqual(
+      [...new Set(used.map(({ credentials }) => credentials.oauth_access_token))],
+      ['access-token-number-2'],
+    );
+    assert.deepEqual({ refreshes: server.refreshes, replays: server.replays }, { refreshes: 1, replays: 0 });
+  });
+
+  test('refresh tokens that are good once are followed, refresh after refresh', async () => {
+    const { store } = fixture;
+    const { credentials } = process('node_a', store);
+    const account = await connect(store);
+    for (let round = 2; round < 6; round += 1) {
+      clock.step(hourMs);
+      const used = await credentials.use(account.id, [ownerId], 'dc_1');
+      assert.equal(used.credentials.oauth_access_token, `access-token-number-${round}`);
+    }
+    assert.equal(server.replays, 0);
+  });
+
+  for (const [what, failure] of [
+    ['hangs up', 'hang up'],
+    ['answers 503', { status: 503, body: 'over there' }],
+    ['answers garbage', { status: 200, body: '<html>not a token</html>' }],
+    ['answers half a token', { status: 200, body: { token_type: 'Bearer' } }],
+  ] as const) {
+    test(`a provider that ${what} is asked again later; the token goes on being used until it ends`, async () => {
+      const { store } = fixture;
+      const { credentials } = process('node_a', store);
+      const account = await connect(store);
+      clock.step(0.95 * hourMs);
+      server.failure = failure;
+      const still = await credentials.use(account.id, [ownerId], 'dc_1');
+      assert.equal(still.credentials.oauth_access_token, 'access-token-number-1');
+      const failed = await now(store, account);
+      assert.deepEqual(
+        { healthy: failed.healthy, dead: failed.dead, failures: failed.refresh_failures },
+        { healthy: 1, dead: 0, failures: 1 },
+      );
+      assert.ok(failed.error !== null && failed.error !== '');
+      assert.doesNotMatch(failed.error, /token-number|client-secret/);
+      // However many ask, the provider is left alone until the next time comes.
+      const requests = server.receiver.requests.length;
+      await credentials.use(account.id, [ownerId], 'dc_1');
+      assert.equal(server.receiver.requests.length, requests);
+
+      clock.step(0.05 * hourMs);
+      await assert.rejects(credentials.use(account.id, [ownerId], 'dc_1'), {
+        code: 'account_not_refreshed',
+        message: new RegExp(`^the access token of account ${account.id} \\(Example\\) has ended: `),
+      });
+      assert.deepEqual(
+        { ...(await now(store, account)), error: null },
+        { ...(await now(store, account)), error: null, healthy: 0, dead: 0, version: 1 },
+      );
+      // A reader gets what there is.
+      const read = await credentials.read(account.id, [ownerId]);
+      assert.equal(read.credentials.oauth_refresh_token, 'refresh-token-number-1');
+
+      server.failure = undefined;
+      clock.step(hourMs);
+      const healed = await credentials.use(account.id, [ownerId], 'dc_1');
+      assert.match(String(healed.credentials.oauth_access_token), /access-token-number-[23]/);
+      const well = await now(store, account);
+      assert.deepEqual(
+        { healthy: well.healthy, dead: well.dead, error: well.error, failures: well.refresh_failures },
+        { healthy: 1, dead: 0, error: null, failures: 0 },
+      );
+    });
+  }
+
+  test('a provider that says how long to wait is left alone for that long', async () => {
+    const { store } = fixture;
+    const { credentials } = process('node_a', store);
+    const account = await connect(store);
+    clock.step(0.95 * hourMs);
+    server.failure = { status: 429, headers: { 'retry-after': '120' }, body: {} };
+    await credentials.use(account.id, [ownerId], 'dc_1');
+    assert.equal((await now(store, account)).next_refresh_at_ms, clock.now() + 120_000);
+  });
+
+  test('invalid_grant makes an account dead, and deletes nothing', async () => {
+    const { store } = fixture;
+    const { credentials } = process('node_a', store);
+    const account = await connect(store);
+    clock.step(hourMs);
+    server.failure = {
+      status: 400,
+      body: { error: 'invalid_grant', error_description: 'revoked: refresh-token-number-1' },
+    };
+    await assert.rejects(credentials.use(account.id, [ownerId], 'dc_1'), {
+      code: 'account_dead',
+      message: new RegExp(`account ${account.id} \\(Example\\) has to be connected again: .*invalid_grant`),
+    });
+    const dead = await now(store, account);
+    assert.deepEqual(
+      { healthy: dead.healthy, dead: dead.dead, version: dead.version, next: dead.next_refresh_at_ms },
+      { healthy: 0, dead: 1, version: 1, next: null },
+    );
+    assert.doesNotMatch(dead.error ?? '', /token-number/);
+    const { credentials: kept } = await credentials.read(account.id, [ownerId]);
+    assert.equal(kept.oauth_refresh_token, 'refresh-token-number-1');
+    assert.equal(server.receiver.requests.length, 1);
+  });
+
+  test('a client that is refused makes an account unhealthy, not dead: the grant may still be good', async () => {
+    const { store } = fixture;
+    const { credentials } = process('node_a', store);
+    const account = await connect(store);
+    clock.step(0.95 * hourMs);
+    server.failure = { status: 401, body: { error: 'invalid_client' } };
+    // The token has not ended, so it goes on being used.
+    await credentials.use(account.id, [ownerId], 'dc_1');
+    const ill = await now(store, account);
+    assert.deepEqual({ healthy: ill.healthy, dead: ill.dead }, { healthy: 0, dead: 0 });
+    assert.match(ill.error ?? '', /invalid_client/);
+  });
+
+  test('a token that ends and cannot be refreshed makes the account dead when it ends', async () => {
+    const { store } = fixture;
+    const { credentials } = process('node_a', store);
+    const account = await connect(store, { withoutRefreshToken: true });
+    clock.step(hourMs - 1);
+    await credentials.use(account.id, [ownerId], 'dc_1');
+    clock.step(1);
+    await assert.rejects(credentials.use(account.id, [ownerId], 'dc_1'), {
+      code: 'account_dead',
+      message: /gave no refresh token/,
+    });
+    assert.equal(server.receiver.requests.length, 0);
+  });
+
+  test('who connects the account again during a refresh wins', async () => {
+    const { store } = fixture;
+    const { refresher, credentials } = process('node_a', store);
+    const account = await connect(store);
+    clock.step(hourMs);
+    const gate = new Deferred<void>();
+    server.gate = gate.promise;
+    const refreshing = refresher.refresh(account.id);
+    await server.receiver.waitForRequest();
+    await store.transaction((tx) =>
+      replaceCredentials(tx, { vault, clock }, account, {
+        credentials: { oauth_access_token: 'the-new-one', oauth_refresh_token: 'its-refresh-token' },
+        grant: {
+          type: 'authorization_code',
+          oauthClientId: 'oa_1',
+          scopes: null,
+          expiresAtMs: clock.now() + hourMs,
+          nextRefreshAtMs: clock.now() + hourMs,
+        },
+      }),
+    );
+    gate.resolve();
+    await refreshing;
+    const { credentials: kept } = await credentials.use(account.id, [ownerId], 'dc_1');
+    assert.deepEqual(kept, { oauth_access_token: 'the-new-one', oauth_refresh_token: 'its-refresh-token' });
+  });
+
+  test('a refusal that comes when the account was connected again does not touch it', async () => {
+    const { store } = fixture;
+    const { refresher } = process('node_a', store);
+    const account = await connect(store);
+    clock.step(hourMs);
+    const gate = new Deferred<void>();
+    server.gate = gate.promise;
+    server.failure = { status: 400, body: { error: 'invalid_grant' } };
+    const refreshing = refresher.refresh(account.id);
+    await server.receiver.waitForRequest();
+    await store.transaction((tx) =>
+      replaceCredentials(tx, { vault, clock }, account, {
+        credentials: { oauth_access_token: 'the-new-one' },
+        grant: {
+          type: 'authorization_code',
+          oauthClientId: 'oa_1',
+          scopes: null,
+          expiresAtMs: null,
+          nextRefreshAtMs: null,
+        },
+      }),
+    );
+    gate.resolve();
+    await refreshing;
+    const { healthy, dead, error, version } = await now(store, account);
+    assert.deepEqual({ healthy, dead, error, version }, { healthy: 1, dead: 0, error: null, version: 2 });
+  });
+
+  test('an account that is deleted during its refresh stays deleted', async () => {
+    const { store } = fixture;
+    const { refresher } = process('node_a', store);
+    const account = await connect(store);
+    const gate = new Deferred<void>();
+    server.gate = gate.promise;
+    const refreshing = refresher.refresh(account.id);
+    await server.receiver.waitForRequest();
+    await store.transaction((tx) => deleteAccount(tx, account.id, [ownerId]));
+    gate.resolve();
+    assert.equal(await refreshing, undefined);
+    assert.equal(await findAccount(store.read, account.id), undefined);
+  });
+
+  test('a process that dies in a refresh holds up the next one until its lease ends, and loses nothing', async () => {
+    const { store } = fixture;
+    const account = await connect(store);
+    clock.step(hourMs);
+    // What it leaves: the lease, and perhaps a request that nobody heard the answer of.
+    await store.transaction((tx) =>
+      changeAccount(tx, account.id, { lease_node: 'node_dead', lease_until_ms: clock.now() + 30_000 }),
+    );
+    const { credentials } = process('node_a', store);
+    const using = credentials.use(account.id, [ownerId], 'dc_1');
+    assert.equal(server.receiver.requests.length, 0);
+    clock.step(30_000);
+    const used = await using;
+    assert.equal(used.credentials.oauth_access_token, 'access-token-number-2');
+  });
+
+  test('a process that slept through its lease is believed when it brings tokens after all', async () => {
+    const { store } = fixture;
+    const a = process('node_a', store);
+    const b = process('node_b', store);
+    const account = await connect(store);
+    clock.step(hourMs);
+    const gate = new Deferred<void>();
+    server.gate = gate.promise;
+    const sleeping = a.refresher.refresh(account.id);
+    await server.receiver.waitForRequest();
+    // Its request has spent the refresh token, so the other process is refused with it.
+    clock.step(30_000);
+    const second = b.refresher.refresh(account.id);
+    await server.receiver.waitForRequest(2);
+    gate.resolve();
+    await Promise.all([sleeping, second]);
+    const { healthy, dead, error } = await now(store, account);
+    assert.deepEqual({ healthy, dead, error }, { healthy: 1, dead: 0, error: null });
+    const used = await b.credentials.use(account.id, [ownerId], 'dc_1');
+    assert.equal(used.credentials.oauth_access_token, 'access-token-number-2');
+    assert.deepEqual({ refreshes: server.refreshes, replays: server.replays }, { refreshes: 1, replays: 1 });
+  });
+
+  test('accounts of others, and those that never were, are not there', async () => {
+    const { store } = fixture;
+    const { credentials } = process('node_a', store);
+    const account = await connect(store);
+    for (const id of [account.id, 'apn_neverwas0000']) {
+      const missing = { code: 'not_found', message: `no account "${id}"` };
+      await assert.rejects(credentials.use(id, ['o_other'], 'dc_1'), missing);
+      await assert.rejects(credentials.read(id, ['o_other']), missing);
+    }
+  });
+});
