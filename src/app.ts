@@ -7,6 +7,7 @@ import { Registry } from 'prom-client';
 import { AccountService } from '#accounts/account-service.ts';
 import { AppCatalogue } from '#apps/app-catalogue.ts';
 import { acceptsToken } from '#auth/api-tokens.ts';
+import { acceptsToken } from '#auth/api-tokens.ts';
 import { createComponentBuilder } from '#components/build-component.ts';
 import { readNpmConfig } from '#components/npm-config.ts';
 import type { Settings } from '#config/settings.ts';
@@ -511,6 +512,10 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
                 starter: workflowRuns.starter,
                 resumer: workflowRuns.resumer,
                 uploads,
+                accessTokens: {
+                  accepts: (token, workspaceId) =>
+                    acceptsToken(store.read, token, { workspaceId, nowMs: clock.now() }),
+                },
                 accessTokens: {
                   accepts: (token, workspaceId) =>
                     acceptsToken(store.read, token, { workspaceId, nowMs: clock.now() }),

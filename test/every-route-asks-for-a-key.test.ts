@@ -22,6 +22,8 @@ const publicRoutes = [
   ...['/in/resume/:run/:position/:token', '/in/cancel/:run/:position/:token', '/files/:id'],
   // What a workflow shows to everybody who knows its id.
   ...['/pipelines/:id/sse'],
+  // They ask for the credentials of an OAuth client.
+  ...['/v1/oauth/token', '/v1/oauth/revoke'],
 ];
 
 interface Route {
@@ -84,6 +86,7 @@ describe('every route', () => {
           starter: untouchable('starter'),
           resumer: untouchable('resumer'),
           uploads: untouchable('uploads'),
+          accessTokens: untouchable('accessTokens'),
           bodyBytesMax: 1000,
         }),
     };
@@ -129,7 +132,7 @@ describe('every route', () => {
     const open: string[] = [];
     let asked = 0;
     for (const route of routes) {
-      for (const key of [undefined, 'no-such-key-0123456789']) {
+      for (const key of [undefined, 'no-such-key-0123456789', `mat_${'x'.repeat(32)}`]) {
         const status = await ask(route, key);
         asked += 1;
         if (status !== 401) open.push(`${route.method} ${route.url}: ${status}`);
@@ -144,7 +147,7 @@ describe('every route', () => {
 
   test('on the list of public routes is there, and is public', async () => {
     for (const url of publicRoutes) {
-      const route = routes.find((it) => it.url === url && it.method === 'GET');
+      const route = routes.find((it) => it.url === url && ['GET', 'POST'].includes(it.method));
       assert.ok(route !== undefined, `${url} is no route any more: take it off the list`);
       assert.notEqual(await ask(route), 401, url);
     }

@@ -5,9 +5,18 @@ import { listMembershipsOf } from '#workspaces/workspace-store.ts';
 
 /** Who makes a request. `isAdmin` is about the instance (creating users), never about other tenants' resources. */
 export interface Caller {
+  /** u_… of a person; for an access token oac_… of its OAuth client, which owns nothing itself. */
   userId: string;
   isAdmin: boolean;
+  /** What the request came with: key_… or tok_…. */
   keyId: string;
+  /** Set for an access token: it acts as a member of this workspace, and is nobody anywhere else. */
+  workspaceId?: string;
+}
+
+/** The owner of what the caller makes and means without naming a workspace. */
+export function homeOf(caller: Caller): string {
+  return caller.workspaceId ?? caller.userId;
 }
 
 /** What a caller may do with things of each owner: themselves (u_…) and their workspaces (o_…). */
@@ -42,6 +51,7 @@ export class Ownership {
 }
 
 export async function ownersOf(db: Db, caller: Caller): Promise<Ownership> {
+  if (caller.workspaceId !== undefined) return new Ownership(new Map([[caller.workspaceId, 'member']]));
   const owners = new Map<string, Role>([[caller.userId, 'admin']]);
   for (const { workspace_id, role } of await listMembershipsOf(db, caller.userId)) {
     if (isRole(role)) owners.set(workspace_id, role);
@@ -94,8 +104,8 @@ export async function mayWrite(db: Db, caller: Caller, ownerId: string): Promise
 }
 
 /**
- * The owner of what a create makes: the workspace that was named, else the caller personally. Throws CallerError
- * `not_found` for a workspace the caller is not a member of, `forbidden` for a viewer of it.
+ * The owner of what a create makes: the workspace that was named, else the caller personally, or for an access token its
+ * workspace. Throws CallerError `not_found` for a workspace the caller is not a member of, `forbidden` for a viewer of it.
  */
 export async function resolveOwner(
   db: Db,
@@ -103,7 +113,7 @@ export async function resolveOwner(
   orgId: string | undefined,
   parameter = 'org_id',
 ): Promise<string> {
-  if (orgId === undefined || orgId === caller.userId) return caller.userId;
+  if (orgId === undefined || orgId === homeOf(caller)) return homeOf(caller);
   const owners = await ownersOf(db, caller);
   if (owners.mayWrite(orgId)) return orgId;
   if (owners.mayRead(orgId)) throw forbidden('resources');

@@ -1,16 +1,18 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { findCaller, noteUse } from '#auth/api-keys.ts';
+import { findTokenCaller, looksLikeToken, noteClientUse } from '#auth/api-tokens.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError, toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
 import type { App } from './route-support.ts';
+import { isForPeople } from './routes-for-people.ts';
 
 /** Longer than any key that is or was ever made; hashing more would be work for nothing. */
 const keyLengthMax = 1024;
 
 /**
- * Deny by default: every route asks for an API key unless its config says `public`. Runs before the body is read, so
+ * Deny by default: every route asks for an API key or an access token unless its config says `public`. Runs before the body is read, so
  * that a stranger's body costs nothing.
  */
 export function authenticateEverything(
@@ -24,21 +26,63 @@ export function authenticateEverything(
   });
 }
 
+interface AuthenticationParts {
+  store: Store;
+  clock: Clock;
+  logger: Logger;
+}
+
 async function authenticate(
   request: FastifyRequest,
   reply: FastifyReply,
-  { store, clock, logger }: { store: Store; clock: Clock; logger: Logger },
+  parts: AuthenticationParts,
 ): Promise<void> {
-  const caller = await findCaller(store.read, bearerToken(request.headers.authorization));
-  if (caller === undefined) {
-    reply.header('www-authenticate', 'Bearer');
-    throw new CallerError('unauthorized', 'send a valid API key: Authorization: Bearer <API key>');
-  }
+  const bearer = bearerToken(request.headers.authorization);
+  // By its form alone, so that each kind is one look-up, whether it is right or wrong.
+  if (looksLikeToken(bearer)) await authenticateToken(request, reply, bearer, parts);
+  else await authenticateKey(request, reply, bearer, parts);
+}
+
+async function authenticateKey(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  bearer: string | undefined,
+  { store, clock, logger }: AuthenticationParts,
+): Promise<void> {
+  const caller = await findCaller(store.read, bearer);
+  if (caller === undefined) throw unauthorized(reply);
   request.caller = { userId: caller.userId, isAdmin: caller.isAdmin, keyId: caller.keyId };
   // Only for people to look at: a full disk must not keep anybody from reading.
   noteUse(store, caller, clock.now()).catch((error) =>
     logger.warn({ keyId: caller.keyId, error: toError(error).message }, 'api-key.use-not-noted'),
   );
+}
+
+async function authenticateToken(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  token: string,
+  { store, clock, logger }: AuthenticationParts,
+): Promise<void> {
+  const nowMs = clock.now();
+  const caller = await findTokenCaller(store.read, token, nowMs);
+  if (caller === undefined) throw unauthorized(reply);
+  const { userId, isAdmin, keyId, workspaceId } = caller;
+  request.caller = { userId, isAdmin, keyId, workspaceId };
+  noteClientUse(store, { clientId: userId, lastUsedAtMs: caller.lastUsedAtMs }, nowMs).catch((error) =>
+    logger.warn({ clientId: userId, error: toError(error).message }, 'api-client.use-not-noted'),
+  );
+  if (isForPeople(request.method, request.routeOptions.url ?? '')) {
+    throw new CallerError(
+      'user_key_required',
+      'this operation takes the API key of a user, not an access token of an OAuth client',
+    );
+  }
+}
+
+function unauthorized(reply: FastifyReply): CallerError {
+  reply.header('www-authenticate', 'Bearer');
+  return new CallerError('unauthorized', 'send a valid API key: Authorization: Bearer <API key>');
 }
 
 /** The scheme is case-insensitive (RFC 9110, 11.1). */

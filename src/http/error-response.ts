@@ -16,10 +16,28 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
     meaning: 'The body has a field this operation does not know; details.parameter names it.',
   },
   unknown_cursor: { status: 400, meaning: 'after or before is not a cursor of this list.' },
-  invalid_request: { status: 400, meaning: 'The request is not well-formed HTTP.' },
+  invalid_request: {
+    status: 400,
+    meaning:
+      'The request is not well-formed HTTP; of the token endpoint: a parameter is missing, or the client is named twice.',
+  },
+  unsupported_grant_type: {
+    status: 400,
+    meaning: 'The token endpoint knows only grant_type=client_credentials.',
+  },
+  invalid_scope: { status: 400, meaning: 'The token endpoint knows only the scope *.' },
+  invalid_client: {
+    status: 401,
+    meaning: 'client_id and client_secret are not those of an OAuth client that can be used.',
+  },
   unauthorized: {
     status: 401,
-    meaning: 'No API key, or one that is unknown or revoked; of an endpoint: not the token it asks for.',
+    meaning:
+      'No API key or access token, or one that is unknown, expired or revoked; of an endpoint: not the token it asks for.',
+  },
+  user_key_required: {
+    status: 403,
+    meaning: 'This operation takes the API key of a user, not an access token of an OAuth client.',
   },
   forbidden: { status: 403, meaning: 'You can see this, but your role does not allow changing it.' },
   not_found: { status: 404, meaning: 'There is no such thing, or it belongs to others.' },

@@ -57,7 +57,7 @@ export async function describeRoutes(
       ...(options.publicUrl === '' ? {} : { servers: [{ url: options.publicUrl.replace(/\/$/, '') }] }),
       components: {
         securitySchemes: {
-          apiKey: { type: 'http', scheme: 'bearer', description: 'API key of a user' },
+          apiKey: { type: 'http', scheme: 'bearer', description: 'API key of a user, or access token' },
         },
       },
     },

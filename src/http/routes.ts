@@ -1,5 +1,6 @@
 import type { App } from './route-support.ts';
 import { type AccountRouteDeps, accountRoutes } from './routes/account-routes.ts';
+import { type ApiClientRouteDeps, apiClientRoutes } from './routes/api-client-routes.ts';
 import { type ComponentRouteDeps, componentRoutes } from './routes/component-routes.ts';
 import { type DataStoreRouteDeps, dataStoreRoutes } from './routes/data-store-routes.ts';
 import { type DeliveryRouteDeps, deliveryRoutes } from './routes/delivery-routes.ts';
@@ -7,6 +8,7 @@ import { type EmitterRouteDeps, emitterRoutes } from './routes/emitter-routes.ts
 import { type EventRouteDeps, eventRoutes, eventStreamRoutes } from './routes/event-routes.ts';
 import { type FileRouteDeps, fileRoutes } from './routes/file-routes.ts';
 import { type HealthRouteParts, healthRoutes } from './routes/health-routes.ts';
+import { type OAuthTokenRouteDeps, oauthTokenRoutes } from './routes/oauth-token-routes.ts';
 import { type QuotaRouteDeps, quotaRoutes } from './routes/quota-routes.ts';
 import { type ReplayRouteDeps, replayRoutes } from './routes/replay-routes.ts';
 import { type RunRouteDeps, runRoutes } from './routes/run-routes.ts';
@@ -24,6 +26,8 @@ import { type WorkspaceRouteParts, workspaceRoutes } from './routes/workspace-ro
 export type RouteParts = HealthRouteParts &
   UserRouteParts &
   WorkspaceRouteParts &
+  ApiClientRouteDeps &
+  OAuthTokenRouteDeps &
   QuotaRouteDeps &
   DataStoreRouteDeps &
   WorkflowStreamDeps &
@@ -58,6 +62,8 @@ export const routes: readonly RoutesOfPart[] = [
   ...routesOfEveryRole,
   { prefix: '/v1/users', register: userRoutes },
   { prefix: '/v1/workspaces', register: workspaceRoutes },
+  { prefix: '/v1', register: apiClientRoutes },
+  { prefix: '/v1/oauth', register: oauthTokenRoutes },
   { prefix: '/v1', register: quotaRoutes },
   { prefix: '/v1', register: dataStoreRoutes },
   { prefix: '/v1', register: accountRoutes },

@@ -6,7 +6,12 @@ import { type EndpointRequest, requestEventJson, requestObject, setAsideEventJso
 import type { Endpoint, EndpointDirectory, SourceEndpoint } from './resolve-endpoint.ts';
 import { type LinkAction, type LinkTarget, readRunLink, sendLinkOutcome } from './run-links.ts';
 import { bodyOf, type UploadedBodies } from './uploaded-bodies.ts';
-import { answerByWorkflow, requireToken, type WorkflowStarter } from './workflow-requests.ts';
+import {
+  type AccessTokens,
+  answerByWorkflow,
+  requireToken,
+  type WorkflowStarter,
+} from './workflow-requests.ts';
 
 export interface IngressParts {
   acceptor: RequestAcceptor;
@@ -14,6 +19,7 @@ export interface IngressParts {
   starter: WorkflowStarter;
   resumer: LinkTarget;
   uploads: UploadedBodies;
+  accessTokens: AccessTokens;
   bodyBytesMax: number;
   /** Throws CallerError `quota_exceeded` for an owner who may not have another run today. */
   quotas: { check(ownerId: string): void };
@@ -113,12 +119,11 @@ async function answerRequest(
   }
   reply.header('access-control-allow-origin', '*');
   // Before the body is read, if that is large.
-  requireToken(endpoint, request.headers.authorization, reply);
+  await requireToken(endpoint, request.headers.authorization, { reply, accessTokens: parts.accessTokens });
   parts.quotas.check(endpoint.ownerId);
   const received = await endpointRequest(parts, request, `/in/${key}`);
   // The token is for us; in the event it would be a secret in every record of the run.
-  if (endpoint.bearerToken !== undefined)
-    received.headers = { ...received.headers, authorization: undefined };
+  if (endpoint.auth !== undefined) received.headers = { ...received.headers, authorization: undefined };
   const event = await eventOf(parts, endpoint, received, request);
   return answerByWorkflow(parts.starter, endpoint, { request: received, event, reply });
 }

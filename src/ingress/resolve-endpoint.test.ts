@@ -61,7 +61,11 @@ describe('the endpoints of workflows', () => {
       const { directory: endpoints, opened } = directory();
       const expected = {
         ...{ kind: 'workflow', workflowId: 'p_1', ownerId: 'o_1', deploymentId: 'd_1' },
-        ...{ triggerId: 'hi_1', customResponse: true, bearerToken: 'the-token' },
+        ...{
+          triggerId: 'hi_1',
+          customResponse: true,
+          auth: { type: 'static_bearer_token', token: 'the-token' },
+        },
       };
       assert.deepEqual(await endpoints.find(key), expected);
       assert.deepEqual(await endpoints.find(key), expected);

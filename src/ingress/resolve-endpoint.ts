@@ -7,7 +7,7 @@ import type { ValueSealer } from '#sources/sealed-props.ts';
 import { repliesItself } from '#sources/source-props.ts';
 import { findSourceByEndpoint } from '#sources/source-store.ts';
 import type { Store } from '#storage/store.ts';
-import { openTriggerAuth } from '#workflows/trigger-auth.ts';
+import { openTriggerAuth, type TriggerAuth } from '#workflows/trigger-auth.ts';
 import { findTriggerByKey } from '#workflows/trigger-store.ts';
 import { findWorkflow } from '#workflows/workflow-store.ts';
 
@@ -32,8 +32,8 @@ export interface WorkflowEndpoint {
   triggerId: string;
   /** A step replies (`$.respond`). */
   customResponse: boolean;
-  /** The token that callers must send; undefined: anybody may call. */
-  bearerToken: string | undefined;
+  /** What callers must send; undefined: anybody may call. */
+  auth: TriggerAuth | undefined;
 }
 
 /** Endpoints remembered; the least recently used one goes first. */
@@ -119,7 +119,7 @@ export class EndpointDirectory {
       deploymentId: workflow.deployment_id,
       triggerId: trigger.id,
       customResponse: trigger.custom_response === 1,
-      bearerToken: (await openTriggerAuth(this.#sealer, trigger))?.token,
+      auth: await openTriggerAuth(this.#sealer, trigger),
     };
   }
 }

@@ -4,14 +4,25 @@ import type { FastifyReply } from 'fastify';
 import { CallerError } from '#lib/errors.ts';
 import type { WorkflowEndpoint } from './resolve-endpoint.ts';
 import { readRunLink } from './run-links.ts';
-import { requireToken } from './workflow-requests.ts';
+import { type AccessTokens, requireToken } from './workflow-requests.ts';
 
-const endpoint = { kind: 'workflow', bearerToken: 'open-sesame' } as WorkflowEndpoint;
+const endpoint = {
+  ...{ kind: 'workflow', ownerId: 'o_1' },
+  auth: { type: 'static_bearer_token', token: 'open-sesame' },
+} as WorkflowEndpoint;
 
-function isLetIn(authorization: string | undefined): boolean {
+const asked: string[] = [];
+const accessTokens: AccessTokens = {
+  accepts: async (token, workspaceId) => {
+    asked.push(`${token} ${workspaceId}`);
+    return token === 'mat_good';
+  },
+};
+
+async function isLetIn(authorization: string | undefined, to = endpoint): Promise<boolean> {
   const reply = { header: () => undefined } as unknown as FastifyReply;
   try {
-    requireToken(endpoint, authorization, reply);
+    await requireToken(to, authorization, { reply, accessTokens });
     return true;
   } catch (error) {
     assert.ok(error instanceof CallerError && error.code === 'unauthorized');
@@ -19,16 +30,26 @@ function isLetIn(authorization: string | undefined): boolean {
   }
 }
 
-test('only the token opens an endpoint that asks for one', () => {
+test('only the token opens an endpoint that asks for one', async () => {
   for (const right of ['Bearer open-sesame', 'bearer   open-sesame  '])
-    assert.equal(isLetIn(right), true, right);
+    assert.equal(await isLetIn(right), true, right);
   for (const wrong of [undefined, '', 'Bearer', 'Bearer open-sesame x', 'Basic open-sesame', 'open-sesame'])
-    assert.equal(isLetIn(wrong), false, String(wrong));
+    assert.equal(await isLetIn(wrong), false, String(wrong));
+  assert.deepEqual(asked, [], 'its own token is no access token');
 });
 
-test('a header of nothing but spaces between two letters is looked at in no time', () => {
+test('an endpoint with auth of type oauth asks for an access token of its workspace', async () => {
+  const to: WorkflowEndpoint = { ...endpoint, auth: { type: 'oauth' } };
+  assert.equal(await isLetIn('Bearer mat_good', to), true);
+  assert.equal(await isLetIn('Bearer mat_bad', to), false);
+  assert.equal(await isLetIn('Bearer open-sesame', to), false);
+  assert.deepEqual(asked, ['mat_good o_1', 'mat_bad o_1', 'open-sesame o_1']);
+});
+
+test('a header of nothing but spaces between two letters is looked at in no time', async () => {
   const startedMs = performance.now();
-  for (let times = 0; times < 5; times += 1) assert.equal(isLetIn(`Bearer a${' '.repeat(15_000)}b c`), false);
+  for (let times = 0; times < 5; times += 1)
+    assert.equal(await isLetIn(`Bearer a${' '.repeat(15_000)}b c`), false);
   const tookMs = performance.now() - startedMs;
   assert.ok(tookMs < 2_000, `${tookMs} ms`);
 });

@@ -14,24 +14,33 @@ export type WorkflowStarter = Pick<RunStarter, 'start' | 'startAndAwait' | 'reco
 const successPage =
   '<p><b>Success!</b></p>\n<p>The workflow got this request. To answer with something else, let its trigger respond itself and call <code>$.respond()</code> in a step.</p>\n';
 
-/**
- * Throws CallerError `unauthorized` unless the request has the token that the trigger asks for. Compared as hashes, in
- * constant time: how long it takes tells nothing about the token, nor its length.
- */
-export function requireToken(
+/** Access tokens of OAuth clients, for triggers that take those. */
+export interface AccessTokens {
+  /** Whether the token is good and of a client of this workspace. */
+  accepts: (token: string, workspaceId: string) => Promise<boolean>;
+}
+
+/** Throws CallerError `unauthorized` unless the request has the token that the trigger asks for. */
+export async function requireToken(
   endpoint: WorkflowEndpoint,
   authorization: string | undefined,
-  reply: FastifyReply,
-): void {
-  if (endpoint.bearerToken === undefined) return;
+  { reply, accessTokens }: { reply: FastifyReply; accessTokens: AccessTokens },
+): Promise<void> {
+  const { auth, ownerId } = endpoint;
+  if (auth === undefined) return;
   // No token has a space in it. Only so does the time that this takes not grow with the square of the header.
   const given = /^bearer +(\S+) *$/i.exec(authorization ?? '')?.[1] ?? '';
-  if (timingSafeEqual(sha256(given), sha256(endpoint.bearerToken))) return;
+  const isRight =
+    auth.type === 'oauth' ? await accessTokens.accepts(given, ownerId) : isSameToken(given, auth.token);
+  if (isRight) return;
   reply.header('www-authenticate', 'Bearer');
-  throw new CallerError(
-    'unauthorized',
-    'this endpoint asks for a token: Authorization: Bearer <token of the trigger>',
-  );
+  const wanted = auth.type === 'oauth' ? 'access token of the workspace' : 'token of the trigger';
+  throw new CallerError('unauthorized', `this endpoint asks for a token: Authorization: Bearer <${wanted}>`);
+}
+
+/** Compared as hashes, in constant time: how long it takes tells nothing about the token, nor its length. */
+function isSameToken(given: string, token: string): boolean {
+  return timingSafeEqual(sha256(given), sha256(token));
 }
 
 function sha256(text: string): Buffer {

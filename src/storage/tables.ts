@@ -19,7 +19,9 @@ import type {
 import type { ComponentDbTable, EmitterTable, EventTable } from './tables/event-tables.ts';
 import type { FileChunkTable, FileTable } from './tables/file-tables.ts';
 import type {
+  ApiClientTable,
   ApiKeyTable,
+  ApiTokenTable,
   MemberTable,
   OwnerQuotaTable,
   ProjectTable,
@@ -50,6 +52,8 @@ import type {
 export interface Tables {
   users: UserTable;
   api_keys: ApiKeyTable;
+  api_clients: ApiClientTable;
+  api_tokens: ApiTokenTable;
   workspaces: WorkspaceTable;
   members: MemberTable;
   projects: ProjectTable;

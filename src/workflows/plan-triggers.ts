@@ -65,14 +65,25 @@ export async function planTriggers(
         ? input
         : layTriggerOver(triggerAsInput(former), input);
     const definition = readTrigger(whole, index);
-    const row = await rowOf(parts, definition, former, index, subject);
     const at = `triggers[${index}].props`;
+    requireWorkspaceForOAuth(definition, subject.owner, at);
+    const row = await rowOf(parts, definition, former, index, subject);
     if (definition.kind === 'source') await planSource(parts, definition, { row, at, former }, subject, plan);
     if (row.id !== '' && plan.rows.some(({ id }) => id === row.id))
       throw invalidAt(`${at}.source_id`, `${row.id} is a trigger of this workflow already`);
     plan.rows.push(row);
   }
   return plan;
+}
+
+/** A person has no OAuth clients: nobody could ever call such a trigger. */
+function requireWorkspaceForOAuth(definition: TriggerDefinition, owner: ComponentOwner, at: string): void {
+  if (definition.kind !== 'http' || definition.auth?.type !== 'oauth') return;
+  if (owner.ownerId.startsWith('o_')) return;
+  throw invalidAt(
+    `${at}.auth.type`,
+    'oauth is for workflows of a workspace: its OAuth clients get the tokens',
+  );
 }
 
 /** For each input the trigger that it is about, if that is there. */

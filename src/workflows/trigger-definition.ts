@@ -3,6 +3,7 @@ import { checkSchedule, nextOccurrence, type Schedule } from '#schedule/next-occ
 import type { TimerTable } from '#storage/tables/source-tables.ts';
 import type { TriggerTable } from '#storage/tables/workflow-tables.ts';
 import { invalidAt } from './at-parameter.ts';
+import type { TriggerAuth } from './trigger-auth.ts';
 import { quoted, refuseNul, refuseUnknownFields, type TriggerInput, triggersMax } from './workflow-input.ts';
 
 /** What a trigger is to do, checked. */
@@ -16,7 +17,7 @@ export type TriggerDefinition =
   /** The source component's code in place of its name. */
   | { kind: 'source'; code: string; configuredProps: ConfiguredProps; name?: string };
 
-export type HttpAuth = { type: 'none' } | { type: 'static_bearer_token'; token: string };
+export type HttpAuth = { type: 'none' } | TriggerAuth;
 
 const kinds = ['http', 'timer', 'email', 'source'] as const;
 
@@ -65,13 +66,15 @@ function readHttp(props: Record<string, unknown>, at: string): TriggerDefinition
   if (typeof custom_response !== 'boolean')
     throw invalidAt(`${at}.custom_response`, `expected true or false, found ${quoted(custom_response)}`);
   if (auth === undefined || auth === null) return { kind: 'http', customResponse: custom_response };
-  if (!isRecord(auth) || (auth.type !== 'none' && auth.type !== 'static_bearer_token'))
+  const { type } = isRecord(auth) ? auth : {};
+  if (!isRecord(auth) || (type !== 'none' && type !== 'static_bearer_token' && type !== 'oauth'))
     throw invalidAt(
       `${at}.auth`,
-      'expected { "type": "none" } or { "type": "static_bearer_token", "token": "…" }',
+      'expected { "type": "none" }, { "type": "static_bearer_token", "token": "…" } or { "type": "oauth" }',
     );
   refuseUnknownFields(auth, ['type', 'token'], `${at}.auth`);
-  if (auth.type === 'none') return { kind: 'http', customResponse: custom_response, auth: { type: 'none' } };
+  if (type !== 'static_bearer_token')
+    return { kind: 'http', customResponse: custom_response, auth: { type } };
   // Left out, it stays as it is; so that what was answered can be sent back.
   if (auth.token === undefined) return { kind: 'http', customResponse: custom_response };
   if (typeof auth.token !== 'string' || !/^[\x21-\x7e]{8,1000}$/.test(auth.token))

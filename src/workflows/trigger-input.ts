@@ -1,5 +1,6 @@
 import { isRecord } from '#components/validate-props.ts';
 import type { TriggerTable } from '#storage/tables/workflow-tables.ts';
+import { triggerAuthType } from './trigger-auth.ts';
 import type { TriggerInput, TriggerKind } from './workflow-input.ts';
 
 /** A trigger that is there, as a request would give it. A bearer token is not in it: left out, it stays as it is. */
@@ -11,7 +12,7 @@ export function triggerAsInput(trigger: TriggerTable): TriggerInput {
         type,
         props: {
           custom_response: trigger.custom_response === 1,
-          ...(trigger.auth === null ? {} : { auth: { type: 'static_bearer_token' } }),
+          ...(trigger.auth === null ? {} : { auth: { type: triggerAuthType(trigger) } }),
         },
       };
     case 'timer':

@@ -10,6 +10,7 @@ import type { Db } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
 import type { DeploymentTable, TriggerTable, WorkflowTable } from '#storage/tables/workflow-tables.ts';
 import { definitionsOfStep, sealedStep } from './load-step.ts';
+import { triggerAuthType } from './trigger-auth.ts';
 import { triggersOfMany } from './trigger-store.ts';
 import type { StepDefinition, WorkflowDefinition } from './workflow-definition.ts';
 import { viewSettings } from './workflow-input.ts';
@@ -180,7 +181,7 @@ function viewOwnTrigger(trigger: TriggerTable, context: WorkflowViewContext) {
       endpoint_url: context.endpointUrl(key),
       custom_response: trigger.custom_response === 1,
       // The token is shown to nobody; sent back like this, it stays.
-      auth: { type: trigger.auth === null ? 'none' : 'static_bearer_token' },
+      auth: { type: triggerAuthType(trigger) },
       ...times,
     };
   }

@@ -214,11 +214,11 @@ export class EventStream {
     this.ended = this.#read(body);
   }
 
-  static async open(url: string, lastEventId?: string): Promise<EventStream> {
+  static async open(url: string, lastEventId?: string, key = testApiKey): Promise<EventStream> {
     const abort = new AbortController();
     const response = await fetch(url, {
       headers: {
-        authorization: `Bearer ${testApiKey}`,
+        authorization: `Bearer ${key}`,
         ...(lastEventId === undefined ? {} : { 'last-event-id': lastEventId }),
       },
       signal: abort.signal,

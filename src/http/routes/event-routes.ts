@@ -1,5 +1,6 @@
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
+import { isStillValid } from '#auth/api-tokens.ts';
 import { type Caller, mayRead, notFound, requireWorkspace } from '#auth/permissions.ts';
 import { ownerOfEmitter } from '#events/emitter-store.ts';
 import { channels } from '#events/event.ts';
@@ -17,7 +18,6 @@ import { CallerError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import { readTicks } from '#schedule/timer-store.ts';
 import type { Store } from '#storage/store.ts';
-import { findApiKey } from '#workspaces/api-key-store.ts';
 import {
   type EmitterKind,
   emitterOf,
@@ -172,7 +172,7 @@ export function eventStreamRoutes(app: App, deps: EventRouteDeps): void {
       const { emitter_id: emitterId, event_name: channel = channels.default } = request.query;
       const stream = {
         ...{ store, bus, clock, logger, channel },
-        mayRead: () => mayStillRead(store, caller, workspaceId),
+        mayRead: () => mayStillRead(deps, caller, workspaceId),
       };
       if (emitterId === undefined) {
         const mark = lastEventIdOf(request, StreamMark.parse);
@@ -222,7 +222,7 @@ function emitterStreamRoute(app: App, deps: EventRouteDeps, kind: EmitterKind): 
         channel: request.query.event_name ?? channels.default,
         mayRead: async () => {
           const found = await kind.find(store.read, id);
-          return found !== undefined && mayStillRead(store, caller, found.owner_id);
+          return found !== undefined && mayStillRead(deps, caller, found.owner_id);
         },
       });
     },
@@ -237,10 +237,14 @@ function lastEventIdOf<T>(
   return typeof header === 'string' && header !== '' ? parse(header, 'Last-Event-ID') : undefined;
 }
 
-/** What let a stream open, once more: the key, and the right of its user. */
-async function mayStillRead({ read }: Store, caller: Caller, ownerId: string): Promise<boolean> {
-  const key = await findApiKey(read, caller.keyId);
-  return key !== undefined && key.revoked_at_ms === null && (await mayRead(read, caller, ownerId));
+/** What let a stream open, once more: the key or token, and the right of whose it is. */
+async function mayStillRead(
+  { store, clock }: Pick<EventRouteDeps, 'store' | 'clock'>,
+  caller: Caller,
+  ownerId: string,
+): Promise<boolean> {
+  const isValid = await isStillValid(store.read, caller, clock.now());
+  return isValid && (await mayRead(store.read, caller, ownerId));
 }
 
 function tickCursor(text: string, parameter: string): number {

@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { notFound, ownersOf, requireWorkspace } from '#auth/permissions.ts';
+import { homeOf, notFound, ownersOf, requireWorkspace } from '#auth/permissions.ts';
 import {
   isAtAnEnd,
   type SubscriptionRequest,
@@ -273,7 +273,7 @@ export function subscriptionRoutes(app: App, deps: SubscriptionRouteDeps): void 
       const workspace = namedWorkspace(request);
       if (workspace !== undefined)
         await requireWorkspace(store.read, caller, workspace.id, 'read', workspace.parameter);
-      const rows = await autoSubscriptionsOf(store.read, workspace?.id ?? caller.userId);
+      const rows = await autoSubscriptionsOf(store.read, workspace?.id ?? homeOf(caller));
       return { data: selectFields(request, rows.map(viewAutoSubscription)) };
     },
   );

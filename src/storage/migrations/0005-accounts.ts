@@ -47,5 +47,17 @@ export const accountsMigration = {
       account_id text not null, used_by text not null, day text not null, owner_id text not null,
       uses bigint not null, first_used_at_ms bigint not null, last_used_at_ms bigint not null,
       primary key (account_id, used_by, day))`,
+    `create table api_clients (
+      id text primary key, workspace_id text not null references workspaces (id) on delete cascade,
+      user_id text not null, name text not null, secret_hash text not null, secret_hint text not null,
+      created_at_ms bigint not null, secret_changed_at_ms bigint not null, last_used_at_ms bigint,
+      revoked_at_ms bigint)`,
+    `create index api_clients_by_workspace on api_clients (workspace_id, created_at_ms)`,
+    `create table api_tokens (
+      id text primary key, client_id text not null references api_clients (id) on delete cascade,
+      workspace_id text not null, token_hash text not null unique, created_at_ms bigint not null,
+      expires_at_ms bigint not null)`,
+    `create index api_tokens_by_client on api_tokens (client_id, expires_at_ms)`,
+    `create index api_tokens_expiring on api_tokens (expires_at_ms)`,
   ],
 };

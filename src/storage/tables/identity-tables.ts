@@ -21,6 +21,36 @@ export interface ApiKeyTable {
   revoked_at_ms: number | null;
 }
 
+/**
+ * An OAuth client (oac_…) of a workspace, for programs that use the API with access tokens. The secret is stored as
+ * SHA-256 of its text. Rows are kept after revocation: things say who made them.
+ */
+export interface ApiClientTable {
+  id: string;
+  workspace_id: string;
+  /** Who made it; it stays when they leave. */
+  user_id: string;
+  name: string;
+  secret_hash: string;
+  /** Last four characters. */
+  secret_hint: string;
+  created_at_ms: number;
+  secret_changed_at_ms: number;
+  last_used_at_ms: number | null;
+  revoked_at_ms: number | null;
+}
+
+/** An access token of such a client. Gone when it is revoked, or some time after it expired. */
+export interface ApiTokenTable {
+  id: string;
+  client_id: string;
+  workspace_id: string;
+  /** SHA-256 of the token. */
+  token_hash: string;
+  created_at_ms: number;
+  expires_at_ms: number;
+}
+
 export interface WorkspaceTable {
   id: string;
   /** Unique short name, made from `name`. */

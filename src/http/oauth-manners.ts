@@ -1,0 +1,52 @@
+import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
+import { CallerError } from '#lib/errors.ts';
+import { errorAnswer } from './error-response.ts';
+import type { App } from './route-support.ts';
+
+/** Lets the routes of this scope take forms besides JSON. A field that stands there twice is refused (RFC 6749, 3.2). */
+export function readForms(app: App): void {
+  app.addContentTypeParser(
+    'application/x-www-form-urlencoded',
+    { parseAs: 'string' },
+    (_request, body, done) => {
+      const fields = new Map<string, string>();
+      for (const [name, value] of new URLSearchParams(body as string)) {
+        if (fields.has(name)) {
+          const error = new CallerError('invalid_request', `${name}: stands in the form twice`, {
+            parameter: name,
+          });
+          done(error);
+          return;
+        }
+        fields.set(name, value);
+      }
+      done(null, Object.fromEntries(fields));
+    },
+  );
+}
+
+/** Codes of RFC 6749, 5.2; every other mistake in a request is `invalid_request` there. */
+const oauthCodes: ReadonlySet<string> = new Set([
+  'invalid_client',
+  'unsupported_grant_type',
+  'invalid_scope',
+]);
+
+/**
+ * A caller's mistake in the form of RFC 6749 (5.2) and in ours at once: `error` is the code that OAuth clients look at,
+ * `error_description` the sentence. Everything else goes the ordinary way.
+ */
+export function sendOAuthError(
+  error: FastifyError,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): FastifyReply {
+  if (!(error instanceof CallerError)) throw error;
+  const { status, headers, body } = errorAnswer(error, request.id);
+  const code = oauthCodes.has(error.code) ? error.code : 'invalid_request';
+  if (status === 401) reply.header('www-authenticate', 'Basic realm="Millrace", charset="UTF-8"');
+  return reply
+    .code(status)
+    .headers(headers)
+    .send({ error: code, error_description: body.error, code: body.code, details: body.details });
+}
