@@ -6,13 +6,16 @@ import { silentLogger } from '#lib/logger.ts';
 import { FolderLockedError, lockFolder } from '#storage/lock-folder.ts';
 import { openStore } from '#storage/open-store.ts';
 import type { Store } from '#storage/store.ts';
+import { keyCommands } from '#vault/key-commands.ts';
+import { MasterKeyError } from '#vault/master-key.ts';
 import {
   type AdminAnswer,
   type AdminRequest,
   adminHelp,
   readAdminRequest,
   UsageError,
-} from '#workspaces/admin-commands.ts';
+} from '#workspaces/admin-command-line.ts';
+import { identityCommands } from '#workspaces/admin-commands.ts';
 import { hasUsers } from '#workspaces/user-store.ts';
 
 /** `npm run millrace -- …`: administration without the API. Exit codes: 0 done, 1 failed, 2 wrong command line. */
@@ -22,11 +25,12 @@ class AdminError extends Error {
   override name = 'AdminError';
 }
 
+const commands = { ...identityCommands, ...keyCommands };
 const wantsJson = process.argv.includes('--json');
 
 try {
-  const request = readAdminRequest(process.argv.slice(2));
-  if (request.command === undefined) process.stdout.write(adminHelp());
+  const request = readAdminRequest(commands, process.argv.slice(2));
+  if (request.command === undefined) process.stdout.write(adminHelp(commands));
   else print(await execute(request, request.command), request.json);
 } catch (error) {
   process.exitCode = fail(toError(error));
@@ -46,7 +50,7 @@ async function execute(
     });
     try {
       await refuseEmpty(store);
-      return await command.run({ store, clock: systemClock }, request.options);
+      return await command.run({ store, clock: systemClock, settings, progress }, request.options);
     } finally {
       await store.close();
     }
@@ -56,7 +60,7 @@ async function execute(
 }
 
 /** The embedded store has one process at a time; PostgreSQL takes any number. */
-function holdFolder(settings: Settings, api: string): () => void {
+function holdFolder(settings: Settings, api: string | null): () => void {
   if (settings.databaseUrl !== '') return () => {};
   if (!existsSync(settings.data)) {
     throw new AdminError(
@@ -68,7 +72,7 @@ function holdFolder(settings: Settings, api: string): () => void {
   } catch (error) {
     if (!(error instanceof FolderLockedError)) throw error;
     throw new AdminError(
-      `the service is running on the data folder ${settings.data}: stop it first, or use its API (${api})`,
+      `the service is running on the data folder ${settings.data}: stop it first${api === null ? '' : `, or use its API (${api})`}`,
       { cause: error },
     );
   }
@@ -78,6 +82,11 @@ function holdFolder(settings: Settings, api: string): () => void {
 async function refuseEmpty(store: Store): Promise<void> {
   if (await hasUsers(store.read)) return;
   throw new AdminError('nothing is in this store yet: start the service once, which makes the first user');
+}
+
+/** For people who wait, and away from what a pipe reads. */
+function progress(line: string): void {
+  if (!wantsJson) process.stderr.write(`${line}\n`);
 }
 
 function print(answer: AdminAnswer, json: boolean): void {
@@ -92,14 +101,14 @@ function fail(error: Error): number {
     process.stderr.write(`${JSON.stringify({ error: error.message, code })}\n`);
   } else {
     process.stderr.write(`${isForPeople(error) ? error.message : error.stack}\n`);
-    if (isUsage) process.stderr.write(`\n${adminHelp()}`);
+    if (isUsage) process.stderr.write(`\n${adminHelp(commands)}`);
   }
   return isUsage ? 2 : 1;
 }
 
 function isForPeople(error: Error): boolean {
   return (
-    [AdminError, UsageError, CallerError, UnavailableError, SettingsError].some(
+    [AdminError, UsageError, CallerError, UnavailableError, SettingsError, MasterKeyError].some(
       (kind) => error instanceof kind,
     ) || error.name === 'SchemaError'
   );

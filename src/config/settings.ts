@@ -63,6 +63,12 @@ export const settingDefinitions = {
     default: '',
     text: 'Master key that seals credentials: 32 bytes as base64 or hex; empty means a key file of mode 0600 beside the data folder.',
   },
+  newEncryptionKey: {
+    env: 'MILLRACE_NEW_ENCRYPTION_KEY',
+    type: 'string',
+    default: '',
+    text: 'Only for `npm run millrace -- keys rotate-master`: the master key that takes the place of the present one.',
+  },
   endpointDomain: {
     env: 'MILLRACE_ENDPOINT_DOMAIN',
     type: 'string',

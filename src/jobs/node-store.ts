@@ -44,6 +44,17 @@ export async function registerNode(
     .execute();
 }
 
+/** Nodes whose lease has not run out: those that run, and those that died a moment ago. */
+export async function listLiveNodes(db: Db, nowMs: number): Promise<string[]> {
+  const rows = await db
+    .selectFrom('nodes')
+    .select('id')
+    .where('expires_at_ms', '>', nowMs)
+    .orderBy('id')
+    .execute();
+  return rows.map(({ id }) => id);
+}
+
 /**
  * Ends the leases of all nodes there are. Only for a store that no other process may have open (the embedded one):
  * whoever holds a lease there is dead, and what it held need not wait for its lease to run out.

@@ -5,6 +5,7 @@ import type {
   AppTable,
   ConnectFlowTable,
   DataKeyTable,
+  KeyRotationTable,
   OAuthClientTable,
 } from './tables/account-tables.ts';
 import type { BundleTable, ComponentTable } from './tables/component-tables.ts';
@@ -66,6 +67,7 @@ export interface Tables {
   oauth_clients: OAuthClientTable;
   apps: AppTable;
   data_keys: DataKeyTable;
+  key_rotations: KeyRotationTable;
   components: ComponentTable;
   bundles: BundleTable;
   sources: SourceTable;

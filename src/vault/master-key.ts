@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
-import { type FileHandle, link, open, rm } from 'node:fs/promises';
+import { type FileHandle, link, open, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
 const keyBytes = 32;
@@ -24,15 +24,7 @@ export async function loadMasterKey(options: {
   dataFolder: string;
   mayCreate: boolean;
 }): Promise<Buffer> {
-  if (options.setting !== '') {
-    const key = parseKey(options.setting);
-    if (key === undefined) {
-      throw new MasterKeyError(
-        'MILLRACE_ENCRYPTION_KEY: expected 32 bytes as base64 (44 characters) or hex (64)',
-      );
-    }
-    return key;
-  }
+  if (options.setting !== '') return keyOfSetting(options.setting, 'MILLRACE_ENCRYPTION_KEY');
   const path = keyFilePath(options.dataFolder);
   const existing = await readKeyFile(path);
   if (existing !== undefined) return existing;
@@ -53,6 +45,39 @@ export function keyFilePath(dataFolder: string): string {
   return `${dataFolder.replace(/[/\\]+$/, '')}.key`;
 }
 
+/** The new key file of a rotation, until it takes the place of the other: beside it, and durable before anything uses it. */
+export function nextKeyFilePath(dataFolder: string): string {
+  return `${keyFilePath(dataFolder)}.next`;
+}
+
+/** The key that a setting holds. Throws `MasterKeyError`, without the text, when it is none. */
+export function keyOfSetting(text: string, name: string): Buffer {
+  const key = parseKey(text);
+  if (key === undefined)
+    throw new MasterKeyError(`${name}: expected 32 bytes as base64 (44 characters) or hex (64)`);
+  return key;
+}
+
+/**
+ * Puts the file of the new key in the place of the old one, which stays beside it under the id of its key: what it
+ * sealed may still be in backups. May be interrupted anywhere and done again. Answers where the old key is.
+ */
+export async function replaceKeyFile(dataFolder: string, oldKeyId: string): Promise<string> {
+  const path = keyFilePath(dataFolder);
+  const kept = `${path}.${oldKeyId}`;
+  try {
+    await link(path, kept).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EEXIST') throw error;
+    });
+    await syncFolder(dirname(path));
+    await rename(nextKeyFilePath(dataFolder), path);
+    await syncFolder(dirname(path));
+  } catch (error) {
+    throw new MasterKeyError(`${path} cannot be replaced: ${(error as Error).message}`, { cause: error });
+  }
+  return kept;
+}
+
 function parseKey(text: string): Buffer | undefined {
   const trimmed = text.trim();
   if (/^[0-9a-f]{64}$/i.test(trimmed)) return Buffer.from(trimmed, 'hex');
@@ -61,7 +86,8 @@ function parseKey(text: string): Buffer | undefined {
   return key.length === keyBytes ? key : undefined;
 }
 
-async function readKeyFile(path: string): Promise<Buffer | undefined> {
+/** Undefined: there is no such file. Throws `MasterKeyError` for one that is not as it has to be. */
+export async function readKeyFile(path: string): Promise<Buffer | undefined> {
   let file: FileHandle;
   try {
     // A link could point the service at another file than the one whose mode was checked by the operator.

@@ -1,7 +1,8 @@
 import type { Clock } from '#lib/clock.ts';
 import { UnavailableError } from '#lib/errors.ts';
 import type { Db, Tx } from '#storage/store.ts';
-import { findAnyDataKey, findDataKey, findNewestDataKey, insertDataKey } from './data-key-store.ts';
+import { findDataKey, findNewestDataKey, hasDataKeys, insertDataKey } from './data-key-store.ts';
+import { holdMasterKey, insertMasterKeyId } from './key-rotation-store.ts';
 import { type DataKey, keyIdOf, type Vault } from './vault.ts';
 
 export interface SealTools {
@@ -51,20 +52,27 @@ export async function openValue(
   return (await openObject(db, vault, secret)).value;
 }
 
-/** Gives an owner a new data key, which seals from now on; what older ones sealed still opens. */
+/**
+ * Gives an owner a new data key, which seals from now on; what older ones sealed still opens. Throws UnavailableError
+ * `wrong_encryption_key` when the store has been moved to another master key, or is being moved: by then nobody may look
+ * for keys under this one any more.
+ */
 export async function addDataKey(tx: Tx, { vault, clock }: SealTools, ownerId: string): Promise<DataKey> {
+  await insertMasterKeyId(tx, vault.masterKeyId, clock.now());
+  if (!(await holdMasterKey(tx, vault.masterKeyId))) {
+    throw new UnavailableError(
+      'wrong_encryption_key',
+      `the store does not use the configured encryption key (${vault.masterKeyId}) any more; nothing was changed`,
+    );
+  }
+  const newest = await findNewestDataKey(tx, ownerId);
   const key = vault.newDataKey(ownerId);
-  await insertDataKey(tx, key, clock.now());
+  // The youngest seals, also when the clock of this process is behind that of the one that made the last key.
+  await insertDataKey(tx, key, Math.max(clock.now(), (newest?.createdAtMs ?? 0) + 1));
   return key;
 }
 
 /** Whether anything was ever sealed in this store: then the master key must not be made anew. */
-export async function hasSealedValues(db: Db): Promise<boolean> {
-  return (await findAnyDataKey(db)) !== undefined;
-}
-
-/** For the start of the service. Throws UnavailableError `wrong_encryption_key` when the store needs another key. */
-export async function checkMasterKey(db: Db, vault: Vault): Promise<void> {
-  const key = await findAnyDataKey(db);
-  if (key !== undefined) vault.check(key);
+export function hasSealedValues(db: Db): Promise<boolean> {
+  return hasDataKeys(db);
 }

@@ -1,9 +1,17 @@
-import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
+import {
+  createCipheriv,
+  createDecipheriv,
+  createHmac,
+  hkdfSync,
+  randomBytes,
+  timingSafeEqual,
+} from 'node:crypto';
+import { assert } from '#lib/assert.ts';
 import { UnavailableError } from '#lib/errors.ts';
 
 /**
- * Seals the credentials of accounts and the secret props of sources. Two levels of AES-256-GCM: each owner has data keys of random bytes, which stand
- * in the database wrapped by the master key; the newest of an owner seals, all of them open. Owner, object and key are
+ * Seals what nobody may read in the database (sealed-columns.ts lists where it stands). Two levels of AES-256-GCM: each
+ * owner has data keys of random bytes, which stand in the database wrapped by the master key; the newest of an owner seals, all of them open. Owner, object and key are
  * bound to every sealed text as associated data, so that one cannot be put in the place of another. The master key is
  * never in the database.
  *
@@ -63,9 +71,20 @@ export class Vault {
     return JSON.parse(bytes.toString('utf8'));
   }
 
-  /** Throws `wrong_encryption_key` unless this master key opens the data key. */
-  check(dataKey: DataKey): void {
-    this.#unwrap(dataKey).fill(0);
+  /**
+   * The same data key wrapped by the master key of `to`, which has been seen to open. Throws as `open` does when this
+   * master key does not open it.
+   */
+  rewrap(dataKey: DataKey, to: Vault): DataKey {
+    const key = this.#unwrap(dataKey);
+    const bound = bind('data key', dataKey.ownerId, dataKey.keyId);
+    const rewrapped = { ...dataKey, wrapped: encrypt(to.#masterKey, to.masterKeyId, bound, key) };
+    const again = to.#unwrap(rewrapped);
+    const isSame = timingSafeEqual(key, again);
+    key.fill(0);
+    again.fill(0);
+    assert(isSame, 'a data key opens under its new master key as what it was');
+    return rewrapped;
   }
 
   #unwrap({ ownerId, keyId, wrapped }: DataKey): Buffer {
@@ -90,6 +109,9 @@ export interface DataKey {
   keyId: string;
   wrapped: string;
 }
+
+/** Put before the wrapped text of a data key that its master key did not open: nothing of the text itself is lost. */
+export const lostMark = 'lost:';
 
 /** The id of the data key that a text was sealed with; undefined when it is no sealed text. */
 export function keyIdOf(sealed: string): string | undefined {

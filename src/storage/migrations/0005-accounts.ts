@@ -26,6 +26,9 @@ export const accountsMigration = {
     'alter table data_keys add column retired_at_ms bigint',
     `create table apps (
       owner_id text not null, slug text not null, app_id text not null, user_id text not null,
+    `create table key_rotations (
+      kind text primary key, key_id text not null, owner_id text, started_at_ms bigint not null,
+      finished_at_ms bigint)`,
       definition text not null, created_at_ms bigint not null, updated_at_ms bigint not null,
       primary key (owner_id, slug))`,
     `create table oauth_clients (

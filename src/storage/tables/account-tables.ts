@@ -52,6 +52,23 @@ export interface DataKeyTable {
   retired_at_ms: number | null;
 }
 
+/**
+ * Where the keys of this store are, or are going to. One row says which master key wraps its data keys (written by the
+ * first start), and one tells of the last rotation of data keys.
+ */
+export interface KeyRotationTable {
+  /** master | data */
+  kind: string;
+  /** master: id of the master key that all data keys are wrapped by when it is finished. data: empty. */
+  key_id: string;
+  /** data: whose; null: of all owners. */
+  owner_id: string | null;
+  /** data: owners whose newest key is older than this get a new one. */
+  started_at_ms: number;
+  /** Null: it is under way, or was interrupted. */
+  finished_at_ms: number | null;
+}
+
 /** An app that an owner added to the catalogue; those that come with the service are files (apps/*.json). */
 export interface AppTable {
   owner_id: string;

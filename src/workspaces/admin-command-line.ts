@@ -1,0 +1,116 @@
+import { type ParseArgsOptionsConfig, parseArgs } from 'node:util';
+import type { Settings } from '#config/settings.ts';
+import type { Clock } from '#lib/clock.ts';
+import type { Store } from '#storage/store.ts';
+
+/** What a command says when it is done: `data` for machines, `lines` for people. */
+export interface AdminAnswer {
+  data: unknown;
+  lines: string[];
+}
+
+/** The command line is wrong, not what it asks for. */
+export class UsageError extends Error {
+  override name = 'UsageError';
+}
+
+type OptionName = 'username' | 'email' | 'name' | 'owner' | 'workspace' | 'user' | 'role' | 'id';
+export type Options = Partial<Record<OptionName, string>>;
+
+interface Command {
+  /** Option and what stands for its value in the help text. */
+  required: Partial<Record<OptionName, string>>;
+  optional: Partial<Record<OptionName, string>>;
+  summary: string;
+  /** The same through the API, for when the service runs; null: there is no such operation. */
+  api: string | null;
+  run(tools: AdminTools, options: Options): Promise<AdminAnswer>;
+}
+
+export interface AdminTools {
+  store: Store;
+  clock: Clock;
+  settings: Settings;
+  /** Says what is done so far, to people only. */
+  progress(line: string): void;
+}
+
+/** By name, such as `user create`. */
+export type AdminCommands = Readonly<Record<string, Command>>;
+
+/** Rows that a listing prints at most. */
+export const listedMax = 10_000;
+
+export interface AdminRequest {
+  /** Undefined asks for help. */
+  command: Pick<Command, 'run' | 'api'> | undefined;
+  options: Options;
+  json: boolean;
+}
+
+/** Reads the command line. Throws `UsageError` that says what is wrong with it. */
+export function readAdminRequest(commands: AdminCommands, argv: readonly string[]): AdminRequest {
+  const { positionals, values } = parse(commands, argv);
+  const { json = false, help = false, ...given } = values;
+  const options = given as Options;
+  const name = positionals.join(' ');
+  if (help === true || name === 'help') return { command: undefined, options: {}, json: json === true };
+  const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
+  if (command === undefined) {
+    throw new UsageError(name === '' ? 'say what to do' : `there is no command ${JSON.stringify(name)}`);
+  }
+  for (const option of Object.keys(options) as OptionName[]) {
+    if (!(option in command.required) && !(option in command.optional)) {
+      throw new UsageError(`${name} has no option --${option}`);
+    }
+    if (options[option] === '') throw new UsageError(`--${option}: must not be empty`);
+  }
+  const missing = Object.keys(command.required).filter(
+    (option) => options[option as OptionName] === undefined,
+  );
+  if (missing.length > 0) {
+    throw new UsageError(`${name} needs ${missing.map((option) => `--${option}`).join(', ')}`);
+  }
+  return { command, options, json: json === true };
+}
+
+export function adminHelp(commands: AdminCommands): string {
+  const entries = Object.entries(commands).map(([name, { required, optional, summary }]) => {
+    const needed = Object.entries(required).map(([option, value]) => ` --${option} ${value}`);
+    const possible = Object.entries(optional).map(([option, value]) => ` [--${option} ${value}]`);
+    return `  ${name}${needed.join('')}${possible.join('')}\n      ${summary}`;
+  });
+  return `Administration of a Millrace, directly on its store; settings as for the service.
+
+npm run millrace -- <command>
+
+${entries.join('\n')}
+  help
+      this text
+
+--json prints JSON for machines (npm run --silent keeps npm's own lines out of it).
+On the embedded store the service must be stopped; on PostgreSQL it may run, unless a command says otherwise.
+Exit codes: 0 done, 1 failed, 2 the command line is wrong.
+`;
+}
+
+function parse(commands: AdminCommands, argv: readonly string[]) {
+  const text = { type: 'string' } as const;
+  const names = Object.values(commands).flatMap((command) =>
+    Object.keys({ ...command.required, ...command.optional }),
+  );
+  const options: ParseArgsOptionsConfig = {
+    ...Object.fromEntries(names.map((name) => [name, text])),
+    json: { type: 'boolean' },
+    help: { type: 'boolean', short: 'h' },
+  };
+  try {
+    return parseArgs({ args: [...argv], options, allowPositionals: true });
+  } catch (error) {
+    throw new UsageError((error as Error).message, { cause: error });
+  }
+}
+
+export function columnsOf(...values: string[]): string {
+  return values.join('  ').trimEnd();
+}
