@@ -34,6 +34,19 @@ export async function changeHealthAt(
   }
 }
 
+/** The last change of health that was told of. */
+export async function lastTold(tx: Tx, accountId: string): Promise<string | undefined> {
+  const row = await tx
+    .selectFrom('account_audit')
+    .select('action')
+    .where('account_id', '=', accountId)
+    .where('action', 'in', ['became_healthy', 'became_unhealthy'])
+    .orderBy('created_at_ms', 'desc')
+    .limit(1)
+    .executeTakeFirst();
+  return row?.action;
+}
+
 /** What is to be done with accounts, by the column that says when. */
 export type DueColumn = 'next_refresh_at_ms' | 'next_check_at_ms';
 

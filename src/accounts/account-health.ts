@@ -4,7 +4,7 @@ import { emitOperationalEvent } from '#events/operational-events.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Tx } from '#storage/store.ts';
 import { type Actor, recordAudit, theService } from './account-audit-store.ts';
-import { changeHealthAt, type HealthColumns } from './account-health-store.ts';
+import { changeHealthAt, type HealthColumns, lastTold } from './account-health-store.ts';
 import type { Account } from './account-store.ts';
 import type { Health } from './refresh-account.ts';
 
@@ -54,9 +54,25 @@ export async function changeHealth(
     ...(health.dead && { next_check_at_ms: null, next_refresh_at_ms: null }),
   });
   if (written === 'credentials changed') return undefined;
-  if (written === 'same state') return () => {};
+  if (written === 'same state') return health.healthy ? tellRecovery(tools, tx, account, actor) : () => {};
   const now = { ...account, healthy: health.healthy ? 1 : 0, dead: health.dead ? 1 : 0, error };
   return tellHealth(tools, tx, now, { actor, nowMs });
+}
+
+/**
+ * Credentials that take the place of others make an account well without a word: it is told when it was looked at for the
+ * first time since, and what was told last is that it did not work. For after the row was written, which holds up
+ * whoever finds the same. As `changeHealth`.
+ */
+export async function tellRecovery(
+  tools: HealthTools,
+  tx: Tx,
+  account: Account,
+  actor: Actor,
+): Promise<() => void> {
+  const isFirst = account.checked_at_ms === null && account.healthy === 1;
+  if (!isFirst || (await lastTold(tx, account.id)) !== 'became_unhealthy') return () => {};
+  return tellHealth(tools, tx, { ...account, error: null }, { actor, nowMs: tools.clock.now() });
 }
 
 /** What follows when the state of an account is another one now: the audit, and the event. As `changeHealth`. */

@@ -263,6 +263,26 @@ forEachStore((fixture) => {
       assert.deepEqual(await kept.events('account_unhealthy'), []);
     });
 
+    for (const hasTest of [true, false])
+      test(`one that was unhealthy and got other credentials is told of when it is looked at, ${hasTest ? 'and works' : 'without a test too'}`, async (t) => {
+        const kept = await keeping(t, fixture.store, { status: 200 });
+        kept.provider.answerOnce({ status: 401 });
+        const { id } = await kept.create();
+        const ill = await kept.check(id);
+        assert.ok(ill);
+        kept.clock.step(1);
+        kept.hasTest = hasTest;
+        await fixture.store.transaction((tx) =>
+          replaceCredentials(tx, kept, ill, { credentials: { api_key: 'another' }, grant: keysGrant }),
+        );
+        for (let n = 0; n < 3; n += 1) {
+          await kept.check(id);
+          kept.clock.step(1);
+        }
+        assert.equal((await kept.events('account_healthy')).length, 1);
+        assert.equal((await kept.events('account_unhealthy')).length, 1);
+      });
+
     test('a refused access token is refreshed once, and tested again', async (t) => {
       let refreshes = 0;
       const kept: Keeping = await keeping(

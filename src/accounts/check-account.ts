@@ -5,10 +5,10 @@ import type { Store } from '#storage/store.ts';
 import { openObject } from '#vault/sealed-values.ts';
 import type { Vault } from '#vault/vault.ts';
 import type { Actor } from './account-audit-store.ts';
-import { changeHealth, type HealthTools } from './account-health.ts';
+import { changeHealth, type HealthTools, tellRecovery } from './account-health.ts';
 import type { HealthColumns } from './account-health-store.ts';
+import type { TestOutcome } from './account-probe.ts';
 import { type Account, changeAccountAt, findAccount, findSealedAccount } from './account-store.ts';
-import type { TestOutcome } from './probe.ts';
 import type { AccountRefresher } from './refresh-account.ts';
 
 const minute = 60_000;
@@ -129,7 +129,7 @@ export class AccountChecker {
       if (account?.version !== tested.version) return undefined;
       if (outcome === undefined) {
         const written = await changeAccountAt(tx, account, { next_check_at_ms: null });
-        return written ? () => {} : undefined;
+        return written ? tellRecovery(health, tx, account, actor) : undefined;
       }
       const { columns, ...found } = this.#judge(account, outcome);
       return changeHealth(health, tx, account, { ...found, columns, actor, witness: 'test' });

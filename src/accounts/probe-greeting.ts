@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import type { AppTest } from '#apps/app-definition.ts';
 import { dialVetted } from '#egress/dial-vetted.ts';
-import { ProbeFailure, type ProbeOptions, type TestOutcome, UnfitCredentials } from './probe.ts';
+import { ProbeFailure, type ProbeOptions, type TestOutcome, UnfitCredentials } from './account-probe.ts';
 
 type SocketTest = Exclude<AppTest, { kind: 'http' }>;
 

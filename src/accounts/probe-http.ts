@@ -2,7 +2,13 @@ import type { AppTest } from '#apps/app-definition.ts';
 import { splitUrlTemplate } from '#apps/url-template.ts';
 import { type GuardedResponse, guardedFetch } from '#egress/guarded-fetch.ts';
 import { valueAt } from '#oauth/value-at.ts';
-import { codeOf, ProbeFailure, type ProbeOptions, type TestOutcome, UnfitCredentials } from './probe.ts';
+import {
+  codeOf,
+  ProbeFailure,
+  type ProbeOptions,
+  type TestOutcome,
+  UnfitCredentials,
+} from './account-probe.ts';
 
 type HttpTest = Extract<AppTest, { kind: 'http' }>;
 

@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import { type ConnectionOptions, getCACertificates } from 'node:tls';
 import pg from 'pg';
 import type { AppTest } from '#apps/app-definition.ts';
-import { codeOf, ProbeFailure, type ProbeOptions, type TestOutcome } from './probe.ts';
+import { codeOf, ProbeFailure, type ProbeOptions, type TestOutcome } from './account-probe.ts';
 import { dialTarget } from './probe-greeting.ts';
 
 type PostgresqlTest = Exclude<AppTest, { kind: 'http' }>;

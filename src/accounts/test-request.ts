@@ -8,7 +8,7 @@ import {
   type TestOutcome,
   type TestParts,
   UnfitCredentials,
-} from './probe.ts';
+} from './account-probe.ts';
 import { probeGreeting } from './probe-greeting.ts';
 import { probeHttp } from './probe-http.ts';
 import { probePostgresql } from './probe-postgresql.ts';
