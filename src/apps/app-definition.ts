@@ -2,7 +2,7 @@
  * What the service knows about an app: a service that accounts are for. One JSON file each in `apps/`, in a folder of
  * the operator's, or given by the API. Checked by `parse-app.ts`.
  *
- * Texts called a template may hold `{{field}}`: a custom field, or a credential of the account.
+ * Texts called a template may hold `{{field}}`: a custom field, or a credential of the account; `fillTemplate` fills them.
  */
 export interface AppDefinition {
   /** Lower case, digits, `_` and `-`: what `type: "app", app: "<slug>"` of a component says. */
@@ -35,6 +35,8 @@ export interface OAuth2Settings {
   authorizationUrl: string | undefined;
   /** Template, https. */
   tokenUrl: string;
+  /** Template; where a token is refreshed, when that is elsewhere than `tokenUrl`. */
+  refreshUrl?: string | undefined;
   /** Template; RFC 7009. */
   revocationUrl: string | undefined;
   scopes: string[];
@@ -91,7 +93,7 @@ export type AppTest =
       url: string;
       /** Templates by name. */
       headers: Record<string, string>;
-      /** Template. */
+      /** Template whose values are escaped as the inside of a JSON string. */
       body: string | undefined;
       /** HTTP basic: templates. */
       basic: { username: string; password: string } | undefined;

@@ -4,6 +4,9 @@ import { join } from 'node:path';
 /** A component file of the registry: trusted, and allowed to import what lies under `root`. */
 export interface RegistryEntry {
   key: string;
+  /** Slug of its app. */
+  app: string;
+  kind: 'sources' | 'actions';
   path: string;
   root: string;
 }
@@ -29,17 +32,27 @@ export class LocalRegistry {
     this.#entries ??= listEntries(this.#root);
     return [...(await this.#entries).keys()].sort();
   }
+
+  /** The kinds of components there are for each app, by its slug. */
+  async apps(): Promise<Map<string, Set<RegistryEntry['kind']>>> {
+    this.#entries ??= listEntries(this.#root);
+    const apps = new Map<string, Set<RegistryEntry['kind']>>();
+    for (const { app, kind } of (await this.#entries).values()) {
+      apps.set(app, (apps.get(app) ?? new Set()).add(kind));
+    }
+    return apps;
+  }
 }
 
 async function listEntries(root: string): Promise<Map<string, RegistryEntry>> {
   const entries = new Map<string, RegistryEntry>();
   for (const app of await directories(root)) {
-    for (const kind of ['sources', 'actions']) {
+    for (const kind of ['sources', 'actions'] as const) {
       for (const file of await files(join(root, app, kind))) {
         const name = /^(.+)\.(ts|mts|mjs|js)$/.exec(file)?.[1];
         if (name === undefined || name.endsWith('.test') || name.endsWith('.d')) continue;
         const key = `${app}-${name}`;
-        entries.set(key, { key, path: join(root, app, kind, file), root });
+        entries.set(key, { key, app, kind, path: join(root, app, kind, file), root });
       }
     }
   }

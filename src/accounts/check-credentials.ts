@@ -1,0 +1,26 @@
+import type { AppDefinition } from '#apps/app-definition.ts';
+import { fieldsOf, isBlank } from '#apps/fill-template.ts';
+import { CallerError } from '#lib/errors.ts';
+
+/**
+ * The credentials of an account of `app` as they are stored: what was given, and the defaults of custom fields that were
+ * not. An app with keys needs all its required fields; credentials of an OAuth app that are brought along, and those of
+ * apps nobody described, are taken as they are. Throws CallerError `missing_parameter` naming `credentials.<field>`.
+ */
+export function completeCredentials(
+  app: AppDefinition | undefined,
+  credentials: Readonly<Record<string, unknown>>,
+): Record<string, unknown> {
+  if (app === undefined) return { ...credentials };
+  const fields = fieldsOf(app, credentials);
+  if (app.authType === 'keys') {
+    const missing = app.customFields.find((field) => !field.optional && isBlank(fields[field.name]));
+    if (missing !== undefined) {
+      const parameter = `credentials.${missing.name}`;
+      throw new CallerError('missing_parameter', `${parameter}: required by ${app.name} (${missing.label})`, {
+        parameter,
+      });
+    }
+  }
+  return { ...credentials, ...fields };
+}
