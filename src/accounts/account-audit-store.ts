@@ -1,5 +1,7 @@
 import { newId } from '#lib/ids.ts';
-import type { Tx } from '#storage/store.ts';
+import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
+import type { Db, Tx } from '#storage/store.ts';
+import type { AccountAuditTable } from '#storage/tables/account-tables.ts';
 import type { Account } from './account-store.ts';
 
 /** Who did it: a person with a key, or the service itself. */
@@ -11,16 +13,18 @@ export interface Actor {
 /** The service itself, such as a refresh that was due. */
 export const theService: Actor = { userId: null, keyId: null };
 
-export type AuditAction =
-  | 'created'
-  | 'connected'
-  | 'reconnected'
-  | 'read_credentials'
-  | 'updated'
-  | 'credentials_replaced'
-  | 'became_unhealthy'
-  | 'became_healthy'
-  | 'deleted';
+export const auditActions = [
+  'created',
+  'connected',
+  'reconnected',
+  'read_credentials',
+  'updated',
+  'credentials_replaced',
+  'became_unhealthy',
+  'became_healthy',
+  'deleted',
+] as const;
+export type AuditAction = (typeof auditActions)[number];
 
 /** In the transaction of what was done, so that neither is there without the other. `details` must hold no secret. */
 export async function recordAudit(
@@ -48,4 +52,56 @@ export async function recordAudit(
       created_at_ms: nowMs,
     })
     .execute();
+}
+
+/** What was done with accounts, newest first: with one of them, or with all that an owner has or had. */
+export async function selectAudit(
+  db: Db,
+  filter: { ownerId: string; accountId?: string; action?: AuditAction },
+  page: PageRequest,
+): Promise<Page<AccountAuditTable>> {
+  const { ownerId, accountId, action } = filter;
+  let query = db.selectFrom('account_audit').select(auditColumns).where('owner_id', '=', ownerId);
+  if (accountId !== undefined) query = query.where('account_id', '=', accountId);
+  if (action !== undefined) query = query.where('action', '=', action);
+  return pageOf(query, page);
+}
+
+const auditColumns = [
+  'id',
+  'owner_id',
+  'account_id',
+  'app_slug',
+  'action',
+  'user_id',
+  'key_id',
+  'details',
+  'created_at_ms',
+] as const;
+
+/** Whose an account is or was, as far as the audit goes back. */
+export async function findAuditOwner(db: Db, accountId: string): Promise<string | undefined> {
+  const row = await db
+    .selectFrom('account_audit')
+    .select('owner_id')
+    .where('account_id', '=', accountId)
+    .limit(1)
+    .executeTakeFirst();
+  return row?.owner_id;
+}
+
+/** Removes what was done before a time, at most `limit` rows. Answers how many. */
+export async function removeAuditBefore(tx: Tx, ms: number, limit: number): Promise<number> {
+  const { numDeletedRows } = await tx
+    .deleteFrom('account_audit')
+    .where('id', 'in', (from) =>
+      from
+        .selectFrom('account_audit')
+        .select('id')
+        .where('created_at_ms', '<', ms)
+        .orderBy('created_at_ms')
+        .limit(limit),
+    )
+    .executeTakeFirst();
+  return Number(numDeletedRows);
 }

@@ -4,6 +4,7 @@ import { deleteAccount, updateAccount } from '#accounts/manage-accounts.ts';
 import { openValue } from '#vault/sealed-values.ts';
 import { Vault } from '#vault/vault.ts';
 import { DeployerFixture, failed, finished, me } from '../../test/support/deployer-fixture.ts';
+import { makeMembers } from '../../test/support/members.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { loadDeployment } from './deployment.ts';
 import { sealedNames } from './sealed-props.ts';
@@ -20,6 +21,7 @@ forEachStore((fixture) => {
   const bob = { ownerId: 'o_1', userId: 'u_bob', readableOwners: ['u_bob', 'o_1'] };
 
   test("a member cannot put another member's account to other use: code and props are refused by the name of the prop", async () => {
+    await makeMembers(fixture.store, 'o_1', { u_ann: 'member', u_bob: 'member' });
     using parts = new DeployerFixture(fixture.store);
     const { deployer } = parts;
     const component = await parts.component({ configurableProps: [app, mood, timer] });
@@ -55,6 +57,7 @@ forEachStore((fixture) => {
   });
 
   test('a member may put in their own account or one of the workspace, and the source runs with it', async () => {
+    await makeMembers(fixture.store, 'o_1', { u_ann: 'member', u_bob: 'member' });
     using parts = new DeployerFixture(fixture.store);
     const { deployer } = parts;
     const component = await parts.component({ configurableProps: [app, mood] });
@@ -82,6 +85,7 @@ forEachStore((fixture) => {
   });
 
   test('a change that fails puts the accounts of before back too', async () => {
+    await makeMembers(fixture.store, 'o_1', { u_ann: 'member', u_bob: 'member' });
     using parts = new DeployerFixture(fixture.store);
     const { deployer } = parts;
     const component = await parts.component({ configurableProps: [app] });

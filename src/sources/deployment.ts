@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import type { OpenedAccount } from '#accounts/account-credentials.ts';
 import type { ComponentShape, PropDefinition } from '#components/component-shape.ts';
 import { componentShapes, findBundle, findComponent } from '#components/component-store.ts';
 import type { ConfiguredProps } from '#components/validate-props.ts';
@@ -9,6 +8,7 @@ import type { Db } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
 import { makeRedactor, secretValues } from '#vault/redact.ts';
+import { type CredentialsFor, openAccounts } from './open-accounts.ts';
 import { isSecretProp, openValues, sealedNames, type ValueSealer } from './sealed-props.ts';
 import { accountProps, runtimeProps } from './source-props.ts';
 import { accountsOf, type SourceAccount } from './source-store.ts';
@@ -38,15 +38,7 @@ export interface DeploymentContext {
   /** Keeps the values of secret props. */
   sealer: ValueSealer;
   endpointUrl(key: string | null): string | undefined;
-  /**
-   * Credentials of an account of one of `owners`, for `usedBy` (dc_… or p_…; null: for setting something up). Throws CallerError `not_found` otherwise,
-   * or `account_dead`; UnavailableError while they cannot be had.
-   */
-  credentials(
-    accountId: string,
-    owners: readonly string[],
-    usedBy: string | null,
-  ): Promise<Pick<OpenedAccount, 'credentials' | 'freshUntilMs'>>;
+  credentials: CredentialsFor;
 }
 
 /** Static definitions with those additionalProps returned laid over them, in order. */
@@ -111,13 +103,11 @@ export async function makeDeployment(
   const accounts = accountProps(definitions, values);
   const granted = given.accounts ?? (accounts.length === 0 ? [] : await accountsOf(db, source.id));
   const owners = [source.owner_id, ...granted.map((account) => account.owner_id)];
-  const credentials = new Map<string, Record<string, unknown>>();
-  let freshUntilMs: number | null = null;
-  for (const { prop, accountId } of accounts) {
-    const opened = await context.credentials(accountId, owners, source.id);
-    credentials.set(prop, opened.credentials);
-    freshUntilMs = soonest(freshUntilMs, opened.freshUntilMs);
-  }
+  const { credentials, freshUntilMs } = await openAccounts(context.credentials, accounts, {
+    definitions,
+    owners,
+    usedBy: source.id,
+  });
   const secretNames = [
     ...definitions.filter(isSecretProp).map((definition) => definition.name),
     ...sealedNames(source),
@@ -143,11 +133,6 @@ export async function makeDeployment(
         : (JSON.parse(source.dynamic_props) as Record<string, unknown>),
     redact: makeRedactor([...[...credentials.values()].flatMap(secretValues), ...secrets]),
   };
-}
-
-/** The earlier of two times, where null is never. */
-export function soonest(one: number | null, other: number | null): number | null {
-  return one === null || other === null ? (one ?? other) : Math.min(one, other);
 }
 
 /** Every text in a value, for redacting it. */

@@ -200,12 +200,26 @@ export async function isNodeAlive(db: Db, node: string, nowMs: number): Promise<
 /** An account that a source uses, and whose it is. */
 export type SourceAccount = Pick<SourceAccountTable, 'account_id' | 'owner_id'>;
 
+/** Those that it may use: what a member put in of their own counts only while they are one. */
 export async function accountsOf(db: Db, sourceId: string): Promise<SourceAccount[]> {
   return db
     .selectFrom('source_accounts')
-    .select(['account_id', 'owner_id'])
-    .where('source_id', '=', sourceId)
-    .orderBy('account_id')
+    .innerJoin('sources', 'sources.id', 'source_accounts.source_id')
+    .select(['source_accounts.account_id', 'source_accounts.owner_id'])
+    .where('source_accounts.source_id', '=', sourceId)
+    .where((where) =>
+      where.or([
+        where('source_accounts.owner_id', '=', where.ref('sources.owner_id')),
+        where.exists(
+          where
+            .selectFrom('members')
+            .select('members.user_id')
+            .whereRef('members.user_id', '=', 'source_accounts.owner_id')
+            .whereRef('members.workspace_id', '=', 'sources.owner_id'),
+        ),
+      ]),
+    )
+    .orderBy('source_accounts.account_id')
     .execute();
 }
 

@@ -9,6 +9,7 @@ import { deleteRunsOf } from '#runs/forget-run-store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
 import type { RunTable } from '#storage/tables/workflow-tables.ts';
 import { DeployerFixture, me } from '../../test/support/deployer-fixture.ts';
+import { makeMembers } from '../../test/support/members.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { type WorkflowChange, WorkflowDeployer } from './deploy-workflow.ts';
 import { Deployments, loadDeployment } from './load-deployment.ts';
@@ -208,6 +209,7 @@ forEachStore((fixture) => {
   });
 
   test("another member's account stays as long as no step changes, and is refused with other steps", async () => {
+    await makeMembers(fixture.store, 'o_1', { u_1: 'member', u_2: 'member' });
     using parts = new DeployerFixture(fixture.store);
     const component = await parts.component({
       configurableProps: [

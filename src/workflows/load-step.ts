@@ -2,7 +2,8 @@ import type { ComponentShape, PropDefinition } from '#components/component-shape
 import { findBundle } from '#components/component-store.ts';
 import type { ConfiguredProps } from '#components/validate-props.ts';
 import { must } from '#lib/assert.ts';
-import { type DeploymentContext, mergedDefinitions, soonest, stringsIn } from '#sources/deployment.ts';
+import { type DeploymentContext, mergedDefinitions, stringsIn } from '#sources/deployment.ts';
+import { openAccounts } from '#sources/open-accounts.ts';
 import { isSecretProp, openValues, sealedNames } from '#sources/sealed-props.ts';
 import { accountProps, runtimeProps } from '#sources/source-props.ts';
 import type { Db } from '#storage/store.ts';
@@ -60,13 +61,11 @@ export async function loadStep(
   const sealed = sealedStep(definition, ownerId);
   const values = options.values ?? (await openValues(context.sealer, sealed));
   const accounts = accountProps(definitions, values);
-  const credentials = new Map<string, Record<string, unknown>>();
-  let freshUntilMs: number | null = null;
-  for (const { prop, accountId } of accounts) {
-    const account = await context.credentials(accountId, accountOwners, options.workflowId);
-    credentials.set(prop, account.credentials);
-    freshUntilMs = soonest(freshUntilMs, account.freshUntilMs);
-  }
+  const { credentials, freshUntilMs } = await openAccounts(context.credentials, accounts, {
+    definitions,
+    owners: accountOwners,
+    usedBy: options.workflowId,
+  });
   const secretNames = new Set([
     ...definitions.filter(isSecretProp).map(({ name }) => name),
     ...sealedNames(sealed),

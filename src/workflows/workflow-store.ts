@@ -121,12 +121,26 @@ export async function pageOfDeployments(
   );
 }
 
+/** Those that it may use: what a member put in of their own counts only while they are one. */
 export async function deploymentAccounts(db: Db, deploymentId: string): Promise<DeploymentAccount[]> {
   return db
     .selectFrom('deployment_accounts')
-    .select(['account_id', 'owner_id'])
-    .where('deployment_id', '=', deploymentId)
-    .orderBy('account_id')
+    .innerJoin('deployments', 'deployments.id', 'deployment_accounts.deployment_id')
+    .select(['deployment_accounts.account_id', 'deployment_accounts.owner_id'])
+    .where('deployment_accounts.deployment_id', '=', deploymentId)
+    .where((where) =>
+      where.or([
+        where('deployment_accounts.owner_id', '=', where.ref('deployments.owner_id')),
+        where.exists(
+          where
+            .selectFrom('members')
+            .select('members.user_id')
+            .whereRef('members.user_id', '=', 'deployment_accounts.owner_id')
+            .whereRef('members.workspace_id', '=', 'deployments.owner_id'),
+        ),
+      ]),
+    )
+    .orderBy('deployment_accounts.account_id')
     .execute();
 }
 
@@ -141,28 +155,30 @@ export async function nextDeploymentNumber(tx: Tx, workflowId: string): Promise<
 }
 
 /**
- * What a loaded deployment depends on that can change: the row of its workflow, and accounts. Another text means that
- * something did.
+ * What a loaded deployment depends on that can change: the row of its workflow, accounts, and which of these it
+ * may use. Another text means that something did.
  */
 export async function deploymentStamp(
   db: Db,
-  deployment: { workflowId: string; accountIds: readonly string[] },
+  deployment: { id: string; workflowId: string; accountIds: readonly string[] },
 ): Promise<string> {
   const workflow = await db
     .selectFrom('workflows')
     .select('updated_at_ms')
     .where('id', '=', deployment.workflowId)
     .executeTakeFirst();
-  const accounts =
-    deployment.accountIds.length === 0
-      ? []
-      : await db
-          .selectFrom('accounts')
-          .select(['id', 'version'])
-          .where('id', 'in', [...deployment.accountIds])
-          .orderBy('id')
-          .execute();
-  return JSON.stringify([workflow?.updated_at_ms, accounts.map((row) => [row.id, row.version])]);
+  if (deployment.accountIds.length === 0) return JSON.stringify([workflow?.updated_at_ms]);
+  const accounts = await db
+    .selectFrom('accounts')
+    .select(['id', 'version'])
+    .where('id', 'in', [...deployment.accountIds])
+    .orderBy('id')
+    .execute();
+  return JSON.stringify([
+    workflow?.updated_at_ms,
+    accounts.map((row) => [row.id, row.version]),
+    (await deploymentAccounts(db, deployment.id)).map((row) => row.account_id),
+  ]);
 }
 
 /** Removes the deployments of a removed workflow, with what their steps kept. */

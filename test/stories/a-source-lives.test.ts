@@ -434,7 +434,7 @@ export default {
       configured_props: { gitlab: { authProvisionId: first }, password: 'open sesame' },
     });
     assert.equal(source.configured_props.password, '••••••••');
-    assert.equal((await service.api('DELETE', `/v1/accounts/${first}`)).status, 204);
+    assert.equal((await service.api('DELETE', `/v1/accounts/${first}?force=true`)).status, 204);
     const refused = await service.api('DELETE', `/v1/sources/${source.id}`);
     assert.deepEqual(
       [refused.status, refused.body.code, refused.body.details.hook],

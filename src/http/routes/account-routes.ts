@@ -1,14 +1,22 @@
+import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { openCredentials } from '#accounts/account-credentials.ts';
+import { actorOf } from '#accounts/account-audit.ts';
+import { recordAudit } from '#accounts/account-audit-store.ts';
+import { type AccountCredentials, openCredentials } from '#accounts/account-credentials.ts';
+import { requireAccount } from '#accounts/account-rights.ts';
+import type { AccountFilter, Account as AccountRow } from '#accounts/account-store.ts';
+import { refuseInUse } from '#accounts/account-uses.ts';
+import { type connectByClient, isClientCredentials } from '#accounts/connect-client-credentials.ts';
 import {
+  type AccountTools,
   createAccount,
   deleteAccount,
-  getAccount,
   listAccounts,
   updateAccount,
-  viewAccount,
 } from '#accounts/manage-accounts.ts';
-import { ownersOf, requireWorkspace, writable } from '#auth/permissions.ts';
+import { CredentialReader } from '#accounts/read-credentials.ts';
+import { viewAccount } from '#accounts/view-account.ts';
+import { ownersOf, requireWorkspace } from '#auth/permissions.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
 import {
   type App,
@@ -23,29 +31,23 @@ import {
 } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
 import type { Clock } from '#lib/clock.ts';
+import { CallerError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
-import type { Store } from '#storage/store.ts';
+import type { Store, Tx } from '#storage/store.ts';
 import type { Vault } from '#vault/vault.ts';
-
-/** Specification, section 2, Connected account. */
-const Account = Type.Object(
-  {
-    id: Type.String({ description: 'apn_…' }),
-    name: Type.Union([Type.String(), Type.Null()]),
-    app: Type.Object({ id: Type.String(), name_slug: Type.String(), name: Type.String() }),
-    healthy: Type.Boolean(),
-    created_at: Type.String({ format: 'date-time' }),
-    updated_at: Type.String({ format: 'date-time' }),
-    expires_at: Type.Optional(Type.Union([Type.String({ format: 'date-time' }), Type.Null()])),
-    credentials: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
-  },
-  { additionalProperties: true },
-);
+import { Account } from './account-shapes.ts';
 
 const credentials = Type.Record(Type.String(), Type.Unknown(), {
   description: 'What a component reads as $auth, by field',
 });
 const name = Type.Union([Type.String(), Type.Null()], { description: 'Nickname' });
+
+const includeCredentials = Type.Optional(
+  Type.Union([Type.Literal('0'), Type.Literal('1'), Type.Literal('true'), Type.Literal('false')], {
+    description:
+      '1 or true: with credentials, of accounts that you created (while you are a member of their workspace) or administer',
+  }),
+);
 
 const listParameters = {
   ...pageParameters,
@@ -58,35 +60,51 @@ export interface AccountRouteDeps {
   vault: Vault;
   clock: Clock;
   logger: Logger;
-  /** Sources that use the account must run with what it is now. */
+  accountCredentials: Pick<AccountCredentials, 'read'>;
+  findApp: NonNullable<AccountTools['findApp']>;
+  /** Makes an account with tokens that the provider gives to the owner's own OAuth client. */
+  connectByClient: (request: Parameters<typeof connectByClient>[1]) => Promise<AccountRow>;
+  /** Tells the provider that the grant of an account that was deleted is not needed any more; never rejects. */
+  revokeGrant: (deleted: AccountRow, credentials: Record<string, unknown>) => Promise<void>;
+  /** Sources and workflows that use the account must run with what it is now. */
   onAccountChange: (accountId: string) => void;
 }
 
 /** Specification, section 4, Connected accounts; creating and changing them are additions. */
 export function accountRoutes(app: App, deps: AccountRouteDeps): void {
-  const { store, vault, logger } = deps;
+  const { store, logger, clock } = deps;
+  const reader = new CredentialReader(deps);
+
+  /** What can be revoked; undefined also where it cannot be opened, which must not keep the account from being deleted. */
+  const grantOf = async (tx: Tx, { id, owner_id: ownerId, grant_type: type }: AccountRow) => {
+    if (type === 'keys') return undefined;
+    try {
+      return await openCredentials(tx, deps.vault, id, [ownerId]);
+    } catch (error) {
+      if (!(error instanceof UnavailableError) || !unopened.has(error.code)) throw error;
+      logger.warn({ account: id, error: error.message }, 'account.grant-not-revoked');
+      return undefined;
+    }
+  };
 
   const listOf = async (
-    request: Parameters<typeof pageRequest>[0],
-    ownerIds: readonly string[],
-    appName: string | undefined,
+    request: FastifyRequest,
+    filter: AccountFilter,
+    options: { withCredentials: boolean },
   ) => {
-    const page = await listAccounts(
-      store.read,
-      { ownerIds, ...(appName === undefined ? {} : { app: appName }) },
-      pageRequest(request),
-    );
+    const page = await listAccounts(store.read, filter, pageRequest(request));
+    const opened = options.withCredentials
+      ? await reader.readSome(callerOf(request), page.rows)
+      : new Map<string, never>();
     const cursors = page.rows.map((account) => encodeCursor(account.id));
-    return pageResponse(
-      selectFields(
-        request,
-        page.rows.map((account) => viewAccount(account)),
-      ),
-      {
-        totalCount: page.totalCount,
-        cursorOf: (_account, index) => cursors[index] ?? '',
-      },
-    );
+    const views = page.rows.map((row) => {
+      const one = opened.get(row.id);
+      return one === undefined ? viewAccount(row) : viewAccount(one.account, one.credentials);
+    });
+    return pageResponse(selectFields(request, views), {
+      totalCount: page.totalCount,
+      cursorOf: (_account, index) => cursors[index] ?? '',
+    });
   };
 
   app.get(
@@ -95,20 +113,34 @@ export function accountRoutes(app: App, deps: AccountRouteDeps): void {
       schema: {
         operationId: 'listAccounts',
         tags: ['accounts', 'addition'],
-        summary: 'Connected accounts that the caller may use',
-        querystring: Type.Object(listParameters),
+        summary: 'Connected accounts that the caller may see',
+        description:
+          'Personal ones and those of all workspaces of the caller, or of one workspace (org_id). With include_credentials, those ' +
+          'that the caller may read have credentials and expires_at; an account that cannot be opened just now has none.',
+        querystring: Type.Object({
+          ...listParameters,
+          oauth_app_id: Type.Optional(
+            Type.String({ description: 'Only accounts connected through this OAuth client: oa_ id' }),
+          ),
+          include_credentials: includeCredentials,
+        }),
         response: { 200: PageOf(Account) },
       },
     },
     async (request) => {
       const caller = callerOf(request);
-      const appName = request.query.app ?? request.query.query;
+      const { app: slug, query, oauth_app_id: oauthClientId, include_credentials: include } = request.query;
+      const appName = slug ?? query;
       const workspace = namedWorkspace(request);
-      if (workspace !== undefined) {
+      if (workspace !== undefined)
         await requireWorkspace(store.read, caller, workspace.id, 'read', workspace.parameter);
-        return listOf(request, [workspace.id], appName);
-      }
-      return listOf(request, (await ownersOf(store.read, caller)).ids, appName);
+      const ownerIds = workspace === undefined ? (await ownersOf(store.read, caller)).ids : [workspace.id];
+      const filter = {
+        ownerIds,
+        ...(appName === undefined ? {} : { app: appName }),
+        ...(oauthClientId === undefined ? {} : { oauthClientId }),
+      };
+      return listOf(request, filter, { withCredentials: isYes(include) });
     },
   );
 
@@ -127,7 +159,9 @@ export function accountRoutes(app: App, deps: AccountRouteDeps): void {
     async (request) => {
       const { id } = request.params;
       await requireWorkspace(store.read, callerOf(request), id, 'read');
-      return listOf(request, [id], request.query.query ?? request.query.app);
+      const appName = request.query.query ?? request.query.app;
+      const filter = { ownerIds: [id], ...(appName === undefined ? {} : { app: appName }) };
+      return listOf(request, filter, { withCredentials: false });
     },
   );
 
@@ -137,23 +171,61 @@ export function accountRoutes(app: App, deps: AccountRouteDeps): void {
       schema: {
         operationId: 'createAccount',
         tags: ['accounts', 'addition'],
-        summary: 'Connect an account with static credentials',
+        summary: 'Connect an account with credentials that you have, or with client credentials',
         body: Type.Object({
           app: Type.String({ description: 'Slug of the app, such as gitlab' }),
           name: Type.Optional(name),
-          credentials,
+          credentials: Type.Optional(credentials),
+          grant: Type.Optional(
+            Type.Literal('client_credentials', {
+              description:
+                "Without a token in credentials: the provider is asked for one with the owner's OAuth client for the app",
+            }),
+          ),
         }),
         response: { 200: DataOf(Account) },
       },
     },
     async (request) => {
-      const ownerId = await ownerForCreate(store.read, request);
-      const { userId } = callerOf(request);
-      const account = await store.transaction((tx) =>
-        createAccount(tx, deps, { ...request.body, ownerId, userId }),
-      );
+      const caller = callerOf(request);
+      const { userId } = caller;
+      const { app: slug, grant, credentials: brought, ...rest } = request.body;
+      const owner = await ownerForCreate(store.read, request);
+      const known = await deps.findApp(slug, [owner], store.read);
+      if (isClientCredentials(known, { grant, credentials: brought })) {
+        const asked = { caller, ownerId: owner, app: known, name: rest.name, fields: brought ?? {} };
+        const connected = await deps.connectByClient(asked);
+        logger.info({ account: connected.id, owner, user: userId, app: known.slug }, 'account.connected');
+        return { data: selectFields(request, viewAccount(connected)) };
+      }
+      if (grant !== undefined) {
+        const message = `grant: ${slug} is no app with OAuth 2, or its token was brought along`;
+        throw new CallerError('invalid_parameter', message, { parameter: 'grant' });
+      }
+      if (brought === undefined) {
+        throw new CallerError('missing_parameter', 'credentials: expected an object', {
+          parameter: 'credentials',
+        });
+      }
+      const account = await store.transaction(async (tx) => {
+        const ownerId = await ownerForCreate(tx, request);
+        const created = await createAccount(tx, deps, {
+          app: slug,
+          name: rest.name,
+          credentials: brought,
+          ownerId,
+          userId,
+        });
+        await recordAudit(tx, {
+          account: created,
+          action: 'created',
+          actor: actorOf(caller),
+          nowMs: clock.now(),
+        });
+        return created;
+      });
       logger.info(
-        { account: account.id, owner: ownerId, user: userId, app: account.app_slug },
+        { account: account.id, owner: account.owner_id, user: userId, app: account.app_slug },
         'account.created',
       );
       return { data: selectFields(request, viewAccount(account)) };
@@ -167,29 +239,23 @@ export function accountRoutes(app: App, deps: AccountRouteDeps): void {
         operationId: 'getAccount',
         tags: ['accounts'],
         summary: 'A connected account, on request with its credentials',
+        description:
+          'Credentials have an access token that works now: it is refreshed first when that is due, and expires_at says how ' +
+          'long it lasts. That they were read is in the audit of the account.',
         params: IdParams('apn_…'),
-        querystring: Type.Object({
-          include_credentials: Type.Optional(
-            Type.Union([Type.Literal('0'), Type.Literal('1'), Type.Literal('true'), Type.Literal('false')], {
-              description: '1 or true: with credentials; for those who may change the account',
-            }),
-          ),
-        }),
+        querystring: Type.Object({ include_credentials: includeCredentials }),
         response: { 200: DataOf(Account) },
       },
     },
     async (request) => {
       const { id } = request.params;
       const caller = callerOf(request);
-      const owners = await ownersOf(store.read, caller);
-      const account = await getAccount(store.read, id, owners.ids);
-      const withCredentials = ['1', 'true'].includes(request.query.include_credentials ?? '0');
-      if (!withCredentials) return { data: selectFields(request, viewAccount(account)) };
-      // To use an account and to read it are two rights.
-      await writable(store.read, caller, account, { what: 'account', id });
-      const opened = await openCredentials(store.read, vault, id, owners.ids);
-      logger.info({ account: id, owner: account.owner_id, user: caller.userId }, 'account.credentials-read');
-      return { data: selectFields(request, viewAccount(account, opened)) };
+      if (!isYes(request.query.include_credentials)) {
+        const account = await requireAccount(store.read, caller, id, 'see');
+        return { data: selectFields(request, viewAccount(account)) };
+      }
+      const opened = await reader.readOne(caller, id);
+      return { data: selectFields(request, viewAccount(opened.account, opened.credentials)) };
     },
   );
 
@@ -200,6 +266,9 @@ export function accountRoutes(app: App, deps: AccountRouteDeps): void {
         operationId: 'updateAccount',
         tags: ['accounts', 'addition'],
         summary: 'Rename an account or replace its credentials',
+        description:
+          'Credentials are replaced as a whole. An account that was connected through OAuth becomes one with static ' +
+          'credentials by that: it is not refreshed any more. To give it a new grant, connect it again.',
         params: IdParams('apn_…'),
         body: Type.Object({ name: Type.Optional(name), credentials: Type.Optional(credentials) }),
         response: { 200: DataOf(Account) },
@@ -208,12 +277,21 @@ export function accountRoutes(app: App, deps: AccountRouteDeps): void {
     async (request) => {
       const { id } = request.params;
       const caller = callerOf(request);
-      const owners = await ownersOf(store.read, caller);
-      await writable(store.read, caller, await getAccount(store.read, id, owners.ids), {
-        what: 'account',
-        id,
+      const { body } = request;
+      const account = await store.transaction(async (tx) => {
+        const before = await requireAccount(tx, caller, id, 'change');
+        const after = await updateAccount(tx, deps, id, [before.owner_id], body);
+        const entry = { account: after, actor: actorOf(caller), nowMs: clock.now() };
+        if (after.name !== before.name)
+          await recordAudit(tx, {
+            ...entry,
+            action: 'updated',
+            details: { name: { from: before.name, to: after.name } },
+          });
+        if (body.credentials !== undefined)
+          await recordAudit(tx, { ...entry, action: 'credentials_replaced' });
+        return after;
       });
-      const account = await store.transaction((tx) => updateAccount(tx, deps, id, owners.ids, request.body));
       deps.onAccountChange(id);
       logger.info({ account: id, owner: account.owner_id, user: caller.userId }, 'account.updated');
       return { data: selectFields(request, viewAccount(account)) };
@@ -227,22 +305,49 @@ export function accountRoutes(app: App, deps: AccountRouteDeps): void {
         operationId: 'deleteAccount',
         tags: ['accounts', 'addition'],
         summary: 'Remove a connected account',
+        description:
+          'While active sources or workflows use it the answer is 409 account_in_use, which names them. With force=true it is ' +
+          'removed all the same: their next runs end with an error event. The provider of an OAuth app that can be told is told ' +
+          'to end the grant.',
         params: IdParams('apn_…'),
+        querystring: Type.Object({
+          force: Type.Optional(
+            Type.Boolean({ description: 'Remove it also while active sources or workflows use it' }),
+          ),
+        }),
         response: { 204: NoContent },
       },
     },
     async (request, reply) => {
       const { id } = request.params;
       const caller = callerOf(request);
-      const owners = await ownersOf(store.read, caller);
-      const account = await writable(store.read, caller, await getAccount(store.read, id, owners.ids), {
-        what: 'account',
-        id,
+      const force = request.query.force === true;
+      const { account, granted } = await store.transaction(async (tx) => {
+        const found = await requireAccount(tx, caller, id, 'change');
+        if (!force) await refuseInUse(tx, id, (await ownersOf(tx, caller)).ids);
+        const opened = await grantOf(tx, found);
+        await deleteAccount(tx, id, [found.owner_id]);
+        await recordAudit(tx, {
+          account: found,
+          action: 'deleted',
+          actor: actorOf(caller),
+          details: { name: found.name, force },
+          nowMs: clock.now(),
+        });
+        return { account: found, granted: opened };
       });
-      await store.transaction((tx) => deleteAccount(tx, id, owners.ids));
       deps.onAccountChange(id);
-      logger.info({ account: id, owner: account.owner_id, user: caller.userId }, 'account.deleted');
+      logger.info({ account: id, owner: account.owner_id, user: caller.userId, force }, 'account.deleted');
+      // Not waited for: it is gone here, whatever the provider says to it.
+      if (granted !== undefined) void deps.revokeGrant(account, granted);
       return reply.code(204).send(null);
     },
   );
+}
+
+/** Why credentials cannot be opened although the store answers. */
+const unopened: ReadonlySet<string> = new Set(['wrong_encryption_key', 'sealed_value_damaged']);
+
+function isYes(parameter: string | undefined): boolean {
+  return parameter === '1' || parameter === 'true';
 }

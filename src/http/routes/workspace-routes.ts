@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox';
+import { endGrantsOf } from '#accounts/account-uses-store.ts';
 import { notFound, requireWorkspace } from '#auth/permissions.ts';
 import { endSubscriptionsOfMember } from '#delivery/manage-subscriptions.ts';
 import { type App, callerOf, DataOf, IdParams, NoContent } from '#http/route-support.ts';
@@ -29,6 +30,8 @@ export interface WorkspaceRouteParts {
   store: Store;
   clock: Clock;
   quotas: QuotaGuard;
+  /** Sources and workflows that use the account must run with what it is now. */
+  onAccountChange: (accountId: string) => void;
 }
 
 const WorkspaceShape = Type.Object({
@@ -161,7 +164,7 @@ function projectRoutes(app: App, { store, clock }: WorkspaceRouteParts): void {
   );
 }
 
-function memberRoutes(app: App, { store, clock }: WorkspaceRouteParts): void {
+function memberRoutes(app: App, { store, clock, onAccountChange }: WorkspaceRouteParts): void {
   app.get(
     '/:id/members',
     {
@@ -222,6 +225,9 @@ function memberRoutes(app: App, { store, clock }: WorkspaceRouteParts): void {
       schema: {
         operationId: 'deleteMember',
         summary: 'Removes a member; for admins of the workspace, and for leaving it',
+        description:
+          'Connected accounts of their own may not be used in sources and workflows of the workspace any more; those that they ' +
+          'connected for the workspace stay.',
         tags: ['workspaces', 'addition'],
         params: Type.Object({
           id: Type.String({ description: 'o_…' }),
@@ -233,11 +239,13 @@ function memberRoutes(app: App, { store, clock }: WorkspaceRouteParts): void {
     async (request, reply) => {
       const { id, user_id: userId } = request.params;
       const caller = callerOf(request);
-      await store.transaction(async (tx) => {
+      const accountIds = await store.transaction(async (tx) => {
         await requireWorkspace(tx, caller, id, userId === caller.userId ? 'read' : 'administer');
         if (!(await deleteMember(tx, store, id, userId))) throw notFound('member', userId, 'user_id');
         await endSubscriptionsOfMember(store, tx, { workspaceId: id, userId }, clock.now());
+        return endGrantsOf(tx, { workspaceId: id, userId });
       });
+      for (const accountId of accountIds) onAccountChange(accountId);
       return reply.code(204).send(null);
     },
   );

@@ -1,0 +1,74 @@
+import { Type } from 'typebox';
+import { auditActions } from '#accounts/account-audit-store.ts';
+
+const DateTime = Type.String({ format: 'date-time' });
+const DateTimeOrNull = Type.Union([DateTime, Type.Null()]);
+const TextOrNull = Type.Union([Type.String(), Type.Null()]);
+
+/** Specification, section 2, Connected account; what is beyond it is marked so. */
+export const Account = Type.Object(
+  {
+    id: Type.String({ description: 'apn_…' }),
+    name: Type.Union([Type.String(), Type.Null()], { description: 'Nickname' }),
+    app: Type.Object({ id: Type.String(), name_slug: Type.String(), name: Type.String() }),
+    healthy: Type.Boolean({ description: 'Whether the last test request succeeded' }),
+    dead: Type.Boolean({
+      description: 'Addition: the provider refused it for good; it has to be connected again',
+    }),
+    error: Type.Union([Type.String(), Type.Null()], { description: 'Addition: why it is unhealthy or dead' }),
+    authorized_scopes: Type.Union([Type.Array(Type.String()), Type.Null()], {
+      description: 'Addition: null when nobody said',
+    }),
+    last_refreshed_at: DateTimeOrNull,
+    next_refresh_at: DateTimeOrNull,
+    checked_at: DateTimeOrNull,
+    created_at: DateTime,
+    updated_at: DateTime,
+    expires_at: Type.Optional(DateTimeOrNull),
+    credentials: Type.Optional(
+      Type.Record(Type.String(), Type.Unknown(), {
+        description: 'What a component reads as $auth, by field',
+      }),
+    ),
+  },
+  { additionalProperties: true },
+);
+
+const AccountUser = Type.Object({
+  id: Type.String({ description: 'dc_… or p_…' }),
+  name: Type.String(),
+  active: Type.Boolean(),
+});
+
+export const AccountUses = Type.Object({
+  sources: Type.Array(AccountUser, { description: 'At most 100 that you may read, oldest first' }),
+  workflows: Type.Array(AccountUser, { description: 'Those whose present version uses it' }),
+  more: Type.Object(
+    { sources: Type.Integer(), workflows: Type.Integer() },
+    { description: 'How many are not listed: they belong to others, or there are too many' },
+  ),
+  used: Type.Array(
+    Type.Object({
+      id: Type.String({ description: 'dc_… or p_… that was given the credentials' }),
+      name: Type.Union([Type.String(), Type.Null()], { description: 'null: it is gone' }),
+      day: Type.String({ format: 'date', description: 'UTC' }),
+      uses: Type.Integer({ description: 'Times the credentials were handed out on that day' }),
+      first_used_at: DateTime,
+      last_used_at: DateTime,
+    }),
+    { description: 'At most 100 days of sources and workflows, latest first' },
+  ),
+});
+
+export const AuditAction = Type.Enum([...auditActions]);
+
+export const AuditEntry = Type.Object({
+  id: Type.String({ description: 'aud_…' }),
+  account_id: Type.String(),
+  app: Type.Object({ id: Type.String(), name_slug: Type.String() }),
+  action: Type.String({ description: auditActions.join(', ') }),
+  user_id: Type.Union([Type.String(), Type.Null()], { description: 'null: the service itself' }),
+  key_id: TextOrNull,
+  details: Type.Record(Type.String(), Type.Unknown(), { description: 'Never a secret' }),
+  created_at: DateTime,
+});
