@@ -1,14 +1,17 @@
 import type { AppDefinition } from '#apps/app-definition.ts';
 import { fieldsOf } from '#apps/fill-template.ts';
+import { type Caller, resolveOwner } from '#auth/permissions.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
-import { GrantError, type TokenEndpoint } from '#oauth/grant.ts';
+import { type Grant, GrantError, type OAuthClient, type TokenEndpoint } from '#oauth/grant.ts';
 import { openClientRow } from '#oauth/manage-oauth-clients.ts';
 import { findClientOf } from '#oauth/oauth-client-store.ts';
-import type { Db } from '#storage/store.ts';
+import type { Store } from '#storage/store.ts';
 import type { Vault } from '#vault/vault.ts';
+import { recordAudit } from './account-audit-store.ts';
+import type { Account } from './account-store.ts';
 import { checkFields } from './connect-fields.ts';
-import type { AccountGrant } from './manage-accounts.ts';
+import { checkName, storeAccount } from './manage-accounts.ts';
 import { accountGrant, oauthCredentials } from './oauth-credentials.ts';
 
 /**
@@ -24,18 +27,26 @@ export function isClientCredentials(
 }
 
 /**
- * Credentials for `storeAccount`, from the provider (RFC 6749, 4.4). `fields` are the custom fields of the app. Asks
- * before anything is stored, and outside of a transaction. Throws CallerError `invalid_parameter`,
- * `oauth_client_missing` or `grant_refused`; UnavailableError `provider_unavailable`.
+ * Makes an account with tokens for the owner's own client (RFC 6749, 4.4). `fields` are the custom fields of the app.
+ * The provider is asked before the transaction, so rights are looked at again in it. Throws CallerError
+ * `invalid_parameter`, `oauth_client_missing`, `grant_refused`, `not_found` or `forbidden`; UnavailableError
+ * `provider_unavailable`.
  */
-export async function clientCredentials(
-  parts: { db: Db; vault: Vault; clock: Clock; tokens: TokenEndpoint },
-  request: { ownerId: string; app: AppDefinition; fields: Readonly<Record<string, unknown>> },
-): Promise<{ credentials: Record<string, unknown>; grant: AccountGrant }> {
-  const { db, vault, clock, tokens } = parts;
-  const { ownerId, app } = request;
-  const given = fieldsOf(app, checkFields(app, request.fields));
-  const row = await findClientOf(db, ownerId, app.slug);
+export async function connectByClient(
+  parts: { store: Store; vault: Vault; clock: Clock; tokens: TokenEndpoint },
+  request: {
+    caller: Caller;
+    ownerId: string;
+    app: AppDefinition;
+    name: unknown;
+    fields: Readonly<Record<string, unknown>>;
+  },
+): Promise<Account> {
+  const { store, vault, clock, tokens } = parts;
+  const { caller, ownerId, app } = request;
+  const name = checkName(request.name ?? null);
+  const fields = fieldsOf(app, checkFields(app, request.fields, 'credentials'));
+  const row = await findClientOf(store.read, ownerId, app.slug);
   if (row === undefined) {
     throw new CallerError(
       'oauth_client_missing',
@@ -43,14 +54,39 @@ export async function clientCredentials(
       { parameter: 'app' },
     );
   }
-  const client = await openClientRow(db, vault, row);
+  const client = await openClientRow(store.read, vault, row);
+  const given = await ask(tokens, app, client, fields);
+  const asked = client.scopes ?? (app.oauth?.version === 2 ? app.oauth.scopes : []);
+  const grant = accountGrant('client_credentials', client, given, asked, clock);
+  return store.transaction(async (tx) => {
+    await resolveOwner(tx, caller, ownerId);
+    const account = await storeAccount(tx, parts, {
+      ownerId,
+      userId: caller.userId,
+      app,
+      name,
+      credentials: oauthCredentials(fields, client, given),
+      grant,
+    });
+    await recordAudit(tx, {
+      account,
+      action: 'connected',
+      actor: { userId: caller.userId, keyId: caller.keyId },
+      details: { grant: grant.type, scopes: grant.scopes },
+      nowMs: clock.now(),
+    });
+    return account;
+  });
+}
+
+async function ask(
+  tokens: TokenEndpoint,
+  app: AppDefinition,
+  client: OAuthClient,
+  fields: Record<string, unknown>,
+): Promise<Grant> {
   try {
-    const grant = await tokens.clientCredentials({ app, client, fields: given });
-    const asked = client.scopes ?? (app.oauth?.version === 2 ? app.oauth.scopes : []);
-    return {
-      credentials: oauthCredentials(given, client, grant),
-      grant: accountGrant('client_credentials', client, grant, asked, clock),
-    };
+    return await tokens.clientCredentials({ app, client, fields });
   } catch (error) {
     if (!(error instanceof GrantError)) throw error;
     if (error.reach === 'moment') throw new UnavailableError('provider_unavailable', error.message);

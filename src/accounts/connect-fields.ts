@@ -21,9 +21,15 @@ export function isNeeded(field: CustomField): boolean {
 export function checkFields(
   app: Pick<AppDefinition, 'customFields' | 'slug'>,
   fields: Readonly<Record<string, unknown>>,
+  /** The parameter that has them. */
+  parameter = 'fields',
 ): Record<string, string> {
   const known = new Set(app.customFields.map(({ name }) => name));
   const checked: Record<string, string> = {};
+  const invalid = (name: string, expected: string) =>
+    new CallerError('invalid_parameter', `${parameter}.${name}: ${expected}`, {
+      parameter: `${parameter}.${name}`,
+    });
   for (const [name, value] of Object.entries(fields)) {
     if (!known.has(name)) {
       throw invalid(name, `${app.slug} has no such field; it has ${[...known].join(', ') || 'none'}`);
@@ -60,8 +66,4 @@ export function readForm(
 /** The name of the field's input, which no field of the form itself has. */
 export function formName(field: Pick<CustomField, 'name'>): string {
   return `field_${field.name}`;
-}
-
-function invalid(name: string, expected: string): CallerError {
-  return new CallerError('invalid_parameter', `fields.${name}: ${expected}`, { parameter: `fields.${name}` });
 }

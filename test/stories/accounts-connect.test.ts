@@ -3,6 +3,7 @@ import { after, before, beforeEach, describe, test } from 'node:test';
 import { forEachService } from '../support/millrace.ts';
 import { OAuthProvider } from '../support/oauth-provider.ts';
 import { TestBrowser } from '../support/test-browser.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 /** Nothing listens there: browsers of tests stop before it. */
 const home = 'https://dashboard.example/done?tab=accounts';
@@ -394,6 +395,59 @@ forEachService((fixture) => {
       assert.equal((await api('DELETE', `${path}?force=true`)).status, 204);
       assert.deepEqual((await api('GET', path)).body.data.client_id, null);
       assert.equal((await api('DELETE', path)).status, 404);
+    });
+
+    test('client credentials are asked for at once, with the OAuth client of the owner', async () => {
+      app = await addApp(
+        { custom_fields: [{ name: 'tenant', optional: true }] },
+        { grant: 'client_credentials', authorization_url: undefined, uid: undefined, scopes: ['api'] },
+      );
+      const made = await api('POST', '/v1/accounts', { app, name: 'Robot', credentials: { tenant: 't1' } });
+      assert.equal(made.status, 200, JSON.stringify(made.body));
+      assert.ok(!JSON.stringify(made.body).includes('oauth_access_token'));
+      const account = await credentialsOf(made.body.data.id);
+      assert.equal(account.credentials.tenant, 't1');
+      assert.ok(account.credentials.oauth_access_token.length > 10);
+      assert.deepEqual([account.name, account.authorized_scopes], ['Robot', ['api']]);
+      assert.ok(Date.parse(account.next_refresh_at) < Date.parse(account.expires_at));
+      const refused = async (body: object) => (await api('POST', '/v1/accounts', { app, ...body })).body;
+      assert.equal((await refused({ credentials: { nope: 1 } })).details.parameter, 'credentials.nope');
+      assert.equal(
+        (await refused({ credentials: { oauth_access_token: 't' }, grant: 'client_credentials' })).details
+          .parameter,
+        'grant',
+      );
+      const links = await api('POST', '/v1/accounts/connect', { app });
+      assert.equal(links.body.details.parameter, 'app');
+
+      await api('PUT', `/v1/apps/${app}/oauth_client`, {
+        client_id: provider.clientId,
+        client_secret: 'a-wrong-secret',
+      });
+      const wrong = await api('POST', '/v1/accounts', { app });
+      assert.deepEqual([wrong.status, wrong.body.code], [400, 'grant_refused']);
+      assert.doesNotMatch(JSON.stringify(wrong.body), /a-wrong-secret/);
+      provider.intercept = (request) => {
+        request.socket.destroy();
+        return true;
+      };
+      const away = await api('POST', '/v1/accounts', { app });
+      assert.deepEqual([away.status, away.body.code], [503, 'provider_unavailable']);
+    });
+
+    test('who deletes an account ends its grant at the provider, unless another account has it too', async () => {
+      const connect = async () => {
+        const { url } = await new TestBrowser().visit(await link({ redirect_url: home }), {
+          stopBefore: atHome,
+        });
+        return new URL(url).searchParams.get('account_id') ?? '';
+      };
+      const [first, second] = [await connect(), await connect()];
+      const before = provider.revocations;
+      assert.equal((await api('DELETE', `/v1/accounts/${first}`)).status, 204);
+      assert.equal((await api('DELETE', `/v1/accounts/${second}`)).status, 204);
+      // The refresh token and the access token of the second.
+      await waitFor(() => provider.revocations === before + 2, { what: 'the tokens to be revoked' });
     });
 
     test('links, cookies, codes and tokens are in no log', async () => {
