@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { forEachService } from '../support/millrace.ts';
 import { OAuthProvider } from '../support/oauth-provider.ts';
+import { OAuth1Provider } from '../support/oauth1-provider.ts';
 import { TestBrowser } from '../support/test-browser.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -448,6 +449,40 @@ forEachService((fixture) => {
       assert.equal((await api('DELETE', `/v1/accounts/${second}`)).status, 204);
       // The refresh token and the access token of the second.
       await waitFor(() => provider.revocations === before + 2, { what: 'the tokens to be revoked' });
+    });
+
+    test('by OAuth 1: the request token brings the browser back', async () => {
+      const old = await OAuth1Provider.start();
+      apps += 1;
+      app = `oldhub_${apps}`;
+      const oauth = {
+        version: 1,
+        request_token_url: `${old.url}/oauth/request_token`,
+        authorization_url: `${old.url}/oauth/authorize`,
+        access_token_url: `${old.url}/oauth/access_token`,
+        uid: { from: 'token', path: 'user_id' },
+      };
+      const added = await api('POST', '/v1/apps', { slug: app, name: 'Oldhub', auth_type: 'oauth', oauth });
+      assert.equal(added.status, 200, JSON.stringify(added.body));
+      const client = { client_id: old.consumer.key, client_secret: old.consumer.secret };
+      assert.equal((await api('PUT', `/v1/apps/${app}/oauth_client`, client)).status, 200);
+
+      const no = new TestBrowser();
+      const { url } = await no.visit(await link(), { stopBefore: (next) => next.startsWith(old.url) });
+      const denied = await no.visit(`${url}&deny=1`);
+      assert.match(denied.text, /Access was not granted at Oldhub/);
+
+      const browser = new TestBrowser();
+      const { url: answer } = await browser.visit(await link(), { stopBefore: isCallback });
+      assert.equal((await new TestBrowser().visit(answer)).status, 403);
+      assert.match((await browser.visit(answer)).text, /Oldhub is connected/);
+      assert.equal((await browser.visit(answer)).status, 410);
+      const [account] = await accountsOf(app);
+      const { credentials, expires_at } = await credentialsOf(account.id);
+      assert.deepEqual([credentials.oauth_uid, expires_at], [old.uid, null]);
+      assert.equal(credentials.oauth_client_id, old.consumer.key);
+      assert.ok(credentials.oauth_access_token !== '' && credentials.oauth_refresh_token !== '');
+      await old.close();
     });
 
     test('links, cookies, codes and tokens are in no log', async () => {
