@@ -65,6 +65,7 @@ class Keeping {
       ...{ store, vault, clock, refresher, checkEveryMs },
       findApp: async (slug) => this.app(slug),
       test: (account, signal) => testAccount({ dispatcher, policy }, account, signal),
+      signer: { header: () => Promise.reject(new Error('no account here is of OAuth 1')) },
       health: this.health,
       random: options.random ?? (() => 0.5),
     });

@@ -1,6 +1,7 @@
 import type { AddressPolicy } from '#egress/address-policy.ts';
 import type { GuardedDispatcher } from '#egress/guarded-dispatcher.ts';
 import type { LookupAll } from '#egress/resolve-address.ts';
+import type { SignedRequest } from '#oauth/oauth1-signature.ts';
 
 /**
  * What a test says about credentials: they work; they are refused, so they are bad; or the service could not be asked
@@ -18,9 +19,14 @@ export interface TestParts {
   lookup?: LookupAll;
 }
 
+/** Signs one request of an OAuth 1 account. Throws UnfitCredentials. */
+export type Sign = (request: SignedRequest) => Promise<string>;
+
 /** What a probe of one kind is given. */
 export interface ProbeOptions extends TestParts {
   signal: AbortSignal;
+  /** Makes the Authorization header of an HTTP request; undefined where requests are not signed. */
+  sign: Sign | undefined;
   /** A template with the credentials in it. Throws UnfitCredentials. */
   fill(template: string, mode: 'url' | 'text' | 'json' | 'form'): string;
 }

@@ -17,6 +17,7 @@ import { type Account, endRefreshLeases } from './account-store.ts';
 import { recordUse } from './account-uses-store.ts';
 import type { AccountChecker } from './check-account.ts';
 import { AccountConnector } from './connect-account.ts';
+import { connectByClient } from './connect-client-credentials.ts';
 import { ConnectProvider } from './connect-provider.ts';
 import { KeptAccounts } from './kept-accounts.ts';
 import { OAuth1Signer } from './oauth1-signer.ts';
@@ -33,6 +34,8 @@ export class AccountService {
   readonly #store: Store;
   readonly #kept: KeptAccounts;
   readonly #auditPruner: AuditPruner;
+  /** As `connectByClient`. */
+  readonly connectByClient: (request: Parameters<typeof connectByClient>[1]) => Promise<Account>;
   readonly #revoke: (account: Account, credentials: Record<string, unknown>) => Promise<void>;
 
   constructor(options: {
@@ -79,11 +82,12 @@ export class AccountService {
       }),
     });
     this.#kept = new KeptAccounts({
-      ...{ store, vault, clock, logger, dispatcher, policy, refresher, health, findApp },
+      ...{ store, vault, clock, logger, dispatcher, policy, refresher, health, findApp, signer: this.signer },
       checkHours: options.checkHours,
     });
     this.checker = this.#kept.checker;
     this.#auditPruner = new AuditPruner({ store, clock, logger, daysKept: options.auditDays });
+    this.connectByClient = (request) => connectByClient({ store, vault, clock, tokens }, request);
     this.#revoke = (account, credentials) =>
       revokeGrant({ db: store.read, vault, logger, tokens, findApp }, account, credentials);
   }

@@ -7,8 +7,9 @@ import type { Vault } from '#vault/vault.ts';
 import type { Actor } from './account-audit-store.ts';
 import { changeHealth, type HealthTools, tellRecovery } from './account-health.ts';
 import type { HealthColumns } from './account-health-store.ts';
-import type { TestOutcome } from './account-probe.ts';
+import { type Sign, type TestOutcome, UnfitCredentials } from './account-probe.ts';
 import { type Account, changeAccountAt, findAccount, findSealedAccount } from './account-store.ts';
+import type { OAuth1Signer } from './oauth1-signer.ts';
 import type { AccountRefresher } from './refresh-account.ts';
 
 const minute = 60_000;
@@ -33,9 +34,11 @@ export interface CheckParts {
   refresher: Pick<AccountRefresher, 'refresh'>;
   /** `testAccount`. */
   test(
-    account: { app: AppDefinition; credentials: Readonly<Record<string, unknown>> },
+    account: { app: AppDefinition; credentials: Readonly<Record<string, unknown>>; sign?: Sign },
     signal: AbortSignal,
   ): Promise<TestOutcome | undefined>;
+  /** For OAuth 1 accounts. */
+  signer: Pick<OAuth1Signer, 'header'>;
   health: HealthTools;
   /** Between tests of an account that works; 0: it is tested only when somebody asks. */
   checkEveryMs: number;
@@ -105,7 +108,8 @@ export class AccountChecker {
       if (account === undefined || account.dead === 1) return account;
       const credentials = await openObject(store.read, vault, { ...account, ownerId: account.owner_id });
       const app = await findApp(account.app_slug, [account.owner_id]);
-      const outcome = app && (await test({ app, credentials }, this.#stop.signal));
+      const outcome =
+        app && (await test({ app, credentials, ...this.#signed(account, credentials) }, this.#stop.signal));
       if (outcome?.outcome === 'refused' && !wasRefreshed && canRefresh(account, credentials)) {
         wasRefreshed = true;
         const refreshed = await refresher.refresh(id, account.version);
@@ -115,6 +119,20 @@ export class AccountChecker {
       if (await this.#write(account, outcome, actor)) break;
     }
     return findAccount(store.read, id);
+  }
+
+  #signed(account: Account, credentials: Record<string, unknown>): { sign?: Sign } {
+    if (account.grant_type !== 'oauth1') return {};
+    const sign: Sign = async (request) => {
+      try {
+        return await this.#parts.signer.header(account, credentials, request);
+      } catch (error) {
+        // Its client is gone: then nothing that could be signed is worth anything.
+        if (error instanceof CallerError) throw new UnfitCredentials(error.message, { cause: error });
+        throw error;
+      }
+    };
+    return { sign };
   }
 
   /** False: the credentials were changed since they were read. */

@@ -8,6 +8,7 @@ import type { Vault } from '#vault/vault.ts';
 import type { HealthTools } from './account-health.ts';
 import { AccountKeeper } from './account-keeper.ts';
 import { AccountChecker } from './check-account.ts';
+import type { OAuth1Signer } from './oauth1-signer.ts';
 import type { AccountRefresher } from './refresh-account.ts';
 import { testAccount } from './test-request.ts';
 
@@ -25,16 +26,17 @@ export class KeptAccounts {
     logger: Logger;
     health: HealthTools;
     refresher: Pick<AccountRefresher, 'refresh'>;
+    signer: Pick<OAuth1Signer, 'header'>;
     findApp(slug: string, ownerIds: readonly string[]): Promise<AppDefinition | undefined>;
     dispatcher: GuardedDispatcher;
     policy: AddressPolicy;
     checkHours: number;
     random?: () => number;
   }) {
-    const { store, vault, clock, logger, health, refresher, findApp, dispatcher, policy } = options;
+    const { store, vault, clock, logger, health, refresher, signer, findApp, dispatcher, policy } = options;
     const checkEveryMs = options.checkHours * hourMs;
     this.checker = new AccountChecker({
-      ...{ store, vault, clock, health, refresher, findApp, checkEveryMs },
+      ...{ store, vault, clock, health, refresher, signer, findApp, checkEveryMs },
       test: (account, signal) => testAccount({ dispatcher, policy }, account, signal),
       random: options.random ?? Math.random,
     });

@@ -11,14 +11,8 @@ import { Vault } from '#vault/vault.ts';
 import { createTestDatabase, postgresSkip } from '../../test/support/databases.ts';
 import { createTempFolder } from '../../test/support/temp-folder.ts';
 import { openCredentials } from './account-credentials.ts';
-import {
-  createAccount,
-  deleteAccount,
-  getAccount,
-  listAccounts,
-  updateAccount,
-  viewAccount,
-} from './manage-accounts.ts';
+import { createAccount, deleteAccount, getAccount, listAccounts, updateAccount } from './manage-accounts.ts';
+import { viewAccount } from './view-account.ts';
 
 const dialects = [
   { name: 'SQLite', skip: false, open: openSqlite },
@@ -105,6 +99,7 @@ for (const dialect of dialects) {
         authorized_scopes: null,
         last_refreshed_at: null,
         next_refresh_at: null,
+        checked_at: null,
         created_at: iso,
         updated_at: iso,
       };

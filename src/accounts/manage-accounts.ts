@@ -1,3 +1,4 @@
+import type { AppDefinition } from '#apps/app-definition.ts';
 import { appIdOf, appNameOf } from '#apps/app-id.ts';
 import { notFound } from '#auth/permissions.ts';
 import { CallerError } from '#lib/errors.ts';
@@ -7,6 +8,7 @@ import type { Db, Tx } from '#storage/store.ts';
 import { type SealTools, sealObject } from '#vault/sealed-values.ts';
 import {
   type Account,
+  type AccountFilter,
   changeAccount,
   findAccount,
   findAppSlug,
@@ -16,31 +18,54 @@ import {
   removeAccount,
   selectAccounts,
 } from './account-store.ts';
+import { completeCredentials } from './check-credentials.ts';
+import { signingClient } from './signing-client.ts';
 
 /** Credentials of one account as JSON; keys, certificates and tokens are far smaller. */
 const credentialsBytesMax = 64 * 1024;
 const nameCharactersMax = 200;
 
+export interface AccountTools extends SealTools {
+  /** What the catalogue knows of an app, by slug or app_ id; without it, nothing is known of any. */
+  findApp?(slugOrId: string, ownerIds: readonly string[], db?: Db): Promise<AppDefinition | undefined>;
+}
+
 /**
- * Connects an account with credentials as they are. `app` is a slug, or the `app_…` id of an app that has accounts already.
- * Throws CallerError `invalid_parameter` naming app, name or credentials.
+ * Connects an account with credentials that somebody brings along. `app` is a slug, or the `app_…` id of an app of the
+ * catalogue or one that has accounts already. Throws CallerError `invalid_parameter` or `missing_parameter` naming app,
+ * name or credentials, and `oauth_client_missing`.
  */
 export async function createAccount(
   tx: Tx,
-  tools: SealTools,
+  tools: AccountTools,
   account: { ownerId: string; userId: string; app: unknown; name?: unknown; credentials: unknown },
 ): Promise<Account> {
+  const { ownerId, userId } = account;
   const credentials = checkCredentials(account.credentials);
   const name = checkName(account.name ?? null);
-  const slug = await slugOf(tx, account.app);
+  const app = typeof account.app === 'string' ? await tools.findApp?.(account.app, [ownerId], tx) : undefined;
+  const slug = app?.slug ?? (await slugOf(tx, account.app));
   return storeAccount(tx, tools, {
-    ownerId: account.ownerId,
-    userId: account.userId,
-    app: { slug, name: appNameOf(slug) },
+    ownerId,
+    userId,
+    app: app ?? { slug, name: appNameOf(slug) },
     name,
-    credentials,
-    grant: keysGrant,
+    ...(await broughtGrant(tx, { app, ownerId, credentials })),
   });
+}
+
+/** What credentials are that were not got by a flow. Throws as `createAccount` does. */
+async function broughtGrant(
+  db: Db,
+  brought: { app: AppDefinition | undefined; ownerId: string; credentials: Record<string, unknown> },
+): Promise<{ credentials: Record<string, unknown>; grant: AccountGrant }> {
+  const credentials = completeCredentials(brought.app, brought.credentials);
+  const client = await signingClient(db, brought);
+  if (client === undefined) return { credentials, grant: keysGrant };
+  return {
+    credentials: { ...credentials, oauth_client_id: client.client_id },
+    grant: { ...keysGrant, type: 'oauth1', oauthClientId: client.id },
+  };
 }
 
 /** Where the credentials of an account come from, and how long they are good. */
@@ -156,12 +181,8 @@ export async function getAccount(db: Db, id: string, ownerIds: readonly string[]
   return account;
 }
 
-/** Accounts of the owners, newest first; `app` (slug or id) leaves those of one app. */
-export async function listAccounts(
-  db: Db,
-  filter: { ownerIds: readonly string[]; app?: string },
-  page: PageRequest,
-): Promise<Page<Account>> {
+/** Accounts of the owners, newest first. */
+export async function listAccounts(db: Db, filter: AccountFilter, page: PageRequest): Promise<Page<Account>> {
   if (filter.ownerIds.length === 0) return { rows: [], totalCount: 0 };
   return selectAccounts(db, filter, page);
 }
@@ -169,7 +190,7 @@ export async function listAccounts(
 /** Renames an account or replaces its credentials; what is not given stays. Throws as create and get do. */
 export async function updateAccount(
   tx: Tx,
-  tools: SealTools,
+  tools: AccountTools,
   id: string,
   ownerIds: readonly string[],
   changes: { name?: unknown; credentials?: unknown },
@@ -177,8 +198,11 @@ export async function updateAccount(
   const account = await getAccount(tx, id, ownerIds);
   const name = changes.name === undefined ? account.name : checkName(changes.name);
   if (changes.credentials !== undefined) {
+    const { owner_id: ownerId } = account;
     const credentials = checkCredentials(changes.credentials);
-    return replaceCredentials(tx, tools, account, { credentials, grant: keysGrant, name });
+    const app = await tools.findApp?.(account.app_slug, [ownerId], tx);
+    const brought = await broughtGrant(tx, { app, ownerId, credentials });
+    return replaceCredentials(tx, tools, account, { ...brought, name });
   }
   const updatedAtMs = tools.clock.now();
   await changeAccount(tx, id, { name, updated_at_ms: updatedAtMs });
@@ -192,28 +216,6 @@ export async function deleteAccount(tx: Tx, id: string, ownerIds: readonly strin
   await raiseRevisionsOf(tx, id);
 }
 
-/** A connected account as the API answers it (specification, section 2). Credentials only when given. */
-export function viewAccount(account: Account, credentials?: Record<string, unknown>) {
-  return {
-    id: account.id,
-    name: account.name,
-    app: { id: account.app_id, name_slug: account.app_slug, name: account.app_name },
-    healthy: account.healthy === 1,
-    dead: account.dead === 1,
-    error: account.error,
-    authorized_scopes: account.authorized_scopes === null ? null : JSON.parse(account.authorized_scopes),
-    last_refreshed_at: isoTime(account.last_refreshed_at_ms),
-    next_refresh_at: isoTime(account.next_refresh_at_ms),
-    created_at: new Date(account.created_at_ms).toISOString(),
-    updated_at: new Date(account.updated_at_ms).toISOString(),
-    ...(credentials !== undefined && { expires_at: isoTime(account.expires_at_ms), credentials }),
-  };
-}
-
-function isoTime(ms: number | null): string | null {
-  return ms === null ? null : new Date(ms).toISOString();
-}
-
 async function slugOf(db: Db, app: unknown): Promise<string> {
   if (typeof app !== 'string') throw invalid('app', 'the slug of an app, such as gitlab');
   if (/^app_[0-9A-Za-z]{12}$/.test(app)) {
@@ -224,7 +226,7 @@ async function slugOf(db: Db, app: unknown): Promise<string> {
   return app;
 }
 
-function checkName(name: unknown): string | null {
+export function checkName(name: unknown): string | null {
   if (name === null) return null;
   if (typeof name !== 'string' || name.length > nameCharactersMax) {
     throw invalid('name', `a string of at most ${nameCharactersMax} characters, or null`);

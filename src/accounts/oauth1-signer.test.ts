@@ -9,8 +9,7 @@ import { Vault } from '#vault/vault.ts';
 import { OAuth1Provider, type ProviderToken } from '../../test/support/oauth1-provider.ts';
 import { forEachStore, type StoreFixture } from '../../test/support/stores.ts';
 import type { Account } from './account-store.ts';
-import { broughtGrant } from './brought-grant.ts';
-import { deleteAccount, keysGrant, replaceCredentials, storeAccount } from './manage-accounts.ts';
+import { createAccount, deleteAccount, updateAccount } from './manage-accounts.ts';
 import { OAuth1Signer } from './oauth1-signer.ts';
 
 const masterKey = Buffer.alloc(32, 7);
@@ -30,6 +29,10 @@ function suite(fixture: StoreFixture): void {
   let token: ProviderToken;
   let account: Account;
   let signer: OAuth1Signer;
+  const accountTools = {
+    ...tools,
+    findApp: async (slug: string) => (slug === app.slug ? app : undefined),
+  };
 
   before(async () => {
     provider = await OAuth1Provider.start();
@@ -80,14 +83,10 @@ function suite(fixture: StoreFixture): void {
   });
 
   async function connect({ key, secret }: ProviderToken): Promise<Account> {
-    return fixture.store.transaction(async (tx) => {
-      const brought = await broughtGrant(tx, {
-        app,
-        ownerId: owner.ownerId,
-        credentials: { oauth_access_token: key, oauth_refresh_token: secret },
-      });
-      return storeAccount(tx, tools, { ...owner, app, name: null, ...brought });
-    });
+    const credentials = { oauth_access_token: key, oauth_refresh_token: secret };
+    return fixture.store.transaction((tx) =>
+      createAccount(tx, accountTools, { ...owner, app: app.slug, credentials }),
+    );
   }
 
   function capabilityOf(id: string): string {
@@ -264,14 +263,14 @@ function suite(fixture: StoreFixture): void {
   test('of an account that was connected again signs for the new token, and not for the old one', async () => {
     const capability = capabilityOf(account.id);
     const fresh = provider.addToken();
-    const replace = (changes: Parameters<typeof replaceCredentials>[3]) =>
-      fixture.store.transaction((tx) => replaceCredentials(tx, tools, account, changes));
-    const credentials = { oauth_access_token: fresh.key, oauth_refresh_token: fresh.secret };
-    const { ownerId } = owner;
-    await replace(await broughtGrant(fixture.store.read, { app, ownerId, credentials }));
+    const replace = (credentials: object) =>
+      fixture.store.transaction((tx) =>
+        updateAccount(tx, accountTools, account.id, [owner.ownerId], { credentials }),
+      );
+    await replace({ oauth_access_token: fresh.key, oauth_refresh_token: fresh.secret });
     assert.deepEqual(await refusal(capability, asked()), ['invalid_parameter', 'token']);
     await signer.sign(capability, { ...asked(), token: fresh });
-    await replace({ credentials: { api_key: 'k' }, grant: keysGrant });
+    await replace({ api_key: 'k' });
     assert.deepEqual(await refusal(capability, { ...asked(), token: fresh }), ['not_found', undefined]);
   });
 
@@ -293,13 +292,17 @@ function suite(fixture: StoreFixture): void {
   });
 
   test('tokens of an OAuth 1 app that are brought along need the client they were given to', async () => {
-    const credentials = { oauth_access_token: 'a', oauth_refresh_token: 'b' };
+    const create = (ownerId: string, credentials: object) =>
+      fixture.store.transaction((tx) =>
+        createAccount(tx, accountTools, { ownerId, userId: owner.userId, app: app.slug, credentials }),
+      );
     await assert.rejects(
-      broughtGrant(fixture.store.read, { app, ownerId: 'o_000000000002', credentials }),
+      create('o_000000000002', { oauth_access_token: 'a', oauth_refresh_token: 'b' }),
       (error: CallerError) =>
         error.code === 'oauth_client_missing' && /PUT \/v1\/apps\/stand_in/.test(error.message),
     );
-    const keys = await broughtGrant(fixture.store.read, { app, ...owner, credentials: { api_key: 'k' } });
-    assert.deepEqual(keys, { grant: keysGrant, credentials: { api_key: 'k' } });
+    const keys = await create('o_000000000002', { api_key: 'k' });
+    assert.deepEqual([keys.grant_type, keys.oauth_client_id], ['keys', null]);
+    assert.deepEqual([account.grant_type, account.app_name], ['oauth1', 'Stand-in']);
   });
 }

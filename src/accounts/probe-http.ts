@@ -1,6 +1,7 @@
 import type { AppTest } from '#apps/app-definition.ts';
 import { splitUrlTemplate } from '#apps/url-template.ts';
 import { type GuardedResponse, guardedFetch } from '#egress/guarded-fetch.ts';
+import { parseForm, type SignedRequest } from '#oauth/oauth1-signature.ts';
 import { valueAt } from '#oauth/value-at.ts';
 import {
   codeOf,
@@ -73,12 +74,14 @@ async function ask(
   },
   options: ProbeOptions,
 ): Promise<GuardedResponse> {
-  const { dispatcher, signal } = options;
+  const { dispatcher, signal, sign } = options;
   let { url, request } = target;
   for (let followed = 0; ; followed += 1) {
+    const signed = sign && { authorization: await sign(whatIsSigned(url, request)) };
     const answer = await guardedFetch(url, {
       dispatcher,
       ...request,
+      headers: { ...request.headers, ...signed },
       maxRedirects: 0,
       maxBytes: bodyBytesMax,
       onOverflow: 'truncate',
@@ -97,6 +100,14 @@ async function ask(
       request = { method: 'GET', headers };
     }
   }
+}
+
+function whatIsSigned(
+  url: string,
+  { method, headers, body }: { method: string; headers: Record<string, string>; body?: string },
+): SignedRequest {
+  const isForm = headers['content-type']?.includes('x-www-form-urlencoded') === true;
+  return { method, url: new URL(url), form: isForm && body !== undefined ? parseForm(body) : [] };
 }
 
 function judge(test: HttpTest, asked: string, answer: GuardedResponse): TestOutcome {

@@ -5,6 +5,7 @@ import {
   codeOf,
   ProbeFailure,
   type ProbeOptions,
+  type Sign,
   type TestOutcome,
   type TestParts,
   UnfitCredentials,
@@ -23,13 +24,19 @@ const messageCharactersMax = 300;
  */
 export async function testAccount(
   parts: TestParts,
-  account: { app: AppDefinition; credentials: Readonly<Record<string, unknown>> },
+  account: {
+    app: AppDefinition;
+    credentials: Readonly<Record<string, unknown>>;
+    /** Of an OAuth 1 account. */
+    sign?: Sign;
+  },
   signal?: AbortSignal,
 ): Promise<TestOutcome | undefined> {
-  const { app, credentials } = account;
+  const { app, credentials, sign } = account;
   const { test } = app;
+  if (test === undefined) return undefined;
   // Every request of OAuth 1 has to be signed; one that is not is refused whatever the account is.
-  if (test === undefined || (test.kind === 'http' && app.oauth?.version === 1)) return undefined;
+  if (test.kind === 'http' && app.oauth?.version === 1 && sign === undefined) return undefined;
   const values = { ...credentials, ...fieldsOf(app, credentials) };
   const formValues = Object.fromEntries(
     Object.entries(values).map(([name, value]) => [
@@ -40,6 +47,7 @@ export async function testAccount(
   const timeout = AbortSignal.timeout(testTimeoutMs);
   const options: ProbeOptions = {
     ...parts,
+    sign,
     signal: signal === undefined ? timeout : AbortSignal.any([timeout, signal]),
     fill: (template, mode) => {
       try {
