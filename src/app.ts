@@ -7,7 +7,6 @@ import { Registry } from 'prom-client';
 import { AccountService } from '#accounts/account-service.ts';
 import { AppCatalogue } from '#apps/app-catalogue.ts';
 import { acceptsToken } from '#auth/api-tokens.ts';
-import { acceptsToken } from '#auth/api-tokens.ts';
 import { createComponentBuilder } from '#components/build-component.ts';
 import { readNpmConfig } from '#components/npm-config.ts';
 import type { Settings } from '#config/settings.ts';
@@ -484,12 +483,13 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       onJobs: () => pool.poke(),
       accountCredentials: accounts.credentials,
       revokeGrant: (account, credentials) => accounts.revoke(account, credentials),
+      connectByClient: accounts.connectByClient,
       oauth1Signer: accounts.signer,
       accountChecker: accounts.checker,
       onAccountChange,
       connector: accounts.connector,
       publicUrl,
-      findApp: (slug, ownerIds) => apps.find(slug, ownerIds),
+      findApp: apps.find.bind(apps),
       catalogue: apps,
       registry,
       redirectUri: () => accounts.connector.redirectUri(),
@@ -512,10 +512,6 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
                 starter: workflowRuns.starter,
                 resumer: workflowRuns.resumer,
                 uploads,
-                accessTokens: {
-                  accepts: (token, workspaceId) =>
-                    acceptsToken(store.read, token, { workspaceId, nowMs: clock.now() }),
-                },
                 accessTokens: {
                   accepts: (token, workspaceId) =>
                     acceptsToken(store.read, token, { workspaceId, nowMs: clock.now() }),

@@ -2,9 +2,12 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { FastifyInstance } from 'fastify';
 import { Registry } from 'prom-client';
+import type { AccountConnector } from '#accounts/connect-account.ts';
+import { ConnectRefusal } from '#accounts/connect-flow.ts';
 import { createServer, type ServerParts } from '#http/server.ts';
 import { httpEndpoints } from '#ingress/http-endpoints.ts';
 import { systemClock } from '#lib/clock.ts';
+import { CallerError } from '#lib/errors.ts';
 import { silentLogger } from '#lib/logger.ts';
 import { openSqliteStore } from '#storage/sqlite-store.ts';
 import type { Store } from '#storage/store.ts';
@@ -20,6 +23,10 @@ const publicRoutes = [
   ...['/in/:key', '/in/:key/*'],
   // Links of waiting runs have a token, URLs of files a signature.
   ...['/in/resume/:run/:position/:token', '/in/cancel/:run/:position/:token', '/files/:id'],
+  // Who asks for a signature has a capability.
+  ...['/oauth1/sign/:capability'],
+  // The secret is in the link, then in a cookie.
+  ...['/connect/:link', '/connect/callback'],
   // What a workflow shows to everybody who knows its id.
   ...['/pipelines/:id/sse'],
   // They ask for the credentials of an OAuth client.
@@ -74,10 +81,25 @@ describe('every route', () => {
       policy: untouchable('policy'),
       files: untouchable('files'),
       fileUrls: { accepts: () => false },
+      oauth1Signer: { sign: () => Promise.reject(new CallerError('not_found', 'no such signer')) },
       bus: untouchable('bus'),
       streams: untouchable('streams'),
       onJobs: () => {},
       onAccountChange: () => {},
+      connector: {
+        open: () => Promise.reject(new ConnectRefusal(404, 'no such link')),
+        submit: () => Promise.reject(new ConnectRefusal(404, 'no such link')),
+        callback: () => Promise.reject(new ConnectRefusal(404, 'no such link')),
+      } as unknown as AccountConnector,
+      connectByClient: untouchable('connectByClient'),
+      publicUrl: () => 'http://127.0.0.1',
+      findApp: untouchable('findApp'),
+      catalogue: untouchable('catalogue'),
+      registry: untouchable('registry'),
+      redirectUri: () => untouchable('redirectUri'),
+      accountCredentials: untouchable('accountCredentials'),
+      revokeGrant: untouchable('revokeGrant'),
+      accountChecker: untouchable('accountChecker'),
       ingress: (app) =>
         httpEndpoints(app, {
           acceptor: untouchable('acceptor'),

@@ -81,6 +81,12 @@ export const settingDefinitions = {
     default: 'public',
     text: 'Where user code and deliveries may connect: public (global unicast), local (loopback and private ranges too), or CIDRs.',
   },
+  appsFolder: {
+    env: 'MILLRACE_APPS',
+    type: 'string',
+    default: '',
+    text: 'Folder of more apps for the catalogue, one <slug>.json each; one with the slug of an app that comes with the service takes its place. Empty means none.',
+  },
   connectTo: {
     env: 'MILLRACE_CONNECT_TO',
     type: 'list',
@@ -178,6 +184,14 @@ export const settingDefinitions = {
     max: 1_000_000,
     text: 'Ended runs kept of each workflow, with the input, exports and logs of their steps.',
   },
+  auditDays: {
+    env: 'MILLRACE_AUDIT_DAYS',
+    type: 'integer',
+    default: 365,
+    min: 1,
+    max: 36_500,
+    text: 'How long it is kept who did what with connected accounts, and what used them, in days.',
+  },
   quotaCredits: {
     env: 'MILLRACE_QUOTA_CREDITS',
     type: 'integer',
@@ -268,6 +282,14 @@ export const settingDefinitions = {
     min: 1,
     max: 1_048_576,
     text: 'What the stored files of one owner may take, in GB.',
+  },
+  accountCheckHours: {
+    env: 'MILLRACE_ACCOUNT_CHECK_HOURS',
+    type: 'integer',
+    default: 24,
+    min: 0,
+    max: 8760,
+    text: 'Hours between tests of a connected account that works; 0: accounts are tested only when somebody asks.',
   },
   logLevel: {
     env: 'MILLRACE_LOG_LEVEL',

@@ -50,6 +50,15 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
     meaning:
       'The run has gone on, or ended: it does not wait here any more (only from resume and cancel URLs).',
   },
+  account_dead: {
+    status: 409,
+    meaning: 'The provider refused the account for good: it has to be connected again (POST /v1/accounts/connect).',
+  },
+  account_in_use: {
+    status: 409,
+    meaning:
+      'Active sources or workflows use the account; details.sources and details.workflows name them. force=true deletes it.',
+  },
   data_store_full: {
     status: 409,
     meaning: 'The data stores of the owner hold as many entries, or as much, as they may.',
@@ -76,6 +85,10 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
     meaning: 'The workflow that $.flow.trigger ran has failed (only in steps).',
   },
   answer_too_large: { status: 400, meaning: 'What a step asked for is larger than 1 MB (only in steps).' },
+  account_tests_busy: {
+    status: 429,
+    meaning: 'Too many accounts are being tested at the same time; try again in a moment.',
+  },
   quota_exceeded: {
     status: 429,
     meaning:
@@ -128,7 +141,24 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
     meaning: 'No active source or workflow has this endpoint (only from endpoints).',
   },
   no_response: { status: 500, meaning: 'The component ended without responding (only from endpoints).' },
+  oauth_client_missing: {
+    status: 400,
+    meaning:
+      'The owner has no OAuth client for this app (any more); details.registration may say what to register, then PUT …/oauth_client.',
+  },
+  grant_refused: {
+    status: 400,
+    meaning: 'The provider of an app refused the OAuth client, or what it asked for.',
+  },
+  provider_unavailable: {
+    status: 503,
+    meaning: 'The provider of an app gave no answer that can be used; try again.',
+  },
   files_full: { status: 507, meaning: 'The files of the owner take as much as they may.' },
+  account_not_refreshed: {
+    status: 503,
+    meaning: 'The access token of an account has ended, and its provider gives no new one right now.',
+  },
   wrong_encryption_key: { status: 503, meaning: 'Credentials were sealed under another master key.' },
   sealed_value_damaged: {
     status: 503,

@@ -1,14 +1,21 @@
 import type { App } from './route-support.ts';
+import { type AccountAuditRouteDeps, accountAuditRoutes } from './routes/account-audit-routes.ts';
+import { type AccountHealthRouteDeps, accountHealthRoutes } from './routes/account-health-routes.ts';
 import { type AccountRouteDeps, accountRoutes } from './routes/account-routes.ts';
 import { type ApiClientRouteDeps, apiClientRoutes } from './routes/api-client-routes.ts';
+import { type AppRouteDeps, appRoutes } from './routes/app-routes.ts';
 import { type ComponentRouteDeps, componentRoutes } from './routes/component-routes.ts';
+import { type ConnectRouteDeps, connectPageRoutes, connectRoutes } from './routes/connect-routes.ts';
 import { type DataStoreRouteDeps, dataStoreRoutes } from './routes/data-store-routes.ts';
 import { type DeliveryRouteDeps, deliveryRoutes } from './routes/delivery-routes.ts';
 import { type EmitterRouteDeps, emitterRoutes } from './routes/emitter-routes.ts';
 import { type EventRouteDeps, eventRoutes, eventStreamRoutes } from './routes/event-routes.ts';
 import { type FileRouteDeps, fileRoutes } from './routes/file-routes.ts';
 import { type HealthRouteParts, healthRoutes } from './routes/health-routes.ts';
+import { type OAuthClientRouteDeps, oauthClientRoutes } from './routes/oauth-client-routes.ts';
 import { type OAuthTokenRouteDeps, oauthTokenRoutes } from './routes/oauth-token-routes.ts';
+import { type OAuth1RouteDeps, oauth1Routes } from './routes/oauth1-routes.ts';
+import { type OwnerEventRouteDeps, ownerEventRoutes } from './routes/owner-event-routes.ts';
 import { type QuotaRouteDeps, quotaRoutes } from './routes/quota-routes.ts';
 import { type ReplayRouteDeps, replayRoutes } from './routes/replay-routes.ts';
 import { type RunRouteDeps, runRoutes } from './routes/run-routes.ts';
@@ -28,10 +35,13 @@ export type RouteParts = HealthRouteParts &
   WorkspaceRouteParts &
   ApiClientRouteDeps &
   OAuthTokenRouteDeps &
+  OAuthClientRouteDeps &
+  ConnectRouteDeps &
   QuotaRouteDeps &
   DataStoreRouteDeps &
   WorkflowStreamDeps &
   WorkflowTickDeps &
+  AppRouteDeps &
   ComponentRouteDeps &
   SourceRouteDeps &
   WorkflowRouteDeps &
@@ -44,6 +54,10 @@ export type RouteParts = HealthRouteParts &
   RunRouteDeps &
   DeliveryRouteDeps &
   FileRouteDeps &
+  OAuth1RouteDeps &
+  AccountAuditRouteDeps &
+  AccountHealthRouteDeps &
+  OwnerEventRouteDeps &
   AccountRouteDeps & { settings: { /** '' when none was set. */ publicUrl: string } };
 
 interface RoutesOfPart {
@@ -51,10 +65,11 @@ interface RoutesOfPart {
   register: (app: App, parts: RouteParts) => void | Promise<void>;
 }
 
-/** What also a process without the role `api` answers: its own health, and files, which user code next to it reads. */
+/** What also a process without the role `api` answers: its own health, and what user code next to it asks for. */
 export const routesOfEveryRole: readonly RoutesOfPart[] = [
   { prefix: '', register: healthRoutes },
   { prefix: '', register: fileRoutes },
+  { prefix: '', register: oauth1Routes },
 ];
 
 /** Table of contents 2: every part of the API and the file that answers it. */
@@ -66,7 +81,13 @@ export const routes: readonly RoutesOfPart[] = [
   { prefix: '/v1/oauth', register: oauthTokenRoutes },
   { prefix: '/v1', register: quotaRoutes },
   { prefix: '/v1', register: dataStoreRoutes },
+  { prefix: '/v1', register: appRoutes },
   { prefix: '/v1', register: accountRoutes },
+  { prefix: '/v1', register: connectRoutes },
+  { prefix: '', register: connectPageRoutes },
+  { prefix: '/v1', register: oauthClientRoutes },
+  { prefix: '/v1', register: accountAuditRoutes },
+  { prefix: '/v1', register: accountHealthRoutes },
   { prefix: '/v1', register: subscriptionRoutes },
   { prefix: '/v1', register: replayRoutes },
   { prefix: '/v1', register: webhookRoutes },
@@ -79,6 +100,7 @@ export const routes: readonly RoutesOfPart[] = [
   { prefix: '/v1', register: templateRoutes },
   { prefix: '/v1', register: emitterRoutes },
   { prefix: '/v1', register: eventRoutes },
+  { prefix: '/v1', register: ownerEventRoutes },
   // The streams have two addresses: the specified one, without a version, and one beside the other routes.
   { prefix: '', register: eventStreamRoutes },
   { prefix: '', register: workflowStreamRoutes },

@@ -78,6 +78,8 @@ export class Millrace {
         MILLRACE_DATA: options.dataFolder,
         MILLRACE_API_KEY: testApiKey,
         MILLRACE_EGRESS: 'public,local',
+        // Accounts of tests are not those of real providers.
+        MILLRACE_ACCOUNT_CHECK_HOURS: '0',
         ...(options.databaseUrl === undefined ? {} : { MILLRACE_DATABASE_URL: options.databaseUrl }),
         ...options.environment,
       },
@@ -281,6 +283,8 @@ export interface ServiceFixture {
   /** Only inside tests and hooks. */
   readonly service: Millrace;
   readonly dataFolder: string;
+  /** Undefined on SQLite. Only inside tests and hooks. */
+  readonly databaseUrl: string | undefined;
   /** Stops (or kills) the service and starts it again on the same data. */
   restart(how?: 'stop' | 'kill'): Promise<void>;
 }
@@ -326,6 +330,9 @@ function serviceFixture(
     },
     get dataFolder() {
       return `${folder?.path}/data`;
+    },
+    get databaseUrl() {
+      return database?.url;
     },
     async restart(how = 'stop') {
       await (how === 'stop' ? service?.stop() : service?.kill());

@@ -20,15 +20,17 @@ export const accountsMigration = {
       'lease_node text',
       'lease_until_ms bigint',
     ].map((column) => `alter table accounts add column ${column}`),
+    // Those that are there are tested like new ones.
+    'update accounts set next_check_at_ms = created_at_ms',
     `create index accounts_by_refresh on accounts (next_refresh_at_ms) where next_refresh_at_ms is not null`,
     `create index accounts_by_check on accounts (next_check_at_ms) where next_check_at_ms is not null`,
     `create index accounts_by_client on accounts (oauth_client_id) where oauth_client_id is not null`,
     'alter table data_keys add column retired_at_ms bigint',
-    `create table apps (
-      owner_id text not null, slug text not null, app_id text not null, user_id text not null,
     `create table key_rotations (
       kind text primary key, key_id text not null, owner_id text, started_at_ms bigint not null,
       finished_at_ms bigint)`,
+    `create table apps (
+      owner_id text not null, slug text not null, app_id text not null, user_id text not null,
       definition text not null, created_at_ms bigint not null, updated_at_ms bigint not null,
       primary key (owner_id, slug))`,
     `create table oauth_clients (
@@ -46,10 +48,12 @@ export const accountsMigration = {
       action text not null, user_id text, key_id text, details text not null, created_at_ms bigint not null)`,
     `create index account_audit_by_account on account_audit (account_id, created_at_ms, id)`,
     `create index account_audit_by_owner on account_audit (owner_id, created_at_ms, id)`,
+    `create index account_audit_by_time on account_audit (created_at_ms)`,
     `create table account_uses (
       account_id text not null, used_by text not null, day text not null, owner_id text not null,
       uses bigint not null, first_used_at_ms bigint not null, last_used_at_ms bigint not null,
       primary key (account_id, used_by, day))`,
+    `create index account_uses_by_day on account_uses (day)`,
     `create table api_clients (
       id text primary key, workspace_id text not null references workspaces (id) on delete cascade,
       user_id text not null, name text not null, secret_hash text not null, secret_hint text not null,

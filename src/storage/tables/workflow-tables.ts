@@ -14,7 +14,7 @@ export interface WorkflowTable {
   updated_at_ms: number;
 }
 
-/** One version of a workflow (d_…). Written once, never changed. */
+/** One version of a workflow (d_…). Written once, never changed, but that secrets in it are sealed anew. */
 export interface DeploymentTable {
   id: string;
   workflow_id: string;
