@@ -7,6 +7,7 @@ import { registerNode } from '#jobs/node-store.ts';
 import { migrations } from '#storage/migrate.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
 import { DeployerFixture, failed, finished, me } from '../../test/support/deployer-fixture.ts';
+import { makeMembers } from '../../test/support/members.ts';
 import { createStoreLocation, forEachStore } from '../../test/support/stores.ts';
 import { accountsOf, findSource } from './source-store.ts';
 
@@ -452,6 +453,7 @@ forEachStore((fixture) => {
       await old.close();
       const store = await place.open();
       try {
+        await makeMembers(store, 'o_1', { u_1: 'member' });
         using parts = new DeployerFixture(store);
         const granted = (await accountsOf(store.read, 'dc_old')).map((account) => account.account_id);
         assert.deepEqual(granted, accounts.toSorted());
