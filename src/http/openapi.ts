@@ -22,6 +22,7 @@ const groups = [
   'data stores',
   'components',
   'accounts',
+  'apps',
   'users',
   'workspaces',
   'projects',

@@ -4,7 +4,9 @@ import { deleteAccount } from '#accounts/manage-accounts.ts';
 import { deleteEventsHandler } from '#events/delete-events.ts';
 import { claimJobs } from '#jobs/claim-store.ts';
 import { registerNode } from '#jobs/node-store.ts';
+import { newId } from '#lib/ids.ts';
 import { migrations } from '#storage/migrate.ts';
+import type { AccountTable, DataKeyTable } from '#storage/tables/account-tables.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
 import { DeployerFixture, failed, finished, me } from '../../test/support/deployer-fixture.ts';
 import { makeMembers } from '../../test/support/members.ts';
@@ -414,12 +416,37 @@ forEachStore((fixture) => {
         using parts = new DeployerFixture(old);
         const app = { name: 'gitlab', type: 'app', app: 'gitlab' };
         const component = await parts.component({ configurableProps: [app, { ...app, name: 'other' }] });
+        const { vault } = parts.accountTools;
+        /** As that version stored one: today's code writes columns that its tables do not have. */
+        const account = (ownerId: string, credentials: Record<string, unknown>) =>
+          old.transaction(async (tx) => {
+            const { keyId, wrapped, ...key } = vault.newDataKey(ownerId);
+            const id = newId('apn');
+            const sealed = vault.seal({ keyId, wrapped, ...key }, id, credentials);
+            await tx
+              .insertInto('data_keys')
+              .values({ owner_id: ownerId, key_id: keyId, wrapped, created_at_ms: 1 } as DataKeyTable)
+              .execute();
+            const who = {
+              owner_id: ownerId,
+              user_id: ownerId,
+              app_slug: 'gitlab',
+              app_id: 'app_1',
+              app_name: 'GitLab',
+            };
+            const row = { id, ...who, name: null, sealed, created_at_ms: 1, updated_at_ms: 1 };
+            await tx
+              .insertInto('accounts')
+              .values(row as AccountTable)
+              .execute();
+            return id;
+          });
         accounts = [
-          await parts.account('o_1', { token: 'of the workspace' }),
-          await parts.account('u_1', { token: 'of who created it' }),
+          await account('o_1', { token: 'of the workspace' }),
+          await account('u_1', { token: 'of who created it' }),
         ];
-        await parts.account('o_1', { token: 'of no source' });
-        const foreign = await parts.account('u_2', { token: 'of somebody else' });
+        await account('o_1', { token: 'of no source' });
+        const foreign = await account('u_2', { token: 'of somebody else' });
         const [gitlab, other] = accounts.map((authProvisionId) => ({ authProvisionId }));
         const row = {
           id: 'dc_old',
