@@ -1,4 +1,5 @@
 import type { AppDefinition } from '#apps/app-definition.ts';
+import { findClient } from '#auth/api-client-store.ts';
 import { type Caller, mayWrite } from '#auth/permissions.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Db, Tx } from '#storage/store.ts';
@@ -110,8 +111,13 @@ async function audit(
   });
 }
 
-/** The user who made the link, as they are now; undefined when they are gone. */
+/** Who made the link, as they are now: a user, or an OAuth client of a workspace. Undefined when they are gone. */
 async function callerOfFlow(db: Db, flow: ConnectFlow): Promise<Caller | undefined> {
+  if (flow.user_id.startsWith('oac_')) {
+    const client = await findClient(db, flow.user_id);
+    if (client === undefined || client.revoked_at_ms !== null) return undefined;
+    return { userId: client.id, isAdmin: false, keyId: '', workspaceId: client.workspace_id };
+  }
   const user = await findUser(db, flow.user_id);
   return user === undefined ? undefined : { userId: user.id, isAdmin: user.is_admin === 1, keyId: '' };
 }

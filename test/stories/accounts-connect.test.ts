@@ -354,6 +354,33 @@ forEachService((fixture) => {
       assert.equal(refused.status, 404);
     });
 
+    test('an access token of a workspace makes links too, until its client is revoked', async () => {
+      const workspace = (await api('POST', '/v1/workspaces', { name: 'Product' })).body.data.id;
+      const where = `?org_id=${workspace}`;
+      assert.equal((await api('POST', `/v1/apps${where}`, provider.app(app))).status, 200);
+      const client = { client_id: provider.clientId, client_secret: provider.clientSecret };
+      assert.equal((await api('PUT', `/v1/apps/${app}/oauth_client${where}`, client)).status, 200);
+      const path = `/v1/workspaces/${workspace}/oauth_clients`;
+      const { data: own } = (await api('POST', path, { name: 'backend' })).body;
+      const { client_id, client_secret } = own;
+      const asked = { grant_type: 'client_credentials', client_id, client_secret };
+      const key = { key: (await api('POST', '/v1/oauth/token', asked)).body.access_token };
+      const make = () =>
+        api('POST', '/v1/accounts/connect', { app, redirect_url: `${home}&account_id=apn_old` }, key);
+      const made = await make();
+      assert.equal(made.status, 200, JSON.stringify(made.body));
+      const { url } = await new TestBrowser().visit(made.body.data.connect_url, { stopBefore: atHome });
+      const id = new URL(url).searchParams.get('account_id') ?? '';
+      assert.equal((await api('GET', `/v1/accounts/${id}`, undefined, key)).body.data.id, id);
+      assert.deepEqual((await api('GET', `/v1/accounts${where}`)).body.data.length, 1);
+
+      const late = (await make()).body.data.connect_url;
+      assert.equal((await api('DELETE', `${path}/${client_id}`)).status, 204);
+      const visit = await new TestBrowser().visit(late, { stopBefore: atHome });
+      assert.equal(new URL(visit.url).searchParams.get('error'), 'not_allowed');
+      assert.equal(new URL(visit.url).searchParams.get('account_id'), null);
+    });
+
     test('what cannot be connected is refused by the name of its parameter', async () => {
       const refuse = async (body: object, code: string, parameter: string) => {
         const { status, body: answer } = await api('POST', '/v1/accounts/connect', body);

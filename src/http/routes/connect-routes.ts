@@ -148,13 +148,21 @@ export function connectPageRoutes(app: App, { logger, connector, publicUrl }: Co
         const appName = account.app_name;
         if (redirectUrl === null)
           return sendPage(reply, 200, connectedPage({ appName, name: account.name, isNew }));
-        const url = withParameters(redirectUrl, { account_id: account.id });
+        const url = withParameters(redirectUrl, {
+          account_id: account.id,
+          error: null,
+          error_description: null,
+        });
         return sendOn(reply, onward, { title: `${appName} is connected`, label: 'Go on', url });
       }
       case 'failed': {
         const { failure, redirectUrl } = step;
         if (redirectUrl === null) return sendPage(reply, 400, problemPage(failure.message));
-        const url = withParameters(redirectUrl, { error: failure.code, error_description: failure.message });
+        const url = withParameters(redirectUrl, {
+          account_id: null,
+          error: failure.code,
+          error_description: failure.message,
+        });
         return sendOn(reply, onward, { title: 'No account was connected', label: 'Go on', url });
       }
     }
@@ -174,9 +182,13 @@ function sendPage(reply: FastifyReply, status: number, html: string): FastifyRep
   return reply.code(status).headers(pageHeaders).serializer(String).send(html);
 }
 
-function withParameters(url: string, parameters: Record<string, string>): string {
+/** null: it is not in the URL, whatever was in it before. */
+function withParameters(url: string, parameters: Record<string, string | null>): string {
   const target = new URL(url);
-  for (const [name, value] of Object.entries(parameters)) target.searchParams.set(name, value);
+  for (const [name, value] of Object.entries(parameters)) {
+    if (value === null) target.searchParams.delete(name);
+    else target.searchParams.set(name, value);
+  }
   return target.href;
 }
 
