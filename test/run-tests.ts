@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { constants } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { mariadbSkip } from './support/mariadb-server.ts';
 import { type PostgresServer, PostgresUnavailableError, startPostgres } from './support/postgres-server.ts';
 
 /**
@@ -10,6 +11,7 @@ import { type PostgresServer, PostgresUnavailableError, startPostgres } from './
  *
  * - `MILLRACE_TEST_DATABASE_URL` set: that server is used and none is started.
  * - `MILLRACE_TEST_REQUIRE_POSTGRES=1`: tests that cannot run without PostgreSQL fail the run instead of being skipped.
+ * - `MILLRACE_TEST_REQUIRE_MARIADB=1`: likewise, where there is no MariaDB on this machine.
  */
 const allTests = ['src/**/*.test.ts', 'test/**/*.test.ts', 'components/**/*.test.ts', 'bench/**/*.test.ts'];
 
@@ -34,21 +36,30 @@ const environment: NodeJS.ProcessEnv = {
   NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE ?? join(root, 'node_modules', '.cache', 'compiled'),
 };
 let server: PostgresServer | undefined;
-let notice: string | undefined;
+const notices: string[] = [];
+let isRequirementMet = true;
 if (!environment.MILLRACE_TEST_DATABASE_URL) {
   try {
     server = await startPostgres();
     environment.MILLRACE_TEST_DATABASE_URL = server.url;
   } catch (error) {
     if (!(error instanceof PostgresUnavailableError)) throw error;
-    notice = `PostgreSQL cannot run here, its tests are skipped: ${error.message}`;
+    notices.push(`PostgreSQL cannot run here, its tests are skipped: ${error.message}`);
+    isRequirementMet &&= environment.MILLRACE_TEST_REQUIRE_POSTGRES !== '1';
     environment.MILLRACE_TEST_POSTGRES_UNAVAILABLE = error.message;
   }
 }
 
+const noMariadb = mariadbSkip();
+if (noMariadb !== false) {
+  notices.push(`The tests of MariaDB are skipped: ${noMariadb}`);
+  isRequirementMet &&= environment.MILLRACE_TEST_REQUIRE_MARIADB !== '1';
+}
+
 let exitCode: number;
-if (notice !== undefined && environment.MILLRACE_TEST_REQUIRE_POSTGRES === '1') {
+if (!isRequirementMet) {
   exitCode = 1;
+  await server?.stop();
 } else {
   try {
     exitCode = await runNodeTests(process.argv.slice(2));
@@ -56,8 +67,8 @@ if (notice !== undefined && environment.MILLRACE_TEST_REQUIRE_POSTGRES === '1') 
     await server?.stop();
   }
 }
-// The runner's own summary stays the last thing printed, but for the one line nobody should miss.
-if (notice !== undefined) console.error(notice);
+// The runner's own summary stays the last thing printed, but for the lines nobody should miss.
+for (const notice of notices) console.error(notice);
 process.exitCode = exitCode;
 
 async function runNodeTests(extraArguments: string[]): Promise<number> {

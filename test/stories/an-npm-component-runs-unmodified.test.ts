@@ -1,28 +1,16 @@
 import assert from 'node:assert/strict';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { join, normalize } from 'node:path';
+import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { CertificateAuthority } from '../support/certificates.ts';
 import { createTestDatabase, postgresSkip, type TestDatabase } from '../support/databases.ts';
 import { HttpReceiver } from '../support/http-receiver.ts';
 import { Millrace } from '../support/millrace.ts';
 import { downloadPackage } from '../support/npm-package.ts';
+import { type FolderServer, serveFolder } from '../support/serve-folder.ts';
 import { createTempFolder, type TempFolder } from '../support/temp-folder.ts';
 
 const token = 'glpat-canary-0123456789';
-
-/** Files of a folder over HTTP, as a checkout's web view gives them. */
-async function serveFolder(folder: string): Promise<{ url: string; server: Server }> {
-  const server = createServer(async (request, response) => {
-    const path = normalize(decodeURIComponent(new URL(request.url ?? '/', 'http://x').pathname));
-    const content = await readFile(join(folder, path)).catch(() => undefined);
-    response.writeHead(content === undefined ? 404 : 200, { 'content-type': 'text/plain' }).end(content);
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, server };
-}
 
 async function filesBelow(root: string): Promise<string[]> {
   const entries = await readdir(root, { recursive: true, withFileTypes: true });
@@ -52,7 +40,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     let folder: TempFolder;
     let database: TestDatabase | undefined;
     let gitlab: HttpReceiver;
-    let files: { url: string; server: Server };
+    let files: FolderServer;
     let service: Millrace;
 
     before(async () => {
@@ -73,7 +61,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     after(async () => {
       await service?.stop();
       await gitlab?.close();
-      files?.server.close();
+      await files?.close();
       await database?.drop();
       await folder?.remove();
     });

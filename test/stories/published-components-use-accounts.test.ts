@@ -1,0 +1,400 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { postgresSkip } from '../support/databases.ts';
+import { exportsOf, type PublishedApp, PublishedComponents } from '../support/published-components.ts';
+import { startApify } from '../support/service-standins/apify.ts';
+import { startGitlab } from '../support/service-standins/gitlab.ts';
+import { startGoogleDrive } from '../support/service-standins/google-drive.ts';
+import { startLinear } from '../support/service-standins/linear.ts';
+import { startNotion } from '../support/service-standins/notion.ts';
+import { quickbooksCompany, startQuickbooks } from '../support/service-standins/quickbooks.ts';
+import { type GraphqlCall, shopifyGraphql, startShopify } from '../support/service-standins/shopify.ts';
+import { startSlack } from '../support/service-standins/slack.ts';
+import type { ServiceStandIn } from '../support/service-standins/stand-in.ts';
+
+/** What each service accepts, and nothing else. */
+const secrets = {
+  apify: 'apify_api_canary_0123456789',
+  gitlab: 'glpat-canary-0123456789',
+  google_drive: 'ya29.canary-0123456789',
+  linear_app: 'lin_api_canary_0123456789',
+  notion: 'ntn_canary_0123456789',
+  quickbooks: 'eyJlbmMi.canary-0123456789',
+  shopify: 'shpat_canary_0123456789',
+  slack: 'xoxp-canary-0123456789',
+} as const;
+
+type HttpApp = keyof typeof secrets;
+
+const starters: Record<HttpApp, (published: PublishedComponents) => Promise<ServiceStandIn>> = {
+  apify: ({ authority }) => startApify(authority, secrets.apify),
+  gitlab: ({ authority }) => startGitlab(authority, secrets.gitlab),
+  google_drive: ({ authority }) => startGoogleDrive(authority, (token) => token === secrets.google_drive),
+  linear_app: ({ authority }) => startLinear(authority, secrets.linear_app),
+  notion: ({ authority }) => startNotion(authority, secrets.notion),
+  quickbooks: ({ authority }) => startQuickbooks(authority, (token) => token === secrets.quickbooks),
+  shopify: ({ authority }) => startShopify(authority, secrets.shopify),
+  slack: ({ authority }) => startSlack(authority, secrets.slack),
+};
+
+/** Which run on which store: all on one, some of every kind on the other. */
+const apps = {
+  sqlite: Object.keys(secrets) as HttpApp[],
+  postgres: ['quickbooks', 'slack'] satisfies HttpApp[] as HttpApp[],
+};
+
+const json = { 'content-type': 'application/json' };
+
+for (const dialect of ['sqlite', 'postgres'] as const) {
+  describe(`published components use accounts, on ${dialect}`, {
+    skip: dialect === 'postgres' && postgresSkip(),
+  }, () => {
+    let published: PublishedComponents;
+    const standIns = new Map<PublishedApp, ServiceStandIn>();
+
+    before(async () => {
+      published = await PublishedComponents.prepare();
+      for (const app of apps[dialect]) standIns.set(app, await starters[app](published));
+      await published.start({
+        dialect,
+        apps: apps[dialect],
+        connectTo: [...standIns.values()].map(({ connectTo }) => connectTo),
+        // Linear's components believe webhooks of Linear's own addresses alone: this test is a proxy that tells such a one.
+        environment: { MILLRACE_TRUSTED_PROXIES: '127.0.0.1' },
+      });
+    });
+
+    after(async () => {
+      try {
+        await published?.assertSealed(Object.values(secrets));
+      } finally {
+        await published?.close();
+        for (const standIn of standIns.values()) await standIn.close();
+      }
+    });
+
+    /** A test of one app with its stand-in, where the app runs on this store. */
+    const appTest = (app: HttpApp, does: string, work: (standIn: ServiceStandIn) => Promise<void>) => {
+      if (!apps[dialect].includes(app)) return;
+      test(`${app}: ${does}`, async () => {
+        const standIn = standIns.get(app);
+        assert.ok(standIn);
+        await work(standIn);
+      });
+    };
+
+    const call = (url: string, body: unknown, headers: Record<string, string> = {}) =>
+      fetch(url, { method: 'POST', headers: { ...json, ...headers }, body: JSON.stringify(body) });
+
+    appTest('gitlab', 'new-issue registers its hook and emits, list-commits is a step', async (gitlab) => {
+      const account = await published.account('gitlab', {
+        base_api_url: gitlab.host,
+        oauth_access_token: secrets.gitlab,
+      });
+      const source = await published.source('gitlab', 'new-issue', { gitlab: account, projectId: 42 });
+      const hook = gitlab.last('POST /api/v4/projects/42/hooks').json() as { url: string; token: string };
+      assert.equal(hook.url, source.configured_props.http.endpoint_url);
+      const issue = {
+        object_kind: 'issue',
+        user: { name: 'Ada', username: 'ada' },
+        changes: { updated_at: { previous: null } },
+        object_attributes: { id: 9001, iid: 3, title: 'It works', created_at: '2026-11-20T10:00:00Z' },
+      };
+      const stream = await published.service.stream(source.id);
+      assert.equal((await call(hook.url, issue, { 'x-gitlab-token': hook.token })).status, 200);
+      assert.deepEqual((await stream.message(1)).data.event, issue);
+      stream.close();
+      const run = await published.runSteps([
+        { app: 'gitlab', action: 'list-commits', props: { gitlab: account, projectId: 42, max: 1 } },
+      ]);
+      const { list_commits } = exportsOf(run);
+      assert.equal(list_commits.$summary, 'Retrieved 1 commit');
+      assert.equal(list_commits.$return_value[0].title, 'Replace x');
+      assert.equal((await published.service.api('DELETE', `/v1/sources/${source.id}`)).status, 204);
+      assert.ok(gitlab.calls.includes('DELETE /api/v4/projects/42/hooks/77'), 'its hook is taken back');
+      await published.testedHealthy(account);
+      assert.deepEqual(gitlab.headerValues('authorization'), [`Bearer ${secrets.gitlab}`]);
+    });
+
+    appTest(
+      'slack',
+      'send-message-to-channel posts as the account, and fails with another one',
+      async (slack) => {
+        const send = (account: object) =>
+          published.runSteps(
+            [
+              {
+                app: 'slack',
+                action: 'send-message-to-channel',
+                props: {
+                  slack: account,
+                  conversation: 'C123ABC456',
+                  text: 'Hello {{steps.trigger.event.body.who}}',
+                  include_sent_via_pipedream_flag: false,
+                },
+              },
+            ],
+            { who: 'Ada' },
+          );
+        const { send_message_to_channel: sent } = exportsOf(
+          await send(
+            await published.account('slack', { oauth_access_token: secrets.slack, oauth_uid: 'U1' }),
+          ),
+        );
+        assert.equal(sent.$summary, 'Successfully sent a message to #general');
+        assert.equal(sent.$return_value.ts, '1503435956.000247');
+        const posted = new URLSearchParams(slack.last('POST /api/chat.postMessage').body.toString());
+        assert.deepEqual([posted.get('channel'), posted.get('text')], ['C123ABC456', 'Hello Ada']);
+        assert.deepEqual(slack.headerValues('authorization'), [`Bearer ${secrets.slack}`]);
+
+        const refused = await send(
+          await published.account('slack', {
+            oauth_access_token: 'xoxp-revoked-0123456789',
+            oauth_uid: 'U1',
+          }),
+        );
+        assert.equal(refused.state, 'failed');
+        assert.match(JSON.stringify(refused), /invalid_auth/);
+      },
+    );
+
+    appTest(
+      'notion',
+      'new-page emits what the data source has, and two actions are steps',
+      async (notion) => {
+        const account = await published.account('notion', { oauth_access_token: secrets.notion });
+        const source = await published.source('notion', 'new-page', {
+          notion: account,
+          dataSourceId: 'ds-1',
+        });
+        const events = await published.service.events(source.id);
+        assert.deepEqual(
+          events.map(({ metadata, event }) => [metadata.summary, event.properties.Name.id]),
+          [['Page added: Minutes', 'title']],
+        );
+        const run = await published.runSteps([
+          { app: 'notion', action: 'retrieve-page', props: { notion: account, pageId: events[0].event.id } },
+          {
+            app: 'notion',
+            action: 'create-comment',
+            props: { notion: account, pageId: '{{steps.retrieve_page.$return_value.id}}', comment: 'Read' },
+          },
+        ]);
+        const { retrieve_page, create_comment } = exportsOf(run);
+        assert.equal(retrieve_page.$summary, 'Successfully retrieved page "Minutes"');
+        assert.deepEqual(create_comment.$return_value.parent, { page_id: events[0].event.id });
+        await published.testedHealthy(account);
+        assert.deepEqual(notion.headerValues('authorization'), [`Bearer ${secrets.notion}`]);
+        assert.equal(notion.last('POST /v1/comments').headers['notion-version'], '2025-09-03');
+      },
+    );
+
+    appTest(
+      'shopify',
+      'new-product-created subscribes, takes a webhook and unsubscribes; create-page is a step',
+      async (shopify) => {
+        const account = await published.account('shopify', {
+          shop_id: 'millrace-test',
+          oauth_access_token: secrets.shopify,
+        });
+        const source = await published.source('shopify', 'new-product-created', { app: account });
+        const { variables } = shopify.last(shopifyGraphql).json() as GraphqlCall;
+        const { endpoint_url: url } = source.configured_props.http;
+        assert.equal(variables.topic, 'PRODUCTS_CREATE');
+        assert.equal((variables.webhookSubscription as { callbackUrl: string }).callbackUrl, url);
+        const product = { id: 788, title: 'Lamp', createdAt: '2026-11-20T10:00:00Z' };
+        const wrong = {
+          'x-shopify-shop-domain': 'other.myshopify.com',
+          'x-shopify-topic': 'products/create',
+        };
+        assert.equal((await call(url, product, wrong)).status, 401);
+        const stream = await published.service.stream(source.id);
+        const right = { ...wrong, 'x-shopify-shop-domain': 'millrace-test.myshopify.com' };
+        assert.equal((await call(url, product, right)).status, 200);
+        assert.deepEqual((await stream.message(1)).data.event, product);
+        stream.close();
+        const { create_page } = exportsOf(
+          await published.runSteps([
+            {
+              app: 'shopify',
+              action: 'create-page',
+              props: { shopify: account, title: 'About', body: '<p>Us</p>' },
+            },
+          ]),
+        );
+        assert.equal(create_page.$summary, 'Created new page with ID gid://shopify/Page/904');
+        assert.equal((await published.service.api('DELETE', `/v1/sources/${source.id}`)).status, 204);
+        assert.match((shopify.last(shopifyGraphql).json() as GraphqlCall).query, /webhookSubscriptionDelete/);
+        await published.testedHealthy(account);
+        assert.deepEqual(shopify.headerValues('x-shopify-access-token'), [secrets.shopify]);
+      },
+    );
+
+    appTest(
+      'apify',
+      'new-finished-actor-run-instant has a prop that its code adds, and takes a webhook; get-kvs-record is a step',
+      async (apify) => {
+        const account = await published.account('apify', { api_token: secrets.apify });
+        const source = await published.source('apify', 'new-finished-actor-run-instant', {
+          apify: account,
+          actorSource: 'recently-used',
+          actorId: 'actor-1',
+        });
+        const { endpoint_url: url } = source.configured_props.http;
+        const hook = apify.last('POST /v2/webhooks').json() as Record<string, unknown>;
+        assert.deepEqual([hook.requestUrl, hook.condition], [url, { actorId: 'actor-1' }]);
+        const finished = {
+          userId: 'u-1',
+          createdAt: '2026-11-20T10:00:00.000Z',
+          eventType: 'ACTOR.RUN.SUCCEEDED',
+          eventData: { actorId: 'actor-1', actorRunId: 'run-1' },
+        };
+        const stream = await published.service.stream(source.id);
+        assert.equal((await call(url, finished)).status, 200);
+        const { metadata, event } = (await stream.message(1)).data;
+        stream.close();
+        assert.equal(metadata.summary, 'A new Actor run run-1 has finished');
+        assert.deepEqual(event, finished);
+        const { get_kvs_record } = exportsOf(
+          await published.runSteps([
+            {
+              app: 'apify',
+              action: 'get-kvs-record',
+              props: { apify: account, keyValueStoreId: 'kvs-1', key: 'OUTPUT' },
+            },
+          ]),
+        );
+        assert.deepEqual(get_kvs_record, {
+          $summary: 'Retrieved JSON record',
+          $return_value: { crawled: 12 },
+        });
+        assert.equal((await published.service.api('DELETE', `/v1/sources/${source.id}`)).status, 204);
+        assert.ok(apify.calls.includes('DELETE /v2/webhooks/YiKoxjkaS9gjGTqhF'), 'its webhook is taken back');
+        await published.testedHealthy(account);
+        assert.deepEqual(apify.headerValues('authorization'), [`Bearer ${secrets.apify}`]);
+      },
+    );
+
+    appTest(
+      'linear_app',
+      'issue-created-instant gets its endpoint from additionalProps; create-issue is a step',
+      async (linear) => {
+        const account = await published.account('linear_app', { api_key: secrets.linear_app });
+        const source = await published.source('linear_app', 'issue-created-instant', {
+          linearApp: account,
+          teamIds: ['team-1'],
+        });
+        const { endpoint_url: url } = source.configured_props.http;
+        const webhook = linear.requests
+          .map((request) => request.body.toString())
+          .find((body) => body.includes('webhookCreate'));
+        assert.ok(webhook?.includes(url) && webhook.includes('team-1'), 'its webhook leads to its endpoint');
+        const [first] = await published.service.events(source.id);
+        assert.equal(
+          first.metadata.summary,
+          'Issue created: It works',
+          'what was there before, from the deploy hook',
+        );
+        const created = {
+          action: 'create',
+          createdAt: '2026-11-20T10:00:00.000Z',
+          data: { id: 'issue-2', title: 'Two' },
+        };
+        const from = (address: string) => ({
+          'linear-delivery': `delivery-of-${address}`,
+          'x-forwarded-for': address,
+        });
+        const stream = await published.service.stream(source.id);
+        assert.equal(
+          (await call(url, created, from('198.51.100.1'))).status,
+          200,
+          'taken, and dropped by the component',
+        );
+        assert.equal((await call(url, created, from('35.231.147.226'))).status, 200);
+        assert.equal((await stream.message(1)).data.event.id, 'issue-2');
+        stream.close();
+        assert.equal((await published.service.events(source.id)).length, 2);
+        const { create_issue } = exportsOf(
+          await published.runSteps([
+            {
+              app: 'linear_app',
+              action: 'create-issue',
+              props: { linearApp: account, teamId: 'team-1', title: 'New' },
+            },
+          ]),
+        );
+        assert.equal(create_issue.$summary, 'Created issue issue-9');
+        assert.equal(create_issue.$return_value.success, true);
+        assert.equal((await published.service.api('DELETE', `/v1/sources/${source.id}`)).status, 204);
+        assert.ok(linear.requests.some((request) => request.body.includes('webhookDelete')));
+        await published.testedHealthy(account);
+        assert.deepEqual(linear.headerValues('authorization'), [secrets.linear_app]);
+      },
+    );
+
+    appTest(
+      'google_drive',
+      'new-files-instant-polling emits files, and two actions are steps',
+      async (drive) => {
+        const account = await published.account('google_drive', { oauth_access_token: secrets.google_drive });
+        const source = await published.source('google_drive', 'new-files-instant-polling', {
+          googleDrive: account,
+          drive: 'My Drive',
+        });
+        const events = await published.service.events(source.id);
+        assert.deepEqual(
+          events.map(({ metadata, event }) => [metadata.summary, event.mimeType]),
+          [['Minutes.txt', 'text/plain']],
+        );
+        const { get_current_user, create_folder } = exportsOf(
+          await published.runSteps([
+            { app: 'google_drive', action: 'get-current-user', props: { googleDrive: account } },
+            {
+              app: 'google_drive',
+              action: 'create-folder',
+              props: {
+                googleDrive: account,
+                name: 'For {{steps.get_current_user.$return_value.about.user.displayName}}',
+                drive: 'My Drive',
+              },
+            },
+          ]),
+        );
+        assert.equal(get_current_user.$return_value.about.user.displayName, 'Ada');
+        assert.match(create_folder.$summary, /^Successfully created a new folder/);
+        const folder = drive.last('POST /drive/v3/files').json() as { mimeType: string };
+        assert.equal(folder.mimeType, 'application/vnd.google-apps.folder');
+        await published.testedHealthy(account);
+        assert.deepEqual(drive.headerValues('authorization'), [`Bearer ${secrets.google_drive}`]);
+      },
+    );
+
+    appTest(
+      'quickbooks',
+      'new-customer-created emits customers, get-customer is a step',
+      async (quickbooks) => {
+        const account = await published.account('quickbooks', {
+          company_id: quickbooksCompany,
+          oauth_access_token: secrets.quickbooks,
+        });
+        const source = await published.source('quickbooks', 'new-customer-created', { quickbooks: account });
+        const [event] = await published.service.events(source.id);
+        assert.equal(event.metadata.summary, 'New Customer: Ada Lovelace');
+        assert.equal(event.event.Id, '58');
+        const { get_customer } = exportsOf(
+          await published.runSteps([
+            {
+              app: 'quickbooks',
+              action: 'get-customer',
+              props: { quickbooks: account, customerId: event.event.Id },
+            },
+          ]),
+        );
+        assert.equal(get_customer.summary, 'Successfully retrieved customer with ID 58');
+        assert.equal(get_customer.$return_value.Customer.DisplayName, 'Ada Lovelace');
+        await published.testedHealthy(account);
+        assert.deepEqual(quickbooks.headerValues('authorization'), [`Bearer ${secrets.quickbooks}`]);
+      },
+    );
+  });
+}

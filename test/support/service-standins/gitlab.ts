@@ -1,0 +1,21 @@
+import type { CertificateAuthority } from '../certificates.ts';
+import { ServiceStandIn } from './stand-in.ts';
+
+/** GitLab's REST API v4: who it is, hooks and commits of project 42. */
+export function startGitlab(authority: CertificateAuthority, token: string): Promise<ServiceStandIn> {
+  return ServiceStandIn.start(authority, {
+    host: 'gitlab.example',
+    isAuthorized: (request) => request.headers.authorization === `Bearer ${token}`,
+    unauthorized: { status: 401, body: { message: '401 Unauthorized' } },
+    routes: {
+      'GET /api/v4/user': () => ({ body: { id: 1, username: 'ada' } }),
+      'POST /api/v4/projects/42/hooks': () => ({ status: 201, body: { id: 77 } }),
+      'DELETE /api/v4/projects/42/hooks/77': () => ({ status: 204 }),
+      'GET /api/v4/projects/42/repository/commits': () => ({
+        body: [
+          { id: 'ed899a2f4b50b4370feeea94676502b42383c746', short_id: 'ed899a2f4b5', title: 'Replace x' },
+        ],
+      }),
+    },
+  });
+}

@@ -1,0 +1,35 @@
+import type { CertificateAuthority } from '../certificates.ts';
+import { bearerOf, ServiceStandIn } from './stand-in.ts';
+
+/** Google Drive's API v3: who it is, one file of an hour ago, and new folders. `isValid` knows the access tokens. */
+export function startGoogleDrive(
+  authority: CertificateAuthority,
+  isValid: (accessToken: string) => boolean,
+): Promise<ServiceStandIn> {
+  const file = {
+    kind: 'drive#file',
+    id: '1LmXTIQ0wqKP7T3-l9r127Maw4Pt2BViTOo',
+    name: 'Minutes.txt',
+    mimeType: 'text/plain',
+    createdTime: new Date(Date.now() - 3_600_000).toISOString(),
+  };
+  return ServiceStandIn.start(authority, {
+    host: 'www.googleapis.com',
+    isAuthorized: (request) => isValid(bearerOf(request)),
+    unauthorized: {
+      status: 401,
+      body: { error: { code: 401, message: 'Invalid Credentials', status: 'UNAUTHENTICATED' } },
+    },
+    routes: {
+      'GET /drive/v3/about': () => ({
+        body: { user: { kind: 'drive#user', displayName: 'Ada', emailAddress: 'ada@example.com' } },
+      }),
+      'GET /drive/v3/changes/startPageToken': () => ({ body: { startPageToken: '17' } }),
+      'GET /drive/v3/changes': () => ({ body: { changes: [], newStartPageToken: '17' } }),
+      'GET /drive/v3/files': () => ({ body: { kind: 'drive#fileList', files: [file] } }),
+      'POST /drive/v3/files': (request) => ({
+        body: { kind: 'drive#file', id: 'folder-1', ...(request.json() as object) },
+      }),
+    },
+  });
+}
