@@ -17,7 +17,7 @@ import { type Account, endRefreshLeases } from './account-store.ts';
 import { recordUse } from './account-uses-store.ts';
 import type { AccountChecker } from './check-account.ts';
 import { AccountConnector } from './connect-account.ts';
-import { connectByClient } from './connect-client-credentials.ts';
+import { connectByClient } from './connect-by-client.ts';
 import { ConnectProvider } from './connect-provider.ts';
 import { KeptAccounts } from './kept-accounts.ts';
 import { OAuth1Signer } from './oauth1-signer.ts';

@@ -425,6 +425,28 @@ forEachService((fixture) => {
       assert.equal((await api('DELETE', path)).status, 404);
     });
 
+    test('a refresh token that the client was given elsewhere makes an account that is refreshed from then on', async () => {
+      const visit = await new TestBrowser().visit(await link({ redirect_url: home }), { stopBefore: atHome });
+      const elsewhere = await credentialsOf(new URL(visit.url).searchParams.get('account_id') ?? '');
+      const bring = (brought: object) =>
+        api('POST', '/v1/accounts', { app, grant: 'refresh_token', name: 'Moved', credentials: brought });
+      const made = await bring(elsewhere.credentials);
+      assert.equal(made.status, 200, JSON.stringify(made.body));
+      const { credentials, ...account } = await credentialsOf(made.body.data.id);
+      assert.equal(credentials.oauth_uid, 'ada');
+      assert.equal(credentials.oauth_client_id, provider.clientId);
+      assert.notEqual(credentials.oauth_access_token, elsewhere.credentials.oauth_access_token);
+      assert.notEqual(credentials.oauth_refresh_token, elsewhere.credentials.oauth_refresh_token);
+      assert.ok(Date.parse(account.next_refresh_at) < Date.parse(account.expires_at));
+      assert.equal(account.name, 'Moved');
+
+      const missing = await bring({ oauth_access_token: 'only-this-one' });
+      assert.equal(missing.body.details.parameter, 'credentials.oauth_refresh_token');
+      const spent = await bring(elsewhere.credentials);
+      assert.deepEqual([spent.status, spent.body.code], [400, 'grant_refused']);
+      assert.ok(!JSON.stringify(spent.body).includes(elsewhere.credentials.oauth_refresh_token));
+    });
+
     test('client credentials are asked for at once, with the OAuth client of the owner', async () => {
       app = await addApp(
         { custom_fields: [{ name: 'tenant', optional: true }] },

@@ -6,7 +6,7 @@ import { type AccountCredentials, openCredentials } from '#accounts/account-cred
 import { requireAccount } from '#accounts/account-rights.ts';
 import type { AccountFilter, Account as AccountRow } from '#accounts/account-store.ts';
 import { refuseInUse } from '#accounts/account-uses.ts';
-import { type connectByClient, isClientCredentials } from '#accounts/connect-client-credentials.ts';
+import { clientGrantOf, type connectByClient } from '#accounts/connect-by-client.ts';
 import {
   type AccountTools,
   createAccount,
@@ -171,15 +171,17 @@ export function accountRoutes(app: App, deps: AccountRouteDeps): void {
       schema: {
         operationId: 'createAccount',
         tags: ['accounts', 'addition'],
-        summary: 'Connect an account with credentials that you have, or with client credentials',
+        summary: 'Connect an account with credentials that you have, or with your OAuth client',
         body: Type.Object({
           app: Type.String({ description: 'Slug of the app, such as gitlab' }),
           name: Type.Optional(name),
           credentials: Type.Optional(credentials),
           grant: Type.Optional(
-            Type.Literal('client_credentials', {
+            Type.Enum(['client_credentials', 'refresh_token'], {
               description:
-                "Without a token in credentials: the provider is asked for one with the owner's OAuth client for the app",
+                "The provider is asked for a token with the owner's OAuth client for the app: as the client itself " +
+                '(without a token in credentials), or with the oauth_refresh_token in credentials, which that client was ' +
+                'given elsewhere. The account is refreshed from then on',
             }),
           ),
         }),
@@ -192,10 +194,12 @@ export function accountRoutes(app: App, deps: AccountRouteDeps): void {
       const { app: slug, grant, credentials: brought, ...rest } = request.body;
       const owner = await ownerForCreate(store.read, request);
       const known = await deps.findApp(slug, [owner], store.read);
-      if (isClientCredentials(known, { grant, credentials: brought })) {
-        const asked = { caller, ownerId: owner, app: known, name: rest.name, fields: brought ?? {} };
+      const byClient = clientGrantOf(known, { grant, credentials: brought });
+      if (byClient !== undefined) {
+        const asked = { caller, ownerId: owner, ...byClient, name: rest.name, credentials: brought ?? {} };
         const connected = await deps.connectByClient(asked);
-        logger.info({ account: connected.id, owner, user: userId, app: known.slug }, 'account.connected');
+        const { app_slug: app } = connected;
+        logger.info({ account: connected.id, owner, user: userId, app }, 'account.connected');
         return { data: selectFields(request, viewAccount(connected)) };
       }
       if (grant !== undefined) {
