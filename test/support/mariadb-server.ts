@@ -41,7 +41,7 @@ const logCharactersMax = 100_000;
  */
 export function mariadbSkip(): string | false {
   return findProgram('mariadbd') === undefined || findProgram('mariadb-install-db') === undefined
-    ? 'there is no mariadbd here (Debian: mariadb-server-core)'
+    ? 'there is no mariadbd here (Debian: mariadb-server-core and mariadb-client-core)'
     : false;
 }
 
