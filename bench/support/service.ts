@@ -13,6 +13,7 @@ import { fileURLToPath } from 'node:url';
 export interface Service {
   readonly url: string;
   readonly pid: number;
+  readonly apiKey: string;
   /** From spawn to the first 200 of /readyz. */
   readonly readyMs: number;
   /** Path without /v1; throws with the answer's text unless the status is 2xx. */
@@ -78,6 +79,7 @@ export async function startService(settings: Record<string, string> = {}): Promi
   return {
     url,
     pid: child.pid ?? 0,
+    apiKey,
     readyMs,
     api: async (method, path, body) => {
       const response = await fetch(`${url}/v1${path}`, {
