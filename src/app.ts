@@ -426,8 +426,14 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
     // The server stops listening first and is gone last: requests wait for runs, so the runs have to end before them.
     let requestsAnswered = async () => {};
     close.push(() => requestsAnswered());
-    // Together: what runs emits, and what is delivered to sources runs.
-    close.push(() => Promise.all([pool.stop(stopGraceMs), delivery.dispatcher.stop(stopGraceMs)]));
+    // Together: what runs emits, what is delivered to sources runs, and runs wait for tokens. One grace for all of them.
+    close.push(() =>
+      Promise.all([
+        pool.stop(stopGraceMs),
+        delivery.dispatcher.stop(stopGraceMs),
+        accounts.stop(stopGraceMs),
+      ]),
+    );
     await pool.start();
     // Again, now that a rotation of the key sees this node and will not begin.
     await checkMasterKey(store.read, vault);
@@ -445,7 +451,6 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
     delivery.pruner.start();
     close.push(() => delivery.pruner.stop());
     await accounts.start({ keeps: has('worker') });
-    close.push(() => accounts.stop(stopGraceMs));
     if (has('scheduler')) scheduler.start();
     close.push(() => scheduler.stop());
 

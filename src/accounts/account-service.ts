@@ -3,6 +3,7 @@ import type { AddressPolicy } from '#egress/address-policy.ts';
 import type { GuardedDispatcher } from '#egress/guarded-dispatcher.ts';
 import type { EventRouter } from '#events/emit-event.ts';
 import type { EventBus } from '#events/event-bus.ts';
+import { databaseTimeMs } from '#jobs/node-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
 import { openClient } from '#oauth/manage-oauth-clients.ts';
@@ -32,6 +33,7 @@ export class AccountService {
   readonly checker: AccountChecker;
   readonly signer: OAuth1Signer;
   readonly #store: Store;
+  readonly #refresher: AccountRefresher;
   readonly #kept: KeptAccounts;
   readonly #auditPruner: AuditPruner;
   /** As `connectByClient`. */
@@ -64,9 +66,11 @@ export class AccountService {
     const uris = new SignerUris({ key: vault.keyFor('oauth1 signer'), publicUrl });
     const refresher = new AccountRefresher({
       ...{ store, vault, clock, logger, node, tokens, findApp, findClient, onChange },
+      leaseTimeMs: async () => (store.name === 'postgres' ? databaseTimeMs(store.read) : clock.now()),
       changeHealth: (tx, account, change) => changeHealth(health, tx, account, change),
     });
     this.#store = store;
+    this.#refresher = refresher;
     this.signer = new OAuth1Signer({ store, vault, clock, uris, findApp, findClient });
     this.credentials = new AccountCredentials({
       ...{ store, vault, clock, refresher, signers: uris },
@@ -101,7 +105,7 @@ export class AccountService {
   }
 
   async stop(graceMs: number): Promise<void> {
-    await Promise.all([this.#kept.stop(graceMs), this.#auditPruner.stop()]);
+    await Promise.all([this.#kept.stop(graceMs), this.#refresher.stop(graceMs), this.#auditPruner.stop()]);
   }
 
   /** Tells the provider that an account was deleted here. What it answers changes nothing. */

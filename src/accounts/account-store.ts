@@ -177,3 +177,13 @@ export async function takeRefreshLease(
     .executeTakeFirst();
   return numUpdatedRows > 0n;
 }
+
+/** The account is free for whoever refreshes it next, if `node` still has the lease. */
+export async function giveBackLease(tx: Tx, id: string, node: string): Promise<void> {
+  await tx
+    .updateTable('accounts')
+    .set({ lease_node: null, lease_until_ms: null })
+    .where('id', '=', id)
+    .where('lease_node', '=', node)
+    .execute();
+}

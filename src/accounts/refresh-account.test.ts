@@ -5,6 +5,7 @@ import { createGuardedDispatcher, type GuardedDispatcher } from '#egress/guarded
 import { EventBus } from '#events/event-bus.ts';
 import { TestClock } from '#lib/clock.ts';
 import { Deferred } from '#lib/deferred.ts';
+import { UnavailableError } from '#lib/errors.ts';
 import { silentLogger } from '#lib/logger.ts';
 import { createTokenEndpoint } from '#oauth/token-endpoint.ts';
 import type { Store } from '#storage/store.ts';
@@ -12,6 +13,7 @@ import { Vault } from '#vault/vault.ts';
 import { noSubscribers } from '../../test/support/no-subscribers.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { TokenServer } from '../../test/support/token-server.ts';
+import { waitFor } from '../../test/support/wait-for.ts';
 import { AccountCredentials } from './account-credentials.ts';
 import { changeHealth } from './account-health.ts';
 import { type Account, changeAccount, findAccount } from './account-store.ts';
@@ -47,6 +49,7 @@ forEachStore((fixture) => {
       store,
       vault,
       clock,
+      leaseTimeMs: async () => clock.now(),
       logger: silentLogger,
       node: name,
       tokens: createTokenEndpoint({ dispatcher, clock }),
@@ -375,6 +378,67 @@ forEachStore((fixture) => {
     const used = await b.credentials.use(account.id, [ownerId], 'dc_1');
     assert.equal(used.credentials.oauth_access_token, 'access-token-number-2');
     assert.deepEqual({ refreshes: server.refreshes, replays: server.replays }, { refreshes: 1, replays: 1 });
+  });
+
+  test('credentials that cannot be opened hold nobody up: the lease is given back', async () => {
+    const { store } = fixture;
+    const { credentials } = process('node_a', store);
+    const account = await connect(store);
+    clock.step(hourMs);
+    await store.transaction((tx) => changeAccount(tx, account.id, { sealed: 'v1.0000000000000000.damaged' }));
+    for (const _ of [1, 2])
+      await assert.rejects(credentials.use(account.id, [ownerId], 'dc_1'), { code: 'sealed_value_damaged' });
+    assert.equal(server.receiver.requests.length, 0);
+  });
+
+  test('tokens that came while the store was away are kept until it is back; the provider is not asked again', async () => {
+    const { store } = fixture;
+    let isAway = false;
+    const flaky = Object.create(store, {
+      transaction: {
+        value: (work: Parameters<Store['transaction']>[0]) =>
+          isAway
+            ? Promise.reject(new UnavailableError('storage_full', 'the disk is full'))
+            : store.transaction(work),
+      },
+    }) as Store;
+    const { refresher, credentials } = process('node_a', flaky);
+    const account = await connect(store);
+    clock.step(hourMs);
+    const gate = new Deferred<void>();
+    server.gate = gate.promise;
+    const using = credentials.use(account.id, [ownerId], 'dc_1');
+    await server.receiver.waitForRequest();
+    isAway = true;
+    gate.resolve();
+    await assert.rejects(using, { code: 'storage_full' });
+    // Whoever asks meanwhile is refused, and nothing that is spent is sent.
+    await assert.rejects(credentials.use(account.id, [ownerId], 'dc_1'), { code: 'storage_full' });
+    const gainedAtMs = clock.now();
+    clock.step(60_000);
+    isAway = false;
+    await waitFor(async () => (await now(store, account)).version === 2, { what: 'the tokens to be stored' });
+    const used = await credentials.use(account.id, [ownerId], 'dc_1');
+    assert.equal(used.credentials.oauth_refresh_token, 'refresh-token-number-2');
+    // The token lives from when it was given.
+    assert.equal((await now(store, account)).expires_at_ms, gainedAtMs + hourMs);
+    assert.deepEqual({ refreshes: server.refreshes, replays: server.replays }, { refreshes: 1, replays: 0 });
+    await refresher.stop(1_000);
+  });
+
+  test('a process that stops in a refresh waits until what comes of it is stored', async () => {
+    const { store } = fixture;
+    const { refresher } = process('node_a', store);
+    const account = await connect(store);
+    const gate = new Deferred<void>();
+    server.gate = gate.promise;
+    const refreshing = refresher.refresh(account.id);
+    await server.receiver.waitForRequest();
+    const stopping = refresher.stop(10_000);
+    gate.resolve();
+    await stopping;
+    assert.equal((await now(store, account)).version, 2);
+    await refreshing;
   });
 
   test('accounts of others, and those that never were, are not there', async () => {

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { AppDefinition } from '#apps/app-definition.ts';
 import type { Clock } from '#lib/clock.ts';
-import { toError } from '#lib/errors.ts';
+import { toError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import { type Grant, GrantError, type OAuthClient, type TokenEndpoint } from '#oauth/grant.ts';
 import type { Store, Tx } from '#storage/store.ts';
@@ -13,6 +13,7 @@ import {
   changeAccountAt,
   findAccount,
   findSealedAccount,
+  giveBackLease,
   raiseRevisionsOf,
   takeRefreshLease,
 } from './account-store.ts';
@@ -25,8 +26,22 @@ import { refreshBackoffMs, refreshTimes } from './refresh-times.ts';
 const leaseMs = 30_000;
 /** How often to look whether the other process has done it. */
 const pollMs = 100;
+/** Between tries to store what a provider gave: often, since it is to be there before the lease ends. */
+const storeAgainMs = 500;
 
 type SealedAccount = Account & Pick<AccountTable, 'sealed'>;
+
+/**
+ * What a provider gave, until it is stored. Where refresh tokens are good once this is the only one that still is, so it
+ * is not let go when the store is away. There are no more of these than refreshes that had begun when the store went:
+ * none begins without its lease having been written.
+ */
+interface Given {
+  account: SealedAccount;
+  credentials: Record<string, unknown>;
+  grant: Grant;
+  atMs: number;
+}
 
 /** What became of the health of an account. */
 export interface Health {
@@ -40,6 +55,8 @@ export interface RefreshParts {
   store: Store;
   vault: Vault;
   clock: Clock;
+  /** The clock that leases end by: the database's, where there are other processes. */
+  leaseTimeMs(): Promise<number>;
   logger: Logger;
   node: string;
   tokens: TokenEndpoint;
@@ -63,15 +80,30 @@ export interface RefreshParts {
 export class AccountRefresher {
   readonly #parts: RefreshParts;
   readonly #underWay = new Map<string, Promise<Account | undefined>>();
+  readonly #unstored = new Map<string, { given: Given; timer: NodeJS.Timeout }>();
+  #stopping = false;
 
   constructor(parts: RefreshParts) {
     this.#parts = parts;
   }
 
+  /** Waits for what providers are being asked, and for what they gave to be stored, `graceMs` at most. */
+  async stop(graceMs: number): Promise<void> {
+    this.#stopping = true;
+    const late = AbortSignal.timeout(graceMs);
+    while ((this.#underWay.size > 0 || this.#unstored.size > 0) && !late.aborted) await delay(pollMs);
+    for (const [account, { timer }] of this.#unstored) {
+      clearTimeout(timer);
+      this.#parts.logger.error({ account }, 'account.refresh-not-stored');
+    }
+    this.#unstored.clear();
+  }
+
   /**
    * Refreshes now, whether it is due or not, unless the credentials have changed since `seen` (the version that the
    * caller found wanting). Resolves with the account as it is then, also when the refresh failed: its health says why.
-   * Undefined: there is no such account.
+   * Undefined: there is no such account. Throws UnavailableError while the store is away; what the provider gave is
+   * then kept in memory, and stored as soon as that can be done.
    */
   refresh(id: string, seen?: number): Promise<Account | undefined> {
     const underWay = this.#underWay.get(id);
@@ -82,7 +114,9 @@ export class AccountRefresher {
   }
 
   async #refresh(id: string, seen: number | undefined): Promise<Account | undefined> {
-    const { store, clock, node } = this.#parts;
+    const { store, node, leaseTimeMs } = this.#parts;
+    const unstored = this.#unstored.get(id);
+    if (unstored !== undefined) return this.#keep(unstored.given);
     let before: Account | undefined;
     for (;;) {
       const account = await findSealedAccount(store.read, id);
@@ -90,28 +124,53 @@ export class AccountRefresher {
       before ??= account;
       if (account.version !== (seen ?? before.version) || isOtherOutcome(account, before)) return account;
       if (account.grant_type === 'keys' || account.grant_type === 'oauth1') return account;
-      const nowMs = clock.now();
+      // Leases of several processes are compared by one clock: by their own, one that is ahead would take them too soon.
+      const nowMs = await leaseTimeMs();
       const isOurs = await store.transaction((tx) =>
         takeRefreshLease(tx, account, { node, nowMs, untilMs: nowMs + leaseMs }),
       );
       if (isOurs) return this.#exchange(account);
+      if (this.#stopping) throw new UnavailableError('overloaded', 'the service is stopping');
       await delay(pollMs);
     }
   }
 
   async #exchange(account: SealedAccount): Promise<Account | undefined> {
-    const { store, vault } = this.#parts;
-    const credentials = await openObject(store.read, vault, { ...account, ownerId: account.owner_id });
+    const { store, vault, clock, node } = this.#parts;
+    let credentials: Record<string, unknown>;
     let grant: Grant;
     try {
+      credentials = await openObject(store.read, vault, { ...account, ownerId: account.owner_id });
       grant = await this.#ask(account, credentials);
     } catch (error) {
-      if (!(error instanceof GrantError)) throw error;
+      if (!(error instanceof GrantError)) {
+        // Nothing came of it, so nobody need wait for the lease to end; that the store is why is no reason to say more.
+        await store.transaction((tx) => giveBackLease(tx, account.id, node)).catch(() => {});
+        throw error;
+      }
       await this.#fail(account, error);
       return findAccount(store.read, account.id);
     }
-    await this.#succeed(account, credentials, grant);
-    return findAccount(store.read, account.id);
+    return this.#keep({ account, credentials, grant, atMs: clock.now() });
+  }
+
+  /** Stores what a provider gave. While that cannot be done it is kept here, and tried again until it can. */
+  async #keep(given: Given): Promise<Account | undefined> {
+    const { store, logger } = this.#parts;
+    const { id } = given.account;
+    const before = this.#unstored.get(id);
+    clearTimeout(before?.timer);
+    try {
+      await this.#succeed(given);
+    } catch (error) {
+      const again = () => void this.refresh(id).catch(() => {});
+      this.#unstored.set(id, { given, timer: setTimeout(again, storeAgainMs).unref() });
+      if (before === undefined)
+        logger.error({ account: id, error: toError(error).message }, 'account.refresh-waits-for-store');
+      throw error;
+    }
+    this.#unstored.delete(id);
+    return findAccount(store.read, id);
   }
 
   async #ask(account: Account, credentials: Record<string, unknown>): Promise<Grant> {
@@ -139,9 +198,8 @@ export class AccountRefresher {
     return this.#parts.tokens.refresh(context, { refreshToken });
   }
 
-  async #succeed(account: SealedAccount, credentials: Record<string, unknown>, grant: Grant): Promise<void> {
+  async #succeed({ account, credentials, grant, atMs: nowMs }: Given): Promise<void> {
     const { store, vault, clock, logger, onChange } = this.#parts;
-    const nowMs = clock.now();
     const fresh = {
       ...credentials,
       ...grant.fields,
