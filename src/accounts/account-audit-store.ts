@@ -1,4 +1,6 @@
 import { newId } from '#lib/ids.ts';
+import type { BatchWrite } from '#storage/group-commit.ts';
+import { rowsPerInsert } from '#storage/insert-rows.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
 import type { Db, Tx } from '#storage/store.ts';
 import type { AccountAuditTable } from '#storage/tables/account-tables.ts';
@@ -26,33 +28,43 @@ export const auditActions = [
 ] as const;
 export type AuditAction = (typeof auditActions)[number];
 
-/** In the transaction of what was done, so that neither is there without the other. `details` must hold no secret. */
-export async function recordAudit(
-  tx: Tx,
-  entry: {
-    account: Pick<Account, 'id' | 'owner_id' | 'app_slug'>;
-    action: AuditAction;
-    actor: Actor;
-    details?: Record<string, unknown>;
-    nowMs: number;
-  },
-): Promise<void> {
-  const { account, action, actor, details = {}, nowMs } = entry;
-  await tx
-    .insertInto('account_audit')
-    .values({
-      id: newId('aud'),
-      owner_id: account.owner_id,
-      account_id: account.id,
-      app_slug: account.app_slug,
-      action,
-      user_id: actor.userId,
-      key_id: actor.keyId,
-      details: JSON.stringify(details),
-      created_at_ms: nowMs,
-    })
-    .execute();
+export interface AuditEntry {
+  account: Pick<Account, 'id' | 'owner_id' | 'app_slug'>;
+  action: AuditAction;
+  actor: Actor;
+  /** Without secrets. */
+  details?: Record<string, unknown>;
+  nowMs: number;
 }
+
+/** In the transaction of what was done, so that neither is there without the other. */
+export async function recordAudit(tx: Tx, ...entries: AuditEntry[]): Promise<void> {
+  const rows = entries.map(({ account, action, actor, details = {}, nowMs }) => ({
+    id: newId('aud'),
+    owner_id: account.owner_id,
+    account_id: account.id,
+    app_slug: account.app_slug,
+    action,
+    user_id: actor.userId,
+    key_id: actor.keyId,
+    details: JSON.stringify(details),
+    created_at_ms: nowMs,
+  }));
+  for (let at = 0; at < rows.length; at += rowsPerInsert)
+    await tx
+      .insertInto('account_audit')
+      .values(rows.slice(at, at + rowsPerInsert))
+      .execute();
+}
+
+/** For what changes nothing else: programs read credentials often, and each read is on disk before it is answered. */
+export const recordReads: BatchWrite<AuditEntry[], void> = {
+  name: 'record-credential-reads',
+  async run(tx, reads) {
+    await recordAudit(tx, ...reads.flat());
+    return reads.map(() => undefined);
+  },
+};
 
 /** What was done with accounts, newest first: with one of them, or with all that an owner has or had. */
 export async function selectAudit(

@@ -4,7 +4,7 @@ import { CallerError, toError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
 import { actorOf } from './account-audit.ts';
-import { recordAudit } from './account-audit-store.ts';
+import { recordReads } from './account-audit-store.ts';
 import type { AccountCredentials, OpenedAccount } from './account-credentials.ts';
 import { mayChange, requireAccount } from './account-rights.ts';
 import type { Account } from './account-store.ts';
@@ -14,13 +14,13 @@ const togetherMax = 10;
 
 /** Gives the credentials of accounts to people who may change these. That they were read is on disk before they are. */
 export class CredentialReader {
-  readonly #store: Pick<Store, 'read' | 'transaction'>;
+  readonly #store: Pick<Store, 'read' | 'writes'>;
   readonly #credentials: Pick<AccountCredentials, 'read'>;
   readonly #clock: Clock;
   readonly #logger: Logger;
 
   constructor(options: {
-    store: Pick<Store, 'read' | 'transaction'>;
+    store: Pick<Store, 'read' | 'writes'>;
     accountCredentials: Pick<AccountCredentials, 'read'>;
     clock: Clock;
     logger: Logger;
@@ -70,13 +70,13 @@ export class CredentialReader {
   async #record(caller: Caller, opened: readonly OpenedAccount[]): Promise<readonly OpenedAccount[]> {
     if (opened.length === 0) return [];
     const nowMs = this.#clock.now();
-    const told = await this.#store.transaction(async (tx) => {
-      const owners = await ownersOf(tx, caller);
-      const allowed = opened.filter(({ account }) => mayChange(owners, caller, account));
-      for (const { account } of allowed)
-        await recordAudit(tx, { account, action: 'read_credentials', actor: actorOf(caller), nowMs });
-      return allowed;
-    });
+    const owners = await ownersOf(this.#store.read, caller);
+    const told = opened.filter(({ account }) => mayChange(owners, caller, account));
+    const actor = actorOf(caller);
+    await this.#store.writes.submit(
+      recordReads,
+      told.map(({ account }) => ({ account, action: 'read_credentials' as const, actor, nowMs })),
+    );
     for (const { account } of told) {
       this.#logger.info(
         { account: account.id, owner: account.owner_id, user: caller.userId },
