@@ -73,7 +73,8 @@ export interface OAuth1Settings {
   signatureMethod: 'HMAC-SHA1' | 'HMAC-SHA256';
   /** Sent as query parameters of the authorization URL. */
   authorizationParameters: Record<string, string>;
-  uid: { from: 'token'; path: string } | undefined;
+  /** Where `oauth_uid` comes from: a field of the answer with the token, or a path in the answer of a signed GET. */
+  uid: { from: 'token'; path: string } | { from: 'request'; url: string; path: string } | undefined;
   registration: Registration;
 }
 

@@ -66,7 +66,7 @@ function parseOAuth2(reader: ObjectReader, fields: KnownFields): OAuth2Settings 
     tokenParameters: parametersOf(reader, 'token_parameters', ownTokenParameters),
     tokenBody: reader.choice('token_body', ['form', 'json'], 'form'),
     expiresInSeconds: reader.integer('expires_in_seconds', { min: 30, max: 10 * 366 * 86_400 }),
-    uid: uidOf(reader, new Map([...fields, ...Object.keys(responseFields).map(good)])),
+    uid: parseUid(reader, new Map([...fields, ...Object.keys(responseFields).map(good)])),
     responseFields,
     accessTokenPath: reader.optionalText('access_token_path', 200) ?? 'access_token',
     registration: registrationOf(reader),
@@ -79,31 +79,45 @@ function parseOAuth1(reader: ObjectReader, fields: KnownFields): OAuth1Settings 
     if (text === undefined) throw missing(reader.placeOf(key));
     return text;
   };
-  const uid = reader.object('uid');
-  const settings: OAuth1Settings = {
+  return {
     version: 1,
     requestTokenUrl: url('request_token_url'),
     authorizationUrl: url('authorization_url'),
     accessTokenUrl: url('access_token_url'),
     signatureMethod: reader.choice('signature_method', ['HMAC-SHA1', 'HMAC-SHA256'], 'HMAC-SHA1'),
     authorizationParameters: parametersOf(reader, 'authorization_parameters', ownOAuth1Parameters),
-    uid: uid && { from: uid.choice('from', ['token'], 'token'), path: uid.text('path', 200) },
+    uid: parseOAuth1Uid(reader, fields),
     registration: registrationOf(reader),
   };
-  uid?.end();
-  return settings;
 }
 
-function uidOf(reader: ObjectReader, fields: KnownFields): OAuth2Settings['uid'] {
+function parseUid(reader: ObjectReader, fields: KnownFields): OAuth2Settings['uid'] {
   const uid = reader.object('uid');
   if (uid === undefined) return undefined;
   const from = uid.choice('from', ['token', 'id_token', 'request']);
+  return from === 'request' ? requestedUid(uid, fields) : { from, path: lastOf(uid) };
+}
+
+function parseOAuth1Uid(reader: ObjectReader, fields: KnownFields): OAuth1Settings['uid'] {
+  const uid = reader.object('uid');
+  if (uid === undefined) return undefined;
+  const from = uid.choice('from', ['token', 'request'], 'token');
+  return from === 'request' ? requestedUid(uid, fields) : { from, path: lastOf(uid) };
+}
+
+function requestedUid(
+  uid: ObjectReader,
+  fields: KnownFields,
+): { from: 'request'; url: string; path: string } {
+  const url = checkUrlTemplate(uid.text('url'), uid.placeOf('url'), fields, { literalDomain: false });
+  return { from: 'request', url, path: lastOf(uid) };
+}
+
+/** The path, which is all there is besides. */
+function lastOf(uid: ObjectReader): string {
   const path = uid.text('path', 200);
-  const place = uid.placeOf('url');
-  const url =
-    from === 'request' ? checkUrlTemplate(uid.text('url'), place, fields, { literalDomain: false }) : '';
   uid.end();
-  return from === 'request' ? { from, url, path } : { from, path };
+  return path;
 }
 
 function urlOf(reader: ObjectReader, key: string, fields: KnownFields): string | undefined {

@@ -103,6 +103,26 @@ describe('connecting by OAuth 1.0a', () => {
     });
   }
 
+  test('who the account is of is asked by a signed request where the answer with the token does not say', async () => {
+    const uid = { from: 'request' as const, url: `${provider.url}/api/me?fields=id`, path: 'user' };
+    const connect = async (asked: GrantContext) => {
+      const temporary = await flow.requestToken(asked, { callbackUrl });
+      const back = await sayYes(flow.authorizationUrl(asked, temporary));
+      return flow.accessToken(asked, { ...temporary, verifier: back.get('oauth_verifier') ?? '' });
+    };
+    const grant = await connect(context({ oauth: { uid } }));
+    assert.equal(grant.uid, provider.uid);
+    assert.deepEqual(
+      provider.accepted.map(({ method, url, token }) => [method, url, token]),
+      [['GET', '/api/me?fields=id', grant.accessToken]],
+    );
+    const nowhere = context({ oauth: { uid: { ...uid, url: `${provider.url}/nowhere` } } });
+    assert.match(
+      (await fail(connect(nowhere))).message,
+      /^Stand-in answered 404 at .*\/nowhere: nothing here$/,
+    );
+  });
+
   test('a wrong consumer secret is a fault of the client', async () => {
     const error = await fail(flow.requestToken(context({ clientSecret: 'another-canary' }), { callbackUrl }));
     assert.deepEqual([error.reach, error.providerCode], ['client', 'signature_invalid']);

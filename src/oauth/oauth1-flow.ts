@@ -11,6 +11,7 @@ import { authorizationHeader, type Parameter, parseForm } from './oauth1-signatu
 import { providerUrl } from './provider-url.ts';
 import { urlFields } from './token-endpoint.ts';
 import { plainText } from './token-refusal.ts';
+import { uidAt } from './value-at.ts';
 
 /** For everything together, the answer included. */
 const timeoutMs = 20_000;
@@ -85,22 +86,50 @@ export class OAuth1Flow {
       refusal: 'grant',
     });
     const { token, tokenSecret } = tokensIn(answer, context);
-    const uid = settings.uid === undefined ? undefined : answer.get(settings.uid.path);
     return {
       accessToken: token,
       refreshToken: tokenSecret,
       expiresInSeconds: undefined,
       scopes: undefined,
-      uid,
+      uid: await this.#uidOf(context, answer, { token, tokenSecret }),
       fields: {},
     };
   }
 
-  async #ask(context: GrantContext, request: FlowRequest): Promise<Map<string, string>> {
+  /** Who the account is of at the provider. */
+  async #uidOf(
+    context: GrantContext,
+    answer: ReadonlyMap<string, string>,
+    tokens: RequestToken,
+  ): Promise<string | undefined> {
+    const { uid } = settingsOf(context);
+    if (uid === undefined) return undefined;
+    if (uid.from === 'token') return answer.get(uid.path);
+    const url = providerUrl(uid.url, urlFields(context));
+    const { body } = await this.#send(context, { method: 'GET', url, ...tokens, more: [], refusal: 'grant' });
+    try {
+      return uidAt(JSON.parse(body.toString('utf8')), uid.path);
+    } catch {
+      throw new GrantError(
+        'moment',
+        `${context.app.name} gave a token, but no JSON when asked at ${url.host} whose it is`,
+      );
+    }
+  }
+
+  async #ask(
+    context: GrantContext,
+    request: Omit<SignedFlowRequest, 'method'>,
+  ): Promise<Map<string, string>> {
+    const { body } = await this.#send(context, { ...request, method: 'POST' });
+    return new Map(parseForm(body.toString('utf8').trim()));
+  }
+
+  async #send(context: GrantContext, request: SignedFlowRequest): Promise<GuardedResponse> {
     const { app, client } = context;
-    const { url, token, tokenSecret, more } = request;
+    const { method, url, token, tokenSecret, more } = request;
     const authorization = authorizationHeader(
-      { method: 'POST', url, form: [] },
+      { method, url, form: [] },
       {
         method: settingsOf(context).signatureMethod,
         consumerKey: client.clientId,
@@ -112,10 +141,10 @@ export class OAuth1Flow {
     );
     const response = await guardedFetch(url.href, {
       dispatcher: this.#dispatcher,
-      method: 'POST',
+      method,
       headers: {
         authorization,
-        accept: 'application/x-www-form-urlencoded, */*;q=0.5',
+        accept: method === 'GET' ? 'application/json' : 'application/x-www-form-urlencoded, */*;q=0.5',
         'user-agent': 'Millrace',
       },
       // Signed for this URL, and for no other.
@@ -128,11 +157,12 @@ export class OAuth1Flow {
       throw new GrantError('moment', `${app.name} cannot be reached at ${url.host}: ${why}`);
     });
     if (response.status < 200 || response.status > 299) throw refusedBy(context, request, response);
-    return new Map(parseForm(response.body.toString('utf8').trim()));
+    return response;
   }
 }
 
-interface FlowRequest {
+interface SignedFlowRequest {
+  method: 'GET' | 'POST';
   url: URL;
   token: string | undefined;
   tokenSecret: string;
@@ -165,7 +195,7 @@ function tokensIn(answer: ReadonlyMap<string, string>, { app }: GrantContext): R
 
 function refusedBy(
   { app, client }: GrantContext,
-  { url, refusal, token, tokenSecret, more }: FlowRequest,
+  { url, refusal, token, tokenSecret, more }: SignedFlowRequest,
   { status, headers, body }: GuardedResponse,
 ): GrantError {
   const text = body.toString('utf8');

@@ -10,11 +10,10 @@ import { idTokenClaims } from './id-token.ts';
 import { providerUrl } from './provider-url.ts';
 import { readTokenAnswer } from './token-answer.ts';
 import { refusalError } from './token-refusal.ts';
-import { valueAt } from './value-at.ts';
+import { uidAt, valueAt } from './value-at.ts';
 
 const answerBytesMax = 1024 * 1024;
 const timeoutMs = 20_000;
-const uidCharactersMax = 500;
 
 /** How the requests of one operation are made: shared by all of oauth4webapi's functions. */
 interface Exchange {
@@ -302,8 +301,8 @@ async function uidOf(
   claims: Record<string, unknown> | undefined,
 ): Promise<string | undefined> {
   const { uid } = oauth2Of(context);
-  if (uid === undefined) return uidText(claims?.sub);
-  if (uid.from !== 'request') return uidText(valueAt(uid.from === 'token' ? raw : claims, uid.path));
+  if (uid === undefined) return uidAt(claims, 'sub');
+  if (uid.from !== 'request') return uidAt(uid.from === 'token' ? raw : claims, uid.path);
   const url = providerUrl(uid.url, {
     ...urlFields(context),
     ...grant.fields,
@@ -320,16 +319,11 @@ async function uidOf(
     );
   }
   try {
-    return uidText(valueAt(JSON.parse(answer.body.toString('utf8')), uid.path));
+    return uidAt(JSON.parse(answer.body.toString('utf8')), uid.path);
   } catch {
     throw new GrantError(
       'moment',
       `${context.app.name} gave tokens, but no JSON when asked at ${url.host} whose they are`,
     );
   }
-}
-
-function uidText(value: unknown): string | undefined {
-  if (typeof value === 'number') return String(value);
-  return typeof value === 'string' && value !== '' ? value.slice(0, uidCharactersMax) : undefined;
 }

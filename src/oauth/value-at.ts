@@ -16,3 +16,12 @@ export function parentAt(json: unknown, path: string): unknown {
   const at = path.lastIndexOf('.');
   return at === -1 ? json : valueAt(json, path.slice(0, at));
 }
+
+const uidCharactersMax = 500;
+
+/** Who an account is of at its provider: the text or number at the path. */
+export function uidAt(json: unknown, path: string): string | undefined {
+  const value = valueAt(json, path);
+  if (typeof value === 'number') return String(value);
+  return typeof value === 'string' && value !== '' ? value.slice(0, uidCharactersMax) : undefined;
+}
