@@ -64,6 +64,7 @@ forEachStore((fixture) => {
         clock,
         logger: silentLogger,
         findApp: async (slug) => (slug === 'hub' ? parseApp(provider.app('hub')) : undefined),
+        requireApp: async () => parseApp(provider.app('hub')),
         publicUrl: () => publicUrl,
         onChange: () => {},
         provider: new ConnectProvider({
@@ -84,15 +85,21 @@ forEachStore((fixture) => {
 
     const noCookies = new Map<string, string>();
 
-    /** A browser at the provider: what it comes back with. */
+    /** A browser that opens the link, agrees, and goes to the provider: what it comes back with. */
     async function atProvider(
-      step: ConnectStep,
+      link: string,
+      on: () => AccountConnector = () => connector,
     ): Promise<{ cookies: Map<string, string>; answer: ProviderAnswer }> {
-      assert.ok(step.kind === 'provider' && step.cookie !== undefined);
+      const page = await on().open(link, noCookies);
+      assert.ok(page.kind === 'form' && page.cookie !== undefined);
+      assert.deepEqual(page.asked, []);
+      const cookies = new Map([[page.cookie.name, page.cookie.value]]);
+      const agreed = new URLSearchParams({ form_token: page.formToken });
+      const step: ConnectStep = await on().submit(link, cookies, agreed);
+      assert.ok(step.kind === 'provider');
       const visit = await new TestBrowser().visit(step.url, {
         stopBefore: (url) => url.startsWith(publicUrl),
       });
-      const cookies = new Map([[step.cookie.name, step.cookie.value]]);
       return { cookies, answer: Object.fromEntries(new URL(visit.url).searchParams) };
     }
 
@@ -100,7 +107,7 @@ forEachStore((fixture) => {
       const link = await begin();
       clock.step(10 * 60_000);
       await assert.rejects(connector.open(link, noCookies), { name: 'ConnectRefusal', status: 404 });
-      const late = await atProvider(await connector.open(await begin(), noCookies));
+      const late = await atProvider(await begin());
       clock.step(10 * 60_000);
       await assert.rejects(connector.callback(late.answer, late.cookies), {
         name: 'ConnectRefusal',
@@ -114,8 +121,7 @@ forEachStore((fixture) => {
     });
 
     test('may be answered by another process at every step', async () => {
-      const step = await connectorOn().open(await begin(), noCookies);
-      const { answer, cookies } = await atProvider(step);
+      const { answer, cookies } = await atProvider(await begin(), connectorOn);
       const both = await Promise.allSettled([
         connectorOn().callback(answer, cookies),
         connectorOn().callback(answer, cookies),
@@ -136,9 +142,8 @@ forEachStore((fixture) => {
 
     test('keep nothing in clear, and nothing sealed once they are used', async () => {
       const link = await begin();
-      const step = await connector.open(link, noCookies);
       const row = () => fixture.store.read.selectFrom('connect_flows').selectAll().executeTakeFirstOrThrow();
-      const { answer, cookies } = await atProvider(step);
+      const { answer, cookies } = await atProvider(link);
       const flow = await row();
       const secrets = await openObject(fixture.store.read, vault, { ...flow, ownerId: userId });
       const { verifier, nonce } = secrets.keep as Record<string, string>;
@@ -151,7 +156,7 @@ forEachStore((fixture) => {
     });
 
     test('leave an audit, an account that is refreshed in time, and what was granted', async () => {
-      const { answer, cookies } = await atProvider(await connector.open(await begin(), noCookies));
+      const { answer, cookies } = await atProvider(await begin());
       const step = await connector.callback(answer, cookies);
       assert.ok(step.kind === 'connected');
       const account = await findSealedAccount(fixture.store.read, step.account.id);
@@ -166,7 +171,7 @@ forEachStore((fixture) => {
     });
 
     test('of somebody who is gone connect nothing', async () => {
-      const { answer, cookies } = await atProvider(await connector.open(await begin(), noCookies));
+      const { answer, cookies } = await atProvider(await begin());
       await fixture.store.transaction((tx) =>
         tx
           .deleteFrom('users')
@@ -181,7 +186,7 @@ forEachStore((fixture) => {
 
     test('a client that was changed refreshes its accounts at once, but not those it has nothing for', async () => {
       const connect = async () => {
-        const { answer, cookies } = await atProvider(await connector.open(await begin(), noCookies));
+        const { answer, cookies } = await atProvider(await begin());
         const step = await connector.callback(answer, cookies);
         assert.ok(step.kind === 'connected');
         return step.account;

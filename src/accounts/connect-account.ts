@@ -6,9 +6,9 @@ import { GrantError, type OAuthClient } from '#oauth/grant.ts';
 import { openClient } from '#oauth/manage-oauth-clients.ts';
 import { beginConnect, type ConnectLinkParts } from './begin-connect.ts';
 import { appMissing, clientMissing, grantFailure, refusalFailure } from './connect-failures.ts';
-import { missingFields, readForm } from './connect-fields.ts';
+import { readForm } from './connect-fields.ts';
 import {
-  asksFirst,
+  askedFields,
   type BrowserCookie,
   type ConnectFailed,
   type ConnectFailure,
@@ -38,6 +38,7 @@ import { type ConnectProvider, type ProviderAnswer, refusalIn, stateOf } from '.
 import { keysGrant } from './manage-accounts.ts';
 import { accountGrant, oauthCredentials } from './oauth-credentials.ts';
 import { type Gained, storeConnection } from './store-connection.ts';
+import { whoAsks } from './who-asks.ts';
 
 const stateCharactersMax = 8_000;
 
@@ -50,8 +51,8 @@ export interface ConnectParts extends ConnectLinkParts {
 
 /**
  * Connecting an account in a browser. A link is made by the API; the first browser that opens it owns it, by a cookie;
- * that browser fills in what is missing and is sent to the provider; its answer is taken once, from this browser only,
- * and only with the state that was sent. Everything is in the store, so each request may meet another process. Rights
+ * there it is told who asks, fills in what is missing, agrees and is sent to the provider; its answer is taken once, from
+ * this browser only, and only with the state that was sent. Everything is in the store, so each request may meet another process. Rights
  * are those of the user who made the link, and are looked at again in the transaction that stores the account.
  */
 export class AccountConnector {
@@ -78,8 +79,9 @@ export class AccountConnector {
     const prepared = await this.#prepare(flow);
     if ('kind' in prepared) return prepared;
     const { app, secrets } = prepared;
-    if (!asksFirst(app, secrets.fields)) return this.#depart(flow, prepared, cookie);
-    return formStep(app, secrets, { browser, cookie, values: secrets.suggested, problems: new Map() });
+    // Never onward at once: whoever is led here by another page has not said yes to anything.
+    const asks = await whoAsks(this.#parts.store.read, flow);
+    return formStep(app, secrets, { asks, browser, cookie, values: secrets.suggested, problems: new Map() });
   }
 
   /** The form comes back. Throws ConnectRefusal. */
@@ -100,11 +102,12 @@ export class AccountConnector {
     const prepared = await this.#prepare(flow);
     if ('kind' in prepared) return prepared;
     const { app, secrets } = prepared;
-    const asked = missingFields(app, secrets.fields);
+    const asked = askedFields(app, secrets.fields);
     const { values, problems } = readForm(asked, form);
     if (problems.size > 0) {
       const shown = withoutSecrets(app, values);
-      return formStep(app, secrets, { browser, cookie: undefined, values: shown, problems });
+      const asks = await whoAsks(store.read, flow);
+      return formStep(app, secrets, { asks, browser, cookie: undefined, values: shown, problems });
     }
     const fields = { ...secrets.fields, ...values };
     if (app.oauth === undefined) return this.#finishKeys(flow, app, fields);
@@ -112,7 +115,7 @@ export class AccountConnector {
     await store.transaction(async (tx) =>
       changeFlow(tx, flow.id, { sealed: await sealSecrets(tx, { vault, clock }, flow, filled) }),
     );
-    return this.#depart(flow, { ...prepared, secrets: filled }, undefined);
+    return this.#depart(flow, { ...prepared, secrets: filled });
   }
 
   /** The provider sent the browser back. Throws ConnectRefusal. */
@@ -179,11 +182,7 @@ export class AccountConnector {
     return { kind: 'connected', account: outcome, isNew, redirectUrl: flow.redirect_url };
   }
 
-  async #depart(
-    flow: ConnectFlow,
-    { app, client, secrets }: Prepared,
-    cookie: BrowserCookie | undefined,
-  ): Promise<ConnectStep> {
+  async #depart(flow: ConnectFlow, { app, client, secrets }: Prepared): Promise<ConnectStep> {
     const { store, vault, clock, provider } = this.#parts;
     if (client === undefined) return this.#fail(flow, clientMissing(app));
     try {
@@ -196,7 +195,7 @@ export class AccountConnector {
         }),
       );
       if (!isWritten) throw usedUp();
-      return { kind: 'provider', app, url: departure.url, cookie };
+      return { kind: 'provider', app, url: departure.url };
     } catch (error) {
       if (!(error instanceof GrantError)) throw error;
       // Not over: the link can be opened again when the provider answers.
@@ -259,6 +258,7 @@ function formStep(
   app: AppDefinition,
   secrets: FlowSecrets,
   step: {
+    asks: string;
     browser: string;
     cookie: BrowserCookie | undefined;
     values: Record<string, string>;
@@ -269,7 +269,7 @@ function formStep(
   return {
     kind: 'form',
     app,
-    asked: missingFields(app, secrets.fields),
+    asked: askedFields(app, secrets.fields),
     ...shown,
     formToken: formTokenOf(browser),
     goesOn: app.oauth !== undefined,

@@ -17,10 +17,12 @@ export interface BrowserCookie {
 
 /** What the browser gets next. */
 export type ConnectStep =
-  /** Fields of the app are still to be filled in. */
+  /** To be agreed to; fields of the app that are needed are filled in on the way. */
   | {
       kind: 'form';
       app: AppDefinition;
+      /** Who gets the account: a sentence. */
+      asks: string;
       asked: CustomField[];
       /** What is shown in the inputs; never a secret. */
       values: Record<string, string>;
@@ -31,7 +33,7 @@ export type ConnectStep =
       goesOn: boolean;
       cookie: BrowserCookie | undefined;
     }
-  | { kind: 'provider'; app: AppDefinition; url: string; cookie: BrowserCookie | undefined }
+  | { kind: 'provider'; app: AppDefinition; url: string }
   | { kind: 'connected'; account: Account; isNew: boolean; redirectUrl: string | null }
   /** It ended without an account. */
   | ConnectFailed;
@@ -96,9 +98,10 @@ export function callbackUri(publicUrl: string): string {
   return `${publicUrl}/connect/callback`;
 }
 
-/** An app with keys is connected by its form alone; one with OAuth asks only when it has to. */
-export function asksFirst(app: AppDefinition, fields: Readonly<Record<string, unknown>>): boolean {
-  return app.oauth === undefined || missingFields(app, fields).some(isNeeded);
+/** An app with keys is connected by its form alone; one with OAuth asks for fields only when it has to. */
+export function askedFields(app: AppDefinition, fields: Readonly<Record<string, unknown>>): CustomField[] {
+  const missing = missingFields(app, fields);
+  return app.oauth === undefined || missing.some(isNeeded) ? missing : [];
 }
 
 export function withoutSecrets(app: AppDefinition, values: Record<string, string>): Record<string, string> {

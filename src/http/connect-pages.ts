@@ -31,10 +31,11 @@ export const pageHeaders = {
   'x-robots-tag': 'noindex',
 };
 
-/** The form for fields that have no value yet. It goes to the address that it came from. */
+/** What is to be agreed to, and the form for fields that have no value yet. It goes to the address that it came from. */
 export function formPage(form: {
   appName: string;
   description: string;
+  asks: string;
   asked: readonly CustomField[];
   values: Readonly<Record<string, string>>;
   problems: ReadonlyMap<string, string>;
@@ -56,7 +57,7 @@ export function formPage(form: {
       : `<p class="problem" role="alert">Something is missing: see below. Secrets have to be typed again.</p>`;
   return page(
     `Connect ${appName}`,
-    `<p>${text(form.description)}</p>${wrong}
+    `${form.description === '' ? '' : `<p>${text(form.description)}</p>\n`}<p>${text(form.asks)} Go on only if you expect this.</p>${wrong}
 <form method="post" autocomplete="off">
 <input type="hidden" name="form_token" value="${text(form.formToken)}">
 ${inputs.join('\n')}

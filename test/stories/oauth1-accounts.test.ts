@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { forEachService } from '../support/millrace.ts';
 import { OAuth1Provider, type ProviderToken } from '../support/oauth1-provider.ts';
+import { TestBrowser } from '../support/test-browser.ts';
 
 /** A step with the account, that calls `axios` as components do, and exports what came of `body`. */
 function step(body: string): string {
@@ -57,17 +58,12 @@ forEachService((fixture) => {
   async function connectInBrowser(
     connectUrl: string,
   ): Promise<{ status: number; text: string; answer: string }> {
-    const opened = await fetch(connectUrl, { redirect: 'manual' });
-    assert.equal(opened.status, 303, await opened.text());
-    const cookie = opened.headers
-      .getSetCookie()
-      .map((one) => one.split(';')[0])
-      .join('; ');
-    const asked = await fetch(opened.headers.get('location') ?? '', { redirect: 'manual' });
-    assert.equal(asked.status, 302);
-    const answer = asked.headers.get('location') ?? '';
-    const back = await fetch(answer, { redirect: 'manual', headers: { cookie } });
-    return { status: back.status, text: await back.text(), answer: `${answer} ${cookie}` };
+    const browser = new TestBrowser();
+    const { url: answer } = await browser.visit(connectUrl, {
+      stopBefore: (url) => url.startsWith(`${fixture.service.url}/connect/callback`),
+    });
+    const { status, text } = await browser.visit(answer);
+    return { status, text, answer: `${answer} ${browser.cookies.join('; ')}` };
   }
 
   async function connected(): Promise<string> {

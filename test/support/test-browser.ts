@@ -14,7 +14,10 @@ interface Cookie {
   value: string;
 }
 
-/** Follows redirects and keeps cookies, by origin and path, as far as tests need it. No scripts. */
+/**
+ * Follows redirects and keeps cookies, by origin and path, as far as tests need it. No scripts. On a page that has nothing
+ * to fill in, only a button to agree with, it presses that one.
+ */
 export class TestBrowser {
   readonly #cookies = new Map<string, Cookie & { name: string }>();
 
@@ -26,6 +29,7 @@ export class TestBrowser {
     const trail = [url];
     let { form } = options;
     let next = url;
+    let pressed = false;
     for (let hops = 0; hops < 20; hops += 1) {
       const response = await fetch(next, {
         method: form === undefined ? 'GET' : 'POST',
@@ -37,9 +41,17 @@ export class TestBrowser {
       const text = await response.text();
       const location = response.headers.get('location');
       const visit = { status: response.status, url: next, headers: response.headers, text, trail };
-      if (response.status < 300 || response.status > 399 || location === null) return visit;
+      const isRedirect = response.status >= 300 && response.status <= 399 && location !== null;
+      const agreement = formToAgree(text);
+      const target = isRedirect ? new URL(location, next).href : pressed ? refreshOf(text) : undefined;
+      if (agreement !== undefined && form === undefined && !pressed) {
+        pressed = true;
+        form = agreement;
+        continue;
+      }
+      if (target === undefined) return visit;
       form = undefined;
-      next = new URL(location, next).href;
+      next = target;
       trail.push(next);
       if (options.stopBefore?.(next) === true) return { ...visit, url: next };
     }
@@ -71,4 +83,17 @@ export class TestBrowser {
       else this.#cookies.set(key, { origin, path, name, value });
     }
   }
+}
+
+/** The fields of a form that has hidden ones alone; undefined: there is none, or somebody has to fill it in. */
+function formToAgree(html: string): Record<string, string> | undefined {
+  const form = /<form method="post".*?<\/form>/s.exec(html)?.[0];
+  if (form === undefined || /<(input type="(?!hidden)|textarea|select)|<input (?!type=)/.test(form))
+    return undefined;
+  const inputs = form.matchAll(/<input type="hidden" name="([^"]+)" value="([^"]*)">/g);
+  return Object.fromEntries([...inputs].map(([, name = '', value = '']) => [name, value]));
+}
+
+function refreshOf(html: string): string | undefined {
+  return /http-equiv="refresh" content="0;url=([^"]+)"/.exec(html)?.[1]?.replaceAll('&amp;', '&');
 }
