@@ -170,8 +170,8 @@ export async function takeRefreshLease(
       where.or([
         where('lease_until_ms', 'is', null),
         where('lease_until_ms', '<=', lease.nowMs),
-        // After a step back of the clock: no lease is that long.
-        where('lease_until_ms', '>', lease.untilMs),
+        // After a step back of the clock: no lease is that long, also when whoever took it looked at the clock after us.
+        where('lease_until_ms', '>', 2 * lease.untilMs - lease.nowMs),
       ]),
     )
     .executeTakeFirst();

@@ -16,7 +16,7 @@ import { TokenServer } from '../../test/support/token-server.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { AccountCredentials } from './account-credentials.ts';
 import { changeHealth } from './account-health.ts';
-import { type Account, changeAccount, findAccount } from './account-store.ts';
+import { type Account, changeAccount, findAccount, takeRefreshLease } from './account-store.ts';
 import { deleteAccount, replaceCredentials, storeAccount } from './manage-accounts.ts';
 import { AccountRefresher } from './refresh-account.ts';
 import { refreshTimes } from './refresh-times.ts';
@@ -355,6 +355,20 @@ forEachStore((fixture) => {
     clock.step(30_000);
     const used = await using;
     assert.equal(used.credentials.oauth_access_token, 'access-token-number-2');
+  });
+
+  test('a lease is not taken by a process that looked at the clock a moment before its holder', async () => {
+    const { store } = fixture;
+    const account = await connect(store);
+    const take = (node: string, nowMs: number) =>
+      store.transaction((tx) => takeRefreshLease(tx, account, { node, nowMs, untilMs: nowMs + 30_000 }));
+    const nowMs = clock.now();
+    assert.equal(await take('node_a', nowMs + 5), true);
+    assert.equal(await take('node_b', nowMs), false);
+    assert.equal(await take('node_b', nowMs + 30_004), false);
+    // Its clock is put right, back by hours.
+    assert.equal(await take('node_b', nowMs - hourMs), true);
+    assert.equal(await take('node_a', nowMs - hourMs + 30_000), true, 'it ended');
   });
 
   test('a process that slept through its lease is believed when it brings tokens after all', async () => {
