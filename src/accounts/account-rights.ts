@@ -25,10 +25,11 @@ export async function requireAccount(
   caller: Caller,
   id: string,
   right: 'see' | 'change',
+  parameter = 'id',
 ): Promise<Account> {
   const owners = await ownersOf(db, caller);
   const account = await findAccount(db, id);
-  if (account === undefined || !owners.mayRead(account.owner_id)) throw notFound('account', id);
+  if (account === undefined || !owners.mayRead(account.owner_id)) throw notFound('account', id, parameter);
   if (right === 'change') refuseUnlessChanger(owners, caller, account);
   return account;
 }

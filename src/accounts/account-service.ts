@@ -50,7 +50,7 @@ export class AccountService {
     policy: AddressPolicy;
     router: EventRouter;
     bus: EventBus;
-    apps: Pick<AppCatalogue, 'find'>;
+    apps: Pick<AppCatalogue, 'find' | 'requireEntry'>;
     publicUrl: () => string;
     /** Hours between two tests of an account; 0: only when asked. */
     checkHours: number;
@@ -79,6 +79,7 @@ export class AccountService {
     });
     this.connector = new AccountConnector({
       ...{ store, vault, clock, logger, findApp, publicUrl, onChange },
+      requireApp: async (slugOrId, ownerIds) => (await apps.requireEntry(slugOrId, ownerIds, 'app')).app,
       provider: new ConnectProvider({
         tokens,
         oauth1: new OAuth1Flow({ dispatcher, clock }),

@@ -15,7 +15,7 @@ import { type Account, findSealedAccount } from './account-store.ts';
 import { checkFields } from './connect-fields.ts';
 import { callbackUri, type FlowSecrets, hashOf, sealSecrets, withoutSecrets } from './connect-flow.ts';
 import { insertFlow } from './connect-flow-store.ts';
-import { checkName } from './manage-accounts.ts';
+import { checkName, needsNoAccount } from './manage-accounts.ts';
 
 /** A link is good for that long, the stay at the provider included: time to find a password, not to lose a link. */
 const linkMs = 10 * 60_000;
@@ -26,6 +26,8 @@ export interface ConnectLinkParts {
   vault: Vault;
   clock: Clock;
   findApp(slugOrId: string, ownerIds: readonly string[]): Promise<AppDefinition | undefined>;
+  /** Throws CallerError `not_found`, naming the parameter `app`. */
+  requireApp(slugOrId: string, ownerIds: readonly string[]): Promise<AppDefinition>;
   /** The address of the service as browsers reach it, without a slash at its end. */
   publicUrl(): string;
 }
@@ -51,7 +53,9 @@ export async function beginConnect(
   const { store, clock, vault } = parts;
   const { caller, accountId } = request;
   const account =
-    accountId === undefined ? undefined : await requireAccount(store.read, caller, accountId, 'change');
+    accountId === undefined
+      ? undefined
+      : await requireAccount(store.read, caller, accountId, 'change', 'account_id');
   const ownerId = account?.owner_id ?? request.ownerId;
   const app = await appOf(parts, request.app, account, ownerId);
   const client = await clientFor(parts, app, ownerId);
@@ -102,15 +106,15 @@ async function appOf(
   if (named === undefined) {
     throw new CallerError('missing_parameter', 'app: which app is to be connected?', { parameter: 'app' });
   }
-  const app = await parts.findApp(named, [ownerId]);
-  if (app === undefined) throw notFound('app', named, 'app');
+  const app = await parts.requireApp(named, [ownerId]);
   if (account !== undefined && account.app_slug !== app.slug) {
     throw new CallerError('invalid_parameter', `app: account ${account.id} is of ${account.app_slug}`, {
       parameter: 'app',
     });
   }
+  if (app.authType === 'none') throw needsNoAccount(app);
   const needsBrowser = app.oauth?.version !== 2 || app.oauth.grant === 'authorization_code';
-  if (app.authType === 'none' || !needsBrowser) {
+  if (!needsBrowser) {
     const message = `app: ${app.name} is not connected in a browser; use POST /v1/accounts`;
     throw new CallerError('invalid_parameter', message, { parameter: 'app' });
   }

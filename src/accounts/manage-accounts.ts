@@ -44,6 +44,7 @@ export async function createAccount(
   const credentials = checkCredentials(account.credentials);
   const name = checkName(account.name ?? null);
   const app = typeof account.app === 'string' ? await tools.findApp?.(account.app, [ownerId], tx) : undefined;
+  if (app?.authType === 'none') throw needsNoAccount(app);
   const slug = app?.slug ?? (await slugOf(tx, account.app));
   return storeAccount(tx, tools, {
     ownerId,
@@ -221,9 +222,15 @@ async function slugOf(db: Db, app: unknown): Promise<string> {
   if (/^app_[0-9A-Za-z]{12}$/.test(app)) {
     const slug = await findAppSlug(db, app);
     if (slug !== undefined) return slug;
+    throw invalid('app', 'the slug of an app, or the app_ id of one in the catalogue');
   }
   if (!/^[a-z0-9][a-z0-9_-]{0,63}$/.test(app)) throw invalid('app', 'the slug of an app, such as gitlab');
   return app;
+}
+
+export function needsNoAccount({ name }: AppDefinition): CallerError {
+  const message = `app: ${name} needs no account: components of it run without one`;
+  return new CallerError('invalid_parameter', message, { parameter: 'app' });
 }
 
 export function checkName(name: unknown): string | null {

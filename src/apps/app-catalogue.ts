@@ -1,4 +1,4 @@
-import { toError } from '#lib/errors.ts';
+import { CallerError, toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Db, Store } from '#storage/store.ts';
 import type { AppTable } from '#storage/tables/account-tables.ts';
@@ -6,6 +6,7 @@ import type { AppDefinition } from './app-definition.ts';
 import { readAppFiles } from './app-files.ts';
 import { appIdOf } from './app-id.ts';
 import { findOwnApps, selectOwnApps } from './app-store.ts';
+import { nearestApp } from './nearest-app.ts';
 import { parseApp } from './parse-app.ts';
 
 /** An app and whose it is; no owner: it comes with the service, or from the operator's folder. */
@@ -63,6 +64,23 @@ export class AppCatalogue {
     if (own !== undefined) return own;
     const app = this.findShipped(slugOrId);
     return app && { app, ownerId: undefined };
+  }
+
+  /** As `findEntry`. Throws CallerError `not_found`, which names the nearest slug there is. */
+  async requireEntry(
+    slugOrId: string,
+    ownerIds: readonly string[],
+    parameter = 'id',
+  ): Promise<CatalogueEntry> {
+    const entry = await this.findEntry(slugOrId, ownerIds);
+    if (entry !== undefined) return entry;
+    const apps = (await this.list(ownerIds)).map(({ app }) => app);
+    const nearest = nearestApp(apps, slugOrId);
+    throw new CallerError(
+      'not_found',
+      `no app ${JSON.stringify(slugOrId)}${nearest === undefined ? '' : `; did you mean ${nearest}?`}`,
+      { parameter, ...(nearest !== undefined && { nearest }) },
+    );
   }
 
   /** Only what files say. */

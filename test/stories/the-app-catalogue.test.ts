@@ -178,6 +178,46 @@ forEachService((fixture) => {
 
     const unknown = await ask('POST', '/v1/accounts', { app: 'not_in_the_catalogue', credentials: { a: 1 } });
     assert.equal(unknown.status, 200, 'apps nobody described are taken as ever');
+    const id12 = { app: 'app_abcdefghijkl', credentials: { a: 1 } };
+    assertError(await ask('POST', '/v1/accounts', id12), 400, 'invalid_parameter', 'app');
+  });
+
+  test('who misspells an app is told the nearest one, their own too', async () => {
+    const { ask } = await person();
+    assert.equal((await ask('POST', '/v1/apps', acme)).status, 200);
+    for (const [method, path, body, nearest, parameter] of [
+      ['GET', '/v1/apps/githb', undefined, 'github', 'id'],
+      ['GET', '/v1/apps/Google%20Sheets', undefined, 'google_sheets', 'id'],
+      ['DELETE', '/v1/apps/acmee', undefined, 'acme', 'id'],
+      ['GET', '/v1/apps/gitlba/oauth_client', undefined, 'gitlab', 'id'],
+      ['POST', '/v1/accounts/connect', { app: 'opneai' }, 'openai', 'app'],
+    ] as const) {
+      const answer = await ask(method, path, body);
+      assertError(answer, 404, 'not_found', parameter);
+      assert.equal(answer.body.details.nearest, nearest);
+      assert.match(answer.body.error, new RegExp(`^no app ".*"; did you mean ${nearest}\\?$`));
+    }
+    const far = (await ask('GET', '/v1/apps/qqqqqqqq')).body;
+    assert.deepEqual([far.error, far.details], ['no app "qqqqqqqq"', { parameter: 'id' }]);
+  });
+
+  test('an app without accounts takes none', async () => {
+    const { ask } = await person();
+    for (const path of ['/v1/accounts', '/v1/accounts/connect']) {
+      const body = { app: 'rss', ...(path === '/v1/accounts' && { credentials: {} }) };
+      const answer = await ask('POST', path, body);
+      assertError(answer, 400, 'invalid_parameter', 'app');
+      assert.match(answer.body.error, /^app: RSS needs no account/);
+    }
+  });
+
+  test('what is wrong with a request for an account is named as the caller wrote it', async () => {
+    const { ask } = await person();
+    const again = await ask('POST', '/v1/accounts/connect', { account_id: 'apn_000000000000' });
+    assertError(again, 404, 'not_found', 'account_id');
+    const flag = await ask('GET', '/v1/accounts?include_credentials=yes');
+    assertError(flag, 400, 'invalid_parameter', 'include_credentials');
+    assert.equal(flag.body.error, 'include_credentials: must be one of 0, 1, true, false');
   });
 });
 

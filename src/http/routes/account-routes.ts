@@ -43,7 +43,7 @@ const credentials = Type.Record(Type.String(), Type.Unknown(), {
 const name = Type.Union([Type.String(), Type.Null()], { description: 'Nickname' });
 
 const includeCredentials = Type.Optional(
-  Type.Union([Type.Literal('0'), Type.Literal('1'), Type.Literal('true'), Type.Literal('false')], {
+  Type.Enum(['0', '1', 'true', 'false'], {
     description:
       '1 or true: with credentials, of accounts that you created (while you are a member of their workspace) or administer',
   }),

@@ -4,7 +4,7 @@ import { appIdOf } from '#apps/app-id.ts';
 import { describeApp } from '#apps/describe-app.ts';
 import { createApp, deleteApp, replaceApp } from '#apps/manage-apps.ts';
 import { parseApp } from '#apps/parse-app.ts';
-import { homeOf, notFound, ownersOf, requireWorkspace } from '#auth/permissions.ts';
+import { homeOf, ownersOf, requireWorkspace } from '#auth/permissions.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
 import {
   type App,
@@ -52,9 +52,7 @@ export function appRoutes(app: App, deps: AppRouteDeps): void {
   }
 
   async function entryOf(request: Request, id: string): Promise<CatalogueEntry> {
-    const entry = await catalogue.findEntry(id, await ownersSeen(request));
-    if (entry === undefined) throw notFound('app', id);
-    return entry;
+    return catalogue.requireEntry(id, await ownersSeen(request));
   }
 
   /** An app of the caller's, or of a workspace that the caller administers. */

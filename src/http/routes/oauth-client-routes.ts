@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
+import type { AppCatalogue } from '#apps/app-catalogue.ts';
 import type { AppDefinition } from '#apps/app-definition.ts';
-import { homeOf, notFound, requireWorkspace } from '#auth/permissions.ts';
+import { homeOf, requireWorkspace } from '#auth/permissions.ts';
 import { type App, callerOf, DataOf, IdParams, NoContent, namedWorkspace } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
 import type { Clock } from '#lib/clock.ts';
@@ -34,14 +35,14 @@ export interface OAuthClientRouteDeps {
   vault: Vault;
   clock: Clock;
   logger: Logger;
-  findApp: (slugOrId: string, ownerIds: readonly string[]) => Promise<AppDefinition | undefined>;
+  catalogue: Pick<AppCatalogue, 'requireEntry'>;
   /** The redirect URI to register at every provider. */
   redirectUri: () => string;
 }
 
 /** The client id and secret that an owner has at a provider. One for each app; set by admins of a workspace. */
 export function oauthClientRoutes(app: App, deps: OAuthClientRouteDeps): void {
-  const { store, logger, findApp, redirectUri } = deps;
+  const { store, logger, catalogue, redirectUri } = deps;
 
   async function ownerOf(
     request: Parameters<typeof callerOf>[0] & Parameters<typeof namedWorkspace>[0],
@@ -56,8 +57,7 @@ export function oauthClientRoutes(app: App, deps: OAuthClientRouteDeps): void {
   }
 
   async function oauthApp(id: string, ownerId: string): Promise<AppDefinition> {
-    const found = await findApp(id, [ownerId]);
-    if (found === undefined) throw notFound('app', id);
+    const { app: found } = await catalogue.requireEntry(id, [ownerId]);
     if (found.oauth !== undefined) return found;
     throw new CallerError('invalid_parameter', `id: ${found.name} is not connected with OAuth`, {
       parameter: 'id',
