@@ -136,6 +136,16 @@ describe('a URL template', () => {
   });
 });
 
+test('an address of any length is judged at once, as this happens in the process that serves everybody', () => {
+  const slashes = '/'.repeat(60_000);
+  const startMs = performance.now();
+  assertRefused('https://{{h}}/x', { h: `${slashes}x` });
+  assertRefused('https://{{h}}.example.com/', { h: `a${slashes}x` });
+  assertRefused('{{h}}/x', { h: `https://a/${slashes}x` });
+  assertRefused('https://a:{{h}}/x', { h: `${' '.repeat(60_000)}1` });
+  assert.ok(performance.now() - startMs < 1000);
+});
+
 describe('a text template', () => {
   test('takes values as they are, but nothing that ends a header line', () => {
     assert.equal(fillTemplate('Bearer {{t}}', { t: 'a b/ü' }, 'text'), 'Bearer a b/ü');

@@ -12,6 +12,9 @@ export class TemplateError extends Error {
   }
 }
 
+/** A host, port or base URL that is longer is none, and the looks at it take time that grows with the square of it. */
+const addressCharactersMax = 2_000;
+
 export type TemplateValues = Readonly<Record<string, unknown>>;
 
 /**
@@ -75,7 +78,7 @@ function fillUrl(template: string, values: TemplateValues): string {
 
 /** The base URL of a server of the account's own: its scheme, host and path. `https://` is put before a bare host. */
 function baseUrl(values: TemplateValues, field: string): string {
-  const text = filledText(values, field).trim();
+  const text = addressText(values, field).trim();
   const absolute = /^[a-z][a-z0-9+.-]*:\/\//i.test(text) ? text : `https://${text}`;
   const url = URL.parse(absolute);
   const plain = !/[\s\\?#@]/.test(text) && withoutControls(text, field) !== '';
@@ -88,14 +91,14 @@ function baseUrl(values: TemplateValues, field: string): string {
 function fillHost(host: string, values: TemplateValues, mayHavePort: boolean): string {
   const whole = wholeHostField(host);
   if (whole !== undefined) {
-    const text = withoutUrlParts(filledText(values, whole));
+    const text = withoutUrlParts(addressText(values, whole));
     const port = mayHavePort ? '(:\\d{1,5})?' : '';
     if (new RegExp(`^(\\[[0-9A-Fa-f:.]+\\]|[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*)${port}$`).test(text))
       return text;
     throw new TemplateError(`${whole}: expected the name of a host, such as example.com`, whole);
   }
   return replaceFields(host, (field, behind) => {
-    let text = withoutUrlParts(filledText(values, field));
+    let text = withoutUrlParts(addressText(values, field));
     if (behind !== '' && !behind.includes('{{') && text.toLowerCase().endsWith(behind.toLowerCase())) {
       text = text.slice(0, -behind.length);
     }
@@ -107,7 +110,7 @@ function fillHost(host: string, values: TemplateValues, mayHavePort: boolean): s
 function fillPort(port: string, values: TemplateValues): string {
   const field = wholeHostField(port);
   if (field === undefined) return port;
-  const text = filledText(values, field).trim();
+  const text = addressText(values, field).trim();
   if (/^\d{1,5}$/.test(text) && Number(text) <= 65_535) return text;
   throw new TemplateError(`${field}: expected a port`, field);
 }
@@ -139,6 +142,12 @@ function filledText(values: TemplateValues, field: string): string {
   const text = textOf(values, field);
   if (text === '') throw new TemplateError(`${field}: has no value`, field);
   return text;
+}
+
+function addressText(values: TemplateValues, field: string): string {
+  const text = filledText(values, field);
+  if (text.length <= addressCharactersMax) return text;
+  throw new TemplateError(`${field}: is too long for an address`, field);
 }
 
 function textOf(values: TemplateValues, field: string): string {
