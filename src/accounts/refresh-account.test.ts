@@ -245,6 +245,20 @@ forEachStore((fixture) => {
     assert.equal(server.receiver.requests.length, 1);
   });
 
+  test('who holds the token of an account that is found dead asks again, and is told', async () => {
+    const { store } = fixture;
+    const { refresher, credentials } = process('node_a', store);
+    const account = await connect(store);
+    await credentials.use(account.id, [ownerId], 'dc_1');
+    server.failure = { status: 503, body: {} };
+    await refresher.refresh(account.id);
+    assert.deepEqual(changes, [], 'it may work again in a moment');
+    server.failure = { status: 400, body: { error: 'invalid_grant' } };
+    await refresher.refresh(account.id);
+    assert.deepEqual(changes, [account.id]);
+    await assert.rejects(credentials.use(account.id, [ownerId], 'dc_1'), { code: 'account_dead' });
+  });
+
   test('a client that is refused makes an account unhealthy, not dead: the grant may still be good', async () => {
     const { store } = fixture;
     const { credentials } = process('node_a', store);

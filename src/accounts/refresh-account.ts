@@ -247,7 +247,7 @@ export class AccountRefresher {
   }
 
   async #fail(account: SealedAccount, error: GrantError): Promise<void> {
-    const { store, clock, logger } = this.#parts;
+    const { store, clock, logger, onChange } = this.#parts;
     const nowMs = clock.now();
     const failures = account.refresh_failures + 1;
     const isDead = error.reach === 'grant';
@@ -262,6 +262,8 @@ export class AccountRefresher {
       });
       const now = isStored ? await findAccount(tx, account.id) : undefined;
       if (now === undefined) return undefined;
+      // Who holds its credentials asks again, and is told: until their token ends nothing else would.
+      if (isDead) await raiseRevisionsOf(tx, account.id);
       return this.#parts.changeHealth(tx, now, {
         // What a provider that is away for a moment says about the account: nothing, while its token is good.
         healthy: now.healthy === 1 && error.reach === 'moment' && !hasEnded,
@@ -270,6 +272,7 @@ export class AccountRefresher {
       });
     });
     afterCommit?.();
+    if (isDead) onChange(account.id);
     logger.warn(
       {
         account: account.id,
