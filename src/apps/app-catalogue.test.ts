@@ -79,6 +79,26 @@ describe('the catalogue', () => {
       await assert.rejects(create('acme', 'o_1'), { code: 'conflict' });
     });
 
+    test('refuses a definition that is too large to be read with all the others for every list', async () => {
+      const catalogue = await load();
+      const described = (characters: number) =>
+        parseApp({
+          ...{ slug: 'large', name: 'Large', auth_type: 'keys' },
+          custom_fields: Array.from({ length: 50 }, (_, index) => ({
+            name: `field_${index}`,
+            description: 'x'.repeat(characters),
+          })),
+        });
+      const owner = { ownerId: 'o_1', userId: 'u_1' };
+      const add = (app: ReturnType<typeof parseApp>) =>
+        here.store.transaction((tx) => createApp(tx, { catalogue, clock }, app, owner));
+      await assert.rejects(add(described(2_000)), { code: 'invalid_parameter' });
+      await add(described(200));
+      const own = { ownerId: 'o_1', slug: 'large' };
+      const change = here.store.transaction((tx) => replaceApp(tx, { clock }, described(2_000), own));
+      await assert.rejects(change, { code: 'invalid_parameter' });
+    });
+
     test('takes the app of the first owner that has it, and an own one before that of a file', async () => {
       const before = await AppCatalogue.load({ store: here.store, folders: [], logger: silentLogger });
       for (const ownerId of ['o_1', 'u_1']) {

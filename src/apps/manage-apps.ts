@@ -7,8 +7,10 @@ import { appIdOf } from './app-id.ts';
 import { accountsOfApp, changeOwnApp, countOwnApps, insertOwnApp, removeOwnApp } from './app-store.ts';
 import { describeApp } from './describe-app.ts';
 
-/** Own apps of one owner. */
+/** Own apps of one owner. All of them are read for each list. */
 const ownAppsMax = 500;
+/** Definition of an own app as JSON; the largest that comes with the service has 2 KB. */
+const definitionBytesMax = 32 * 1024;
 /** Accounts that the refusal of a deletion names. */
 const namedAccountsMax = 10;
 
@@ -32,7 +34,7 @@ export async function createApp(
     slug,
     app_id: appIdOf(slug),
     user_id: owner.userId,
-    definition: JSON.stringify(describeApp(app)),
+    definition: definitionOf(app),
     created_at_ms: nowMs,
     updated_at_ms: nowMs,
   });
@@ -51,7 +53,7 @@ export async function replaceApp(
       parameter: 'slug',
     });
   }
-  const changes = { definition: JSON.stringify(describeApp(app)), updated_at_ms: clock.now() };
+  const changes = { definition: definitionOf(app), updated_at_ms: clock.now() };
   const changed = await changeOwnApp(tx, { owner_id: own.ownerId, slug: own.slug }, changes);
   // Removed by somebody else in this very moment.
   if (!changed) throw new CallerError('not_found', `no app ${JSON.stringify(own.slug)}`, { parameter: 'id' });
@@ -69,6 +71,16 @@ export async function deleteApp(tx: Tx, { ownerId, slug }: { ownerId: string; sl
     );
   }
   await removeOwnApp(tx, { owner_id: ownerId, slug });
+}
+
+function definitionOf(app: AppDefinition): string {
+  const definition = JSON.stringify(describeApp(app));
+  if (Buffer.byteLength(definition) <= definitionBytesMax) return definition;
+  throw new CallerError(
+    'invalid_parameter',
+    `the definition of an app has at most ${definitionBytesMax / 1024} KB of JSON, this one has more`,
+    { parameter: 'body' },
+  );
 }
 
 function slugTaken(slug: string, by: string): CallerError {
