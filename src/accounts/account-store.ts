@@ -90,11 +90,12 @@ export async function selectAccounts(
   return pageOf(query, page);
 }
 
-/** The app of some account with this app id. */
-export async function findAppSlug(db: Db, appId: string): Promise<string | undefined> {
+/** The app of some account of the owner with this app id. What apps others have is nobody's business. */
+export async function findAppSlug(db: Db, ownerId: string, appId: string): Promise<string | undefined> {
   const found = await db
     .selectFrom('accounts')
     .select('app_slug')
+    .where('owner_id', '=', ownerId)
     .where('app_id', '=', appId)
     .executeTakeFirst();
   return found?.app_slug;

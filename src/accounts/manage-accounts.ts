@@ -32,7 +32,7 @@ export interface AccountTools extends SealTools {
 
 /**
  * Connects an account with credentials that somebody brings along. `app` is a slug, or the `app_…` id of an app of the
- * catalogue or one that has accounts already. Throws CallerError `invalid_parameter` or `missing_parameter` naming app,
+ * catalogue or one that the owner has accounts of already. Throws CallerError `invalid_parameter` or `missing_parameter` naming app,
  * name or credentials, and `oauth_client_missing`.
  */
 export async function createAccount(
@@ -45,7 +45,7 @@ export async function createAccount(
   const name = checkName(account.name ?? null);
   const app = typeof account.app === 'string' ? await tools.findApp?.(account.app, [ownerId], tx) : undefined;
   if (app?.authType === 'none') throw needsNoAccount(app);
-  const slug = app?.slug ?? (await slugOf(tx, account.app));
+  const slug = app?.slug ?? (await slugOf(tx, ownerId, account.app));
   return storeAccount(tx, tools, {
     ownerId,
     userId,
@@ -217,10 +217,10 @@ export async function deleteAccount(tx: Tx, id: string, ownerIds: readonly strin
   await raiseRevisionsOf(tx, id);
 }
 
-async function slugOf(db: Db, app: unknown): Promise<string> {
+async function slugOf(db: Db, ownerId: string, app: unknown): Promise<string> {
   if (typeof app !== 'string') throw invalid('app', 'the slug of an app, such as gitlab');
   if (/^app_[0-9A-Za-z]{12}$/.test(app)) {
-    const slug = await findAppSlug(db, app);
+    const slug = await findAppSlug(db, ownerId, app);
     if (slug !== undefined) return slug;
     throw invalid('app', 'the slug of an app, or the app_ id of one in the catalogue');
   }
