@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { notFound } from '#auth/permissions.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
@@ -18,6 +19,11 @@ export interface OpenedAccount {
 }
 
 type SealedAccount = Account & Pick<AccountTable, 'sealed'>;
+
+/** How long a refresh is waited for while the token is still good. */
+const patienceMs = 2_000;
+/** Whoever got a token that is being replaced looks again after this, unless it is told before. */
+const askAgainMs = 15_000;
 
 /** Gives out credentials, refreshed when that is due. The only way from a sealed account to its secrets. */
 export class AccountCredentials {
@@ -58,7 +64,7 @@ export class AccountCredentials {
         account: id,
       });
     }
-    if (account.expires_at_ms !== null && account.expires_at_ms <= this.#clock.now()) {
+    if (hasEnded(account, this.#clock.now())) {
       throw new UnavailableError(
         'account_not_refreshed',
         `the access token of ${name} has ended: ${account.error ?? 'no new one came'}`,
@@ -76,7 +82,10 @@ export class AccountCredentials {
   async #current(id: string, ownerIds: readonly string[]): Promise<SealedAccount> {
     const account = await this.#find(id, ownerIds);
     if (!isDue(account, this.#clock.now())) return account;
-    await this.#refresher.refresh(id, account.version);
+    const refreshing = this.#refresher.refresh(id, account.version);
+    // A provider that is slow holds nobody up whose token is still good.
+    if (hasEnded(account, this.#clock.now())) await refreshing;
+    else await withinMs(patienceMs, refreshing);
     return this.#find(id, ownerIds);
   }
 
@@ -92,9 +101,24 @@ export class AccountCredentials {
     const stored = await openObject(this.#store.read, this.#vault, { ownerId, id, sealed });
     const credentials = this.#signers.withSignerUri(account, stored);
     const { next_refresh_at_ms: refreshMs, expires_at_ms: endMs } = account;
-    const ends = [refreshMs, endMs].filter((ms) => ms !== null);
+    const nowMs = this.#clock.now();
+    const isBeingRefreshed = isDue(account, nowMs) && !hasEnded(account, nowMs);
+    const ends = [isBeingRefreshed ? nowMs + askAgainMs : refreshMs, endMs].filter((ms) => ms !== null);
     return { account: rest, credentials, freshUntilMs: ends.length === 0 ? null : Math.min(...ends) };
   }
+}
+
+function hasEnded({ expires_at_ms }: Account, nowMs: number): boolean {
+  return expires_at_ms !== null && expires_at_ms <= nowMs;
+}
+
+/** Resolves when the promise does, or so much later; rejects when the promise does before. */
+async function withinMs(ms: number, promise: Promise<unknown>): Promise<void> {
+  const inTime = new AbortController();
+  const late = delay(ms, undefined, { signal: inTime.signal }).catch(() => {});
+  // What it comes to later is seen by whoever asks then.
+  promise.catch(() => {});
+  await Promise.race([promise, late]).finally(() => inTime.abort());
 }
 
 /** After a refresh that failed the next one is due only when its time has come, however many ask. */

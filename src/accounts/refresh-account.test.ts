@@ -385,6 +385,24 @@ forEachStore((fixture) => {
     assert.equal(await take('node_a', nowMs - hourMs + 30_000), true, 'it ended');
   });
 
+  test('a provider that is slow holds nobody up while the token is good', async () => {
+    const { store } = fixture;
+    const { credentials } = process('node_a', store);
+    const account = await connect(store);
+    clock.step(0.95 * hourMs);
+    const gate = new Deferred<void>();
+    server.gate = gate.promise;
+    const early = await credentials.use(account.id, [ownerId], 'dc_1');
+    assert.equal(early.credentials.oauth_access_token, 'access-token-number-1');
+    // Not at once, or each run of a busy source would wait.
+    assert.equal(early.freshUntilMs, clock.now() + 15_000);
+    clock.step(0.05 * hourMs);
+    const late = credentials.use(account.id, [ownerId], 'dc_1');
+    gate.resolve();
+    assert.equal((await late).credentials.oauth_access_token, 'access-token-number-2');
+    assert.equal(server.refreshes, 1);
+  });
+
   test('a process that slept through its lease is believed when it brings tokens after all', async () => {
     const { store } = fixture;
     const a = process('node_a', store);
