@@ -115,6 +115,29 @@ describe('a token endpoint', () => {
   const exchange = (oauth = {}, request = {}) =>
     tokens.exchangeCode({ app: app(oauth), client, fields: {} }, { ...codeRequest, ...request });
 
+  test('cannot fill an account with what it answers, however large or deep', async () => {
+    const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
+    const long = 'x'.repeat(500_000);
+    const answers = {
+      access_token: `{"access_token":"${long}"}`,
+      refresh_token: `{"access_token":"at","refresh_token":"${long}"}`,
+      site: `{"access_token":"at","site":${deep}}`,
+      name: `{"access_token":"at","name":"${long}"}`,
+    };
+    for (const [name, body] of Object.entries(answers)) {
+      provider.answer = { body };
+      await assert.rejects(refresh({ response_fields: { site: 'site', name: 'name' } }), (error: unknown) => {
+        assert.ok(error instanceof GrantError, String(error));
+        assert.equal(error.reach, 'moment');
+        assert.equal(error.message, `Odd answered with ${name} that is far too large`);
+        return true;
+      });
+    }
+    provider.answer = { body: '{"access_token":"at","site":{"hosts":["a"]},"__proto__":{"polluted":true}}' };
+    const { fields } = await refresh({ response_fields: { site: 'site', polluted: 'polluted' } });
+    assert.deepEqual(fields, { site: { hosts: ['a'] } });
+  });
+
   test('is asked as RFC 6749 and RFC 7636 say', async () => {
     await exchange({ client_auth: 'post', token_parameters: { audience: 'x y' } });
     const { body, headers, method } = provider.last;

@@ -14,6 +14,10 @@ import { uidAt, valueAt } from './value-at.ts';
 
 const answerBytesMax = 1024 * 1024;
 const timeoutMs = 20_000;
+/** Of one token, or one text beside it. What a provider gives goes into every process that uses the account. */
+const textCharactersMax = 16_000;
+/** Of what else stands beside it, as JSON: also a bound on how deep it is. */
+const jsonCharactersMax = 4_000;
 
 /** How the requests of one operation are made: shared by all of oauth4webapi's functions. */
 interface Exchange {
@@ -198,6 +202,11 @@ async function grantFrom(
     const value = valueAt(raw, path);
     if (value !== undefined && value !== null) fields[name] = value;
   }
+  const given = { access_token: tokens.access_token, refresh_token: tokens.refresh_token, ...fields };
+  const tooLarge = Object.entries(given).find(([, value]) => isTooLarge(value))?.[0];
+  if (tooLarge !== undefined) {
+    throw new GrantError('moment', `${context.app.name} answered with ${tooLarge} that is far too large`);
+  }
   return {
     accessToken: tokens.access_token,
     refreshToken: tokens.refresh_token,
@@ -206,6 +215,11 @@ async function grantFrom(
     uid: undefined,
     fields,
   };
+}
+
+function isTooLarge(value: unknown): boolean {
+  if (typeof value === 'string') return value.length > textCharactersMax;
+  return typeof value === 'object' && JSON.stringify(value).length > jsonCharactersMax;
 }
 
 /** The one way out: guarded, bounded, without redirects. */
