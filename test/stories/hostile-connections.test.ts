@@ -63,6 +63,110 @@ forEachService((fixture) => {
       assert.deepEqual(provider.granted, []);
     });
 
+    test('every route for accounts, apps and clients answers for those of others as for none', async () => {
+      const person = async (name: string) => {
+        const made = await api('POST', '/v1/users', { username: name, email: `${name}@example.com` });
+        return { id: made.body.data.id as string, key: made.body.data.api_key as string };
+      };
+      const [owner, stranger] = [await person('owner'), await person('stranger')];
+      const as = { key: owner.key };
+      const workspace = (await api('POST', '/v1/workspaces', { name: 'Theirs' }, as)).body.data.id;
+      const where = `?org_id=${workspace}`;
+      const slug = 'only_theirs';
+      assert.equal((await api('POST', `/v1/apps${where}`, provider.app(slug), as)).status, 200);
+      const secret = { client_id: 'id', client_secret: 'a-secret-of-theirs' };
+      assert.equal((await api('PUT', `/v1/apps/${slug}/oauth_client${where}`, secret, as)).status, 200);
+      const made = { app: slug, credentials: { oauth_access_token: 'a-token-of-theirs' } };
+      const account = (await api('POST', `/v1/accounts${where}`, made, as)).body.data.id;
+      const clients = `/v1/workspaces/${workspace}/oauth_clients`;
+      const client = (await api('POST', clients, { name: 'backend' }, as)).body.data;
+      const asked = { grant_type: 'client_credentials', ...client, name: undefined };
+      const { access_token: token } = (await api('POST', '/v1/oauth/token', asked)).body;
+      assert.match(token, /^mat_/);
+
+      type Case = [method: string, path: string, body?: unknown];
+      const ofStrangers = (apn: string, o: string, app: string, u: string): Case[] => [
+        ...['', '?include_credentials=1', '/uses', '/audit'].map(
+          (rest): Case => ['GET', `/v1/accounts/${apn}${rest}`],
+        ),
+        ['PUT', `/v1/accounts/${apn}`, { credentials: {} }],
+        ['DELETE', `/v1/accounts/${apn}?force=true`],
+        ['POST', `/v1/accounts/${apn}/test`],
+        ['POST', '/v1/accounts/connect', { account_id: apn }],
+        ['POST', '/v1/accounts/connect', { app, org_id: o }],
+        ['POST', '/v1/accounts/connect', { app }],
+        ['POST', '/v1/accounts', { app: 'x', credentials: {}, org_id: o }],
+        ['GET', `/v1/accounts?org_id=${o}`],
+        ['GET', `/v1/accounts?org_id=${u}`],
+        ...['accounts', 'audit', 'event_summaries', 'oauth_clients'].map(
+          (list): Case => ['GET', `/v1/workspaces/${o}/${list}`],
+        ),
+        ['POST', `/v1/workspaces/${o}/oauth_clients`, { name: 'mine' }],
+        ['POST', `/v1/workspaces/${o}/oauth_clients/${client.id}/rotate_secret`, {}],
+        ['DELETE', `/v1/workspaces/${o}/oauth_clients/${client.id}`],
+        ['GET', `/v1/apps?org_id=${o}`],
+        ['GET', `/v1/apps/${app}`],
+        ['GET', `/v1/apps/${app}?org_id=${o}`],
+        ['PUT', `/v1/apps/${app}`, provider.app(app)],
+        ['DELETE', `/v1/apps/${app}?org_id=${o}`],
+        ['POST', `/v1/apps?org_id=${o}`, provider.app('mine')],
+        ['GET', `/v1/apps/${app}/oauth_client`],
+        ['GET', `/v1/apps/${app}/oauth_client?org_id=${o}`],
+        ['PUT', `/v1/apps/${app}/oauth_client?org_id=${o}`, secret],
+        ['DELETE', `/v1/apps/${app}/oauth_client?org_id=${o}&force=true`],
+        [
+          'POST',
+          `/v1/subscriptions?emitter_id=${o}&event_name=account_unhealthy&listener_id=dc_000000000000`,
+        ],
+        [
+          'POST',
+          `/v1/subscriptions?emitter_id=${u}&event_name=account_unhealthy&listener_id=dc_000000000000`,
+        ],
+      ];
+      const none = ['apn_000000000000', 'o_000000000000', 'none_at_all', 'u_000000000000'] as const;
+      const theirs = [account, workspace, slug, owner.id] as const;
+      const plain = (answer: unknown) =>
+        [...theirs, ...none].reduce(
+          (text, id) => text.replaceAll(id, id.startsWith('apn_') ? 'apn' : 'id'),
+          JSON.stringify(answer),
+        );
+      const absent = ofStrangers(...none);
+      const home = (await api('POST', '/v1/workspaces', { name: 'Home' }, { key: stranger.key })).body.data
+        .id;
+      const own = await api(
+        'POST',
+        `/v1/workspaces/${home}/oauth_clients`,
+        { name: 'own' },
+        { key: stranger.key },
+      );
+      const ofHome = { grant_type: 'client_credentials', ...own.body.data, name: undefined };
+      const homeToken = (await api('POST', '/v1/oauth/token', ofHome)).body.access_token;
+      for (const key of [stranger.key, homeToken, undefined]) {
+        for (const [index, [method, path, body]] of ofStrangers(...theirs).entries()) {
+          const options = key === undefined ? {} : { key };
+          const foreign = await api(method, path, body, options);
+          const [, nonePath = '', noneBody] = absent[index] ?? [];
+          const nothing = await api(method, nonePath, noneBody, options);
+          const what = `${method} ${path}`;
+          assert.ok([400, 403, 404].includes(foreign.status), `${what}: ${JSON.stringify(foreign.body)}`);
+          assert.equal(foreign.status, nothing.status, what);
+          assert.equal(plain(foreign.body), plain(nothing.body), what);
+        }
+      }
+      // Nor do its tokens outlive what they are for.
+      const tokens = { key: token };
+      assert.equal((await api('GET', `/v1/accounts/${account}`, undefined, tokens)).status, 200);
+      const peek = await api('GET', `/v1/accounts/${account}?include_credentials=1`, undefined, tokens);
+      assert.equal(peek.status, 403);
+      assert.equal((await api('GET', clients, undefined, tokens)).status, 403);
+      assert.equal(
+        (await api('POST', '/v1/users', { username: 'x', email: 'x@x.example' }, tokens)).status,
+        403,
+      );
+      assert.equal((await api('DELETE', `${clients}/${client.id}`, undefined, as)).status, 204);
+      assert.equal((await api('GET', `/v1/accounts/${account}`, undefined, tokens)).status, 401);
+    });
+
     test('pages of user code share the origin, but neither its cookies, nor its storage, nor its workers', async () => {
       const { configured_props: props } = await fixture.service.createSource({ component_code: page });
       const answer = await fetch(props.http.endpoint_url);
