@@ -14,12 +14,14 @@ import { requireAccount } from './account-rights.ts';
 import { type Account, findSealedAccount } from './account-store.ts';
 import { checkFields } from './connect-fields.ts';
 import { callbackUri, type FlowSecrets, hashOf, sealSecrets, withoutSecrets } from './connect-flow.ts';
-import { insertFlow } from './connect-flow-store.ts';
+import { countOpenFlows, insertFlow } from './connect-flow-store.ts';
 import { checkName, needsNoAccount } from './manage-accounts.ts';
 
 /** A link is good for that long, the stay at the provider included: time to find a password, not to lose a link. */
 const linkMs = 10 * 60_000;
 const redirectUrlCharactersMax = 2_000;
+/** Of one owner at the same time. Each keeps the fields that it was made with. */
+const openLinksMax = 1_000;
 
 export interface ConnectLinkParts {
   store: Store;
@@ -71,8 +73,14 @@ export async function beginConnect(
   const nowMs = clock.now();
   const id = newId('cf');
   const link = newSecret();
-  await store.transaction(async (tx) =>
-    insertFlow(tx, {
+  await store.transaction(async (tx) => {
+    if ((await countOpenFlows(tx, ownerId, nowMs)) >= openLinksMax) {
+      throw new CallerError(
+        'conflict',
+        `there are ${openLinksMax} links already that nobody has used yet; each ends after ten minutes`,
+      );
+    }
+    await insertFlow(tx, {
       id,
       owner_id: ownerId,
       user_id: caller.userId,
@@ -88,8 +96,8 @@ export async function beginConnect(
       created_at_ms: nowMs,
       expires_at_ms: nowMs + linkMs,
       used_at_ms: null,
-    }),
-  );
+    });
+  });
   return {
     url: `${parts.publicUrl()}/connect/${link}`,
     expiresAtMs: nowMs + linkMs,

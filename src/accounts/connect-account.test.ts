@@ -120,6 +120,18 @@ forEachStore((fixture) => {
       assert.equal((await fixture.store.read.selectFrom('connect_flows').select('id').execute()).length, 1);
     });
 
+    test('are a thousand at most of one owner that nobody has used yet', async () => {
+      await begin();
+      const row = await fixture.store.read.selectFrom('connect_flows').selectAll().executeTakeFirstOrThrow();
+      const copy = (n: number) => ({ ...row, id: `cf_${n}`, link_hash: `link ${n}`, state_hash: null });
+      await fixture.store.transaction(async (tx) => {
+        for (let n = 1; n < 1_000; n += 1) await tx.insertInto('connect_flows').values(copy(n)).execute();
+      });
+      await assert.rejects(begin(), { code: 'conflict' });
+      clock.step(10 * 60_000);
+      await begin();
+    });
+
     test('may be answered by another process at every step', async () => {
       const { answer, cookies } = await atProvider(await begin(), connectorOn);
       const both = await Promise.allSettled([

@@ -38,6 +38,18 @@ export async function insertFlow(tx: Tx, flow: ConnectFlow): Promise<void> {
   await tx.insertInto('connect_flows').values(flow).execute();
 }
 
+/** Links of an owner that somebody may still use. */
+export async function countOpenFlows(db: Db, ownerId: string, nowMs: number): Promise<number> {
+  const { count } = await db
+    .selectFrom('connect_flows')
+    .select((select) => select.fn.countAll().as('count'))
+    .where('expires_at_ms', '>', nowMs)
+    .where('owner_id', '=', ownerId)
+    .where('used_at_ms', 'is', null)
+    .executeTakeFirstOrThrow();
+  return Number(count);
+}
+
 export async function findFlowByLink(db: Db, linkHash: string): Promise<ConnectFlow | undefined> {
   return db.selectFrom('connect_flows').select(columns).where('link_hash', '=', linkHash).executeTakeFirst();
 }

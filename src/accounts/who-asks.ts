@@ -2,20 +2,27 @@ import { findClient } from '#auth/api-client-store.ts';
 import type { Db } from '#storage/store.ts';
 import { findUser } from '#workspaces/user-store.ts';
 import { findWorkspace } from '#workspaces/workspace-store.ts';
+import { findAccount } from './account-store.ts';
 import type { ConnectFlow } from './connect-flow-store.ts';
 
 /**
  * Who made a link and whose the account will be, for the person who opens it. A provider that knows the OAuth client
  * already may say yes without asking anybody; then this is all that tells them to whom they give their account.
  */
-export async function whoAsks(db: Db, flow: Pick<ConnectFlow, 'owner_id' | 'user_id'>): Promise<string> {
+export async function whoAsks(
+  db: Db,
+  flow: Pick<ConnectFlow, 'owner_id' | 'user_id' | 'account_id'>,
+): Promise<string> {
   const who = (await nameOf(db, flow.user_id)) ?? 'Somebody who is not known here any more';
   if (flow.owner_id === flow.user_id)
     return `${who} asks for this. The account will be theirs: they can use it, and read its tokens.`;
   const workspace = await findWorkspace(db, flow.owner_id);
+  // Who may read an account that is connected again is who made it, and not who asks now.
+  const account = flow.account_id === null ? undefined : await findAccount(db, flow.account_id);
+  const maker = account === undefined ? who : ((await nameOf(db, account.user_id)) ?? 'who made it');
   return (
     `${who} asks for this. The account will belong to the workspace “${workspace?.name ?? flow.owner_id}”: its members can use it, ` +
-    'its admins and who asks can read its tokens.'
+    `its admins and ${maker} can read its tokens.`
   );
 }
 

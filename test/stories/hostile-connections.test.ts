@@ -61,6 +61,13 @@ forEachService((fixture) => {
       });
       assert.equal(forged.status, 403);
       assert.deepEqual(provider.granted, []);
+      // One that is connected again stays that of who made it, and so are its tokens.
+      const brought = { app: 'hub', org_id: workspace, credentials: { oauth_access_token: 'x' } };
+      const account = await api('POST', '/v1/accounts', brought, { key: eve.api_key });
+      const again = await api('POST', '/v1/accounts/connect', { account_id: account.body.data.id });
+      const shown = await (await fetch(again.body.data.connect_url)).text();
+      assert.match(shown, /admin@localhost asks for this/);
+      assert.match(shown, /its admins and eve@example\.com can read its tokens/);
     });
 
     test('every route for accounts, apps and clients answers for those of others as for none', async () => {
