@@ -142,7 +142,7 @@ async function clientFor(
   throw new CallerError(
     'oauth_client_missing',
     `there is no OAuth client for ${app.name} yet: register one with the redirect URI ${redirectUri}, then PUT /v1/apps/${app.slug}/oauth_client`,
-    { parameter: 'app', redirect_uri: redirectUri, registration: registrationOf(app, redirectUri) },
+    { parameter: 'app', redirect_uri: redirectUri, registration: registrationOf(app.oauth, redirectUri) },
   );
 }
 

@@ -1,4 +1,4 @@
-import type { AppDefinition } from '#apps/app-definition.ts';
+import type { AppDefinition, Registration } from '#apps/app-definition.ts';
 import { appIdOf } from '#apps/app-id.ts';
 import { CallerError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
@@ -131,7 +131,7 @@ export function viewClient(app: AppDefinition, row: OAuthClientRow | undefined, 
     scopes: row === undefined || row.scopes === null ? null : (JSON.parse(row.scopes) as string[]),
     default_scopes: app.oauth?.version === 2 ? app.oauth.scopes : [],
     redirect_uri: redirectUri,
-    registration: registrationOf(app, redirectUri),
+    registration: app.oauth === undefined ? null : registrationOf(app.oauth, redirectUri),
     created_at: row === undefined ? null : new Date(row.created_at_ms).toISOString(),
     updated_at: row === undefined ? null : new Date(row.updated_at_ms).toISOString(),
   };
@@ -139,11 +139,9 @@ export function viewClient(app: AppDefinition, row: OAuthClientRow | undefined, 
 
 /** How to get a client at the provider. */
 export function registrationOf(
-  app: AppDefinition,
+  { registration: { url, text } }: { registration: Registration },
   redirectUri: string,
-): { url: string; text: string } | null {
-  if (app.oauth === undefined) return null;
-  const { url, text } = app.oauth.registration;
+): Registration {
   return { url, text: text.replaceAll('{{redirect_uri}}', redirectUri) };
 }
 

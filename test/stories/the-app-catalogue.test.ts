@@ -73,6 +73,13 @@ forEachService((fixture) => {
     assert.equal((await slugs('q=linear'))[0], 'linear', 'the name itself comes before longer ones');
     assert.ok((await slugs('q=google')).includes('google_sheets'));
     assert.ok((await slugs('q=spreadsheets')).includes('google_sheets'), 'in the description');
+    assert.deepEqual(await slugs('q=google-sheets'), ['google_sheets'], 'however it is written');
+    assert.deepEqual(
+      await slugs('q=google+spreadsheets'),
+      ['google_sheets'],
+      'words of name and description',
+    );
+    assert.ok((await slugs('q=developer+tools')).includes('sentry'), 'of a category');
     assert.deepEqual(await slugs('q=no-such-app'), []);
     assert.deepEqual((await slugs('has_triggers=1')).sort(), ['http', 'rss', 'schedule']);
     assert.deepEqual((await slugs('has_components=true')).sort(), ['http', 'rss', 'schedule']);

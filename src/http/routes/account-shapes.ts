@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import { auditActions } from '#accounts/account-audit-store.ts';
 
 const DateTime = Type.String({ format: 'date-time' });
-const DateTimeOrNull = Type.Union([DateTime, Type.Null()]);
+const when = (description: string) => Type.Union([DateTime, Type.Null()], { description });
 const TextOrNull = Type.Union([Type.String(), Type.Null()]);
 
 /** Specification, section 2, Connected account; what is beyond it is marked so. */
@@ -19,12 +19,12 @@ export const Account = Type.Object(
     authorized_scopes: Type.Union([Type.Array(Type.String()), Type.Null()], {
       description: 'Addition: null when nobody said',
     }),
-    last_refreshed_at: DateTimeOrNull,
-    next_refresh_at: DateTimeOrNull,
-    checked_at: DateTimeOrNull,
+    last_refreshed_at: when('Addition: when the provider last gave another access token'),
+    next_refresh_at: when('Addition: null when it is not refreshed by itself'),
+    checked_at: when('Addition: when it was last tested; null: not since its credentials are these'),
     created_at: DateTime,
     updated_at: DateTime,
-    expires_at: Type.Optional(DateTimeOrNull),
+    expires_at: Type.Optional(when('With credentials: when the access token ends; null: it does not')),
     credentials: Type.Optional(
       Type.Record(Type.String(), Type.Unknown(), {
         description: 'What a component reads as $auth, by field',

@@ -20,6 +20,7 @@ import { selectFields } from '#http/select-fields.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
+import { registrationOf } from '#oauth/manage-oauth-clients.ts';
 import type { LocalRegistry } from '#registry/local-registry.ts';
 import type { PageRequest } from '#storage/page.ts';
 import type { Store } from '#storage/store.ts';
@@ -93,10 +94,7 @@ export function appRoutes(app: App, deps: AppRouteDeps): void {
               grant: oauth.version === 2 ? oauth.grant : null,
               scopes: oauth.version === 2 ? oauth.scopes : [],
               redirect_uri: redirectUri(),
-              registration: {
-                url: oauth.registration.url,
-                text: oauth.registration.text.replaceAll('{{redirect_uri}}', redirectUri()),
-              },
+              registration: registrationOf(oauth, redirectUri()),
             },
     };
   }
@@ -222,18 +220,20 @@ function hasKinds(kinds: ReadonlySet<string> | undefined, query: ListQuery): boo
   return !asked(query.has_triggers) || kinds?.has('sources') === true;
 }
 
-/** By how well `q` fits: the name or slug itself, its beginning, a part of it, a word of the description. */
+/** By how well `q` fits: the name or slug itself, its beginning, a part of it, else all its words anywhere. */
 function matching(entries: CatalogueEntry[], q: string): CatalogueEntry[] {
   const wanted = q.trim().toLowerCase();
   if (wanted === '') return entries;
+  const words = wanted.split(/[\s_-]+/);
   const ranked = entries.map((entry) => {
-    const { name, slug, description } = entry.app;
+    const { name, slug, description, categories } = entry.app;
     const names = [name.toLowerCase(), slug];
+    const all = [...names, description, ...categories].join(' ').toLowerCase();
     const tests = [
       () => names.includes(wanted) || appIdOf(slug) === q.trim(),
       () => names.some((text) => text.startsWith(wanted)),
       () => names.some((text) => text.includes(wanted)),
-      () => description.toLowerCase().includes(wanted),
+      () => words.every((word) => all.includes(word)),
     ];
     return { entry, rank: tests.findIndex((test) => test()) };
   });
