@@ -76,7 +76,7 @@ export async function tellRecovery(
 }
 
 /** What follows when the state of an account is another one now: the audit, and the event. As `changeHealth`. */
-export async function tellHealth(
+async function tellHealth(
   { store, router, bus }: HealthTools,
   tx: Tx,
   account: Account,

@@ -1,5 +1,5 @@
 import type { AppDefinition } from '#apps/app-definition.ts';
-import { appIdOf, appNameOf } from '#apps/app-id.ts';
+import { appIdOf, appNameOf, isAppId, isAppSlug } from '#apps/app-id.ts';
 import { notFound } from '#auth/permissions.ts';
 import { CallerError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
@@ -219,12 +219,12 @@ export async function deleteAccount(tx: Tx, id: string, ownerIds: readonly strin
 
 async function slugOf(db: Db, ownerId: string, app: unknown): Promise<string> {
   if (typeof app !== 'string') throw invalid('app', 'the slug of an app, such as gitlab');
-  if (/^app_[0-9A-Za-z]{12}$/.test(app)) {
+  if (isAppId(app)) {
     const slug = await findAppSlug(db, ownerId, app);
     if (slug !== undefined) return slug;
     throw invalid('app', 'the slug of an app, or the app_ id of one in the catalogue');
   }
-  if (!/^[a-z0-9][a-z0-9_-]{0,63}$/.test(app)) throw invalid('app', 'the slug of an app, such as gitlab');
+  if (!isAppSlug(app)) throw invalid('app', 'the slug of an app, such as gitlab');
   return app;
 }
 

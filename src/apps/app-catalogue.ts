@@ -4,7 +4,7 @@ import type { Db, Store } from '#storage/store.ts';
 import type { AppTable } from '#storage/tables/account-tables.ts';
 import type { AppDefinition } from './app-definition.ts';
 import { readAppFiles } from './app-files.ts';
-import { appIdOf } from './app-id.ts';
+import { appIdOf, isAppId } from './app-id.ts';
 import { findOwnApps, selectOwnApps } from './app-store.ts';
 import { nearestApp } from './nearest-app.ts';
 import { parseApp } from './parse-app.ts';
@@ -119,7 +119,3 @@ export class AppCatalogue {
 }
 
 const collator = new Intl.Collator('en');
-
-function isAppId(text: string): boolean {
-  return /^app_[0-9A-Za-z]{12}$/.test(text);
-}

@@ -11,6 +11,14 @@ export function appIdOf(slug: string): string {
   return `app_${characters.join('')}`;
 }
 
+export function isAppId(text: string): boolean {
+  return /^app_[0-9A-Za-z]{12}$/.test(text);
+}
+
+export function isAppSlug(text: string): boolean {
+  return /^[a-z0-9][a-z0-9_-]{0,63}$/.test(text);
+}
+
 /** The name of an app that nobody described: `google_sheets` is shown as Google Sheets. */
 export function appNameOf(slug: string): string {
   return slug

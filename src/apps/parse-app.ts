@@ -1,4 +1,5 @@
 import type { AppDefinition, CustomField } from './app-definition.ts';
+import { isAppSlug } from './app-id.ts';
 import { checkTemplate, type KnownFields } from './check-template.ts';
 import { expected, missing, ObjectReader, textItem } from './object-reader.ts';
 import { oauthCredentials, parseOAuth } from './parse-oauth.ts';
@@ -41,10 +42,6 @@ export function parseApp(json: unknown): AppDefinition {
   const test = testReader && parseTest(testReader, new Map([...fields, ...credentialsOf(oauth)]));
   reader.end();
   return { slug, name, description, categories, authType, customFields, oauth, test };
-}
-
-export function isAppSlug(text: string): boolean {
-  return /^[a-z0-9][a-z0-9_-]{0,63}$/.test(text);
 }
 
 function customFieldsOf(reader: ObjectReader): CustomField[] {

@@ -21,6 +21,6 @@ export function providerUrl(template: string, fields: Readonly<Record<string, un
   throw new GrantError('client', `the address ${template} is not encrypted: expected https`);
 }
 
-export function isLoopback(hostname: string): boolean {
+function isLoopback(hostname: string): boolean {
   return hostname === 'localhost' || hostname === '[::1]' || /^127(\.\d+){3}$/.test(hostname);
 }
