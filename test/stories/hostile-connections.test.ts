@@ -174,6 +174,45 @@ forEachService((fixture) => {
       assert.equal((await api('GET', `/v1/accounts/${account}`, undefined, tokens)).status, 401);
     });
 
+    test('no definition of an app makes the service call itself, or what is not reachable from outside', async () => {
+      const own = fixture.service.url;
+      const { port } = new URL(own);
+      const places = [
+        own,
+        `http://localhost:${port}`,
+        `http://[::1]:${port}`,
+        'https://169.254.169.254',
+        'https://10.0.0.1',
+      ];
+      for (const [index, place] of places.entries()) {
+        const slug = `inward_${index}`;
+        const oauth = {
+          ...{ version: 2, grant: 'client_credentials', token_url: `${place}/v1/oauth/token` },
+          authorization_url: undefined,
+        };
+        const app = provider.app(slug, {}, oauth);
+        const added = await api('POST', '/v1/apps', app);
+        assert.equal(added.status, 200, JSON.stringify(added.body));
+        const client = { client_id: 'a', client_secret: 'canary-of-inward' };
+        assert.equal((await api('PUT', `/v1/apps/${slug}/oauth_client`, client)).status, 200);
+        const answer = await api('POST', '/v1/accounts', { app: slug, grant: 'client_credentials' });
+        assert.equal(answer.status, 503, JSON.stringify(answer.body));
+        assert.match(answer.body.error, /cannot be reached at [^ ]+: (EACCES|ECONNREFUSED)$/);
+        if (!place.includes('[::1]')) assert.match(answer.body.error, /EACCES$/);
+
+        const keys = `keys_${index}`;
+        const tested = {
+          ...{ slug: keys, name: 'Keys', auth_type: 'keys', custom_fields: [{ name: 'host' }] },
+          test_request: { url: 'https://{{host}}/v1/users/me' },
+        };
+        assert.equal((await api('POST', '/v1/apps', tested)).status, 200);
+        const host = new URL(place).host;
+        const made = await api('POST', '/v1/accounts', { app: keys, credentials: { host } });
+        const { body } = await api('POST', `/v1/accounts/${made.body.data.id}/test`);
+        assert.match(body.data.error ?? '', /may not connect there|ECONNREFUSED/, JSON.stringify(body));
+      }
+    });
+
     test('pages of user code share the origin, but neither its cookies, nor its storage, nor its workers', async () => {
       const { configured_props: props } = await fixture.service.createSource({ component_code: page });
       const answer = await fetch(props.http.endpoint_url);
