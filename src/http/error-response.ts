@@ -52,7 +52,8 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
   },
   account_dead: {
     status: 409,
-    meaning: 'The provider refused the account for good: it has to be connected again (POST /v1/accounts/connect).',
+    meaning:
+      'The provider refused the account for good: it has to be connected again (POST /v1/accounts/connect).',
   },
   account_in_use: {
     status: 409,
