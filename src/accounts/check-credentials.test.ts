@@ -32,6 +32,16 @@ describe('credentials that are brought along', () => {
     }
   });
 
+  test('have no object where the app asks for a text', () => {
+    for (const host of [{ name: 'h' }, ['h']]) {
+      assert.throws(() => completeCredentials(database, { host }), {
+        code: 'invalid_parameter',
+        message: 'credentials.host: expected a text, as Database asks for it',
+        details: { parameter: 'credentials.host' },
+      });
+    }
+  });
+
   test('are taken as they are for OAuth apps, with defaults, and for apps nobody described', () => {
     const urls = { authorization_url: 'https://a.example/', token_url: 'https://a.example/' };
     const app = { slug: 'a', name: 'A', auth_type: 'oauth', custom_fields: fields, oauth: urls };

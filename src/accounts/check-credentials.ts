@@ -5,7 +5,8 @@ import { CallerError } from '#lib/errors.ts';
 /**
  * The credentials of an account of `app` as they are stored: what was given, and the defaults of custom fields that were
  * not. An app with keys needs all its required fields; credentials of an OAuth app that are brought along, and those of
- * apps nobody described, are taken as they are. Throws CallerError `missing_parameter` naming `credentials.<field>`.
+ * apps nobody described, are taken as they are. Throws CallerError `missing_parameter`, or `invalid_parameter` for a
+ * custom field that is an object, naming `credentials.<field>`.
  */
 export function completeCredentials(
   app: AppDefinition | undefined,
@@ -21,6 +22,12 @@ export function completeCredentials(
         parameter,
       });
     }
+  }
+  const odd = Object.keys(fields).find((name) => typeof fields[name] === 'object');
+  if (odd !== undefined) {
+    const parameter = `credentials.${odd}`;
+    const message = `${parameter}: expected a text, as ${app.name} asks for it`;
+    throw new CallerError('invalid_parameter', message, { parameter });
   }
   return { ...credentials, ...fields };
 }
