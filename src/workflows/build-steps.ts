@@ -73,7 +73,8 @@ export class StepBuilder {
   /** Throws what building, checking and additionalProps tell, each naming `steps[<n>]` and the field. */
   async build(
     inputs: readonly StepInput[],
-    owner: ComponentOwner,
+    /** `workflowId`: what its code is given on the way is on record under this id, also when nothing comes of it. */
+    owner: ComponentOwner & { workflowId: string },
     former?: FormerSteps,
   ): Promise<BuiltSteps> {
     const drafts: Draft[] = [];
@@ -155,7 +156,7 @@ export class StepBuilder {
 
   async #configure(
     draft: Draft,
-    owner: ComponentOwner,
+    owner: ComponentOwner & { workflowId: string },
     allowed: { owners: readonly string[]; refused: readonly DeploymentAccount[] },
   ): Promise<{ step: StepDefinition; accounts: DeploymentAccount[] }> {
     const { component, shape, values, input } = draft;
@@ -172,10 +173,15 @@ export class StepBuilder {
       dynamicProps: null,
       disabled: input.disabled === true,
     };
-    const load = (step: StepDefinition, checked: ConfiguredProps, accounts: readonly DeploymentAccount[]) =>
+    const load = (
+      step: StepDefinition,
+      checked: ConfiguredProps,
+      accounts: readonly DeploymentAccount[],
+      workflowId: string | null,
+    ) =>
       loadStep(this.#db, step, {
         ownerId: owner.ownerId,
-        workflowId: null,
+        workflowId,
         component,
         accountOwners: [owner.ownerId, ...accounts.map((account) => account.owner_id)],
         context: this.#context,
@@ -186,7 +192,9 @@ export class StepBuilder {
     if (shape.hasAdditionalProps) {
       const given = validateProps(shape.configurableProps, values, { unknown: 'keep', expressions: true });
       const accounts = await accountsIn(shape.configurableProps, given);
-      dynamicProps = await this.#additionalProps(shape, owner, await load(unconfigured, given, accounts));
+      // Code runs here, with credentials: that is a use of them.
+      const opened = await load(unconfigured, given, accounts, owner.workflowId);
+      dynamicProps = await this.#additionalProps(shape, owner, opened);
     }
     const definitions = definitionsOfStep(component, dynamicProps);
     refuseUnknownTypes(definitions, 'additionalProps');
@@ -208,7 +216,7 @@ export class StepBuilder {
       dynamicProps,
     };
     // Loading it proves that everything is there and can be opened.
-    await load(step, checked, accounts);
+    await load(step, checked, accounts, null);
     return { step, accounts };
   }
 

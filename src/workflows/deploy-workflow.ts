@@ -96,10 +96,11 @@ export class WorkflowDeployer {
       creation.projectId === undefined
         ? null
         : await projectOfWorkspace(store.read, creation.projectId, owner.ownerId);
-    const built = await this.#steps.build(input.steps ?? [], owner);
+    const id = newId('p');
+    const built = await this.#steps.build(input.steps ?? [], { ...owner, workflowId: id });
     const nowMs = clock.now();
     const workflow: WorkflowTable = {
-      id: newId('p'),
+      id,
       owner_id: owner.ownerId,
       user_id: owner.userId,
       project_id: projectId,
@@ -150,7 +151,7 @@ export class WorkflowDeployer {
     const built =
       input.steps === undefined
         ? { steps: former.definition.steps, accounts: former.accounts }
-        : await this.#steps.build(input.steps, owner, former);
+        : await this.#steps.build(input.steps, { ...owner, workflowId: id }, former);
     const nowMs = clock.now();
     const plan: TriggerPlan =
       input.triggers === undefined

@@ -44,7 +44,7 @@ export async function loadStep(
   definition: StepDefinition,
   options: {
     ownerId: string;
-    /** p_… that it runs in; null: it is being set up. */
+    /** p_… whose code gets the credentials; null: no code does, they are only opened. */
     workflowId: string | null;
     component: Pick<ComponentTable, 'id' | 'owner_id' | 'bundle_hash' | 'shape'>;
     accountOwners: readonly string[];

@@ -174,6 +174,24 @@ forEachService((fixture) => {
       assert.equal((await api('GET', `/v1/accounts/${account}`, undefined, tokens)).status, 401);
     });
 
+    test('code that is given credentials while a workflow is set up leaves a record, also when nothing comes of it', async () => {
+      const brought = { app: 'gitlab', credentials: { oauth_access_token: 'a-token-to-steal' } };
+      const account = (await api('POST', '/v1/accounts', brought)).body.data.id;
+      const code = `
+        export default {
+          props: { gitlab: { type: 'app', app: 'gitlab', reloadProps: true } },
+          async additionalProps() { throw new Error('sent ' + this.gitlab.$auth.oauth_access_token.length); },
+          run() {},
+        };`;
+      const step = { namespace: 'thief', code, props: { gitlab: { authProvisionId: account } } };
+      const refused = await api('POST', '/v1/workflows', { steps: [step] });
+      assert.match(refused.body.error, /sent 16/);
+      const { used } = (await api('GET', `/v1/accounts/${account}/uses`)).body.data;
+      assert.equal(used.length, 1);
+      assert.match(used[0].id, /^p_/);
+      assert.equal(used[0].name, null);
+    });
+
     test('no definition of an app makes the service call itself', async () => {
       const own = fixture.service.url;
       const { port } = new URL(own);
