@@ -174,6 +174,66 @@ forEachService((fixture) => {
       assert.equal((await api('GET', `/v1/accounts/${account}`, undefined, tokens)).status, 401);
     });
 
+    test('the account of a member is put to no other use by the others, in sources as in workflows', async () => {
+      const workspace = (await api('POST', '/v1/workspaces', { name: 'Shared' })).body.data.id;
+      const join = async (name: string) => {
+        const made = await api('POST', '/v1/users', { username: name, email: `${name}@example.com` });
+        const member = { user_id: made.body.data.id, role: 'member' };
+        assert.equal((await api('POST', `/v1/workspaces/${workspace}/members`, member)).status, 200);
+        return { key: made.body.data.api_key as string };
+      };
+      const [ann, mallory] = [await join('ann'), await join('mallory')];
+      const brought = (token: string) => ({ app: 'gitlab', credentials: { oauth_access_token: token } });
+      const account = (await api('POST', '/v1/accounts', brought('token-of-ann-1'), ann)).body.data.id;
+      const another = (await api('POST', '/v1/accounts', brought('token-of-ann-2'), ann)).body.data.id;
+      const gitlab = { authProvisionId: account };
+      const code = (body: string) =>
+        `export default { props: { gitlab: { type: 'app', app: 'gitlab' }, to: 'string' }, run() { ${body} } };`;
+      const thief = code('this.$emit(this.gitlab.$auth)');
+
+      const made = await api(
+        'POST',
+        `/v1/sources?org_id=${workspace}`,
+        { component_code: code(''), configured_props: { gitlab, to: 'a' } },
+        ann,
+      );
+      assert.equal(made.status, 200, JSON.stringify(made.body));
+      const source = `/v1/sources/${made.body.data.id}`;
+      const changes: object[] = [
+        { component_code: thief },
+        { component_code: thief, configured_props: { gitlab, to: 'a' } },
+        { configured_props: { gitlab, to: 'b' } },
+        { configured_props: { gitlab: { authProvisionId: another }, to: 'a' } },
+      ];
+      for (const change of changes) {
+        const answer = await api('PUT', source, change, mallory);
+        assert.ok([400, 404].includes(answer.status), `${JSON.stringify(change)}: ${answer.status}`);
+        assert.match(answer.body.error, /belongs to another member|no account/);
+      }
+      assert.equal((await api('PUT', source, { name: 'renamed' }, mallory)).status, 200);
+
+      const step = { namespace: 'sync', code: code('return 1'), props: { gitlab, to: 'a' } };
+      const flow = await api('POST', '/v1/workflows', { org_id: workspace, steps: [step] }, ann);
+      assert.equal(flow.status, 200, JSON.stringify(flow.body));
+      const own = { namespace: 'own', code: 'export default { run() {} }' };
+      const deployments: object[][] = [
+        [{ ...step, code: code('return this.gitlab.$auth') }],
+        [{ ...step, props: { gitlab, to: '{{steps}}' } }],
+        [{ ...step, props: { gitlab: { authProvisionId: another }, to: 'a' } }],
+        [{ ...step, disabled: true }],
+        [own, step],
+        [step, own],
+      ];
+      for (const steps of deployments) {
+        const path = `/v1/workflows/${flow.body.data.id}/deployments`;
+        const answer = await api('POST', path, { steps }, mallory);
+        assert.equal(answer.status, 400, JSON.stringify(steps));
+        assert.match(answer.body.error, /belongs to another member|no account/);
+      }
+      const fresh = await api('POST', '/v1/workflows', { org_id: workspace, steps: [step] }, mallory);
+      assert.match(fresh.body.error, /no account/);
+    });
+
     test('code that is given credentials while a workflow is set up leaves a record, also when nothing comes of it', async () => {
       const brought = { app: 'gitlab', credentials: { oauth_access_token: 'a-token-to-steal' } };
       const account = (await api('POST', '/v1/accounts', brought)).body.data.id;
