@@ -445,6 +445,39 @@ forEachStore((fixture) => {
       await kept.keeper.stop(5_000);
     });
 
+    test('providers that hang hold up no refresh at another one', async (t) => {
+      const hanging = Promise.withResolvers<undefined>();
+      const kept: Keeping = await keeping(
+        t,
+        fixture.store,
+        {},
+        {
+          checkEveryMs: 0,
+          refresh: async (id) => {
+            const account = await kept.account(id);
+            if (account.app_slug !== 'quick') return hanging.promise;
+            await fixture.store.transaction((tx) =>
+              changeAccountAt(tx, account, { next_refresh_at_ms: kept.clock.now() + hour }),
+            );
+            return kept.account(id);
+          },
+        },
+      );
+      const dueAtMs = kept.clock.now() - 5;
+      const due = ({ id }: Account, ms: number) =>
+        fixture.store.transaction((tx) => changeAccount(tx, id, { next_refresh_at_ms: ms }));
+      for (const slug of ['slow_one', 'slow_two', 'slow_three'])
+        for (let n = 0; n < 6; n += 1) await due(await kept.create(slug, { ownerId: `o_${n}` }), dueAtMs);
+      const quick = await kept.create('quick');
+      await due(quick, dueAtMs + 1);
+      kept.keeper.start();
+      await waitFor(async () => ((await kept.account(quick.id)).next_refresh_at_ms ?? 0) > dueAtMs + 1, {
+        what: 'the refresh at the quick one',
+      });
+      hanging.resolve(undefined);
+      await kept.keeper.stop(5_000);
+    });
+
     test('refreshes what is due; what could not even be tried is not due at once again', async (t) => {
       const asked: string[] = [];
       const kept: Keeping = await keeping(

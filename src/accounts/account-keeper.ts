@@ -12,8 +12,8 @@ import type { AccountRefresher } from './refresh-account.ts';
 /** Between looks for what is due. */
 const lookEveryMs = 1_000;
 /** Of each kind of work, so many accounts at once. */
-const atOnceMax = 8;
-/** Of these, those of one app: a slow provider cannot hold up the others. And those of one owner. */
+const atOnceMax = 32;
+/** Of these, those of one app: a few slow providers at a time cannot hold up the others. And those of one owner. */
 const perAppMax = { next_refresh_at_ms: 4, next_check_at_ms: 2 } as const;
 const perOwnerMax = 4;
 /** A test is for whoever put it off first; it takes less. A node that dies in it delays it by so much. */

@@ -211,6 +211,23 @@ forEachStore((fixture) => {
     });
   }
 
+  test('a provider that is away for hours is asked again every quarter of an hour', async () => {
+    const { store } = fixture;
+    const { refresher } = process('node_a', store);
+    const account = await connect(store);
+    clock.step(hourMs);
+    server.failure = { status: 503, body: {} };
+    const waits: number[] = [];
+    for (let failures = 1; failures <= 8; failures += 1) {
+      const failed = await refresher.refresh(account.id);
+      waits.push(((failed?.next_refresh_at_ms ?? 0) - clock.now()) / 1000);
+    }
+    assert.deepEqual(waits, [5, 15, 60, 300, 900, 900, 900, 900]);
+    server.failure = { status: 401, body: { error: 'invalid_client' } };
+    const refused = await refresher.refresh(account.id);
+    assert.equal(refused?.next_refresh_at_ms, clock.now() + hourMs);
+  });
+
   test('a provider that says how long to wait is left alone for that long', async () => {
     const { store } = fixture;
     const { credentials } = process('node_a', store);

@@ -252,11 +252,12 @@ export class AccountRefresher {
     const failures = account.refresh_failures + 1;
     const isDead = error.reach === 'grant';
     const hasEnded = account.expires_at_ms !== null && account.expires_at_ms <= nowMs;
-    const retryAtMs = nowMs + refreshBackoffMs(failures, error.retryAfterSeconds);
+    const { retryAfterSeconds, reach } = error;
+    const waitMs = refreshBackoffMs(failures, { retryAfterSeconds, passes: reach === 'moment' });
     const afterCommit = await store.transaction(async (tx) => {
       const isStored = await changeAccountAt(tx, account, {
         refresh_failures: failures,
-        next_refresh_at_ms: isDead ? null : retryAtMs,
+        next_refresh_at_ms: isDead ? null : nowMs + waitMs,
         lease_node: null,
         lease_until_ms: null,
       });

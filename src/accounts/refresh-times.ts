@@ -22,11 +22,20 @@ const minute = 60 * second;
 const hour = 60 * minute;
 /** After the 1st, 2nd, … failure in a row; the last one goes on. */
 const waitsMs = [5 * second, 15 * second, minute, 5 * minute, 15 * minute, hour];
+/** Runs may be waiting for a provider that is away: it is asked again no later than this, unless it says otherwise. */
+const momentMaxMs = 15 * minute;
 /** A provider that asks for more than this is asked again all the same. */
 const retryAfterMaxMs = 6 * hour;
 
-/** How long to wait after `failures` refreshes that failed, in ms. A provider that says how long is believed. */
-export function refreshBackoffMs(failures: number, retryAfterSeconds: number | undefined): number {
-  const waitMs = waitsMs[Math.min(failures, waitsMs.length) - 1] ?? second;
+/**
+ * How long to wait after `failures` refreshes that failed, in ms; `passes`: for a reason that passes by itself. A provider
+ * that says how long is believed.
+ */
+export function refreshBackoffMs(
+  failures: number,
+  { retryAfterSeconds, passes }: { retryAfterSeconds: number | undefined; passes: boolean },
+): number {
+  const longMs = waitsMs[Math.min(failures, waitsMs.length) - 1] ?? second;
+  const waitMs = passes ? Math.min(momentMaxMs, longMs) : longMs;
   return Math.min(retryAfterMaxMs, Math.max(waitMs, (retryAfterSeconds ?? 0) * second));
 }
