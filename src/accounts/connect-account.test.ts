@@ -143,13 +143,19 @@ forEachStore((fixture) => {
       assert.equal(done?.value.kind, 'connected');
     });
 
-    test('are of one browser, also when two open them at the same moment', async () => {
+    test('may be opened by many, and are of the browser that agrees first, also when two do at the same moment', async () => {
       const link = await begin();
-      const both = await Promise.allSettled([
-        connector.open(link, noCookies),
-        connector.open(link, noCookies),
-      ]);
+      const agree = async () => {
+        const page = await connector.open(link, noCookies);
+        assert.ok(page.kind === 'form' && page.cookie !== undefined);
+        const cookies = new Map([[page.cookie.name, page.cookie.value]]);
+        return () => connector.submit(link, cookies, new URLSearchParams({ form_token: page.formToken }));
+      };
+      const [one, other, late] = [await agree(), await agree(), await agree()];
+      const both = await Promise.allSettled([one(), other()]);
       assert.deepEqual(both.map(({ status }) => status).sort(), ['fulfilled', 'rejected']);
+      await assert.rejects(late(), { name: 'ConnectRefusal', status: 403 });
+      await assert.rejects(connector.open(link, noCookies), { name: 'ConnectRefusal', status: 403 });
     });
 
     test('keep nothing in clear, and nothing sealed once they are used', async () => {

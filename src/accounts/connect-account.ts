@@ -50,9 +50,9 @@ export interface ConnectParts extends ConnectLinkParts {
 }
 
 /**
- * Connecting an account in a browser. A link is made by the API; the first browser that opens it owns it, by a cookie;
- * there it is told who asks, fills in what is missing, agrees and is sent to the provider; its answer is taken once, from
- * this browser only, and only with the state that was sent. Everything is in the store, so each request may meet another process. Rights
+ * Connecting an account in a browser. A link is made by the API; whoever opens it is told who asks, fills in what is
+ * missing and agrees. The first browser that does owns it, by a cookie, and is sent to the provider; its answer is taken
+ * once, from this browser only, and only with the state that was sent. Everything is in the store, so each request may meet another process. Rights
  * are those of the user who made the link, and are looked at again in the transaction that stores the account.
  */
 export class AccountConnector {
@@ -75,7 +75,7 @@ export class AccountConnector {
   /** A browser opens the link. Throws ConnectRefusal. */
   async open(link: string, cookies: ReadonlyMap<string, string>): Promise<ConnectStep> {
     const flow = this.#alive(await findFlowByLink(this.#parts.store.read, hashOf('link', link)));
-    const { cookie, browser } = await this.#bind(flow, cookies);
+    const { cookie, browser } = this.#browserOf(flow, cookies);
     const prepared = await this.#prepare(flow);
     if ('kind' in prepared) return prepared;
     const { app, secrets } = prepared;
@@ -92,13 +92,15 @@ export class AccountConnector {
   ): Promise<ConnectStep> {
     const { store, vault, clock } = this.#parts;
     const flow = this.#alive(await findFlowByLink(store.read, hashOf('link', link)));
-    const browser = this.#ownBrowser(flow, cookies);
+    const browser = cookies.get(cookieNameOf(flow));
+    if (browser === undefined) throw otherBrowser();
     if (form.get('form_token') !== formTokenOf(browser)) {
       throw new ConnectRefusal(
         403,
         'The form did not come from this page. Open the link again and fill it in there.',
       );
     }
+    await this.#bind(flow, browser);
     const prepared = await this.#prepare(flow);
     if ('kind' in prepared) return prepared;
     const { app, secrets } = prepared;
@@ -227,18 +229,28 @@ export class AccountConnector {
     return flow;
   }
 
-  /** The first browser gets the flow, and no other. */
-  async #bind(
+  /** Any browser, until one has agreed. */
+  #browserOf(
     flow: ConnectFlow,
     cookies: ReadonlyMap<string, string>,
-  ): Promise<{ browser: string; cookie: BrowserCookie | undefined }> {
-    const { store, clock } = this.#parts;
+  ): { browser: string; cookie: BrowserCookie | undefined } {
     if (flow.browser_hash !== null) return { browser: this.#ownBrowser(flow, cookies), cookie: undefined };
     const browser = newSecret();
-    const isFirst = await store.transaction((tx) => bindFlow(tx, flow.id, hashOf('browser', browser)));
-    if (!isFirst) throw otherBrowser();
-    const maxAgeSeconds = Math.ceil((flow.expires_at_ms - clock.now()) / 1000);
+    const maxAgeSeconds = Math.ceil((flow.expires_at_ms - this.#parts.clock.now()) / 1000);
     return { browser, cookie: { name: cookieNameOf(flow), value: browser, maxAgeSeconds } };
+  }
+
+  /**
+   * The first browser that agrees gets the flow, and no other. Not the first that opens it: those who preview links in
+   * chats and mails do that.
+   */
+  async #bind(flow: ConnectFlow, browser: string): Promise<void> {
+    const hash = hashOf('browser', browser);
+    if (flow.browser_hash === hash) return;
+    const isFirst =
+      flow.browser_hash === null &&
+      (await this.#parts.store.transaction((tx) => bindFlow(tx, flow.id, hash)));
+    if (!isFirst) throw otherBrowser();
   }
 
   #ownBrowser(flow: ConnectFlow, cookies: ReadonlyMap<string, string>): string {

@@ -90,8 +90,9 @@ forEachService((fixture) => {
       assert.equal(headers['cache-control'], 'no-store');
     });
 
-    test('a link is for the first browser that opens it', async () => {
+    test('a link is for the first browser that agrees; who only looks, as previews in chats do, takes nothing', async () => {
       const url = await link();
+      assert.equal((await fetch(url)).status, 200);
       const first = new TestBrowser();
       await first.visit(url, { stopBefore: (next) => next.startsWith(provider.url) });
       const second = await new TestBrowser().visit(url);

@@ -31,7 +31,7 @@ export function connectRoutes(app: App, { store, connector }: ConnectRouteDeps):
         tags: ['accounts', 'addition'],
         summary: 'A link with which an account is connected, or connected again, in a browser',
         description:
-          'The link is good for ten minutes and for the first browser that opens it. That browser fills in fields of the ' +
+          'The link is good for ten minutes and for the first browser that agrees there. That browser fills in fields of the ' +
           'app that are missing, is sent to the provider of an OAuth app, and in the end to redirect_url, with ' +
           'account_id, or with error and error_description.',
         body: Type.Object({
