@@ -1,12 +1,12 @@
 import type { AppDefinition } from '#apps/app-definition.ts';
 import { fieldsOf } from '#apps/fill-template.ts';
-import { type Caller, resolveOwner } from '#auth/permissions.ts';
+import { type Caller, requireWorkspace, resolveOwner } from '#auth/permissions.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
 import { type Grant, type GrantContext, GrantError, type TokenEndpoint } from '#oauth/grant.ts';
 import { openClientRow } from '#oauth/manage-oauth-clients.ts';
 import { findClientOf } from '#oauth/oauth-client-store.ts';
-import type { Store } from '#storage/store.ts';
+import type { Db, Store } from '#storage/store.ts';
 import type { Vault } from '#vault/vault.ts';
 import { recordAudit } from './account-audit-store.ts';
 import type { Account } from './account-store.ts';
@@ -54,6 +54,7 @@ export async function connectByClient(
 ): Promise<Account> {
   const { store, vault, clock, tokens } = parts;
   const { caller, ownerId, app, grant: asking } = request;
+  await refuseUnlessMayAsk(store.read, request);
   const name = checkName(request.name ?? null);
   const { fields: given, brought } =
     asking === 'refresh_token'
@@ -80,6 +81,7 @@ export async function connectByClient(
   const grant = accountGrant(type, client, got, asked, clock);
   return store.transaction(async (tx) => {
     await resolveOwner(tx, caller, ownerId);
+    await refuseUnlessMayAsk(tx, request);
     const account = await storeAccount(tx, parts, {
       ownerId,
       userId: caller.userId,
@@ -97,6 +99,15 @@ export async function connectByClient(
     });
     return account;
   });
+}
+
+/** A token of the client itself stands for the whole workspace there, and who makes the account may read it. */
+async function refuseUnlessMayAsk(
+  db: Db,
+  { caller, ownerId, grant }: { caller: Caller; ownerId: string; grant: ClientGrant },
+): Promise<void> {
+  if (grant === 'client_credentials' && ownerId !== caller.userId)
+    await requireWorkspace(db, caller, ownerId, 'administer', 'org_id');
 }
 
 /** What of the credentials is not a custom field. Throws CallerError `missing_parameter`. */

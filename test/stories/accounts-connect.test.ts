@@ -327,7 +327,7 @@ forEachService((fixture) => {
       assert.deepEqual(await accountsOf(app), []);
     });
 
-    test('who was removed from the workspace meanwhile connects nothing to it', async () => {
+    test('a member connects accounts of people only, and who was removed meanwhile none', async () => {
       const user = (
         await api('POST', '/v1/users', { username: `eve${apps}`, email: `eve${apps}@example.com` })
       ).body.data;
@@ -342,6 +342,11 @@ forEachService((fixture) => {
         api('PUT', `/v1/apps/${app}/oauth_client${where}`, client, more);
       assert.equal((await setIt(key)).status, 403);
       assert.equal((await setIt()).status, 200);
+      // A token of the client itself would stand for the whole workspace.
+      const asItself = { app, org_id: workspace, grant: 'client_credentials' };
+      const denied = await api('POST', '/v1/accounts', asItself, key);
+      assert.deepEqual([denied.status, denied.body.code], [403, 'forbidden']);
+      assert.equal((await api('POST', '/v1/accounts', asItself)).body.code, undefined);
       const made = await api('POST', '/v1/accounts/connect', { app, org_id: workspace }, key);
       assert.equal(made.status, 200, JSON.stringify(made.body));
       const browser = new TestBrowser();
@@ -350,7 +355,7 @@ forEachService((fixture) => {
       const visit = await browser.visit(answer);
       assert.equal(visit.status, 400);
       assert.match(visit.text, /may not connect this account any more/);
-      assert.deepEqual((await api('GET', `/v1/accounts${where}`)).body.data, []);
+      assert.equal((await api('GET', `/v1/accounts${where}`)).body.data.length, 1, 'that of the admin');
       const refused = await api('POST', '/v1/accounts/connect', { app, org_id: workspace }, key);
       assert.equal(refused.status, 404);
     });
