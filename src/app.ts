@@ -10,6 +10,7 @@ import { acceptsToken } from '#auth/api-tokens.ts';
 import { createComponentBuilder } from '#components/build-component.ts';
 import { readNpmConfig } from '#components/npm-config.ts';
 import type { Settings } from '#config/settings.ts';
+import { ConnectService } from '#connect/connect-service.ts';
 import { dataStoreAsks } from '#data-stores/data-store-asks.ts';
 import { DataStoreEntries } from '#data-stores/data-store-entries.ts';
 import { EntryPruner } from '#data-stores/entry-pruner.ts';
@@ -286,6 +287,10 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       auditDays: settings.auditDays,
       onChange: onAccountChange,
     });
+    const connecting = new ConnectService({
+      ...{ store, vault, clock, logger, dispatcher, apps, publicUrl },
+      onChange: onAccountChange,
+    });
     const runs = new SourceRuns({
       store,
       runner,
@@ -488,16 +493,16 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       onJobs: () => pool.poke(),
       accountCredentials: accounts.credentials,
       revokeGrant: (account, credentials) => accounts.revoke(account, credentials),
-      connectByClient: accounts.connectByClient,
+      connectByClient: connecting.connectByClient,
       oauth1Signer: accounts.signer,
       accountChecker: accounts.checker,
       onAccountChange,
-      connector: accounts.connector,
+      connector: connecting.connector,
       publicUrl,
       findApp: apps.find.bind(apps),
       catalogue: apps,
       registry,
-      redirectUri: () => accounts.connector.redirectUri(),
+      redirectUri: () => connecting.connector.redirectUri(),
       rewritePath: (host, path) => {
         const key = endpointKeyOfHost(host, settings.endpointDomain);
         return key === undefined ? path : `/in/${key}${path}`;

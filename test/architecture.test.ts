@@ -21,7 +21,9 @@ const folderOrder = [
     'vault',
     'apps',
     'oauth',
+    'probes',
     'accounts',
+    'connect',
     'runner',
   ],
   ...[

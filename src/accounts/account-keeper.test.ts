@@ -8,6 +8,7 @@ import { EventBus } from '#events/event-bus.ts';
 import { readEvents } from '#events/event-page-store.ts';
 import { TestClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
+import { testAccount } from '#probes/test-request.ts';
 import type { Store } from '#storage/store.ts';
 import { sealObject } from '#vault/sealed-values.ts';
 import { Vault } from '#vault/vault.ts';
@@ -22,7 +23,6 @@ import { AccountKeeper } from './account-keeper.ts';
 import { type Account, changeAccount, changeAccountAt, findAccount } from './account-store.ts';
 import { AccountChecker } from './check-account.ts';
 import { keysGrant, replaceCredentials, storeAccount } from './manage-accounts.ts';
-import { testAccount } from './test-request.ts';
 
 const minute = 60_000;
 const hour = 60 * minute;

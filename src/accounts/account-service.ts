@@ -7,7 +7,6 @@ import { databaseTimeMs } from '#jobs/node-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
 import { openClient } from '#oauth/manage-oauth-clients.ts';
-import { OAuth1Flow } from '#oauth/oauth1-flow.ts';
 import { SignerUris } from '#oauth/oauth1-signer-uris.ts';
 import { createTokenEndpoint } from '#oauth/token-endpoint.ts';
 import type { Store } from '#storage/store.ts';
@@ -17,27 +16,21 @@ import { changeHealth, type HealthTools } from './account-health.ts';
 import { type Account, endRefreshLeases } from './account-store.ts';
 import { recordUse } from './account-uses-store.ts';
 import type { AccountChecker } from './check-account.ts';
-import { AccountConnector } from './connect-account.ts';
-import { connectByClient } from './connect-by-client.ts';
-import { ConnectProvider } from './connect-provider.ts';
 import { KeptAccounts } from './kept-accounts.ts';
 import { OAuth1Signer } from './oauth1-signer.ts';
 import { AuditPruner } from './prune-audit.ts';
 import { AccountRefresher } from './refresh-account.ts';
 import { revokeGrant } from './revoke-grant.ts';
 
-/** The parts of connected accounts, put together: giving out credentials, connecting, keeping well, signing. */
+/** The parts of connected accounts, put together: giving out credentials, keeping well, signing. */
 export class AccountService {
   readonly credentials: AccountCredentials;
-  readonly connector: AccountConnector;
   readonly checker: AccountChecker;
   readonly signer: OAuth1Signer;
   readonly #store: Store;
   readonly #refresher: AccountRefresher;
   readonly #kept: KeptAccounts;
   readonly #auditPruner: AuditPruner;
-  /** As `connectByClient`. */
-  readonly connectByClient: (request: Parameters<typeof connectByClient>[1]) => Promise<Account>;
   readonly #revoke: (account: Account, credentials: Record<string, unknown>) => Promise<void>;
 
   constructor(options: {
@@ -50,7 +43,7 @@ export class AccountService {
     policy: AddressPolicy;
     router: EventRouter;
     bus: EventBus;
-    apps: Pick<AppCatalogue, 'find' | 'requireEntry'>;
+    apps: Pick<AppCatalogue, 'find'>;
     publicUrl: () => string;
     /** Hours between two tests of an account; 0: only when asked. */
     checkHours: number;
@@ -77,22 +70,12 @@ export class AccountService {
       recordUse: (account, usedBy) =>
         store.transaction((tx) => recordUse(tx, { account, usedBy, nowMs: clock.now() })),
     });
-    this.connector = new AccountConnector({
-      ...{ store, vault, clock, logger, findApp, publicUrl, onChange },
-      requireApp: async (slugOrId, ownerIds) => (await apps.requireEntry(slugOrId, ownerIds, 'app')).app,
-      provider: new ConnectProvider({
-        tokens,
-        oauth1: new OAuth1Flow({ dispatcher, clock }),
-        redirectUri: () => this.connector.redirectUri(),
-      }),
-    });
     this.#kept = new KeptAccounts({
       ...{ store, vault, clock, logger, dispatcher, policy, refresher, health, findApp, signer: this.signer },
       checkHours: options.checkHours,
     });
     this.checker = this.#kept.checker;
     this.#auditPruner = new AuditPruner({ store, clock, logger, daysKept: options.auditDays });
-    this.connectByClient = (request) => connectByClient({ store, vault, clock, tokens }, request);
     this.#revoke = (account, credentials) =>
       revokeGrant({ db: store.read, vault, logger, tokens, findApp }, account, credentials);
   }

@@ -3,6 +3,7 @@ import type { AddressPolicy } from '#egress/address-policy.ts';
 import type { GuardedDispatcher } from '#egress/guarded-dispatcher.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
+import { testAccount } from '#probes/test-request.ts';
 import type { Store } from '#storage/store.ts';
 import type { Vault } from '#vault/vault.ts';
 import type { HealthTools } from './account-health.ts';
@@ -10,7 +11,6 @@ import { AccountKeeper } from './account-keeper.ts';
 import { AccountChecker } from './check-account.ts';
 import type { OAuth1Signer } from './oauth1-signer.ts';
 import type { AccountRefresher } from './refresh-account.ts';
-import { testAccount } from './test-request.ts';
 
 const hourMs = 3_600_000;
 

@@ -256,8 +256,8 @@ describe('where something is sealed', () => {
     const places: Record<string, string> = {
       'src/accounts/manage-accounts.ts': 'accounts.sealed',
       'src/accounts/refresh-account.ts': 'accounts.sealed',
-      'src/accounts/begin-connect.ts': 'connect_flows.sealed',
-      'src/accounts/connect-flow.ts': 'connect_flows.sealed',
+      'src/connect/begin-connect.ts': 'connect_flows.sealed',
+      'src/connect/connect-flow.ts': 'connect_flows.sealed',
       'src/app.ts': 'for those of sources and workflows',
       'src/delivery/manage-webhooks.ts': 'webhooks.secret',
       'src/oauth/manage-oauth-clients.ts': 'oauth_clients.sealed_secret',

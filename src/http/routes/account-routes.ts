@@ -6,7 +6,6 @@ import { type AccountCredentials, openCredentials } from '#accounts/account-cred
 import { requireAccount } from '#accounts/account-rights.ts';
 import type { AccountFilter, Account as AccountRow } from '#accounts/account-store.ts';
 import { refuseInUse } from '#accounts/account-uses.ts';
-import { clientGrantOf, type connectByClient } from '#accounts/connect-by-client.ts';
 import {
   type AccountTools,
   createAccount,
@@ -17,6 +16,7 @@ import {
 import { CredentialReader } from '#accounts/read-credentials.ts';
 import { viewAccount } from '#accounts/view-account.ts';
 import { ownersOf, requireWorkspace } from '#auth/permissions.ts';
+import { clientGrantOf, type connectByClient } from '#connect/connect-by-client.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
 import {
   type App,

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
+import { findSealedAccount } from '#accounts/account-store.ts';
 import { parseApp } from '#apps/parse-app.ts';
 import type { Caller } from '#auth/permissions.ts';
 import { AddressPolicy } from '#egress/address-policy.ts';
@@ -15,7 +16,6 @@ import { insertUser } from '#workspaces/user-store.ts';
 import { OAuthProvider } from '../../test/support/oauth-provider.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { TestBrowser } from '../../test/support/test-browser.ts';
-import { findSealedAccount } from './account-store.ts';
 import { AccountConnector } from './connect-account.ts';
 import type { ConnectStep } from './connect-flow.ts';
 import { ConnectProvider, type ProviderAnswer } from './connect-provider.ts';

@@ -1,3 +1,7 @@
+import { recordAudit } from '#accounts/account-audit-store.ts';
+import type { Account } from '#accounts/account-store.ts';
+import { checkName, storeAccount } from '#accounts/manage-accounts.ts';
+import { accountGrant, oauthCredentials } from '#accounts/oauth-credentials.ts';
 import type { AppDefinition } from '#apps/app-definition.ts';
 import { fieldsOf } from '#apps/fill-template.ts';
 import { type Caller, requireWorkspace, resolveOwner } from '#auth/permissions.ts';
@@ -8,11 +12,7 @@ import { openClientRow } from '#oauth/manage-oauth-clients.ts';
 import { findClientOf } from '#oauth/oauth-client-store.ts';
 import type { Db, Store } from '#storage/store.ts';
 import type { Vault } from '#vault/vault.ts';
-import { recordAudit } from './account-audit-store.ts';
-import type { Account } from './account-store.ts';
 import { checkFields } from './connect-fields.ts';
-import { checkName, storeAccount } from './manage-accounts.ts';
-import { accountGrant, oauthCredentials } from './oauth-credentials.ts';
 
 /** What the provider is asked with, beside the owner's own client. */
 export type ClientGrant = 'client_credentials' | 'refresh_token';

@@ -1,3 +1,7 @@
+import { recordAudit } from '#accounts/account-audit-store.ts';
+import { requireAccount } from '#accounts/account-rights.ts';
+import { type Account, findAccount, findSealedAccount } from '#accounts/account-store.ts';
+import { type AccountGrant, replaceCredentials, storeAccount } from '#accounts/manage-accounts.ts';
 import type { AppDefinition } from '#apps/app-definition.ts';
 import { findClient } from '#auth/api-client-store.ts';
 import { type Caller, mayWrite } from '#auth/permissions.ts';
@@ -5,13 +9,9 @@ import { CallerError } from '#lib/errors.ts';
 import type { Db, Tx } from '#storage/store.ts';
 import { openObject, type SealTools } from '#vault/sealed-values.ts';
 import { findUser } from '#workspaces/user-store.ts';
-import { recordAudit } from './account-audit-store.ts';
-import { requireAccount } from './account-rights.ts';
-import { type Account, findAccount, findSealedAccount } from './account-store.ts';
 import { accountMissing, notAllowed, otherAccount } from './connect-failures.ts';
 import type { ConnectFailure } from './connect-flow.ts';
 import type { ConnectFlow } from './connect-flow-store.ts';
-import { type AccountGrant, replaceCredentials, storeAccount } from './manage-accounts.ts';
 
 /** What came of a flow. */
 export interface Gained {

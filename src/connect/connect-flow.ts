@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
+import type { Account } from '#accounts/account-store.ts';
 import type { AppDefinition, CustomField } from '#apps/app-definition.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Db, Tx } from '#storage/store.ts';
 import { openObject, sealObject } from '#vault/sealed-values.ts';
 import type { Vault } from '#vault/vault.ts';
-import type { Account } from './account-store.ts';
 import { isNeeded, missingFields } from './connect-fields.ts';
 import type { ConnectFlow } from './connect-flow-store.ts';
 

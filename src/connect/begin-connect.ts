@@ -1,3 +1,6 @@
+import { requireAccount } from '#accounts/account-rights.ts';
+import { type Account, findSealedAccount } from '#accounts/account-store.ts';
+import { checkName, needsNoAccount } from '#accounts/manage-accounts.ts';
 import type { AppDefinition } from '#apps/app-definition.ts';
 import { fieldsOf } from '#apps/fill-template.ts';
 import { type Caller, notFound } from '#auth/permissions.ts';
@@ -10,12 +13,9 @@ import { findClientOf } from '#oauth/oauth-client-store.ts';
 import type { Store } from '#storage/store.ts';
 import { openObject } from '#vault/sealed-values.ts';
 import type { Vault } from '#vault/vault.ts';
-import { requireAccount } from './account-rights.ts';
-import { type Account, findSealedAccount } from './account-store.ts';
 import { checkFields } from './connect-fields.ts';
 import { callbackUri, type FlowSecrets, hashOf, sealSecrets, withoutSecrets } from './connect-flow.ts';
 import { countOpenFlows, insertFlow } from './connect-flow-store.ts';
-import { checkName, needsNoAccount } from './manage-accounts.ts';
 
 /** A link is good for that long, the stay at the provider included: time to find a password, not to lose a link. */
 const linkMs = 10 * 60_000;

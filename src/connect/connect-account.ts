@@ -1,3 +1,5 @@
+import { keysGrant } from '#accounts/manage-accounts.ts';
+import { accountGrant, oauthCredentials } from '#accounts/oauth-credentials.ts';
 import type { AppDefinition } from '#apps/app-definition.ts';
 import { fieldsOf } from '#apps/fill-template.ts';
 import { newSecret } from '#lib/ids.ts';
@@ -35,8 +37,6 @@ import {
   takeFlow,
 } from './connect-flow-store.ts';
 import { type ConnectProvider, type ProviderAnswer, refusalIn, stateOf } from './connect-provider.ts';
-import { keysGrant } from './manage-accounts.ts';
-import { accountGrant, oauthCredentials } from './oauth-credentials.ts';
 import { type Gained, storeConnection } from './store-connection.ts';
 import { whoAsks } from './who-asks.ts';
 
