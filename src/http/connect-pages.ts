@@ -115,8 +115,11 @@ ${problem === undefined ? '' : `<p class="problem" id="${id}_problem">${text(pro
 }
 
 /** Several lines: an input of one line would join them. */
-function isLong({ name }: CustomField): boolean {
-  return /(private|ssh|rsa)_?key$|certificate|(^|_)(pem|ca|cert)$|service_account|json/i.test(name);
+function isLong({ name, description }: CustomField): boolean {
+  return (
+    /\bPEM\b/.test(description) ||
+    /(private|ssh|rsa)_?key$|certificate|(^|_)(pem|ca|cert)$|service_account|json/i.test(name)
+  );
 }
 
 function page(title: string, body: string, head = ''): string {

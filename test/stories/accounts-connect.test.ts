@@ -293,6 +293,13 @@ forEachService((fixture) => {
       assert.doesNotMatch(again.text, /k-123456789/);
     });
 
+    test('a key of several lines stays one: its input has several, too', async () => {
+      const form = await new TestBrowser().visit(await link({ app: 'postgresql' }));
+      for (const name of ['ca', 'key', 'cert'])
+        assert.match(form.text, new RegExp(`<textarea id="field_${name}"`));
+      assert.match(form.text, /<input id="field_password"[^>]* type="password"/);
+    });
+
     test('an account is connected again by the same person, and by nobody else', async () => {
       const { url } = await new TestBrowser().visit(await link({ redirect_url: home, name: 'Mine' }), {
         stopBefore: atHome,
