@@ -4,10 +4,9 @@ import type { Clock } from '#lib/clock.ts';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
 import type { SignerUris } from '#oauth/oauth1-signer-uris.ts';
 import type { Db, Store } from '#storage/store.ts';
-import type { AccountTable } from '#storage/tables/account-tables.ts';
 import { openObject } from '#vault/sealed-values.ts';
 import type { Vault } from '#vault/vault.ts';
-import { type Account, findSealedAccount } from './account-store.ts';
+import { type Account, findSealedAccount, type SealedAccount } from './account-store.ts';
 import type { AccountRefresher } from './refresh-account.ts';
 
 /** An account with the credentials that a component sees as `$auth`. */
@@ -17,8 +16,6 @@ export interface OpenedAccount {
   /** Whoever keeps the credentials asks again from then on (epoch ms); null: they are good until they are changed. */
   freshUntilMs: number | null;
 }
-
-type SealedAccount = Account & Pick<AccountTable, 'sealed'>;
 
 /** How long a refresh is waited for while the token is still good. */
 const patienceMs = 2_000;
@@ -96,7 +93,7 @@ export class AccountCredentials {
   }
 
   async #open(account: SealedAccount): Promise<OpenedAccount> {
-    const { sealed, ...rest } = account;
+    const { sealed, lease_node: _refreshes, ...rest } = account;
     const { id, owner_id: ownerId } = account;
     const stored = await openObject(this.#store.read, this.#vault, { ownerId, id, sealed });
     const credentials = this.#signers.withSignerUri(account, stored);

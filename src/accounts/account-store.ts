@@ -39,14 +39,13 @@ export async function findAccount(db: Db, id: string): Promise<Account | undefin
   return db.selectFrom('accounts').select(accountColumns).where('id', '=', id).executeTakeFirst();
 }
 
-/** With the sealed credentials, which the owner's data key opens. */
-export async function findSealedAccount(
-  db: Db,
-  id: string,
-): Promise<(Account & Pick<AccountTable, 'sealed'>) | undefined> {
+/** With its credentials, which the owner's data key opens, and who refreshes it or left without saying so. */
+export type SealedAccount = Account & Pick<AccountTable, 'sealed' | 'lease_node'>;
+
+export async function findSealedAccount(db: Db, id: string): Promise<SealedAccount | undefined> {
   return db
     .selectFrom('accounts')
-    .select([...accountColumns, 'sealed'])
+    .select([...accountColumns, 'sealed', 'lease_node'])
     .where('id', '=', id)
     .executeTakeFirst();
 }

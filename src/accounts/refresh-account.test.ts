@@ -443,6 +443,26 @@ forEachStore((fixture) => {
     assert.deepEqual({ refreshes: server.refreshes, replays: server.replays }, { refreshes: 1, replays: 1 });
   });
 
+  test('a refusal after a process that may only sleep is final when that brings nothing for a minute', async () => {
+    const { store } = fixture;
+    const { refresher } = process('node_a', store);
+    const account = await connect(store);
+    await store.transaction((tx) =>
+      changeAccount(tx, account.id, { lease_node: 'node_asleep', lease_until_ms: clock.now() }),
+    );
+    clock.step(0.95 * hourMs);
+    server.failure = { status: 400, body: { error: 'invalid_grant' } };
+    await refresher.refresh(account.id);
+    const first = await now(store, account);
+    assert.deepEqual(
+      { healthy: first.healthy, dead: first.dead, next: first.next_refresh_at_ms },
+      { healthy: 1, dead: 0, next: clock.now() + 60_000 },
+    );
+    clock.step(60_000);
+    await refresher.refresh(account.id);
+    assert.equal((await now(store, account)).dead, 1);
+  });
+
   test('credentials that cannot be opened hold nobody up: the lease is given back', async () => {
     const { store } = fixture;
     const { credentials } = process('node_a', store);

@@ -5,7 +5,6 @@ import { toError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import { type Grant, GrantError, type OAuthClient, type TokenEndpoint } from '#oauth/grant.ts';
 import type { Store, Tx } from '#storage/store.ts';
-import type { AccountTable } from '#storage/tables/account-tables.ts';
 import { openObject, sealObject } from '#vault/sealed-values.ts';
 import type { Vault } from '#vault/vault.ts';
 import {
@@ -15,6 +14,7 @@ import {
   findSealedAccount,
   giveBackLease,
   raiseRevisionsOf,
+  type SealedAccount,
   takeRefreshLease,
 } from './account-store.ts';
 import { refreshBackoffMs, refreshTimes } from './refresh-times.ts';
@@ -28,8 +28,8 @@ const leaseMs = 30_000;
 const pollMs = 100;
 /** Between tries to store what a provider gave: often, since it is to be there before the lease ends. */
 const storeAgainMs = 500;
-
-type SealedAccount = Account & Pick<AccountTable, 'sealed'>;
+/** How long a process that had the lease before, and did not give it back, may take to bring what it was given. */
+const sleeperMs = 60_000;
 
 /**
  * What a provider gave, until it is stored. Where refresh tokens are good once this is the only one that still is, so it
@@ -247,13 +247,17 @@ export class AccountRefresher {
   }
 
   async #fail(account: SealedAccount, error: GrantError): Promise<void> {
-    const { store, clock, logger, onChange } = this.#parts;
+    const { store, clock, logger, node, onChange } = this.#parts;
     const nowMs = clock.now();
     const failures = account.refresh_failures + 1;
-    const isDead = error.reach === 'grant';
+    // The refresh token may be spent by a process that only sleeps: it is believed when it wakes, so nobody is dead yet.
+    const maySleep = error.reach === 'grant' && account.lease_node !== null && account.lease_node !== node;
+    const isDead = error.reach === 'grant' && !maySleep;
     const hasEnded = account.expires_at_ms !== null && account.expires_at_ms <= nowMs;
     const { retryAfterSeconds, reach } = error;
-    const waitMs = refreshBackoffMs(failures, { retryAfterSeconds, passes: reach === 'moment' });
+    const waitMs = maySleep
+      ? sleeperMs
+      : refreshBackoffMs(failures, { retryAfterSeconds, passes: reach === 'moment' });
     const afterCommit = await store.transaction(async (tx) => {
       const isStored = await changeAccountAt(tx, account, {
         refresh_failures: failures,
@@ -267,7 +271,7 @@ export class AccountRefresher {
       if (isDead) await raiseRevisionsOf(tx, account.id);
       return this.#parts.changeHealth(tx, now, {
         // What a provider that is away for a moment says about the account: nothing, while its token is good.
-        healthy: now.healthy === 1 && error.reach === 'moment' && !hasEnded,
+        healthy: now.healthy === 1 && (error.reach === 'moment' || maySleep) && !hasEnded,
         dead: isDead,
         error: error.message,
       });
