@@ -151,8 +151,9 @@ forEachStore((fixture) => {
     } finally {
       store.transaction = transaction;
     }
-    // Beside that page: whoever emits, and who looks for jobs and deliveries.
-    assert.ok(most <= 4, `${most} transactions at once`);
+    // Beside that page: whoever emits, and who looks for jobs and deliveries, or says that this node lives. Eight pages at
+    // once would be more.
+    assert.ok(most <= 6, `${most} transactions at once`);
   });
 
   test('past the bound of what may wait for a listener, deliveries are blocked, with a record', async () => {
