@@ -23,7 +23,10 @@ export function encodeCall(
   };
   if (call.kind === 'hook') header.hook = call.hook;
   else if (call.kind === 'additionalProps') header.event = add(JSON.stringify(call.previous));
-  else if (call.kind === 'step') {
+  else if (call.kind === 'options') {
+    const { kind, ...request } = call;
+    header.event = add(JSON.stringify(request));
+  } else if (call.kind === 'step') {
     const { resumeUrl, cancelUrl, scratch } = call;
     const { deadlineMs } = request;
     header.step = {

@@ -11,7 +11,7 @@ import type { CallOutcome, HttpReply, LogLine, UserCodeError } from './call-outc
 export interface Runner {
   /** Evaluates a bundle in a throw-away process and says what it defines. */
   describe(request: DescribeRequest): Promise<DescribeOutcome>;
-  /** Runs a hook, `run` or `additionalProps` of a deployed component on its warm process. */
+  /** Runs a hook, `run`, `additionalProps` or options of a deployed component on its warm process. */
   call(request: CallRequest, options?: CallOptions): Promise<CallOutcome>;
   /** Ends the warm process of a deployment, if there is one. Calls in flight end as `cancelled`. */
   forget(deploymentId: string): Promise<void>;
@@ -74,7 +74,21 @@ export type UserCall =
   | { kind: 'run'; event?: string }
   | StepCall
   /** Result: JSON of `{ props: {…definitions returned}, previous: {…the argument after in-place changes} }`. */
-  | { kind: 'additionalProps'; previous: Record<string, unknown> };
+  | { kind: 'additionalProps'; previous: Record<string, unknown> }
+  | OptionsCall;
+
+/** What a prop can be given. Result: JSON of what its `options` answered, as it is; absent for undefined. */
+export interface OptionsCall {
+  kind: 'options';
+  prop: string;
+  /** From 0 on. */
+  page: number;
+  /** The `context` of the page before; empty at first. */
+  prevContext: Record<string, unknown>;
+  query: string;
+  /** Present: the prop is one of additionalProps, which is called with these definitions first. */
+  previous?: Record<string, unknown>;
+}
 
 /** One step of a workflow's run: `run.call(this, { steps, $ })`. String props may hold `{{expressions}}` over `steps`. */
 export interface StepCall {

@@ -193,10 +193,10 @@ export class CallEffects {
     if (!this.#ended) this.#channel.postNow(encodeFrame(frameType.exiting, this.id, ''));
   }
 
-  finish(value: unknown, resultBytesMax: number): void {
+  finish(value: unknown, resultBytesMax: number, what = 'the returned value'): void {
     let text: string | undefined;
     try {
-      text = this.#limited(() => toJsonText(value, resultBytesMax, 'the returned value'));
+      text = this.#limited(() => toJsonText(value, resultBytesMax, what));
     } catch (error) {
       this.fail(error);
       return;

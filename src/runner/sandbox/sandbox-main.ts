@@ -15,6 +15,7 @@ import { Asks } from './ask.ts';
 import { addError, CallEffects } from './call-effects.ts';
 import { runStep } from './call-step.ts';
 import { Channel } from './channel.ts';
+import { askOptions, definitionAmong, type OptionsRequest, usableDefinitions } from './component-options.ts';
 import { captureConsole } from './console-capture.ts';
 import { describeComponent, unwrapComponent } from './describe-component.ts';
 import { installEgressShim, trustExtraCa } from './egress-shim.ts';
@@ -28,7 +29,7 @@ import { publicProp, type ResolvedProp } from './prop-definitions.ts';
 import { mapTmpTo, RunFolders } from './scratch-folder.ts';
 import { makeStepEnvironment } from './step-environment.ts';
 import { StepProps } from './step-props.ts';
-import { DbSnapshot, makeUserContext, resolveAllProps } from './user-context.ts';
+import { addUndefinedValues, DbSnapshot, makeUserContext, resolveAllProps } from './user-context.ts';
 
 type Loose = Record<string, unknown>;
 
@@ -268,16 +269,38 @@ async function runCall(
     }
     case 'additionalProps': {
       const previous = (event ?? {}) as Loose;
-      const additionalProps = component.additionalProps;
-      const returned =
-        typeof additionalProps === 'function' ? await additionalProps.call(context, previous) : {};
+      addUndefinedValues(context, props, values);
+      const returned = await additionalProps(component, context, previous);
       const answer = { props: publicProps(returned), previous: publicProps(previous) };
       effects.finishWithText(toJsonText(answer, limits.shapeBytesMax, 'the additional props'));
+      return;
+    }
+    case 'options': {
+      addUndefinedValues(context, props, values);
+      const { previous, ...request } = event as OptionsRequest & { previous?: Loose };
+      const exported = (component.props ?? {}) as Loose;
+      let definition = exported[request.prop];
+      let asked = { props, exported, values, context };
+      if (previous !== undefined) {
+        const returned = await additionalProps(component, context, previous);
+        definition = definitionAmong(request.prop, returned, previous);
+        const all = resolveAllProps(component, usableDefinitions(returned));
+        const made = makeUserContext({ component, props: all, values, db, effects });
+        asked = { props: all, exported, values, context: addUndefinedValues(made, all, values) };
+      }
+      const answer = await askOptions(definition, request, asked);
+      effects.finish(answer, limits.resultBytesMax, 'the list of options');
       return;
     }
     default:
       throw new Error(`unknown call ${String(header.kind)}`);
   }
+}
+
+/** What a component answers that is asked which props it wants; it may also change `previous` in place. */
+async function additionalProps(component: Loose, context: Loose, previous: Loose): Promise<unknown> {
+  const { additionalProps } = component;
+  return typeof additionalProps === 'function' ? additionalProps.call(context, previous) : {};
 }
 
 /** A source without `run` hands on what triggered it, as scheduled sources without code of their own do. */

@@ -89,8 +89,23 @@ function makeProp(
   }
 }
 
+/**
+ * Values that no definition is known for, under their names: of props that additionalProps defined before, or will. For
+ * code that says which props there are.
+ */
+export function addUndefinedValues(
+  context: Loose,
+  props: readonly [name: string, definition: ResolvedProp][],
+  values: Loose,
+): Loose {
+  const defined = new Set(props.map(([name]) => name));
+  for (const name of Object.keys(values))
+    if (!defined.has(name) && !Object.hasOwn(context, name)) context[name] = values[name];
+  return context;
+}
+
 /** An app as a prop: its methods see the app itself as `this`, with the credentials in `$auth`. */
-function makeApp(app: Loose, value: unknown): Loose {
+export function makeApp(app: Loose, value: unknown): Loose {
   const instance: Loose = {};
   for (const key of Object.keys(app)) {
     if (key !== 'methods' && key !== 'propDefinitions') instance[key] = app[key];
