@@ -55,6 +55,7 @@ import { Scheduler } from '#schedule/scheduler.ts';
 import { SourceTicks } from '#schedule/source-ticks.ts';
 import { createMailServer } from '#sends/send-email.ts';
 import { RunSends } from '#sends/send-from-run.ts';
+import { ComponentConfigurer } from '#sources/component-configurer.ts';
 import { SourceDeployer } from '#sources/deploy-source.ts';
 import type { DeploymentContext } from '#sources/deployment.ts';
 import { SourceRuns } from '#sources/run-source.ts';
@@ -403,6 +404,14 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       onTimers: () => scheduler.poke(),
       onEndpointChange: (key) => directory.forget(key),
     });
+    const componentConfigurer = new ComponentConfigurer({
+      db: store.read,
+      resolver,
+      runner,
+      context,
+      deadlineMs: settings.runDeadlineSeconds * 1000,
+      nowMs: () => clock.now(),
+    });
     const workflowDeployer = new WorkflowDeployer({
       store,
       resolver,
@@ -477,6 +486,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       fileUrls,
       vault,
       resolver,
+      componentConfigurer,
       deployer,
       workflowDeployer,
       templateMaker: new TemplateMaker({ store, resolver, clock }),

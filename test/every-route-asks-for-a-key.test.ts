@@ -72,6 +72,7 @@ describe('every route', () => {
       dataStores: untouchable('dataStores'),
       vault: untouchable('vault'),
       resolver: untouchable('resolver'),
+      componentConfigurer: untouchable('componentConfigurer'),
       deployer: untouchable('deployer'),
       runManager: untouchable('runManager'),
       workflowDeployer: untouchable('workflowDeployer'),

@@ -37,7 +37,7 @@ export class AccountCredentials {
     clock: Clock;
     refresher: Pick<AccountRefresher, 'refresh'>;
     signers: Pick<SignerUris, 'withSignerUri'>;
-    /** Resolves when it is stored that `usedBy` (dc_… or p_…) was given the credentials. */
+    /** Resolves when it is stored that `usedBy` (dc_…, p_… or sc_…) was given the credentials. */
     recordUse(account: Account, usedBy: string): Promise<void>;
   }) {
     this.#store = options.store;
@@ -49,7 +49,8 @@ export class AccountCredentials {
   }
 
   /**
-   * For a run of `usedBy` (dc_… or p_…; null: for setting something up): credentials that work as far as anybody knows, of an account of one of `ownerIds`. Throws CallerError
+   * For a run of `usedBy` (dc_… or p_…; sc_…: a component that is asked for options or props; null: for setting something
+   * up): credentials that work as far as anybody knows, of an account of one of `ownerIds`. Throws CallerError
    * `not_found`, or `account_dead` when it has to be connected again; UnavailableError `account_not_refreshed` while
    * the provider gives no new token for one that has ended, `wrong_encryption_key` or `sealed_value_damaged`.
    */

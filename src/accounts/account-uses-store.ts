@@ -78,7 +78,7 @@ async function countOf<TB extends keyof Tables, O>(
   return Number((row as { count: number }).count);
 }
 
-/** Counts that a source or workflow was given the credentials of an account. */
+/** Counts that a source, a workflow, or a component that is being configured, was given the credentials of an account. */
 export async function recordUse(
   tx: Tx,
   use: { account: { id: string; owner_id: string }; usedBy: string; nowMs: number },
@@ -104,7 +104,10 @@ export async function recordUse(
     .execute();
 }
 
-/** Who got the credentials of an account and when, by UTC day, newest first; `name` is null for what is gone. */
+/**
+ * Who got the credentials of an account and when, by UTC day, newest first; `name` is null for what is gone and for
+ * components.
+ */
 export type RecordedUse = Pick<AccountUseTable, 'used_by' | 'day' | 'uses'> &
   Pick<AccountUseTable, 'first_used_at_ms' | 'last_used_at_ms'> & { name: string | null };
 

@@ -36,7 +36,7 @@ export function validateProps(
   }
   for (const definition of definitions) {
     if (isPlatformProp(definition.type)) continue;
-    const value = unwrap(values[definition.name], definition.withLabel === true);
+    const value = unwrapChoice(values[definition.name], definition.withLabel === true);
     if (value === undefined || value === null) {
       if (isRequired(definition))
         throw propError(definition.name, `a value is required (${describe(definition)})`);
@@ -58,8 +58,8 @@ function isRequired(definition: PropDefinition): boolean {
 }
 
 /** `{__lv: {label, value}}` is how clients keep a choice with its label; arrays hold such wrappers or are wrapped. */
-function unwrap(value: unknown, withLabel: boolean): unknown {
-  if (Array.isArray(value)) return value.map((item) => unwrap(item, withLabel));
+export function unwrapChoice(value: unknown, withLabel: boolean): unknown {
+  if (Array.isArray(value)) return value.map((item) => unwrapChoice(item, withLabel));
   if (!isRecord(value) || !('__lv' in value)) return value;
   const wrapped = value.__lv;
   if (Array.isArray(wrapped))

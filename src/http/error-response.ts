@@ -86,6 +86,11 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
     meaning: 'The workflow that $.flow.trigger ran has failed (only in steps).',
   },
   answer_too_large: { status: 400, meaning: 'What a step asked for is larger than 1 MB (only in steps).' },
+  components_busy: {
+    status: 429,
+    meaning:
+      'Too many components are being asked for options or props at the same time; try again in a moment.',
+  },
   account_tests_busy: {
     status: 429,
     meaning: 'Too many accounts are being tested at the same time; try again in a moment.',

@@ -5,6 +5,7 @@ import { type AccountRouteDeps, accountRoutes } from './routes/account-routes.ts
 import { type ApiClientRouteDeps, apiClientRoutes } from './routes/api-client-routes.ts';
 import { type AppRouteDeps, appRoutes } from './routes/app-routes.ts';
 import { type ComponentRouteDeps, componentRoutes } from './routes/component-routes.ts';
+import { type ConfigureRouteDeps, configureRoutes } from './routes/configure-routes.ts';
 import { type ConnectRouteDeps, connectPageRoutes, connectRoutes } from './routes/connect-routes.ts';
 import { type DataStoreRouteDeps, dataStoreRoutes } from './routes/data-store-routes.ts';
 import { type DeliveryRouteDeps, deliveryRoutes } from './routes/delivery-routes.ts';
@@ -43,6 +44,7 @@ export type RouteParts = HealthRouteParts &
   WorkflowTickDeps &
   AppRouteDeps &
   ComponentRouteDeps &
+  ConfigureRouteDeps &
   SourceRouteDeps &
   WorkflowRouteDeps &
   TemplateRouteDeps &
@@ -94,6 +96,7 @@ export const routes: readonly RoutesOfPart[] = [
   { prefix: '/v1', register: deliveryRoutes },
   { prefix: '/v1', register: runRoutes },
   { prefix: '/v1', register: componentRoutes },
+  { prefix: '/v1', register: configureRoutes },
   { prefix: '/v1', register: sourceRoutes },
   { prefix: '/v1', register: workflowRoutes },
   { prefix: '/v1', register: workflowTickRoutes },

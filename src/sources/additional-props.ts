@@ -17,12 +17,24 @@ export async function askAdditionalProps(
     redact: (text: string) => string;
   },
 ): Promise<string> {
-  const previous = Object.fromEntries(configurableProps.map((definition) => [definition.name, definition]));
+  const previous = definitionsByName(configurableProps);
   const outcome = await code.call({ kind: 'additionalProps', previous });
   await code.forget();
   if (outcome.status !== 'finished' || outcome.result === undefined)
     throw hookError('additionalProps', outcome, code.redact);
-  const { props, previous: changed } = JSON.parse(outcome.result) as Record<
+  return readAdditionalProps(outcome.result, previous);
+}
+
+export function definitionsByName(definitions: readonly PropDefinition[]): Record<string, PropDefinition> {
+  return Object.fromEntries(definitions.map((definition) => [definition.name, definition]));
+}
+
+/** From the result of a call of kind `additionalProps` that was given `previous`; answers what `askAdditionalProps` does. */
+export function readAdditionalProps(
+  result: string,
+  previous: Readonly<Record<string, PropDefinition>>,
+): string {
+  const { props, previous: changed } = JSON.parse(result) as Record<
     'props' | 'previous',
     Record<string, PropDefinition>
   >;

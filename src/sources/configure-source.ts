@@ -19,6 +19,7 @@ import {
   maskedSecret,
   runtimeProps,
   timerSchedules,
+  undefinedProps,
 } from './source-props.ts';
 import { accountsOf, type SourceAccount } from './source-store.ts';
 
@@ -147,7 +148,11 @@ export class SourceConfigurer {
     given: { values: ConfiguredProps; accounts: readonly SourceAccount[] },
   ): Promise<string> {
     const deployment = await makeDeployment(this.#db, source, component, this.#context, given);
-    const throwAway = { ...deployment, source: { ...source, id: newId('dc') } };
+    const throwAway = {
+      ...deployment,
+      source: { ...source, id: newId('dc') },
+      props: { ...undefinedProps(shape.configurableProps, given.values), ...deployment.props },
+    };
     return askAdditionalProps(shape.configurableProps, {
       call: (call) => this.#runs.call(throwAway, call, {}),
       forget: () => this.#runner.forget(throwAway.source.id),

@@ -3,7 +3,7 @@ import type { PropDefinition } from '#components/component-shape.ts';
 import { CallerError } from '#lib/errors.ts';
 
 /**
- * Credentials of an account of one of `owners`, for `usedBy` (dc_… or p_…; null: for setting something up). Throws
+ * Credentials of an account of one of `owners`, for `usedBy` (dc_…, p_… or sc_…; null: for setting something up). Throws
  * CallerError `not_found` otherwise, or `account_dead`; UnavailableError while they cannot be had.
  */
 export type CredentialsFor = (

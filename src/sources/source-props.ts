@@ -1,5 +1,5 @@
 import type { PropDefinition } from '#components/component-shape.ts';
-import { type ConfiguredProps, isRecord, propError } from '#components/validate-props.ts';
+import { type ConfiguredProps, isRecord, propError, unwrapChoice } from '#components/validate-props.ts';
 import { checkSchedule, type Schedule } from '#schedule/next-occurrence.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
 import { isSecretProp, sealedNames } from './sealed-props.ts';
@@ -92,6 +92,22 @@ export function runtimeProps(
     }
   }
   return props;
+}
+
+/**
+ * Values for props that no definition is there for yet: additionalProps sees them too, since which props it defines may
+ * depend on the value of one that it defined before.
+ */
+export function undefinedProps(
+  definitions: readonly PropDefinition[],
+  values: ConfiguredProps,
+): Record<string, unknown> {
+  const defined = new Set(definitions.map(({ name }) => name));
+  return Object.fromEntries(
+    Object.entries(values)
+      .filter(([name]) => !defined.has(name))
+      .map(([name, value]) => [name, unwrapChoice(value, false)]),
+  );
 }
 
 /** `configured_props` as the API answers them (specification, section 2, Source). Secret values are masked. */

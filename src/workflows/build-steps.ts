@@ -9,9 +9,9 @@ import type { ComponentOwner, ComponentResolver } from '#registry/resolve-compon
 import type { Runner } from '#runner/runner.ts';
 import { askAdditionalProps } from '#sources/additional-props.ts';
 import { checkAccounts } from '#sources/check-accounts.ts';
-import type { DeploymentContext } from '#sources/deployment.ts';
+import { type DeploymentContext, stringsIn } from '#sources/deployment.ts';
 import { isLost, isSecretProp, openValues, sealedNames, sealValues } from '#sources/sealed-props.ts';
-import { accountProps, keepMaskedSecrets, maskedSecret } from '#sources/source-props.ts';
+import { accountProps, keepMaskedSecrets, maskedSecret, undefinedProps } from '#sources/source-props.ts';
 import type { Db } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
 import { makeRedactor } from '#vault/redact.ts';
@@ -194,7 +194,7 @@ export class StepBuilder {
       const accounts = await accountsIn(shape.configurableProps, given);
       // Code runs here, with credentials: that is a use of them.
       const opened = await load(unconfigured, given, accounts, owner.workflowId);
-      dynamicProps = await this.#additionalProps(shape, owner, opened);
+      dynamicProps = await this.#additionalProps(draft, owner, opened, given);
     }
     const definitions = definitionsOfStep(component, dynamicProps);
     refuseUnknownTypes(definitions, 'additionalProps');
@@ -221,11 +221,13 @@ export class StepBuilder {
   }
 
   #additionalProps(
-    shape: ComponentShape,
+    { shape, sealed }: Draft,
     { ownerId }: ComponentOwner,
     { step, secrets }: Awaited<ReturnType<typeof loadStep>>,
+    values: ConfiguredProps,
   ): Promise<string> {
     const deploymentId = newId('d');
+    const props = { ...undefinedProps(shape.configurableProps, values), ...step.props };
     return askAdditionalProps(shape.configurableProps, {
       call: (call) =>
         this.#runner.call({
@@ -234,12 +236,12 @@ export class StepBuilder {
           bundle: step.bundle,
           revision: 0,
           call,
-          props: step.props,
+          props,
           db: {},
           deadlineMs: this.#deadlineMs,
         }),
       forget: () => this.#runner.forget(deploymentId),
-      redact: makeRedactor(secrets),
+      redact: makeRedactor([...secrets, ...sealed.flatMap((name) => stringsIn(values[name]))]),
     });
   }
 }

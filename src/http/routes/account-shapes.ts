@@ -49,8 +49,11 @@ export const AccountUses = Type.Object({
   ),
   used: Type.Array(
     Type.Object({
-      id: Type.String({ description: 'dc_… or p_… that was given the credentials' }),
-      name: Type.Union([Type.String(), Type.Null()], { description: 'null: it is gone' }),
+      id: Type.String({
+        description:
+          'dc_… or p_… that was given the credentials; sc_…: when it was asked for options or props',
+      }),
+      name: Type.Union([Type.String(), Type.Null()], { description: 'null: it is gone, or a component' }),
       day: Type.String({ format: 'date', description: 'UTC' }),
       uses: Type.Integer({ description: 'Times the credentials were handed out on that day' }),
       first_used_at: DateTime,

@@ -1,7 +1,7 @@
 import type { CertificateAuthority } from '../certificates.ts';
-import { ServiceStandIn } from './stand-in.ts';
+import { queryOf, ServiceStandIn } from './stand-in.ts';
 
-/** Apify's API v2: who it is, webhooks, and the key-value store `kvs-1` with the record `OUTPUT`. */
+/** Apify's API v2: who it is, one actor on a first page, webhooks, and the key-value store `kvs-1` with the record `OUTPUT`. */
 export function startApify(authority: CertificateAuthority, token: string): Promise<ServiceStandIn> {
   const output = () => ({ body: { crawled: 12 } });
   return ServiceStandIn.start(authority, {
@@ -18,6 +18,12 @@ export function startApify(authority: CertificateAuthority, token: string): Prom
     },
     routes: {
       'GET /v2/users/me': () => ({ body: { data: { id: 'u-1', username: 'ada' } } }),
+      'GET /v2/actors': (request) => {
+        const offset = Number(queryOf(request).get('offset') ?? 0);
+        const items =
+          offset === 0 ? [{ id: 'actor-1', name: 'crawler', username: 'ada', title: 'Crawler' }] : [];
+        return { body: { data: { items, total: 1, offset, limit: 1000, count: items.length } } };
+      },
       'POST /v2/webhooks': (request) => ({
         status: 201,
         body: { data: { id: 'YiKoxjkaS9gjGTqhF', ...(request.json() as object) } },

@@ -1,7 +1,7 @@
 import type { CertificateAuthority } from '../certificates.ts';
-import { ServiceStandIn } from './stand-in.ts';
+import { queryOf, ServiceStandIn } from './stand-in.ts';
 
-/** GitLab's REST API v4: who it is, hooks and commits of project 42. */
+/** GitLab's REST API v4: who it is, two pages of projects, hooks, branches and commits of project 42. */
 export function startGitlab(authority: CertificateAuthority, token: string): Promise<ServiceStandIn> {
   return ServiceStandIn.start(authority, {
     host: 'gitlab.example',
@@ -9,6 +9,14 @@ export function startGitlab(authority: CertificateAuthority, token: string): Pro
     unauthorized: { status: 401, body: { message: '401 Unauthorized' } },
     routes: {
       'GET /api/v4/user': () => ({ body: { id: 1, username: 'ada' } }),
+      'GET /api/v4/projects': (request) => ({
+        body:
+          {
+            '1': [{ id: 42, path_with_namespace: 'ada/engine' }],
+            '2': [{ id: 43, path_with_namespace: 'ada/notes' }],
+          }[queryOf(request).get('page') ?? '1'] ?? [],
+      }),
+      'GET /api/v4/projects/42/repository/branches': () => ({ body: [{ name: 'main' }, { name: 'next' }] }),
       'POST /api/v4/projects/42/hooks': () => ({ status: 201, body: { id: 77 } }),
       'DELETE /api/v4/projects/42/hooks/77': () => ({ status: 204 }),
       'GET /api/v4/projects/42/repository/commits': () => ({

@@ -1,7 +1,7 @@
 import type { CertificateAuthority } from '../certificates.ts';
-import { bearerOf, ServiceStandIn } from './stand-in.ts';
+import { bearerOf, queryOf, ServiceStandIn } from './stand-in.ts';
 
-/** Google Drive's API v3: who it is, one file of an hour ago, and new folders. `isValid` knows the access tokens. */
+/** Google Drive's API v3: who it is, two shared drives on a page each, one file of an hour ago, and new folders. `isValid` knows the access tokens. */
 export function startGoogleDrive(
   authority: CertificateAuthority,
   isValid: (accessToken: string) => boolean,
@@ -26,6 +26,12 @@ export function startGoogleDrive(
       }),
       'GET /drive/v3/changes/startPageToken': () => ({ body: { startPageToken: '17' } }),
       'GET /drive/v3/changes': () => ({ body: { changes: [], newStartPageToken: '17' } }),
+      'GET /drive/v3/drives': (request) => ({
+        body:
+          queryOf(request).get('pageToken') === 'page-2'
+            ? { drives: [{ id: 'drive-2', name: 'Archive' }] }
+            : { drives: [{ id: 'drive-1', name: 'Team' }], nextPageToken: 'page-2' },
+      }),
       'GET /drive/v3/files': () => ({ body: { kind: 'drive#fileList', files: [file] } }),
       'POST /drive/v3/files': (request) => ({
         body: { kind: 'drive#file', id: 'folder-1', ...(request.json() as object) },

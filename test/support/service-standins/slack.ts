@@ -2,7 +2,7 @@ import type { CertificateAuthority } from '../certificates.ts';
 import type { ReceivedRequest } from '../http-receiver.ts';
 import { ServiceStandIn } from './stand-in.ts';
 
-/** Slack's Web API: who it is, one channel and posting to it. Refusals are 200 with `ok: false`, as there. */
+/** Slack's Web API: who it is, two channels on a page each, and posting to one. Refusals are 200 with `ok: false`, as there. */
 export function startSlack(authority: CertificateAuthority, token: string): Promise<ServiceStandIn> {
   const form = (request: ReceivedRequest) => new URLSearchParams(request.body.toString());
   const channel = { id: 'C123ABC456', name: 'general', is_channel: true, is_im: false, is_mpim: false };
@@ -20,6 +20,16 @@ export function startSlack(authority: CertificateAuthority, token: string): Prom
           message: { type: 'message', text: form(request).get('text'), ts: '1503435956.000247' },
         },
       }),
+      'POST /api/users.conversations': (request) =>
+        form(request).get('cursor') === 'dGVhbTpD'
+          ? {
+              body: {
+                ok: true,
+                channels: [{ id: 'C900', name: 'private-talk', is_private: true }],
+                response_metadata: { next_cursor: '' },
+              },
+            }
+          : { body: { ok: true, channels: [channel], response_metadata: { next_cursor: 'dGVhbTpD' } } },
       'POST /api/conversations.info': (request) =>
         form(request).get('channel') === channel.id
           ? { body: { ok: true, channel } }

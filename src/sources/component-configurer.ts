@@ -1,0 +1,253 @@
+import { createHash } from 'node:crypto';
+import type { ComponentShape, PropDefinition } from '#components/component-shape.ts';
+import { refuseUnknownTypes } from '#components/prop-types.ts';
+import type { ConfiguredProps } from '#components/validate-props.ts';
+import { CallerError, UnavailableError } from '#lib/errors.ts';
+import { newId } from '#lib/ids.ts';
+import type { ComponentOwner, ComponentResolver } from '#registry/resolve-component.ts';
+import type { CallOutcome, UserCodeError } from '#runner/call-outcome.ts';
+import type { Runner, UserCall } from '#runner/runner.ts';
+import type { Db } from '#storage/store.ts';
+import type { ComponentTable } from '#storage/tables/component-tables.ts';
+import { definitionsByName, readAdditionalProps } from './additional-props.ts';
+import { type DeploymentContext, mergedDefinitions } from './deployment.ts';
+import { type OpenedComponent, openComponent } from './open-component.ts';
+import { noOptions, type PropOptions, readOptions } from './read-options.ts';
+
+/** What somebody has chosen so far for a component that is not deployed (yet). */
+export interface Draft {
+  /** sc_…, a key, or key@version. */
+  id: string;
+  configuredProps: ConfiguredProps;
+  /** Definitions that `props` answered before for other values; static ones among them change nothing. */
+  dynamicProps: readonly PropDefinition[];
+}
+
+export interface OptionsQuestion extends Draft {
+  prop: string;
+  page: number;
+  prevContext: Record<string, unknown>;
+  query: string;
+}
+
+/** What the code printed, and the errors that ended it: existing clients look for `k: 'error'`. */
+export type Observation =
+  | { k: string; ts: number; msg: string }
+  | { k: 'error'; ts: number; err: { name: string; message: string; stack: string } };
+
+/** How code ran that was asked for something. `errors`: JSON texts of `{ name, message, stack }`; none: it answered. */
+export interface Told {
+  errors: string[];
+  observations: Observation[];
+}
+
+export interface DynamicProps {
+  /** dyp_…, made from the definitions: the same for the same props. */
+  id: string;
+  /** All props: static ones as they are now, then those that were added. */
+  configurableProps: PropDefinition[];
+}
+
+/** One answer takes no longer than this, also where runs may. */
+const deadlineMsMax = 30_000;
+/** Components of one owner that are asked at the same time. */
+const askedPerOwnerMax = 8;
+
+/**
+ * Asks components that are not deployed what their props can be given, and which props they have, with the rights of who
+ * asks. Each time in a process of its own that ends with the answer: whatever the code does, nothing of it stays.
+ */
+export class ComponentConfigurer {
+  readonly #db: Db;
+  readonly #resolver: Pick<ComponentResolver, 'resolveText'>;
+  readonly #runner: Pick<Runner, 'call'>;
+  readonly #context: DeploymentContext;
+  readonly #deadlineMs: number;
+  readonly #nowMs: () => number;
+  /** By owner. */
+  readonly #asked = new Map<string, number>();
+
+  constructor(parts: {
+    db: Db;
+    resolver: Pick<ComponentResolver, 'resolveText'>;
+    runner: Pick<Runner, 'call'>;
+    context: DeploymentContext;
+    /** Of a run. */
+    deadlineMs: number;
+    nowMs: () => number;
+  }) {
+    this.#db = parts.db;
+    this.#resolver = parts.resolver;
+    this.#runner = parts.runner;
+    this.#context = parts.context;
+    this.#deadlineMs = Math.min(parts.deadlineMs, deadlineMsMax);
+    this.#nowMs = parts.nowMs;
+  }
+
+  /**
+   * One page of what a prop can be given. What the code throws is in `errors`. Throws CallerError `not_found` for a
+   * component or an account, `invalid_prop`, `invalid_parameter` for a prop without options, `components_busy`;
+   * UnavailableError.
+   */
+  async options(question: OptionsQuestion, owner: ComponentOwner): Promise<PropOptions & Told> {
+    const { component, shape } = await this.#resolve(question.id, owner);
+    const { prop, page, prevContext, query } = question;
+    const definition = shape.configurableProps.find(({ name }) => name === prop);
+    const isStatic = definition?.remoteOptions !== true && Array.isArray(definition?.options);
+    if (isStatic) {
+      const read = page === 0 ? readOptions(definition?.options) : noOptions;
+      return { ...(read ?? noOptions), errors: [], observations: [] };
+    }
+    // A prop of additionalProps has its function there: nothing but calling it again leads to it.
+    const isDynamic = shape.hasAdditionalProps && definition?.remoteOptions !== true;
+    if (!isDynamic && definition?.remoteOptions !== true) throw withoutOptions(prop, shape, definition);
+    return this.#inTurn(owner, async () => {
+      const opened = await this.#open(component, question, owner);
+      const call: UserCall = { kind: 'options', prop, page, prevContext, query };
+      const outcome = await this.#call(
+        opened,
+        isDynamic ? { ...call, previous: definitionsByName(opened.definitions) } : call,
+        owner,
+      );
+      const told = tell(outcome, opened.redact, this.#nowMs());
+      if (outcome.status !== 'finished') return { ...noOptions, ...told };
+      const answer: unknown =
+        outcome.result === undefined ? undefined : JSON.parse(opened.redact(outcome.result));
+      const read = readOptions(answer);
+      if (read !== undefined) return { ...read, ...told };
+      const message = `options of ${prop} answered ${typeof answer}: expected an array, or { options, context }`;
+      return { ...noOptions, ...withError(told, { name: 'TypeError', message, stack: '' }, this.#nowMs()) };
+    });
+  }
+
+  /** The props that a component has for these values; null when its code failed. Throws as `options` does. */
+  async props(draft: Draft, owner: ComponentOwner): Promise<{ dynamicProps: DynamicProps | null } & Told> {
+    const { component, shape } = await this.#resolve(draft.id, owner);
+    if (!shape.hasAdditionalProps)
+      return {
+        dynamicProps: dynamicPropsOf(component, shape.configurableProps),
+        errors: [],
+        observations: [],
+      };
+    return this.#inTurn(owner, async () => {
+      const opened = await this.#open(component, draft, owner);
+      const previous = definitionsByName(opened.definitions);
+      const outcome = await this.#call(opened, { kind: 'additionalProps', previous }, owner);
+      const told = tell(outcome, opened.redact, this.#nowMs());
+      if (outcome.status !== 'finished' || outcome.result === undefined)
+        return { dynamicProps: null, ...told };
+      const additional = readAdditionalProps(opened.redact(outcome.result), previous);
+      const definitions = mergedDefinitions(shape, additional);
+      refuseUnknownTypes(definitions, 'additionalProps');
+      return { dynamicProps: dynamicPropsOf(component, definitions), ...told };
+    });
+  }
+
+  async #resolve(id: string, owner: ComponentOwner) {
+    if (id.includes('://') || id.includes('\0'))
+      throw new CallerError('invalid_parameter', 'id: expected sc_…, a key, or key@version', {
+        parameter: 'id',
+      });
+    const component = await this.#resolver.resolveText(id, owner);
+    return { component, shape: JSON.parse(component.shape) as ComponentShape };
+  }
+
+  #open(component: ComponentTable, draft: Draft, owner: ComponentOwner): Promise<OpenedComponent> {
+    return openComponent(this.#db, component, {
+      values: draft.configuredProps,
+      dynamicProps: draft.dynamicProps,
+      owners: [owner.ownerId, owner.userId],
+      context: this.#context,
+    });
+  }
+
+  #call(opened: OpenedComponent, call: UserCall, { ownerId }: ComponentOwner): Promise<CallOutcome> {
+    const { bundle, props, dynamicProps } = opened;
+    return this.#runner.call({
+      deploymentId: newId('dc'),
+      alone: true,
+      ownerId,
+      bundle,
+      revision: 0,
+      call,
+      props,
+      ...(dynamicProps === undefined ? {} : { dynamicProps }),
+      db: {},
+      deadlineMs: this.#deadlineMs,
+    });
+  }
+
+  async #inTurn<T>({ ownerId }: ComponentOwner, work: () => Promise<T>): Promise<T> {
+    const asked = this.#asked.get(ownerId) ?? 0;
+    if (asked >= askedPerOwnerMax)
+      throw new CallerError(
+        'components_busy',
+        `${asked} components of this owner are being asked for options or props already; try again in a moment`,
+      );
+    this.#asked.set(ownerId, asked + 1);
+    try {
+      return await work();
+    } finally {
+      const left = (this.#asked.get(ownerId) ?? 1) - 1;
+      if (left === 0) this.#asked.delete(ownerId);
+      else this.#asked.set(ownerId, left);
+    }
+  }
+}
+
+function withoutOptions(
+  prop: string,
+  shape: ComponentShape,
+  definition: PropDefinition | undefined,
+): CallerError {
+  const others = shape.configurableProps
+    .filter(({ options, remoteOptions }) => remoteOptions === true || options !== undefined)
+    .map(({ name }) => name);
+  const what =
+    definition === undefined
+      ? `the component has no prop ${JSON.stringify(prop)}`
+      : `prop ${prop} has no options`;
+  const rest = others.length === 0 ? 'none of its props has' : `there are some of ${others.join(', ')}`;
+  return new CallerError('invalid_parameter', `prop_name: ${what}; ${rest}`, { parameter: 'prop_name' });
+}
+
+function dynamicPropsOf(
+  component: Pick<ComponentTable, 'id'>,
+  configurableProps: PropDefinition[],
+): DynamicProps {
+  const text = JSON.stringify([component.id, configurableProps]);
+  const id = `dyp_${createHash('sha256').update(text).digest('hex').slice(0, 16)}`;
+  return { id, configurableProps };
+}
+
+/** Throws UnavailableError when the service could not run the code to its end. */
+function tell(outcome: CallOutcome, redact: (text: string) => string, nowMs: number): Told {
+  if (outcome.status === 'cancelled')
+    throw new UnavailableError('overloaded', outcome.error?.message ?? 'the call was cancelled');
+  const observations: Observation[] = outcome.logs.map(({ ts, level, message }) => ({
+    k: `console.${level}`,
+    ts,
+    msg: redact(message),
+  }));
+  if (outcome.logsDropped > 0)
+    observations.push({
+      k: 'console.warn',
+      ts: nowMs,
+      msg: `${outcome.logsDropped} more lines were dropped`,
+    });
+  const told: Told = { errors: [], observations };
+  if (outcome.status === 'finished') return told;
+  const { name, message, stack } = outcome.error ?? { name: 'Error', message: outcome.status, stack: '' };
+  return withError(told, { name: redact(name), message: redact(message), stack: redact(stack) }, nowMs);
+}
+
+function withError(
+  { errors, observations }: Told,
+  err: Pick<UserCodeError, 'name' | 'message' | 'stack'>,
+  nowMs: number,
+): Told {
+  return {
+    errors: [...errors, JSON.stringify(err)],
+    observations: [...observations, { k: 'error', ts: nowMs, err }],
+  };
+}
