@@ -37,6 +37,7 @@ import { ServiceDoor } from '#http/service-door.ts';
 import { RequestAcceptor } from '#ingress/accept-request.ts';
 import { httpEndpoints } from '#ingress/http-endpoints.ts';
 import { startMailServer } from '#ingress/mail-service.ts';
+import { AppEvents } from '#ingress/push-app-event.ts';
 import { EndpointDirectory, endpointKeyOfHost, endpointUrl } from '#ingress/resolve-endpoint.ts';
 import { UploadedBodies } from '#ingress/uploaded-bodies.ts';
 import { WorkerPool } from '#jobs/worker-pool.ts';
@@ -373,7 +374,14 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
               dispatcher: toObjects,
             },
     });
-    const handlers = backgroundJobs({ store, node, bus, clock, runs, delivery, runSends, workflowRuns });
+    const appEvents = new AppEvents({
+      ...{ store, node, clock, logger, quotas },
+      pool: () => pool,
+      payloadBytesMax: settings.bodyMaxKb * 1024,
+    });
+    const handlers = backgroundJobs({
+      ...{ store, node, bus, clock, runs, delivery, runSends, workflowRuns, appEvents },
+    });
     const pool: WorkerPool = new WorkerPool({ node, store, handlers, clock, logger, claims: has('worker') });
     const scheduler = new Scheduler({
       store,
@@ -510,6 +518,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       connector: connecting.connector,
       publicUrl,
       findApp: apps.find.bind(apps),
+      appEvents,
       catalogue: apps,
       registry,
       redirectUri: () => connecting.connector.redirectUri(),

@@ -2,6 +2,7 @@ import type { DeliveryService } from '#delivery/delivery-service.ts';
 import { deleteEventsHandler } from '#events/delete-events.ts';
 import { deliverScheduledHandler } from '#events/deliver-scheduled.ts';
 import type { EventBus } from '#events/event-bus.ts';
+import type { AppEvents } from '#ingress/push-app-event.ts';
 import type { JobKind } from '#jobs/job-kinds.ts';
 import type { JobHandler } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
@@ -21,6 +22,7 @@ export function backgroundJobs(parts: {
   delivery: DeliveryService;
   runSends: RunSends;
   workflowRuns: RunService;
+  appEvents: AppEvents;
 }): Record<JobKind, JobHandler> {
   return {
     run_source: parts.runs,
@@ -28,6 +30,7 @@ export function backgroundJobs(parts: {
     delete_workflow: deleteWorkflowHandler(parts),
     deliver_scheduled_event: deliverScheduledHandler({ ...parts, router: parts.delivery.finder }),
     fan_out_event: parts.delivery.jobs.fan_out_event,
+    fan_out_apphook: parts.appEvents,
     change_deliveries: parts.delivery.jobs.change_deliveries,
     queue_replay: parts.delivery.jobs.queue_replay,
     send_from_run: parts.runSends,

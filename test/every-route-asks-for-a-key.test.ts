@@ -96,6 +96,7 @@ describe('every route', () => {
       publicUrl: () => 'http://127.0.0.1',
       findApp: untouchable('findApp'),
       catalogue: untouchable('catalogue'),
+      appEvents: untouchable('appEvents'),
       registry: untouchable('registry'),
       redirectUri: () => untouchable('redirectUri'),
       accountCredentials: untouchable('accountCredentials'),

@@ -71,7 +71,8 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
   },
   source_busy: {
     status: 429,
-    meaning: 'Too many requests wait for this source already; send it again later (only from endpoints).',
+    meaning:
+      'Too many requests wait for this source already; send it again later (from endpoints, and when events are pushed).',
   },
   workflow_busy: {
     status: 429,

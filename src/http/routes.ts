@@ -4,6 +4,7 @@ import { type AccountHealthRouteDeps, accountHealthRoutes } from './routes/accou
 import { type AccountRouteDeps, accountRoutes } from './routes/account-routes.ts';
 import { type ApiClientRouteDeps, apiClientRoutes } from './routes/api-client-routes.ts';
 import { type AppRouteDeps, appRoutes } from './routes/app-routes.ts';
+import { type ApphookRouteDeps, apphookRoutes } from './routes/apphook-routes.ts';
 import { type ComponentRouteDeps, componentRoutes } from './routes/component-routes.ts';
 import { type ConfigureRouteDeps, configureRoutes } from './routes/configure-routes.ts';
 import { type ConnectRouteDeps, connectPageRoutes, connectRoutes } from './routes/connect-routes.ts';
@@ -43,6 +44,7 @@ export type RouteParts = HealthRouteParts &
   WorkflowStreamDeps &
   WorkflowTickDeps &
   AppRouteDeps &
+  ApphookRouteDeps &
   ComponentRouteDeps &
   ConfigureRouteDeps &
   SourceRouteDeps &
@@ -84,6 +86,7 @@ export const routes: readonly RoutesOfPart[] = [
   { prefix: '/v1', register: quotaRoutes },
   { prefix: '/v1', register: dataStoreRoutes },
   { prefix: '/v1', register: appRoutes },
+  { prefix: '/v1', register: apphookRoutes },
   { prefix: '/v1', register: accountRoutes },
   { prefix: '/v1', register: connectRoutes },
   { prefix: '', register: connectPageRoutes },

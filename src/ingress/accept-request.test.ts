@@ -42,6 +42,7 @@ describe('accepting a request', () => {
           deliver_scheduled_event: handler,
           fan_out_event: handler,
           change_deliveries: handler,
+          fan_out_apphook: handler,
           queue_replay: handler,
           run_workflow: handler,
           delete_workflow: handler,

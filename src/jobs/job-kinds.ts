@@ -3,7 +3,7 @@ export interface JobPayloads {
   /** One invocation of a source's `run`. */
   run_source: {
     source_id: string;
-    trigger: 'http' | 'timer' | 'event';
+    trigger: 'http' | 'timer' | 'event' | 'apphook';
     /** JSON text of the argument of `run`; absent: called without one. */
     event?: string;
     hops: number;
@@ -38,6 +38,16 @@ export interface JobPayloads {
     from: string[];
     to: string;
     reason: string | null;
+  };
+  /** Brings an app event to those sources that one transaction had no room for. */
+  fan_out_apphook: {
+    owner_id: string;
+    app: string;
+    event_names: string[];
+    /** JSON text. */
+    event: string;
+    /** Sources up to this id have it. */
+    after: string;
   };
   /** Runs a workflow from its first unfinished step on; the job has the id of the run. */
   run_workflow: { run_id: string; workflow_id: string };

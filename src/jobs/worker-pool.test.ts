@@ -56,6 +56,7 @@ describe('the worker pool', () => {
           deliver_scheduled_event: handler,
           fan_out_event: handler,
           change_deliveries: handler,
+          fan_out_apphook: handler,
           queue_replay: handler,
           run_workflow: handler,
           delete_workflow: handler,

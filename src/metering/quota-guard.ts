@@ -76,6 +76,12 @@ export class QuotaGuard {
     known.started += 1;
   }
 
+  /** So many more runs came of something that `check` let through as one. */
+  started(ownerId: string, runs: number): void {
+    const known = this.#look(ownerId);
+    if (known !== undefined) known.started += runs;
+  }
+
   /** What an owner who may not run is told: CallerError `quota_exceeded` with `retry_after` and `reset_at` for the headers. */
   refuse(ownerId: string): CallerError {
     const nowMs = this.#clock.now();

@@ -22,7 +22,8 @@ export function encodeCall(
     return length;
   };
   if (call.kind === 'hook') header.hook = call.hook;
-  else if (call.kind === 'additionalProps') header.event = add(JSON.stringify(call.previous));
+  else if (call.kind === 'additionalProps' || call.kind === 'eventNames')
+    header.event = add(JSON.stringify(call.previous));
   else if (call.kind === 'options') {
     const { kind, ...request } = call;
     header.event = add(JSON.stringify(request));

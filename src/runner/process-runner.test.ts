@@ -318,6 +318,29 @@ test('additionalProps gets the definitions, and both its answer and what it chan
   });
 });
 
+test('event names are asked of the component, also of props that additionalProps defined', async () => {
+  const hook = `type: '$.interface.apphook', appProp: 'slack'`;
+  const outcome = await call(
+    `module.exports = { props: { kind: 'string', slack: { type: 'app', app: 'slack' },
+       named: { ${hook}, async eventNames() { return this.mine(); } }, fixed: { ${hook}, eventNames: ['a'] },
+       silent: { ${hook}, eventNames() {} }, all: { ${hook} } },
+       methods: { mine() { return [this.kind, this.slack.$auth.oauth_uid]; } },
+       additionalProps() { return { late: { ${hook}, eventNames() { return ['late:' + this.kind]; } } }; }, run() {} };`,
+    {
+      call: { kind: 'eventNames', previous: {} },
+      props: { kind: 'big', slack: { $auth: { oauth_uid: 'U1' } } },
+      dynamicProps: { late: { type: '$.interface.apphook' } },
+    },
+  );
+  assert.deepEqual(resultOf(outcome), {
+    named: ['big', 'U1'],
+    fixed: ['a'],
+    silent: [],
+    all: null,
+    late: ['late:big'],
+  });
+});
+
 test('props that additionalProps defined are on the instance', async () => {
   const outcome = await run('return [this.hook.endpoint, typeof this.hook.respond, this.extra];', {
     dynamicProps: {

@@ -12,7 +12,7 @@ export const frameType = {
   init: 1,
   /** service → process: one bundle, once; or one of several, each once and by a name. */
   load: 2,
-  /** service → process: run, a hook, a step, additionalProps, options, describe, or the self-test's probe. */
+  /** service → process: run, a hook, a step, additionalProps, eventNames, options, describe, or the self-test's probe. */
   call: 3,
   ping: 4,
   /** service → process: the answer to an `ask`. */
@@ -73,7 +73,7 @@ export const inputBytesMax = 1024 * 1024;
 
 /** Lengths are bytes in the payload, in the order of this type; -1 means absent. */
 export interface CallHeader {
-  kind: 'run' | 'hook' | 'step' | 'additionalProps' | 'options' | 'describe';
+  kind: 'run' | 'hook' | 'step' | 'additionalProps' | 'eventNames' | 'options' | 'describe';
   hook?: string;
   /** The bundle that is called, in a process that has several. */
   module?: string;

@@ -11,7 +11,7 @@ import type { CallOutcome, HttpReply, LogLine, UserCodeError } from './call-outc
 export interface Runner {
   /** Evaluates a bundle in a throw-away process and says what it defines. */
   describe(request: DescribeRequest): Promise<DescribeOutcome>;
-  /** Runs a hook, `run`, `additionalProps` or options of a deployed component on its warm process. */
+  /** Runs a hook, `run`, `additionalProps`, `eventNames` or options of a deployed component on its warm process. */
   call(request: CallRequest, options?: CallOptions): Promise<CallOutcome>;
   /** Ends the warm process of a deployment, if there is one. Calls in flight end as `cancelled`. */
   forget(deploymentId: string): Promise<void>;
@@ -75,6 +75,8 @@ export type UserCall =
   | StepCall
   /** Result: JSON of `{ props: {…definitions returned}, previous: {…the argument after in-place changes} }`. */
   | { kind: 'additionalProps'; previous: Record<string, unknown> }
+  /** Result: JSON of what `eventNames` of each apphook prop say, by prop (null: nothing). `previous`: all definitions. */
+  | { kind: 'eventNames'; previous: Record<string, unknown> }
   | OptionsCall;
 
 /** What a prop can be given. Result: JSON of what its `options` answered, as it is; absent for undefined. */

@@ -8,8 +8,10 @@ import type { Db } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
 import { askAdditionalProps } from './additional-props.ts';
+import { type Apphook, apphooksIn, asksEventNames, hasApphook } from './apphooks.ts';
 import { checkAccounts } from './check-accounts.ts';
-import { type DeploymentContext, makeDeployment, mergedDefinitions } from './deployment.ts';
+import { type Deployment, type DeploymentContext, makeDeployment, mergedDefinitions } from './deployment.ts';
+import { hookError } from './hook-error.ts';
 import type { SourceRuns } from './run-source.ts';
 import { isLost, isSecretProp, openValues, sealedNames, sealValues } from './sealed-props.ts';
 import {
@@ -25,7 +27,10 @@ import { accountsOf, type SourceAccount } from './source-store.ts';
 
 /** What configuring a source makes: its columns, and what is not in them. */
 export interface Configured {
-  columns: Pick<SourceTable, 'configured_props' | 'sealed_props' | 'dynamic_props' | 'endpoint_key'>;
+  columns: Pick<
+    SourceTable,
+    'configured_props' | 'sealed_props' | 'dynamic_props' | 'apphooks' | 'endpoint_key'
+  >;
   definitions: PropDefinition[];
   accounts: SourceAccount[];
 }
@@ -134,11 +139,25 @@ export class SourceConfigurer {
       endpoint_key: hasHttpInterface(definitions) ? (source.endpoint_key ?? newHexKey()) : null,
     };
     // Loading it proves that everything is there and can be opened.
-    await makeDeployment(this.#db, { ...source, ...columns }, component, this.#context, {
+    const deployment = await makeDeployment(this.#db, { ...source, ...columns }, component, this.#context, {
       values: checked,
       accounts,
     });
-    return { columns, definitions, accounts };
+    const apphooks = hasApphook(definitions) ? JSON.stringify(await this.#apphooks(deployment)) : null;
+    return { columns: { ...columns, apphooks }, definitions, accounts };
+  }
+
+  /** Which events of which apps it listens to. Functions are asked in a process that ends with it. */
+  async #apphooks(deployment: Deployment): Promise<Apphook[]> {
+    const { definitions, redact } = deployment;
+    if (!asksEventNames(definitions)) return apphooksIn(definitions, {}, redact);
+    const previous = Object.fromEntries(definitions.map((definition) => [definition.name, definition]));
+    const throwAway = { ...deployment, source: { ...deployment.source, id: newId('dc') } };
+    const outcome = await this.#runs.call(throwAway, { kind: 'eventNames', previous }, {});
+    await this.#runner.forget(throwAway.source.id);
+    if (outcome.status !== 'finished' || outcome.result === undefined)
+      throw hookError('eventNames', outcome, redact);
+    return apphooksIn(definitions, JSON.parse(outcome.result) as Record<string, unknown>, redact);
   }
 
   async #additionalProps(

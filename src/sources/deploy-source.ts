@@ -101,6 +101,7 @@ export class SourceDeployer {
       configured_props: '{}',
       sealed_props: null,
       dynamic_props: null,
+      apphooks: null,
       state: 'deploying',
       endpoint_key: newHexKey(),
       revision: 1,

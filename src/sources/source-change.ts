@@ -8,6 +8,7 @@ const kept = [
   'configured_props',
   'sealed_props',
   'dynamic_props',
+  'apphooks',
   'state',
   'endpoint_key',
 ] as const;

@@ -2,6 +2,7 @@ import type { PropDefinition } from '#components/component-shape.ts';
 import { type ConfiguredProps, isRecord, propError, unwrapChoice } from '#components/validate-props.ts';
 import { checkSchedule, type Schedule } from '#schedule/next-occurrence.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
+import type { Apphook } from './apphooks.ts';
 import { isSecretProp, sealedNames } from './sealed-props.ts';
 
 /** The schedule of each timer prop. Throws `invalid_schedule` or `invalid_prop` naming the prop. */
@@ -112,13 +113,15 @@ export function undefinedProps(
 
 /** `configured_props` as the API answers them (specification, section 2, Source). Secret values are masked. */
 export function viewProps(
-  source: Pick<SourceTable, 'configured_props' | 'sealed_props'>,
+  source: Pick<SourceTable, 'configured_props' | 'sealed_props'> & { apphooks?: string | null },
   definitions: readonly PropDefinition[],
   endpointUrl: string | undefined,
 ): Record<string, unknown> {
   const values = JSON.parse(source.configured_props) as ConfiguredProps;
   const view: Record<string, unknown> = { ...values };
   for (const name of sealedNames(source)) view[name] = maskedSecret;
+  for (const { prop, app, names } of JSON.parse(source.apphooks ?? '[]') as Apphook[])
+    view[prop] = { app, event_names: names };
   for (const definition of definitions) {
     const { name, type } = definition;
     if (type === '$.interface.http') {

@@ -7,6 +7,7 @@ import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import type { SourceAccountTable, SourceTable, TimerTable } from '#storage/tables/source-tables.ts';
 import type { Tables } from '#storage/tables.ts';
+import { deleteApphooks, insertApphooks } from './apphook-store.ts';
 
 export const sourceColumns = [
   'id',
@@ -18,6 +19,7 @@ export const sourceColumns = [
   'configured_props',
   'sealed_props',
   'dynamic_props',
+  'apphooks',
   'state',
   'endpoint_key',
   'revision',
@@ -81,6 +83,7 @@ export async function insertSource(
 ): Promise<void> {
   await tx.insertInto('sources').values(row).execute();
   await insertSourceAccounts(tx, row.id, accounts);
+  await insertApphooks(tx, row);
   await tx
     .insertInto('component_dbs')
     .values({ source_id: row.id, owner_id: row.owner_id, db: '{}' })
@@ -91,7 +94,7 @@ export async function insertSource(
 export type WriteGuard = { revision: number } | { changeId: string };
 
 /**
- * Writes a source and, where given, which accounts it uses and its timers, all of them anew. Answers the revision it
+ * Writes a source, what it is found by, and, where given, which accounts it uses and its timers, all of them anew. Answers the revision it
  * has now, undefined when another change came first; `raise` makes it another one.
  */
 export async function updateSource(
@@ -117,6 +120,8 @@ export async function updateSource(
     .returning('revision')
     .executeTakeFirst();
   if (written === undefined) return undefined;
+  await deleteApphooks(tx, id);
+  await insertApphooks(tx, row);
   if (parts.accounts !== undefined) {
     await tx.deleteFrom('source_accounts').where('source_id', '=', id).execute();
     await insertSourceAccounts(tx, id, parts.accounts);

@@ -4,6 +4,7 @@ import { sourceChangesMigration } from './migrations/0002-source-changes.ts';
 import { deliveriesMigration } from './migrations/0003-deliveries.ts';
 import { workflowsMigration } from './migrations/0004-workflows.ts';
 import { accountsMigration } from './migrations/0005-accounts.ts';
+import { apphooksMigration } from './migrations/0006-apphooks.ts';
 import type { Store, Tx } from './store.ts';
 
 export interface Migration {
@@ -18,6 +19,7 @@ export const migrations: readonly Migration[] = [
   deliveriesMigration,
   workflowsMigration,
   accountsMigration,
+  apphooksMigration,
 ];
 
 /** The store was written by a newer version, or its history differs: going on could destroy data. */

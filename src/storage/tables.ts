@@ -31,7 +31,13 @@ import type {
   WorkspaceTable,
 } from './tables/identity-tables.ts';
 import type { JobTable, NodeTable } from './tables/job-tables.ts';
-import type { SourceAccountTable, SourceTable, TickTable, TimerTable } from './tables/source-tables.ts';
+import type {
+  SourceAccountTable,
+  SourceApphookTable,
+  SourceTable,
+  TickTable,
+  TimerTable,
+} from './tables/source-tables.ts';
 import type {
   DataStoreEntryTable,
   DataStoreTable,
@@ -72,6 +78,7 @@ export interface Tables {
   bundles: BundleTable;
   sources: SourceTable;
   source_accounts: SourceAccountTable;
+  source_apphooks: SourceApphookTable;
   timers: TimerTable;
   ticks: TickTable;
   emitters: EmitterTable;

@@ -102,6 +102,7 @@ export class DeliveryFixture implements AsyncDisposable {
       store,
       handlers: {
         run_source: nothing,
+        fan_out_apphook: nothing,
         delete_events: nothing,
         deliver_scheduled_event: nothing,
         run_workflow: nothing,

@@ -131,6 +131,7 @@ export class RunFixture implements AsyncDisposable {
         deliver_scheduled_event: nothing,
         fan_out_event: nothing,
         change_deliveries: nothing,
+        fan_out_apphook: nothing,
         queue_replay: nothing,
         delete_workflow: nothing,
         send_from_run: nothing,

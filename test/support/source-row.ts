@@ -12,6 +12,7 @@ export function sourceRow(id: string, { ownerId = 'u_1' }: { ownerId?: string } 
     configured_props: '{}',
     sealed_props: null,
     dynamic_props: null,
+    apphooks: null,
     state: 'active',
     change_id: null,
     change_node: null,

@@ -20,6 +20,7 @@ import { captureConsole } from './console-capture.ts';
 import { describeComponent, unwrapComponent } from './describe-component.ts';
 import { installEgressShim, trustExtraCa } from './egress-shim.ts';
 import { reportError } from './error-report.ts';
+import { eventNamesOf } from './event-names.ts';
 import { closeInheritedDescriptors } from './inherited-descriptors.ts';
 import { toJsonText } from './json-text.ts';
 import { loadBundle } from './load-bundle.ts';
@@ -290,6 +291,12 @@ async function runCall(
       }
       const answer = await askOptions(definition, request, asked);
       effects.finish(answer, limits.resultBytesMax, 'the list of options');
+      return;
+    }
+    case 'eventNames': {
+      const previous = (event ?? {}) as Loose;
+      const names = await eventNamesOf({ component, props, context, previous });
+      effects.finishWithText(toJsonText(names, limits.shapeBytesMax, 'the names of events'));
       return;
     }
     default:

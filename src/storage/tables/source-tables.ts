@@ -13,6 +13,8 @@ export interface SourceTable {
   sealed_props: string | null;
   /** JSON object of definitions returned by additionalProps, by name; null when there are none. */
   dynamic_props: string | null;
+  /** JSON array of the app events that it listens to (sources/apphooks.ts); null: no apphook prop. */
+  apphooks: string | null;
   /** deploying | active | inactive */
   state: string;
   /**
@@ -40,6 +42,18 @@ export interface SourceAccountTable {
   source_id: string;
   account_id: string;
   owner_id: string;
+}
+
+/** One name of the events of an app that a source listens to: `apphooks` of its row, to be found by it. */
+export interface SourceApphookTable {
+  source_id: string;
+  owner_id: string;
+  /** Slug. */
+  app: string;
+  /** As the component says it; `*` stands for any text. */
+  event_name: string;
+  /** What it is looked up by: the name or, of one with `*`, what stands before the first one, with it. */
+  lookup: string;
 }
 
 /** The schedule of one timer prop or timer trigger. `next_at_ms` is the truth; nothing in memory is. */

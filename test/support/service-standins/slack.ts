@@ -2,7 +2,7 @@ import type { CertificateAuthority } from '../certificates.ts';
 import type { ReceivedRequest } from '../http-receiver.ts';
 import { ServiceStandIn } from './stand-in.ts';
 
-/** Slack's Web API: who it is, two channels on a page each, and posting to one. Refusals are 200 with `ok: false`, as there. */
+/** Slack's Web API: who it is, one person, two channels on a page each, and posting to one. Refusals are 200 with `ok: false`, as there. */
 export function startSlack(authority: CertificateAuthority, token: string): Promise<ServiceStandIn> {
   const form = (request: ReceivedRequest) => new URLSearchParams(request.body.toString());
   const channel = { id: 'C123ABC456', name: 'general', is_channel: true, is_im: false, is_mpim: false };
@@ -30,6 +30,7 @@ export function startSlack(authority: CertificateAuthority, token: string): Prom
               },
             }
           : { body: { ok: true, channels: [channel], response_metadata: { next_cursor: 'dGVhbTpD' } } },
+      'POST /api/users.info': () => ({ body: { ok: true, user: { id: 'U1', name: 'ada' } } }),
       'POST /api/conversations.info': (request) =>
         form(request).get('channel') === channel.id
           ? { body: { ok: true, channel } }

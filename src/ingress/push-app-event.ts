@@ -1,0 +1,279 @@
+import type { JobPayloads } from '#jobs/job-kinds.ts';
+import {
+  insertJobs,
+  insertNewJobs,
+  jobRow,
+  type LeasedJob,
+  type NewJob,
+  requeueJob,
+  settleJobs,
+} from '#jobs/job-store.ts';
+import type { JobHandler, WorkerPool } from '#jobs/worker-pool.ts';
+import type { Clock } from '#lib/clock.ts';
+import { CallerError } from '#lib/errors.ts';
+import { FairQueue } from '#lib/fair-queue.ts';
+import { newTimeOrderedId } from '#lib/ids.ts';
+import type { Logger } from '#lib/logger.ts';
+import type { QuotaGuard } from '#metering/quota-guard.ts';
+import { type PushedName, pageOfListeners } from '#sources/apphook-store.ts';
+import { WaitingRuns } from '#sources/waiting-runs.ts';
+import type { BatchWrite } from '#storage/group-commit.ts';
+import type { Store, Tx } from '#storage/store.ts';
+import type { JobTable } from '#storage/tables/job-tables.ts';
+
+/** Runs that one transaction makes of an event, and the bytes of their copies of it (of one at least). */
+const runsPerPart = 250;
+const partBytesMax = 8 * 1024 * 1024;
+/** Events of one owner that are still on their way to some of their sources, and their bytes. */
+const fanningMax = { jobs: 1_000, bytes: 64 * 1024 * 1024 };
+/** A source that has as many runs waiting as it may is asked again after this. */
+const busyDelayMs = 5_000;
+/** Events that are handed to further sources at a time, each of another owner. */
+const fanningAtOnce = 2;
+
+/** An event of an app, for the sources of an owner. */
+export interface AppEvent extends PushedName {
+  /** JSON text. */
+  event: string;
+}
+
+/** A run that is going to be stored: on this node from the start, or left to whoever has room. */
+interface PlacedRun {
+  job: NewJob<'run_source'>;
+  isHere: boolean;
+}
+
+/** What is stored of one event at once: all of it, or none. */
+interface Part {
+  runs: readonly PlacedRun[];
+  /** The job that brings it to further sources. */
+  rest: JobTable | undefined;
+}
+
+/**
+ * Brings events of apps to the sources that listen to them. An event is on disk for each of its sources before it is
+ * acknowledged (promise 1): as a run or, for those that are too many for one transaction, in a job that makes their runs.
+ */
+export class AppEvents implements JobHandler {
+  readonly #store: Store;
+  readonly #node: string;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #quotas: Pick<QuotaGuard, 'check' | 'started'>;
+  readonly #pool: () => Pick<WorkerPool, 'hasRoom' | 'run' | 'leftInStore' | 'poke'>;
+  readonly #payloadBytesMax: number;
+  readonly #waiting: WaitingRuns;
+  readonly #fanning: WaitingRuns;
+  readonly #write: BatchWrite<Part, void>;
+  readonly #turns = new FairQueue(fanningAtOnce);
+
+  constructor(options: {
+    store: Store;
+    node: string;
+    clock: Clock;
+    logger: Logger;
+    quotas: Pick<QuotaGuard, 'check' | 'started'>;
+    pool: () => Pick<WorkerPool, 'hasRoom' | 'run' | 'leftInStore' | 'poke'>;
+    payloadBytesMax: number;
+    waiting?: WaitingRuns;
+  }) {
+    const { store, clock } = options;
+    this.#store = store;
+    this.#node = options.node;
+    this.#clock = clock;
+    this.#logger = options.logger;
+    this.#quotas = options.quotas;
+    this.#pool = options.pool;
+    this.#payloadBytesMax = options.payloadBytesMax;
+    this.#waiting = options.waiting ?? new WaitingRuns({ store, clock });
+    this.#fanning = new WaitingRuns({ store, clock, limits: fanningMax });
+    this.#write = insertParts(store, options.node);
+  }
+
+  /**
+   * Resolves with the number of sources it is for, when it is on disk for all of them. Throws CallerError `body_too_large`,
+   * `quota_exceeded`, or `source_busy` when one of the sources, or the owner, has too much waiting: it is then for none.
+   */
+  async push(pushed: AppEvent): Promise<number> {
+    const { ownerId, event } = pushed;
+    if (Buffer.byteLength(event) > this.#payloadBytesMax)
+      throw new CallerError(
+        'body_too_large',
+        `payload: expected at most ${this.#payloadBytesMax} bytes of JSON`,
+        { parameter: 'payload' },
+      );
+    this.#quotas.check(ownerId);
+    const { sourceIds, total } = await this.#listeners(pushed);
+    if (total === 0) return 0;
+    const { runs, busy } = await this.#place(pushed, sourceIds);
+    if (busy !== undefined) throw tooMany(busy, this.#clock.now());
+    const isPart = total > sourceIds.length;
+    if (isPart && !(await this.#fanning.admit(fanningLane(ownerId), event.length)))
+      throw tooMany(undefined, this.#clock.now());
+    const rest = isPart ? this.#restOf(pushed, sourceIds.at(-1) ?? '') : undefined;
+    await this.#store.writes.submit(this.#write, { runs, rest });
+    this.#start(runs, isPart);
+    this.#quotas.started(ownerId, total - 1);
+    return total;
+  }
+
+  /** Makes the runs of a part of the sources that are left, and the job that goes on behind them. */
+  async run(job: LeasedJob, signal: AbortSignal): Promise<void> {
+    await this.#turns.run(job.ownerId, async () => {
+      signal.throwIfAborted();
+      await this.#fanOut(job);
+    });
+  }
+
+  async quarantined(job: LeasedJob): Promise<void> {
+    const { owner_id, app, event_names, after } = job.payload as JobPayloads['fan_out_apphook'];
+    this.#logger.error({ job: job.id, owner: owner_id, app, event_names, after }, 'apphook.not-delivered');
+  }
+
+  async #fanOut(job: LeasedJob): Promise<void> {
+    const payload = job.payload as JobPayloads['fan_out_apphook'];
+    const { owner_id: ownerId, app, event_names: eventNames, event, after } = payload;
+    const pushed = { ownerId, app, eventNames, event };
+    const page = await pageOfListeners(this.#store.read, pushed, after);
+    const part = page.sourceIds.slice(0, runsIn(event));
+    const { runs, busy } = await this.#place(pushed, part);
+    if (busy !== undefined && runs.length === 0) {
+      await this.#store.transaction((tx) => this.#postpone(tx, job, busy));
+      return;
+    }
+    const isWhole = busy === undefined && part.length === page.sourceIds.length;
+    const next = isWhole ? page.next : runs.at(-1)?.job.payload.source_id;
+    const isStored = await this.#store.transaction(async (tx) => {
+      const held = await settleJobs(this.#store, tx, { node: this.#node, jobs: [job] });
+      if (!held.has(job.id)) return false;
+      await insertNewJobs(
+        this.#store,
+        tx,
+        runs.map((run) => rowOf(run, this.#node)),
+      );
+      if (next !== undefined) await insertJobs(tx, [{ ...this.#restOf(pushed, next), id: job.id }]);
+      return true;
+    });
+    if (isStored) this.#start(runs, next !== undefined);
+  }
+
+  async #postpone(tx: Tx, job: LeasedJob, sourceId: string): Promise<void> {
+    const nowMs = this.#clock.now();
+    await requeueJob(tx, this.#node, job, {
+      state: 'queued',
+      runAtMs: nowMs + busyDelayMs,
+      nowMs,
+      error: `too many runs of ${sourceId} are waiting`,
+      keepAttempts: false,
+    });
+  }
+
+  /** How many sources listen, and as many of the first as one transaction takes. */
+  async #listeners(pushed: AppEvent): Promise<{ sourceIds: string[]; total: number }> {
+    const limit = runsIn(pushed.event);
+    const sourceIds: string[] = [];
+    let total = 0;
+    let after: string | undefined = '';
+    while (after !== undefined) {
+      const page = await pageOfListeners(this.#store.read, pushed, after);
+      for (const id of page.sourceIds) if (sourceIds.length < limit) sourceIds.push(id);
+      total += page.sourceIds.length;
+      after = page.next;
+    }
+    return { sourceIds, total };
+  }
+
+  /** A place for a run of each source, until one (`busy`) has none. */
+  async #place(
+    { ownerId, event }: AppEvent,
+    sourceIds: readonly string[],
+  ): Promise<{ runs: PlacedRun[]; busy: string | undefined }> {
+    const runs: PlacedRun[] = [];
+    const nowMs = this.#clock.now();
+    for (const sourceId of sourceIds) {
+      const isHere = this.#pool().hasRoom(sourceId);
+      if (!isHere && !(await this.#waiting.admit(sourceId, event.length))) return { runs, busy: sourceId };
+      const job: NewJob<'run_source'> = {
+        id: newTimeOrderedId(nowMs),
+        kind: 'run_source',
+        ownerId,
+        lane: sourceId,
+        payload: { source_id: sourceId, trigger: 'apphook', event, hops: 0 },
+        runAtMs: nowMs,
+        nowMs,
+      };
+      runs.push({ job, isHere });
+    }
+    return { runs, busy: undefined };
+  }
+
+  /** What is on disk may run. */
+  #start(runs: readonly PlacedRun[], hasRest: boolean): void {
+    const pool = this.#pool();
+    for (const { job, isHere } of runs) {
+      const { lane = null, payload } = job;
+      const bytes = payload.event?.length ?? 0;
+      if (isHere) pool.run({ ...job, lane, attempts: 1, bytes, createdAtMs: job.nowMs });
+      else pool.leftInStore(payload.source_id);
+    }
+    if (hasRest) pool.poke();
+  }
+
+  #restOf({ ownerId, app, eventNames, event }: AppEvent, after: string): JobTable {
+    const nowMs = this.#clock.now();
+    return jobRow({
+      id: newTimeOrderedId(nowMs),
+      kind: 'fan_out_apphook',
+      ownerId,
+      lane: fanningLane(ownerId),
+      payload: { owner_id: ownerId, app, event_names: [...eventNames], event, after },
+      runAtMs: nowMs,
+      nowMs,
+    });
+  }
+}
+
+/** Runs with a copy of this event that one transaction makes. */
+function runsIn(event: string): number {
+  return Math.min(runsPerPart, Math.max(1, Math.floor(partBytesMax / Math.max(1, event.length))));
+}
+
+function fanningLane(ownerId: string): string {
+  return `apphooks ${ownerId}`;
+}
+
+function rowOf({ job, isHere }: PlacedRun, node: string): JobTable {
+  return isHere ? jobRow(job, node) : jobRow(job);
+}
+
+/** Inserts what came of many events together. */
+function insertParts(store: Store, node: string): BatchWrite<Part, void> {
+  return {
+    name: 'insert-app-events',
+    bytes: ({ runs, rest }) =>
+      runs.reduce((sum, { job }) => sum + (job.payload.event?.length ?? 0), rest?.payload.length ?? 0),
+    async run(tx, parts) {
+      const rests = parts.flatMap(({ rest }) => (rest === undefined ? [] : [rest]));
+      const runs = parts.flatMap((part) => part.runs.map((run) => rowOf(run, node)));
+      await insertNewJobs(store, tx, [...runs, ...rests]);
+      if (rests.length > 0) await store.notify(tx, 'millrace_jobs', '');
+      return parts.map(() => undefined);
+    },
+  };
+}
+
+/** Seconds after which it is worth trying again. */
+const tryAgainSeconds = 5;
+
+/** `sourceId`: the one that is full; undefined: too many events are on their way to too many sources. */
+function tooMany(sourceId: string | undefined, nowMs: number): CallerError {
+  const what =
+    sourceId === undefined
+      ? 'too many events are on their way to their sources'
+      : `too many runs of ${sourceId} are waiting: deactivate it, or wait until it has worked some off`;
+  return new CallerError('source_busy', `${what}; the event was delivered to no source`, {
+    ...(sourceId === undefined ? {} : { source: sourceId }),
+    retry_after: tryAgainSeconds,
+    reset_at: Math.ceil(nowMs / 1000) + tryAgainSeconds,
+  });
+}
