@@ -1,17 +1,22 @@
 import { CallerError } from '#lib/errors.ts';
+import { isDeeperThan } from '#lib/json-depth.ts';
 import type { PropDefinition } from './component-shape.ts';
 import { isPlatformProp } from './prop-types.ts';
 
 /** Largest value of one prop, as JSON (component contract, 1.3). */
 const valueBytesMax = 64 * 1024;
+/** Objects and arrays within one another in a value that is given as JSON text: as many as in the body of a request. */
+const textDepthMax = 500;
 
 export type ConfiguredProps = Record<string, unknown>;
 
 /**
  * Checks values against definitions and answers them as they are kept: options chosen from a list are unwrapped,
- * platform props are left out, null counts as absent. Throws `invalid_prop` naming `configured_props.<name>`.
+ * platform props are left out, null counts as absent, and JSON text that stands for an object or array is parsed: forms and
+ * language models give these so. Throws `invalid_prop` naming `configured_props.<name>`.
  * Timers and accounts are checked by the callers that know schedules and accounts. With `expressions` a value of any type
- * but `app` may be the text of an expression, `{{…}}`, also inside arrays: what it gives is known only when it runs.
+ * but `app` may be the text of an expression, `{{…}}`, also inside arrays: what it gives is known only when it runs. So is
+ * JSON text that is JSON only when its expressions are evaluated.
  */
 export function validateProps(
   definitions: readonly PropDefinition[],
@@ -42,8 +47,7 @@ export function validateProps(
         throw propError(definition.name, `a value is required (${describe(definition)})`);
       continue;
     }
-    checkValue(definition, value, expressions);
-    kept[definition.name] = value;
+    kept[definition.name] = checkValue(definition, value, expressions);
   }
   return kept;
 }
@@ -72,24 +76,48 @@ export function isExpression(value: unknown): boolean {
   return typeof value === 'string' && /^\s*\{\{[\s\S]*\}\}\s*$/.test(value);
 }
 
-function checkValue(definition: PropDefinition, value: unknown, expressions: boolean): void {
+/** The value as it is kept. */
+function checkValue(definition: PropDefinition, given: unknown, expressions: boolean): unknown {
   const { name, type } = definition;
+  let value = given;
   const bytes = Buffer.byteLength(JSON.stringify(value) ?? '');
   if (bytes > valueBytesMax)
     throw propError(name, `a value may have ${valueBytesMax} bytes of JSON, found ${bytes}`);
-  if (definition.withLabel === true && isRecord(value)) return;
-  if (expressions && type !== 'app' && isExpression(value)) return;
+  if (definition.withLabel === true && isRecord(value)) return value;
+  if (expressions && type !== 'app' && isExpression(value)) return value;
+  if (typeof value === 'string' && isStructured(type) && /^\s*[[{]/.test(value)) {
+    const parsed = parsedText(name, value);
+    // Evaluated, and then parsed, when it runs.
+    if (parsed === undefined && expressions && value.includes('{{')) return value;
+    value = parsed ?? value;
+  }
   if (type.endsWith('[]')) {
-    if (typeof value === 'string' && value.startsWith('{{')) return;
-    if (!Array.isArray(value)) throw propError(name, `expected an array (${type}), found ${found(value)}`);
+    if (!Array.isArray(value)) throw propError(name, `expected an array (${type}), or JSON text of one, found ${found(value)}`);
     for (const [index, item] of value.entries()) {
       if (definition.withLabel === true && isRecord(item)) continue;
       if (expressions && isExpression(item)) continue;
       checkItem(definition, type.slice(0, -2), item, `${name}[${index}]`);
     }
-    return;
+    return value;
   }
   checkItem(definition, type, value, name);
+  return value;
+}
+
+/** Types whose values are objects or arrays. `any` is not among them: of that a text is a value like others. */
+function isStructured(type: string): boolean {
+  return type === 'object' || type.endsWith('[]');
+}
+
+/** The object or array that a text stands for; undefined when it is JSON of neither. */
+function parsedText(name: string, text: string): object | undefined {
+  if (isDeeperThan(text, textDepthMax))
+    throw propError(name, `the value is nested more than ${textDepthMax} levels deep`);
+  try {
+    return JSON.parse(text) as object;
+  } catch {
+    return undefined;
+  }
 }
 
 function checkItem(definition: PropDefinition, type: string, value: unknown, name: string): void {
@@ -111,7 +139,7 @@ function checkItem(definition: PropDefinition, type: string, value: unknown, nam
       expect(typeof value === 'boolean', 'true or false');
       break;
     case 'object':
-      expect(typeof value === 'object', 'an object');
+      expect(typeof value === 'object', 'an object, or JSON text of one');
       break;
     case 'app':
       expect(

@@ -210,3 +210,24 @@ test('a text of many braces costs its step no time to speak of', async () => {
   assert.match((await errorOf(`{{ ${'}} {{ '.repeat(10_000)}`)) ?? '', /failed/);
   assert.ok(performance.now() - started < 5000);
 });
+
+test('text of an object or array prop is parsed when its expressions are evaluated', async () => {
+  const definitions = `{ row: 'object', names: 'string[]', whole: 'object', free: 'any' }`;
+  const outcome = await run(
+    {
+      row: '{"id": {{event.n}}, "text": {{JSON.stringify(event.text)}}}',
+      names: '["{{event.text}}", "b"]',
+      whole: "{{'{\"as\": \"it is\"}'}}",
+      free: '{"id": {{event.n}}}',
+    },
+    definitions,
+  );
+  assert.deepEqual(exportsOf(outcome).$return_value, {
+    row: { id: 3, text: 'hello' },
+    names: ['hello', 'b'],
+    whole: '{"as": "it is"}',
+    free: '{"id": 3}',
+  });
+  const bad = await run({ row: '{"id": {{event.text}}}' }, definitions);
+  assert.match(bad.error?.message ?? '', /^prop row: .*no JSON of an object or array$/);
+});

@@ -9,9 +9,10 @@ import { findSource } from '#sources/source-store.ts';
 import type { Db } from '#storage/store.ts';
 import type { TriggerTable } from '#storage/tables/workflow-tables.ts';
 import { atParameter, invalidAt } from './at-parameter.ts';
-import { sealTriggerAuth } from './trigger-auth.ts';
+import { sealTriggerAuth, triggerAuthType } from './trigger-auth.ts';
 import {
   hasSameSchedule,
+  type HttpAuth,
   readTrigger,
   scheduleColumns,
   type TriggerDefinition,
@@ -143,12 +144,26 @@ async function rowOf(
     created_at_ms: former?.created_at_ms ?? nowMs,
     updated_at_ms: former?.updated_at_ms ?? nowMs,
   };
-  if (kind === 'http' && definition.auth !== undefined) {
-    row.auth =
-      definition.auth.type === 'none' ? null : await sealTriggerAuth(context.sealer, row, definition.auth);
-  }
+  if (kind === 'http' && definition.auth !== undefined)
+    row.auth = await authColumn(context, row, definition.auth);
   const isChanged = former !== undefined && !isDeepStrictEqual({ ...row, position: former.position }, former);
   return isChanged ? { ...row, updated_at_ms: nowMs } : row;
+}
+
+/** `triggers.auth` as asked for; `row` has it as it was. Throws `missing_parameter` for a token that is in neither. */
+async function authColumn(
+  { sealer }: PlanParts['context'],
+  row: TriggerTable,
+  auth: HttpAuth,
+): Promise<string | null> {
+  if (auth.type === 'none') return null;
+  if (auth.type === 'oauth' || auth.token !== undefined) return sealTriggerAuth(sealer, row, auth);
+  if (triggerAuthType(row) === auth.type) return row.auth;
+  throw invalidAt(
+    `triggers[${row.position}].props.auth.token`,
+    'required: the trigger has no bearer token that could stay',
+    'missing_parameter',
+  );
 }
 
 type SourceTrigger = Extract<TriggerDefinition, { kind: 'source' }>;

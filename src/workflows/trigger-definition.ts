@@ -17,7 +17,11 @@ export type TriggerDefinition =
   /** The source component's code in place of its name. */
   | { kind: 'source'; code: string; configuredProps: ConfiguredProps; name?: string };
 
-export type HttpAuth = { type: 'none' } | TriggerAuth;
+export type HttpAuth =
+  | { type: 'none' }
+  | TriggerAuth
+  /** The token that the trigger has already. */
+  | { type: 'static_bearer_token'; token?: never };
 
 const kinds = ['http', 'timer', 'email', 'source'] as const;
 
@@ -76,7 +80,7 @@ function readHttp(props: Record<string, unknown>, at: string): TriggerDefinition
   if (type !== 'static_bearer_token')
     return { kind: 'http', customResponse: custom_response, auth: { type } };
   // Left out, it stays as it is; so that what was answered can be sent back.
-  if (auth.token === undefined) return { kind: 'http', customResponse: custom_response };
+  if (auth.token === undefined) return { kind: 'http', customResponse: custom_response, auth: { type } };
   if (typeof auth.token !== 'string' || !/^[\x21-\x7e]{8,1000}$/.test(auth.token))
     throw invalidAt(`${at}.auth.token`, 'expected 8 to 1000 printable characters without spaces');
   const { token } = auth;

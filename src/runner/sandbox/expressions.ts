@@ -56,6 +56,12 @@ export function evaluateValue(value: unknown, path: string, scope: ExpressionSco
   return Object.fromEntries(entries);
 }
 
+/** Whether a text is one expression and nothing else: it gives a value, where others give text. */
+export function isOneExpression(text: string): boolean {
+  const parts = partsOf(text);
+  return parts.length === 1 && typeof parts[0] !== 'string';
+}
+
 /** The value of one expression, without its braces. */
 export function evaluateExpression(expression: string, path: string, scope: ExpressionScope): unknown {
   const parts = partsOf(`${opening}${expression}${closing}`);

@@ -1,5 +1,12 @@
 import { inputBytesMax } from '#runner/protocol.ts';
-import { type ExpressionScope, evaluateExpression, evaluateValue, holdsExpression } from './expressions.ts';
+import {
+  ExpressionError,
+  type ExpressionScope,
+  evaluateExpression,
+  evaluateValue,
+  holdsExpression,
+  isOneExpression,
+} from './expressions.ts';
 import { asObject } from './http-request-prop.ts';
 import { TooLargeError, toJsonText } from './json-text.ts';
 import { byteLength, jsonParse, jsonStringify } from './primordials.ts';
@@ -26,7 +33,27 @@ const evaluateType: Record<string, Evaluate> = {
     evaluateValue({ ...asObject(definition.default), ...asObject(value) }, name, scope),
 };
 
-const evaluatePlain: Evaluate = (value, name, _definition, scope) => evaluateValue(value, name, scope);
+const evaluatePlain: Evaluate = (value, name, { type }, scope) => {
+  const evaluated = evaluateValue(value, name, scope);
+  const isStructured = type === 'object' || type.endsWith('[]');
+  // What a single expression gives has its own type.
+  const isText = typeof value === 'string' && typeof evaluated === 'string' && !isOneExpression(value);
+  return isStructured && isText ? parseText(evaluated, name) : evaluated;
+};
+
+/** The object or array that a text with expressions stands for. */
+function parseText(text: string, name: string): unknown {
+  try {
+    const parsed: unknown = jsonParse(text);
+    if (typeof parsed === 'object' && parsed !== null) return parsed;
+  } catch {
+    // Told below.
+  }
+  // Without the text: what its expressions gave may be anything.
+  throw new ExpressionError(
+    `prop ${name}: with its expressions evaluated, the text is no JSON of an object or array`,
+  );
+}
 
 /** Their values are no texts of whoever made the workflow: accounts, stores, interfaces. */
 function isEvaluated(type: string): boolean {
