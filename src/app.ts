@@ -50,6 +50,7 @@ import { LocalRegistry } from '#registry/local-registry.ts';
 import { ComponentResolver } from '#registry/resolve-component.ts';
 import type { UserCodeError } from '#runner/call-outcome.ts';
 import { createProcessRunner } from '#runner/process-runner.ts';
+import { ActionRunner } from '#runs/run-action.ts';
 import { RunService } from '#runs/run-service.ts';
 import { WorkflowTicks } from '#runs/timer-triggers.ts';
 import { Scheduler } from '#schedule/scheduler.ts';
@@ -490,6 +491,13 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       quotas,
       dataStores,
       runManager: workflowRuns.manager,
+      actionRunner: new ActionRunner({
+        ...{ store, clock, logger, resolver, runner, context },
+        steps: workflowRuns.steps,
+        sends: runSends,
+        admit: (ownerId) => quotas.check(ownerId),
+        platformVersion: packageJson.version,
+      }),
       files,
       fileUrls,
       vault,

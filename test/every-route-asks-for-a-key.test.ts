@@ -75,6 +75,7 @@ describe('every route', () => {
       componentConfigurer: untouchable('componentConfigurer'),
       deployer: untouchable('deployer'),
       runManager: untouchable('runManager'),
+      actionRunner: untouchable('actionRunner'),
       workflowDeployer: untouchable('workflowDeployer'),
       templateMaker: untouchable('templateMaker'),
       workflowViews: untouchable('workflowViews'),

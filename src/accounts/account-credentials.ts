@@ -49,7 +49,7 @@ export class AccountCredentials {
   }
 
   /**
-   * For a run of `usedBy` (dc_… or p_…; sc_…: a component that is asked for options or props; null: for setting something
+   * For a run of `usedBy` (dc_… or p_…; sc_…: a component that is configured or run by itself; null: for setting something
    * up): credentials that work as far as anybody knows, of an account of one of `ownerIds`. Throws CallerError
    * `not_found`, or `account_dead` when it has to be connected again; UnavailableError `account_not_refreshed` while
    * the provider gives no new token for one that has ended, `wrong_encryption_key` or `sealed_value_damaged`.

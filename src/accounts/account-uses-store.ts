@@ -78,7 +78,7 @@ async function countOf<TB extends keyof Tables, O>(
   return Number((row as { count: number }).count);
 }
 
-/** Counts that a source, a workflow, or a component that is being configured, was given the credentials of an account. */
+/** Counts that a source, a workflow, or a component that is configured or run by itself (sc_…), was given the credentials of an account. */
 export async function recordUse(
   tx: Tx,
   use: { account: { id: string; owner_id: string }; usedBy: string; nowMs: number },
@@ -111,7 +111,7 @@ export async function recordUse(
 export type RecordedUse = Pick<AccountUseTable, 'used_by' | 'day' | 'uses'> &
   Pick<AccountUseTable, 'first_used_at_ms' | 'last_used_at_ms'> & { name: string | null };
 
-/** Only what `ownerIds` own, and what nobody has any more. */
+/** Only what `ownerIds` own, what nobody has any more, and actions; the names of actions only where they may be read. */
 export async function recordedUses(
   db: Db,
   accountId: string,
@@ -122,8 +122,10 @@ export async function recordedUses(
     .selectFrom('account_uses')
     .leftJoin('sources', 'sources.id', 'account_uses.used_by')
     .leftJoin('workflows', 'workflows.id', 'account_uses.used_by')
+    .leftJoin('components', 'components.id', 'account_uses.used_by')
     .select(['used_by', 'day', 'uses', 'first_used_at_ms', 'last_used_at_ms'])
     .select(['sources.name as source_name', 'workflows.name as workflow_name'])
+    .select(['components.name as component_name', 'components.owner_id as component_owner_id'])
     .where('account_uses.account_id', '=', accountId)
     .where((where) =>
       where.or([
@@ -136,10 +138,13 @@ export async function recordedUses(
     .orderBy('account_uses.used_by')
     .limit(limit)
     .execute();
-  return rows.map(({ source_name, workflow_name, ...row }) => ({
+  return rows.map(({ source_name, workflow_name, component_name, component_owner_id, ...row }) => ({
     ...row,
     uses: Number(row.uses),
-    name: source_name ?? workflow_name,
+    name:
+      source_name ??
+      workflow_name ??
+      (component_owner_id !== null && ownerIds.includes(component_owner_id) ? component_name : null),
   }));
 }
 

@@ -92,7 +92,8 @@ function checkValue(definition: PropDefinition, given: unknown, expressions: boo
     value = parsed ?? value;
   }
   if (type.endsWith('[]')) {
-    if (!Array.isArray(value)) throw propError(name, `expected an array (${type}), or JSON text of one, found ${found(value)}`);
+    if (!Array.isArray(value))
+      throw propError(name, `expected an array (${type}), or JSON text of one, found ${found(value)}`);
     for (const [index, item] of value.entries()) {
       if (definition.withLabel === true && isRecord(item)) continue;
       if (expressions && isExpression(item)) continue;

@@ -92,6 +92,10 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
     meaning:
       'Too many components are being asked for options or props at the same time; try again in a moment.',
   },
+  actions_busy: {
+    status: 429,
+    meaning: 'Too many actions are being run by themselves at the same time; try again in a moment.',
+  },
   account_tests_busy: {
     status: 429,
     meaning: 'Too many accounts are being tested at the same time; try again in a moment.',

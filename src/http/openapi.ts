@@ -21,6 +21,7 @@ const groups = [
   'runs',
   'data stores',
   'components',
+  'actions',
   'accounts',
   'apps',
   'users',

@@ -2,6 +2,7 @@ import type { App } from './route-support.ts';
 import { type AccountAuditRouteDeps, accountAuditRoutes } from './routes/account-audit-routes.ts';
 import { type AccountHealthRouteDeps, accountHealthRoutes } from './routes/account-health-routes.ts';
 import { type AccountRouteDeps, accountRoutes } from './routes/account-routes.ts';
+import { type ActionRouteDeps, actionRoutes } from './routes/action-routes.ts';
 import { type ApiClientRouteDeps, apiClientRoutes } from './routes/api-client-routes.ts';
 import { type AppRouteDeps, appRoutes } from './routes/app-routes.ts';
 import { type ApphookRouteDeps, apphookRoutes } from './routes/apphook-routes.ts';
@@ -47,6 +48,7 @@ export type RouteParts = HealthRouteParts &
   ApphookRouteDeps &
   ComponentRouteDeps &
   ConfigureRouteDeps &
+  ActionRouteDeps &
   SourceRouteDeps &
   WorkflowRouteDeps &
   TemplateRouteDeps &
@@ -100,6 +102,7 @@ export const routes: readonly RoutesOfPart[] = [
   { prefix: '/v1', register: runRoutes },
   { prefix: '/v1', register: componentRoutes },
   { prefix: '/v1', register: configureRoutes },
+  { prefix: '/v1', register: actionRoutes },
   { prefix: '/v1', register: sourceRoutes },
   { prefix: '/v1', register: workflowRoutes },
   { prefix: '/v1', register: workflowTickRoutes },

@@ -37,6 +37,7 @@ export function encodeCall(
       cancelUrl,
       scratch,
       deadlineMs,
+      ...(call.byItself === true ? { byItself: true } : {}),
     };
   } else if (call.event !== undefined) header.event = add(call.event);
   if (options.withProps) header.props = add(JSON.stringify([request.props, request.dynamicProps ?? {}]));

@@ -95,6 +95,8 @@ export interface StepHeader {
   cancelUrl: string;
   scratch: string;
   deadlineMs: number;
+  /** It is the step of no workflow. */
+  byItself?: true;
 }
 
 export interface InitHeader {

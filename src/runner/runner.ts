@@ -104,6 +104,11 @@ export interface StepCall {
   cancelUrl: string;
   /** Names the folder that `/tmp` is for this call: the id of the run, so that its steps share files and runs do not. */
   scratch: string;
+  /**
+   * It is the step of no workflow: its props are taken as they are, `$.flow` cannot wait, and there is nobody to emit or
+   * stream to.
+   */
+  byItself?: true;
 }
 
 /** What code asks of the service while its call goes on: data stores, files, other workflows. */

@@ -410,3 +410,28 @@ test('forged ends of a step are refused, field by field', async () => {
   const asksForTime = await fixture.run(forge(25, '{}'), { deadlineMs: 5000 });
   assert.equal(asksForTime.status, 'exited');
 });
+
+test('an action by itself gets its props as they are, and what needs a workflow is refused where it is called', async () => {
+  let calls = 0;
+  const byItself = (body: string) =>
+    fixture.runner.call(
+      stepRequest(actionWith(body, `{ text: 'string' }`), {
+        deploymentId: `d_by_itself_${(calls += 1)}`,
+        props: { text: '{{steps.trigger.event.a}}' },
+        call: stepCall({ byItself: true, resumeUrl: '', cancelUrl: '' }),
+      }),
+    );
+  const sent = await byItself(
+    "$.send.http({ method: 'POST', url: 'https://a.example' }); $.flow.exit('why'); return this.text;",
+  );
+  assert.equal(exportsOf(sent).$return_value, '{{steps.trigger.event.a}}');
+  assert.deepEqual([sent.step?.sends.length, sent.step?.flow], [1, { kind: 'exit', reason: 'why' }]);
+  for (const call of ['flow.suspend()', 'flow.delay(1)', 'flow.rerun(1)', 'send.emit({})', 'send.sse({})']) {
+    const outcome = await byItself(`$.${call};`);
+    const method = `$.${call.replace(/\(.*/, '')}`;
+    assert.equal(outcome.status, 'threw');
+    assert.ok(outcome.error?.message.startsWith(`${method} can be used in steps of workflows only`), method);
+    assert.equal(outcome.step?.flow, undefined);
+    assert.deepEqual(outcome.step?.sends, []);
+  }
+});

@@ -217,7 +217,7 @@ test('text of an object or array prop is parsed when its expressions are evaluat
     {
       row: '{"id": {{event.n}}, "text": {{JSON.stringify(event.text)}}}',
       names: '["{{event.text}}", "b"]',
-      whole: "{{'{\"as\": \"it is\"}'}}",
+      whole: '{{\'{"as": "it is"}\'}}',
       free: '{"id": {{event.n}}}',
     },
     definitions,

@@ -86,6 +86,11 @@ export class LiveRun {
     this.sends.push(...options.sends);
   }
 
+  /** No run of a workflow: one action is run. */
+  get isAction(): boolean {
+    return this.run.workflow_id === '';
+  }
+
   /** A step has ended well: its exports are there for those after it. */
   finished(position: number, step: Pick<RunStepTable, 'namespace' | 'exports'>): void {
     this.#exports.set(step.namespace, step.exports);

@@ -3,16 +3,14 @@ import type { EventBus } from '#events/event-bus.ts';
 import { insertNewJobs } from '#jobs/job-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
-import { newTimeOrderedId } from '#lib/ids.ts';
 import type { Runner } from '#runner/runner.ts';
 import type { Store } from '#storage/store.ts';
 import type { RunStepTable, RunTable, WorkflowTable } from '#storage/tables/workflow-tables.ts';
 import type { Deployments } from '#workflows/load-deployment.ts';
 import type { WorkflowDefinition } from '#workflows/workflow-definition.ts';
 import { findDeployment, findWorkflow } from '#workflows/workflow-store.ts';
+import { detachedRun } from './detached-run.ts';
 import { endRunOutside } from './end-run.ts';
-import { LiveRun } from './live-run.ts';
-import { newRunRow } from './new-run.ts';
 import { isTerminal, type RunSourceType } from './run.ts';
 import type { StepResult, StepRunner } from './run-step.ts';
 import { insertRuns, insertSteps, stepsOfRun } from './run-store.ts';
@@ -156,39 +154,11 @@ export class RunManager {
       throw new CallerError('not_found', `the workflow has no step ${JSON.stringify(input.step)}`, {
         parameter: 'namespace',
       });
-    const nowMs = this.#clock.now();
-    const id = newTimeOrderedId(nowMs);
-    const live = new LiveRun({
-      run: newRunRow(
-        {
-          workflowId: workflow.id,
-          ownerId: workflow.owner_id,
-          deploymentId: deployment.id,
-          emitterId: null,
-          sourceType: 'SDK',
-          event: JSON.stringify(input.event ?? {}),
-          hops: 0,
-          noStore: true,
-        },
-        { id, nowMs, token: 'test', state: 'running' },
-      ),
-      job: {
-        id,
-        kind: 'run_workflow',
-        ownerId: workflow.owner_id,
-        lane: null,
-        attempts: 1,
-        payload: { run_id: id, workflow_id: workflow.id },
-        bytes: 0,
-        createdAtMs: nowMs,
-      },
-      deployment,
-      arriving: undefined,
-      steps: [],
-      sends: [],
-      surroundings: { platformVersion: this.#platformVersion },
-      isTest: true,
-    });
+    const { id: workflowId, owner_id: ownerId } = workflow;
+    const live = detachedRun(
+      { workflowId, ownerId, deploymentId: deployment.id, event: JSON.stringify(input.event ?? {}) },
+      { deployment, nowMs: this.#clock.now(), platformVersion: this.#platformVersion, isTest: true },
+    );
     let at = 0;
     for (const [namespace, exports] of Object.entries(input.steps)) {
       // It becomes a part of a JSON text.
@@ -209,7 +179,7 @@ export class RunManager {
       );
     } finally {
       // What it left there would count against the steps of runs.
-      if (live.usedScratch) this.#runner.releaseScratch(deployment.id, id);
+      if (live.usedScratch) this.#runner.releaseScratch(deployment.id, live.run.id);
     }
   }
 

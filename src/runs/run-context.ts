@@ -1,6 +1,9 @@
 import type { RunTable } from '#storage/tables/workflow-tables.ts';
 
-/** JSON of `steps.trigger.context`, and of `original_context` in error events: what is known of a run beside its event. */
+/**
+ * JSON of `steps.trigger.context`, and of `original_context` in error events: what is known of a run beside its event. Of an
+ * action that is run by itself workflow and deployment are ''; code finds null there.
+ */
 export function runContextJson(
   run: RunTable,
   known: {
@@ -17,9 +20,9 @@ export function runContextJson(
     ts: new Date(run.created_at_ms).toISOString(),
     trace_id: run.trace_id,
     pipeline_id: null,
-    workflow_id: run.workflow_id,
-    workflow_name: known.workflowName,
-    deployment_id: run.deployment_id,
+    workflow_id: orNull(run.workflow_id),
+    workflow_name: orNull(known.workflowName),
+    deployment_id: orNull(run.deployment_id),
     owner_id: run.owner_id,
     project_id: known.projectId,
     emitter_id: run.emitter_id,
@@ -34,4 +37,8 @@ export function runContextJson(
     attachments: {},
     platform_version: known.platformVersion,
   });
+}
+
+function orNull(text: string | null): string | null {
+  return text === '' ? null : text;
 }

@@ -28,6 +28,8 @@ export class RunService {
   readonly starter: RunStarter;
   readonly resumer: RunResumer;
   readonly manager: RunManager;
+  /** Runs single steps; what they did is for the caller to keep. */
+  readonly steps: StepRunner;
   /** Keeps the records of ended runs bounded. */
   readonly pruner: RunPruner;
   /** Tells of an error that no step caught and that belongs to none that still runs. */
@@ -57,13 +59,14 @@ export class RunService {
     this.strayError = (deploymentId, error) => reportStrayError(options, deploymentId, error);
     this.pruner = new RunPruner({ store, logger, keep: options.runsKept });
     const starter = () => this.starter;
-    const steps = new StepRunner({
+    this.steps = new StepRunner({
       db: store.read,
       runner,
       clock,
       inboundUrl: options.inboundUrl,
       asks: answerAsks({ ...options.asks, trigger_workflow: triggerAsks({ db: store.read, starter }) }),
     });
+    const { steps } = this;
     this.runs = new WorkflowRuns({
       ...options,
       steps,

@@ -127,7 +127,9 @@ export class StepRunner {
       ...(again.run === undefined ? {} : { context: again.run.context }),
       ...(again.request === undefined ? {} : { callback_request: again.request }),
     };
-    const links = this.linksOf(live, position);
+    const links = live.isAction
+      ? { resumeUrl: '', cancelUrl: '', byItself: true as const }
+      : this.linksOf(live, position);
     return {
       kind: 'step',
       steps: live.stepsJson(),
@@ -162,6 +164,7 @@ function resultOf(
   times: { startedAtMs: number; endedAtMs: number },
 ): StepResult {
   const { redact } = live.deployment;
+  const what = live.isAction ? 'the action' : `step ${step.namespace}`;
   const effects = outcome.step;
   const exports = redact(effects?.exports ?? '{}');
   const logs = redact(JSON.stringify(logLines(outcome, times.endedAtMs)));
@@ -183,28 +186,29 @@ function resultOf(
       exports: '{}',
       error: {
         code: 'Function Payload Limit Exceeded',
-        msg: `event, exports and logs of a run may have ${runDataBytesMax} bytes together; with those of step ${step.namespace} there are ${bytes}`,
+        msg: `event, exports and logs of a run may have ${runDataBytesMax} bytes together; with those of ${what} there are ${bytes}`,
         stack: '',
       },
     };
   }
-  const error = errorOf(step, outcome, stepSeconds(live));
+  const error = errorOf(what, outcome, stepSeconds(live));
   const redacted = { code: redact(error.code), msg: redact(error.msg), stack: redact(error.stack) };
   const isFinal = outcome.status === 'timed_out' || outcome.status === 'out_of_memory';
   return { ...common, status: 'failed', isFinal, exports, error: redacted };
 }
 
-function errorOf(step: LoadedStep, outcome: CallOutcome, seconds: number): StepError {
+/** `what`: the step, or the action, as messages name it. */
+function errorOf(what: string, outcome: CallOutcome, seconds: number): StepError {
   const { name = 'Error', message = '', stack = '' } = outcome.error ?? {};
   switch (outcome.status) {
     case 'timed_out':
-      return { code: 'Timeout', msg: `step ${step.namespace} did not end within ${seconds} seconds`, stack };
+      return { code: 'Timeout', msg: `${what} did not end within ${seconds} seconds`, stack };
     case 'out_of_memory':
-      return { code: 'Out of Memory', msg: `step ${step.namespace}: ${message}`, stack };
+      return { code: 'Out of Memory', msg: `${what}: ${message}`, stack };
     case 'exited':
-      return { code: 'InternalFailure', msg: `step ${step.namespace} ended its process: ${message}`, stack };
+      return { code: 'InternalFailure', msg: `${what} ended its process: ${message}`, stack };
     case 'limit_exceeded':
-      return { code: 'Function Payload Limit Exceeded', msg: `step ${step.namespace}: ${message}`, stack };
+      return { code: 'Function Payload Limit Exceeded', msg: `${what}: ${message}`, stack };
     default:
       return { code: name, msg: message, stack };
   }

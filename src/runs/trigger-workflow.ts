@@ -26,7 +26,8 @@ export function triggerAsks(parts: {
       workflowId: workflow.id,
       ownerId: workflow.owner_id,
       deploymentId: workflow.deployment_id,
-      emitterId: run.workflow_id,
+      // An action that is run by itself is no emitter: a person's call triggers.
+      emitterId: run.workflow_id === '' ? null : run.workflow_id,
       sourceType: 'WORKFLOW',
       event: ask.body.length === 0 ? 'null' : payloadText(ask.body),
       hops: run.hops + 1,

@@ -1,10 +1,8 @@
 import { getCACertificates } from 'node:tls';
 import { createTransport } from 'nodemailer';
 import { toError } from '#lib/errors.ts';
-import type { Db } from '#storage/store.ts';
 import type { RunSendTable } from '#storage/tables/workflow-tables.ts';
 import { optionalText, SendError, type SendOutcome, sendArgument } from './run-send.ts';
-import { addressOfWorkflow } from './send-store.ts';
 
 /** Connections to the mail server at once; more mails wait. */
 const connectionsMax = 4;
@@ -26,8 +24,8 @@ export interface Mail {
   text?: string;
   html?: string;
   attachments: { filename: string; content: Buffer; contentType?: string }[];
-  /** Tells mail servers and people which workflow it is from. */
-  workflowId: string;
+  /** Tells mail servers and people which workflow it is from; an action that was run by itself has none. */
+  workflowId?: string;
 }
 
 /** `url`: smtp://user:password@host:port, or smtps://… */
@@ -58,7 +56,10 @@ export function createMailServer(options: { url: string; from: string; extraCa?:
       const sent = await transport.sendMail({
         ...mail,
         from: options.from,
-        headers: { 'x-millrace-workflow': workflowId, 'auto-submitted': 'auto-generated' },
+        headers: {
+          ...(workflowId === undefined ? {} : { 'x-millrace-workflow': workflowId }),
+          'auto-submitted': 'auto-generated',
+        },
       });
       return String(sent.messageId);
     },
@@ -68,12 +69,13 @@ export function createMailServer(options: { url: string; from: string; extraCa?:
 
 /**
  * `$.send.email`: `{ subject, text, html, attachments: [{ filename, content, encoding: 'base64' | 'utf8', contentType }] }`,
- * only to the address of whoever made the workflow. `attachments` are an addition to the original.
+ * only to the address of whoever made the workflow, or runs the action (`to`). `attachments` are an addition to the
+ * original.
  */
 export async function sendEmail(
   server: MailServer | undefined,
-  db: Db,
-  send: Pick<RunSendTable, 'payload' | 'workflow_id'>,
+  send: Pick<RunSendTable, 'payload'> & { workflowId?: string },
+  to: () => Promise<string>,
 ): Promise<SendOutcome> {
   if (server === undefined)
     throw new SendError('no mail server is set: MILLRACE_SMTP_URL, MILLRACE_EMAIL_FROM');
@@ -82,16 +84,16 @@ export async function sendEmail(
   const html = optionalText(argument, 'html');
   const subject = (optionalText(argument, 'subject') ?? '').replace(/[\r\n]+/g, ' ');
   const attachments = attachmentsOf(argument.attachments);
-  const to = await addressOfWorkflow(db, send.workflow_id);
-  if (to === undefined) throw new SendError('whoever made the workflow is not there any more');
+  const address = await to();
+  const { workflowId } = send;
   try {
     const messageId = await server.send({
-      to,
+      to: address,
       subject,
       ...(text === undefined ? {} : { text }),
       ...(html === undefined ? {} : { html }),
       attachments,
-      workflowId: send.workflow_id,
+      ...(workflowId === undefined ? {} : { workflowId }),
     });
     return { state: 'sent', result: { message_id: messageId } };
   } catch (error) {

@@ -313,6 +313,27 @@ forEachStore((fixture) => {
     assert.match(String(result.error), /not there any more/);
   });
 
+  test('an action sends at once, mail only to the user who runs it, and nothing is kept of it', async () => {
+    const { store, sends } = await setUp();
+    await insertWorkflow('u_1', 'u_1');
+    const asked: StepSend[] = [
+      { kind: 'http', payload: JSON.stringify({ method: 'POST', url: `${receiver.url}/now` }) },
+      { kind: 'email', payload: JSON.stringify({ to: 'victim@example.com', subject: 'x', text: 'y' }) },
+      { kind: 'emit', payload: '{"event":1,"channel":null}' },
+    ];
+    const action = { id: 'r_1', ownerId: 'o_1', userId: 'u_1' };
+    const outcomes = await sends.sendNow(asked, action);
+    assert.deepEqual(
+      outcomes.map(({ state }) => state),
+      ['sent', 'sent', 'failed'],
+    );
+    assert.deepEqual(mails[0]?.to, ['mira@example.com']);
+    assert.doesNotMatch(mails[0]?.text ?? '', /^x-millrace-workflow/im);
+    const [refused] = await sends.sendNow(asked.slice(1, 2), { ...action, userId: 'oac_1' });
+    assert.match(refused?.result.error ?? '', /an access token is no user/);
+    assert.deepEqual(await store.read.selectFrom('run_sends').select('kind').execute(), []);
+  });
+
   test('$.send.s3 puts a gzipped line of JSON under prefix and hour, signed for the storage', async () => {
     const { send } = await setUp();
     const { state, result } = await send('s3', {

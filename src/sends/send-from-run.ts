@@ -5,6 +5,7 @@ import { type LeasedJob, settleJobs } from '#jobs/job-store.ts';
 import type { JobHandler } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
 import { FairQueue } from '#lib/fair-queue.ts';
+import type { StepSend } from '#runner/call-outcome.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
 import type { RunSendTable } from '#storage/tables/workflow-tables.ts';
@@ -14,6 +15,8 @@ import { type HttpSender, sendHttp } from './send-http.ts';
 import { type ObjectStorage, sendS3 } from './send-s3.ts';
 import { storeSse } from './send-sse.ts';
 import {
+  addressOfUser,
+  addressOfWorkflow,
   dropUnkept,
   endRunSend,
   findRunSend,
@@ -26,6 +29,8 @@ import {
 const sendsMax = 256;
 /** Of one owner: slow receivers of one hold up nobody else, and not all that is their own. */
 const sendsPerOwnerMax = 8;
+/** For all sends of an action, which somebody waits for. */
+const sendNowMs = 60_000;
 
 export interface SendParts {
   store: Store;
@@ -67,9 +72,9 @@ export class RunSends implements JobHandler {
       await store.writes.submit(this.#settle, { ...end, outcome: undefined, nowMs: clock.now() });
       return;
     }
-    // Each owner has so many places in the queue of turns, of which each takes one send at a time.
-    const place = `${send.owner_id} ${turn(send) % sendsPerOwnerMax}`;
-    const outcome = await this.#queue.run(place, () => this.#send(send, signal));
+    const outcome = await this.#inTurn(send, () =>
+      this.#send({ ...send, workflowId: send.workflow_id }, signal, () => this.#maker(send.workflow_id)),
+    );
     await store.writes.submit(this.#settle, { ...end, outcome, nowMs: clock.now() });
   }
 
@@ -84,8 +89,69 @@ export class RunSends implements JobHandler {
     });
   }
 
-  async #send(send: RunSendTable, signal: AbortSignal): Promise<SendOutcome> {
-    const { store, http, mail, objects } = this.#parts;
+  /**
+   * Sends at once what an action left that was run by itself; nothing is kept of it. Answers what became of each, in order:
+   * what is not sent within `sendNowMs` has failed. Mail goes to the user who ran it.
+   */
+  async sendNow(
+    sends: readonly StepSend[],
+    action: { id: string; ownerId: string; userId: string },
+  ): Promise<SendOutcome[]> {
+    const signal = AbortSignal.timeout(sendNowMs);
+    const created_at_ms = this.#parts.clock.now();
+    return Promise.all(
+      sends.map(async (send, index) => {
+        const row = {
+          ...send,
+          run_id: action.id,
+          number: index + 1,
+          owner_id: action.ownerId,
+          created_at_ms,
+        };
+        try {
+          return await this.#inTurn(row, () => this.#send(row, signal, () => this.#person(action.userId)));
+        } catch (error) {
+          if (!signal.aborted) throw error;
+          const outcome: SendOutcome = {
+            state: 'failed',
+            result: { error: `it was not sent within ${sendNowMs / 1000} seconds` },
+          };
+          return outcome;
+        }
+      }),
+    );
+  }
+
+  /** Each owner has so many places in the queue of turns, of which each takes one send at a time. */
+  #inTurn(
+    send: Pick<RunSendTable, 'owner_id' | 'run_id' | 'number'>,
+    work: () => Promise<SendOutcome>,
+  ): Promise<SendOutcome> {
+    return this.#queue.run(`${send.owner_id} ${turn(send) % sendsPerOwnerMax}`, work);
+  }
+
+  async #maker(workflowId: string): Promise<string> {
+    const address = await addressOfWorkflow(this.#parts.store.read, workflowId);
+    if (address === undefined) throw new SendError('whoever made the workflow is not there any more');
+    return address;
+  }
+
+  async #person(userId: string): Promise<string> {
+    const address = await addressOfUser(this.#parts.store.read, userId);
+    if (address === undefined)
+      throw new SendError('mail goes to the user who runs an action; an access token is no user');
+    return address;
+  }
+
+  /** `to`: where mail goes. */
+  async #send(
+    send: Pick<RunSendTable, 'run_id' | 'number' | 'kind' | 'payload' | 'created_at_ms'> & {
+      workflowId?: string;
+    },
+    signal: AbortSignal,
+    to: () => Promise<string>,
+  ): Promise<SendOutcome> {
+    const { http, mail, objects } = this.#parts;
     // Waiting for its turn may have taken until the service stops.
     signal.throwIfAborted();
     try {
@@ -93,7 +159,7 @@ export class RunSends implements JobHandler {
         case 'http':
           return await sendHttp(http, send.payload, signal);
         case 'email':
-          return await sendEmail(mail, store.read, send);
+          return await sendEmail(mail, send, to);
         case 's3':
           return await sendS3(objects, send, signal);
         default:
@@ -131,7 +197,7 @@ function failed(error: unknown): SendOutcome {
 }
 
 /** Spreads the sends of an owner over its places. */
-function turn({ run_id, number }: RunSendTable): number {
+function turn({ run_id, number }: Pick<RunSendTable, 'run_id' | 'number'>): number {
   let sum = number;
   for (const character of run_id.slice(-4)) sum += character.charCodeAt(0);
   return sum;

@@ -121,3 +121,9 @@ export async function addressOfWorkflow(db: Db, workflowId: string): Promise<str
   if (row === undefined) return undefined;
   return row.owner_id === row.id || row.role !== null ? row.email : undefined;
 }
+
+/** The address of a person; undefined for anybody else. */
+export async function addressOfUser(db: Db, userId: string): Promise<string | undefined> {
+  const row = await db.selectFrom('users').select('email').where('id', '=', userId).executeTakeFirst();
+  return row?.email;
+}

@@ -1,22 +1,15 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { ComponentShape, PropDefinition } from '#components/component-shape.ts';
-import { refuseUnknownTypes } from '#components/prop-types.ts';
-import { type ConfiguredProps, isRecord, propError, validateProps } from '#components/validate-props.ts';
-import { findDataStore } from '#data-stores/data-store-store.ts';
-import { CallerError } from '#lib/errors.ts';
+import type { ComponentShape } from '#components/component-shape.ts';
+import type { ConfiguredProps } from '#components/validate-props.ts';
 import { newId } from '#lib/ids.ts';
 import type { ComponentOwner, ComponentResolver } from '#registry/resolve-component.ts';
-import type { Runner } from '#runner/runner.ts';
-import { askAdditionalProps } from '#sources/additional-props.ts';
-import { checkAccounts } from '#sources/check-accounts.ts';
-import { type DeploymentContext, stringsIn } from '#sources/deployment.ts';
+import type { DeploymentContext } from '#sources/deployment.ts';
 import { isLost, isSecretProp, openValues, sealedNames, sealValues } from '#sources/sealed-props.ts';
-import { accountProps, keepMaskedSecrets, maskedSecret, undefinedProps } from '#sources/source-props.ts';
-import type { Db } from '#storage/store.ts';
+import { keepMaskedSecrets, maskedSecret } from '#sources/source-props.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
-import { makeRedactor } from '#vault/redact.ts';
 import { atParameter } from './at-parameter.ts';
-import { definitionsOfStep, loadStep, sealedStep } from './load-step.ts';
+import { refuseMasked, requireRunnable, StepConfigurer, type StepSubject } from './configure-step.ts';
+import { sealedStep } from './load-step.ts';
 import type { StepDefinition, WorkflowDefinition } from './workflow-definition.ts';
 import type { StepInput } from './workflow-input.ts';
 import type { DeploymentAccount } from './workflow-store.ts';
@@ -49,25 +42,18 @@ interface Draft {
 
 /** From the steps of a request to those of a deployment: code built, props checked and secrets sealed. */
 export class StepBuilder {
-  readonly #db: Db;
   readonly #resolver: Pick<ComponentResolver, 'resolve' | 'resolveText'>;
-  readonly #runner: Pick<Runner, 'call' | 'forget'>;
   readonly #context: Pick<DeploymentContext, 'credentials' | 'sealer'>;
-  readonly #deadlineMs: number;
+  readonly #configurer: StepConfigurer;
 
-  constructor(parts: {
-    db: Db;
-    resolver: Pick<ComponentResolver, 'resolve' | 'resolveText'>;
-    runner: Pick<Runner, 'call' | 'forget'>;
-    context: Pick<DeploymentContext, 'credentials' | 'sealer'>;
-    /** Of additionalProps. */
-    deadlineMs: number;
-  }) {
-    this.#db = parts.db;
+  constructor(
+    parts: ConstructorParameters<typeof StepConfigurer>[0] & {
+      resolver: Pick<ComponentResolver, 'resolve' | 'resolveText'>;
+    },
+  ) {
     this.#resolver = parts.resolver;
-    this.#runner = parts.runner;
     this.#context = parts.context;
-    this.#deadlineMs = parts.deadlineMs;
+    this.#configurer = new StepConfigurer(parts);
   }
 
   /** Throws what building, checking and additionalProps tell, each naming `steps[<n>]` and the field. */
@@ -157,92 +143,47 @@ export class StepBuilder {
   async #configure(
     draft: Draft,
     owner: ComponentOwner & { workflowId: string },
-    allowed: { owners: readonly string[]; refused: readonly DeploymentAccount[] },
+    accounts: { owners: readonly string[]; refused: readonly DeploymentAccount[] },
   ): Promise<{ step: StepDefinition; accounts: DeploymentAccount[] }> {
-    const { component, shape, values, input } = draft;
-    const accountsIn = (definitions: readonly PropDefinition[], checked: ConfiguredProps) =>
-      checkAccounts(this.#db, accountProps(definitions, checked), allowed.owners, allowed.refused);
-    const unconfigured: StepDefinition = {
-      id: draft.id,
-      namespace: input.namespace,
-      componentId: component.id,
-      origin: input.code === undefined ? 'component' : 'code',
-      componentKey: keyOf(input),
-      configuredProps: '{}',
-      sealedProps: null,
-      dynamicProps: null,
-      disabled: input.disabled === true,
+    const { component, values, input } = draft;
+    const subject: StepSubject = {
+      step: {
+        id: draft.id,
+        namespace: input.namespace,
+        componentId: component.id,
+        origin: input.code === undefined ? 'component' : 'code',
+        componentKey: keyOf(input),
+        configuredProps: '{}',
+        sealedProps: null,
+        dynamicProps: null,
+        disabled: input.disabled === true,
+      },
+      component,
+      values,
+      ownerId: owner.ownerId,
+      usedBy: owner.workflowId,
+      accounts,
+      expressions: true,
+      keptSecrets: draft.sealed,
     };
-    const load = (
-      step: StepDefinition,
-      checked: ConfiguredProps,
-      accounts: readonly DeploymentAccount[],
-      workflowId: string | null,
-    ) =>
-      loadStep(this.#db, step, {
-        ownerId: owner.ownerId,
-        workflowId,
-        component,
-        accountOwners: [owner.ownerId, ...accounts.map((account) => account.owner_id)],
-        context: this.#context,
-        values: checked,
-      });
-
-    let dynamicProps: string | null = null;
-    if (shape.hasAdditionalProps) {
-      const given = validateProps(shape.configurableProps, values, { unknown: 'keep', expressions: true });
-      const accounts = await accountsIn(shape.configurableProps, given);
-      // Code runs here, with credentials: that is a use of them.
-      const opened = await load(unconfigured, given, accounts, owner.workflowId);
-      dynamicProps = await this.#additionalProps(draft, owner, opened, given);
-    }
-    const definitions = definitionsOfStep(component, dynamicProps);
-    refuseUnknownTypes(definitions, 'additionalProps');
-    refuseInterfaces(definitions);
-    const checked = validateProps(definitions, values, { unknown: 'refuse', expressions: true });
-    const accounts = await accountsIn(definitions, checked);
-    await checkDataStores(this.#db, definitions, checked, owner.ownerId);
+    const configured = await this.#configurer.configure(subject);
+    const { definitions, dynamicProps } = configured;
     const secret = new Set([...definitions.filter(isSecretProp).map(({ name }) => name), ...draft.sealed]);
     const kept = await sealValues(
       this.#context.sealer,
       { id: draft.id, owner_id: owner.ownerId },
-      checked,
+      configured.values,
       secret,
     );
     const step: StepDefinition = {
-      ...unconfigured,
+      ...subject.step,
       configuredProps: kept.configured_props,
       sealedProps: kept.sealed_props,
       dynamicProps,
     };
     // Loading it proves that everything is there and can be opened.
-    await load(step, checked, accounts, null);
-    return { step, accounts };
-  }
-
-  #additionalProps(
-    { shape, sealed }: Draft,
-    { ownerId }: ComponentOwner,
-    { step, secrets }: Awaited<ReturnType<typeof loadStep>>,
-    values: ConfiguredProps,
-  ): Promise<string> {
-    const deploymentId = newId('d');
-    const props = { ...undefinedProps(shape.configurableProps, values), ...step.props };
-    return askAdditionalProps(shape.configurableProps, {
-      call: (call) =>
-        this.#runner.call({
-          deploymentId,
-          ownerId,
-          bundle: step.bundle,
-          revision: 0,
-          call,
-          props,
-          db: {},
-          deadlineMs: this.#deadlineMs,
-        }),
-      forget: () => this.#runner.forget(deploymentId),
-      redact: makeRedactor([...secrets, ...sealed.flatMap((name) => stringsIn(values[name]))]),
-    });
+    await this.#configurer.open({ ...subject, step }, configured, null);
+    return { step, accounts: configured.accounts };
   }
 }
 
@@ -250,43 +191,4 @@ export class StepBuilder {
 function keyOf({ component }: StepInput): string | null {
   if (component === undefined || component.startsWith('sc_') || component.includes('://')) return null;
   return component.replace(/(?<=.)@[^@]*$/, '');
-}
-
-export function requireRunnable(shape: ComponentShape): void {
-  if (shape.type === 'app')
-    throw new CallerError('invalid_component', 'this is an app, which has nothing to run: give an action');
-  if (!shape.hasRun) throw new CallerError('invalid_component', 'this component has no run');
-  refuseInterfaces(shape.configurableProps);
-}
-
-/** Steps use data stores of their own owner. Throws `invalid_prop` for any other. */
-async function checkDataStores(
-  db: Db,
-  definitions: readonly PropDefinition[],
-  values: ConfiguredProps,
-  ownerId: string,
-): Promise<void> {
-  for (const { name, type } of definitions) {
-    const value = values[name];
-    if (type !== 'data_store' || value === undefined || value === null) continue;
-    const id = isRecord(value) ? value.id : value;
-    if (typeof id !== 'string') throw propError(name, 'expected the id of a data store (ds_…)');
-    const found = await findDataStore(db, id);
-    if (found?.owner_id !== ownerId) throw propError(name, `there is no data store ${JSON.stringify(id)}`);
-  }
-}
-
-/** Timers and endpoints start runs: in a workflow that is what its triggers are for. */
-function refuseInterfaces(definitions: readonly PropDefinition[]): void {
-  const found = definitions.find(({ type }) => type.startsWith('$.interface.'));
-  if (found === undefined) return;
-  throw new CallerError(
-    'invalid_component',
-    `its prop ${JSON.stringify(found.name)} is of type ${found.type}: this is an event source, which can be a trigger but no step`,
-  );
-}
-
-function refuseMasked(values: ConfiguredProps): void {
-  for (const [name, value] of Object.entries(values))
-    if (value === maskedSecret) throw propError(name, 'this is how a secret is shown; give its value');
 }

@@ -36,7 +36,7 @@ export async function loadDeployment(
       `component ${step.componentId} of step ${step.id}`,
     );
     opened.push(
-      await loadStep(db, step, { ownerId, workflowId: workflow.id, component, accountOwners, context }).catch(
+      await loadStep(db, step, { ownerId, usedBy: workflow.id, component, accountOwners, context }).catch(
         (error: unknown) => {
           throw inStep(step.namespace, error);
         },

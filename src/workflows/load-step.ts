@@ -44,8 +44,8 @@ export async function loadStep(
   definition: StepDefinition,
   options: {
     ownerId: string;
-    /** p_… whose code gets the credentials; null: no code does, they are only opened. */
-    workflowId: string | null;
+    /** p_… or sc_… whose code gets the credentials; null: no code does, they are only opened. */
+    usedBy: string | null;
     component: Pick<ComponentTable, 'id' | 'owner_id' | 'bundle_hash' | 'shape'>;
     accountOwners: readonly string[];
     context: Pick<DeploymentContext, 'credentials' | 'sealer'>;
@@ -64,7 +64,7 @@ export async function loadStep(
   const { credentials, freshUntilMs } = await openAccounts(context.credentials, accounts, {
     definitions,
     owners: accountOwners,
-    usedBy: options.workflowId,
+    usedBy: options.usedBy,
   });
   const secretNames = new Set([
     ...definitions.filter(isSecretProp).map(({ name }) => name),

@@ -12,7 +12,7 @@ import type { Db, Store } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
 import type { TemplateTable, WorkflowTable } from '#storage/tables/workflow-tables.ts';
 import { atParameter, invalidAt } from './at-parameter.ts';
-import { requireRunnable } from './build-steps.ts';
+import { requireRunnable } from './configure-step.ts';
 import { definitionsOfStep } from './load-step.ts';
 import type { TemplateDefinition } from './template.ts';
 import { insertTemplate } from './template-store.ts';

@@ -11,8 +11,8 @@ import type { TriggerTable } from '#storage/tables/workflow-tables.ts';
 import { atParameter, invalidAt } from './at-parameter.ts';
 import { sealTriggerAuth, triggerAuthType } from './trigger-auth.ts';
 import {
-  hasSameSchedule,
   type HttpAuth,
+  hasSameSchedule,
   readTrigger,
   scheduleColumns,
   type TriggerDefinition,

@@ -191,12 +191,25 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
             },
             {
               app: 'postgresql',
+              action: 'insert-row',
+              namespace: 'from_text',
+              // As forms give it: JSON text, with expressions in it.
+              props: { ...table, rowValues: '{"id": {{1 + 2}}, "name": "third"}' },
+            },
+            {
+              app: 'postgresql',
+              action: 'insert-row',
+              namespace: 'from_json',
+              props: { ...table, rowValues: '[{"id": 4, "name": "{{steps.trigger.event.body.name}}"}]' },
+            },
+            {
+              app: 'postgresql',
               action: 'execute-custom-query',
               props: {
                 postgresql,
                 sql: {
                   app: 'postgresql',
-                  query: 'SELECT current_user AS who, name FROM orders WHERE id = $1',
+                  query: 'SELECT current_user AS who, name FROM orders WHERE id >= $1 ORDER BY id',
                   params: [2],
                 },
               },
@@ -206,7 +219,10 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
         ),
       );
       assert.equal(insert_row.$summary, 'Successfully inserted 1 row');
-      assert.deepEqual(execute_custom_query.$return_value, [{ who: credentials.user, name: 'second' }]);
+      assert.deepEqual(
+        execute_custom_query.$return_value,
+        ['second', 'third', 'second'].map((name) => ({ who: credentials.user, name })),
+      );
       const stream = await published.service.stream(source.id);
       await pollNow(published, source.id);
       assert.deepEqual((await stream.message(1)).data.event, { id: 2, name: 'second' });

@@ -340,6 +340,12 @@ forEachService((fixture) => {
         'invalid_parameter',
         'props.auth.token',
       ],
+      [
+        { type: 'http', props: { auth: { type: 'static_bearer_token' } } },
+        400,
+        'missing_parameter',
+        'props.auth.token',
+      ],
       [{ type: 'timer' }, 400, 'missing_parameter', 'props.interval_seconds'],
       [{ type: 'timer', props: { interval_seconds: 5 } }, 400, 'invalid_schedule', 'props.interval_seconds'],
       [{ type: 'timer', props: { cron: 'whenever' } }, 400, 'invalid_schedule', 'props.cron'],
@@ -627,6 +633,15 @@ forEachService((fixture) => {
     assert.equal(await ask({}), 401);
     await service.api('POST', path, { triggers: [{ type: 'http', props: { auth: { type: 'none' } } }] });
     assert.equal(await ask({}), 200);
+    const withoutToken = { type: 'http', props: { auth: { type: 'static_bearer_token' } } };
+    for (const [triggers, at] of [
+      [[withoutToken], 'triggers[0].props.auth.token'],
+      [[{ type: 'http' }, withoutToken], 'triggers[1].props.auth.token'],
+    ] as const) {
+      const refused = await service.api('POST', path, { triggers });
+      assert.deepEqual([refused.status, refused.body.code], [400, 'missing_parameter']);
+      assert.equal(refused.body.details.parameter, at, 'there is no token that could stay');
+    }
   });
 
   test('a timer whose schedule stays keeps its rhythm over a deployment', async () => {

@@ -18,6 +18,7 @@ const packages = {
   apify: '0.4.0',
   gitlab: '0.5.6',
   google_drive: '1.4.1',
+  helper_functions: '0.3.13',
   linear_app: '0.8.1',
   mysql: '2.5.0',
   notion: '1.0.6',
@@ -150,14 +151,14 @@ export class PublishedComponents {
 
   /** Runs actions as the steps of one workflow, for one request, and answers the run when all have succeeded. */
   async runSteps(
-    steps: { app: PublishedApp; action: string; props: Record<string, unknown> }[],
+    steps: { app: PublishedApp; action: string; namespace?: string; props: Record<string, unknown> }[],
     event: unknown = {},
     // biome-ignore lint/suspicious/noExplicitAny: tests look into runs of every shape.
   ): Promise<any> {
     const definitions = [];
-    for (const { app, action, props } of steps) {
+    for (const { app, action, namespace = action.replaceAll('-', '_'), props } of steps) {
       const component = await this.save(app, 'actions', action);
-      definitions.push({ namespace: action.replaceAll('-', '_'), component, props });
+      definitions.push({ namespace, component, props });
     }
     const workflow = await this.service.createWorkflow({ steps: definitions, triggers: [{ type: 'http' }] });
     const accepted = await fetch(workflow.triggers[0].endpoint_url, {

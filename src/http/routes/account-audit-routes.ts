@@ -8,6 +8,7 @@ import { ownersOf, requireWorkspace } from '#auth/permissions.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
 import { type App, callerOf, DataOf, IdParams, PageOf, pageParameters } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
+import { registryOwner } from '#registry/resolve-component.ts';
 import type { Page } from '#storage/page.ts';
 import type { Store } from '#storage/store.ts';
 import type { AccountAuditTable } from '#storage/tables/account-tables.ts';
@@ -30,7 +31,8 @@ export function accountAuditRoutes(app: App, { store }: AccountAuditRouteDeps): 
       schema: {
         operationId: 'listAccountUses',
         tags: ['accounts', 'addition'],
-        summary: 'Sources and workflows that use an account, and when they were given its credentials',
+        summary:
+          'Sources and workflows that use an account; when they, and actions run by API, were given its credentials',
         params: IdParams('apn_…'),
         response: { 200: DataOf(AccountUses) },
       },
@@ -40,7 +42,9 @@ export function accountAuditRoutes(app: App, { store }: AccountAuditRouteDeps): 
       const caller = callerOf(request);
       await requireAccount(store.read, caller, id, 'see');
       const owners = await ownersOf(store.read, caller);
-      return { data: selectFields(request, await viewUses(store.read, id, owners.ids)) };
+      // Everybody knows the names of what the registry has.
+      const known = [...owners.ids, registryOwner];
+      return { data: selectFields(request, await viewUses(store.read, id, known)) };
     },
   );
 

@@ -30,14 +30,17 @@ export async function runStep(options: {
   replyBytesMax: number;
 }): Promise<void> {
   const { component, props, stepProps, values, header, context, db, effects, ask } = options;
-  const { resumeUrl, cancelUrl, deadlineMs } = header;
+  const { resumeUrl, cancelUrl, deadlineMs, byItself = false } = header;
   const work = effects.startStep(header.scratch, context);
   const steps = jsonParse(options.stepsText) as Loose;
-  stepProps.evaluate(values, { steps, event: (steps.trigger as Loose | undefined)?.event });
+  // There is nothing that expressions could name; what looks like one may be the text of a stranger.
+  if (!byItself) stepProps.evaluate(values, { steps, event: (steps.trigger as Loose | undefined)?.event });
   work.input = stepProps.input(values);
   const instance = makeUserContext({ component, props, values, db, effects, ask });
   const reply = new StepReply(effects, options.replyBytesMax);
-  const $ = makeStepContext({ effects, work, reply, ask, context, deadlineMs, resumeUrl, cancelUrl });
+  const $ = makeStepContext({
+    ...{ effects, work, reply, ask, context, deadlineMs, resumeUrl, cancelUrl, byItself },
+  });
   const { run } = component;
   if (typeof run !== 'function') throw new TypeError('the component of this step has no run');
   const syncOut = await syncIn(props, values, ask);

@@ -22,6 +22,8 @@ export interface StepContextParts {
   deadlineMs: number;
   resumeUrl: string;
   cancelUrl: string;
+  /** It is the step of no workflow. */
+  byItself: boolean;
 }
 
 /** The `$` of a step. What it does is kept in `work`, and told when the step ends. */
@@ -73,6 +75,22 @@ function makeFlow(parts: StepContextParts, begunAt: number): Loose {
       effects.refreshDeadline();
       context.deadline = Math.min(now() + deadlineMs, begunAt + refreshedDeadlinesMax * deadlineMs);
     },
+    ...(parts.byItself
+      ? {
+          delay: onlyInWorkflows('$.flow.delay', 'nothing waits'),
+          suspend: onlyInWorkflows('$.flow.suspend', 'nothing waits'),
+          rerun: onlyInWorkflows('$.flow.rerun', 'nothing waits'),
+        }
+      : {}),
+  };
+}
+
+/** A method of `$` that an action run by itself has no use for. */
+function onlyInWorkflows(method: string, reason: string) {
+  return (): never => {
+    throw new Error(
+      `${method} can be used in steps of workflows only: ${reason} where an action is run by itself`,
+    );
   };
 }
 
@@ -96,7 +114,7 @@ function checkRetries(given: unknown): number {
 }
 
 /** `$.send.<kind>(config)`, and `$.send(kind, config)`. */
-function makeSend({ effects, work }: StepContextParts): object {
+function makeSend({ effects, work, byItself }: StepContextParts): object {
   const queue = (kind: SendKind, payload: object): void => {
     if (!effects.ended) effects.addedSend(work.send(kind, payload));
   };
@@ -118,6 +136,12 @@ function makeSend({ effects, work }: StepContextParts): object {
     emit: (event, channel) => queue('emit', readEmit(event, channel)),
     sql: notSupported('sql'),
     snowflake: notSupported('snowflake'),
+    ...(byItself
+      ? {
+          sse: onlyInWorkflows('$.send.sse', 'there is no stream'),
+          emit: onlyInWorkflows('$.send.emit', 'there is nobody to listen'),
+        }
+      : {}),
   };
   const send = (kind: unknown, ...args: unknown[]): void => {
     const method = typeof kind === 'string' && Object.hasOwn(methods, kind) ? methods[kind] : undefined;
