@@ -3,6 +3,7 @@ import { readSettings, type Settings, SettingsError } from '#config/settings.ts'
 import { systemClock } from '#lib/clock.ts';
 import { CallerError, toError, UnavailableError } from '#lib/errors.ts';
 import { silentLogger } from '#lib/logger.ts';
+import { registryCommands } from '#registry/registry-commands.ts';
 import { FolderLockedError, lockFolder } from '#storage/lock-folder.ts';
 import { openStore } from '#storage/open-store.ts';
 import type { Store } from '#storage/store.ts';
@@ -25,7 +26,7 @@ class AdminError extends Error {
   override name = 'AdminError';
 }
 
-const commands = { ...identityCommands, ...keyCommands };
+const commands = { ...identityCommands, ...keyCommands, ...registryCommands };
 const wantsJson = process.argv.includes('--json');
 
 try {
@@ -50,7 +51,11 @@ async function execute(
     });
     try {
       await refuseEmpty(store);
-      return await command.run({ store, clock: systemClock, settings, progress }, request.options);
+      const environment = process.env;
+      // npm changes to the project's folder, and says where it was called.
+      const folder = environment.INIT_CWD ?? process.cwd();
+      const tools = { store, clock: systemClock, settings, environment, folder, progress };
+      return await command.run(tools, request.options, request.argument);
     } finally {
       await store.close();
     }

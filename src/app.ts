@@ -9,6 +9,7 @@ import { AppCatalogue } from '#apps/app-catalogue.ts';
 import { acceptsToken } from '#auth/api-tokens.ts';
 import { createComponentBuilder } from '#components/build-component.ts';
 import { readNpmConfig } from '#components/npm-config.ts';
+import { PackageFetcher } from '#components/package-fetcher.ts';
 import type { Settings } from '#config/settings.ts';
 import { ConnectService } from '#connect/connect-service.ts';
 import { dataStoreAsks } from '#data-stores/data-store-asks.ts';
@@ -46,6 +47,7 @@ import { UnavailableError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Logger } from '#lib/logger.ts';
 import { QuotaGuard } from '#metering/quota-guard.ts';
+import { ComponentCatalogue } from '#registry/component-catalogue.ts';
 import { LocalRegistry } from '#registry/local-registry.ts';
 import { ComponentResolver } from '#registry/resolve-component.ts';
 import type { UserCodeError } from '#runner/call-outcome.ts';
@@ -198,6 +200,14 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
     close.push(() => builder.close());
     const registry = new LocalRegistry(join(import.meta.dirname, '..', 'components'));
     const resolver = new ComponentResolver({ store, builder, runner, registry, clock });
+    const packageFetcher = new PackageFetcher({
+      cacheFolder: join(settings.data, 'components'),
+      registry: settings.npmRegistry,
+      npmConfig,
+      logger,
+    });
+    close.push(() => packageFetcher.close());
+    const componentCatalogue = new ComponentCatalogue({ store, local: registry, fetcher: packageFetcher });
 
     const bus = new EventBus(logger);
     store.onNotify((channel, payload) => {
@@ -528,7 +538,8 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       findApp: apps.find.bind(apps),
       appEvents,
       catalogue: apps,
-      registry,
+      componentCatalogue,
+      packageFetcher,
       redirectUri: () => connecting.connector.redirectUri(),
       rewritePath: (host, path) => {
         const key = endpointKeyOfHost(host, settings.endpointDomain);

@@ -11,14 +11,24 @@ import { type BundlerProcess, projectModules, providedFolder, runInstaller } fro
 import type { BuiltBundle } from './built-bundle.ts';
 import { BundleCache, sha256 } from './bundle-cache.ts';
 import { withSlash } from './npm-config.ts';
-import { type FetchText, fetchedFiles, inlineFiles, localFiles, type OwnFiles } from './own-files.ts';
+import {
+  type FetchText,
+  fetchedFiles,
+  inlineFiles,
+  localFiles,
+  type OwnFiles,
+  type ReadStored,
+  storedFiles,
+} from './own-files.ts';
 
 export type ComponentSource =
   /** Code from a request; without `language`, JavaScript when it parses as such, else TypeScript. */
   | { kind: 'code'; code: string; language?: 'ts' | 'js' }
   | { kind: 'url'; url: string }
   /** A trusted file of this machine (the registry's own); relative imports stay below `root`. */
-  | { kind: 'file'; path: string; root: string };
+  | { kind: 'file'; path: string; root: string }
+  /** A file of a package that is kept in the store; relative imports stay in the package. */
+  | { kind: 'stored'; packageId: string; path: string; read: ReadStored };
 
 export type { BuiltBundle };
 
@@ -199,6 +209,8 @@ class ProcessBuilder implements ComponentBuilder {
         return fetchedFiles(source.url, fetching);
       case 'file':
         return localFiles(source.path, source.root, limits);
+      case 'stored':
+        return storedFiles(source.path, source.read, limits);
     }
   }
 

@@ -12,10 +12,14 @@ import type {
   BundleRequest,
   BundlerInput,
   BundlerOutput,
+  FetchRequest,
   InstallerOutput,
   InstallRequest,
   OwnFile,
+  PackageFile,
   PackageLock,
+  ScanOutput,
+  ScanRequest,
 } from './builder/build-messages.ts';
 import { readMessages, writeMessage } from './builder/message-lines.ts';
 
@@ -163,22 +167,74 @@ export class BundlerProcess {
 /** One install in a process of its own. */
 export async function runInstaller(
   request: InstallRequest,
-  options: { signal: AbortSignal; logger: Logger },
+  options: ChildOptions,
 ): Promise<{ aliases: Record<string, string>; lock: PackageLock }> {
   await mkdir(request.cache, { recursive: true });
-  const folders = [request.folder, request.cache];
+  const outcome = await askInstaller(request, [request.folder, request.cache], request.folder, options);
+  if (outcome.type !== 'installed') throw new Error(`assertion failed: an install was ${outcome.type}`);
+  return outcome;
+}
+
+/** One package fetched, by the installer too. */
+export async function runFetcher(
+  request: FetchRequest,
+  options: ChildOptions,
+): Promise<{ name: string; version: string; integrity: string; files: PackageFile[] }> {
+  await mkdir(request.cache, { recursive: true });
+  const outcome = await askInstaller(request, [request.cache], request.cache, options);
+  if (outcome.type !== 'fetched') throw new Error(`assertion failed: a package was ${outcome.type}`);
+  return outcome;
+}
+
+interface ChildOptions {
+  signal: AbortSignal;
+  logger: Logger;
+}
+
+async function askInstaller(
+  request: InstallRequest | FetchRequest,
+  folders: readonly string[],
+  cwd: string,
+  options: ChildOptions,
+): Promise<Exclude<InstallerOutput, { type: 'failed' }>> {
   const child = startChild(
     'installer-main.ts',
     ['--allow-net', ...readGrants(folders), ...writeGrants(folders)],
-    request.folder,
+    cwd,
   );
+  const outcome = await askOnce<InstallerOutput>(child, request, options);
+  if (outcome.type === 'failed') throw errorOf(outcome.problem);
+  return outcome;
+}
+
+/** Reads the heads of components in a process without network or files. One call for each part of `parts`. */
+export async function runScanner(
+  parts: Iterable<ScanRequest>,
+  options: ChildOptions,
+): Promise<ScanOutput['readings']> {
+  const child = startChild('scanner-main.ts', ['--allow-child-process'], builderFolder);
+  const readings: ScanOutput['readings'] = [];
   try {
-    const { promise, resolve } = Promise.withResolvers<InstallerOutput>();
-    readMessages<InstallerOutput>(child.output, resolve);
+    let resolve: (output: ScanOutput) => void = () => {};
+    readMessages<ScanOutput>(child.output, (output) => resolve(output));
+    for (const part of parts) {
+      const answer = Promise.withResolvers<ScanOutput>();
+      resolve = answer.resolve;
+      writeMessage(child.input, part);
+      readings.push(...(await untilEnd({ promise: answer.promise, child, ...options })).readings);
+    }
+    return readings;
+  } finally {
+    await stopChild(child);
+  }
+}
+
+async function askOnce<T>(child: Child, request: unknown, options: ChildOptions): Promise<T> {
+  try {
+    const { promise, resolve } = Promise.withResolvers<T>();
+    readMessages<T>(child.output, resolve);
     writeMessage(child.input, request);
-    const outcome = await untilEnd({ promise, child, ...options });
-    if (outcome.type === 'failed') throw errorOf(outcome.problem);
-    return outcome;
+    return await untilEnd({ promise, child, ...options });
   } finally {
     const said = stopChild(child).then(() => child.ended);
     said.then(

@@ -146,6 +146,31 @@ export function localFiles(path: string, root: string, limits: OwnFileLimits): O
   return new TreeFiles(localReader(path, root), limits);
 }
 
+/** The text of a file of a package, or null; paths are relative to it. */
+export type ReadStored = (path: string) => Promise<string | null>;
+
+export function storedFiles(path: string, read: ReadStored, limits: OwnFileLimits): OwnFiles {
+  return new TreeFiles(
+    {
+      entryAddress: path,
+      addressOf: addressInTree,
+      read: async (address) => {
+        const text = await read(address);
+        return text === null ? null : { path: address, text };
+      },
+    },
+    limits,
+  );
+}
+
+/** Of an import in a tree of files with an upper end. */
+function addressInTree(importer: string, specifier: string): string {
+  if (/^https?:/i.test(specifier)) throw unsupportedUrl(specifier);
+  const address = posix.normalize(posix.join(posix.dirname(importer), specifier));
+  if (address === '..' || address.startsWith('../')) throw leavesRoot(specifier);
+  return address;
+}
+
 function urlReader(entryAddress: string, options: FetchOptions): Reader {
   return {
     entryAddress,
@@ -197,12 +222,7 @@ function localReader(path: string, root: string): Reader {
   const entryAddress = relative(root, resolve(root, path)).split(sep).join('/');
   return {
     entryAddress,
-    addressOf: (importer, specifier) => {
-      if (/^https?:/i.test(specifier)) throw unsupportedUrl(specifier);
-      const address = posix.normalize(posix.join(posix.dirname(importer), specifier));
-      if (address === '..' || address.startsWith('../')) throw leavesRoot(specifier);
-      return address;
-    },
+    addressOf: addressInTree,
     read: async (address) => {
       const [real, realRoot] = await Promise.all([
         realpath(resolve(root, address)).catch(() => null),

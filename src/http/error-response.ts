@@ -132,6 +132,10 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
     meaning: 'An import is of a kind that is not allowed (git, file, URL).',
   },
   package_not_found: { status: 400, meaning: 'The registry has no such npm package or version.' },
+  no_components: {
+    status: 400,
+    meaning: 'The package has no component; details.problems may say which files could not be read.',
+  },
   package_refused: { status: 400, meaning: 'An npm package breaks a rule, such as integrity or origin.' },
   native_addon: { status: 400, meaning: 'An npm package needs a native addon, which cannot be bundled.' },
   build_failed: { status: 503, meaning: 'The process that builds components ended early; try again.' },

@@ -75,3 +75,16 @@ export function pageResponse<Item extends object>(
     data: items,
   };
 }
+
+/** One page of a list that is all there; cursors are what `idOf` says. Throws CallerError `unknown_cursor`. */
+export function listPart<Item>(items: Item[], page: PageRequest, idOf: (item: Item) => string): Item[] {
+  const cursor = page.after ?? page.before;
+  if (cursor === undefined) return items.slice(0, page.limit);
+  const at = items.findIndex((item) => idOf(item) === cursor);
+  if (at === -1) {
+    const parameter = page.after === undefined ? 'before' : 'after';
+    throw new CallerError('unknown_cursor', `${parameter} is not a cursor of this list`, { parameter });
+  }
+  if (page.after !== undefined) return items.slice(at + 1, at + 1 + page.limit);
+  return items.slice(Math.max(0, at - page.limit), at);
+}

@@ -20,6 +20,7 @@ import { type OAuthTokenRouteDeps, oauthTokenRoutes } from './routes/oauth-token
 import { type OAuth1RouteDeps, oauth1Routes } from './routes/oauth1-routes.ts';
 import { type OwnerEventRouteDeps, ownerEventRoutes } from './routes/owner-event-routes.ts';
 import { type QuotaRouteDeps, quotaRoutes } from './routes/quota-routes.ts';
+import { type RegistryRouteDeps, registryRoutes } from './routes/registry-routes.ts';
 import { type ReplayRouteDeps, replayRoutes } from './routes/replay-routes.ts';
 import { type RunRouteDeps, runRoutes } from './routes/run-routes.ts';
 import { type SourceRouteDeps, sourceRoutes } from './routes/source-routes.ts';
@@ -49,6 +50,7 @@ export type RouteParts = HealthRouteParts &
   ComponentRouteDeps &
   ConfigureRouteDeps &
   ActionRouteDeps &
+  RegistryRouteDeps &
   SourceRouteDeps &
   WorkflowRouteDeps &
   TemplateRouteDeps &
@@ -103,6 +105,7 @@ export const routes: readonly RoutesOfPart[] = [
   { prefix: '/v1', register: componentRoutes },
   { prefix: '/v1', register: configureRoutes },
   { prefix: '/v1', register: actionRoutes },
+  { prefix: '/v1', register: registryRoutes },
   { prefix: '/v1', register: sourceRoutes },
   { prefix: '/v1', register: workflowRoutes },
   { prefix: '/v1', register: workflowTickRoutes },

@@ -15,7 +15,10 @@ import { newId } from '#lib/ids.ts';
 import type { Runner } from '#runner/runner.ts';
 import type { Store } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
+import type { RegistryComponentTable } from '#storage/tables/registry-tables.ts';
+import { compareVersions, newestOf } from './component-versions.ts';
 import type { LocalRegistry } from './local-registry.ts';
+import { findPackagedKey, keepBuilt, readPackageFile } from './package-store.ts';
 
 /** How a request names a component; the first of these that is there counts (specification, section 4, Sources). */
 export interface ComponentReference {
@@ -34,6 +37,7 @@ export interface ComponentOwner {
 
 /** The owner of what is built from the registry's own files. */
 export const registryOwner = 'registry';
+const ownerOfRegistry = { ownerId: registryOwner, userId: registryOwner };
 
 /** Source text of one component at most (specification: 400 for more). */
 const codeBytesMax = 2 * 1024 * 1024;
@@ -69,7 +73,10 @@ export class ComponentResolver {
     if (component_id !== undefined) return this.findSaved(component_id, owner);
     if (component_code !== undefined) return this.#saveCode(component_code, component_url ?? null, owner);
     if (component_url !== undefined) return this.#saveUrl(component_url, owner);
-    if (key !== undefined) return (await this.findInRegistry(key)) ?? this.findSaved(key, owner);
+    if (key !== undefined) {
+      if (key.indexOf('@') > 0) return this.resolveText(key, owner);
+      return (await this.findInRegistry(key)) ?? this.findSaved(key, owner);
+    }
     throw new CallerError(
       'missing_parameter',
       'component_code: one of component_id, component_code, component_url or key is required',
@@ -101,25 +108,56 @@ export class ComponentResolver {
     if (at <= 0) return this.resolve({ key: text }, owner);
     const key = text.slice(0, at);
     const version = text.slice(at + 1);
-    const current = await this.findInRegistry(key);
-    if (current?.version === version) return current;
+    const packaged = await this.findInRegistry(key, version);
+    if (packaged !== undefined) return packaged;
     const owners = [...owner.readableOwners, registryOwner];
     const saved = await findComponentByKey(this.#store.read, key, owners, version);
     if (saved !== undefined) return saved;
-    const known = current ?? (await findComponentByKey(this.#store.read, key, owners));
-    const hint = known === undefined ? '' : `; there is version ${JSON.stringify(known.version)}`;
+    const known = await this.#versionsOf(key, owners);
+    const shown = known.slice(0, 5).map((one) => JSON.stringify(one));
+    const hint = shown.length === 0 ? '' : `; there is version ${shown.join(', ')}`;
     throw new CallerError('not_found', `there is no component ${JSON.stringify(text)}${hint}`, { id: text });
   }
 
-  async findInRegistry(key: string): Promise<ComponentTable | undefined> {
+  /** The newest of this key, or exactly this version. Packages that an admin added come before what ships. */
+  async findInRegistry(key: string, version?: string): Promise<ComponentTable | undefined> {
+    const packaged = await findPackagedKey(this.#store.read, key);
+    const found = newestOf(
+      version === undefined ? packaged : packaged.filter((candidate) => candidate.version === version),
+    );
+    if (found !== undefined) return this.#findPackaged(found);
     const entry = await this.#registry.find(key);
     if (entry === undefined) return undefined;
-    const owner = { ownerId: registryOwner, userId: registryOwner };
     const built = await this.#builder.build(
       { kind: 'file', path: entry.path, root: entry.root },
       { ownerId: registryOwner },
     );
-    return this.#saveBuilt(built, null, owner, 'key');
+    const component = await this.#saveBuilt(built, null, ownerOfRegistry, 'key');
+    return version === undefined || component.version === version ? component : undefined;
+  }
+
+  /** Built once for each package: what it needs of npm stays as it was then. */
+  async #findPackaged(found: RegistryComponentTable): Promise<ComponentTable> {
+    const { package_id: packageId, component_key: key, path, component_id } = found;
+    const known = component_id === null ? undefined : await findComponent(this.#store.read, component_id);
+    if (known !== undefined) return known;
+    const read = (file: string) => readPackageFile(this.#store.read, packageId, file);
+    const source = { kind: 'stored', packageId, path, read } as const;
+    const built = await this.#build(source, ownerOfRegistry, 'key');
+    const component = await this.#saveBuilt(built, null, ownerOfRegistry, 'key');
+    await this.#store.transaction((tx) => keepBuilt(tx, { packageId, key, componentId: component.id }));
+    return component;
+  }
+
+  async #versionsOf(key: string, owners: readonly string[]): Promise<string[]> {
+    const packaged = await findPackagedKey(this.#store.read, key);
+    const other =
+      (await this.#registry.find(key)) === undefined
+        ? await findComponentByKey(this.#store.read, key, owners)
+        : await this.findInRegistry(key);
+    const versions = new Set(packaged.map(({ version }) => version));
+    if (other !== undefined) versions.add(other.version);
+    return [...versions].sort((a, b) => compareVersions(b, a));
   }
 
   async #saveCode(code: string, url: string | null, owner: ComponentOwner): Promise<ComponentTable> {
@@ -153,7 +191,11 @@ export class ComponentResolver {
     );
   }
 
-  async #build(source: ComponentSource, owner: ComponentOwner, parameter: string): Promise<BuiltBundle> {
+  async #build(
+    source: ComponentSource,
+    owner: Pick<ComponentOwner, 'ownerId'>,
+    parameter: string,
+  ): Promise<BuiltBundle> {
     try {
       return await this.#builder.build(source, { ownerId: owner.ownerId });
     } catch (error) {

@@ -413,14 +413,16 @@ test('forged ends of a step are refused, field by field', async () => {
 
 test('an action by itself gets its props as they are, and what needs a workflow is refused where it is called', async () => {
   let calls = 0;
-  const byItself = (body: string) =>
-    fixture.runner.call(
+  const byItself = (body: string) => {
+    calls += 1;
+    return fixture.runner.call(
       stepRequest(actionWith(body, `{ text: 'string' }`), {
-        deploymentId: `d_by_itself_${(calls += 1)}`,
+        deploymentId: `d_by_itself_${calls}`,
         props: { text: '{{steps.trigger.event.a}}' },
         call: stepCall({ byItself: true, resumeUrl: '', cancelUrl: '' }),
       }),
     );
+  };
   const sent = await byItself(
     "$.send.http({ method: 'POST', url: 'https://a.example' }); $.flow.exit('why'); return this.text;",
   );

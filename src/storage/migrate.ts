@@ -5,6 +5,7 @@ import { deliveriesMigration } from './migrations/0003-deliveries.ts';
 import { workflowsMigration } from './migrations/0004-workflows.ts';
 import { accountsMigration } from './migrations/0005-accounts.ts';
 import { apphooksMigration } from './migrations/0006-apphooks.ts';
+import { registryMigration } from './migrations/0007-registry.ts';
 import type { Store, Tx } from './store.ts';
 
 export interface Migration {
@@ -20,6 +21,7 @@ export const migrations: readonly Migration[] = [
   workflowsMigration,
   accountsMigration,
   apphooksMigration,
+  registryMigration,
 ];
 
 /** The store was written by a newer version, or its history differs: going on could destroy data. */

@@ -32,6 +32,11 @@ import type {
 } from './tables/identity-tables.ts';
 import type { JobTable, NodeTable } from './tables/job-tables.ts';
 import type {
+  RegistryComponentTable,
+  RegistryFileTable,
+  RegistryPackageTable,
+} from './tables/registry-tables.ts';
+import type {
   SourceAccountTable,
   SourceApphookTable,
   SourceTable,
@@ -76,6 +81,9 @@ export interface Tables {
   key_rotations: KeyRotationTable;
   components: ComponentTable;
   bundles: BundleTable;
+  registry_packages: RegistryPackageTable;
+  registry_files: RegistryFileTable;
+  registry_components: RegistryComponentTable;
   sources: SourceTable;
   source_accounts: SourceAccountTable;
   source_apphooks: SourceApphookTable;

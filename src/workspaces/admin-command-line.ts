@@ -18,19 +18,25 @@ type OptionName = 'username' | 'email' | 'name' | 'owner' | 'workspace' | 'user'
 export type Options = Partial<Record<OptionName, string>>;
 
 interface Command {
+  /** What follows the command's name, as the help text shows it. */
+  argument?: { name: string; isRequired: boolean };
   /** Option and what stands for its value in the help text. */
   required: Partial<Record<OptionName, string>>;
   optional: Partial<Record<OptionName, string>>;
   summary: string;
   /** The same through the API, for when the service runs; null: there is no such operation. */
   api: string | null;
-  run(tools: AdminTools, options: Options): Promise<AdminAnswer>;
+  run(tools: AdminTools, options: Options, argument?: string): Promise<AdminAnswer>;
 }
 
 export interface AdminTools {
   store: Store;
   clock: Clock;
   settings: Settings;
+  /** For npm's own configuration. */
+  environment: Readonly<Record<string, string | undefined>>;
+  /** Where the person stands: relative paths begin here. */
+  folder: string;
   /** Says what is done so far, to people only. */
   progress(line: string): void;
 }
@@ -45,6 +51,7 @@ export interface AdminRequest {
   /** Undefined asks for help. */
   command: Pick<Command, 'run' | 'api'> | undefined;
   options: Options;
+  argument?: string;
   json: boolean;
 }
 
@@ -53,11 +60,14 @@ export function readAdminRequest(commands: AdminCommands, argv: readonly string[
   const { positionals, values } = parse(commands, argv);
   const { json = false, help = false, ...given } = values;
   const options = given as Options;
-  const name = positionals.join(' ');
+  const { name, argument } = commandIn(commands, positionals);
   if (help === true || name === 'help') return { command: undefined, options: {}, json: json === true };
   const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
   if (command === undefined) {
     throw new UsageError(name === '' ? 'say what to do' : `there is no command ${JSON.stringify(name)}`);
+  }
+  if (command.argument?.isRequired === true && argument === undefined) {
+    throw new UsageError(`${name} needs ${command.argument.name}`);
   }
   for (const option of Object.keys(options) as OptionName[]) {
     if (!(option in command.required) && !(option in command.optional)) {
@@ -71,14 +81,26 @@ export function readAdminRequest(commands: AdminCommands, argv: readonly string[
   if (missing.length > 0) {
     throw new UsageError(`${name} needs ${missing.map((option) => `--${option}`).join(', ')}`);
   }
-  return { command, options, json: json === true };
+  return { command, options, ...(argument === undefined ? {} : { argument }), json: json === true };
+}
+
+/** The last word is an argument where the words before it are a command that takes one. */
+function commandIn(
+  commands: AdminCommands,
+  words: readonly string[],
+): { name: string; argument?: string | undefined } {
+  const name = words.slice(0, -1).join(' ');
+  const takesArgument = Object.hasOwn(commands, name) && commands[name]?.argument !== undefined;
+  return takesArgument ? { name, argument: words.at(-1) } : { name: words.join(' ') };
 }
 
 export function adminHelp(commands: AdminCommands): string {
-  const entries = Object.entries(commands).map(([name, { required, optional, summary }]) => {
+  const entries = Object.entries(commands).map(([name, { argument, required, optional, summary }]) => {
     const needed = Object.entries(required).map(([option, value]) => ` --${option} ${value}`);
     const possible = Object.entries(optional).map(([option, value]) => ` [--${option} ${value}]`);
-    return `  ${name}${needed.join('')}${possible.join('')}\n      ${summary}`;
+    const own =
+      argument === undefined ? '' : argument.isRequired ? ` ${argument.name}` : ` [${argument.name}]`;
+    return `  ${name}${own}${needed.join('')}${possible.join('')}\n      ${summary}`;
   });
   return `Administration of a Millrace, directly on its store; settings as for the service.
 

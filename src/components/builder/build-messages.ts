@@ -57,14 +57,18 @@ export interface NpmConfig {
   noProxy?: string;
 }
 
-export interface InstallRequest {
-  type: 'install';
-  /** Empty folder that becomes the root of node_modules. */
-  folder: string;
+/** What every request to the installer says. */
+export interface NpmRequest {
   /** The cacache folder itself (not the folder above `_cacache`). */
   cache: string;
   npm: NpmConfig;
   specifiers: string[];
+}
+
+export interface InstallRequest extends NpmRequest {
+  type: 'install';
+  /** Empty folder that becomes the root of node_modules. */
+  folder: string;
   /** Ranges from a package.json above the component, by package name; used where the import names no version. */
   declared: Record<string, string>;
   packagesMax: number;
@@ -72,7 +76,42 @@ export interface InstallRequest {
   bytesMax: number;
 }
 
+/** One package for the registry of components: its own files, without its dependencies. */
+export interface FetchRequest extends NpmRequest {
+  type: 'fetch';
+  filesMax: number;
+  bytesMax: number;
+}
+
+/** A text file of a package; `path` is relative to it, with slashes. */
+export interface PackageFile {
+  path: string;
+  text: string;
+}
+
+/** Texts to read the head of a component from; answered in the same order. */
+export interface ScanRequest {
+  files: PackageFile[];
+}
+
+/** What the text of a component says of it, read and not evaluated. Absent: it does not say so literally. */
+export interface ComponentHead {
+  type?: string;
+  key?: string;
+  name?: string;
+  version?: string;
+  description?: string;
+  /** Of an app file: its slug. */
+  app?: string;
+}
+
+export interface ScanOutput {
+  /** `problem`: the text does not parse. `head` null: nothing is exported that could be a component. */
+  readings: { head: ComponentHead | null; problem?: string }[];
+}
+
 export type InstallerOutput =
+  | { type: 'fetched'; name: string; version: string; integrity: string; files: PackageFile[] }
   | { type: 'installed'; aliases: Record<string, string>; lock: PackageLock }
   | { type: 'failed'; problem: BuildProblem };
 

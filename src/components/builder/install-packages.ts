@@ -1,13 +1,10 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { InstallRequest, PackageLock } from './build-messages.ts';
-import { defaultRegistry } from './default-registry.ts';
 import { InstallRefusal, registriesOf } from './install-rules.ts';
 import { Arborist, type PackageNode, parseNpmArgument } from './npm-modules.ts';
+import { npmOptions, publicRegistry } from './npm-options.ts';
 import { type PackageSpecifier, parsePackageSpecifier } from './package-specifier.ts';
-
-/** npm rewrites tarball addresses of its public registry to the configured one before it fetches them. */
-const publicRegistry = new URL(defaultRegistry).host;
 
 /** Installs the packages of `request.specifiers` below `request.folder`, with every check before anything is unpacked. */
 export async function installPackages(
@@ -60,7 +57,7 @@ function checkSpecifier(text: string): PackageSpecifier {
   return specifier;
 }
 
-function checkRange(name: string, range: string, shown: string): void {
+export function checkRange(name: string, range: string, shown: string): void {
   let type: string;
   try {
     type = parseNpmArgument(name, range).type;
@@ -86,25 +83,9 @@ function unsupported(specifier: string): InstallRefusal {
 }
 
 function arboristOptions(request: InstallRequest): Record<string, unknown> {
-  const { npm } = request;
   return {
-    ...npm.credentials,
+    ...npmOptions(request),
     path: request.folder,
-    // Arborist wants the cacache folder itself, while npm's own setting is the folder above.
-    cache: request.cache,
-    registry: npm.registry,
-    replaceRegistryHost: 'npmjs',
-    ca: npm.ca.length > 0 ? npm.ca : null,
-    proxy: npm.proxy ?? null,
-    httpsProxy: npm.httpsProxy ?? null,
-    noProxy: npm.noProxy ?? null,
-    strictSSL: true,
-    // Resolving alone would otherwise fetch whatever URL a package's manifest names.
-    allowGit: 'none',
-    allowRemote: 'none',
-    allowFile: 'none',
-    allowDirectory: 'none',
-    ignoreScripts: true,
     binLinks: false,
     audit: false,
     fund: false,
@@ -112,20 +93,7 @@ function arboristOptions(request: InstallRequest): Record<string, unknown> {
     packageLock: false,
     omit: ['dev'],
     installLinks: false,
-    // Exact versions never change; everything else asks the registry, and takes the cache when it cannot.
-    preferOffline: request.specifiers.every((specifier) => isExact(specifier)),
-    fetchRetries: 1,
-    fetchRetryMintimeout: 300,
-    fetchRetryMaxtimeout: 1000,
-    timeout: 20_000,
   };
-}
-
-function isExact(text: string): boolean {
-  const specifier = parsePackageSpecifier(text);
-  return (
-    specifier?.range !== undefined && parseNpmArgument(specifier.name, specifier.range).type === 'version'
-  );
 }
 
 function checkTree(tree: PackageNode | null, request: InstallRequest): void {

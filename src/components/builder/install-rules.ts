@@ -1,4 +1,4 @@
-import type { BuildProblem, InstallRequest, NpmConfig } from './build-messages.ts';
+import type { BuildProblem, NpmConfig, NpmRequest } from './build-messages.ts';
 import { parsePackageSpecifier } from './package-specifier.ts';
 
 /** A package that breaks one of our rules; `problem` is what the caller reads. */
@@ -49,7 +49,7 @@ const networkCodes = new Set([
 ]);
 
 /** npm's errors in our words; what is left is a fault of ours or of the machine. */
-export function describeInstallError(thrown: unknown, request: InstallRequest): BuildProblem {
+export function describeInstallError(thrown: unknown, request: NpmRequest): BuildProblem {
   if (thrown instanceof InstallRefusal) return thrown.problem;
   const error = (thrown instanceof Error ? thrown : new Error(String(thrown))) as NpmError;
   const name = packageOf(error);

@@ -1,27 +1,31 @@
 import { createWriteStream } from 'node:fs';
-import type { InstallerOutput, InstallRequest } from './build-messages.ts';
+import type { FetchRequest, InstallerOutput, InstallRequest } from './build-messages.ts';
 import { allowedHosts, describeInstallError } from './install-rules.ts';
 import { limitConnections, limitWrites } from './limit-builder.ts';
 import { readMessages, writeMessage } from './message-lines.ts';
 
 /**
- * The installer process: one install, then it ends. It may read and write the build folder and npm's cache, connect to
+ * The installer process: one install, or one package fetched, then it ends. It may read and write the build folder and npm's cache, connect to
  * the registry, and start nothing. npm's code (a quarter of a second, 250 MB) is loaded here and nowhere else.
  */
 const answerFd = 3;
 const output = createWriteStream('', { fd: answerFd });
 
-readMessages<InstallRequest>(process.stdin, (request) => void answer(request));
+readMessages<InstallRequest | FetchRequest>(process.stdin, (request) => void answer(request));
 
-async function answer(request: InstallRequest): Promise<void> {
+async function answer(request: InstallRequest | FetchRequest): Promise<void> {
   let message: InstallerOutput;
   try {
     limitConnections(allowedHosts(request.npm));
     const checkWrites = limitWrites({ filesMax: request.filesMax, bytesMax: request.bytesMax, answerFd });
-    const { installPackages } = await import('./install-packages.ts');
-    const installed = await installPackages(request);
+    if (request.type === 'install') {
+      const { installPackages } = await import('./install-packages.ts');
+      message = { type: 'installed', ...(await installPackages(request)) };
+    } else {
+      const { fetchPackage } = await import('./fetch-package.ts');
+      message = { type: 'fetched', ...(await fetchPackage(request)) };
+    }
     checkWrites();
-    message = { type: 'installed', ...installed };
   } catch (error) {
     message = { type: 'failed', problem: describeInstallError(error, request) };
     if (message.problem.kind === 'unavailable') console.error(error);

@@ -5,7 +5,7 @@ import { describeApp } from '#apps/describe-app.ts';
 import { createApp, deleteApp, replaceApp } from '#apps/manage-apps.ts';
 import { parseApp } from '#apps/parse-app.ts';
 import { homeOf, ownersOf, requireWorkspace } from '#auth/permissions.ts';
-import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
+import { encodeCursor, listPart, pageRequest, pageResponse } from '#http/pagination.ts';
 import {
   type App,
   callerOf,
@@ -21,8 +21,7 @@ import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import { registrationOf } from '#oauth/manage-oauth-clients.ts';
-import type { LocalRegistry } from '#registry/local-registry.ts';
-import type { PageRequest } from '#storage/page.ts';
+import type { ComponentCatalogue } from '#registry/component-catalogue.ts';
 import type { Store } from '#storage/store.ts';
 import { AppBody, AppShape, AppWithDefinition, appParameters, type ListQuery } from './app-shapes.ts';
 
@@ -31,14 +30,14 @@ export interface AppRouteDeps {
   clock: Clock;
   logger: Logger;
   catalogue: AppCatalogue;
-  registry: Pick<LocalRegistry, 'apps'>;
+  componentCatalogue: Pick<ComponentCatalogue, 'apps'>;
   /** The redirect URI to register at every provider. */
   redirectUri: () => string;
 }
 
 /** The catalogue of apps; adding to it is an addition. */
 export function appRoutes(app: App, deps: AppRouteDeps): void {
-  const { store, logger, catalogue, registry, redirectUri } = deps;
+  const { store, logger, catalogue, componentCatalogue, redirectUri } = deps;
   type Request = Parameters<typeof callerOf>[0] & Parameters<typeof namedWorkspace>[0];
 
   /** Whose apps are meant: those of the workspace that is named, or of everybody the caller is. */
@@ -116,10 +115,10 @@ export function appRoutes(app: App, deps: AppRouteDeps): void {
     },
     async (request) => {
       const entries = await catalogue.list(await ownersSeen(request));
-      const kinds = await registry.apps();
+      const kinds = await componentCatalogue.apps();
       const wanted = entries.filter(({ app: found }) => hasKinds(kinds.get(found.slug), request.query));
       const found = matching(wanted, request.query.q ?? '');
-      const page = partOf(found, pageRequest(request));
+      const page = listPart(found, pageRequest(request), (entry) => appIdOf(entry.app.slug));
       return pageResponse(selectFields(request, page.map(viewApp)), {
         totalCount: found.length,
         cursorOf: (_item, index) => encodeCursor(appIdOf(page[index]?.app.slug ?? '')),
@@ -241,17 +240,4 @@ function matching(entries: CatalogueEntry[], q: string): CatalogueEntry[] {
     .filter(({ rank }) => rank !== -1)
     .sort((a, b) => a.rank - b.rank)
     .map(({ entry }) => entry);
-}
-
-/** One page; cursors are ids of the list itself. Throws CallerError `unknown_cursor`. */
-function partOf(entries: CatalogueEntry[], page: PageRequest): CatalogueEntry[] {
-  const cursor = page.after ?? page.before;
-  if (cursor === undefined) return entries.slice(0, page.limit);
-  const at = entries.findIndex((entry) => appIdOf(entry.app.slug) === cursor);
-  if (at === -1) {
-    const parameter = page.after === undefined ? 'before' : 'after';
-    throw new CallerError('unknown_cursor', `${parameter} is not a cursor of this list`, { parameter });
-  }
-  if (page.after !== undefined) return entries.slice(at + 1, at + 1 + page.limit);
-  return entries.slice(Math.max(0, at - page.limit), at);
 }

@@ -1,10 +1,12 @@
 import { Type } from 'typebox';
 import { ownersOf } from '#auth/permissions.ts';
 import type { ComponentShape } from '#components/component-shape.ts';
-import { type App, callerOf, DataOf, ownerForCreate } from '#http/route-support.ts';
+import { encodeCursor, listPart, pageRequest, pageResponse } from '#http/pagination.ts';
+import { type App, callerOf, DataOf, ownerForCreate, PageOf, pageParameters } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
 import { epochSeconds } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
+import type { ComponentCatalogue, ListedEntry } from '#registry/component-catalogue.ts';
 import type { ComponentResolver } from '#registry/resolve-component.ts';
 import type { Store } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
@@ -49,14 +51,104 @@ function viewComponent(component: ComponentTable) {
   };
 }
 
+/** One of the registry, as its text says: nothing is built for a list. */
+const ListedComponent = Type.Object({
+  key: Type.String(),
+  name: Type.String(),
+  version: Type.String(),
+  description: Type.String(),
+  type: Type.Enum(['source', 'action']),
+  component_type: Type.Enum(['source', 'action'], { description: 'The same as type' }),
+  app: Type.String({ description: 'Slug of its app' }),
+  package: Type.Union([Type.Object({ name: Type.String(), version: Type.String() }), Type.Null()], {
+    description: 'Null: it comes with the service',
+  }),
+});
+
+const Kind = (description: string) =>
+  Type.Optional(Type.Enum(['source', 'trigger', 'action'], { description }));
+const AppSlug = Type.Optional(Type.String({ maxLength: 200, description: 'Slug of an app' }));
+const Words = (description: string) => Type.Optional(Type.String({ maxLength: 200, description }));
+
+function viewListed({ type, ...entry }: ListedEntry) {
+  const { key, name, version, description, app, package: of } = entry;
+  return { key, name, version, description, type, component_type: type, app, package: of };
+}
+
 export interface ComponentRouteDeps {
   store: Store;
   resolver: ComponentResolver;
+  componentCatalogue: ComponentCatalogue;
 }
 
 /** Specification, section 4, Components. */
 export function componentRoutes(app: App, deps: ComponentRouteDeps): void {
-  const { store, resolver } = deps;
+  const { store, resolver, componentCatalogue } = deps;
+
+  app.get(
+    '/components',
+    {
+      schema: {
+        operationId: 'listComponents',
+        tags: ['components', 'addition'],
+        summary: 'The components of the registry, by key; with q, the best matches first',
+        querystring: Type.Object({
+          ...pageParameters,
+          q: Words('Words in the key, the name, the app or the description'),
+          app: AppSlug,
+          component_type: Kind('Only these; trigger is another word for source'),
+          type: Kind('The same as component_type'),
+        }),
+        response: { 200: PageOf(ListedComponent) },
+      },
+    },
+    async (request) => {
+      const { q, app: slug, component_type, type = component_type } = request.query;
+      const kind = type === 'trigger' ? 'source' : type;
+      const found = await componentCatalogue.find({ q, app: slug, type: kind });
+      const entries = found.map(({ entry }) => entry);
+      const page = listPart(entries, pageRequest(request), ({ key }) => key);
+      return pageResponse(selectFields(request, page.map(viewListed)), {
+        totalCount: entries.length,
+        cursorOf: (_item, index) => encodeCursor(page[index]?.key ?? ''),
+      });
+    },
+  );
+
+  app.get(
+    '/components/search',
+    {
+      schema: {
+        operationId: 'searchComponents',
+        tags: ['components', 'addition'],
+        summary: 'Keys of the components of the registry that fit, the best first',
+        querystring: Type.Object({
+          query: Words('Words in the key, the name, the app or the description'),
+          app: AppSlug,
+          similarity_threshold: Type.Optional(
+            Type.Number({
+              minimum: 0,
+              maximum: 1,
+              description: 'How well they have to fit; 1: the key or name itself',
+            }),
+          ),
+          limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, default: 10 })),
+          debug: Type.Optional(Type.String({ description: 'Without effect' })),
+        }),
+        response: {
+          200: Type.Object({ sources: Type.Array(Type.String()), actions: Type.Array(Type.String()) }),
+        },
+      },
+    },
+    async (request) => {
+      const { query, app: slug, similarity_threshold: threshold = 0, limit = 10 } = request.query;
+      const found = await componentCatalogue.find({ q: query, app: slug });
+      const best = found.filter(({ score }) => score >= threshold).slice(0, limit);
+      const keysOf = (type: ListedEntry['type']) =>
+        best.filter(({ entry }) => entry.type === type).map(({ entry }) => entry.key);
+      return { sources: keysOf('source'), actions: keysOf('action') };
+    },
+  );
 
   app.post(
     '/components',
@@ -96,13 +188,16 @@ export function componentRoutes(app: App, deps: ComponentRouteDeps): void {
         operationId: 'getRegistryComponent',
         tags: ['components'],
         summary: 'A globally published component',
-        params: Type.Object({ key: Type.String({ description: 'Key of the component' }) }),
+        params: Type.Object({ key: Type.String({ description: 'Key of the component, or key@version' }) }),
         response: { 200: DataOf(Component) },
       },
     },
     async (request) => {
       const { key } = request.params;
-      const component = await resolver.findInRegistry(key);
+      const at = key.indexOf('@', 1);
+      const component = await (at === -1
+        ? resolver.findInRegistry(key)
+        : resolver.findInRegistry(key.slice(0, at), key.slice(at + 1)));
       if (component === undefined) {
         throw new CallerError('not_found', `the registry has no component ${JSON.stringify(key)}`, {
           parameter: 'key',

@@ -1,0 +1,124 @@
+import { Type } from 'typebox';
+import type { PackageFetcher } from '#components/package-fetcher.ts';
+import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
+import { type App, callerOf, DataOf, NoContent, PageOf, PageQuery } from '#http/route-support.ts';
+import { selectFields } from '#http/select-fields.ts';
+import type { Clock } from '#lib/clock.ts';
+import { CallerError } from '#lib/errors.ts';
+import type { Logger } from '#lib/logger.ts';
+import { addPackage, removePackages, viewPackages } from '#registry/add-package.ts';
+import { packagesQuery } from '#registry/package-store.ts';
+import { pageOf } from '#storage/page.ts';
+import type { Store } from '#storage/store.ts';
+
+const Package = Type.Object({
+  id: Type.String({ description: 'pkg_…' }),
+  kind: Type.Enum(['npm', 'folder']),
+  name: Type.String({ description: 'Of a folder, its path where it was added' }),
+  version: Type.String({ description: 'Exact; of a folder, a hash of its content' }),
+  integrity: Type.String({ description: 'Subresource integrity of what was added' }),
+  apps: Type.Array(Type.String(), { description: 'Slugs of the apps it has app files of' }),
+  keys: Type.Array(
+    Type.Object({ key: Type.String(), version: Type.String(), type: Type.Enum(['source', 'action']) }),
+  ),
+  problems: Type.Array(Type.Object({ path: Type.String(), message: Type.String() }), {
+    description: 'Files that were left out, and why',
+  }),
+  created_at: Type.Integer({ description: 'Epoch seconds' }),
+});
+
+const Name = Type.String({ maxLength: 4096, description: 'Name of the package, such as @pipedream/slack' });
+
+export interface RegistryRouteDeps {
+  store: Store;
+  clock: Clock;
+  logger: Logger;
+  packageFetcher: PackageFetcher;
+}
+
+/** Additions: where components come from, for admins of the instance. Folders are added by the command line only. */
+export function registryRoutes(app: App, deps: RegistryRouteDeps): void {
+  const { store, clock, logger, packageFetcher } = deps;
+
+  function requireAdmin(request: Parameters<typeof callerOf>[0]): string {
+    const { isAdmin, userId } = callerOf(request);
+    if (isAdmin) return userId;
+    throw new CallerError(
+      'forbidden',
+      'only the admin of this instance may see and change its packages of components',
+    );
+  }
+
+  app.post(
+    '/registry/packages',
+    {
+      schema: {
+        operationId: 'addRegistryPackage',
+        tags: ['components', 'addition'],
+        summary: 'Add the components of an npm package for everybody; only for the admin of the instance',
+        description: 'Answers a version that is there already as it is. Other versions of the package stay.',
+        body: Type.Object({
+          name: Name,
+          version: Type.Optional(
+            Type.String({ maxLength: 200, description: 'Version, range or tag; default latest' }),
+          ),
+        }),
+        response: { 200: DataOf(Package) },
+      },
+    },
+    async (request) => {
+      const userId = requireAdmin(request);
+      const { name, version } = request.body;
+      const added = await addPackage({ store, clock, fetcher: packageFetcher }, { name, version, userId });
+      const { id, version: exact } = added;
+      logger.info({ package: id, name, version: exact, user: userId }, 'registry.package_added');
+      return { data: selectFields(request, added) };
+    },
+  );
+
+  app.get(
+    '/registry/packages',
+    {
+      schema: {
+        operationId: 'listRegistryPackages',
+        tags: ['components', 'addition'],
+        summary: 'The packages that components come from, newest first; only for the admin of the instance',
+        querystring: PageQuery,
+        response: { 200: PageOf(Package) },
+      },
+    },
+    async (request) => {
+      requireAdmin(request);
+      const { rows, totalCount } = await pageOf(packagesQuery(store.read), pageRequest(request));
+      return pageResponse(selectFields(request, await viewPackages(store, rows)), {
+        totalCount,
+        cursorOf: (_item, index) => encodeCursor(rows[index]?.id ?? ''),
+      });
+    },
+  );
+
+  app.delete(
+    '/registry/packages',
+    {
+      schema: {
+        operationId: 'removeRegistryPackage',
+        tags: ['components', 'addition'],
+        summary: 'Remove a package, or one version of it; only for the admin of the instance',
+        description: 'Sources and workflows that use components of it run on.',
+        querystring: Type.Object({
+          name: Name,
+          version: Type.Optional(Type.String({ maxLength: 200, description: 'Exact; default all versions' })),
+        }),
+        response: { 204: NoContent },
+      },
+    },
+    async (request, reply) => {
+      const userId = requireAdmin(request);
+      const { name, version } = request.query;
+      const removed = await removePackages({ store }, name, version);
+      const versions = removed.map((row) => row.version);
+      logger.info({ name, versions, user: userId }, 'registry.package_removed');
+      return reply.code(204).send(null);
+    },
+  );
+}

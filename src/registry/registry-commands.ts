@@ -1,0 +1,147 @@
+import { homedir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { readNpmConfig } from '#components/npm-config.ts';
+import { PackageFetcher } from '#components/package-fetcher.ts';
+import { silentLogger } from '#lib/logger.ts';
+import {
+  type AdminCommands,
+  type AdminTools,
+  columnsOf,
+  UsageError,
+} from '#workspaces/admin-command-line.ts';
+import {
+  addFolder,
+  addPackage,
+  type PackageView,
+  type RegistryParts,
+  removePackages,
+  updatePackages,
+  viewPackages,
+} from './add-package.ts';
+import { allPackages } from './package-store.ts';
+
+/** Problems that are printed; JSON has all that are kept. */
+const problemsShown = 20;
+const packageArgument = '<package[@version] or ./folder>';
+
+/** Commands about the packages that components come from. */
+export const registryCommands: AdminCommands = {
+  'registry add': {
+    argument: { name: packageArgument, isRequired: true },
+    required: {},
+    optional: {},
+    summary:
+      'the components of an npm package, or of a folder, for everybody on this instance, by their keys',
+    api: 'POST /v1/registry/packages, for packages of npm',
+    run: (tools, _options, argument = '') =>
+      withParts(tools, async (parts) => {
+        const wanted = readArgument(tools, argument);
+        const added =
+          'folder' in wanted
+            ? await addFolder(parts, wanted.folder)
+            : await addPackage(parts, { ...wanted, userId: null });
+        return { data: added, lines: linesOf(added) };
+      }),
+  },
+  'registry list': {
+    required: {},
+    optional: {},
+    summary: 'packages, their versions and how many components they have',
+    api: 'GET /v1/registry/packages',
+    run: async ({ store }) => {
+      const packages = await viewPackages(store, await allPackages(store.read));
+      return {
+        data: packages,
+        lines: packages.map(({ name, version, keys, problems }) =>
+          columnsOf(`${name}@${version}`, counted(keys.length, 'component'), problemsOf(problems.length)),
+        ),
+      };
+    },
+  },
+  'registry update': {
+    argument: { name: '<package or ./folder>', isRequired: false },
+    required: {},
+    optional: {},
+    summary:
+      'the newest version of one package or of all, beside the versions there are; folders are read again',
+    api: 'POST /v1/registry/packages without a version',
+    run: (tools, _options, argument) =>
+      withParts(tools, async (parts) => {
+        const wanted = argument === undefined ? undefined : readArgument(tools, argument);
+        if (wanted !== undefined && 'version' in wanted) {
+          throw new UsageError(`registry update takes no version; registry add ${argument} adds one`);
+        }
+        const name = wanted === undefined ? undefined : 'folder' in wanted ? wanted.folder : wanted.name;
+        const updated: PackageView[] = [];
+        const lines: string[] = [];
+        await updatePackages(parts, name, ({ name: of, before, now }) => {
+          updated.push(now);
+          const isNew = !before.includes(now.version);
+          const line = `${of}: ${isNew ? `${before.join(', ')} → ${now.version}` : `${now.version} is the newest`}`;
+          tools.progress(line);
+          lines.push(line, ...(isNew ? linesOf(now).slice(1) : []));
+        });
+        return { data: updated, lines };
+      }),
+  },
+  'registry remove': {
+    argument: { name: packageArgument, isRequired: true },
+    required: {},
+    optional: {},
+    summary: 'a package, or one version of it; sources and workflows that use its components run on',
+    api: 'DELETE /v1/registry/packages',
+    run: async (tools, _options, argument = '') => {
+      const wanted = readArgument(tools, argument);
+      const [name, version] = 'folder' in wanted ? [wanted.folder, undefined] : [wanted.name, wanted.version];
+      const removed = await removePackages(tools, name, version);
+      return {
+        data: removed.map((row) => ({ id: row.id, name: row.name, version: row.version })),
+        lines: removed.map((row) => `${row.name}@${row.version} was removed.`),
+      };
+    },
+  },
+};
+
+async function withParts<T>(tools: AdminTools, work: (parts: RegistryParts) => Promise<T>): Promise<T> {
+  const { store, clock, settings, environment } = tools;
+  const fetcher = new PackageFetcher({
+    cacheFolder: join(settings.data, 'components'),
+    registry: settings.npmRegistry,
+    npmConfig: await readNpmConfig(environment, homedir()),
+    logger: silentLogger,
+  });
+  try {
+    return await work({ store, clock, fetcher });
+  } finally {
+    await fetcher.close();
+  }
+}
+
+/** A path begins with a dot, a slash or a drive, or is one: names of packages do not. */
+function readArgument(
+  { folder }: Pick<AdminTools, 'folder'>,
+  argument: string,
+): { folder: string } | { name: string; version?: string } {
+  if (/^\.{0,2}[/\\]|^\.{1,2}$|^[a-z]:[/\\]/i.test(argument)) return { folder: resolve(folder, argument) };
+  const at = argument.indexOf('@', 1);
+  if (at === -1) return { name: argument };
+  return { name: argument.slice(0, at), version: argument.slice(at + 1) };
+}
+
+function linesOf({ name, version, apps, keys, problems }: PackageView): string[] {
+  const shown = problems.slice(0, problemsShown).map(({ path, message }) => `  ${path}: ${message}`);
+  const more = problems.length > problemsShown ? [`  and ${problems.length - problemsShown} more`] : [];
+  return [
+    `${name}@${version}: ${counted(keys.length, 'component')}${apps.length === 0 ? '' : `, ${counted(apps.length, 'app')}`}`,
+    ...keys.map((one) => columnsOf(`  ${one.key}@${one.version}`, one.type)),
+    ...(problems.length === 0 ? [] : [`${counted(problems.length, 'file')} left out:`, ...shown, ...more]),
+  ];
+}
+
+function counted(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? '' : 's'}`;
+}
+
+function problemsOf(count: number): string {
+  return count === 0 ? '' : `${counted(count, 'file')} left out`;
+}

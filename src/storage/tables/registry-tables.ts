@@ -1,0 +1,43 @@
+/** A package of components that an admin added for the whole instance. Rows never change. */
+export interface RegistryPackageTable {
+  /** pkg_… */
+  id: string;
+  /** npm | folder */
+  kind: string;
+  /** Of npm, the package's; of a folder, its path where it was added. */
+  name: string;
+  /** Exact; of a folder, a hash of its content. */
+  version: string;
+  /** Subresource integrity of the tarball, or of the folder's files. */
+  integrity: string;
+  /** JSON: slugs of the apps it has app files of. */
+  apps: string;
+  /** JSON: files that are no components though they should be, `{path, message}`. */
+  problems: string;
+  files: number;
+  bytes: number;
+  /** Who added it; null: by the command line. */
+  user_id: string | null;
+  created_at_ms: number;
+}
+
+/** Text files of packages, so that every node builds from the same. */
+export interface RegistryFileTable {
+  package_id: string;
+  path: string;
+  content: string;
+}
+
+/** What is in packages, as the texts say; `component_id` once it was built. */
+export interface RegistryComponentTable {
+  package_id: string;
+  component_key: string;
+  version: string;
+  /** sources | actions */
+  kind: string;
+  app: string;
+  name: string;
+  description: string;
+  path: string;
+  component_id: string | null;
+}
