@@ -51,7 +51,7 @@ export class PackageFetcher {
    * `package_not_found`, `package_refused`, `component_too_large`, `build_timeout`; UnavailableError
    * `registry_unreachable`, `builder_busy`, `build_failed`.
    */
-  fetch(name: string, version = 'latest'): Promise<FetchedPackage> {
+  download(name: string, version = 'latest'): Promise<FetchedPackage> {
     const specifier = `${name}@${version}`;
     const parsed = parsePackageSpecifier(specifier);
     if (parsed === null || parsed.name !== name || parsed.subpath !== '' || !/^[^\s@]+$/.test(version)) {
@@ -74,7 +74,7 @@ export class PackageFetcher {
     );
   }
 
-  /** What each of the files says of the component in it, in order. Throws as `fetch` does, about the processes. */
+  /** What each of the files says of the component in it, in order. Throws as `download` does, about the processes. */
   scan(files: readonly PackageFile[]): Promise<ScanOutput['readings']> {
     if (files.length === 0) return Promise.resolve([]);
     return this.#inTurn((signal) => runScanner(partsOf(files), { signal, logger: this.#logger }));

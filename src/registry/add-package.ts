@@ -33,7 +33,7 @@ export interface PackageView {
 export interface RegistryParts {
   store: Store;
   clock: Clock;
-  fetcher: Pick<PackageFetcher, 'fetch' | 'scan'>;
+  fetcher: Pick<PackageFetcher, 'download' | 'scan'>;
 }
 
 /** Problems of one package that are kept. */
@@ -48,7 +48,7 @@ export async function addPackage(
   parts: RegistryParts,
   wanted: { name: string; version?: string | undefined; userId: string | null },
 ): Promise<PackageView> {
-  const { name, version, integrity, files } = await parts.fetcher.fetch(wanted.name, wanted.version);
+  const { name, version, integrity, files } = await parts.fetcher.download(wanted.name, wanted.version);
   const known = await keptPackage(parts.store, { name, version, integrity });
   if (known !== undefined) return known;
   const { userId } = wanted;

@@ -184,13 +184,13 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       });
       await fetch(workflow.triggers[0].endpoint_url, { method: 'POST', body: '{}' });
       const run = await service.runInState(workflow.id, 'succeeded', 'failed');
-      assert.equal(run.steps[0].exports.$return_value, 'hello', JSON.stringify(run.steps[0]));
+      assert.equal(run.steps[0].exports.data, 'hello', JSON.stringify(run.steps[0]));
       const unknown = await service.api('POST', '/v1/workflows', {
         settings: { name: 'unknown' },
         steps: [step(`${key}@9.9.9`)],
         triggers: [],
       });
-      assert.equal(unknown.status, 404);
+      assert.equal(unknown.status, 400, JSON.stringify(unknown.body));
       assert.match(unknown.body.error, /there is version "0\.1\.1"/);
     });
 
