@@ -225,7 +225,15 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       );
       const stream = await published.service.stream(source.id);
       await pollNow(published, source.id);
-      assert.deepEqual((await stream.message(1)).data.event, { id: 2, name: 'second' });
+      await stream.message(3);
+      assert.deepEqual(
+        stream.messages.map(({ data }) => data.event).sort((a, b) => a.id - b.id),
+        [
+          { id: 2, name: 'second' },
+          { id: 3, name: 'third' },
+          { id: 4, name: 'second' },
+        ],
+      );
       stream.close();
     });
 
