@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { randomInt } from 'node:crypto';
-import { before, test } from 'node:test';
+import { after, before, test } from 'node:test';
 import fc from 'fast-check';
 import { type ApiOperation, readApiOperations } from './support/api-operations.ts';
 import { forEachService, testApiKey } from './support/millrace.ts';
+import { startNpmRegistry } from './support/npm-registry.ts';
 
 /**
  * Random requests to every operation of the document, well-formed and not, with ids that exist mixed in: none may get a
@@ -227,192 +228,203 @@ const removing = new Set([
   ...['deleteSubscription', 'deleteSubscriptionById', 'deleteWorkflow', 'deleteTemplate'],
 ]);
 
-forEachService((fixture) => {
-  let operations: ApiOperation[] = [];
-  const known: Known = { ids: [], fields: {} };
-  let nothing: Known = known;
+/** Random names of packages are nobody else's business. */
+const registry = await startNpmRegistry(() => []);
+after(() => registry.close());
 
-  before(async () => {
-    const { service } = fixture;
-    operations = await readApiOperations(service.url);
-    const me = (await service.api('GET', '/v1/users/me')).body.data;
-    const workspace: string = me.orgs[0].id;
-    const source = await service.createSource({
-      component_code: `export default { name: 'Target', hooks: { deploy() { this.$emit({ n: 1 }); console.log('x'); } }, run() {} };`,
-      org_id: workspace,
-    });
-    const event = (await service.events(source.id))[0].id;
-    const account = (
-      await service.api('POST', '/v1/accounts', {
-        app: 'gitlab',
-        credentials: { token: 'x' },
+forEachService(
+  (fixture) => {
+    let operations: ApiOperation[] = [];
+    const known: Known = { ids: [], fields: {} };
+    let nothing: Known = known;
+
+    before(async () => {
+      const { service } = fixture;
+      operations = await readApiOperations(service.url);
+      const me = (await service.api('GET', '/v1/users/me')).body.data;
+      const workspace: string = me.orgs[0].id;
+      const source = await service.createSource({
+        component_code: `export default { name: 'Target', hooks: { deploy() { this.$emit({ n: 1 }); console.log('x'); } }, run() {} };`,
         org_id: workspace,
-      })
-    ).body.data.id;
-    const idOf = async (path: string, body: Record<string, unknown>): Promise<string> =>
-      (await service.api('POST', path, body)).body.data.id;
-    // Nothing listens on this port: what is sent there fails.
-    const webhook = await idOf('/v1/webhooks', { url: 'http://127.0.0.1:9/hook', org_id: workspace });
-    const subscription = await idOf('/v1/subscriptions', { emitter_id: source.id, listener_id: webhook });
-    const auto = await idOf('/v1/auto_subscriptions', { event_name: '$logs', listener_id: webhook });
-    const replay = await idOf(`/v1/sources/${source.id}/replay`, { listener_id: webhook });
-    const [delivery] = (await service.api('GET', `/v1/webhooks/${webhook}/deliveries`)).body.data;
-    const step = { namespace: 'one', code: action, props: { word: '{{1}}' } };
-    const workflow = await service.createWorkflow({
-      steps: [step],
-      triggers: [{ type: 'http' }, { type: 'source', props: { source_id: source.id } }],
-      org_id: workspace,
+      });
+      const event = (await service.events(source.id))[0].id;
+      const account = (
+        await service.api('POST', '/v1/accounts', {
+          app: 'gitlab',
+          credentials: { token: 'x' },
+          org_id: workspace,
+        })
+      ).body.data.id;
+      const idOf = async (path: string, body: Record<string, unknown>): Promise<string> =>
+        (await service.api('POST', path, body)).body.data.id;
+      // Nothing listens on this port: what is sent there fails.
+      const webhook = await idOf('/v1/webhooks', { url: 'http://127.0.0.1:9/hook', org_id: workspace });
+      const subscription = await idOf('/v1/subscriptions', { emitter_id: source.id, listener_id: webhook });
+      const auto = await idOf('/v1/auto_subscriptions', { event_name: '$logs', listener_id: webhook });
+      const replay = await idOf(`/v1/sources/${source.id}/replay`, { listener_id: webhook });
+      const [delivery] = (await service.api('GET', `/v1/webhooks/${webhook}/deliveries`)).body.data;
+      const step = { namespace: 'one', code: action, props: { word: '{{1}}' } };
+      const workflow = await service.createWorkflow({
+        steps: [step],
+        triggers: [{ type: 'http' }, { type: 'source', props: { source_id: source.id } }],
+        org_id: workspace,
+      });
+      const template = await idOf('/v1/templates', { workflow_id: workflow.id });
+      const [project] = (await service.api('GET', `/v1/workspaces/${workspace}/projects`)).body.data;
+      const cursor = Buffer.from(source.id).toString('base64url');
+      known.ids = [
+        me.id,
+        workspace,
+        source.id,
+        source.component_id,
+        account,
+        event,
+        webhook,
+        subscription,
+        auto,
+        replay,
+        delivery.id,
+        workflow.id,
+        workflow.deployment_id,
+        template,
+        project.id,
+        'key_x',
+        'rss-new-item-in-feed',
+      ];
+      known.fields = {
+        id: known.ids,
+        key: ['rss-new-item-in-feed', 'nothing'],
+        user_id: [me.id, 'u_nobody'],
+        org_id: [workspace, 'o_other', ''],
+        workspace_id: [workspace, 'o_other'],
+        component_id: [source.component_id],
+        component_code: [component, 'export default 5', 'not code'],
+        component_url: ['http://127.0.0.1:9/x.js', 'ftp://x', 'nonsense'],
+        limit: ['1', '100', '1000', '0', 'x'],
+        after: [cursor, event, '1'],
+        before: [cursor, event, '1'],
+        start_id: [event, '1-1'],
+        end_id: [event, '9-9'],
+        from_event_id: [event, '1-1'],
+        emitter_id: [source.id, 'dc_*', workspace, 'dc_nothing'],
+        listener_id: [webhook, source.id, 'wh_nothing'],
+        url: ['http://127.0.0.1:9/', 'ftp://x', 'nonsense'],
+        event_name: ['$errors', '$logs', 'x'],
+        include: ['id', 'id,name'],
+        exclude: ['id', 'nothing'],
+        app: ['gitlab'],
+        role: ['admin', 'member', 'viewer'],
+        username: ['someone', 'admin'],
+        email: ['someone@example.com'],
+        name: ['A name'],
+        configured_props: [{}, { word: 'x' }],
+        credentials: [{ token: 'y' }],
+        workflow_id: [workflow.id, 'p_nothing'],
+        template_id: [template, 'tch_nothing'],
+        project_id: [project.id, 'proj_nothing'],
+        steps: [
+          [],
+          [step],
+          [{ ...step, props: { word: null } }],
+          [{ namespace: 'two', component: 'a\u0000@1' }],
+        ],
+        triggers: [
+          [],
+          [{}],
+          [{ type: 'http', props: { auth: { type: 'static_bearer_token', token: 'long enough' } } }],
+          [{ type: 'http', props: { auth: { type: 'oauth' } } }],
+          [{ type: 'timer', props: { interval_seconds: 3600 } }, { type: 'email' }],
+          [{ type: 'source', props: { source_id: source.id } }],
+          [{ type: 'source', props: { source_id: 'a\u0000' } }, { id: 'a\u0000' }],
+        ],
+        settings: [{}, { name: 'W', auto_deploy: true }, { name: 'a\u0000' }, { memory_mb: 1 }],
+      };
+      const made = (await service.api('POST', '/v1/users/me/api_keys', { name: 'spare' })).body.data.id;
+      const ids = ['dc_nothing', 'o_nothing', 'apn_nothing', 'p_nothing', 'tch_nothing', made];
+      nothing = { ids, fields: { ...known.fields, id: ids, user_id: ['u_nobody'] } };
     });
-    const template = await idOf('/v1/templates', { workflow_id: workflow.id });
-    const [project] = (await service.api('GET', `/v1/workspaces/${workspace}/projects`)).body.data;
-    const cursor = Buffer.from(source.id).toString('base64url');
-    known.ids = [
-      me.id,
-      workspace,
-      source.id,
-      source.component_id,
-      account,
-      event,
-      webhook,
-      subscription,
-      auto,
-      replay,
-      delivery.id,
-      workflow.id,
-      workflow.deployment_id,
-      template,
-      project.id,
-      'key_x',
-      'rss-new-item-in-feed',
-    ];
-    known.fields = {
-      id: known.ids,
-      key: ['rss-new-item-in-feed', 'nothing'],
-      user_id: [me.id, 'u_nobody'],
-      org_id: [workspace, 'o_other', ''],
-      workspace_id: [workspace, 'o_other'],
-      component_id: [source.component_id],
-      component_code: [component, 'export default 5', 'not code'],
-      component_url: ['http://127.0.0.1:9/x.js', 'ftp://x', 'nonsense'],
-      limit: ['1', '100', '1000', '0', 'x'],
-      after: [cursor, event, '1'],
-      before: [cursor, event, '1'],
-      start_id: [event, '1-1'],
-      end_id: [event, '9-9'],
-      from_event_id: [event, '1-1'],
-      emitter_id: [source.id, 'dc_*', workspace, 'dc_nothing'],
-      listener_id: [webhook, source.id, 'wh_nothing'],
-      url: ['http://127.0.0.1:9/', 'ftp://x', 'nonsense'],
-      event_name: ['$errors', '$logs', 'x'],
-      include: ['id', 'id,name'],
-      exclude: ['id', 'nothing'],
-      app: ['gitlab'],
-      role: ['admin', 'member', 'viewer'],
-      username: ['someone', 'admin'],
-      email: ['someone@example.com'],
-      name: ['A name'],
-      configured_props: [{}, { word: 'x' }],
-      credentials: [{ token: 'y' }],
-      workflow_id: [workflow.id, 'p_nothing'],
-      template_id: [template, 'tch_nothing'],
-      project_id: [project.id, 'proj_nothing'],
-      steps: [
-        [],
-        [step],
-        [{ ...step, props: { word: null } }],
-        [{ namespace: 'two', component: 'a\u0000@1' }],
-      ],
-      triggers: [
-        [],
-        [{}],
-        [{ type: 'http', props: { auth: { type: 'static_bearer_token', token: 'long enough' } } }],
-        [{ type: 'http', props: { auth: { type: 'oauth' } } }],
-        [{ type: 'timer', props: { interval_seconds: 3600 } }, { type: 'email' }],
-        [{ type: 'source', props: { source_id: source.id } }],
-        [{ type: 'source', props: { source_id: 'a\u0000' } }, { id: 'a\u0000' }],
-      ],
-      settings: [{}, { name: 'W', auto_deploy: true }, { name: 'a\u0000' }, { memory_mb: 1 }],
-    };
-    const made = (await service.api('POST', '/v1/users/me/api_keys', { name: 'spare' })).body.data.id;
-    const ids = ['dc_nothing', 'o_nothing', 'apn_nothing', 'p_nothing', 'tch_nothing', made];
-    nothing = { ids, fields: { ...known.fields, id: ids, user_id: ['u_nobody'] } };
-  });
 
-  /** Answers that existing clients know without `data` around them. */
-  const unwrapped = /^\/v1\/components\/(configure|props|search)\b/;
+    /** Answers that existing clients know without `data` around them. */
+    const unwrapped = /^\/v1\/components\/(configure|props|search)\b/;
 
-  async function shoot(url: string, shot: Shot): Promise<number> {
-    const abort = new AbortController();
-    const response = await fetch(url + shot.path, {
-      method: shot.method,
-      headers: { authorization: `Bearer ${testApiKey}`, ...shot.headers },
-      ...(shot.body === undefined ? {} : { body: Buffer.from(shot.body) }),
-      signal: abort.signal,
-    });
-    if (response.headers.get('content-type')?.startsWith('text/event-stream')) {
-      abort.abort();
+    async function shoot(url: string, shot: Shot): Promise<number> {
+      const abort = new AbortController();
+      const response = await fetch(url + shot.path, {
+        method: shot.method,
+        headers: { authorization: `Bearer ${testApiKey}`, ...shot.headers },
+        ...(shot.body === undefined ? {} : { body: Buffer.from(shot.body) }),
+        signal: abort.signal,
+      });
+      if (response.headers.get('content-type')?.startsWith('text/event-stream')) {
+        abort.abort();
+        return response.status;
+      }
+      const text = await response.text();
+      assert.ok(response.status < 500, `${response.status} ${text}`);
+      if (response.status >= 400) {
+        const body = JSON.parse(text) as Record<string, unknown>;
+        // OAuth clients look at fields of their own besides.
+        const isOAuth = shot.path.startsWith('/v1/oauth/') && 'error_description' in body;
+        const ofOAuth = isOAuth ? ['error_description'] : [];
+        assert.deepEqual(Object.keys(body), ['error', ...ofOAuth, 'code', 'details'], text);
+        assert.equal(typeof body.error, 'string', text);
+        assert.match(String(body.code), /^[a-z][a-z_]+$/, text);
+        assert.ok(typeof body.details === 'object' && body.details !== null, text);
+      } else if (response.status !== 204 && shot.path.startsWith('/v1/') && !unwrapped.test(shot.path)) {
+        assert.ok('data' in (JSON.parse(text) as object), text);
+      }
       return response.status;
     }
-    const text = await response.text();
-    assert.ok(response.status < 500, `${response.status} ${text}`);
-    if (response.status >= 400) {
-      const body = JSON.parse(text) as Record<string, unknown>;
-      // OAuth clients look at fields of their own besides.
-      const isOAuth = shot.path.startsWith('/v1/oauth/') && 'error_description' in body;
-      const ofOAuth = isOAuth ? ['error_description'] : [];
-      assert.deepEqual(Object.keys(body), ['error', ...ofOAuth, 'code', 'details'], text);
-      assert.equal(typeof body.error, 'string', text);
-      assert.match(String(body.code), /^[a-z][a-z_]+$/, text);
-      assert.ok(typeof body.details === 'object' && body.details !== null, text);
-    } else if (response.status !== 204 && shot.path.startsWith('/v1/') && !unwrapped.test(shot.path)) {
-      assert.ok('data' in (JSON.parse(text) as object), text);
-    }
-    return response.status;
-  }
 
-  test('no random request gets a fault of the service, and every refusal has the one form', async (context) => {
-    const { service } = fixture;
-    context.diagnostic(`seed ${seed}: MILLRACE_TEST_SEED=${seed} repeats it`);
-    const statuses = new Map<string, Set<number>>();
-    let requests = 0;
-    const shots = fc.constantFrom(...operations).chain((operation) =>
-      shotAt(operation, removing.has(operation.operationId) ? nothing : known).map((shot) => ({
-        operation,
-        shot,
-      })),
-    );
-    await fc.assert(
-      fc.asyncProperty(shots, async ({ operation, shot }) => {
-        const status = await shoot(service.url, shot);
-        const seen = statuses.get(operation.operationId) ?? new Set();
-        statuses.set(operation.operationId, seen.add(status));
-        requests += 1;
-      }),
-      {
-        seed,
-        numRuns: requestsMax,
-        interruptAfterTimeLimit: timeLimitMs,
-        markInterruptAsFailure: false,
-        endOnFailure: true,
-      },
-    );
-    context.diagnostic(`${requests} requests`);
-    // A machine too slow for this many would not say anything by what it did not reach.
-    if (requests >= operations.length * shotsPerOperation) {
-      const missed = operations.filter(({ operationId }) => !statuses.has(operationId));
-      assert.deepEqual(
-        missed.map(({ operationId }) => operationId),
-        [],
-        'every operation had its turn',
+    test('no random request gets a fault of the service, and every refusal has the one form', async (context) => {
+      const { service } = fixture;
+      context.diagnostic(`seed ${seed}: MILLRACE_TEST_SEED=${seed} repeats it`);
+      const statuses = new Map<string, Set<number>>();
+      let requests = 0;
+      const shots = fc.constantFrom(...operations).chain((operation) =>
+        shotAt(operation, removing.has(operation.operationId) ? nothing : known).map((shot) => ({
+          operation,
+          shot,
+        })),
       );
-      // Random requests that were all refused at the door would prove nothing.
-      const done = [...statuses.values()].filter((seen) => [...seen].some((status) => status < 300));
-      assert.ok(
-        done.length > operations.length / 2,
-        `only ${done.length} of ${operations.length} operations ever succeeded`,
+      await fc.assert(
+        fc.asyncProperty(shots, async ({ operation, shot }) => {
+          const status = await shoot(service.url, shot);
+          const seen = statuses.get(operation.operationId) ?? new Set();
+          statuses.set(operation.operationId, seen.add(status));
+          requests += 1;
+        }),
+        {
+          seed,
+          numRuns: requestsMax,
+          interruptAfterTimeLimit: timeLimitMs,
+          markInterruptAsFailure: false,
+          endOnFailure: true,
+        },
       );
-    }
-    assert.equal((await service.api('GET', '/readyz')).status, 200);
-    assert.equal((await service.api('GET', '/v1/users/me')).status, 200, 'and the service is none the worse');
-  });
-});
+      context.diagnostic(`${requests} requests`);
+      // A machine too slow for this many would not say anything by what it did not reach.
+      if (requests >= operations.length * shotsPerOperation) {
+        const missed = operations.filter(({ operationId }) => !statuses.has(operationId));
+        assert.deepEqual(
+          missed.map(({ operationId }) => operationId),
+          [],
+          'every operation had its turn',
+        );
+        // Random requests that were all refused at the door would prove nothing.
+        const done = [...statuses.values()].filter((seen) => [...seen].some((status) => status < 300));
+        assert.ok(
+          done.length > operations.length / 2,
+          `only ${done.length} of ${operations.length} operations ever succeeded`,
+        );
+      }
+      assert.equal((await service.api('GET', '/readyz')).status, 200);
+      assert.equal(
+        (await service.api('GET', '/v1/users/me')).status,
+        200,
+        'and the service is none the worse',
+      );
+    });
+  },
+  { environment: { MILLRACE_NPM_REGISTRY: registry.url } },
+);

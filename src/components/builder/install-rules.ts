@@ -60,11 +60,18 @@ export function describeInstallError(thrown: unknown, request: NpmRequest): Buil
   };
   const code = error.code ?? '';
   const shown = JSON.stringify(specifier ?? name ?? 'a package');
-  if (code === 'E404') return caller('package_not_found', `there is no npm package ${shown}`, details);
+  // What no registry takes as a name, each refuses in a way of its own.
+  if (/^E4(00|04|05|06|10|14)$/.test(code))
+    return caller('package_not_found', `there is no npm package ${shown}`, details);
   if (code === 'ETARGET' || code === 'ENOVERSIONS') {
     return caller('package_not_found', `no version of the npm package ${shown} matches`, details);
   }
-  if (/^EALLOW/.test(code) || code === 'EUNSUPPORTEDPROTOCOL' || code === 'EINVALIDTAGNAME') {
+  if (
+    /^EALLOW/.test(code) ||
+    code === 'EUNSUPPORTEDPROTOCOL' ||
+    code === 'EINVALIDTAGNAME' ||
+    code === 'EINVALIDPACKAGENAME'
+  ) {
     return caller(
       'unsupported_specifier',
       `${shown} depends on something that does not come from the npm registry`,
