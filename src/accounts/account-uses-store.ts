@@ -105,13 +105,13 @@ export async function recordUse(
 }
 
 /**
- * Who got the credentials of an account and when, by UTC day, newest first; `name` is null for what is gone and for
- * components.
+ * Who got the credentials of an account and when, by UTC day, newest first; `name` is null for what is gone and
+ * for a component of somebody else.
  */
 export type RecordedUse = Pick<AccountUseTable, 'used_by' | 'day' | 'uses'> &
   Pick<AccountUseTable, 'first_used_at_ms' | 'last_used_at_ms'> & { name: string | null };
 
-/** Only what `ownerIds` own, what nobody has any more, and actions; the names of actions only where they may be read. */
+/** What `ownerIds` own, what is gone, and components that were configured or run by themselves, whoever has them. */
 export async function recordedUses(
   db: Db,
   accountId: string,

@@ -140,10 +140,10 @@ export interface AccountAuditTable {
   created_at_ms: number;
 }
 
-/** That a source or a workflow was given the credentials of an account, summed up by UTC day. */
+/** That a source, a workflow, or a component by itself was given the credentials of an account, summed up by UTC day. */
 export interface AccountUseTable {
   account_id: string;
-  /** dc_… or p_… */
+  /** dc_…, p_…, or sc_… of a component that was configured or run by itself. */
   used_by: string;
   /** YYYY-MM-DD */
   day: string;
