@@ -7,9 +7,10 @@ import { Registry } from 'prom-client';
 import { AccountService } from '#accounts/account-service.ts';
 import { AppCatalogue } from '#apps/app-catalogue.ts';
 import { acceptsToken } from '#auth/api-tokens.ts';
-import { createComponentBuilder } from '#components/build-component.ts';
-import { readNpmConfig } from '#components/npm-config.ts';
+import { createComponentBuilder, defaultBuildLimits } from '#components/build-component.ts';
+import { npmConfigWith, readNpmConfig } from '#components/npm-config.ts';
 import { PackageFetcher } from '#components/package-fetcher.ts';
+import { PackageFolders } from '#components/package-folders.ts';
 import type { Settings } from '#config/settings.ts';
 import { ConnectService } from '#connect/connect-service.ts';
 import { dataStoreAsks } from '#data-stores/data-store-asks.ts';
@@ -152,6 +153,18 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
     const door = new ServiceDoor({ publicUrl });
     close.push(() => door.close());
 
+    const npmConfig = await readNpmConfig(environment, homedir());
+    const packages = new PackageFolders({
+      folder: join(settings.data, 'packages'),
+      cache: join(settings.data, 'components', 'npm'),
+      npm: npmConfigWith(npmConfig, settings.npmRegistry),
+      limits: defaultBuildLimits,
+      logger,
+      clock,
+    });
+    close.push(() => packages.close());
+    const addons = settings.nativeAddons === 'allow';
+
     let onStray = (_sourceId: string, _error: UserCodeError): void => undefined;
     // The self-test of the sandbox and the opening of the store take about the same time: together they take it once.
     const starting = Promise.allSettled([
@@ -161,6 +174,8 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
         policy,
         door,
         ...(extraCa === undefined ? {} : { extraCa }),
+        packages,
+        addons,
         folder: settings.data,
         limits: { memoryMb: settings.runMemoryMb, dbBytesMax: settings.componentDbMaxKb * 1024 },
         logger,
@@ -188,11 +203,12 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
     const dispatcher = createGuardedDispatcher({ policy, ...(extraCa === undefined ? {} : { extraCa }) });
     // Not `close`, which waits for answers: who asked is gone by then.
     close.push(() => dispatcher.destroy());
-    const npmConfig = await readNpmConfig(environment, homedir());
     const builder = createComponentBuilder({
       cacheFolder: join(settings.data, 'components'),
       registry: settings.npmRegistry,
       npmConfig,
+      packages,
+      addons,
       fetchText: (url, { signal }) =>
         guardedFetch(url, { dispatcher, maxBytes: componentFetchBytesMax, signal }),
       logger,

@@ -3,14 +3,20 @@ import { basename, join, resolve } from 'node:path';
 import { type Clock, systemClock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
-import type { NpmConfig, PackageLock } from './builder/build-messages.ts';
-import { defaultRegistry } from './builder/default-registry.ts';
+import type { BundlePackages } from '#runner/runner.ts';
+import type { BundleForm, NpmConfig, PackageLock } from './builder/build-messages.ts';
 import { parsePackageSpecifier } from './builder/package-specifier.ts';
 import { BuilderPool } from './builder-pool.ts';
-import { type BundlerProcess, projectModules, providedFolder, runInstaller } from './builder-process.ts';
-import type { BuiltBundle } from './built-bundle.ts';
+import {
+  type BundlerProcess,
+  errorOf,
+  projectModules,
+  providedFolder,
+  runInstaller,
+} from './builder-process.ts';
+import { type BuiltBundle, hashOfBundle } from './built-bundle.ts';
 import { BundleCache, sha256 } from './bundle-cache.ts';
-import { withSlash } from './npm-config.ts';
+import { npmConfigWith } from './npm-config.ts';
 import {
   type FetchText,
   fetchedFiles,
@@ -20,6 +26,7 @@ import {
   type ReadStored,
   storedFiles,
 } from './own-files.ts';
+import type { PackageFolders } from './package-folders.ts';
 
 export type ComponentSource =
   /** Code from a request; without `language`, JavaScript when it parses as such, else TypeScript. */
@@ -30,16 +37,19 @@ export type ComponentSource =
   /** A file of a package that is kept in the store; relative imports stay in the package. */
   | { kind: 'stored'; packageId: string; path: string; read: ReadStored };
 
-export type { BuiltBundle };
+export type { BuiltBundle, BundleForm };
 
 export interface BuildOptions {
   /** Whose build it is: nothing is answered from what was built for somebody else. */
   ownerId: string;
+  /** Absent: inline where that can work. */
+  form?: BundleForm;
   signal?: AbortSignal;
 }
 
 /**
- * Turns code, a URL or a file into one JavaScript text with its npm packages inlined. Promises:
+ * Turns code, a URL or a file into one JavaScript text: its npm packages are a part of it (inline), or stay files that
+ * it imports where it runs (tree), when they read files beside themselves or are too large for one text. Promises:
  * - the same tree with the same lock gives the same bundle, and is bundled once per owner;
  * - nothing of the component is evaluated here, no script of a package runs, nothing but the registry is connected to
  *   besides what `fetchText` allows, and nothing outside the build's folder ends up in a bundle;
@@ -92,6 +102,10 @@ export interface ComponentBuilderOptions {
   registry: string;
   /** From `readNpmConfig`; absent means npm's defaults. */
   npmConfig?: NpmConfig;
+  /** Keeps packages that stay files; absent: all are inlined. */
+  packages?: PackageFolders;
+  /** Native addons of packages are loaded where code runs: then such packages stay files. */
+  addons?: boolean;
   fetchText: FetchText;
   logger: Logger;
   limits?: Partial<BuildLimits>;
@@ -99,7 +113,7 @@ export interface ComponentBuilderOptions {
 }
 
 /** Counted up when the same input gives another bundle. */
-const builderVersion = 2;
+const builderVersion = 3;
 
 const providedModules: Record<string, string> = {
   '@pipedream/platform': join(providedFolder, 'pipedream-platform.ts'),
@@ -134,8 +148,7 @@ class ProcessBuilder implements ComponentBuilder {
     this.#options = options;
     this.#limits = { ...defaultBuildLimits, ...options.limits };
     this.#clock = options.clock ?? systemClock;
-    const npm = options.npmConfig ?? { registry: defaultRegistry, credentials: {}, ca: [] };
-    this.#npm = { ...npm, registry: withSlash(options.registry === '' ? npm.registry : options.registry) };
+    this.#npm = npmConfigWith(options.npmConfig, options.registry);
     this.#cacheFolder = resolve(options.cacheFolder);
     this.#cache = new BundleCache(join(this.#cacheFolder, 'bundles'), this.#clock);
     const { concurrency, waitingMax } = this.#limits;
@@ -143,14 +156,16 @@ class ProcessBuilder implements ComponentBuilder {
     this.#pool = new BuilderPool({ buildsFolder, concurrency, waitingMax, logger: options.logger });
   }
 
-  async build(source: ComponentSource, { ownerId, signal }: BuildOptions): Promise<BuiltBundle> {
+  async build(source: ComponentSource, { ownerId, form, signal }: BuildOptions): Promise<BuiltBundle> {
     signal?.throwIfAborted();
     this.#closing.signal.throwIfAborted();
-    const key = JSON.stringify([ownerId, source]);
+    const key = JSON.stringify([ownerId, form, source]);
     let running = this.#running.get(key);
     if (running === undefined) {
       const stop = new AbortController();
-      const result = this.#buildNow(source, ownerId, stop.signal).finally(() => this.#running.delete(key));
+      const result = this.#buildNow(source, { ownerId, form }, stop.signal).finally(() =>
+        this.#running.delete(key),
+      );
       running = { result, stop, waiters: 0 };
       this.#running.set(key, running);
     }
@@ -172,7 +187,11 @@ class ProcessBuilder implements ComponentBuilder {
     await this.#pool.close();
   }
 
-  async #buildNow(source: ComponentSource, ownerId: string, stop: AbortSignal): Promise<BuiltBundle> {
+  async #buildNow(
+    source: ComponentSource,
+    wanted: Pick<Build, 'ownerId' | 'form'>,
+    stop: AbortSignal,
+  ): Promise<BuiltBundle> {
     const deadline = new AbortController();
     const timer = setTimeout(() => {
       const seconds = this.#limits.deadlineMs / 1000;
@@ -192,7 +211,7 @@ class ProcessBuilder implements ComponentBuilder {
           `the component is larger than ${this.#limits.bytesMax} bytes`,
         );
       }
-      const build: Build = { own, ownerId, version, signal, buildsFolder, language: entry.loader };
+      const build: Build = { ...wanted, own, version, signal, buildsFolder, language: entry.loader };
       return (await this.#findFresh(build, {})) ?? (await this.#bundle(build));
     } finally {
       clearTimeout(timer);
@@ -218,8 +237,10 @@ class ProcessBuilder implements ComponentBuilder {
     return this.#pool.use(
       async (bundler) => {
         // Packages are looked for in the second pass only, so the first needs no folder of its own.
-        const outcome = await this.#runBundler(bundler, build, build.buildsFolder);
-        if (outcome.type === 'bundled') return this.#finish(build, outcome, emptyLock, {});
+        const outcome = await this.#runBundler(bundler, build, { folder: build.buildsFolder });
+        if (outcome.type === 'bundled')
+          return this.#finish(build, outcome, { lock: emptyLock, declared: {} });
+        if (outcome.type === 'unfit') throw errorOf(outcome.problem);
         return this.#bundleWithPackages(bundler, build, outcome.specifiers);
       },
       (error) => error instanceof CallerError && !build.signal.aborted,
@@ -237,7 +258,7 @@ class ProcessBuilder implements ComponentBuilder {
     const folder = await mkdtemp(join(build.buildsFolder, 'build-'));
     try {
       const { packagesMax, packageFilesMax, packageBytesMax } = this.#limits;
-      const { aliases, lock } = await runInstaller(
+      const { aliases, lock, lockfile } = await runInstaller(
         {
           type: 'install',
           folder,
@@ -256,23 +277,49 @@ class ProcessBuilder implements ComponentBuilder {
         await this.#save(build, known.built, specifiers, declared);
         return known.built;
       }
-      const outcome = await this.#runBundler(bundler, build, folder, aliases);
-      if (outcome.type !== 'bundled')
-        throw new Error('assertion failed: a second pass asks for packages again');
-      return await this.#finish(build, outcome, lock, declared);
+      const inline = await this.#bundleInline(bundler, build, { folder, aliases });
+      if (inline !== null) return await this.#finish(build, inline, { lock, declared });
+      const tree = await this.#runBundler(bundler, build, { folder, aliases, form: 'tree' });
+      if (tree.type !== 'bundled') throw new Error('assertion failed: a tree asks for packages again');
+      const packages = { ownerId: build.ownerId, lockfile };
+      await this.#options.packages?.keep(packages, folder);
+      return await this.#finish(build, tree, { lock, declared, packages });
     } finally {
       await rm(folder, { recursive: true, force: true, maxRetries: 3 });
     }
   }
 
-  async #runBundler(bundler: BundlerProcess, build: Build, folder: string, aliases?: Record<string, string>) {
+  /** Null when the packages had better stay files. */
+  async #bundleInline(
+    bundler: BundlerProcess,
+    build: Build,
+    installed: { folder: string; aliases: Record<string, string> },
+  ): Promise<Bundled | null> {
+    const mayBeTree = this.#options.packages !== undefined && build.form !== 'inline';
+    if (mayBeTree && build.form === 'tree') return null;
+    const outcome = await this.#runBundler(bundler, build, installed);
+    if (outcome.type === 'unfit') {
+      if (mayBeTree) return null;
+      throw errorOf(outcome.problem);
+    }
+    if (outcome.type !== 'bundled')
+      throw new Error('assertion failed: a second pass asks for packages again');
+    const needsAddons = this.#options.addons === true && outcome.addons.length > 0;
+    return mayBeTree && (outcome.beside.length > 0 || needsAddons) ? null : outcome;
+  }
+
+  async #runBundler(
+    bundler: BundlerProcess,
+    build: Build,
+    pass: { folder: string; aliases?: Record<string, string>; form?: BundleForm },
+  ) {
     const entry = await build.own.entry();
     return bundler.bundle(
       {
         type: 'bundle',
         entry,
-        folder,
-        ...(aliases === undefined ? {} : { aliases }),
+        form: 'inline',
+        ...pass,
         provided: providedModules,
         providedFolder,
         projectModules,
@@ -297,16 +344,20 @@ class ProcessBuilder implements ComponentBuilder {
 
   async #finish(
     build: Build,
-    { code: text, format }: { code: string; format: 'cjs' | 'esm' },
-    lock: PackageLock,
-    declared: Record<string, string>,
+    { code: text, format }: Bundled,
+    from: { lock: PackageLock; declared: Record<string, string>; packages?: BundlePackages },
   ): Promise<BuiltBundle> {
+    const { lock, declared, packages } = from;
     const { text: code } = await build.own.entry();
     const lockText = JSON.stringify(lock);
     const built: BuiltBundle = {
       code,
       codeHash: sha256(code),
-      bundle: { hash: sha256(text), code: text, format },
+      bundle: {
+        hash: hashOfBundle({ code: text, ...(packages === undefined ? {} : { packages }) }),
+        ...{ code: text, format },
+        ...(packages === undefined ? {} : { packages }),
+      },
       lock: lockText,
       files: build.own.used().map((file) => ({ path: file.path, sha256: sha256(file.text) })),
       treeHash: treeHashOf(build, lockText),
@@ -352,7 +403,8 @@ class ProcessBuilder implements ComponentBuilder {
   /** Everything besides the component that decides what its bundle is: esbuild, our own modules, what they import. */
   #fullVersion(): Promise<string> {
     this.#version ??= (async () => {
-      const parts = [`builder ${builderVersion}`];
+      const { packages, addons } = this.#options;
+      const parts = [`builder ${builderVersion} ${packages !== undefined} ${addons === true}`];
       for (const name of ['esbuild', 'axios']) {
         const text = await readFile(join(projectModules, name, 'package.json'), 'utf8').catch(() => '{}');
         parts.push(`${name} ${(JSON.parse(text) as { version?: string }).version}`);
@@ -367,9 +419,13 @@ class ProcessBuilder implements ComponentBuilder {
   }
 }
 
+type Bundled = { code: string; format: 'cjs' | 'esm' };
+
 interface Build {
   own: OwnFiles;
   ownerId: string;
+  /** As it was asked for. */
+  form: BundleForm | undefined;
   version: string;
   signal: AbortSignal;
   buildsFolder: string;
@@ -385,12 +441,14 @@ function sourceKeyOf(build: Build, declared: Record<string, string>): string {
       Object.entries(declared).sort(),
       build.language,
       build.version,
+      build.form,
     ]),
   );
 }
 
 function treeHashOf(build: Build, lockText: string): string {
-  return sha256(JSON.stringify(['tree', filesOf(build), lockText, build.language, build.version]));
+  const { language, version, form } = build;
+  return sha256(JSON.stringify(['tree', filesOf(build), lockText, language, version, form]));
 }
 
 function filesOf(build: Build): [string, string][] {

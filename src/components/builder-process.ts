@@ -17,10 +17,10 @@ import type {
   InstallRequest,
   OwnFile,
   PackageFile,
-  PackageLock,
   ScanOutput,
   ScanRequest,
 } from './builder/build-messages.ts';
+import type { Installed } from './builder/install-packages.ts';
 import { readMessages, writeMessage } from './builder/message-lines.ts';
 
 /** What is kept of a builder's stderr, for our log only. */
@@ -165,10 +165,7 @@ export class BundlerProcess {
 }
 
 /** One install in a process of its own. */
-export async function runInstaller(
-  request: InstallRequest,
-  options: ChildOptions,
-): Promise<{ aliases: Record<string, string>; lock: PackageLock }> {
+export async function runInstaller(request: InstallRequest, options: ChildOptions): Promise<Installed> {
   await mkdir(request.cache, { recursive: true });
   const outcome = await askInstaller(request, [request.folder, request.cache], request.folder, options);
   if (outcome.type !== 'installed') throw new Error(`assertion failed: an install was ${outcome.type}`);
@@ -281,7 +278,7 @@ function problemOf(error: CallerError): BuildProblem {
   return { kind: 'caller', code: error.code, message: error.message, details: { ...error.details } };
 }
 
-function errorOf(problem: BuildProblem): CallerError | UnavailableError {
+export function errorOf(problem: BuildProblem): CallerError | UnavailableError {
   return problem.kind === 'caller'
     ? new CallerError(problem.code, problem.message, problem.details)
     : new UnavailableError(problem.code, problem.message);

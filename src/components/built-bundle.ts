@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { Bundle } from '#runner/runner.ts';
 
 /** A component, built: what is saved of it and what runs. */
@@ -13,4 +14,11 @@ export interface BuiltBundle {
   files: { path: string; sha256: string }[];
   /** Hex SHA-256 over all own files, the lock and the version of this builder. */
   treeHash: string;
+}
+
+/** Text and packages together decide what runs. */
+export function hashOfBundle({ code, packages }: Pick<Bundle, 'code' | 'packages'>): string {
+  const hash = createHash('sha256').update(code);
+  if (packages !== undefined) hash.update('\0').update(packages.lockfile);
+  return hash.digest('hex');
 }

@@ -2,7 +2,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Clock } from '#lib/clock.ts';
-import type { BuiltBundle } from './built-bundle.ts';
+import { type BuiltBundle, hashOfBundle } from './built-bundle.ts';
 
 /** Disk that bundles may take before the ones not used for longest go. */
 const cacheBytesMax = 1024 * 1024 * 1024;
@@ -38,7 +38,7 @@ export class BundleCache {
     try {
       const cached = JSON.parse(await readFile(file, 'utf8')) as CachedBuild;
       const { bundle, code, codeHash } = cached.built;
-      if (sha256(bundle.code) !== bundle.hash || sha256(code) !== codeHash) return null;
+      if (hashOfBundle(bundle) !== bundle.hash || sha256(code) !== codeHash) return null;
       const now = new Date(this.#clock.now());
       await utimes(file, now, now).catch(() => {});
       return cached;

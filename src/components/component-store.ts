@@ -1,3 +1,5 @@
+import { must } from '#lib/assert.ts';
+import type { Bundle } from '#runner/runner.ts';
 import type { Db, Tx } from '#storage/store.ts';
 import type { BundleTable, ComponentTable } from '#storage/tables/component-tables.ts';
 
@@ -106,11 +108,20 @@ export async function insertComponent(tx: Tx, component: ComponentTable, bundle:
   await tx.insertInto('components').values(component).execute();
 }
 
-export async function findBundle(db: Db, ownerId: string, hash: string): Promise<BundleTable | undefined> {
-  return db
+/** What a saved component runs. */
+export async function bundleOf(
+  db: Db,
+  component: Pick<ComponentTable, 'id' | 'owner_id' | 'bundle_hash'>,
+): Promise<Bundle> {
+  const row = await db
     .selectFrom('bundles')
-    .select(['owner_id', 'hash', 'format', 'code', 'created_at_ms'])
-    .where('owner_id', '=', ownerId)
-    .where('hash', '=', hash)
+    .select(['hash', 'format', 'code', 'packages'])
+    .where('owner_id', '=', component.owner_id)
+    .where('hash', '=', component.bundle_hash)
     .executeTakeFirst();
+  const { hash, code, format, packages } = must(row, `bundle of ${component.id}`);
+  return {
+    ...{ hash, code, format: format === 'esm' ? 'esm' : 'cjs' },
+    ...(packages === null ? {} : { packages: { ownerId: component.owner_id, lockfile: packages } }),
+  };
 }

@@ -52,7 +52,13 @@ export async function readNpmConfig(
   };
 }
 
-export function withSlash(registry: string): string {
+/** npm as it is configured, or by its defaults, with another registry where one is named. */
+export function npmConfigWith(config: NpmConfig | undefined, registry: string): NpmConfig {
+  const npm = config ?? { registry: defaultRegistry, credentials: {}, ca: [] };
+  return { ...npm, registry: withSlash(registry === '' ? npm.registry : registry) };
+}
+
+function withSlash(registry: string): string {
   return registry.endsWith('/') ? registry : `${registry}/`;
 }
 

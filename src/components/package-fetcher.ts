@@ -2,10 +2,9 @@ import { join, resolve } from 'node:path';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { NpmConfig, PackageFile, ScanOutput, ScanRequest } from './builder/build-messages.ts';
-import { defaultRegistry } from './builder/default-registry.ts';
 import { parsePackageSpecifier } from './builder/package-specifier.ts';
 import { runFetcher, runScanner } from './builder-process.ts';
-import { withSlash } from './npm-config.ts';
+import { npmConfigWith } from './npm-config.ts';
 
 export type { PackageFile };
 
@@ -40,8 +39,7 @@ export class PackageFetcher {
   #waiting = 0;
 
   constructor(options: { cacheFolder: string; registry: string; npmConfig?: NpmConfig; logger: Logger }) {
-    const npm = options.npmConfig ?? { registry: defaultRegistry, credentials: {}, ca: [] };
-    this.#npm = { ...npm, registry: withSlash(options.registry === '' ? npm.registry : options.registry) };
+    this.#npm = npmConfigWith(options.npmConfig, options.registry);
     this.#cacheFolder = resolve(options.cacheFolder);
     this.#logger = options.logger;
   }

@@ -106,6 +106,13 @@ export const settingDefinitions = {
     default: 'auto',
     text: 'auto: the best isolation that passes its self-test; require: refuse to start without the hardened level; off: development only.',
   },
+  nativeAddons: {
+    env: 'MILLRACE_NATIVE_ADDONS',
+    type: 'choice',
+    choices: ['refuse', 'allow'],
+    default: 'refuse',
+    text: 'allow: components may load native addons of their npm packages. These run outside the permission model of Node: only where everybody who deploys code is trusted with what the user of the sandbox may do.',
+  },
   npmRegistry: {
     env: 'MILLRACE_NPM_REGISTRY',
     type: 'string',

@@ -1,6 +1,10 @@
 import { createHash } from 'node:crypto';
-import type { BuiltBundle, ComponentBuilder, ComponentSource } from '#components/build-component.ts';
-import type { ComponentShape } from '#components/component-shape.ts';
+import type {
+  BuiltBundle,
+  BundleForm,
+  ComponentBuilder,
+  ComponentSource,
+} from '#components/build-component.ts';
 import {
   findComponent,
   findComponentByCode,
@@ -8,15 +12,15 @@ import {
   findComponentByTree,
   insertComponent,
 } from '#components/component-store.ts';
-import { refuseUnknownTypes } from '#components/prop-types.ts';
 import type { Clock } from '#lib/clock.ts';
-import { CallerError, UnavailableError } from '#lib/errors.ts';
+import { CallerError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Runner } from '#runner/runner.ts';
 import type { Store } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
 import type { RegistryComponentTable } from '#storage/tables/registry-tables.ts';
 import { compareVersions, newestOf } from './component-versions.ts';
+import { missesFiles, shapeFrom } from './evaluated-component.ts';
 import type { LocalRegistry } from './local-registry.ts';
 import { findPackagedKey, keepBuilt, readPackageFile } from './package-store.ts';
 
@@ -128,11 +132,8 @@ export class ComponentResolver {
     if (found !== undefined) return this.#findPackaged(found);
     const entry = await this.#registry.find(key);
     if (entry === undefined) return undefined;
-    const built = await this.#builder.build(
-      { kind: 'file', path: entry.path, root: entry.root },
-      { ownerId: registryOwner },
-    );
-    const component = await this.#saveBuilt(built, null, ownerOfRegistry, 'key');
+    const source = { kind: 'file', path: entry.path, root: entry.root } as const;
+    const component = await this.#saveSource(source, null, ownerOfRegistry, 'key');
     return version === undefined || component.version === version ? component : undefined;
   }
 
@@ -143,8 +144,7 @@ export class ComponentResolver {
     if (known !== undefined) return known;
     const read = (file: string) => readPackageFile(this.#store.read, packageId, file);
     const source = { kind: 'stored', packageId, path, read } as const;
-    const built = await this.#build(source, ownerOfRegistry, 'key');
-    const component = await this.#saveBuilt(built, null, ownerOfRegistry, 'key');
+    const component = await this.#saveSource(source, null, ownerOfRegistry, 'key');
     await this.#store.transaction((tx) => keepBuilt(tx, { packageId, key, componentId: component.id }));
     return component;
   }
@@ -165,12 +165,7 @@ export class ComponentResolver {
     const codeHash = createHash('sha256').update(code).digest('hex');
     const known = await findComponentByCode(this.#store.read, { ownerId: owner.ownerId, codeHash, url });
     if (known !== undefined) return known;
-    return this.#saveBuilt(
-      await this.#build({ kind: 'code', code }, owner, 'component_code'),
-      url,
-      owner,
-      'component_code',
-    );
+    return this.#saveSource({ kind: 'code', code }, url, owner, 'component_code');
   }
 
   async #saveUrl(url: string, owner: ComponentOwner): Promise<ComponentTable> {
@@ -183,21 +178,20 @@ export class ComponentResolver {
         },
       );
     }
-    return this.#saveBuilt(
-      await this.#build({ kind: 'url', url }, owner, 'component_url'),
-      url,
-      owner,
-      'component_url',
-    );
+    return this.#saveSource({ kind: 'url', url }, url, owner, 'component_url');
   }
 
   async #build(
     source: ComponentSource,
     owner: Pick<ComponentOwner, 'ownerId'>,
     parameter: string,
+    form?: BundleForm,
   ): Promise<BuiltBundle> {
     try {
-      return await this.#builder.build(source, { ownerId: owner.ownerId });
+      return await this.#builder.build(source, {
+        ownerId: owner.ownerId,
+        ...(form === undefined ? {} : { form }),
+      });
     } catch (error) {
       if (error instanceof CallerError) {
         throw new CallerError(
@@ -211,19 +205,21 @@ export class ComponentResolver {
     }
   }
 
-  async #saveBuilt(
-    built: BuiltBundle,
+  async #saveSource(
+    source: ComponentSource,
     url: string | null,
     owner: Pick<ComponentOwner, 'ownerId' | 'userId'>,
     parameter: string,
+    form?: BundleForm,
   ): Promise<ComponentTable> {
-    const known = await findComponentByTree(this.#store.read, {
-      ownerId: owner.ownerId,
-      treeHash: built.treeHash,
-      url,
-    });
+    const { ownerId } = owner;
+    const built = await this.#build(source, owner, parameter, form);
+    const known = await findComponentByTree(this.#store.read, { ownerId, treeHash: built.treeHash, url });
     if (known !== undefined) return known;
-    const shape = await this.#describe(built, owner.ownerId, parameter);
+    const outcome = await this.#runner.describe({ bundle: built.bundle, ownerId });
+    if (form === undefined && missesFiles(outcome, built))
+      return this.#saveSource(source, url, owner, parameter, 'tree');
+    const shape = shapeFrom(outcome, parameter);
     const nowMs = this.#clock.now();
     const component: ComponentTable = {
       id: newId('sc'),
@@ -242,32 +238,13 @@ export class ComponentResolver {
       created_at_ms: nowMs,
       updated_at_ms: nowMs,
     };
-    const { hash, format, code } = built.bundle;
-    await this.#store.transaction((tx) =>
-      insertComponent(tx, component, { owner_id: owner.ownerId, hash, format, code, created_at_ms: nowMs }),
-    );
+    const { hash, format, code, packages } = built.bundle;
+    const bundle = {
+      ...{ owner_id: ownerId, hash, format, code },
+      ...{ packages: packages?.lockfile ?? null, created_at_ms: nowMs },
+    };
+    await this.#store.transaction((tx) => insertComponent(tx, component, bundle));
     return component;
-  }
-
-  async #describe(built: BuiltBundle, ownerId: string, parameter: string): Promise<ComponentShape> {
-    const outcome = await this.#runner.describe({ bundle: built.bundle, ownerId });
-    if (outcome.status !== 'described') {
-      const { name, message } = outcome.error;
-      // Not the code's fault: no process was free, or the service stops.
-      if (outcome.status === 'cancelled') throw new UnavailableError('overloaded', message);
-      throw new CallerError(
-        'invalid_component',
-        `${parameter}: the component could not be evaluated: ${name}: ${message}`,
-        {
-          parameter,
-          reason: outcome.status,
-          error: { name, message, stack: outcome.error.stack },
-        },
-      );
-    }
-    const shape = JSON.parse(outcome.shape) as ComponentShape;
-    refuseUnknownTypes(shape.configurableProps, parameter);
-    return shape;
   }
 }
 

@@ -28,15 +28,25 @@ export interface PoolOptions {
   extraCa: string;
   policy: AddressPolicy;
   door?: EgressDoor;
+  /** Whether code may load the native addons of its packages. */
+  addons: boolean;
   limits: RunnerLimits;
   logger: Logger;
   /** Ends one idle bound process to make room; false when there is none. */
   makeRoom: () => boolean;
 }
 
+/** What one deployment needs of its process. */
+export interface ProcessNeeds {
+  /** Absent: the usual. */
+  memoryMb?: number | undefined;
+  /** Folders of packages that it has to read. */
+  packages?: readonly string[];
+}
+
 interface Waiter {
-  memoryMb: number;
-  /** A process of another size than usual is started for it alone. */
+  needs: ProcessNeeds;
+  /** A process of another kind than usual is started for it alone. */
   coming: boolean;
   resolve: (process: SandboxProcess | undefined) => void;
   timer: NodeJS.Timeout;
@@ -53,7 +63,7 @@ export class ProcessPool {
   readonly #waiters: Waiter[] = [];
   #booting = 0;
   /** Those among them that start for one waiter. */
-  #bootingSized = 0;
+  #bootingSpecial = 0;
   #lastSpawnAt = 0;
   #timer: NodeJS.Timeout | undefined;
   #failedAt = Number.NEGATIVE_INFINITY;
@@ -79,13 +89,12 @@ export class ProcessPool {
   }
 
   /**
-   * A process that has run nothing yet; undefined when none became free in time. Those of another size than usual are
-   * started when one is asked for.
+   * A process that has run nothing yet; undefined when none became free in time. Those that need something else than
+   * usual are started when one is asked for.
    */
-  take(memoryMb = this.#options.limits.memoryMb): Promise<SandboxProcess | undefined> {
+  take(needs: ProcessNeeds = {}): Promise<SandboxProcess | undefined> {
     if (this.#closed) return Promise.resolve(undefined);
-    const usual = memoryMb === this.#options.limits.memoryMb;
-    if (usual) {
+    if (this.#isUsual(needs)) {
       const process = this.#takeReady();
       if (process !== undefined) return Promise.resolve(process);
     }
@@ -93,7 +102,7 @@ export class ProcessPool {
     if (this.#waiters.length >= waitingMax) return Promise.resolve(undefined);
     const { promise, resolve } = Promise.withResolvers<SandboxProcess | undefined>();
     const waiter: Waiter = {
-      memoryMb,
+      needs,
       coming: false,
       resolve,
       timer: setTimeout(() => {
@@ -104,6 +113,11 @@ export class ProcessPool {
     this.#waiters.push(waiter);
     this.#fill();
     return promise;
+  }
+
+  #isUsual({ memoryMb, packages }: ProcessNeeds): boolean {
+    const isUsualSize = memoryMb === undefined || memoryMb === this.#options.limits.memoryMb;
+    return isUsualSize && packages === undefined;
   }
 
   #takeReady(): SandboxProcess | undefined {
@@ -145,11 +159,11 @@ export class ProcessPool {
     const { limits } = this.#options;
     for (;;) {
       if (this.#booting >= limits.bootingMax) return;
-      const sized = this.#waiters.find((waiter) => !waiter.coming && waiter.memoryMb !== limits.memoryMb);
-      const waiting = this.#waiters.filter((waiter) => waiter.memoryMb === limits.memoryMb).length;
-      const coming = this.#ready.length + this.#booting - this.#bootingSized;
-      if (sized === undefined && coming >= limits.prewarmed + waiting) return;
-      const urgent = sized !== undefined || waiting > coming;
+      const special = this.#waiters.find((waiter) => !waiter.coming && !this.#isUsual(waiter.needs));
+      const waiting = this.#waiters.filter((waiter) => this.#isUsual(waiter.needs)).length;
+      const coming = this.#ready.length + this.#booting - this.#bootingSpecial;
+      if (special === undefined && coming >= limits.prewarmed + waiting) return;
+      const urgent = special !== undefined || waiting > coming;
       const now = performance.now();
       const earliest = Math.max(
         urgent ? 0 : this.#lastSpawnAt + limits.refillIntervalMs,
@@ -164,7 +178,7 @@ export class ProcessPool {
         if (urgent) this.#options.makeRoom();
         return;
       }
-      this.#spawn(sized);
+      this.#spawn(special);
     }
   }
 
@@ -176,10 +190,10 @@ export class ProcessPool {
     }, delayMs);
   }
 
-  /** For a waiter that needs a size of its own, else for whoever comes. */
+  /** For a waiter that needs one of its own, else for whoever comes. */
   #spawn(waiter: Waiter | undefined): void {
     this.#lastSpawnAt = performance.now();
-    const process = this.startProcess({}, waiter?.memoryMb);
+    const process = this.startProcess({}, waiter?.needs);
     if (process instanceof Error) {
       this.#options.logger.error({ err: process }, 'runner.start_failed');
       this.#failedAt = performance.now();
@@ -190,13 +204,13 @@ export class ProcessPool {
     this.#booting += 1;
     if (waiter !== undefined) {
       waiter.coming = true;
-      this.#bootingSized += 1;
+      this.#bootingSpecial += 1;
     }
     void process.ready.then((said) => {
       this.#booting -= 1;
       if (waiter !== undefined) {
         waiter.coming = false;
-        this.#bootingSized -= 1;
+        this.#bootingSpecial -= 1;
       }
       if (said === undefined) {
         if (!this.#closed)
@@ -217,7 +231,7 @@ export class ProcessPool {
   }
 
   #offer(process: SandboxProcess): void {
-    const waiter = this.#waiters.find(({ memoryMb }) => memoryMb === this.#options.limits.memoryMb);
+    const waiter = this.#waiters.find(({ needs }) => this.#isUsual(needs));
     if (waiter === undefined) {
       this.#ready.push(process);
       return;
@@ -235,8 +249,9 @@ export class ProcessPool {
    * Starts one process and keeps account of it until it is gone and its traces are removed. An Error when the machine
    * has no memory, descriptors or disk for it: that is no reason to end the service.
    */
-  startProcess(extra: { probe?: true }, memoryMb = this.#options.limits.memoryMb): SandboxProcess | Error {
-    const { folders, confinement, program, logger, extraCa, policy, door } = this.#options;
+  startProcess(extra: { probe?: true }, needs: ProcessNeeds = {}): SandboxProcess | Error {
+    const { folders, confinement, program, logger, extraCa, policy, door, addons } = this.#options;
+    const { memoryMb = this.#options.limits.memoryMb, packages } = needs;
     const limits = { ...this.#options.limits, memoryMb };
     const slot = this.#freeSlot();
     const uid = confinement.distinctUsers ? firstSlotUid + slot : undefined;
@@ -250,12 +265,16 @@ export class ProcessPool {
         program,
         scratch,
         memoryMb,
+        ...(packages === undefined ? {} : { packages, addons }),
         ...(uid === undefined ? {} : { uid }),
         ...(confinement.setpriv === undefined ? {} : { setpriv: confinement.setpriv }),
       });
       const { pid } = sandbox.child;
       if (pid !== undefined) folders.processStarted(pid);
-      const init: InitHeader = { scratch, limits: limitsInside(limits), ...extra };
+      const init: InitHeader = {
+        ...{ scratch, limits: limitsInside(limits), ...extra },
+        ...(packages === undefined ? {} : { packages }),
+      };
       const way = { policy, ...(door === undefined ? {} : { door }) };
       process = new SandboxProcess(sandbox, { init, extraCa, ...way, limits, logger });
     } catch (error) {

@@ -3,6 +3,7 @@ import type { EgressDoor } from '#egress/egress-door.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { CallOutcome, UserCodeError } from './call-outcome.ts';
+import { LoadablePackages } from './loadable-packages.ts';
 import { type CallAnswer, notStarted, serviceError } from './process-end.ts';
 import { processMemory } from './process-memory.ts';
 import { ProcessPool, scratchFolderOf } from './process-pool.ts';
@@ -11,6 +12,7 @@ import type {
   CallRequest,
   DescribeOutcome,
   DescribeRequest,
+  PackageSource,
   Runner,
   RunnerStats,
 } from './runner.ts';
@@ -31,6 +33,10 @@ export interface ProcessRunnerOptions {
   door?: EgressDoor;
   /** PEM text of authorities trusted besides the bundled ones. */
   extraCa?: string;
+  /** Packages that bundles import from files; absent: such bundles do not load. */
+  packages?: PackageSource;
+  /** Code may load the native addons of such packages, which no permission model confines. Default: it may not. */
+  addons?: boolean;
   /** Data folder for the program, the list of processes and scratch folders. */
   folder: string;
   limits?: Partial<RunnerLimits>;
@@ -59,12 +65,16 @@ export async function createProcessRunner(options: ProcessRunnerOptions): Promis
     const extraCa = options.extraCa ?? '';
     const { policy, door, logger } = options;
     const shared = {
-      ...{ program, folders, extraCa, limits, policy, logger },
+      ...{ program, folders, extraCa, limits, policy, logger, addons: options.addons ?? false },
       ...(door === undefined ? {} : { door }),
     };
     const confinement = await findConfinement({ ...shared, level: options.level, distinctUsers });
     return new ProcessRunner(
-      { limits, folders, logger: options.logger, onStray: options.onStray ?? (() => undefined) },
+      {
+        ...{ limits, folders, logger: options.logger },
+        onStray: options.onStray ?? (() => undefined),
+        packages: new LoadablePackages(options.packages),
+      },
       (makeRoom) => new ProcessPool({ ...shared, confinement, makeRoom }),
       options.level === 'off' ? 'off' : 'default',
     );
@@ -106,6 +116,7 @@ class ProcessRunner implements Runner {
   readonly #logger: Logger;
   readonly #level: RunnerStats['level'];
   readonly #onStray: (deploymentId: string, error: UserCodeError) => void;
+  readonly #packages: LoadablePackages;
   readonly #pool: ProcessPool;
   readonly #bindings = new Map<string, Binding>();
   readonly #processesOf = new Map<string, Set<SandboxProcess>>();
@@ -121,6 +132,7 @@ class ProcessRunner implements Runner {
       folders: SandboxFolders;
       logger: Logger;
       onStray: (deploymentId: string, error: UserCodeError) => void;
+      packages: LoadablePackages;
     },
     makePool: (makeRoom: () => boolean) => ProcessPool,
     level: RunnerStats['level'],
@@ -130,6 +142,7 @@ class ProcessRunner implements Runner {
     this.#logger = own.logger;
     this.#level = level;
     this.#onStray = own.onStray;
+    this.#packages = own.packages;
     this.#pool = makePool(() => this.#endLeastRecentlyUsed());
     this.#watch = setInterval(() => this.#poll(), this.#limits.memoryPollMs);
     this.#watch.unref();
@@ -138,10 +151,12 @@ class ProcessRunner implements Runner {
 
   async describe(request: DescribeRequest): Promise<DescribeOutcome> {
     this.#calls += 1;
-    const process = await this.#pool.take();
+    const process = await this.#pool.take(await this.#packages.needs(request));
     if (process === undefined) return asDescription(this.#noProcess());
     try {
-      const loaded = await process.load(request.bundle, '');
+      const bundle = await this.#packages.open(process, request.bundle);
+      if ('status' in bundle) return asDescription(bundle);
+      const loaded = await process.load(bundle, '');
       if (loaded === notStarted || loaded.status !== 'finished') return asDescription(loaded);
       const described = asDescription(await process.describe());
       return { ...described, logs: [...loaded.logs, ...described.logs] };
@@ -171,7 +186,7 @@ class ProcessRunner implements Runner {
     }
     const { module } = request;
     if (module !== undefined && process.usable && !process.hasModule(module)) {
-      const loading = process.loadModule(module, request.bundle, request.deploymentId);
+      const loading = this.#loadInto(process, request);
       const failed = await failureOfLoad(loading, options.signal);
       if (failed !== undefined) {
         if (failed.status === 'cancelled') return failed;
@@ -216,7 +231,7 @@ class ProcessRunner implements Runner {
 
   /** In a process that nothing else runs in, and that ends with the call. */
   async #callAlone(request: CallRequest, options: CallOptions, attempt: number): Promise<CallOutcome> {
-    const taking = this.#pool.take(request.memoryMb);
+    const taking = this.#packages.needs(request).then((needs) => this.#pool.take(needs));
     const process = await unlessAborted(taking, options.signal);
     if (process === aborted) {
       void taking.then((late) => late?.kill('retired'));
@@ -229,12 +244,7 @@ class ProcessRunner implements Runner {
     this.#account(request.deploymentId, process);
     process.onStray = (error) => this.#onStray(request.deploymentId, error);
     try {
-      const { module, bundle, deploymentId } = request;
-      const loading =
-        module === undefined
-          ? process.load(bundle, deploymentId)
-          : process.loadModule(module, bundle, deploymentId);
-      const failed = await failureOfLoad(loading, options.signal);
+      const failed = await failureOfLoad(this.#loadInto(process, request), options.signal);
       if (failed !== undefined) return failed;
       const answer = process.usable ? await process.call(request, options) : notStarted;
       if (answer !== notStarted) return answer;
@@ -283,7 +293,7 @@ class ProcessRunner implements Runner {
   }
 
   async #load(binding: Binding, request: CallRequest): Promise<SandboxProcess | CallOutcome> {
-    const process = await this.#pool.take(request.memoryMb);
+    const process = await this.#pool.take(await this.#packages.needs(request));
     if (process === undefined || binding.forgotten || this.#closing !== undefined) {
       process?.kill('retired');
       this.#unbind(binding);
@@ -294,7 +304,7 @@ class ProcessRunner implements Runner {
     this.#account(binding.deploymentId, process);
     process.onStray = (error) => this.#onStray(binding.deploymentId, error);
     if (request.module === undefined) {
-      const answer = await process.load(request.bundle, binding.deploymentId);
+      const answer = await this.#loadInto(process, request);
       if (answer === notStarted || answer.status !== 'finished') {
         process.kill('retired');
         this.#unbind(binding);
@@ -307,6 +317,16 @@ class ProcessRunner implements Runner {
     // A new revision came while this one loaded: the calls that wait for it still get it.
     if (this.#bindings.get(binding.deploymentId) !== binding) setImmediate(() => process.retire());
     return process;
+  }
+
+  /** The code of a call, evaluated; of several bundles its own, once. */
+  async #loadInto(process: SandboxProcess, request: CallRequest): Promise<CallAnswer> {
+    const { module, deploymentId } = request;
+    const bundle = await this.#packages.open(process, request.bundle);
+    if ('status' in bundle) return bundle;
+    return module === undefined
+      ? process.load(bundle, deploymentId)
+      : process.loadModule(module, bundle, deploymentId);
   }
 
   /** From being bound until the process is gone, also while it only finishes calls of an older revision. */

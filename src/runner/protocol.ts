@@ -101,6 +101,8 @@ export interface StepHeader {
 
 export interface InitHeader {
   scratch: string;
+  /** Folders of packages that it may read. */
+  packages?: readonly string[];
   /** Try what is forbidden and report it with `ready`. */
   probe?: true;
   limits: {
@@ -121,6 +123,8 @@ export interface LoadHeader {
   format: 'cjs' | 'esm';
   /** Absent: the process has one bundle. */
   module?: string;
+  /** Imports of packages start from this folder. */
+  packages?: string;
 }
 
 /** The first texts of the payload are those of the header and the body of an ask. */

@@ -22,11 +22,35 @@ export interface Runner {
 }
 
 export interface Bundle {
-  /** Hex SHA-256 of `code`. */
+  /** Hex SHA-256 of `code`, and of `packages` where there are some. */
   hash: string;
-  /** One self-contained JavaScript text, made by components/bundle-component.ts. */
+  /** One JavaScript text, made by components/bundle-component.ts: self-contained but for `packages`. */
   code: string;
   format: 'cjs' | 'esm';
+  /** npm packages that `code` imports from files; absent: they are a part of it. */
+  packages?: BundlePackages;
+}
+
+export interface BundlePackages {
+  /** Who built the bundle: files are shared by nobody else. */
+  ownerId: string;
+  /** Text of a package-lock.json. */
+  lockfile: string;
+}
+
+/** Packages as files, ready to be read by a process. */
+export interface OpenPackages {
+  /** Has `node_modules`; below the folder of its owner. */
+  folder: string;
+  /** Called when no process reads them any more. */
+  release: () => void;
+}
+
+export interface PackageSource {
+  /** Where all packages of this owner are, now or later. */
+  ownerFolder(ownerId: string): Promise<string>;
+  /** Makes sure that they are there. Rejects with what a person can read. */
+  open(packages: BundlePackages): Promise<OpenPackages>;
 }
 
 export interface DescribeRequest {
@@ -50,6 +74,8 @@ export interface CallRequest {
   module?: string;
   /** In a process of its own, which ends with the call: whatever happens to it is this call's doing. */
   alone?: true;
+  /** Of which owners there are `packages` in one of its bundles, where it has several; the same for all calls of a revision. */
+  packageOwners?: readonly string[];
   /** Memory of the process in MB, where it is not the default; the same for all calls of a revision. */
   memoryMb?: number;
   /** Grows whenever code, props or credentials changed: another revision gets a fresh process. */

@@ -32,6 +32,9 @@ import type { Bundle, CallOptions, CallRequest } from './runner.ts';
 import { type RunnerLimits, residentOverheadMb } from './runner-limits.ts';
 import type { SpawnedSandbox } from './spawn-sandbox.ts';
 
+/** A bundle whose packages are there. */
+export type LoadableBundle = Pick<Bundle, 'code' | 'format'> & { packagesFolder?: string };
+
 /** One bundle in a process. */
 interface Module {
   /** Being evaluated, or done with it. */
@@ -174,7 +177,7 @@ export class SandboxProcess {
   }
 
   /** Evaluates the bundle of a module, once: whoever asks while that goes on gets the same answer. */
-  loadModule(name: string, bundle: Bundle, deploymentId: string): Promise<CallAnswer> {
+  loadModule(name: string, bundle: LoadableBundle, deploymentId: string): Promise<CallAnswer> {
     const existing = this.#modules.get(name)?.loaded;
     if (existing !== undefined && existing !== true) return existing;
     const module: Module = { loaded: undefined, props: undefined, dynamic: undefined };
@@ -188,10 +191,11 @@ export class SandboxProcess {
   }
 
   /** Evaluates a bundle; once in the life of a process, or once for each module. */
-  load(bundle: Bundle, deploymentId: string, module?: string): Promise<CallAnswer> {
+  load(bundle: LoadableBundle, deploymentId: string, module?: string): Promise<CallAnswer> {
     this.hasCode = true;
     const header: LoadHeader = { deploymentId, format: bundle.format };
     if (module !== undefined) header.module = module;
+    if (bundle.packagesFolder !== undefined) header.packages = bundle.packagesFolder;
     const answer = this.#start({ deadlineMs: this.#limits.loadDeadlineMs, isLoad: true, ack: false });
     const code = Buffer.from(bundle.code);
     this.#send(frameType.load, answer.id, JSON.stringify(header), [code], code.length);

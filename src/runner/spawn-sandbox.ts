@@ -8,6 +8,10 @@ export interface SandboxGrant {
   program: string;
   /** The one folder it may read and write, its own. */
   scratch: string;
+  /** Further folders that it may read: npm packages of those whose code it will run. */
+  packages?: readonly string[];
+  /** Native addons may be loaded from there. They are beyond the permission model. */
+  addons?: boolean;
   memoryMb: number;
   /** Set when the service is root: a user that owns nothing but `scratch`. */
   uid?: number;
@@ -48,14 +52,21 @@ export function spawnSandbox(grant: SandboxGrant): SpawnedSandbox {
 }
 
 function sandboxCommand(grant: SandboxGrant): [string, string[]] {
+  const mayLoadAddons = grant.packages !== undefined && grant.addons === true;
   const flags = [
     ...(grant.level === 'off'
       ? []
-      : ['--permission', `--allow-fs-read=${grant.scratch}`, `--allow-fs-write=${grant.scratch}`]),
+      : [
+          '--permission',
+          `--allow-fs-read=${grant.scratch}`,
+          `--allow-fs-write=${grant.scratch}`,
+          ...(grant.packages ?? []).map((folder) => `--allow-fs-read=${folder}`),
+          ...(mayLoadAddons ? ['--allow-addons'] : []),
+        ]),
     // node:sqlite and node:ffi open files past the permission model.
     '--no-experimental-sqlite',
     '--no-experimental-ffi',
-    '--no-addons',
+    ...(mayLoadAddons ? [] : ['--no-addons']),
     '--disable-sigusr1',
     '--no-global-search-paths',
     '--no-warnings',

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { ComponentShape, PropDefinition } from '#components/component-shape.ts';
-import { componentShapes, findBundle, findComponent } from '#components/component-store.ts';
+import { bundleOf, componentShapes, findComponent } from '#components/component-store.ts';
 import type { ConfiguredProps } from '#components/validate-props.ts';
 import { must } from '#lib/assert.ts';
 import type { Bundle } from '#runner/runner.ts';
@@ -94,10 +94,7 @@ export async function makeDeployment(
   given: { values?: ConfiguredProps; accounts?: readonly SourceAccount[] } = {},
 ): Promise<Deployment> {
   const shape = JSON.parse(component.shape) as ComponentShape;
-  const bundle = must(
-    await findBundle(db, component.owner_id, component.bundle_hash),
-    `bundle of ${component.id}`,
-  );
+  const bundle = await bundleOf(db, component);
   const definitions = mergedDefinitions(shape, source.dynamic_props);
   const values = given.values ?? (await openValues(context.sealer, source));
   const accounts = accountProps(definitions, values);
@@ -121,7 +118,7 @@ export async function makeDeployment(
   return {
     source,
     shape,
-    bundle: { hash: bundle.hash, code: bundle.code, format: bundle.format === 'esm' ? 'esm' : 'cjs' },
+    bundle,
     definitions,
     props,
     revision: `${source.revision}-${digest}`,

@@ -1,8 +1,7 @@
 import type { ComponentShape, PropDefinition } from '#components/component-shape.ts';
-import { findBundle } from '#components/component-store.ts';
+import { bundleOf } from '#components/component-store.ts';
 import { refuseUnknownTypes } from '#components/prop-types.ts';
 import { type ConfiguredProps, isRecord, propError, validateProps } from '#components/validate-props.ts';
-import { must } from '#lib/assert.ts';
 import type { Bundle } from '#runner/runner.ts';
 import type { Db } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
@@ -39,10 +38,7 @@ export async function openComponent(
   },
 ): Promise<OpenedComponent> {
   const { configurableProps } = JSON.parse(component.shape) as ComponentShape;
-  const bundle = must(
-    await findBundle(db, component.owner_id, component.bundle_hash),
-    `bundle of ${component.id}`,
-  );
+  const bundle = await bundleOf(db, component);
   const dynamic = dynamicDefinitions(configurableProps, given);
   refuseUnknownTypes(dynamic, 'dynamic_props');
   const definitions = [...configurableProps, ...dynamic];
@@ -62,7 +58,7 @@ export async function openComponent(
   });
   const secrets = definitions.filter(isSecretProp).flatMap(({ name }) => stringsIn(values[name]));
   return {
-    bundle: { hash: bundle.hash, code: bundle.code, format: bundle.format === 'esm' ? 'esm' : 'cjs' },
+    bundle,
     definitions,
     props: {
       ...undefinedProps(definitions, values),

@@ -6,6 +6,7 @@ import { workflowsMigration } from './migrations/0004-workflows.ts';
 import { accountsMigration } from './migrations/0005-accounts.ts';
 import { apphooksMigration } from './migrations/0006-apphooks.ts';
 import { registryMigration } from './migrations/0007-registry.ts';
+import { bundlePackagesMigration } from './migrations/0008-bundle-packages.ts';
 import type { Store, Tx } from './store.ts';
 
 export interface Migration {
@@ -22,6 +23,7 @@ export const migrations: readonly Migration[] = [
   accountsMigration,
   apphooksMigration,
   registryMigration,
+  bundlePackagesMigration,
 ];
 
 /** The store was written by a newer version, or its history differs: going on could destroy data. */

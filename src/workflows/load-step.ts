@@ -1,7 +1,6 @@
 import type { ComponentShape, PropDefinition } from '#components/component-shape.ts';
-import { findBundle } from '#components/component-store.ts';
+import { bundleOf } from '#components/component-store.ts';
 import type { ConfiguredProps } from '#components/validate-props.ts';
-import { must } from '#lib/assert.ts';
 import { type DeploymentContext, mergedDefinitions, stringsIn } from '#sources/deployment.ts';
 import { openAccounts } from '#sources/open-accounts.ts';
 import { isSecretProp, openValues, sealedNames } from '#sources/sealed-props.ts';
@@ -53,10 +52,7 @@ export async function loadStep(
   },
 ): Promise<OpenedStep> {
   const { ownerId, component, accountOwners, context } = options;
-  const bundle = must(
-    await findBundle(db, component.owner_id, component.bundle_hash),
-    `bundle of ${component.id}`,
-  );
+  const bundle = await bundleOf(db, component);
   const definitions = definitionsOfStep(component, definition.dynamicProps);
   const sealed = sealedStep(definition, ownerId);
   const values = options.values ?? (await openValues(context.sealer, sealed));
@@ -75,7 +71,7 @@ export async function loadStep(
       id: definition.id,
       namespace: definition.namespace,
       disabled: definition.disabled,
-      bundle: { hash: bundle.hash, code: bundle.code, format: bundle.format === 'esm' ? 'esm' : 'cjs' },
+      bundle,
       definitions,
       props: runtimeProps(definitions, values, { endpointUrl: undefined, credentials }),
       dynamicProps:

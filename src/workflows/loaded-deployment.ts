@@ -11,6 +11,8 @@ export interface LoadedDeployment {
   projectId: string | null;
   settings: WorkflowSettings;
   steps: LoadedStep[];
+  /** Those who built bundles of steps that have packages as files. */
+  packageOwners: string[];
   /** Accounts whose credentials are in the props of steps. */
   accountIds: string[];
   /** From then on (epoch ms) credentials are to be asked for again; null: they are good until they are changed. */
@@ -19,6 +21,13 @@ export interface LoadedDeployment {
   revision: string;
   /** Replaces known secret values (credentials, secret props) in whatever leaves a run. */
   redact: (text: string) => string;
+}
+
+export function ownersOfPackages(steps: readonly Pick<LoadedStep, 'bundle'>[]): string[] {
+  const owners = steps.flatMap(({ bundle }) =>
+    bundle.packages === undefined ? [] : [bundle.packages.ownerId],
+  );
+  return [...new Set(owners)];
 }
 
 export interface LoadedStep {

@@ -152,6 +152,7 @@ export class DeployerFixture {
         hash,
         format: 'cjs',
         code: '',
+        packages: null,
         created_at_ms: 1,
       }),
     );

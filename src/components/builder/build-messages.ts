@@ -32,7 +32,11 @@ export interface BundleRequest {
   /** The project's node_modules, for what the provided modules import. */
   projectModules: string;
   bundleBytesMax: number;
+  /** inline: packages become a part of the text. tree: they stay files, which the text imports where it runs. */
+  form: BundleForm;
 }
+
+export type BundleForm = 'inline' | 'tree';
 
 export type BundlerInput =
   | BundleRequest
@@ -40,8 +44,14 @@ export type BundlerInput =
 
 export type BundlerOutput =
   | { type: 'lookup'; lookup: number; importer: string; specifier: string }
-  | { type: 'bundled'; code: string; format: 'cjs' | 'esm' }
+  /**
+   * `beside`: packages in the text that may read files beside themselves, which a text has not; `addons`: those that
+   * bring a native addon.
+   */
+  | { type: 'bundled'; code: string; format: 'cjs' | 'esm'; beside: string[]; addons: string[] }
   | { type: 'needs'; specifiers: string[] }
+  /** The packages cannot be a part of one text. */
+  | { type: 'unfit'; problem: BuildProblem }
   | { type: 'failed'; problem: BuildProblem };
 
 /** What npm is configured with, as data: the builder reads no environment and no home folder. */
@@ -71,6 +81,8 @@ export interface InstallRequest extends NpmRequest {
   folder: string;
   /** Ranges from a package.json above the component, by package name; used where the import names no version. */
   declared: Record<string, string>;
+  /** Text of the package-lock.json of an earlier install, which is repeated: then no specifiers are given. */
+  lockfile?: string;
   packagesMax: number;
   filesMax: number;
   bytesMax: number;
@@ -112,7 +124,7 @@ export interface ScanOutput {
 
 export type InstallerOutput =
   | { type: 'fetched'; name: string; version: string; integrity: string; files: PackageFile[] }
-  | { type: 'installed'; aliases: Record<string, string>; lock: PackageLock }
+  | { type: 'installed'; aliases: Record<string, string>; lock: PackageLock; lockfile: string }
   | { type: 'failed'; problem: BuildProblem };
 
 /** Exact versions of everything a bundle holds; the same lock and files give the same bundle. */

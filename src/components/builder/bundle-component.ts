@@ -1,11 +1,11 @@
-import { readFile, realpath } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { isBuiltin } from 'node:module';
-import { basename, extname, sep } from 'node:path';
+import { basename, resolve, sep } from 'node:path';
 import {
   build,
   type Loader,
   type Message,
-  type OnLoadResult,
+  type Metafile,
   type OnResolveArgs,
   type OnResolveResult,
   type Plugin,
@@ -13,9 +13,16 @@ import {
   transform,
 } from 'esbuild';
 import type { BuildProblem, BundleRequest, BundlerOutput, OwnFile } from './build-messages.ts';
-import { withRelativeRequires } from './folder-requires.ts';
-import { mapComment, withOwnMap, withoutMap } from './own-source-map.ts';
+import { mapComment, withOwnMap } from './own-source-map.ts';
+import {
+  isInside,
+  loaderByAttribute,
+  loadPackageFile,
+  packageOfFile,
+  type SeenPackages,
+} from './package-files.ts';
 import { parsePackageSpecifier } from './package-specifier.ts';
+import { packageFolderOf, readsBeside } from './reads-beside.ts';
 
 /** Asks the service for a file of the component itself; null when there is none. */
 export type LookUp = (importer: string, specifier: string) => Promise<OwnFile | null>;
@@ -32,11 +39,26 @@ export class BuildFailure extends Error {
 /** esbuild's own answer, asked for from inside the plugin, which must not answer it again. */
 const nativeOnly = 'native-only';
 
+const importOfCreateRequire = "import { createRequire as __createRequire } from 'node:module';\n";
+const globalRequire = "globalThis.require ??= __createRequire('file:///component.js');";
+
+/** Where code in one text is told to be; as a tree it has a place, which Node tells. */
+const ownPlace = {
+  'import.meta.url': '"file:///component.js"',
+  'import.meta.filename': '"/component.js"',
+  'import.meta.dirname': '"/"',
+};
+
+/** A package imports a file that is neither code nor data. */
+const noLoader = /^No loader is configured for /;
 const awaitNeedsEsm = /Top-level await is currently not supported with the "cjs" output format/;
 
 /**
  * Makes one JavaScript text of the entry, its own files and its packages; without `aliases` and with imports of
  * packages, says which ones it needs instead. CommonJS unless the component awaits at its top level.
+ *
+ * As a tree the text has its own files only and imports packages where it runs: as ES module, in which Node decides what
+ * an import of either kind of module gives.
  *
  * esbuild reads any file it is pointed to. So it reads none here: every file goes through `onLoad`, which checks its
  * real path and reads it in this process, under the permission flags.
@@ -44,22 +66,56 @@ const awaitNeedsEsm = /Top-level await is currently not supported with the "cjs"
 export async function bundle(request: BundleRequest, lookUp: LookUp): Promise<BundlerOutput> {
   const entry = { ...request.entry, loader: await loaderOfEntry(request.entry) };
   const needed = new Set<string>();
-  let outcome = await runBuild({ request, entry, lookUp, needed, format: 'cjs' });
+  const seen: SeenPackages = { placed: new Set(), addons: new Set() };
+  const run = { request, entry, lookUp, needed, seen };
+  let outcome = await runBuild({ ...run, format: request.form === 'tree' ? 'esm' : 'cjs' });
   if ('errors' in outcome && outcome.errors.some((error) => awaitNeedsEsm.test(error.text))) {
-    outcome = await runBuild({ request, entry, lookUp, needed, format: 'esm' });
+    outcome = await runBuild({ ...run, format: 'esm' });
   }
-  if ('errors' in outcome) throw new BuildFailure(describeErrors(outcome.errors, request.folder));
+  if ('errors' in outcome) {
+    const problem = describeErrors(outcome.errors, request.folder);
+    if (outcome.errors.every((error) => noLoader.test(error.text))) return { type: 'unfit', problem };
+    throw new BuildFailure(problem);
+  }
   if (request.aliases === undefined && needed.size > 0)
     return { type: 'needs', specifiers: [...needed].sort() };
   if (Buffer.byteLength(outcome.code) > request.bundleBytesMax) {
-    throw new BuildFailure({
-      kind: 'caller',
-      code: 'component_too_large',
-      message: `the component with its packages is larger than ${request.bundleBytesMax} bytes`,
-      details: {},
-    });
+    const message = `the component with its packages is larger than ${request.bundleBytesMax} bytes`;
+    return { type: 'unfit', problem: { kind: 'caller', code: 'component_too_large', message, details: {} } };
   }
-  return { type: 'bundled', code: outcome.code, format: outcome.format };
+  const { code, format, metafile } = outcome;
+  return {
+    type: 'bundled',
+    code: request.form === 'tree' ? withOwnRequire(code) : code,
+    format,
+    beside: await packagesThatReadBeside(metafile, request.folder, seen),
+    addons: [...seen.addons],
+  };
+}
+
+/** esbuild asks a global for what CommonJS code requires; a process with several trees has none that fits all. */
+function withOwnRequire(code: string): string {
+  const asked = '((x) => typeof require !== "undefined" ? require :';
+  if (!code.includes('Dynamic require of "')) return code;
+  if (!code.includes(asked)) throw new Error('assertion failed: esbuild makes require in another way');
+  return code.replace(asked, '((x) => true ? __createRequire(import.meta.url) :');
+}
+
+/** Only of files that are a part of the bundle: much of what was read is not. */
+async function packagesThatReadBeside(
+  metafile: Metafile,
+  folder: string,
+  seen: SeenPackages,
+): Promise<string[]> {
+  const found = new Set<string>();
+  const inputs = Object.values(metafile.outputs).flatMap(({ inputs }) => Object.entries(inputs));
+  for (const [path, { bytesInOutput }] of inputs) {
+    const file = resolve(folder, path);
+    const name = packageOfFile(file);
+    if (bytesInOutput === 0 || found.has(name) || !seen.placed.has(file)) continue;
+    if (await readsBeside(await readFile(file, 'utf8'), packageFolderOf(file))) found.add(name);
+  }
+  return [...found].sort();
 }
 
 async function loaderOfEntry(entry: OwnFile): Promise<'js' | 'ts' | 'json'> {
@@ -83,13 +139,15 @@ interface BuildRun {
   entry: OwnFile & { loader: Loader };
   lookUp: LookUp;
   needed: Set<string>;
+  seen: SeenPackages;
   format: 'cjs' | 'esm';
 }
 
 async function runBuild(
   run: BuildRun,
-): Promise<{ code: string; format: 'cjs' | 'esm' } | { errors: Message[] }> {
+): Promise<{ code: string; format: 'cjs' | 'esm'; metafile: Metafile } | { errors: Message[] }> {
   const isEsm = run.format === 'esm';
+  const isTree = run.request.form === 'tree';
   try {
     const result = await build({
       entryPoints: [run.entry.path],
@@ -103,18 +161,12 @@ async function runBuild(
       // The import() of a CommonJS bundle would need the runner's loader; require() of what is inlined does not.
       supported: isEsm ? {} : { 'dynamic-import': false },
       define: {
-        'import.meta.url': '"file:///component.js"',
-        'import.meta.filename': '"/component.js"',
-        'import.meta.dirname': '"/"',
+        ...(isTree ? {} : ownPlace),
         __filename: '"/component.js"',
         __dirname: '"/"',
       },
       // A global, since a constant of that name would collide with a component that makes its own `require`.
-      banner: isEsm
-        ? {
-            js: "import { createRequire as __createRequire } from 'node:module';\nglobalThis.require ??= __createRequire('file:///component.js');",
-          }
-        : {},
+      banner: isEsm ? { js: importOfCreateRequire + (isTree ? '' : globalRequire) } : {},
       tsconfigRaw: {},
       charset: 'utf8',
       legalComments: 'none',
@@ -122,12 +174,13 @@ async function runBuild(
       outfile: 'component.js',
       sourcemap: 'external',
       sourcesContent: false,
+      metafile: true,
       plugins: [confinement(run)],
     });
     const [code = '', map = ''] = ['.js', '.js.map'].map(
       (end) => result.outputFiles.find(({ path }) => path.endsWith(`component${end}`))?.text,
     );
-    return { code: code + mapComment(map, run.entry), format: run.format };
+    return { code: code + mapComment(map, run.entry), format: run.format, metafile: result.metafile };
   } catch (error) {
     if (isBuildFailure(error)) return { errors: error.errors };
     throw error;
@@ -165,7 +218,9 @@ function confinement(run: BuildRun): Plugin {
           resolveDir: request.folder,
         };
       });
-      esbuild.onLoad({ filter: /.*/, namespace: 'file' }, (args) => loadFile(args.path, args.with, request));
+      esbuild.onLoad({ filter: /.*/, namespace: 'file' }, (args) =>
+        loadPackageFile(args.path, args.with, request, run.seen),
+      );
       // Anything else (data: URLs, the empty modules of a `browser` map) holds no file.
     },
   };
@@ -192,6 +247,10 @@ function confinement(run: BuildRun): Plugin {
     if (request.aliases === undefined) {
       if (args.kind !== 'require-resolve') needed.add(specifier.request);
       return { path: args.path, external: true };
+    }
+    if (request.form === 'tree') {
+      const installedAs = request.aliases[specifier.request] ?? specifier.name;
+      return { path: installedAs + specifier.subpath, external: true };
     }
     return resolveNatively(esbuild, args);
   }
@@ -260,57 +319,6 @@ function providedModule(specifier: string, provided: Record<string, string>): st
   const parsed = parsePackageSpecifier(specifier);
   if (parsed === null || parsed.subpath !== '' || !Object.hasOwn(provided, parsed.name)) return undefined;
   return provided[parsed.name];
-}
-
-async function loadFile(
-  path: string,
-  attributes: Record<string, string>,
-  request: BundleRequest,
-): Promise<OnLoadResult> {
-  const real = await realpath(path).catch(() => null);
-  const roots = [request.folder, request.providedFolder, request.projectModules];
-  if (real === null || !roots.some((root) => isInside(real, root))) {
-    return { errors: [{ text: 'an import leaves the folder of the component' }] };
-  }
-  if (extname(real) === '.node') {
-    const name = packageOfFile(real);
-    const problem: BuildProblem = {
-      kind: 'caller',
-      code: 'native_addon',
-      message: `the package ${quote(name)} needs a native addon, which components cannot load`,
-      details: { package: name },
-    };
-    return { errors: [{ text: problem.message, detail: problem }] };
-  }
-  const loader = loaderByAttribute(attributes) ?? loaderOfPackageFile(real);
-  const contents = await readFile(real);
-  return { contents: isCode(real, loader) ? withoutMap(withRelativeRequires(contents)) : contents, loader };
-}
-
-function loaderOfPackageFile(path: string): Loader {
-  return /^\.[cm]?js$/.test(extname(path)) || extname(path) === '' ? 'js' : 'default';
-}
-
-function isCode(path: string, loader: Loader): boolean {
-  return loader === 'js' || (loader === 'default' && /\.[cm]?[jt]sx?$/.test(path));
-}
-
-function loaderByAttribute(attributes: Record<string, string>): Loader | undefined {
-  if (attributes.type === 'json') return 'json';
-  if (attributes.type === 'text') return 'text';
-  if (attributes.type === 'bytes') return 'binary';
-  return undefined;
-}
-
-function isInside(path: string, folder: string): boolean {
-  return path.startsWith(folder.endsWith(sep) ? folder : folder + sep);
-}
-
-function packageOfFile(path: string): string {
-  const parts = path.split(sep);
-  const at = parts.lastIndexOf('node_modules');
-  const first = parts[at + 1] ?? '';
-  return first.startsWith('@') ? `${first}/${parts[at + 2] ?? ''}` : first;
 }
 
 /** esbuild's messages without what they quote: no source lines, no absolute paths. */

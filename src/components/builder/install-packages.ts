@@ -6,15 +6,23 @@ import { Arborist, type PackageNode, parseNpmArgument } from './npm-modules.ts';
 import { npmOptions, publicRegistry } from './npm-options.ts';
 import { type PackageSpecifier, parsePackageSpecifier } from './package-specifier.ts';
 
-/** Installs the packages of `request.specifiers` below `request.folder`, with every check before anything is unpacked. */
-export async function installPackages(
-  request: InstallRequest,
-): Promise<{ aliases: Record<string, string>; lock: PackageLock }> {
+/** What was installed: `lockfile` is the text of a package-lock.json, with which the same can be had again. */
+export interface Installed {
+  aliases: Record<string, string>;
+  lock: PackageLock;
+  lockfile: string;
+}
+
+/**
+ * Installs the packages of `request.specifiers` below `request.folder`, or those of its `lockfile`, with every check
+ * before anything is unpacked.
+ */
+export async function installPackages(request: InstallRequest): Promise<Installed> {
+  // Processes of other users read what stays.
+  process.umask(0o022);
+  if (request.lockfile !== undefined) return installAgain(request, request.lockfile);
   const { dependencies, aliases } = planDependencies(request);
-  await writeFile(
-    join(request.folder, 'package.json'),
-    JSON.stringify({ name: 'component', private: true, dependencies }),
-  );
+  await writeProject(request.folder, dependencies);
   let arborist = new Arborist(arboristOptions(request));
   try {
     await arborist.buildIdealTree();
@@ -25,8 +33,29 @@ export async function installPackages(
     await arborist.buildIdealTree();
   }
   checkTree(arborist.idealTree, request);
+  arborist.idealTree?.meta?.commit();
+  const lockfile = arborist.idealTree?.meta?.toString() ?? '';
   const tree = await arborist.reify();
-  return { aliases, lock: lockOf(tree, request, aliases) };
+  return { aliases, lock: lockOf(tree, request, aliases), lockfile };
+}
+
+/** The very same versions and contents, on another machine or after the folder was removed. */
+async function installAgain(request: InstallRequest, lockfile: string): Promise<Installed> {
+  const { packages } = JSON.parse(lockfile) as {
+    packages?: Record<string, { dependencies?: Record<string, string> }>;
+  };
+  await writeProject(request.folder, packages?.['']?.dependencies ?? {});
+  await writeFile(join(request.folder, 'package-lock.json'), lockfile);
+  const arborist = new Arborist({ ...arboristOptions(request), packageLock: true });
+  await arborist.buildIdealTree();
+  checkTree(arborist.idealTree, request);
+  const tree = await arborist.reify();
+  return { aliases: {}, lock: lockOf(tree, request, {}), lockfile };
+}
+
+async function writeProject(folder: string, dependencies: Record<string, string>): Promise<void> {
+  const text = JSON.stringify({ name: 'component', private: true, dependencies });
+  await writeFile(join(folder, 'package.json'), text);
 }
 
 /** Two versions of one package live side by side under `npm:` aliases of our own. */
@@ -91,6 +120,8 @@ function arboristOptions(request: InstallRequest): Record<string, unknown> {
     fund: false,
     save: false,
     packageLock: false,
+    // Another node may have another registry.
+    omitLockfileRegistryResolved: true,
     omit: ['dev'],
     installLinks: false,
   };
@@ -115,7 +146,12 @@ function checkTree(tree: PackageNode | null, request: InstallRequest): void {
     if (node.inBundle) continue;
     if (!node.integrity)
       throw new InstallRefusal('package_refused', `the registry gives no integrity for ${name}`, details);
-    if (!node.resolved || !URL.canParse(node.resolved) || !hosts.has(new URL(node.resolved).host)) {
+    // Without an address, as in our lockfiles, npm asks the configured registry for the name and version.
+    const isFromRegistry =
+      node.resolved === null
+        ? request.lockfile !== undefined
+        : URL.canParse(node.resolved) && hosts.has(new URL(node.resolved).host);
+    if (!isFromRegistry) {
       throw new InstallRefusal(
         'package_refused',
         `${name} does not come from the configured registry`,

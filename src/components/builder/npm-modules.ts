@@ -14,6 +14,8 @@ export interface PackageNode {
   inBundle: boolean;
   package: Record<string, unknown>;
   inventory: Map<string, PackageNode>;
+  /** Of a root: its package-lock.json. */
+  meta?: { commit(): unknown; toString(): string };
 }
 
 interface ArboristInstance {

@@ -1,3 +1,4 @@
+import { withoutPackageFolders } from './package-imports.ts';
 import { jsonStringify } from './primordials.ts';
 import { mapStack } from './source-map.ts';
 
@@ -39,7 +40,7 @@ function describeThrown(thrown: unknown): ErrorReport {
   const report: ErrorReport = {
     name: typeof name === 'string' && name !== '' ? cut(name, nameCharactersMax) : 'Error',
     message: cut(
-      typeof message === 'string' ? message : `thrown: ${inspectPlainly(thrown)}`,
+      typeof message === 'string' ? withoutPackageFolders(message) : `thrown: ${inspectPlainly(thrown)}`,
       messageCharactersMax,
     ),
     stack: cut((typeof stack === 'string' ? shownStack(stack) : '') + causesOf(thrown), stackCharactersMax),
@@ -66,7 +67,7 @@ function causesOf(thrown: object): string {
 
 /** Cut first: code may have set a stack of any length. */
 function shownStack(stack: string): string {
-  return mapStack(cut(stack, stackCharactersMax));
+  return withoutPackageFolders(mapStack(cut(stack, stackCharactersMax)));
 }
 
 function read(from: object, key: string): unknown {

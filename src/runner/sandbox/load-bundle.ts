@@ -1,5 +1,6 @@
 import { isBuiltin, registerHooks } from 'node:module';
 import { compileFunction, constants } from 'node:vm';
+import { importsFrom, servePackages } from './package-imports.ts';
 import { rememberBundle } from './source-map.ts';
 
 /** Where user code appears to be in stack traces; of several bundles in a process each has a folder of its own. */
@@ -8,9 +9,18 @@ const folderOfOnly = '/component';
 /** Node's own require: the harness is one CommonJS file. */
 declare const require: (id: string) => unknown;
 
-/** Evaluates a bundle, which has everything inside but Node's own modules, and returns what it exports. */
-export async function loadBundle(code: string, format: 'cjs' | 'esm', module?: string): Promise<unknown> {
+/**
+ * Evaluates a bundle and returns what it exports. It has everything inside but Node's own modules and, where there is a
+ * folder of `packages`, those.
+ */
+export async function loadBundle(
+  code: string,
+  format: 'cjs' | 'esm',
+  module?: string,
+  packages?: string,
+): Promise<unknown> {
   const folder = module === undefined ? folderOfOnly : `${folderOfOnly}/${encodeURIComponent(module)}`;
+  if (packages !== undefined) return loadWithPackages(code, folder, packages);
   return format === 'cjs' ? loadCommonJs(code, folder) : loadModule(code, folder);
 }
 
@@ -44,6 +54,15 @@ async function loadModule(code: string, folder: string): Promise<unknown> {
   } finally {
     hooks.deregister();
   }
+}
+
+/** Under the same address as one without packages, so that stacks show the same; only what it imports is elsewhere. */
+async function loadWithPackages(code: string, folder: string, packages: string): Promise<unknown> {
+  const address = `file://${folder}/index.mjs`;
+  rememberBundle(address, code);
+  servePackages();
+  importsFrom.set(address, { code, packages });
+  return import(address);
 }
 
 function builtinRequire(id: unknown): unknown {

@@ -65,10 +65,14 @@ async function init(header: InitHeader, payload: Buffer): Promise<void> {
   defineGlobals();
   captureConsole(currentCall);
   runFolders = new RunFolders(header.scratch);
-  mapTmpTo(header.scratch, () => {
-    const step = currentCall.getStore()?.step;
-    return step === undefined ? undefined : runFolders.of(step);
-  });
+  mapTmpTo(
+    header.scratch,
+    () => {
+      const step = currentCall.getStore()?.step;
+      return step === undefined ? undefined : runFolders.of(step);
+    },
+    header.packages,
+  );
   installEgressShim(egressDescriptor);
   if (payload.length > 0) trustExtraCa(payload.toString('utf8'));
   prewarm();
@@ -143,7 +147,7 @@ function catchTheUncaught(): void {
 let isStepEnvironment = false;
 
 async function load(id: number, header: LoadHeader, payload: Buffer): Promise<void> {
-  const { deploymentId, format, module } = header;
+  const { deploymentId, format, module, packages } = header;
   if (module === undefined) process.env.PD_COMPONENT = deploymentId;
   else if (!isStepEnvironment) {
     isStepEnvironment = true;
@@ -152,7 +156,7 @@ async function load(id: number, header: LoadHeader, payload: Buffer): Promise<vo
   const effects = startCall(id);
   await currentCall.run(effects, async () => {
     try {
-      const component = unwrapComponent(await loadBundle(payload.toString('utf8'), format, module));
+      const component = unwrapComponent(await loadBundle(payload.toString('utf8'), format, module, packages));
       const props = resolveAllProps(component, {});
       const loaded: LoadedModule = { component, props, valuesText: '{}', stepProps: undefined };
       if (module === undefined) onlyModule = loaded;

@@ -56,10 +56,15 @@ export class RunFolders {
 /**
  * Components write literal `/tmp/<name>`: such paths are taken to a folder that belongs to this process alone, or in a
  * step to the folder of its run, which `current` gives.
+ * Folders of packages may lie below it and stay where they are.
  * A convenience, not a boundary; the boundary is that no other folder is granted.
  */
-export function mapTmpTo(base: string, current: () => string | undefined): void {
-  const map = (path: unknown): unknown => mapPath(path, base, current);
+export function mapTmpTo(
+  base: string,
+  current: () => string | undefined,
+  packages: readonly string[] = [],
+): void {
+  const map = (path: unknown): unknown => mapPath(path, base, current, packages);
   const unmap = (path: unknown): unknown => {
     if (typeof path !== 'string' || !path.startsWith(base)) return path;
     const folder = current() ?? base;
@@ -79,7 +84,12 @@ export function mapTmpTo(base: string, current: () => string | undefined): void 
   syncBuiltinESMExports();
 }
 
-function mapPath(path: unknown, base: string, current: () => string | undefined): unknown {
+function mapPath(
+  path: unknown,
+  base: string,
+  current: () => string | undefined,
+  packages: readonly string[],
+): unknown {
   let text: string;
   if (typeof path === 'string') text = path;
   else if (path instanceof URL && path.protocol === 'file:') text = fileURLToPath(path);
@@ -88,7 +98,13 @@ function mapPath(path: unknown, base: string, current: () => string | undefined)
   if (text !== mappedRoot && !text.startsWith(`${mappedRoot}/`)) return path;
   // A path that has been mapped already, or that an answer of ours contained.
   if (text === base || text.startsWith(`${base}/`)) return path;
+  if (text !== mappedRoot && packages.some((folder) => leadsTo(text, folder))) return path;
   return (current() ?? base) + text.slice(mappedRoot.length);
+}
+
+/** Node looks at each folder on the way to a module. */
+function leadsTo(path: string, folder: string): boolean {
+  return folder === path || folder.startsWith(`${path}/`) || path.startsWith(`${folder}/`);
 }
 
 function withPaths(args: unknown[], paths: number, map: (path: unknown) => unknown): unknown[] {

@@ -28,5 +28,7 @@ export interface BundleTable {
   hash: string;
   format: string;
   code: string;
+  /** Text of the lockfile of packages that `code` imports from files; null: they are a part of it. */
+  packages: string | null;
   created_at_ms: number;
 }

@@ -1,0 +1,68 @@
+import { createRequire, isBuiltin, registerHooks } from 'node:module';
+import { pathToFileURL } from 'node:url';
+
+interface ImportingBundle {
+  code: string;
+  /** Folder with the `node_modules` that its imports are looked for in. */
+  packages: string;
+}
+
+/** Bundles that import packages from files, by the address they run under. */
+export const importsFrom = new Map<string, ImportingBundle>();
+let isServing = false;
+
+/**
+ * Makes imports of those bundles start from their folder of packages. What packages import from each other, and which
+ * of their files that is, Node decides as anywhere. The hooks stay: code may import at any time.
+ */
+export function servePackages(): void {
+  if (isServing) return;
+  isServing = true;
+  registerHooks({
+    resolve: (specifier, context, next) => {
+      const own = importsFrom.get(specifier);
+      if (own !== undefined) return { url: specifier, format: 'module', shortCircuit: true };
+      const bundle = context.parentURL === undefined ? undefined : importsFrom.get(context.parentURL);
+      if (bundle === undefined || isBuiltin(specifier)) return next(specifier, context);
+      const parent = `${bundle.packages}/index.mjs`;
+      const required = (): { url: string; shortCircuit: true } => ({
+        url: pathToFileURL(createRequire(parent).resolve(specifier)).href,
+        shortCircuit: true,
+      });
+      // Node takes the parent of a require from elsewhere.
+      if (context.conditions.includes('require')) return required();
+      try {
+        return next(specifier, { ...context, parentURL: pathToFileURL(parent).href });
+      } catch (error) {
+        // `lodash/get` without an extension: bundlers find it, and so does what people wrote for them.
+        if (!isLenient(error, specifier)) throw error;
+        try {
+          return required();
+        } catch {
+          throw error;
+        }
+      }
+    },
+    load: (url, context, next) => {
+      const bundle = importsFrom.get(url);
+      return bundle === undefined
+        ? next(url, context)
+        : { format: 'module', source: bundle.code, shortCircuit: true };
+    },
+  });
+}
+
+function isLenient(error: unknown, specifier: string): boolean {
+  const code = (error as { code?: unknown } | null)?.code;
+  const isPath = /^(?:@[^/]+\/)?[^/@.][^/]*\//.test(specifier);
+  return isPath && (code === 'ERR_MODULE_NOT_FOUND' || code === 'ERR_UNSUPPORTED_DIR_IMPORT');
+}
+
+/** Where packages lie on this machine is nobody's business: paths in texts start at `node_modules`. */
+export function withoutPackageFolders(text: string): string {
+  let shown = text;
+  for (const { packages } of importsFrom.values()) {
+    shown = shown.replaceAll(`file://${packages}/`, '').replaceAll(`${packages}/`, '');
+  }
+  return shown;
+}
