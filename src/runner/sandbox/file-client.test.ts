@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { EventEmitter, once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -8,6 +9,7 @@ import { pipeline } from 'node:stream/promises';
 import { describe, test } from 'node:test';
 import { FakeFiles } from '../../../test/support/fake-files.ts';
 import { createTempFolder } from '../../../test/support/temp-folder.ts';
+import type { AskFunction } from './ask.ts';
 import { makeFileStore } from './file-client.ts';
 
 const large = Buffer.alloc(2_500_000, 'abcdefg');
@@ -164,6 +166,140 @@ describe('$.files', () => {
     await assert.rejects(writing.toBuffer(), { message: 'this.dir was opened for writing only' });
     await assert.rejects(writing.toUrl(), { message: 'this.dir was opened for writing only' });
     await writing.fromReadableStream(Readable.from(['a']));
+  });
+});
+
+/** The test runner fails a test during which an error is uncaught, or a rejection unhandled: each waits for such a one. */
+describe('an error of a file that the caller catches stays with the caller', () => {
+  const settled = async (): Promise<void> => {
+    for (let turn = 0; turn < 5; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+  };
+  /** Answers as late as a real service does: what is to go wrong has gone wrong by then. */
+  const slowly =
+    (ask: AskFunction): AskFunction =>
+    async (...args) => {
+      await settled();
+      return ask(...args);
+    };
+
+  test('a local file that is missing, may not be read or is a folder', async () => {
+    await using temp = await createTempFolder('files');
+    const files = new FakeFiles();
+    files.put('files', 'a', 'before');
+    const file = makeFileStore(slowly(files.ask)).open('a');
+    const missing = join(temp.path, 'missing');
+    await assert.rejects(file.fromFile(missing), { code: 'ENOENT', path: missing });
+    assert.deepEqual(files.asked, [], 'nothing was asked for a file that is not there');
+    await assert.rejects(file.fromFile(temp.path), { code: 'EISDIR' });
+    const reading = makeFileStore(slowly(files.ask), { access: 'read', where: 'this.dir' }).open('a');
+    await assert.rejects(reading.fromFile(missing), { message: 'this.dir was opened for reading only' });
+    await settled();
+    assert.equal(await file.toEncodedString(), 'before');
+  });
+
+  test('a stream that fails before it is read, while the service is asked, or of another make', async () => {
+    const files = new FakeFiles();
+    files.put('files', 'a', 'before');
+    const file = makeFileStore(slowly(files.ask)).open('a');
+    const failing = (when: (fail: () => void) => void): Readable => {
+      const stream = new Readable({ read() {} });
+      when(() => stream.destroy(new Error('broken')));
+      return stream;
+    };
+    for (const when of [
+      (fail: () => void) => fail(),
+      (fail: () => void) => process.nextTick(fail),
+      (fail: () => void) => queueMicrotask(fail),
+      (fail: () => void) => setImmediate(fail),
+    ]) {
+      await assert.rejects(file.fromReadableStream(failing(when)), { message: 'broken' });
+      await settled();
+    }
+    const web = new ReadableStream({ start: (controller) => controller.error(new Error('broken')) });
+    await assert.rejects(file.fromReadableStream(web as never), { message: 'broken' });
+    const old = Object.assign(new EventEmitter(), { readable: true, pipe: () => undefined });
+    process.nextTick(() => old.emit('error', new Error('broken')));
+    await assert.rejects(file.fromReadableStream(old as never), { message: 'broken' });
+    await settled();
+    assert.equal(await file.toEncodedString(), 'before');
+  });
+
+  test('a destination that cannot be made closes the source', async () => {
+    const refuse = makeFileStore(slowly(() => Promise.reject(new Error('quota')))).open('a');
+    const source = Readable.from(['a']);
+    await assert.rejects(refuse.fromReadableStream(source), { message: 'quota' });
+    assert.ok(source.destroyed);
+    const failing = new Readable({ read() {} });
+    process.nextTick(() => failing.destroy(new Error('broken')));
+    await assert.rejects(refuse.fromReadableStream(failing), { message: 'quota' });
+    await settled();
+  });
+
+  test('a host that is not reached, or breaks off', async () => {
+    const server = createServer((request, response) => {
+      if (request.url === '/reset') return request.socket.destroy();
+      response.writeHead(200, { 'content-length': '10' }).write('half');
+      return setImmediate(() => response.destroy());
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    try {
+      const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+      const files = new FakeFiles();
+      files.put('files', 'a', 'before');
+      const file = makeFileStore(slowly(files.ask)).open('a');
+      await assert.rejects(file.fromUrl('http://127.0.0.1:1/'), { message: 'fetch failed' });
+      await assert.rejects(file.fromUrl(`${origin}/reset`), { message: 'fetch failed' });
+      await assert.rejects(file.fromUrl(`${origin}/half`), { message: 'terminated' });
+      await assert.rejects(file.fromUrl('no address'), TypeError);
+      await settled();
+      assert.equal(await file.toEncodedString(), 'before');
+    } finally {
+      server.closeAllConnections();
+      server.close();
+    }
+  });
+
+  test('a local folder that is missing', async () => {
+    await using temp = await createTempFolder('files');
+    const files = new FakeFiles();
+    files.put('files', 'a', large);
+    const file = makeFileStore(slowly(files.ask)).open('a');
+    await assert.rejects(file.toFile(join(temp.path, 'none/out')), { code: 'ENOENT' });
+    await assert.rejects(file.toFile(temp.path), { code: 'EISDIR' });
+    await settled();
+  });
+
+  test('streams that are given up while the service is asked', async () => {
+    const files = new FakeFiles();
+    files.put('files', 'a', 'before');
+    let isAway = false;
+    const store = makeFileStore(async (kind, header, body) => {
+      const answer = await files.ask(kind, header, body);
+      if (isAway) throw new Error('the service is away');
+      return answer;
+    });
+    const file = store.open('a');
+    const writing = await file.createWriteStream();
+    writing.write(large);
+    isAway = true;
+    writing.destroy();
+    const finishing = await store
+      .open('a')
+      .createReadStream()
+      .catch((error: Error) => error.message);
+    assert.equal(finishing, 'the service is away');
+    isAway = false;
+    const reading = await file.createReadStream();
+    reading.read(1);
+    isAway = true;
+    reading.destroy();
+    await settled();
+    isAway = false;
+    assert.equal(await file.toEncodedString(), 'before');
+    const failing = await file.createWriteStream('a/b', 3);
+    const failed = once(failing, 'error');
+    failing.end('ab');
+    assert.match(String((await failed)[0]), /announced with 3 bytes, 2 were written/);
   });
 });
 

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import fs from 'node:fs';
 import { Readable, Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -274,12 +275,16 @@ export class StoredFile {
   ): Promise<this> {
     const from =
       stream instanceof globalThis.ReadableStream ? Readable.fromWeb(stream as ReadableStream) : stream;
-    await pipeline(from as Readable, await this.createWriteStream(contentType, contentLength));
+    await pipeInto(from, () => this.createWriteStream(contentType, contentLength));
     return this;
   }
 
   async fromFile(localPath: string, contentType?: string): Promise<this> {
-    return this.fromReadableStream(fs.createReadStream(localPath), contentType);
+    this.#client.mayWrite();
+    const from = fs.createReadStream(localPath);
+    // Rejects for a file that is not there, before anything is asked of the service.
+    await once(from, 'open');
+    return this.fromReadableStream(from, contentType);
   }
 
   /** `options` as of `fetch`. Rejects when the answer is no success; the file is then as it was. */
@@ -303,4 +308,40 @@ export class StoredFile {
     this.#client.mayWrite();
     await this.#client.request('delete', { path: this.path });
   }
+}
+
+/**
+ * A source may fail while its destination is still being made. Somebody has to listen then: an error that the caller
+ * gets as a rejection must not end the process as one that nobody caught. A source without a destination is closed.
+ */
+async function pipeInto(
+  from: Readable | AsyncIterable<string | Uint8Array>,
+  makeDestination: () => Promise<Writable>,
+): Promise<void> {
+  let early: { error: unknown } | undefined;
+  const onEarlyError = (error: unknown): void => {
+    early ??= { error };
+  };
+  const source = isEmitter(from) ? from : undefined;
+  source?.on('error', onEarlyError);
+  let to: Writable;
+  try {
+    to = await makeDestination();
+  } catch (error) {
+    source?.destroy?.();
+    throw error;
+  }
+  if (early !== undefined) {
+    to.destroy();
+    throw early.error;
+  }
+  const piped = pipeline(from as Readable, to);
+  // From here on the pipeline listens; a failure after its end is the caller's, who made the source.
+  source?.off('error', onEarlyError);
+  await piped;
+}
+
+/** Also streams of other makes: all that is needed of them is that they tell of errors. */
+function isEmitter(from: object): from is Pick<Readable, 'on' | 'off'> & { destroy?: () => unknown } {
+  return 'on' in from && typeof from.on === 'function' && 'off' in from && typeof from.off === 'function';
 }
