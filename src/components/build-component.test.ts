@@ -141,6 +141,66 @@ describe('code of a component', () => {
     assert.equal(component.axios, 'function');
   });
 
+  test('gets them in every form of import, and nothing is installed for it', async () => {
+    const offline = await newBuilder({ cache: 'offline', registry: 'http://127.0.0.1:1/' });
+    try {
+      const imported = `
+        import pd, { ConfigurationError } from '@pipedream/platform';
+        import * as space from '@pipedream/platform';
+        import * as older from '@pipedream/platform@3.1.0';
+        import { END_NEEDLE } from '@pipedream/platform@^1';
+        import { axios } from '@pipedreamhq/platform';
+        import { defineApp, defineSource, defineAction } from '@pipedream/types@0.3.4';
+        import types from '@pipedream/types';
+        import { sanitizedArray, generateHTTPErrorClasses } from '@pipedream/helpers@^1.3';
+        export { HTTP_METHODS } from '@pipedream/platform';
+        const later = async () => typeof (await import('@pipedream/platform')).axios;
+        export default { later, axios: typeof axios.create, needle: END_NEEDLE,
+          same: [pd.axios, space.axios, older.axios].every((it) => it === axios) && pd.ConfigurationError === ConfigurationError,
+          identity: [defineApp(1), defineSource(2), defineAction(3), types.defineApp(4)],
+          helpers: [sanitizedArray('a,b'), generateHTTPErrorClasses()[404]('x').name] };`;
+      const { later, ...component } = evaluate(await build(imported, offline));
+      assert.equal(await later(), 'function');
+      assert.deepEqual(component, {
+        axios: 'function',
+        needle: '__pd_end',
+        same: true,
+        identity: [1, 2, 3, 4],
+        helpers: [['a', 'b'], 'HTTP404Error'],
+      });
+      const required = `
+        const { axios, sqlProxy } = require('@pipedream/platform');
+        const load = () => require('@pipedreamhq/platform@latest');
+        module.exports = { same: load().axios === axios && require('@pipedream/platform').axios === axios,
+          methods: Object.keys(sqlProxy.methods).length, types: require('@pipedream/types').defineApp(1),
+          helpers: require('@pipedream/helpers').sanitizedArray('[1]') };`;
+      assert.deepEqual(evaluate(await build(required, offline)), {
+        same: true,
+        methods: 3,
+        types: 1,
+        helpers: ['1'],
+      });
+      const typed = `
+        import { App, UserProp, Pipedream, HTTPError } from '@pipedream/types';
+        import { type FileMetadata, AxiosRequestConfig, ConfigurationError } from '@pipedream/platform';
+        import type { DbInfo } from '@pipedream/platform';
+        import type pd from '@pipedream/platform';
+        export type { TableInfo } from '@pipedream/platform';
+        export { ColumnSchema } from '@pipedream/platform';
+        interface Request extends AxiosRequestConfig { $?: Pipedream }
+        const config = { url: 'x', returnFullResponse: true } as Request;
+        export default { ...config, kind: new ConfigurationError('x').name } as unknown as App;`;
+      const built = await build(typed, offline);
+      assert.deepEqual(evaluate(built), { url: 'x', returnFullResponse: true, kind: 'ConfigurationError' });
+      assert.ok(built.bundle.code.length < 20_000, 'axios is left out where it is not used');
+      const unknown = "import { nothing } from '@pipedream/platform'; export default nothing;";
+      const error = await failure(build(unknown, offline), 'invalid_component_code');
+      assert.match(error.message, /No matching export .*"nothing" \(component_code:1:10\)/);
+    } finally {
+      await offline.close();
+    }
+  });
+
   test('of the same text is built once per owner', async () => {
     const code = 'export default { v: "once" }';
     const first = await build(code);

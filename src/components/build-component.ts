@@ -118,6 +118,7 @@ const builderVersion = 3;
 const providedModules: Record<string, string> = {
   '@pipedream/platform': join(providedFolder, 'pipedream-platform.ts'),
   '@pipedreamhq/platform': join(providedFolder, 'pipedream-platform.ts'),
+  '@pipedream/helpers': join(providedFolder, 'pipedream-helpers.ts'),
   '@pipedream/types': join(providedFolder, 'pipedream-types.ts'),
 };
 

@@ -323,6 +323,43 @@ forEachService((fixture) => {
     assert.equal(left.body.data.ret, 'gone', 'each run has a /tmp of its own');
   });
 
+  test('an error of a file that code catches fails no run, and one that it does not catch is told', async () => {
+    const file = "$.files.open('a/kept.txt')";
+    const { body } = await run({
+      component_code: action(
+        `await ${file}.fromReadableStream(Readable.from(['kept']));
+         const broken = () => { const stream = new Readable({ read() {} }); process.nextTick(() => stream.destroy(new Error('broken'))); return stream; };
+         const message = (promise) => promise.then(() => 'nothing', (error) => error.code ?? error.message);
+         const caught = [
+           await message(${file}.fromFile('/tmp/missing')),
+           await message(${file}.fromFile('/tmp')),
+           await message(${file}.fromReadableStream(broken())),
+           await message(${file}.fromUrl('http://127.0.0.1:1/')),
+           await message(${file}.toFile('/tmp/none/out')),
+           await message($.files.open('a/none').createReadStream()),
+           await message(getFileStream('/tmp/missing')),
+         ];
+         (await ${file}.createWriteStream()).destroy();
+         await new Promise((resolve) => setTimeout(resolve, 50));
+         return [...caught, await ${file}.toEncodedString()];`,
+        '{}',
+        "import { Readable } from 'node:stream'; import { getFileStream } from '@pipedream/platform'; ",
+      ),
+    });
+    assert.deepEqual(
+      body.data.ret,
+      ['ENOENT', 'EISDIR', 'broken', 'fetch failed', 'ENOENT', 'ENOENT', 'ENOENT', 'kept'],
+      JSON.stringify(body),
+    );
+    const uncaught = await run({
+      component_code: action(
+        `void ${file}.fromFile('/tmp/missing'); await new Promise((resolve) => setTimeout(resolve, 5000));`,
+      ),
+    });
+    const [{ err }] = errorsOf(uncaught);
+    assert.match(err.message, /ENOENT/);
+  });
+
   test('members and access tokens run actions of a workspace; viewers, strangers and accounts of others do not', async () => {
     const { service } = fixture;
     const workspace = await data('POST', '/v1/workspaces', { name: 'Acting' });

@@ -50,6 +50,12 @@ function answer(path: string, response: ServerResponse): void {
     response.writeHead(200, { 'content-disposition': 'attachment; filename="../../up.txt"' });
     response.write('hello ');
     response.end('world');
+  } else if (path.startsWith('/v1/files/')) {
+    // As a signed link of the service answers: to a place of its own, with the name and the type of the file.
+    if (path.includes('signature=good')) response.writeHead(302, { location: '/files/report%20a.csv' }).end();
+    else response.writeHead(403).end();
+  } else if (path === '/files/untyped/Table.XLSX') {
+    response.writeHead(200).end('x');
   } else if (path === '/files/gzip.txt') {
     const zipped = gzipSync('x'.repeat(1000));
     response.writeHead(200, { 'content-encoding': 'gzip', 'content-length': zipped.length }).end(zipped);
@@ -169,6 +175,10 @@ describe('axios', () => {
     assert.ok(error instanceof ConfigurationError);
     assert.match(error.message, /"data"/);
     assert.equal(seen.length, before);
+    for (const body of [undefined, null, '']) {
+      assert.deepEqual(await axios(undefined, { url: `${url}/echo`, body }), { path: '/echo' });
+      assert.equal(last().body, '');
+    }
   });
 
   test('exports the request and the response when debug is set', async () => {
@@ -177,6 +187,33 @@ describe('axios', () => {
     assert.deepEqual(Object.keys(step.exported), ['debug_config', 'debug_response']);
     assert.deepEqual((step.exported.debug_config as { headers: unknown }).headers, { 'x-a': 'b' });
     assert.deepEqual(step.exported.debug_response, { path: '/echo' });
+  });
+
+  test('logs what there is no step to export to: of an app instance, of nobody, of an instance of axios', async (t) => {
+    const lines: string[] = [];
+    t.mock.method(console, 'log', (line: string) => lines.push(line));
+    const config = { url: `${url}/echo`, headers: { 'x-a': 'b' }, debug: true };
+    for (const step of [{ app: 'x', methods: {} }, undefined]) {
+      lines.length = 0;
+      await axios(step, config);
+      assert.deepEqual(
+        lines.map((line) => line.split(' - ', 1)[0]),
+        ['export: debug_config', 'export: debug_response'],
+      );
+      assert.match(lines[0] ?? '', /"x-a": "b"/);
+      assert.match(lines[1] ?? '', /"path": "\/echo"/);
+    }
+    lines.length = 0;
+    await axios.create({ ...config, baseURL: url }).get('/echo?a=1');
+    assert.equal(lines.length, 2);
+    assert.match(lines[0] ?? '', /^export: debug_config - \{\n {2}"method": "get",\n {2}"baseURL"/);
+    lines.length = 0;
+    await failure(axios({ context: {} }, { url: `${url}/refused` }));
+    assert.match(lines[0] ?? '', /^export: debug - \{\n {2}"status": 422/);
+    lines.length = 0;
+    await failure(axios(undefined, { url: `${url}/refused` }));
+    await axios(undefined, { url: `${url}/echo` });
+    assert.deepEqual(lines, []);
   });
 
   test('rejects with what the other side said, without request, config and stack', async () => {
@@ -189,6 +226,7 @@ describe('axios', () => {
     assert.equal(error.response.status, 422);
     assert.equal(error.response.headers['x-why'], 'name');
     assert.deepEqual(error.response.data, { error: { field: 'name' } });
+    assert.equal((error.response.headers as { get?: (name: string) => unknown }).get?.('X-Why'), 'name');
     for (const gone of ['config', 'request', 'stack']) assert.equal(Object.hasOwn(error, gone), false, gone);
     assert.doesNotMatch(JSON.stringify(Object.getOwnPropertyDescriptors(error)), /s3cret/);
     assert.deepEqual(step.exported.debug, {
@@ -274,6 +312,31 @@ describe('axios', () => {
     assert.equal(last().url, '/echo?q=a%20b%2Bc%3A%24%2C%21%27%28%29%2A');
   });
 
+  test('says to apps that sign by themselves what to sign, in the encoding of OAuth, and changes nothing', () => {
+    const { transformConfigForOauth } = platform;
+    const config = { baseURL: 'https://a.example/2', url: '/c?x=1', params: { y: 'a b+c', z: "!'()*" } };
+    const before = structuredClone(config);
+    assert.deepEqual(transformConfigForOauth(config), {
+      method: 'GET',
+      url: 'https://a.example/2/c?x=1&y=a%20b%2Bc&z=%21%27%28%29%2A',
+    });
+    assert.deepEqual(config, before);
+    assert.deepEqual(transformConfigForOauth({ url: 'https://a.example/', params: {}, data: {} }), {
+      method: 'GET',
+      url: 'https://a.example/',
+    });
+    const form = { 'Content-Type': 'application/x-www-form-urlencoded' };
+    assert.deepEqual(
+      transformConfigForOauth({
+        method: 'post',
+        url: 'https://a.example/',
+        headers: form,
+        data: 'z=1&y=a+b',
+      }),
+      { method: 'POST', url: 'https://a.example/', data: { z: '1', y: 'a b' } },
+    );
+  });
+
   test('create makes an instance that treats requests and errors alike', async () => {
     const instance = axios.create({ baseURL: url, headers: { 'x-all': 'yes' } });
     const answer: unknown = await instance.get('/echo?a=1&b=2', { params: { a: 3, gone: undefined } });
@@ -331,6 +394,41 @@ describe('file streams', () => {
     );
     await assert.rejects(getFileStream(join(folder, 'missing')), { code: 'ENOENT' });
     await assert.rejects(getFileStream(folder), /not a file/);
+    await assert.rejects(getFileStream(undefined as never), TypeError);
+  });
+
+  test('a local file is opened before it is given, and its stream has the path, from which forms take a name', async () => {
+    const path = join(folder, 'b.PDF');
+    await writeFile(path, 'content');
+    const { stream, metadata } = await getFileStreamAndMetadata(path);
+    await rm(path);
+    assert.equal((stream as { path?: unknown }).path, path);
+    assert.equal(metadata.contentType, 'application/pdf');
+    assert.equal(await text(stream), 'content');
+    await writeFile(join(folder, 'noext'), '');
+    const plain = await getFileStreamAndMetadata(join(folder, 'noext'));
+    assert.deepEqual(
+      [plain.metadata.size, plain.metadata.contentType, plain.metadata.name],
+      [0, undefined, 'noext'],
+    );
+    assert.equal(await text(plain.stream), '');
+  });
+
+  test('a signed link is followed to the file, and one that has ended is an error without the signature', async () => {
+    const { stream, metadata } = await getFileStreamAndMetadata(`${url}/v1/files/f_1?signature=good`);
+    assert.equal(await text(stream), 'a,b\n');
+    assert.deepEqual([metadata.name, metadata.size], ['report a.csv', 4]);
+    await assert.rejects(
+      getFileStream(`${url}/v1/files/f_1?signature=s3cret`),
+      ({ message }: Error) => message.includes('HTTP 403') && !message.includes('s3cret'),
+    );
+    await assert.rejects(getFileStream('http://127.0.0.1:1/x'), { message: 'fetch failed' });
+  });
+
+  test('a URL whose answer names no type has the one of its name', async () => {
+    const { stream, metadata } = await getFileStreamAndMetadata(`${url}/files/untyped/Table.XLSX`);
+    assert.equal(metadata.contentType, 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet');
+    assert.equal(await text(stream), 'x');
   });
 
   test('a URL gives content and what its headers say', async () => {
@@ -372,7 +470,19 @@ describe('file streams', () => {
   test('a data URL gives its bytes', async () => {
     const { stream, metadata } = await getFileStreamAndMetadata('data:image/png;base64,AAH/');
     assert.deepEqual([...(await buffer(stream))], [0, 1, 255]);
-    assert.deepEqual(metadata, { size: 3, contentType: 'image/png' });
+    assert.deepEqual(metadata, { size: 3, contentType: 'image/png', name: 'file.png' });
+    for (const [address, contentType, name] of [
+      ['data:,a', 'text/plain', 'file.txt'],
+      ['data:;base64,YQ==', 'text/plain', 'file.txt'],
+      ['data:image/jpeg;base64,YQ==', 'image/jpeg', 'file.jpg'],
+      ['data:application/json,{}', 'application/json', 'file.json'],
+      ['data:application/x-unheard-of,a', 'application/x-unheard-of', 'file'],
+      ['data:image/png;name=my%20photo.png;base64,YQ==', 'image/png', 'my photo.png'],
+      ['data:text/csv;charset=utf-8;filename=../up.csv,a', 'text/csv', 'up.csv'],
+    ] as const) {
+      const { metadata: found } = await getFileStreamAndMetadata(address);
+      assert.deepEqual([found.contentType, found.name], [contentType, name], address);
+    }
     assert.equal(await text(await getFileStream('data:,a%20b%C3%A9')), 'a bé');
     assert.equal(await text(await getFileStream('data:text/plain;charset=utf-8,')), '');
     await assert.rejects(getFileStream('data:text/plain'), /no comma/);
@@ -403,7 +513,15 @@ describe('safe JSON', () => {
     const clone = platform.cloneSafe(original);
     clone.a.b.push(2);
     assert.deepEqual(original, { a: { b: [1] } });
-    assert.equal(platform.cloneSafe(undefined), undefined);
+    assert.equal(platform.cloneSafe(undefined), null);
+    assert.equal(
+      platform.cloneSafe(() => 1),
+      null,
+    );
+    assert.deepEqual(platform.cloneSafe({ a: undefined, f: () => 1, d: new Date(0), b: Buffer.from('a') }), {
+      d: '1970-01-01T00:00:00.000Z',
+      b: { type: 'Buffer', data: [97] },
+    });
     const polluted = platform.cloneSafe(JSON.parse('{"__proto__":{"x":1}}'));
     assert.equal(({} as { x?: number }).x, undefined);
     assert.ok(Object.hasOwn(polluted as object, '__proto__'));
@@ -420,7 +538,11 @@ describe('the rest', () => {
       ...Object.entries(platform.sqlProp.methods),
       ...Object.entries(platform.sqlProxy.methods),
     ]) {
-      assert.throws(() => method(), new RegExp(`${name} is not implemented`));
+      assert.throws(
+        () => method(),
+        (error) =>
+          error instanceof ConfigurationError && error.message.startsWith(`${name} is not implemented`),
+      );
     }
     assert.deepEqual(Object.keys(platform.sqlProp.methods), ['executeQueryAdapter', 'getSchema']);
     assert.deepEqual(Object.keys(platform.sqlProxy.methods), [
@@ -434,8 +556,13 @@ describe('the rest', () => {
     assert.equal(platform.END_NEEDLE, '__pd_end');
     assert.throws(
       () => platform.$end('enough'),
-      (error: Error & { __pd_end?: boolean }) => error.message === 'enough' && error.__pd_end === true,
+      (error: Error & { __pd_end?: { message?: string; ts: string } }) => {
+        assert.equal(error.message, 'enough');
+        assert.equal(error.__pd_end?.message, 'enough');
+        return !Number.isNaN(Date.parse(error.__pd_end?.ts ?? ''));
+      },
     );
+    assert.throws(() => platform.$end(), { message: '' });
   });
 
   test('$send and $event exist, and $send says where it went', () => {
@@ -444,24 +571,118 @@ describe('the rest', () => {
     assert.throws(() => platform.$send.http({ url: 'x' }), /use \$\.send\.http/);
   });
 
-  test('send configurations are checked by type, the method in upper case', () => {
+  test('send configurations are checked by kind, the method in upper case', () => {
     const { $sendConfigRuntimeTypeChecker: checker, sendTypeMap } = platform;
-    assert.ok(platform.HTTP_METHODS.includes('PATCH'));
-    checker[sendTypeMap.http].check({ method: 'GET', url: 'https://example.com' });
-    assert.throws(
-      () => checker.SendConfigHTTP.check({ method: 'get', url: 'x' }),
-      /SendConfigHTTP\.method: .*upper/,
+    const kinds = ['email', 'emit', 'http', 's3', 'sql', 'snowflake', 'sse'];
+    assert.deepEqual(Object.keys(checker), kinds);
+    assert.deepEqual(Object.keys(sendTypeMap), kinds);
+    assert.deepEqual(
+      platform.HTTP_METHODS,
+      'GET HEAD POST PUT DELETE CONNECT OPTIONS TRACE PATCH'.split(' '),
     );
-    assert.throws(() => checker.SendConfigHTTP.check({}), /SendConfigHTTP\.url: expected a string/);
-    assert.throws(() => checker.SendConfigS3.check(null), /expected an object/);
-    for (const name of Object.values(sendTypeMap)) assert.equal(typeof checker[name].test({}), 'boolean');
-    assert.equal(checker.SendConfigEmail.test({ subject: 's' }), true);
-    assert.equal(checker.SendConfigSSE.test({ channel: 'c' }), false);
+    const snowflake = 'account database host payload pipe_name private_key schema stage_name user'.split(' ');
+    const right: Record<string, object[]> = {
+      email: [{}, { subject: 's', text: 't', html: 'h' }],
+      emit: [{ raw_event: {} }, { raw_event: {}, event: {}, other: 1 }],
+      http: [
+        { method: 'GET', url: 'https://example.com' },
+        {
+          method: 'PATCH',
+          url: 'x',
+          data: [1],
+          headers: {},
+          params: {},
+          auth: { username: 'u', password: 'p' },
+        },
+      ],
+      s3: [{ bucket: 'b', prefix: 'p', payload: {} }],
+      sql: [{ table: 't', payload: 'text' }],
+      snowflake: [Object.fromEntries(snowflake.map((field) => [field, 'x']))],
+      sse: [{ channel: 'c', payload: {} }],
+    };
+    for (const kind of kinds as (keyof typeof checker)[])
+      for (const config of right[kind] ?? []) {
+        assert.doesNotThrow(() => checker[kind](config), kind);
+        assert.ok(sendTypeMap[kind].is(config));
+        assert.deepEqual(sendTypeMap[kind].decode(config), { _tag: 'Right', right: config });
+      }
+    const wrong: [keyof typeof checker, unknown, string][] = [
+      ['http', { method: 'get', url: 'x' }, '$send.http: invalid value get for method'],
+      ['http', { url: 'x' }, '$send.http: invalid value undefined for method'],
+      ['http', { method: 'GET' }, '$send.http: invalid value undefined for url'],
+      ['http', { method: 'GET', url: 'x', data: 5 }, '$send.http: invalid value 5 for data'],
+      [
+        'http',
+        { method: 'GET', url: 'x', auth: { username: 'u' } },
+        '$send.http: invalid value {"username":"u"} for auth',
+      ],
+      ['http', null, '$send.http: invalid value null for the configuration'],
+      ['email', { subject: 3 }, '$send.email: invalid value 3 for subject'],
+      ['emit', {}, '$send.emit: invalid value undefined for raw_event'],
+      ['s3', {}, '$send.s3: invalid value undefined for bucket'],
+      ['sql', { table: 't' }, '$send.sql: invalid value undefined for payload'],
+      ['snowflake', {}, '$send.snowflake: invalid value undefined for account'],
+      ['sse', { channel: 'c' }, '$send.sse: invalid value undefined for payload'],
+    ];
+    for (const [kind, config, message] of wrong) {
+      assert.throws(() => checker[kind](config), { name: 'Error', message });
+      assert.equal(sendTypeMap[kind].is(config), false);
+      assert.equal(sendTypeMap[kind].decode(config)._tag, 'Left');
+    }
+  });
+
+  test('the types of send configurations are values too', () => {
+    assert.equal(platform.SendConfigHTTP, platform.sendTypeMap.http);
+    assert.equal(platform.SendConfigEmail, platform.sendTypeMap.email);
+    assert.equal(platform.SendConfigEmit, platform.sendTypeMap.emit);
+    assert.equal(platform.SendConfigS3, platform.sendTypeMap.s3);
+    assert.equal(platform.SendConfigSQL, platform.sendTypeMap.sql);
+    assert.equal(platform.SendConfigSnowflake, platform.sendTypeMap.snowflake);
+    assert.equal(platform.SendConfigSSE, platform.sendTypeMap.sse);
+    assert.equal(platform.SendConfigEmit_required.is({ raw_event: {} }), true);
+    assert.equal(platform.SendConfigEmit_required.is({ event: {} }), false);
+    assert.equal(platform.SendConfigEmit_optional.is({}), true);
+    assert.equal(platform.SendConfigEmit_optional.is({ event: 1 }), false);
+    assert.equal(platform.SendConfigHTTP.name, 'SendConfigHTTP');
   });
 
   test('no account counts as one of the vendor itself', () => {
     assert.equal(typeof platform.PD_OFFICIAL_GMAIL_OAUTH_CLIENT_ID, 'string');
     assert.doesNotMatch(platform.PD_OFFICIAL_GMAIL_OAUTH_CLIENT_ID, /googleusercontent/);
+  });
+
+  test('everything is there by name, and as the default', () => {
+    const { default: whole, ...names } = platform;
+    assert.deepEqual(Object.keys(names).sort(), [
+      '$end',
+      '$event',
+      '$send',
+      '$sendConfigRuntimeTypeChecker',
+      'ConfigurationError',
+      'DEFAULT_POLLING_SOURCE_TIMER_INTERVAL',
+      'END_NEEDLE',
+      'HTTP_METHODS',
+      'PD_OFFICIAL_GMAIL_OAUTH_CLIENT_ID',
+      'SendConfigEmail',
+      'SendConfigEmit',
+      'SendConfigEmit_optional',
+      'SendConfigEmit_required',
+      'SendConfigHTTP',
+      'SendConfigS3',
+      'SendConfigSQL',
+      'SendConfigSSE',
+      'SendConfigSnowflake',
+      'axios',
+      'cloneSafe',
+      'getFileStream',
+      'getFileStreamAndMetadata',
+      'jsonStringifySafe',
+      'sendTypeMap',
+      'sqlProp',
+      'sqlProxy',
+      'transformConfigForOauth',
+    ]);
+    assert.deepEqual({ ...whole }, names);
   });
 
   test('bundles into one CommonJS text for import and for require, alone', async () => {

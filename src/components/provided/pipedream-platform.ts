@@ -3,38 +3,9 @@
  * Written here from the documented behaviour. It is bundled into components, so it and the files it exports from may
  * import npm `axios` and Node's own modules, and nothing of this service.
  */
-export {
-  type AxiosRequestConfig,
-  axios,
-  type OauthSignConfig,
-  transformConfigForOauth,
-} from './platform-axios.ts';
-export { ConfigurationError } from './platform-errors.ts';
-export { type FileMetadata, getFileStream, getFileStreamAndMetadata } from './platform-files.ts';
-export { cloneSafe, jsonStringifySafe } from './platform-json.ts';
-export {
-  $end,
-  $event,
-  $send,
-  $sendConfigRuntimeTypeChecker,
-  END_NEEDLE,
-  HTTP_METHODS,
-  type SendConfigEmail,
-  type SendConfigEmit,
-  type SendConfigHTTP,
-  type SendConfigS3,
-  type SendConfigSnowflake,
-  type SendConfigSQL,
-  type SendConfigSSE,
-  sendTypeMap,
-} from './platform-send.ts';
-export { sqlProp, sqlProxy } from './platform-sql.ts';
+import * as platform from './platform-names.ts';
 
-/** Seconds between two polls of a source whose user chose nothing else. */
-export const DEFAULT_POLLING_SOURCE_TIMER_INTERVAL = 900;
+export * from './platform-names.ts';
 
-/**
- * Components compare an account's client id with this one to find out whether an account came from the vendor's own
- * OAuth client. Accounts here never do, so this equals no client id.
- */
-export const PD_OFFICIAL_GMAIL_OAUTH_CLIENT_ID = 'no-official-client';
+/** For `import platform from '@pipedream/platform'`: what `require` gives. */
+export default platform;

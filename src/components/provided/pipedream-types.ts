@@ -72,3 +72,6 @@ export function defineSource<T extends SourceDefinition>(source: T): T {
 export function defineAction<T extends ActionDefinition>(action: T): T {
   return action;
 }
+
+/** For code that asks for the whole module, as `require` does. */
+export default { defineApp, defineSource, defineAction };

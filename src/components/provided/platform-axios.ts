@@ -12,6 +12,8 @@ export interface AxiosRequestConfig extends NpmRequestConfig {
   debug?: boolean;
   /** Resolve to the whole response instead of its data. */
   returnFullResponse?: boolean;
+  /** Refused: what axios sends is `data`. */
+  body?: unknown;
 }
 
 /** Lets a signer that holds an app's OAuth 1 secrets sign a request. */
@@ -55,25 +57,36 @@ function create(config: AxiosRequestConfig = {}, signConfig?: OauthSignConfig): 
   refuseBody(config);
   const instance = axiosNpm.create(config);
   instance.interceptors.request.use(async (merged) => {
-    Object.assign(merged, withoutHeaders(tidyRequest(merged)));
+    const tidy = tidyRequest(merged);
+    Object.assign(merged, withoutHeaders(tidy));
     if (signConfig !== undefined) {
       merged.headers.set('Authorization', await askSigner(merged as AxiosRequestConfig, signConfig));
+    }
+    if (tidy.debug === true) {
+      // Not the rest, which is axios's own: transformers, adapters, limits.
+      const { method, baseURL, url, headers, params, data } = merged;
+      exportFrom(undefined, 'debug_config', { method, baseURL, url, headers, params, data });
     }
     return merged;
   });
   instance.interceptors.response.use(
     // The interceptor's type knows whole responses only; unwrapping them is the point here.
-    (response: AxiosResponse) =>
-      (response.config as AxiosRequestConfig).returnFullResponse ? response : response.data,
+    (response: AxiosResponse) => {
+      const { debug, returnFullResponse } = response.config as AxiosRequestConfig;
+      if (debug === true) exportFrom(undefined, 'debug_response', response.data);
+      return returnFullResponse === true ? response : response.data;
+    },
     (error) => Promise.reject(tidyError(undefined, error)),
   );
   return instance;
 }
 
-export const axios = Object.assign(request, { create });
+// Pure calls are left out of a bundle that does not use them, here with the whole of axios.
+export const axios = /* @__PURE__ */ Object.assign(request, { create });
 
-function refuseBody(config: object): void {
-  if ('body' in config && config.body !== undefined) {
+/** An empty `body` passes: components write `body: condition ? … : null`, and nothing is lost by it. */
+function refuseBody(config: { body?: unknown }): void {
+  if (config.body) {
     throw new ConfigurationError(
       'The request has a "body", which axios does not know: put it in "data" instead.',
     );
@@ -120,7 +133,10 @@ function moveQueryIntoParams(config: AxiosRequestConfig): AxiosRequestConfig {
   return tidy;
 }
 
-/** What an OAuth 1 signature covers: method, whole URL with its query, and the fields of a form-encoded body. */
+/**
+ * What an OAuth 1 signature covers: method, whole URL with its query, and the fields of a form-encoded body. Apps that
+ * sign by themselves call this too. `config` stays as it is.
+ */
 export function transformConfigForOauth(config: AxiosRequestConfig): {
   method: string;
   url: string;
@@ -128,7 +144,7 @@ export function transformConfigForOauth(config: AxiosRequestConfig): {
 } {
   const method = (config.method ?? 'get').toUpperCase();
   const form = formOf(config, method);
-  const url = axiosNpm.getUri(config);
+  const url = axiosNpm.getUri({ paramsSerializer: strictSerializer, ...config });
   return form === undefined ? { method, url } : { method, url, data: fieldsOf(form) };
 }
 
@@ -158,16 +174,14 @@ function fieldsOf(form: URLSearchParams): Record<string, string | string[]> {
   );
 }
 
-/** Providers compute the signature from the query as they read it, and not all read `+` as a space. */
-function encodeStrictly(config: AxiosRequestConfig): void {
-  config.paramsSerializer ??= {
-    encode: (text: string) =>
-      encodeURIComponent(text).replaceAll(
-        /[!'()*]/g,
-        (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`,
-      ),
-  };
-}
+/** Whoever checks a signature computes it from the query as they read it, and not all read `+` as a space. */
+const strictSerializer = {
+  encode: (text: string) =>
+    encodeURIComponent(text).replaceAll(
+      /[!'()*]/g,
+      (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`,
+    ),
+};
 
 async function sign(config: AxiosRequestConfig, signConfig: OauthSignConfig): Promise<void> {
   const authorization = await askSigner(config, signConfig);
@@ -181,7 +195,8 @@ async function askSigner(
   config: AxiosRequestConfig,
   { oauthSignerUri, token }: OauthSignConfig,
 ): Promise<string> {
-  encodeStrictly(config);
+  // What is sent has to be what was signed.
+  config.paramsSerializer ??= strictSerializer;
   const requestData = transformConfigForOauth(config);
   try {
     const { data } = await axiosNpm.post(oauthSignerUri, { requestData, token });
@@ -204,7 +219,7 @@ function tidyError(step: unknown, error: unknown): unknown {
   const kept = {
     status: response.status,
     statusText: response.statusText,
-    headers: { ...(response.headers as Record<string, unknown>) },
+    headers: response.headers,
     data,
   };
   stripped.response = kept;
@@ -229,10 +244,12 @@ function readableData(data: unknown): unknown {
   }
 }
 
+/** Without a step (an app calls with `this`, or nobody is there to export to) it goes to the logs. */
 function exportFrom(step: unknown, name: string, value: unknown): void {
   const { export: exportValue } = asStep(step);
-  if (typeof exportValue === 'function')
-    exportValue.call(step, name, cloneSafe(isStream(value) ? '[stream]' : value));
+  const shown = cloneSafe(isStream(value) ? '[stream]' : value);
+  if (typeof exportValue === 'function') exportValue.call(step, name, shown);
+  else console.log(`export: ${name} - ${jsonStringifySafe(shown, 2)}`);
 }
 
 function asStep(step: unknown): StepLike {

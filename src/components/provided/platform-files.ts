@@ -1,12 +1,14 @@
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import { createReadStream, createWriteStream } from 'node:fs';
 import { rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { basename, extname, join } from 'node:path';
+import { basename, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { ReadableStream } from 'node:stream/web';
 import { fileURLToPath } from 'node:url';
+import { contentTypeOf, extensionOf } from './platform-file-types.ts';
 
 export interface FileMetadata {
   /** Bytes. */
@@ -48,23 +50,43 @@ async function openLocal(pathOrUrl: string): Promise<{ stream: Readable; metadat
   const found = await stat(path);
   if (!found.isFile()) throw new Error(`not a file: ${path}`);
   const metadata: FileMetadata = { size: found.size, name: basename(path), lastModified: found.mtime };
-  const contentType = contentTypes[extname(path).toLowerCase()];
+  const contentType = contentTypeOf(path);
   if (contentType !== undefined) metadata.contentType = contentType;
-  return { stream: createReadStream(path), metadata };
+  return { stream: await openToRead(path), metadata };
+}
+
+/** Open already: that a file may not be read is told to who asked for it, and not to nobody while they do something else. */
+async function openToRead(path: string): Promise<Readable> {
+  const stream = createReadStream(path);
+  await once(stream, 'open');
+  return stream;
 }
 
 function openDataUrl(url: string): { stream: Readable; metadata: FileMetadata } {
   const comma = url.indexOf(',');
   if (comma === -1) throw new Error('not a data URL: it has no comma');
-  const [contentType, ...parameters] = url.slice('data:'.length, comma).split(';');
+  const [type = '', ...parameters] = url.slice('data:'.length, comma).split(';');
   const isBase64 = parameters.at(-1)?.trim().toLowerCase() === 'base64';
   const payload = url.slice(comma + 1);
   const content = isBase64
     ? Buffer.from(decodePercent(payload).toString('latin1'), 'base64')
     : decodePercent(payload);
-  const metadata: FileMetadata = { size: content.length, contentType: contentType || 'text/plain' };
+  const contentType = type.trim() || 'text/plain';
+  const metadata: FileMetadata = {
+    size: content.length,
+    contentType,
+    name: nameInDataUrl(parameters, contentType),
+  };
   // An object-mode `Readable.from(buffer)` gives one chunk, which is what an empty file must not have.
   return { stream: Readable.from(content.length > 0 ? [content] : [], { objectMode: false }), metadata };
+}
+
+/** Always a name: an upload without one is no file to many services. */
+function nameInDataUrl(parameters: string[], contentType: string): string {
+  const given = parameters
+    .map((it) => /^\s*(?:file)?name=(.+)$/is.exec(it)?.[1])
+    .find((it) => it !== undefined);
+  return lastPart(decoded(given)) ?? `file${extensionOf(contentType)}`;
 }
 
 /** Percent escapes are bytes, which need not be UTF-8: `decodeURIComponent` would refuse them. */
@@ -97,10 +119,10 @@ function metadataOf(response: Response): Omit<FileMetadata, 'size'> & { size?: n
   // The length of a compressed answer is not that of what we read.
   if (length !== null && /^\d+$/.test(length) && headers.get('content-encoding') === null)
     metadata.size = Number(length);
-  const contentType = headers.get('content-type');
-  if (contentType !== null) metadata.contentType = contentType;
   const name = nameOf(response);
   if (name !== undefined) metadata.name = name;
+  const contentType = headers.get('content-type') ?? (name === undefined ? undefined : contentTypeOf(name));
+  if (contentType !== undefined) metadata.contentType = contentType;
   const lastModified = new Date(headers.get('last-modified') ?? Number.NaN);
   if (!Number.isNaN(lastModified.getTime())) metadata.lastModified = lastModified;
   const etag = headers.get('etag');
@@ -113,9 +135,12 @@ function nameOf(response: Response): string | undefined {
   const extended = /filename\*\s*=\s*utf-8''([^;]+)/i.exec(disposition)?.[1];
   const plain = /filename\s*=\s*(?:"([^"]*)"|([^;]+))/i.exec(disposition);
   const last = new URL(response.url).pathname.split('/').at(-1);
-  const name = decoded(extended) ?? plain?.[1] ?? plain?.[2]?.trim() ?? decoded(last);
-  // Only the last part: a name from the other side is not a path.
-  return name === undefined ? undefined : name.split(/[/\\]/).at(-1) || undefined;
+  return lastPart(decoded(extended) ?? plain?.[1] ?? plain?.[2]?.trim() ?? decoded(last));
+}
+
+/** A name from the other side is not a path. */
+function lastPart(name: string | undefined): string | undefined {
+  return name?.split(/[/\\]/).at(-1) || undefined;
 }
 
 function decoded(text: string | undefined): string | undefined {
@@ -132,7 +157,7 @@ async function spool(content: Readable): Promise<{ stream: Readable; size: numbe
   try {
     await pipeline(content, createWriteStream(path, { flags: 'wx', mode: 0o600 }));
     const { size } = await stat(path);
-    const stream = createReadStream(path);
+    const stream = await openToRead(path);
     stream.once('close', () => void rm(path, { force: true }));
     return { stream, size };
   } catch (error) {
@@ -140,49 +165,3 @@ async function spool(content: Readable): Promise<{ stream: Readable; size: numbe
     throw error;
   }
 }
-
-/** The types people attach to things; anything else is left unsaid. */
-const contentTypes: Record<string, string> = {
-  '.bmp': 'image/bmp',
-  '.css': 'text/css',
-  '.csv': 'text/csv',
-  '.doc': 'application/msword',
-  '.docx': 'application/vnd.openxmlformats-officedocument.wordprocessingml.document',
-  '.eml': 'message/rfc822',
-  '.gif': 'image/gif',
-  '.gz': 'application/gzip',
-  '.htm': 'text/html',
-  '.html': 'text/html',
-  '.ics': 'text/calendar',
-  '.jpeg': 'image/jpeg',
-  '.jpg': 'image/jpeg',
-  '.js': 'text/javascript',
-  '.json': 'application/json',
-  '.m4a': 'audio/mp4',
-  '.md': 'text/markdown',
-  '.mjs': 'text/javascript',
-  '.mov': 'video/quicktime',
-  '.mp3': 'audio/mpeg',
-  '.mp4': 'video/mp4',
-  '.mpeg': 'video/mpeg',
-  '.ogg': 'audio/ogg',
-  '.pdf': 'application/pdf',
-  '.png': 'image/png',
-  '.ppt': 'application/vnd.ms-powerpoint',
-  '.pptx': 'application/vnd.openxmlformats-officedocument.presentationml.presentation',
-  '.rtf': 'application/rtf',
-  '.svg': 'image/svg+xml',
-  '.tar': 'application/x-tar',
-  '.tif': 'image/tiff',
-  '.tiff': 'image/tiff',
-  '.txt': 'text/plain',
-  '.wav': 'audio/wav',
-  '.webm': 'video/webm',
-  '.webp': 'image/webp',
-  '.xls': 'application/vnd.ms-excel',
-  '.xlsx': 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet',
-  '.xml': 'application/xml',
-  '.yaml': 'application/yaml',
-  '.yml': 'application/yaml',
-  '.zip': 'application/zip',
-};

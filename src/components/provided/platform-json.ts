@@ -6,11 +6,10 @@ export function jsonStringifySafe(value: unknown, indent?: string | number): str
   return JSON.stringify(printable(value, []), null, indent);
 }
 
-/** A copy that shares nothing with `value` and holds plain JSON values only. */
+/** A copy that shares nothing with `value` and holds plain JSON values only; null of what JSON cannot say at all. */
 export function cloneSafe<T>(value: T): T {
-  const text = jsonStringifySafe(value);
   // The type is kept for callers' convenience: what JSON cannot say is missing in the copy.
-  return (text === undefined ? undefined : JSON.parse(text)) as T;
+  return JSON.parse(jsonStringifySafe(value) ?? 'null') as T;
 }
 
 function printable(value: unknown, ancestors: readonly object[]): unknown {

@@ -1,3 +1,5 @@
+import { jsonStringifySafe } from './platform-json.ts';
+
 /**
  * Names of the first generation of workflow code, before everything moved to `$` (`$.send`, `$.flow.exit`). They are
  * here so that code which imports them loads; what a workflow needs is on its `$`.
@@ -17,146 +19,193 @@ export const HTTP_METHODS = [
 
 export interface SendConfigHTTP {
   /** Upper case. */
-  method?: (typeof HTTP_METHODS)[number];
+  method: (typeof HTTP_METHODS)[number];
   url: string;
-  headers?: Record<string, string>;
-  params?: Record<string, string>;
+  headers?: object;
+  params?: object;
   auth?: { username: string; password: string };
-  data?: unknown;
+  data?: string | object;
 }
 export interface SendConfigEmail {
-  subject: string;
+  subject?: string;
   text?: string;
   html?: string;
 }
 export interface SendConfigEmit {
-  event?: Record<string, unknown>;
-  raw_event?: Record<string, unknown>;
-  channel?: string;
+  raw_event: object;
+  event?: object;
 }
 export interface SendConfigS3 {
   bucket: string;
   prefix: string;
-  payload: unknown;
+  payload: string | object;
 }
 export interface SendConfigSSE {
   channel: string;
-  payload: unknown;
+  payload: string | object;
 }
 export interface SendConfigSQL {
   table: string;
-  payload: unknown;
+  payload: string | object;
 }
 export interface SendConfigSnowflake {
   account: string;
-  username: string;
+  user: string;
   private_key: string;
   database: string;
   schema: string;
+  host: string;
   pipe_name: string;
-  payload: unknown;
+  stage_name: string;
+  payload: string | object;
 }
 
-/** The kind of a `$send` call and the name of its configuration type. */
-export const sendTypeMap = {
-  http: 'SendConfigHTTP',
-  email: 'SendConfigEmail',
-  emit: 'SendConfigEmit',
-  s3: 'SendConfigS3',
-  sse: 'SendConfigSSE',
-  sql: 'SendConfigSQL',
-  snowflake: 'SendConfigSnowflake',
-} as const;
-
-type SendKind = keyof typeof sendTypeMap;
-type SendTypeName = (typeof sendTypeMap)[SendKind];
-
-export interface ConfigChecker {
-  /** Throws a TypeError that names the field. */
-  check(config: unknown): void;
-  test(config: unknown): boolean;
+/** What is wrong: the field (`''`: the whole) and what stands there. */
+interface Fault {
+  field: string;
+  value: unknown;
 }
 
-const text = (value: unknown): string | undefined => (typeof value === 'string' ? undefined : 'a string');
-const present = (value: unknown): string | undefined => (value === undefined ? 'a value' : undefined);
-const object = (value: unknown): string | undefined =>
-  typeof value === 'object' && value !== null && !Array.isArray(value) ? undefined : 'an object';
-const method = (value: unknown): string | undefined =>
-  (HTTP_METHODS as readonly unknown[]).includes(value)
-    ? undefined
-    : `one of ${HTTP_METHODS.join(', ')} in upper case`;
-const anything = (): undefined => undefined;
+type Decoded<T> =
+  | { _tag: 'Right'; right: T }
+  | {
+      _tag: 'Left';
+      left: { value: unknown; context: { key: string; actual: unknown }[]; message: string }[];
+    };
 
-interface FieldRule {
-  expects: (value: unknown) => string | undefined;
-  required: boolean;
+/** A type that can be asked while code runs. Fields that it does not know are let pass. */
+export interface SendConfigType<T> {
+  readonly name: string;
+  is(value: unknown): value is T;
+  /** The form that code for `io-ts` expects. */
+  decode(value: unknown): Decoded<T>;
+  faultOf(value: unknown): Fault | undefined;
 }
-const needs = (expects: FieldRule['expects']): FieldRule => ({ expects, required: true });
-const may = (expects: FieldRule['expects']): FieldRule => ({ expects, required: false });
 
-const rules: Record<SendTypeName, Record<string, FieldRule>> = {
-  SendConfigHTTP: {
-    method: may(method),
-    url: needs(text),
-    headers: may(object),
-    params: may(object),
-    auth: may(object),
-    data: may(anything),
-  },
-  SendConfigEmail: { subject: needs(text), text: may(text), html: may(text) },
-  SendConfigEmit: { event: may(object), raw_event: may(object), channel: may(text) },
-  SendConfigS3: { bucket: needs(text), prefix: needs(text), payload: needs(present) },
-  SendConfigSSE: { channel: needs(text), payload: needs(present) },
-  SendConfigSQL: { table: needs(text), payload: needs(present) },
-  SendConfigSnowflake: {
-    account: needs(text),
-    username: needs(text),
-    private_key: needs(text),
-    database: needs(text),
-    schema: needs(text),
-    pipe_name: needs(text),
-    payload: needs(present),
-  },
-};
+type Test = (value: unknown) => boolean;
+type Fields = Readonly<Record<string, Test>>;
 
-/** By type name: `$sendConfigRuntimeTypeChecker[sendTypeMap.http].check(config)`. */
-export const $sendConfigRuntimeTypeChecker: Record<SendTypeName, ConfigChecker> = {
-  SendConfigHTTP: checkerOf('SendConfigHTTP'),
-  SendConfigEmail: checkerOf('SendConfigEmail'),
-  SendConfigEmit: checkerOf('SendConfigEmit'),
-  SendConfigS3: checkerOf('SendConfigS3'),
-  SendConfigSSE: checkerOf('SendConfigSSE'),
-  SendConfigSQL: checkerOf('SendConfigSQL'),
-  SendConfigSnowflake: checkerOf('SendConfigSnowflake'),
-};
+const isText: Test = (value) => typeof value === 'string';
+const isObject: Test = (value) => typeof value === 'object' && value !== null;
+const isContent: Test = (value) => isText(value) || isObject(value);
+const isMethod: Test = (value) => (HTTP_METHODS as readonly unknown[]).includes(value);
+const isLogin: Test = (value) => faultIn({ username: isText, password: isText }, {}, value) === undefined;
 
-function checkerOf(typeName: SendTypeName): ConfigChecker {
+function faultIn(required: Fields, optional: Fields, config: unknown): Fault | undefined {
+  if (!isObject(config)) return { field: '', value: config };
+  const values = config as Record<string, unknown>;
+  for (const [field, test] of Object.entries({ ...required, ...optional })) {
+    const value = values[field];
+    const mayBeAbsent = !Object.hasOwn(required, field) && value === undefined;
+    if (!mayBeAbsent && !test(value)) return { field, value };
+  }
+  return undefined;
+}
+
+function typeOf<T>(name: string, required: Fields, optional: Fields = {}): SendConfigType<T> {
+  const faultOf = (value: unknown): Fault | undefined => faultIn(required, optional, value);
   return {
-    check(config) {
-      const problem = problemOf(typeName, config);
-      if (problem !== undefined) throw new TypeError(problem);
+    name,
+    faultOf,
+    is: (value): value is T => faultOf(value) === undefined,
+    decode(config) {
+      const fault = faultOf(config);
+      if (fault === undefined) return { _tag: 'Right', right: config as T };
+      const { field, value } = fault;
+      const context = [
+        { key: '', actual: config },
+        { key: field, actual: value },
+      ];
+      return { _tag: 'Left', left: [{ value, context, message: messageOf(fault) }] };
     },
-    test: (config) => problemOf(typeName, config) === undefined,
   };
 }
 
-function problemOf(typeName: SendTypeName, config: unknown): string | undefined {
-  if (object(config) !== undefined) return `${typeName}: expected an object`;
-  const fields = config as Record<string, unknown>;
-  for (const [name, rule] of Object.entries(rules[typeName])) {
-    if (fields[name] === undefined && !rule.required) continue;
-    const expected = rule.expects(fields[name]);
-    if (expected !== undefined) return `${typeName}.${name}: expected ${expected}`;
-  }
-  return undefined;
+function messageOf({ field, value }: Fault): string {
+  const shown = typeof value === 'string' ? value : String(jsonStringifySafe(value));
+  return `invalid value ${shown.slice(0, 200)} for ${field || 'the configuration'}`;
+}
+
+export const SendConfigHTTP = typeOf<SendConfigHTTP>(
+  'SendConfigHTTP',
+  { method: isMethod, url: isText },
+  { auth: isLogin, data: isContent, headers: isObject, params: isObject },
+);
+export const SendConfigEmail = typeOf<SendConfigEmail>(
+  'SendConfigEmail',
+  {},
+  { html: isText, subject: isText, text: isText },
+);
+export const SendConfigEmit_required = typeOf<Pick<SendConfigEmit, 'raw_event'>>('SendConfigEmit_required', {
+  raw_event: isObject,
+});
+export const SendConfigEmit_optional = typeOf<Pick<SendConfigEmit, 'event'>>(
+  'SendConfigEmit_optional',
+  {},
+  { event: isObject },
+);
+export const SendConfigEmit = typeOf<SendConfigEmit>(
+  'SendConfigEmit',
+  { raw_event: isObject },
+  { event: isObject },
+);
+export const SendConfigS3 = typeOf<SendConfigS3>('SendConfigS3', {
+  bucket: isText,
+  payload: isContent,
+  prefix: isText,
+});
+export const SendConfigSSE = typeOf<SendConfigSSE>('SendConfigSSE', { channel: isText, payload: isContent });
+export const SendConfigSQL = typeOf<SendConfigSQL>('SendConfigSQL', { payload: isContent, table: isText });
+export const SendConfigSnowflake = typeOf<SendConfigSnowflake>('SendConfigSnowflake', {
+  account: isText,
+  database: isText,
+  host: isText,
+  payload: isContent,
+  pipe_name: isText,
+  private_key: isText,
+  schema: isText,
+  stage_name: isText,
+  user: isText,
+});
+
+/** The kind of a `$send` call and the type of its configuration. */
+export const sendTypeMap = {
+  email: SendConfigEmail,
+  emit: SendConfigEmit,
+  http: SendConfigHTTP,
+  s3: SendConfigS3,
+  sql: SendConfigSQL,
+  snowflake: SendConfigSnowflake,
+  sse: SendConfigSSE,
+} as const;
+
+export type SendKind = keyof typeof sendTypeMap;
+
+/** By kind: `$sendConfigRuntimeTypeChecker.http(config)` throws an Error that names the first field that is wrong. */
+export const $sendConfigRuntimeTypeChecker: Record<SendKind, (config: unknown) => void> = {
+  email: checkerOf('email'),
+  emit: checkerOf('emit'),
+  http: checkerOf('http'),
+  s3: checkerOf('s3'),
+  sql: checkerOf('sql'),
+  snowflake: checkerOf('snowflake'),
+  sse: checkerOf('sse'),
+};
+
+function checkerOf(kind: SendKind): (config: unknown) => void {
+  return (config) => {
+    const fault = sendTypeMap[kind].faultOf(config);
+    if (fault !== undefined) throw new Error(`$send.${kind}: ${messageOf(fault)}`);
+  };
 }
 
 /** Marks the error by which `$end` stops code. */
 export const END_NEEDLE = '__pd_end';
 
-/** Stops the code that calls it, by an error that carries `END_NEEDLE`. */
-export function $end(message = ''): never {
-  throw Object.assign(new Error(message), { name: 'End', [END_NEEDLE]: true });
+/** Stops the code that calls it, by an error that carries `END_NEEDLE`. In a step, `$.flow.exit` ends the run well. */
+export function $end(message?: string): never {
+  const ended = { message, ts: new Date().toISOString() };
+  throw Object.assign(new Error(message), { [END_NEEDLE]: ended });
 }
 
 /** The event of a first-generation step; steps now get it as `steps.trigger.event`. */
@@ -164,13 +213,13 @@ export const $event: Record<string, unknown> = {};
 
 /** Destinations of a first-generation step; each says where they are now. */
 export const $send: Record<SendKind, (config?: unknown) => never> = {
-  http: movedTo$('http'),
   email: movedTo$('email'),
   emit: movedTo$('emit'),
+  http: movedTo$('http'),
   s3: movedTo$('s3'),
-  sse: movedTo$('sse'),
   sql: movedTo$('sql'),
   snowflake: movedTo$('snowflake'),
+  sse: movedTo$('sse'),
 };
 
 function movedTo$(kind: SendKind): () => never {

@@ -1,3 +1,5 @@
+import { ConfigurationError } from './platform-errors.ts';
+
 /**
  * Defaults that a database app spreads into its own `methods` and overrides. A component that calls one the app did
  * not write gets an error that names it, instead of "undefined is not a function".
@@ -23,6 +25,30 @@ export const sqlProxy = {
 
 function notImplemented(name: string): (...args: unknown[]) => never {
   return () => {
-    throw new Error(`${name} is not implemented by this app`);
+    throw new ConfigurationError(`${name} is not implemented by this app`);
   };
 }
+
+/** Types that apps import; nothing of them is left when an app is bundled. */
+export type ExecuteQueryArgs = object | string;
+
+export interface ColumnSchema {
+  columnDefault: string | number | boolean | null;
+  dataType: string;
+  isNullable: boolean;
+  tableSchema?: string;
+}
+
+export interface TableMetadata {
+  rowCount?: number;
+}
+
+export type TableSchema = Record<string, ColumnSchema>;
+
+export interface TableInfo {
+  metadata: TableMetadata;
+  schema: TableSchema;
+}
+
+/** What `getSchema` answers, by table. */
+export type DbInfo = Record<string, TableInfo>;
