@@ -341,14 +341,16 @@ forEachService((fixture) => {
          ];
          (await ${file}.createWriteStream()).destroy();
          await new Promise((resolve) => setTimeout(resolve, 50));
-         return [...caught, await ${file}.toEncodedString()];`,
+         const { stream, metadata } = await getFileStreamAndMetadata(await ${file}.toUrl());
+         const linked = [await text(stream), metadata.name, metadata.size];
+         return [...caught, await ${file}.toEncodedString(), ...linked];`,
         '{}',
-        "import { Readable } from 'node:stream'; import { getFileStream } from '@pipedream/platform'; ",
+        "import { Readable } from 'node:stream'; import { text } from 'node:stream/consumers'; import { getFileStream, getFileStreamAndMetadata } from '@pipedream/platform'; ",
       ),
     });
     assert.deepEqual(
       body.data.ret,
-      ['ENOENT', 'EISDIR', 'broken', 'fetch failed', 'ENOENT', 'ENOENT', 'ENOENT', 'kept'],
+      ['ENOENT', 'EISDIR', 'broken', 'fetch failed', 'ENOENT', 'ENOENT', 'ENOENT', 'kept', 'kept', 'kept.txt', 4],
       JSON.stringify(body),
     );
     const uncaught = await run({
