@@ -323,6 +323,14 @@ forEachService((fixture) => {
     assert.equal(left.body.data.ret, 'gone', 'each run has a /tmp of its own');
   });
 
+  test('defineComponent and its kin are globals that return what they are given', async () => {
+    const names = ['defineComponent', 'defineAction', 'defineSource', 'defineApp'];
+    const code = `const app = defineApp({ type: 'app', app: 'x', methods: { two: () => 2 } });
+      const same = {}; const kept = [${names.join(', ')}].every((define) => define(same) === same);
+      export default defineAction({ type: 'action', props: {}, run() { return [kept, app.methods.two()]; } });`;
+    assert.deepEqual((await run({ component_code: code })).body.data.ret, [true, 2]);
+  });
+
   test('an error of a file that code catches fails no run, and one that it does not catch is told', async () => {
     const file = "$.files.open('a/kept.txt')";
     const { body } = await run({
@@ -350,7 +358,19 @@ forEachService((fixture) => {
     });
     assert.deepEqual(
       body.data.ret,
-      ['ENOENT', 'EISDIR', 'broken', 'fetch failed', 'ENOENT', 'ENOENT', 'ENOENT', 'kept', 'kept', 'kept.txt', 4],
+      [
+        'ENOENT',
+        'EISDIR',
+        'broken',
+        'fetch failed',
+        'ENOENT',
+        'ENOENT',
+        'ENOENT',
+        'kept',
+        'kept',
+        'kept.txt',
+        4,
+      ],
       JSON.stringify(body),
     );
     const uncaught = await run({
