@@ -175,6 +175,38 @@ describe('pushing an event of an app', () => {
       );
     });
 
+    test('a source with too much waiting holds up none of those behind it, and gets what was answered when it has room', async () => {
+      const ids = (await listeners(260, ['message'])).toSorted();
+      const full = ids[252] ?? '';
+      const { store } = fixture;
+      await store.transaction((tx) =>
+        insertJobs(tx, [
+          jobRow({
+            id: 'before',
+            kind: 'run_source',
+            ownerId: 'u_1',
+            lane: full,
+            payload: { source_id: full, trigger: 'http', event: '{}', hops: 0 },
+            runAtMs: systemClock.now() + 600_000,
+            nowMs: 0,
+          }),
+        ]),
+      );
+      const waiting = new WaitingRuns({ store, clock: systemClock, limits: { jobs: 1, bytes: 1e6 } });
+      await withEvents(
+        async (events, ran) => {
+          assert.equal(await events.push(message), 260);
+          await waitFor(async () => ran.length >= 259, { what: 'the others', timeoutMs: 60_000 });
+          assert.deepEqual(ran.map(([id]) => id).toSorted(), ids.toSpliced(252, 1));
+          await store.transaction((tx) => tx.deleteFrom('jobs').where('id', '=', 'before').execute());
+          await waitFor(async () => ran.length >= 260, { what: 'the one', timeoutMs: 60_000 });
+          assert.equal(ran.at(-1)?.[0], full);
+          await waitFor(async () => (await jobs()).length === 0, { what: 'the last job to end' });
+        },
+        { waiting, hasRoom: false },
+      );
+    });
+
     test('a payload that is too large, or whose owner has used up a quota, is refused', async () => {
       await listeners(1, ['message']);
       await withEvents(async (events) => {

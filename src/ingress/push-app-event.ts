@@ -1,6 +1,5 @@
 import type { JobPayloads } from '#jobs/job-kinds.ts';
 import {
-  insertJobs,
   insertNewJobs,
   jobRow,
   type LeasedJob,
@@ -37,17 +36,25 @@ export interface AppEvent extends PushedName {
   event: string;
 }
 
-/** A run that is going to be stored: on this node from the start, or left to whoever has room. */
-interface PlacedRun {
-  job: NewJob<'run_source'>;
+/** A job that is going to be stored: on this node from the start, or left to whoever has room. */
+interface PlacedRun<K extends 'run_source' | 'fan_out_apphook'> {
+  job: NewJob<K>;
   isHere: boolean;
 }
 
 /** What is stored of one event at once: all of it, or none. */
 interface Part {
-  runs: readonly PlacedRun[];
+  runs: readonly PlacedRun<'run_source'>[];
   /** The job that brings it to further sources. */
   rest: JobTable | undefined;
+}
+
+/** The sources that a job brings an event to: those behind `after`, of `only` where that is given. */
+interface Rest {
+  after: string;
+  only?: string[];
+  /** Default: now. */
+  runAtMs?: number;
 }
 
 /**
@@ -105,19 +112,20 @@ export class AppEvents implements JobHandler {
     this.#quotas.check(ownerId);
     const { sourceIds, total } = await this.#listeners(pushed);
     if (total === 0) return 0;
-    const { runs, busy } = await this.#place(pushed, sourceIds);
-    if (busy !== undefined) throw tooMany(busy, this.#clock.now());
+    const { runs, busy } = await this.#place(pushed, sourceIds, { upToBusy: true });
+    if (busy.length > 0) throw tooMany(busy[0], this.#clock.now());
     const isPart = total > sourceIds.length;
     if (isPart && !(await this.#fanning.admit(fanningLane(ownerId), event.length)))
       throw tooMany(undefined, this.#clock.now());
-    const rest = isPart ? this.#restOf(pushed, sourceIds.at(-1) ?? '') : undefined;
+    const rest = isPart ? jobRow(this.#restOf(pushed, { after: sourceIds.at(-1) ?? '' })) : undefined;
     await this.#store.writes.submit(this.#write, { runs, rest });
-    this.#start(runs, isPart);
+    this.#start(runs);
+    if (isPart) this.#pool().poke();
     this.#quotas.started(ownerId, total - 1);
     return total;
   }
 
-  /** Makes the runs of a part of the sources that are left, and the job that goes on behind them. */
+  /** Makes the runs of a part of the sources that are left, and the jobs that go on with the others. */
   async run(job: LeasedJob, signal: AbortSignal): Promise<void> {
     await this.#turns.run(job.ownerId, async () => {
       signal.throwIfAborted();
@@ -132,38 +140,47 @@ export class AppEvents implements JobHandler {
 
   async #fanOut(job: LeasedJob): Promise<void> {
     const payload = job.payload as JobPayloads['fan_out_apphook'];
-    const { owner_id: ownerId, app, event_names: eventNames, event, after } = payload;
+    const { owner_id: ownerId, app, event_names: eventNames, event, after, only } = payload;
     const pushed = { ownerId, app, eventNames, event };
-    const page = await pageOfListeners(this.#store.read, pushed, after);
+    const page = await pageOfListeners(this.#store.read, pushed, after, only);
     const part = page.sourceIds.slice(0, runsIn(event));
     const { runs, busy } = await this.#place(pushed, part);
-    if (busy !== undefined && runs.length === 0) {
+    const next = part.length < page.sourceIds.length ? part.at(-1) : page.next;
+    if (busy.length > 0 && runs.length === 0 && next === undefined) {
       await this.#store.transaction((tx) => this.#postpone(tx, job, busy));
       return;
     }
-    const isWhole = busy === undefined && part.length === page.sourceIds.length;
-    const next = isWhole ? page.next : runs.at(-1)?.job.payload.source_id;
+    // It stays here, before what was pushed later: a claim for each part would take longer than the part.
+    const isHere = this.#pool().hasRoom(fanningLane(ownerId));
+    const rest =
+      next === undefined
+        ? undefined
+        : this.#restOf(pushed, { after: next, runAtMs: job.createdAtMs, ...(only && { only }) });
+    const rows = runs.map((run) => rowOf(run, this.#node));
+    if (rest !== undefined) rows.push(rowOf({ job: rest, isHere }, this.#node));
+    if (busy.length > 0) {
+      // Those that have no room hold up none of the others.
+      const runAtMs = this.#clock.now() + busyDelayMs;
+      rows.push(jobRow(this.#restOf(pushed, { after: '', only: busy, runAtMs })));
+    }
     const isStored = await this.#store.transaction(async (tx) => {
       const held = await settleJobs(this.#store, tx, { node: this.#node, jobs: [job] });
-      if (!held.has(job.id)) return false;
-      await insertNewJobs(
-        this.#store,
-        tx,
-        runs.map((run) => rowOf(run, this.#node)),
-      );
-      if (next !== undefined) await insertJobs(tx, [{ ...this.#restOf(pushed, next), id: job.id }]);
-      return true;
+      if (held.has(job.id)) await insertNewJobs(this.#store, tx, rows);
+      return held.has(job.id);
     });
-    if (isStored) this.#start(runs, next !== undefined);
+    if (!isStored) return;
+    this.#start(runs);
+    if (rest !== undefined && isHere) this.#pool().run(leased(rest, event.length));
+    else if (rest !== undefined || busy.length > 0) this.#pool().poke();
   }
 
-  async #postpone(tx: Tx, job: LeasedJob, sourceId: string): Promise<void> {
+  async #postpone(tx: Tx, job: LeasedJob, busy: readonly string[]): Promise<void> {
     const nowMs = this.#clock.now();
     await requeueJob(tx, this.#node, job, {
       state: 'queued',
       runAtMs: nowMs + busyDelayMs,
       nowMs,
-      error: `too many runs of ${sourceId} are waiting`,
+      error: `too many runs of ${busy[0]} are waiting`,
       keepAttempts: false,
     });
   }
@@ -183,16 +200,22 @@ export class AppEvents implements JobHandler {
     return { sourceIds, total };
   }
 
-  /** A place for a run of each source, until one (`busy`) has none. */
+  /** A place for a run of each source but those that have none (`busy`); `upToBusy`: the first of these is the end. */
   async #place(
     { ownerId, event }: AppEvent,
     sourceIds: readonly string[],
-  ): Promise<{ runs: PlacedRun[]; busy: string | undefined }> {
-    const runs: PlacedRun[] = [];
+    { upToBusy = false } = {},
+  ): Promise<{ runs: PlacedRun<'run_source'>[]; busy: string[] }> {
+    const runs: PlacedRun<'run_source'>[] = [];
+    const busy: string[] = [];
     const nowMs = this.#clock.now();
     for (const sourceId of sourceIds) {
       const isHere = this.#pool().hasRoom(sourceId);
-      if (!isHere && !(await this.#waiting.admit(sourceId, event.length))) return { runs, busy: sourceId };
+      if (!isHere && !(await this.#waiting.admit(sourceId, event.length))) {
+        busy.push(sourceId);
+        if (upToBusy) break;
+        continue;
+      }
       const job: NewJob<'run_source'> = {
         id: newTimeOrderedId(nowMs),
         kind: 'run_source',
@@ -204,32 +227,32 @@ export class AppEvents implements JobHandler {
       };
       runs.push({ job, isHere });
     }
-    return { runs, busy: undefined };
+    return { runs, busy };
   }
 
   /** What is on disk may run. */
-  #start(runs: readonly PlacedRun[], hasRest: boolean): void {
+  #start(runs: readonly PlacedRun<'run_source'>[]): void {
     const pool = this.#pool();
     for (const { job, isHere } of runs) {
-      const { lane = null, payload } = job;
-      const bytes = payload.event?.length ?? 0;
-      if (isHere) pool.run({ ...job, lane, attempts: 1, bytes, createdAtMs: job.nowMs });
-      else pool.leftInStore(payload.source_id);
+      if (isHere) pool.run(leased(job, job.payload.event?.length ?? 0));
+      else pool.leftInStore(job.payload.source_id);
     }
-    if (hasRest) pool.poke();
   }
 
-  #restOf({ ownerId, app, eventNames, event }: AppEvent, after: string): JobTable {
+  #restOf(
+    { ownerId, app, eventNames, event }: AppEvent,
+    { after, only, runAtMs }: Rest,
+  ): NewJob<'fan_out_apphook'> {
     const nowMs = this.#clock.now();
-    return jobRow({
+    return {
       id: newTimeOrderedId(nowMs),
       kind: 'fan_out_apphook',
       ownerId,
       lane: fanningLane(ownerId),
-      payload: { owner_id: ownerId, app, event_names: [...eventNames], event, after },
-      runAtMs: nowMs,
+      payload: { owner_id: ownerId, app, event_names: [...eventNames], event, after, ...(only && { only }) },
+      runAtMs: runAtMs ?? nowMs,
       nowMs,
-    });
+    };
   }
 }
 
@@ -242,8 +265,15 @@ function fanningLane(ownerId: string): string {
   return `apphooks ${ownerId}`;
 }
 
-function rowOf({ job, isHere }: PlacedRun, node: string): JobTable {
+function rowOf(
+  { job, isHere }: PlacedRun<'run_source'> | PlacedRun<'fan_out_apphook'>,
+  node: string,
+): JobTable {
   return isHere ? jobRow(job, node) : jobRow(job);
+}
+
+function leased(job: NewJob<'run_source'> | NewJob<'fan_out_apphook'>, bytes: number): LeasedJob {
+  return { ...job, lane: job.lane ?? null, attempts: 1, bytes, createdAtMs: job.nowMs };
 }
 
 /** Inserts what came of many events together. */

@@ -48,6 +48,8 @@ export interface JobPayloads {
     event: string;
     /** Sources up to this id have it. */
     after: string;
+    /** Of these sources, which had too much waiting; absent: of all. */
+    only?: string[];
   };
   /** Runs a workflow from its first unfinished step on; the job has the id of the run. */
   run_workflow: { run_id: string; workflow_id: string };

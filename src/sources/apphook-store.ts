@@ -59,12 +59,13 @@ export async function listensToApp(db: Db, ownerId: string, app: string): Promis
 
 /**
  * Active sources of the owner that listen to an event, each once, by id: some of those behind `after` ('': the first ones).
- * `next` is what to go on behind; undefined: these were the last.
+ * `next` is what to go on behind; undefined: these were the last. `only`: of these.
  */
 export async function pageOfListeners(
   db: Db,
   pushed: PushedName,
   after: string,
+  only?: readonly string[],
 ): Promise<{ sourceIds: string[]; next: string | undefined }> {
   const rows = await db
     .selectFrom('source_apphooks')
@@ -75,6 +76,7 @@ export async function pageOfListeners(
     .where('source_apphooks.lookup', 'in', [...new Set(pushed.eventNames.flatMap(lookupsFor))])
     .where('source_apphooks.source_id', '>', after)
     .where('sources.state', '=', 'active')
+    .$if(only !== undefined, (query) => query.where('source_apphooks.source_id', 'in', [...(only ?? [])]))
     .orderBy('source_apphooks.source_id')
     .limit(rowsPerRead)
     .execute();
