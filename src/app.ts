@@ -472,6 +472,13 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       },
       onJobs: () => pool.poke(),
     });
+    const actionRunner = new ActionRunner({
+      ...{ store, clock, logger, resolver, runner, context },
+      steps: workflowRuns.steps,
+      sends: runSends,
+      admit: (ownerId) => quotas.check(ownerId),
+      platformVersion: packageJson.version,
+    });
     // The server stops listening first and is gone last: requests wait for runs, so the runs have to end before them.
     let requestsAnswered = async () => {};
     close.push(() => requestsAnswered());
@@ -481,6 +488,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
         pool.stop(stopGraceMs),
         delivery.dispatcher.stop(stopGraceMs),
         accounts.stop(stopGraceMs),
+        actionRunner.stop(stopGraceMs),
       ]),
     );
     await pool.start();
@@ -517,13 +525,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       quotas,
       dataStores,
       runManager: workflowRuns.manager,
-      actionRunner: new ActionRunner({
-        ...{ store, clock, logger, resolver, runner, context },
-        steps: workflowRuns.steps,
-        sends: runSends,
-        admit: (ownerId) => quotas.check(ownerId),
-        platformVersion: packageJson.version,
-      }),
+      actionRunner,
       files,
       fileUrls,
       vault,

@@ -164,7 +164,8 @@ describe('pushing an event of an app', () => {
         async (events) => {
           await assert.rejects(
             events.push(message),
-            (error: CallerError) => error.code === 'source_busy' && error.details.source === full,
+            ({ code, details }: CallerError) =>
+              code === 'source_busy' && details.source === full && typeof details.limit === 'number',
           );
           assert.deepEqual(
             (await jobs()).map(({ lane }) => lane),

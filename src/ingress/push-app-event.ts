@@ -15,7 +15,7 @@ import { newTimeOrderedId } from '#lib/ids.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { QuotaGuard } from '#metering/quota-guard.ts';
 import { type PushedName, pageOfListeners } from '#sources/apphook-store.ts';
-import { WaitingRuns } from '#sources/waiting-runs.ts';
+import { WaitingRuns, waitingMax } from '#sources/waiting-runs.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import type { JobTable } from '#storage/tables/job-tables.ts';
@@ -303,6 +303,7 @@ function tooMany(sourceId: string | undefined, nowMs: number): CallerError {
       : `too many runs of ${sourceId} are waiting: deactivate it, or wait until it has worked some off`;
   return new CallerError('source_busy', `${what}; the event was delivered to no source`, {
     ...(sourceId === undefined ? {} : { source: sourceId }),
+    limit: sourceId === undefined ? fanningMax.jobs : waitingMax,
     retry_after: tryAgainSeconds,
     reset_at: Math.ceil(nowMs / 1000) + tryAgainSeconds,
   });

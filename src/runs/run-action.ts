@@ -1,7 +1,7 @@
 import type { ComponentShape } from '#components/component-shape.ts';
 import type { ConfiguredProps } from '#components/validate-props.ts';
 import type { Clock } from '#lib/clock.ts';
-import { CallerError } from '#lib/errors.ts';
+import { CallerError, UnavailableError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Logger } from '#lib/logger.ts';
 import { usageOf } from '#metering/invocation-usage.ts';
@@ -30,6 +30,8 @@ import type { StepResult, StepRunner } from './run-step.ts';
 
 /** What additionalProps may take; the action itself takes what a step takes. */
 const additionalPropsMs = 30_000;
+/** What was stopped gets this long to count its use and to be answered. */
+const lastAnswersMs = 500;
 
 export interface ActionInput {
   /** Key, key@version, sc_… or URL; absent with `code`. */
@@ -82,6 +84,9 @@ export interface ActionRunnerParts {
 export class ActionRunner {
   readonly #parts: ActionRunnerParts;
   readonly #slots: ActionSlots;
+  readonly #stop = new AbortController();
+  readonly #running = new Set<Promise<unknown>>();
+  #isStopping = false;
 
   constructor(parts: ActionRunnerParts) {
     this.#parts = parts;
@@ -93,6 +98,30 @@ export class ActionRunner {
    * `quota_exceeded`, `actions_busy`, UnavailableError. What its own code does wrong is in the answer.
    */
   async run(input: ActionInput, owner: ComponentOwner): Promise<ActionResult> {
+    if (this.#isStopping)
+      throw new UnavailableError('overloaded', 'the service is stopping; nothing was run');
+    const running = this.#runInSlot(input, owner);
+    this.#running.add(running);
+    try {
+      return await running;
+    } finally {
+      this.#running.delete(running);
+    }
+  }
+
+  /**
+   * Takes no more, gives those under way `graceMs`, and then stops them: their callers are told so while they can be, and
+   * what they used is counted while there is a store.
+   */
+  async stop(graceMs: number): Promise<void> {
+    this.#isStopping = true;
+    const ended = Promise.allSettled([...this.#running]);
+    await endOrTimeout(ended, graceMs);
+    this.#stop.abort();
+    await endOrTimeout(ended, lastAnswersMs);
+  }
+
+  async #runInSlot(input: ActionInput, owner: ComponentOwner): Promise<ActionResult> {
     const { ownerId } = owner;
     const release = this.#slots.take(ownerId);
     try {
@@ -121,8 +150,8 @@ export class ActionRunner {
     const configurer = new StepConfigurer({
       db: store.read,
       runner: {
-        call: async (...args) => {
-          const outcome = await runner.call(...args);
+        call: async (call) => {
+          const outcome = await runner.call(call, { signal: this.#stop.signal });
           used.computeMs += outcome.durationMs;
           return outcome;
         },
@@ -168,14 +197,24 @@ export class ActionRunner {
         result = await steps.run(
           live,
           { step: live.stepAt(0), position: 0 },
-          { signal: live.abort.signal, onRespond: () => undefined },
+          { signal: this.#stop.signal, onRespond: () => undefined },
+        );
+      } catch (error) {
+        if (!this.#stop.signal.aborted) throw error;
+        throw new UnavailableError(
+          'overloaded',
+          'the service stopped before the action ended; it may have run in part',
         );
       } finally {
         // Its process is for this run alone.
         await runner.forget(deployment.id);
         used.computeMs += live.segmentMs;
       }
-      const outcomes = await this.#parts.sends.sendNow(result.sends, { id: live.run.id, ownerId, userId });
+      const outcomes = await this.#parts.sends.sendNow(
+        result.sends,
+        { id: live.run.id, ownerId, userId },
+        this.#stop.signal,
+      );
       return resultOf(component, { result, outcomes, deployment, live });
     } finally {
       await this.#count(ownerId, used);
@@ -197,6 +236,13 @@ export class ActionRunner {
       .transaction((tx) => addUsage(store, tx, [usage]))
       .catch((error: unknown) => logger.warn({ owner: ownerId, err: error }, 'actions.usage-not-stored'));
   }
+}
+
+async function endOrTimeout(ended: Promise<unknown>, ms: number): Promise<void> {
+  const timeout = Promise.withResolvers<void>();
+  const timer = setTimeout(timeout.resolve, ms);
+  await Promise.race([ended, timeout.promise]);
+  clearTimeout(timer);
 }
 
 /** A deployment of no workflow, for one call. */

@@ -322,14 +322,18 @@ forEachStore((fixture) => {
       { kind: 'emit', payload: '{"event":1,"channel":null}' },
     ];
     const action = { id: 'r_1', ownerId: 'o_1', userId: 'u_1' };
-    const outcomes = await sends.sendNow(asked, action);
+    const outcomes = await sends.sendNow(asked, action, new AbortController().signal);
     assert.deepEqual(
       outcomes.map(({ state }) => state),
       ['sent', 'sent', 'failed'],
     );
     assert.deepEqual(mails[0]?.to, ['mira@example.com']);
     assert.doesNotMatch(mails[0]?.text ?? '', /^x-millrace-workflow/im);
-    const [refused] = await sends.sendNow(asked.slice(1, 2), { ...action, userId: 'oac_1' });
+    const [refused] = await sends.sendNow(
+      asked.slice(1, 2),
+      { ...action, userId: 'oac_1' },
+      new AbortController().signal,
+    );
     assert.match(refused?.result.error ?? '', /an access token is no user/);
     assert.deepEqual(await store.read.selectFrom('run_sends').select('kind').execute(), []);
   });

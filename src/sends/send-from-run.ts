@@ -4,6 +4,7 @@ import type { JobPayloads } from '#jobs/job-kinds.ts';
 import { type LeasedJob, settleJobs } from '#jobs/job-store.ts';
 import type { JobHandler } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
+import { toError, UnavailableError } from '#lib/errors.ts';
 import { FairQueue } from '#lib/fair-queue.ts';
 import type { StepSend } from '#runner/call-outcome.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
@@ -91,13 +92,14 @@ export class RunSends implements JobHandler {
 
   /**
    * Sends at once what an action left that was run by itself; nothing is kept of it. Answers what became of each, in order:
-   * what is not sent within `sendNowMs` has failed. Mail goes to the user who ran it.
+   * what is not sent within `sendNowMs`, or before `stop`, has failed. Mail goes to the user who ran it.
    */
   async sendNow(
     sends: readonly StepSend[],
     action: { id: string; ownerId: string; userId: string },
+    stop: AbortSignal,
   ): Promise<SendOutcome[]> {
-    const signal = AbortSignal.timeout(sendNowMs);
+    const signal = AbortSignal.any([AbortSignal.timeout(sendNowMs), stop]);
     const created_at_ms = this.#parts.clock.now();
     return Promise.all(
       sends.map(async (send, index) => {
@@ -111,11 +113,14 @@ export class RunSends implements JobHandler {
         try {
           return await this.#inTurn(row, () => this.#send(row, signal, () => this.#person(action.userId)));
         } catch (error) {
-          if (!signal.aborted) throw error;
-          const outcome: SendOutcome = {
-            state: 'failed',
-            result: { error: `it was not sent within ${sendNowMs / 1000} seconds` },
-          };
+          // What the action did is done: its answer tells of that, too.
+          if (!signal.aborted && !(error instanceof UnavailableError)) throw error;
+          const reason = stop.aborted
+            ? 'the service stopped before it was sent'
+            : signal.aborted
+              ? `it was not sent within ${sendNowMs / 1000} seconds`
+              : toError(error).message;
+          const outcome: SendOutcome = { state: 'failed', result: { error: reason } };
           return outcome;
         }
       }),

@@ -497,4 +497,28 @@ forEachService((fixture) => {
     assert.ok(answers.every(({ status }) => status === 200 || status === 429));
     assert.equal((await run({ id }, key)).body.data.ret, 1, 'their places are free again');
   });
+
+  test('a service that stops lets actions end, tells who asked of those that do not, and counts them all', async () => {
+    const owner = await data('POST', '/v1/users', { username: 'stopped', email: 'stopped@example.com' });
+    const key = owner.api_key;
+    const slow = (ms: number) =>
+      ask(
+        {
+          component_code: action(
+            `await fetch('${receiver.url}/begun-${ms}'); await new Promise((resolve) => setTimeout(resolve, ${ms})); return 1;`,
+          ),
+        },
+        key,
+      );
+    const answering = Promise.all([slow(1_500), slow(60_000)]);
+    const hasBegun = (ms: number) => receiver.requests.some(({ url }) => url === `/begun-${ms}`);
+    await waitFor(async () => hasBegun(1_500) && hasBegun(60_000), { what: 'both to begin' });
+    const restarting = fixture.restart();
+    const [short, long] = await answering;
+    assert.deepEqual([short.status, short.body.data?.ret], [200, 1], JSON.stringify(short.body));
+    assert.deepEqual([long.status, long.body.code], [503, 'overloaded'], JSON.stringify(long.body));
+    assert.match(long.body.error, /stopped before the action ended; it may have run in part/);
+    await restarting;
+    assert.equal((await data('GET', `/v1/quotas/${owner.id}`)).used.invocations, 2);
+  });
 });
