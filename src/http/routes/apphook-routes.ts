@@ -5,7 +5,7 @@ import { selectFields } from '#http/select-fields.ts';
 import type { AppEvents } from '#ingress/push-app-event.ts';
 import type { Logger } from '#lib/logger.ts';
 import { listensToApp } from '#sources/apphook-store.ts';
-import { eventNameCharactersMax } from '#sources/apphooks.ts';
+import { appCharactersMax, eventNameCharactersMax } from '#sources/apphooks.ts';
 import type { Store } from '#storage/store.ts';
 
 /** Names that one event is pushed under: what happened, and where. */
@@ -40,7 +40,7 @@ export function apphookRoutes(app: App, deps: ApphookRouteDeps): void {
         tags: ['sources', 'addition'],
         summary: 'Push an event of an app to the active sources that listen to it (as a member)',
         body: Type.Object({
-          app: Type.String({ minLength: 1, maxLength: 100, description: 'Slug or app_…' }),
+          app: Type.String({ minLength: 1, maxLength: appCharactersMax, description: 'Slug or app_…' }),
           event_name: Type.Union(
             [EventName, Type.Array(EventName, { minItems: 1, maxItems: eventNamesMax })],
             {
