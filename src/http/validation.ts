@@ -97,7 +97,15 @@ interface CheckFailure {
 
 function asCallerError(failures: readonly CheckFailure[], httpPart: string): CallerError {
   // Where null would do too, that is not what was meant.
-  const meant = failures.filter(({ keyword, message }) => keyword !== 'anyOf' && message !== 'must be null');
+  const plain = failures.filter(({ keyword, message }) => keyword !== 'anyOf' && message !== 'must be null');
+  // Of several types that would do, the one that the value has says what is wrong with it.
+  const choices = new Set(
+    failures.filter(({ keyword }) => keyword === 'anyOf').map(({ instancePath }) => instancePath),
+  );
+  const ofItsType = plain.filter(
+    ({ keyword, instancePath }) => keyword !== 'type' || !choices.has(instancePath),
+  );
+  const meant = ofItsType.length > 0 ? ofItsType : plain;
   // A wrong value says more than a missing one, because it was meant.
   const failure = meant.find(({ keyword }) => keyword !== 'required') ?? meant[0] ?? failures[0];
   const missing = (failure?.params as { requiredProperties?: readonly string[] } | undefined)

@@ -182,8 +182,19 @@ forEachService((fixture) => {
     assert.equal((await push({ event_name: 'message' })).body.data.delivered, 0);
     assert.equal((await setActive(true)).status, 200);
     assert.equal((await push({ event_name: 'message' })).body.data.delivered, 1);
-    for (const body of [{}, { event_name: '' }, { event_name: [] }, { event_name: ['a', 7] }])
-      assert.equal((await push(body)).status, 400, JSON.stringify(body));
+    const wrong: [body: object, error: RegExp][] = [
+      [{}, /^event_name: required$/],
+      [{ event_name: 7 }, /^event_name: must be string$/],
+      [{ event_name: '' }, /^event_name: must not have fewer than 1 characters$/],
+      [{ event_name: [] }, /^event_name: must not have fewer than 1 items$/],
+      [{ event_name: ['a', 7] }, /^event_name\[1\]: must be string$/],
+      [{ event_name: Array.from('abcdefghijk') }, /^event_name: must not have more than 10 items$/],
+    ];
+    for (const [body, error] of wrong) {
+      const answer = await push(body);
+      assert.equal(answer.status, 400, JSON.stringify(body));
+      assert.match(answer.body.error, error);
+    }
     const noPayload = await service.api('POST', '/v1/apphooks', { app: 'slack', event_name: 'message' });
     assert.equal(noPayload.body.details.parameter, 'payload');
     const large = await push({ event_name: 'message', payload: 'x'.repeat(512 * 1024) });
