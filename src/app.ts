@@ -54,6 +54,7 @@ import { ComponentResolver } from '#registry/resolve-component.ts';
 import type { UserCodeError } from '#runner/call-outcome.ts';
 import { createProcessRunner } from '#runner/process-runner.ts';
 import { ActionRunner } from '#runs/run-action.ts';
+import { answerSourceAsks } from '#runs/run-asks.ts';
 import { RunService } from '#runs/run-service.ts';
 import { WorkflowTicks } from '#runs/timer-triggers.ts';
 import { Scheduler } from '#schedule/scheduler.ts';
@@ -320,7 +321,12 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       ...{ store, vault, clock, logger, dispatcher, apps, publicUrl },
       onChange: onAccountChange,
     });
+    const asks = {
+      data_store: dataStoreAsks({ store, clock, entries: dataStores }),
+      file: fileAsks({ store: files, clock, urls: fileUrls }),
+    };
     const runs = new SourceRuns({
+      asks: answerSourceAsks(asks),
       store,
       runner,
       bus,
@@ -345,7 +351,6 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
     };
     const deployments = new Deployments({ store, clock, context });
     close.push(() => deployments.close());
-    const askDataStores = dataStoreAsks({ store, clock, entries: dataStores });
     const workflowRuns = new RunService({
       store,
       bus,
@@ -358,7 +363,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       pool: () => pool,
       inboundUrl: () => `${publicUrl()}/in`,
       platformVersion: packageJson.version,
-      asks: { data_store: askDataStores, file: fileAsks({ store: files, clock, urls: fileUrls }) },
+      asks,
       mayRun: (ownerId) => quotas.mayRun(ownerId),
       settingsOf: async (workflowId) => (await workflows.find(workflowId))?.settings,
       runsKept: settings.runsKept,

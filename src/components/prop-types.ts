@@ -62,3 +62,8 @@ export function isPlatformProp(type: string): boolean {
     type === 'alert'
   );
 }
+
+/** Ids of things at Airtable and Discord, chosen in forms of their own. */
+export function isIdProp(type: string): boolean {
+  return type.startsWith('$.airtable.') || type.startsWith('$.discord.');
+}

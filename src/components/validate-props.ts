@@ -1,7 +1,8 @@
 import { CallerError } from '#lib/errors.ts';
 import { isDeeperThan } from '#lib/json-depth.ts';
+import { isOption, isRecord, unwrapChoice, unwrapId } from './chosen-value.ts';
 import type { PropDefinition } from './component-shape.ts';
-import { isPlatformProp } from './prop-types.ts';
+import { isIdProp, isPlatformProp } from './prop-types.ts';
 
 /** Largest value of one prop, as JSON (component contract, 1.3). */
 const valueBytesMax = 64 * 1024;
@@ -15,7 +16,7 @@ export type ConfiguredProps = Record<string, unknown>;
  * platform props are left out, null counts as absent, and JSON text that stands for an object or array is parsed: forms and
  * language models give these so. Throws `invalid_prop` naming `configured_props.<name>`.
  * Timers and accounts are checked by the callers that know schedules and accounts. With `expressions` a value of any type
- * but `app` may be the text of an expression, `{{…}}`, also inside arrays: what it gives is known only when it runs. So is
+ * but `app` and `dir` may be the text of an expression, `{{…}}`, also inside arrays: what it gives is known only when it runs. So is
  * JSON text that is JSON only when its expressions are evaluated.
  */
 export function validateProps(
@@ -23,52 +24,80 @@ export function validateProps(
   values: ConfiguredProps,
   options: { unknown: 'refuse' | 'keep' | 'drop'; expressions?: boolean },
 ): ConfiguredProps {
-  const { expressions = false } = options;
+  const { kept, problem } = checkProps(definitions, values, options);
+  if (problem !== undefined) throw problem;
+  return kept;
+}
+
+/**
+ * The same for definitions that are not the last word: code that says which props there are (`additionalProps`) may give one
+ * another type, or need no value. Those that do not fit, or are not known, are kept as they are, and `problem` is what
+ * `validateProps` would throw. Throws only for a value that is too large for any prop.
+ */
+export function draftProps(
+  definitions: readonly PropDefinition[],
+  values: ConfiguredProps,
+  options: { expressions?: boolean } = {},
+): { values: ConfiguredProps; problem: CallerError | undefined } {
+  const { kept, problem } = checkProps(definitions, values, { ...options, unknown: 'keep' });
+  return { values: kept, problem };
+}
+
+function checkProps(
+  definitions: readonly PropDefinition[],
+  values: ConfiguredProps,
+  options: { unknown: 'refuse' | 'keep' | 'drop'; expressions?: boolean },
+): { kept: ConfiguredProps; problem: CallerError | undefined } {
   const kept: ConfiguredProps = {};
+  let problem: CallerError | undefined;
   const byName = new Map(definitions.map((definition) => [definition.name, definition]));
   for (const name of Object.keys(values)) {
+    if (byName.get(name)?.type !== 'alert') refuseLarge(name, values[name]);
     if (byName.has(name)) continue;
-    if (options.unknown === 'refuse') {
-      const names = definitions
-        .filter((definition) => !isPlatformProp(definition.type))
-        .map((definition) => definition.name);
-      throw propError(
-        name,
-        `the component has no such prop; it has ${names.length === 0 ? 'none' : names.join(', ')}`,
-      );
-    }
+    if (options.unknown === 'refuse') problem ??= unknownProp(name, definitions);
     if (options.unknown === 'keep') kept[name] = values[name];
   }
   for (const definition of definitions) {
     if (isPlatformProp(definition.type)) continue;
-    const value = unwrapChoice(values[definition.name], definition.withLabel === true);
-    if (value === undefined || value === null) {
-      if (isRequired(definition))
-        throw propError(definition.name, `a value is required (${describe(definition)})`);
-      continue;
+    const { name } = definition;
+    const given = Object.hasOwn(values, name) ? values[name] : undefined;
+    try {
+      const value = checkedValue(definition, given, options.expressions === true);
+      if (value !== undefined) kept[name] = value;
+    } catch (error) {
+      if (!(error instanceof CallerError)) throw error;
+      problem ??= error;
+      if (given !== undefined && given !== null) kept[name] = given;
     }
-    kept[definition.name] = checkValue(definition, value, expressions);
   }
-  return kept;
+  return { kept, problem };
+}
+
+function unknownProp(name: string, definitions: readonly PropDefinition[]): CallerError {
+  const names = definitions
+    .filter((definition) => !isPlatformProp(definition.type))
+    .map((definition) => definition.name);
+  return propError(
+    name,
+    `the component has no such prop; it has ${names.length === 0 ? 'none' : names.join(', ')}`,
+  );
+}
+
+function refuseLarge(name: string, value: unknown): void {
+  const bytes = Buffer.byteLength(JSON.stringify(value) ?? '');
+  if (bytes > valueBytesMax)
+    throw propError(name, `a value may have ${valueBytesMax} bytes of JSON, found ${bytes}`);
 }
 
 function isRequired(definition: PropDefinition): boolean {
-  if (definition.optional === true || definition.default !== undefined || definition.hidden === true)
+  // Nobody can fill in what a form does not show, or shows locked.
+  if (definition.optional === true || definition.hidden === true || definition.disabled === true)
     return false;
+  if (definition.default !== undefined) return false;
   if (definition.type === '$.interface.timer')
     return definition.static === undefined && definition.intervalSeconds === undefined;
   // Whether an app needs an account at all is its catalogue entry's business; a missing one shows when it is used.
   return definition.type !== 'app' && definition.type !== 'data_store' && definition.type !== 'dir';
-}
-
-/** `{__lv: {label, value}}` is how clients keep a choice with its label; arrays hold such wrappers or are wrapped. */
-export function unwrapChoice(value: unknown, withLabel: boolean): unknown {
-  if (Array.isArray(value)) return value.map((item) => unwrapChoice(item, withLabel));
-  if (!isRecord(value) || !('__lv' in value)) return value;
-  const wrapped = value.__lv;
-  if (Array.isArray(wrapped))
-    return wrapped.map((item) => (withLabel ? item : isRecord(item) && 'value' in item ? item.value : item));
-  return withLabel || !isRecord(wrapped) ? wrapped : wrapped.value;
 }
 
 /** Text that is one expression and nothing else: what it gives may be of any type. */
@@ -76,15 +105,17 @@ export function isExpression(value: unknown): boolean {
   return typeof value === 'string' && /^\s*\{\{[\s\S]*\}\}\s*$/.test(value);
 }
 
-/** The value as it is kept. */
-function checkValue(definition: PropDefinition, given: unknown, expressions: boolean): unknown {
+/** The value as it is kept; undefined for none. */
+function checkedValue(definition: PropDefinition, given: unknown, expressions: boolean): unknown {
   const { name, type } = definition;
-  let value = given;
-  const bytes = Buffer.byteLength(JSON.stringify(value) ?? '');
-  if (bytes > valueBytesMax)
-    throw propError(name, `a value may have ${valueBytesMax} bytes of JSON, found ${bytes}`);
+  let value = unwrapChoice(given, definition.withLabel === true);
+  if (isIdProp(type)) value = unwrapId(value);
+  if (value === undefined || value === null) {
+    if (isRequired(definition)) throw propError(name, `a value is required (${describe(definition)})`);
+    return undefined;
+  }
   if (definition.withLabel === true && isRecord(value)) return value;
-  if (expressions && type !== 'app' && isExpression(value)) return value;
+  if (expressions && type !== 'app' && type !== 'dir' && isExpression(value)) return value;
   if (typeof value === 'string' && isStructured(type) && /^\s*[[{]/.test(value)) {
     const parsed = parsedText(name, value);
     // Evaluated, and then parsed, when it runs.
@@ -125,6 +156,11 @@ function checkItem(definition: PropDefinition, type: string, value: unknown, nam
   const expect = (matches: boolean, expected: string) => {
     if (!matches) throw propError(name, `expected ${expected}, found ${found(value)}`);
   };
+  if (isOption(definition, type, value)) return;
+  if (isIdProp(type)) {
+    expect(typeof value === 'string' && value !== '', 'an id, or { value } with one');
+    return;
+  }
   switch (type) {
     case 'string':
       expect(typeof value === 'string', 'a string');
@@ -135,9 +171,18 @@ function checkItem(definition: PropDefinition, type: string, value: unknown, nam
       break;
     case 'number':
       expect(typeof value === 'number' && Number.isFinite(value), 'a number');
+      checkRange(definition, value as number, name);
       break;
     case 'boolean':
       expect(typeof value === 'boolean', 'true or false');
+      break;
+    case 'dir':
+      expect(
+        value === true ||
+          isStash(value) ||
+          (isRecord(value) && (value.id === undefined || isStash(value.id))),
+        'true, or the id of a file stash',
+      );
       break;
     case 'object':
       expect(typeof value === 'object', 'an object, or JSON text of one');
@@ -149,6 +194,11 @@ function checkItem(definition: PropDefinition, type: string, value: unknown, nam
       );
       break;
   }
+}
+
+/** What may follow is the service's to know, when files of it are asked for. */
+function isStash(value: unknown): boolean {
+  return typeof value === 'string' && value !== '';
 }
 
 function checkRange(definition: PropDefinition, value: number, name: string): void {
@@ -173,6 +223,4 @@ function found(value: unknown): string {
   return text.length > 60 ? `${text.slice(0, 60)}…` : text;
 }
 
-export function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
+export { isRecord };

@@ -93,7 +93,7 @@ test('the instance has every prop by its type, bound methods, and apps with boun
     endpoint: 'https://x.example/',
     note: false,
     missing: true,
-    later: 'data stores and files can be used in steps of workflows only',
+    later: 'this call cannot ask the service for anything',
     deployment: 'dc_props',
   });
 });

@@ -5,7 +5,7 @@ import { after, before, describe, test } from 'node:test';
 import { AddressPolicy } from '#egress/address-policy.ts';
 import { CallerError } from '#lib/errors.ts';
 import { FakeFiles } from '../../test/support/fake-files.ts';
-import { type RunnerFixture, startRunnerFixture } from '../../test/support/runner-fixture.ts';
+import { type RunnerFixture, resultOf, startRunnerFixture } from '../../test/support/runner-fixture.ts';
 import type { CallOutcome } from './call-outcome.ts';
 import type { Ask, AskAnswer, StepCall } from './runner.ts';
 
@@ -155,11 +155,22 @@ describe('what a step finds under this and $', () => {
     assert.deepEqual(returned(outcome), ['SELECT * FROM users WHERE name = $1', [name]]);
   });
 
-  test('a source, which has nobody to ask, is told so', async () => {
-    const outcome = await fixture.call(
-      `module.exports = { props: { data: 'data_store', dir: 'dir' }, async run() { await this.data.get('a'); } };`,
-      { props: { data: 'ds_mine' } },
-    );
-    assert.equal(outcome.error?.message, 'data stores and files can be used in steps of workflows only');
+  test('a source finds data stores and files too, and mirrors a dir around its run', async () => {
+    files.put('stash_source', 'in.txt', 'from the stash');
+    const source = `const fs = require('fs'); module.exports = {
+      props: { data: 'data_store', dir: { type: 'dir', accessMode: 'write' }, mirror: { type: 'dir', sync: true } },
+      async run() {
+        await this.data.set('seen', fs.readFileSync('/tmp/in.txt', 'utf8'));
+        fs.writeFileSync('/tmp/out.txt', 'from the run');
+        const file = await this.dir.open('kept.txt').fromReadableStream(require('stream').Readable.from(['kept']), 'text/plain', 4);
+        return [await this.data.get('seen'), file.toJSON().path];
+      } };`;
+    const props = { data: 'ds_mine', mirror: { id: 'stash_source' } };
+    const outcome = await fixture.call(source, { props }, { onAsk });
+    assert.deepEqual(resultOf(outcome), ['from the stash', 'kept.txt']);
+    assert.equal(String(files.folder('files').get('kept.txt')?.body), 'kept');
+    assert.equal(String(files.folder('stash_source').get('out.txt')?.body), 'from the run');
+    const alone = await fixture.call(source, { props: { data: 'ds_mine' } });
+    assert.match(alone.error?.message ?? '', /in\.txt/, 'a dir without a value is not mirrored');
   });
 });

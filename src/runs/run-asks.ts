@@ -21,10 +21,22 @@ export function answerAsks(kinds: {
       case 'trigger_workflow':
         return kinds.trigger_workflow(live, ask);
       default:
-        throw new CallerError(
-          'invalid_parameter',
-          `the service does not know what ${JSON.stringify(ask.kind.slice(0, 100))} is`,
-        );
+        throw unknownKind(ask);
     }
   };
+}
+
+/** Who answers what a source asks for, which starts no workflows but by its events. */
+export function answerSourceAsks(kinds: Record<'data_store' | 'file', OwnerAsks>): OwnerAsks {
+  return async (ownerId, ask) => {
+    if (ask.kind === 'data_store' || ask.kind === 'file') return kinds[ask.kind](ownerId, ask);
+    throw unknownKind(ask);
+  };
+}
+
+function unknownKind({ kind }: Ask): CallerError {
+  return new CallerError(
+    'invalid_parameter',
+    `the service does not know what ${JSON.stringify(kind.slice(0, 100))} is`,
+  );
 }

@@ -1,4 +1,5 @@
 import type { PropDefinition } from '#components/component-shape.ts';
+import { CallerError } from '#lib/errors.ts';
 import type { CallOutcome } from '#runner/call-outcome.ts';
 import type { UserCall } from '#runner/runner.ts';
 import { hookError } from './hook-error.ts';
@@ -42,4 +43,12 @@ export function readAdditionalProps(
     ([name, definition]) => JSON.stringify(definition) !== JSON.stringify(previous[name]),
   );
   return JSON.stringify({ ...Object.fromEntries(inPlace), ...props });
+}
+
+/**
+ * Throws what stopped `additionalProps`: when the code failed on a value that does not fit the definition it has, or that
+ * is missing (`problem`), that is what the caller can mend.
+ */
+export function throwCause(error: unknown, problem: CallerError | undefined): never {
+  throw error instanceof CallerError && error.code === 'hook_failed' ? (problem ?? error) : error;
 }

@@ -1,13 +1,13 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { ComponentShape, PropDefinition } from '#components/component-shape.ts';
 import { refuseUnknownTypes } from '#components/prop-types.ts';
-import { type ConfiguredProps, validateProps } from '#components/validate-props.ts';
+import { type ConfiguredProps, draftProps, validateProps } from '#components/validate-props.ts';
 import { newHexKey, newId } from '#lib/ids.ts';
 import type { Runner } from '#runner/runner.ts';
 import type { Db } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
-import { askAdditionalProps } from './additional-props.ts';
+import { askAdditionalProps, throwCause } from './additional-props.ts';
 import { type Apphook, apphooksIn, asksEventNames, hasApphook } from './apphooks.ts';
 import { checkAccounts } from './check-accounts.ts';
 import { type Deployment, type DeploymentContext, makeDeployment, mergedDefinitions } from './deployment.ts';
@@ -114,16 +114,19 @@ export class SourceConfigurer {
     const accountsIn = (definitions: readonly PropDefinition[], checked: ConfiguredProps) =>
       checkAccounts(this.#db, accountProps(definitions, checked), owners, options.refused);
 
-    const staticOnly = validateProps(shape.configurableProps, values, {
-      unknown: shape.hasAdditionalProps ? 'keep' : unknown,
-    });
-    timerSchedules(shape.configurableProps, staticOnly);
-    const dynamicProps = shape.hasAdditionalProps
-      ? await this.#additionalProps({ ...source, dynamic_props: null }, component, shape, {
-          values: staticOnly,
-          accounts: await accountsIn(shape.configurableProps, staticOnly),
-        })
-      : null;
+    let dynamicProps: string | null = null;
+    if (shape.hasAdditionalProps) {
+      const draft = draftProps(shape.configurableProps, values);
+      timerSchedules(shape.configurableProps, draft.values);
+      const given = {
+        values: draft.values,
+        accounts: await accountsIn(shape.configurableProps, draft.values),
+      };
+      const undecided = { ...source, dynamic_props: null };
+      dynamicProps = await this.#additionalProps(undecided, component, shape, given).catch((error: unknown) =>
+        throwCause(error, draft.problem),
+      );
+    }
     const definitions = mergedDefinitions(shape, dynamicProps);
     refuseUnknownTypes(definitions, 'additionalProps');
     const checked = validateProps(definitions, values, { unknown });

@@ -41,13 +41,18 @@ export interface DeploymentContext {
   credentials: CredentialsFor;
 }
 
-/** Static definitions with those additionalProps returned laid over them, in order. */
+/** Static definitions with those that additionalProps left in the place of some, in order, then those it added. */
 export function mergedDefinitions(shape: ComponentShape, dynamicProps: string | null): PropDefinition[] {
   if (dynamicProps === null) return shape.configurableProps;
   const dynamic = JSON.parse(dynamicProps) as Record<string, PropDefinition>;
   const names = new Set(shape.configurableProps.map((definition) => definition.name));
   return [
-    ...shape.configurableProps.map((definition) => ({ ...definition, ...dynamic[definition.name] })),
+    // A whole definition: of one that has another type now, nothing of the old one holds.
+    ...shape.configurableProps.map((definition) => {
+      const { name } = definition;
+      const changed = Object.hasOwn(dynamic, name) ? dynamic[name] : undefined;
+      return changed === undefined ? definition : { ...changed, name };
+    }),
     ...Object.entries(dynamic)
       .filter(([name]) => !names.has(name))
       .map(([name, definition]) => ({ ...definition, name })),

@@ -1,7 +1,13 @@
 import type { ComponentShape, PropDefinition } from '#components/component-shape.ts';
 import { bundleOf } from '#components/component-store.ts';
 import { refuseUnknownTypes } from '#components/prop-types.ts';
-import { type ConfiguredProps, isRecord, propError, validateProps } from '#components/validate-props.ts';
+import {
+  type ConfiguredProps,
+  draftProps,
+  isRecord,
+  propError,
+  validateProps,
+} from '#components/validate-props.ts';
 import type { Bundle } from '#runner/runner.ts';
 import type { Db } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
@@ -37,18 +43,18 @@ export async function openComponent(
     context: Pick<DeploymentContext, 'credentials'>;
   },
 ): Promise<OpenedComponent> {
-  const { configurableProps } = JSON.parse(component.shape) as ComponentShape;
+  const { configurableProps, hasAdditionalProps } = JSON.parse(component.shape) as ComponentShape;
   const bundle = await bundleOf(db, component);
   const dynamic = dynamicDefinitions(configurableProps, given);
   refuseUnknownTypes(dynamic, 'dynamic_props');
   const definitions = [...configurableProps, ...dynamic];
   for (const [name, value] of Object.entries(given.values))
     if (value === maskedSecret) throw propError(name, 'this is how a secret is shown; give its value');
-  const values = validateProps(
-    definitions.map((definition) => ({ ...definition, optional: true })),
-    given.values,
-    { unknown: 'keep', expressions: true },
-  );
+  const incomplete = definitions.map((definition) => ({ ...definition, optional: true }));
+  // The code may have given a prop another type since.
+  const values = hasAdditionalProps
+    ? draftProps(incomplete, given.values, { expressions: true }).values
+    : validateProps(incomplete, given.values, { unknown: 'keep', expressions: true });
   const accounts = accountProps(definitions, values);
   await checkAccounts(db, accounts, given.owners, []);
   const { credentials } = await openAccounts(given.context.credentials, accounts, {

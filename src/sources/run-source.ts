@@ -9,7 +9,7 @@ import { CallerError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import { usageOf } from '#metering/invocation-usage.ts';
 import type { CallOutcome, HttpReply, UserCodeError } from '#runner/call-outcome.ts';
-import type { Runner, UserCall } from '#runner/runner.ts';
+import type { Ask, AskAnswer, Runner, UserCall } from '#runner/runner.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
@@ -30,6 +30,9 @@ export interface ReplyWaiter {
   interrupted(): void;
 }
 
+/** Answers what code of a source asks for while it runs: data stores and files of its owner. */
+export type SourceAsks = (ownerId: string, ask: Ask) => Promise<AskAnswer>;
+
 /** Outcomes of one source that may wait for the store while its next run goes on. */
 const unsettledMax = 64;
 /** Runs sources: jobs of kind `run_source`, and the hooks of a deployment. */
@@ -43,6 +46,7 @@ export class SourceRuns implements JobHandler {
   readonly #limits: { deadlineMs: number; memoryMb: number; componentDbBytesMax: number };
   readonly #settle: BatchWrite<InvocationEnd, SettleResult>;
   readonly #lanes: SourceLanes;
+  readonly #asks: SourceAsks;
   readonly #waiters = new Map<string, ReplyWaiter>();
 
   constructor(options: {
@@ -54,6 +58,7 @@ export class SourceRuns implements JobHandler {
     logger: Logger;
     node: string;
     lanes: SourceLanes;
+    asks: SourceAsks;
     limits: { deadlineMs: number; memoryMb: number; componentDbBytesMax: number };
   }) {
     this.#store = options.store;
@@ -65,6 +70,7 @@ export class SourceRuns implements JobHandler {
     this.#limits = options.limits;
     this.#settle = settleInvocations(options);
     this.#lanes = options.lanes;
+    this.#asks = options.asks;
   }
 
   /** Must be called before the job is inserted, so that a fast run finds its waiter. */
@@ -163,7 +169,7 @@ export class SourceRuns implements JobHandler {
         db,
         deadlineMs: this.#limits.deadlineMs,
       },
-      options,
+      { ...options, onAsk: (ask) => this.#asks(source.owner_id, ask) },
     );
   }
 

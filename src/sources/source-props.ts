@@ -1,5 +1,6 @@
+import { unwrapChoice } from '#components/chosen-value.ts';
 import type { PropDefinition } from '#components/component-shape.ts';
-import { type ConfiguredProps, isRecord, propError, unwrapChoice } from '#components/validate-props.ts';
+import { type ConfiguredProps, isRecord, propError } from '#components/validate-props.ts';
 import { checkSchedule, type Schedule } from '#schedule/next-occurrence.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
 import type { Apphook } from './apphooks.ts';

@@ -1,11 +1,17 @@
 import type { ComponentShape, PropDefinition } from '#components/component-shape.ts';
 import { refuseUnknownTypes } from '#components/prop-types.ts';
-import { type ConfiguredProps, isRecord, propError, validateProps } from '#components/validate-props.ts';
+import {
+  type ConfiguredProps,
+  draftProps,
+  isRecord,
+  propError,
+  validateProps,
+} from '#components/validate-props.ts';
 import { findDataStore } from '#data-stores/data-store-store.ts';
 import { CallerError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Runner } from '#runner/runner.ts';
-import { askAdditionalProps } from '#sources/additional-props.ts';
+import { askAdditionalProps, throwCause } from '#sources/additional-props.ts';
 import { checkAccounts } from '#sources/check-accounts.ts';
 import { type DeploymentContext, stringsIn } from '#sources/deployment.ts';
 import { accountProps, maskedSecret, undefinedProps } from '#sources/source-props.ts';
@@ -67,7 +73,7 @@ export class StepConfigurer {
     const shape = JSON.parse(component.shape) as ComponentShape;
     let dynamicProps: string | null = null;
     if (shape.hasAdditionalProps) {
-      const given = validateProps(shape.configurableProps, values, { unknown: 'keep', expressions });
+      const { values: given, problem } = draftProps(shape.configurableProps, values, { expressions });
       const accounts = await this.#accountsIn(subject, shape.configurableProps, given);
       // Code runs here, with credentials: that is a use of them.
       const opened = await this.open(
@@ -75,7 +81,9 @@ export class StepConfigurer {
         { dynamicProps: null, values: given, accounts },
         subject.usedBy,
       );
-      dynamicProps = await this.#additionalProps(shape, subject, opened, given);
+      dynamicProps = await this.#additionalProps(shape, subject, opened, given).catch((error: unknown) =>
+        throwCause(error, problem),
+      );
     }
     const definitions = definitionsOfStep(component, dynamicProps);
     refuseUnknownTypes(definitions, 'additionalProps');

@@ -99,6 +99,7 @@ export class DeployerFixture {
     const { lanes, clock } = this;
     const parts = { store, runner, bus, clock, logger: silentLogger, node, context, lanes };
     this.runs = new SourceRuns({
+      asks: () => Promise.reject(new Error('these tests ask for nothing')),
       ...parts,
       router: noSubscribers,
       limits: { deadlineMs: 1000, memoryMb: 64, componentDbBytesMax: 10_000 },

@@ -4,7 +4,15 @@ export type ResolvedProp = Record<string, unknown> & { type: string };
 type Loose = Record<string, unknown>;
 
 /** What a definition says about how it is made, not about the prop. */
-const internalAttributes = new Set(['propDefinition', 'propDefinitions', 'methods', 'remote']);
+const internalAttributes = new Set(['propDefinition', 'propDefinitions', 'methods']);
+
+/** Definitions that refer to each other; more is a circle. */
+const chainMax = 10;
+
+/** Definitions that components of an app refer to and no file of it has: they are the platform's own. */
+const platformDefinitions: Readonly<Record<string, Readonly<Record<string, Loose>>>> = {
+  schedule: { cron: { type: '$.interface.timer', label: 'Schedule' } },
+};
 
 /**
  * `definition` may be a type as text (`"$.service.db"`), an app object, or a definition with
@@ -34,27 +42,32 @@ export function resolveProp(name: string, definition: unknown): ResolvedProp {
 function inheritedAttributes(name: string, reference: unknown): Loose {
   if (!Array.isArray(reference))
     throw new TypeError(`prop ${name}: propDefinition must be an array of app and name`);
-  const [app, definitionName] = reference as [unknown, unknown];
-  const definitions = typeof app === 'object' && app !== null ? (app as Loose).propDefinitions : undefined;
-  if (typeof definitions !== 'object' || definitions === null) return {};
-  const found = Object.hasOwn(definitions, String(definitionName))
-    ? (definitions as Loose)[String(definitionName)]
-    : undefined;
-  if (typeof found === 'string') return { type: found };
-  if (typeof found !== 'object' || found === null) return {};
-  const definition = found as Loose;
-  // A chain is not used anywhere we know of; one more step costs nothing and a cycle ends by itself.
-  const { propDefinition, ...rest } = definition;
-  return propDefinition === undefined || propDefinition === reference
-    ? rest
-    : { ...inheritedOnce(propDefinition), ...rest };
+  const layers: Loose[] = [];
+  let next: unknown = reference;
+  while (Array.isArray(next) && layers.length < chainMax) {
+    const found = referredDefinition(next as [unknown, unknown]);
+    if (found === undefined) break;
+    const { propDefinition, ...rest } = found;
+    layers.unshift(rest);
+    next = propDefinition;
+  }
+  return Object.assign({}, ...layers) as Loose;
 }
 
-function inheritedOnce(reference: unknown): Loose {
-  if (!Array.isArray(reference)) return {};
-  const definitions = (reference[0] as Loose | undefined)?.propDefinitions as Loose | undefined;
-  const found = definitions?.[String(reference[1])];
-  return typeof found === 'object' && found !== null ? { ...(found as Loose) } : {};
+/** What an app calls by a name; undefined when it has no such definition. */
+function referredDefinition([app, definitionName]: readonly [unknown, unknown]): Loose | undefined {
+  if (typeof app !== 'object' || app === null) return undefined;
+  const name = String(definitionName);
+  const { propDefinitions, app: slug } = app as Loose;
+  const found =
+    ownValue(propDefinitions, name) ?? ownValue(ownValue(platformDefinitions, String(slug)), name);
+  if (typeof found === 'string') return { type: found };
+  return typeof found === 'object' && found !== null ? (found as Loose) : undefined;
+}
+
+function ownValue(record: unknown, key: string): unknown {
+  if (typeof record !== 'object' || record === null || !Object.hasOwn(record, key)) return undefined;
+  return (record as Loose)[key];
 }
 
 /** The definition as callers of the API see it: its name, no functions, `remoteOptions` where options are asked for. */

@@ -11,6 +11,7 @@ import {
   type ReleaseHeader,
   type StepHeader,
 } from '#runner/protocol.ts';
+import { hasAddedApps, withAddedApps } from './added-apps.ts';
 import { Asks } from './ask.ts';
 import { addError, CallEffects } from './call-effects.ts';
 import { runStep } from './call-step.ts';
@@ -21,6 +22,7 @@ import { describeComponent, unwrapComponent } from './describe-component.ts';
 import { installEgressShim, trustExtraCa } from './egress-shim.ts';
 import { reportError } from './error-report.ts';
 import { eventNamesOf } from './event-names.ts';
+import { syncIn } from './file-prop.ts';
 import { closeInheritedDescriptors } from './inherited-descriptors.ts';
 import { toJsonText } from './json-text.ts';
 import { loadBundle } from './load-bundle.ts';
@@ -46,6 +48,8 @@ interface LoadedModule {
   /** Its props and the text their values are read from: as the last call that brought them left them. */
   props: [string, ResolvedProp][];
   valuesText: string;
+  /** Apps among `props` have no methods yet. */
+  lacksApps: boolean;
   /** Made at the first call as a step. */
   stepProps: StepProps | undefined;
 }
@@ -158,7 +162,11 @@ async function load(id: number, header: LoadHeader, payload: Buffer): Promise<vo
     try {
       const component = unwrapComponent(await loadBundle(payload.toString('utf8'), format, module, packages));
       const props = resolveAllProps(component, {});
-      const loaded: LoadedModule = { component, props, valuesText: '{}', stepProps: undefined };
+      const loaded: LoadedModule = {
+        ...{ component, props, valuesText: '{}' },
+        lacksApps: false,
+        stepProps: undefined,
+      };
       if (module === undefined) onlyModule = loaded;
       else modules.set(module, loaded);
       effects.finishWithText(undefined);
@@ -187,6 +195,8 @@ async function call(id: number, header: CallHeader, payload: Buffer): Promise<vo
     const propsText = reader.optionalText(header.props);
     if (propsText !== undefined) takeProps(module, propsText);
     const db = new DbSnapshot(reader.optionalText(header.db), reader);
+    const usesApps = header.step !== undefined || header.kind === 'run' || header.kind === 'hook';
+    if (module.lacksApps && usesApps) await currentCall.run(effects, () => addApps(module, db, effects));
     if (header.step === undefined)
       await currentCall.run(effects, () => runCall(module, header, eventText, db, effects));
     else {
@@ -209,6 +219,22 @@ function takeProps(module: LoadedModule, text: string): void {
   const [values, dynamic] = jsonParse(text) as [Loose, Loose];
   module.props = resolveAllProps(module.component, dynamic);
   module.valuesText = jsonStringify(values);
+  module.lacksApps = hasAddedApps(module.component, module.props);
+  module.stepProps = undefined;
+}
+
+/** Asks `additionalProps` for the apps that it added: only there their methods are. */
+async function addApps(module: LoadedModule, db: DbSnapshot, effects: CallEffects): Promise<void> {
+  const { component, props, valuesText } = module;
+  const ask = asks.forCall(effects);
+  const values = jsonParse(valuesText) as Loose;
+  const context = makeUserContext({ component, props, values, db, effects, ask });
+  const previous = publicProps(component.props);
+  const returned = await additionalProps(component, addUndefinedValues(context, props, values), previous);
+  // Another call may have brought other props meanwhile.
+  if (module.props !== props) return;
+  module.props = withAddedApps(component, props, { returned, previous });
+  module.lacksApps = false;
   module.stepProps = undefined;
 }
 
@@ -253,7 +279,8 @@ async function runCall(
     return;
   }
   const values = jsonParse(valuesText) as Loose;
-  const context = makeUserContext({ component, props, values, db, effects });
+  const ask = asks.forCall(effects);
+  const context = makeUserContext({ component, props, values, db, effects, ask });
   const event = eventText === undefined ? undefined : jsonParse(eventText);
   switch (header.kind) {
     case 'hook': {
@@ -265,11 +292,15 @@ async function runCall(
     }
     case 'run': {
       const run = component.run;
-      if (typeof run === 'function') effects.finish(await run.call(context, event), limits.resultBytesMax);
-      else {
+      if (typeof run !== 'function') {
         emitAsGiven(event, effects);
         effects.finishWithText(undefined);
+        return;
       }
+      const syncOut = await syncIn(props, values, ask);
+      const returned: unknown = await run.call(context, event);
+      await syncOut();
+      effects.finish(returned, limits.resultBytesMax);
       return;
     }
     case 'additionalProps': {
@@ -290,7 +321,7 @@ async function runCall(
         const returned = await additionalProps(component, context, previous);
         definition = definitionAmong(request.prop, returned, previous);
         const all = resolveAllProps(component, usableDefinitions(returned));
-        const made = makeUserContext({ component, props: all, values, db, effects });
+        const made = makeUserContext({ component, props: all, values, db, effects, ask });
         asked = { props: all, exported, values, context: addUndefinedValues(made, all, values) };
       }
       const answer = await askOptions(definition, request, asked);

@@ -14,8 +14,7 @@ type Loose = Record<string, unknown>;
 type AnyFunction = Function;
 
 /**
- * What user code sees as `this`: every prop by its type, its methods bound, `$emit`. Made anew for each call. Without
- * `ask` (sources have none) data stores and files are there, and say when they are used that they cannot be here.
+ * What user code sees as `this`: every prop by its type, its methods bound, `$emit`. Made anew for each call.
  */
 export function makeUserContext(options: {
   component: Loose;
@@ -23,9 +22,9 @@ export function makeUserContext(options: {
   values: Loose;
   db: DbSnapshot;
   effects: CallEffects;
-  ask?: AskFunction;
+  ask: AskFunction;
 }): Loose {
-  const { component, props, values, db, effects, ask = askNobody } = options;
+  const { component, props, values, db, effects, ask } = options;
   const context: Loose = {};
   bindMethods(component.methods, context);
   for (const [name, definition] of props) {
@@ -50,7 +49,13 @@ export function resolveAllProps(component: Loose, dynamic: Loose): [string, Reso
     typeof statics === 'object' && statics !== null ? (statics as Loose) : {},
     dynamic,
   ]) {
-    for (const name of Object.keys(definitions)) resolved.set(name, resolveProp(name, definitions[name]));
+    for (const name of Object.keys(definitions)) {
+      const definition = resolveProp(name, definitions[name]);
+      const before = resolved.get(name);
+      // What additionalProps returned came as JSON: the methods of an app are with its static definition.
+      const isApp = definition.type === 'app' && before?.type === 'app';
+      resolved.set(name, isApp ? { ...before, ...definition } : definition);
+    }
   }
   return [...resolved];
 }
@@ -85,8 +90,15 @@ function makeProp(
     case 'sql':
       return makeSql(value);
     default:
-      return value;
+      return definition.withLabel === true ? withLabel(value) : value;
   }
+}
+
+/** Code that asks for labels reads `label` and `value`, also of what was given without a label. */
+function withLabel(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withLabel);
+  if (value === undefined || value === null || isObject(value)) return value;
+  return { label: String(value), value };
 }
 
 /**
@@ -122,10 +134,6 @@ function bindMethods(methods: unknown, target: Loose): void {
     const method = methods[name];
     target[name] = typeof method === 'function' ? (method as AnyFunction).bind(target) : method;
   }
-}
-
-function askNobody(): Promise<never> {
-  return Promise.reject(new Error('data stores and files can be used in steps of workflows only'));
 }
 
 /** The component db as it was when the call started. Values are read from the frame only when asked for. */

@@ -1,0 +1,33 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { PropDefinition } from './component-shape.ts';
+
+/** `{__lv: {label, value}}` is how clients keep a choice with its label; arrays hold such wrappers or are wrapped. */
+export function unwrapChoice(value: unknown, withLabel: boolean): unknown {
+  if (Array.isArray(value)) return value.map((item) => unwrapChoice(item, withLabel));
+  if (!isRecord(value) || !('__lv' in value)) return value;
+  const wrapped = value.__lv;
+  if (Array.isArray(wrapped))
+    return wrapped.map((item) => (withLabel ? item : isRecord(item) && 'value' in item ? item.value : item));
+  return withLabel || !isRecord(wrapped) ? wrapped : wrapped.value;
+}
+
+/** The ids that choosers of Airtable and Discord give come as `{ value }`; code is given the id. */
+export function unwrapId(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(unwrapId);
+  return isRecord(value) && 'value' in value ? value.value : value;
+}
+
+/**
+ * Whether a value of another type than the prop's may stand there because its options give such ones: a static option
+ * itself; for options that only the code knows, of a prop that is text, whatever is not nothing (ids that are numbers,
+ * objects), since what they were is not known any more.
+ */
+export function isOption(definition: PropDefinition, type: string, value: unknown): boolean {
+  if (definition.remoteOptions === true) return type === 'string' && value !== null && value !== undefined;
+  if (!Array.isArray(definition.options)) return false;
+  return definition.options.some((option) => isDeepStrictEqual(unwrapId(option), value));
+}
+
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
