@@ -19,11 +19,12 @@ export function unwrapId(value: unknown): unknown {
 
 /**
  * Whether a value of another type than the prop's may stand there because its options give such ones: a static option
- * itself; for options that only the code knows, of a prop that is text, whatever is not nothing (ids that are numbers,
- * objects), since what they were is not known any more.
+ * itself; for options that only the code knows, of a prop that is text, what options are besides texts (ids that are numbers,
+ * objects), since which ones there were is not known any more.
  */
 export function isOption(definition: PropDefinition, type: string, value: unknown): boolean {
-  if (definition.remoteOptions === true) return type === 'string' && value !== null && value !== undefined;
+  if (definition.remoteOptions === true)
+    return type === 'string' && (isRecord(value) || typeof value === 'number' || typeof value === 'boolean');
   if (!Array.isArray(definition.options)) return false;
   return definition.options.some((option) => isDeepStrictEqual(unwrapId(option), value));
 }

@@ -34,6 +34,8 @@ export interface FileDescriptor {
   name: string;
   /** Of files in a stash; those of the project have none. */
   stash_id?: string;
+  /** Once it was asked for with `withGetUrl`. */
+  get_url?: string;
 }
 
 export interface FileStoreOptions {
@@ -219,6 +221,7 @@ export class FolderClient {
 export class StoredFile {
   readonly path: string;
   readonly name: string;
+  get_url?: string;
   readonly #client: FolderClient;
 
   constructor(client: FolderClient, path: string) {
@@ -233,12 +236,28 @@ export class StoredFile {
       path: this.path,
       name: this.name,
       ...(folder === projectFolder ? {} : { stash_id: folder }),
+      ...(this.get_url === undefined ? {} : { get_url: this.get_url }),
     };
+  }
+
+  /** Its JSON never holds an address to write to. */
+  withoutPutUrl(): this {
+    return this;
+  }
+
+  /** With `get_url`, what `toUrl` gives, in its JSON. Code that only writes hands such links on too. */
+  async withGetUrl(): Promise<this> {
+    this.get_url = await this.#url();
+    return this;
   }
 
   /** An address from which anybody can download the file, for 30 minutes. */
   async toUrl(): Promise<string> {
     this.#client.mayRead();
+    return this.#url();
+  }
+
+  async #url(): Promise<string> {
     const { header } = await this.#client.request('url', { path: this.path });
     return String(header.url);
   }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { mkdir, readFile, stat, symlink, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { describe, test } from 'node:test';
 import { FakeFiles } from '../../../test/support/fake-files.ts';
 import { createTempFolder } from '../../../test/support/temp-folder.ts';
@@ -29,6 +30,18 @@ describe('this.<prop> of type dir', () => {
     const writing = makeDir('dir', dirOf({ accessMode: 'write' }), undefined, files.ask).open('a');
     await assert.rejects(writing.toBuffer(), { message: 'this.dir was opened for writing only' });
     await writing.delete();
+  });
+
+  test('a file that was written tells where it can be downloaded, in its JSON too, also where nothing may be read', async () => {
+    const files = new FakeFiles();
+    const dir = makeDir('dir', dirOf({ accessMode: 'write' }), undefined, files.ask);
+    const written = await dir.open('a').fromReadableStream(Readable.from(['x']));
+    assert.deepEqual(JSON.parse(JSON.stringify(written)), { path: 'a', name: 'a' });
+    const linked = await written.withoutPutUrl().withGetUrl();
+    const { get_url: url, ...rest } = JSON.parse(JSON.stringify(linked));
+    assert.deepEqual(rest, { path: 'a', name: 'a' });
+    assert.match(url, /^https?:/);
+    assert.equal(linked.get_url, url);
   });
 });
 
