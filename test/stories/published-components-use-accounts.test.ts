@@ -334,7 +334,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
 
     appTest(
       'google_drive',
-      'new-files-instant-polling emits files, and two actions are steps',
+      'new-files-instant-polling emits files, new-files-instant keeps them for download, and two actions are steps',
       async (drive) => {
         const account = await published.account('google_drive', { oauth_access_token: secrets.google_drive });
         const source = await published.source('google_drive', 'new-files-instant-polling', {
@@ -346,6 +346,15 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
           events.map(({ metadata, event }) => [metadata.summary, event.mimeType]),
           [['Minutes.txt', 'text/plain']],
         );
+        const instant = await published.source('google_drive', 'new-files-instant', {
+          ...{ googleDrive: account, drive: 'My Drive', includeLink: true },
+        });
+        assert.equal(instant.configured_props.timer.interval_seconds, 82_080, 'a fixed schedule');
+        const [kept] = await published.service.events(instant.id);
+        const { get_url: link, ...file } = kept.event.file;
+        assert.deepEqual(file, { path: `${kept.event.id}/Minutes.txt`, name: 'Minutes.txt' });
+        const { pathname, search } = new URL(link);
+        assert.equal(await (await fetch(published.service.url + pathname + search)).text(), 'What was said');
         const { get_current_user, create_folder } = exportsOf(
           await published.runSteps([
             { app: 'google_drive', action: 'get-current-user', props: { googleDrive: account } },

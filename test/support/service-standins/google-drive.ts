@@ -1,7 +1,7 @@
 import type { CertificateAuthority } from '../certificates.ts';
 import { bearerOf, queryOf, ServiceStandIn } from './stand-in.ts';
 
-/** Google Drive's API v3: who it is, two shared drives on a page each, one file of an hour ago, and new folders. `isValid` knows the access tokens. */
+/** Google Drive's API v3: who it is, two shared drives on a page each, one file of an hour ago with its text, watches, and new folders. `isValid` knows the access tokens. */
 export function startGoogleDrive(
   authority: CertificateAuthority,
   isValid: (accessToken: string) => boolean,
@@ -32,6 +32,14 @@ export function startGoogleDrive(
             ? { drives: [{ id: 'drive-2', name: 'Archive' }] }
             : { drives: [{ id: 'drive-1', name: 'Team' }], nextPageToken: 'page-2' },
       }),
+      'POST /drive/v3/changes/watch': () => ({
+        body: { kind: 'api#channel', resourceId: 'resource-1', expiration: String(Date.now() + 86_400_000) },
+      }),
+      'POST /drive/v3/channels/stop': () => ({ status: 204 }),
+      [`GET /drive/v3/files/${file.id}`]: (request) =>
+        queryOf(request).get('alt') === 'media'
+          ? { headers: { 'content-type': 'text/plain' }, body: 'What was said' }
+          : { body: file },
       'GET /drive/v3/files': () => ({ body: { kind: 'drive#fileList', files: [file] } }),
       'POST /drive/v3/files': (request) => ({
         body: { kind: 'drive#file', id: 'folder-1', ...(request.json() as object) },
