@@ -178,10 +178,19 @@ export async function runFetcher(
   options: ChildOptions,
 ): Promise<{ name: string; version: string; integrity: string; files: PackageFile[] }> {
   await mkdir(request.cache, { recursive: true });
-  const outcome = await askInstaller(request, [request.cache], request.cache, options);
+  const files: PackageFile[] = [];
+  const outcome = await askInstaller(request, [request.cache], request.cache, {
+    ...options,
+    onFiles: (part) => {
+      for (const file of part) files.push(file);
+    },
+  });
   if (outcome.type !== 'fetched') throw new Error(`assertion failed: a package was ${outcome.type}`);
-  return outcome;
+  const { name, version, integrity } = outcome;
+  return { name, version, integrity, files };
 }
+
+type InstallerEnd = Exclude<InstallerOutput, { type: 'files' }>;
 
 interface ChildOptions {
   signal: AbortSignal;
@@ -192,21 +201,22 @@ async function askInstaller(
   request: InstallRequest | FetchRequest,
   folders: readonly string[],
   cwd: string,
-  options: ChildOptions,
-): Promise<Exclude<InstallerOutput, { type: 'failed' }>> {
+  options: ChildOptions & { onFiles?: (files: PackageFile[]) => void },
+): Promise<Exclude<InstallerEnd, { type: 'failed' }>> {
   const child = startChild(
     'installer-main.ts',
     ['--allow-net', ...readGrants(folders), ...writeGrants(folders)],
     cwd,
   );
-  const outcome = await askOnce<InstallerOutput>(child, request, options);
+  const { onFiles = () => {} } = options;
+  const outcome = await askInstallerOnce(child, request, { ...options, onFiles });
   if (outcome.type === 'failed') throw errorOf(outcome.problem);
   return outcome;
 }
 
 /** Reads the heads of components in a process without network or files. One call for each part of `parts`. */
 export async function runScanner(
-  parts: Iterable<ScanRequest>,
+  parts: Iterable<ScanRequest['files']>,
   options: ChildOptions,
 ): Promise<ScanOutput['readings']> {
   const child = startChild('scanner-main.ts', ['--allow-child-process'], builderFolder);
@@ -217,7 +227,7 @@ export async function runScanner(
     for (const part of parts) {
       const answer = Promise.withResolvers<ScanOutput>();
       resolve = answer.resolve;
-      writeMessage(child.input, part);
+      writeMessage(child.input, { files: part } satisfies ScanRequest);
       readings.push(...(await untilEnd({ promise: answer.promise, child, ...options })).readings);
     }
     return readings;
@@ -226,10 +236,18 @@ export async function runScanner(
   }
 }
 
-async function askOnce<T>(child: Child, request: unknown, options: ChildOptions): Promise<T> {
+/** The message that ends the answer; those of files come before it. */
+async function askInstallerOnce(
+  child: Child,
+  request: InstallRequest | FetchRequest,
+  options: ChildOptions & { onFiles: (files: PackageFile[]) => void },
+): Promise<InstallerEnd> {
   try {
-    const { promise, resolve } = Promise.withResolvers<T>();
-    readMessages<T>(child.output, resolve);
+    const { promise, resolve } = Promise.withResolvers<InstallerEnd>();
+    readMessages<InstallerOutput>(child.output, (message) => {
+      if (message.type === 'files') options.onFiles(message.files);
+      else resolve(message);
+    });
     writeMessage(child.input, request);
     return await untilEnd({ promise, child, ...options });
   } finally {

@@ -1,7 +1,8 @@
 import { join, resolve } from 'node:path';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
-import type { NpmConfig, PackageFile, ScanOutput, ScanRequest } from './builder/build-messages.ts';
+import type { NpmConfig, PackageFile, ScanOutput } from './builder/build-messages.ts';
+import { filesInParts } from './builder/file-parts.ts';
 import { parsePackageSpecifier } from './builder/package-specifier.ts';
 import { runFetcher, runScanner } from './builder-process.ts';
 import { npmConfigWith } from './npm-config.ts';
@@ -12,11 +13,13 @@ export type { PackageFile };
 export const packageFilesMax = 20_000;
 export const packageBytesMax = 24 * 1024 * 1024;
 
-/** Text that goes to the scanner in one message. */
-const scanBytesMax = 4 * 1024 * 1024;
+/** Text that goes to the scanner in one message, in UTF-16 characters. */
+const scanCharactersMax = 1024 * 1024;
 /** Packages that may wait for the one being fetched. */
 const waitingMax = 16;
-const fetchDeadlineMs = 120_000;
+const deadlineMs = 120_000;
+/** More for each file that is read: a checkout of all public components has 10,000. */
+const deadlineMsPerFile = 20;
 
 export interface FetchedPackage {
   name: string;
@@ -27,16 +30,16 @@ export interface FetchedPackage {
 }
 
 /**
- * Whole packages from the npm registry, for the registry of components: fetched and read in confined processes, one at a
- * time. Nothing of a package is evaluated, and its dependencies are not looked at.
+ * Whole packages from the npm registry, for the registry of components: fetched and read in confined processes, one of
+ * each at a time. Nothing of a package is evaluated, and its dependencies are not looked at.
  */
 export class PackageFetcher {
   readonly #cacheFolder: string;
   readonly #npm: NpmConfig;
   readonly #logger: Logger;
   readonly #closing = new AbortController();
-  #last: Promise<unknown> = Promise.resolve();
-  #waiting = 0;
+  /** Reading does not wait for the network: lists of what ships are read this way too. */
+  readonly #lanes = { fetch: emptyLane(), scan: emptyLane() };
 
   constructor(options: { cacheFolder: string; registry: string; npmConfig?: NpmConfig; logger: Logger }) {
     this.#npm = npmConfigWith(options.npmConfig, options.registry);
@@ -57,7 +60,7 @@ export class PackageFetcher {
       const message = `${shown} is not supported: expected the name of an npm package with a version, range or tag`;
       throw new CallerError('unsupported_specifier', message, { specifier });
     }
-    return this.#inTurn((signal) =>
+    return this.#inTurn('fetch', deadlineMs, (signal) =>
       runFetcher(
         {
           type: 'fetch',
@@ -75,34 +78,42 @@ export class PackageFetcher {
   /** What each of the files says of the component in it, in order. Throws as `download` does, about the processes. */
   scan(files: readonly PackageFile[]): Promise<ScanOutput['readings']> {
     if (files.length === 0) return Promise.resolve([]);
-    return this.#inTurn((signal) => runScanner(partsOf(files), { signal, logger: this.#logger }));
+    const parts = filesInParts(files, scanCharactersMax);
+    return this.#inTurn('scan', deadlineMs + files.length * deadlineMsPerFile, (signal) =>
+      runScanner(parts, { signal, logger: this.#logger }),
+    );
   }
 
   async close(): Promise<void> {
     this.#closing.abort(new CallerError('build_cancelled', 'the service is stopping'));
-    await this.#last;
+    await Promise.all(Object.values(this.#lanes).map(({ last }) => last));
   }
 
-  async #inTurn<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
-    if (this.#waiting >= waitingMax) {
+  async #inTurn<T>(
+    name: 'fetch' | 'scan',
+    ms: number,
+    work: (signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    const lane = this.#lanes[name];
+    if (lane.waiting >= waitingMax) {
       throw new UnavailableError('builder_busy', 'too many packages wait to be added; try again in a moment');
     }
-    this.#waiting += 1;
-    const turn = this.#last.then(() => this.#withDeadline(work));
-    this.#last = turn
+    lane.waiting += 1;
+    const turn = lane.last.then(() => this.#withDeadline(ms, work));
+    lane.last = turn
       .catch(() => {})
       .finally(() => {
-        this.#waiting -= 1;
+        lane.waiting -= 1;
       });
     return turn;
   }
 
-  async #withDeadline<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  async #withDeadline<T>(ms: number, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const deadline = new AbortController();
     const timer = setTimeout(() => {
-      const message = `the package took longer than ${fetchDeadlineMs / 1000} seconds to fetch and read`;
+      const message = `the package took longer than ${Math.round(ms / 1000)} seconds to fetch or to read`;
       deadline.abort(new CallerError('build_timeout', message));
-    }, fetchDeadlineMs);
+    }, ms);
     try {
       return await work(AbortSignal.any([deadline.signal, this.#closing.signal]));
     } finally {
@@ -111,16 +122,6 @@ export class PackageFetcher {
   }
 }
 
-function* partsOf(files: readonly PackageFile[]): Generator<ScanRequest> {
-  let part: PackageFile[] = [];
-  let bytes = 0;
-  for (const file of files) {
-    part.push(file);
-    bytes += file.text.length;
-    if (bytes < scanBytesMax) continue;
-    yield { files: part };
-    part = [];
-    bytes = 0;
-  }
-  if (part.length > 0) yield { files: part };
+function emptyLane(): { last: Promise<unknown>; waiting: number } {
+  return { last: Promise.resolve(), waiting: 0 };
 }

@@ -185,3 +185,13 @@ test('a draft keeps what does not fit its definition yet, tells it, and refuses 
     details: { parameter: 'configured_props.later' },
   });
 });
+
+test('a prop may be called as something that every object has', () => {
+  const odd = ['constructor', 'toString', 'hasOwnProperty'].map((name) => ({
+    name,
+    type: 'string',
+    optional: true,
+  }));
+  assert.deepEqual(validateProps(odd, {}, { unknown: 'refuse' }), {});
+  assert.deepEqual(validateProps(odd, { toString: 'x' }, { unknown: 'refuse' }), { toString: 'x' });
+});

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { PackageFetcher, PackageFile } from '#components/package-fetcher.ts';
 import { type Clock, epochSeconds } from '#lib/clock.ts';
-import { CallerError } from '#lib/errors.ts';
+import { CallerError, UnavailableError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Store } from '#storage/store.ts';
 import type { RegistryPackageTable } from '#storage/tables/registry-tables.ts';
@@ -34,6 +34,8 @@ export interface RegistryParts {
   store: Store;
   clock: Clock;
   fetcher: Pick<PackageFetcher, 'download' | 'scan'>;
+  /** Says how far it is, for people who wait. */
+  progress?: (line: string) => void;
 }
 
 /** Problems of one package that are kept. */
@@ -64,6 +66,7 @@ export async function addPackage(
  */
 export async function addFolder(parts: RegistryParts, folder: string): Promise<PackageView> {
   const files = await readFolder(folder);
+  parts.progress?.(`${files.length} files were read; looking for components in them`);
   const hash = createHash('sha256');
   for (const { path, text } of files)
     hash.update(`${Buffer.byteLength(path)}:${path}${Buffer.byteLength(text)}:`).update(text);
@@ -74,18 +77,31 @@ export async function addFolder(parts: RegistryParts, folder: string): Promise<P
   if (known !== undefined) return viewOfOne(parts.store, known);
   const head = { kind: 'folder', name: folder, version, integrity, userId: null };
   const added = await scanned(parts, head, files);
+  parts.progress?.(`${added.components.length} components were found; keeping the files`);
   await parts.store.transaction(async (tx) => {
+    await insertPackage(parts.store, tx, added);
     const before = await findPackages(tx, folder);
     await deletePackages(
       tx,
-      before.map(({ id }) => id),
+      before.flatMap(({ id, version: of }) => (of === version ? [] : [id])),
     );
-    await insertPackage(parts.store, tx, added);
   });
-  return viewOfOne(parts.store, added.row);
+  // What was added elsewhere at the same time is only seen now: the last one stays.
+  const [newest = added.row, ...older] = await findPackages(parts.store.read, folder);
+  await parts.store.transaction((tx) =>
+    deletePackages(
+      tx,
+      older.map(({ id }) => id),
+    ),
+  );
+  return viewOfOne(parts.store, newest);
 }
 
-/** Adds what is newest now of one package, or of all, beside what is there; a folder is read again. In the order of names. */
+/**
+ * Adds what is newest now of one package, or of all, beside what is there; a folder is read again. In the order of names. Of
+ * all, those that fail do not keep the others; what failed is thrown at the end, as the CallerError or UnavailableError of the
+ * first that names each.
+ */
 export async function updatePackages(
   parts: RegistryParts,
   name: string | undefined,
@@ -94,11 +110,27 @@ export async function updatePackages(
   const packages =
     name === undefined ? await allPackages(parts.store.read) : await findPackages(parts.store.read, name);
   if (name !== undefined && packages.length === 0) throw unknownPackage(name, undefined);
-  for (const [of, versions] of Map.groupBy(packages, (row) => row.name)) {
+  const byName = Map.groupBy(packages, (row) => row.name);
+  const failed: { name: string; error: CallerError | UnavailableError }[] = [];
+  for (const [of, versions] of byName) {
     const isFolder = versions.some(({ kind }) => kind === 'folder');
-    const now = isFolder ? await addFolder(parts, of) : await addPackage(parts, { name: of, userId: null });
-    onDone({ name: of, before: versions.map(({ version }) => version), now });
+    try {
+      const now = isFolder ? await addFolder(parts, of) : await addPackage(parts, { name: of, userId: null });
+      onDone({ name: of, before: versions.map(({ version }) => version), now });
+    } catch (error) {
+      if (!(error instanceof CallerError || error instanceof UnavailableError) || name !== undefined)
+        throw error;
+      failed.push({ name: of, error });
+    }
   }
+  const [first] = failed;
+  if (first === undefined) return;
+  const reasons = failed.map(({ name: of, error }) => `${of}: ${error.message}`).join('; ');
+  const message = `${failed.length} of ${byName.size} packages could not be updated: ${reasons}`;
+  const cause = first.error;
+  throw cause instanceof CallerError
+    ? new CallerError(cause.code, message, { packages: failed.map(({ name: of }) => of) }, { cause })
+    : new UnavailableError(cause.code, message, { cause });
 }
 
 /** Removes one version, or all. What was built from it stays, and what uses that runs on. Throws CallerError `not_found`. */

@@ -38,6 +38,8 @@ export class ComponentCatalogue {
   readonly #fetcher: Pick<PackageFetcher, 'scan'>;
   #shipped: Promise<ListedEntry[]> | undefined;
   #packaged: { state: string; entries: Promise<ListedEntry[]> } | undefined;
+  /** What `find` goes through, for the lists it was made of. */
+  #searched: { of: readonly ListedEntry[]; entries: readonly Searched[] } | undefined;
 
   constructor(parts: {
     store: Pick<Store, 'read'>;
@@ -53,10 +55,11 @@ export class ComponentCatalogue {
   async find(filter: CatalogueFilter): Promise<{ entry: ListedEntry; score: number }[]> {
     const words = wordsOf(filter.q ?? '');
     const found: { entry: ListedEntry; score: number }[] = [];
-    for (const entry of await this.#entries()) {
+    for (const searched of await this.#entries()) {
+      const { entry } = searched;
       if (filter.app !== undefined && entry.app !== filter.app) continue;
       if (filter.type !== undefined && entry.type !== filter.type) continue;
-      const score = scoreOf(entry, words);
+      const score = scoreOf(searched, words);
       if (score > 0) found.push({ entry, score });
     }
     return words.length === 0 ? found : found.sort((a, b) => b.score - a.score);
@@ -71,43 +74,60 @@ export class ComponentCatalogue {
     return apps;
   }
 
-  async #entries(): Promise<ListedEntry[]> {
+  /** One of each key, in their order. */
+  async #entries(): Promise<readonly Searched[]> {
     this.#shipped ??= this.#readShipped().catch((error: unknown) => {
       this.#shipped = undefined;
       throw error;
     });
-    const all = [...(await this.#shipped), ...(await this.#fromPackages())];
-    const byKey = new Map(all.map((entry) => [entry.key, entry]));
-    return [...byKey.values()].sort((a, b) => (a.key < b.key ? -1 : 1));
+    const shipped = await this.#shipped;
+    const packaged = await this.#fromPackages();
+    if (this.#searched?.of !== packaged) {
+      const byKey = new Map([...shipped, ...packaged].map((entry) => [entry.key, entry]));
+      const entries = [...byKey.values()].sort((a, b) => (a.key < b.key ? -1 : 1)).map(searchedOf);
+      this.#searched = { of: packaged, entries };
+    }
+    return this.#searched.entries;
   }
 
   async #fromPackages(): Promise<ListedEntry[]> {
-    const state = (await packageIds(this.#store.read)).join();
+    const state = stateOf(await packageIds(this.#store.read));
     if (this.#packaged?.state !== state) {
-      const packaged = { state, entries: this.#readPackages() };
+      const read = this.#readPackages();
+      const packaged = { state, entries: read.then(({ entries }) => entries) };
       this.#packaged = packaged;
-      packaged.entries.catch(() => {
-        if (this.#packaged === packaged) this.#packaged = undefined;
-      });
+      read.then(
+        // Packages may have come or gone between the two readings.
+        ({ state: found }) => {
+          packaged.state = found;
+        },
+        () => {
+          if (this.#packaged === packaged) this.#packaged = undefined;
+        },
+      );
     }
     return this.#packaged.entries;
   }
 
-  async #readPackages(): Promise<ListedEntry[]> {
+  /** With the packages that they are of: none is without components. */
+  async #readPackages(): Promise<{ state: string; entries: ListedEntry[] }> {
     const rows = await listPackagedComponents(this.#store.read);
     const newest = Map.groupBy(rows, (row) => row.component_key)
       .values()
       .map((versions) => newestOf(versions))
       .filter((row) => row !== undefined);
-    return [...newest].map(({ component_key: key, name, version, description, app, kind, ...of }) => ({
-      key,
-      name,
-      version,
-      description,
-      type: typeOf[kind === 'sources' ? 'sources' : 'actions'],
-      app,
-      package: { name: of.package_name, version: of.package_version },
-    }));
+    const entries = [...newest].map(
+      ({ component_key: key, name, version, description, app, kind, ...of }): ListedEntry => ({
+        key,
+        name,
+        version,
+        description,
+        type: typeOf[kind === 'sources' ? 'sources' : 'actions'],
+        app,
+        package: { name: of.package_name, version: of.package_version },
+      }),
+    );
+    return { state: stateOf(rows.map((row) => row.package_id)), entries };
   }
 
   /** Keys of what ships are known from where the files are; the rest is read of their texts. */
@@ -134,16 +154,46 @@ function wordsOf(q: string): string[] {
   return q.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
 }
 
+/** An entry with the words that it is found by. */
+interface Searched {
+  entry: ListedEntry;
+  key: string;
+  name: string;
+  /** Of the key, the name and the app. */
+  words: ReadonlySet<string>;
+  /** All of `words`. */
+  names: string;
+  description: string;
+}
+
+function searchedOf(entry: ListedEntry): Searched {
+  const { key, name, app, description } = entry;
+  const words = new Set(wordsOf(`${key} ${name} ${app}`));
+  return {
+    entry,
+    key: wordsOf(key).join(' '),
+    name: wordsOf(name).join(' '),
+    words,
+    names: [...words].join(' '),
+    description: description.toLowerCase(),
+  };
+}
+
+/** The same packages have the same one, in whatever order a database sorts them. */
+function stateOf(packageIds: Iterable<string>): string {
+  return [...new Set(packageIds)].sort().join();
+}
+
 /** 1: the whole of `q` is the key or the name. Else, of the words of `q`, how many are there, and where. */
-function scoreOf({ key, name, app, description }: ListedEntry, words: readonly string[]): number {
+function scoreOf(
+  { key, name, words: named, names, description }: Searched,
+  words: readonly string[],
+): number {
   if (words.length === 0) return 1;
   const whole = words.join(' ');
-  if (wordsOf(key).join(' ') === whole || wordsOf(name).join(' ') === whole) return 1;
-  const named = new Set(wordsOf(`${key} ${name} ${app}`));
-  const names = [...named].join(' ');
-  const text = description.toLowerCase();
+  if (key === whole || name === whole) return 1;
   let sum = 0;
   for (const word of words)
-    sum += named.has(word) ? 0.95 : names.includes(word) ? 0.7 : text.includes(word) ? 0.4 : 0;
+    sum += named.has(word) ? 0.95 : names.includes(word) ? 0.7 : description.includes(word) ? 0.4 : 0;
   return sum / words.length;
 }

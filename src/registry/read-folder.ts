@@ -1,5 +1,6 @@
 import { readdir, readFile, realpath, stat } from 'node:fs/promises';
 import { join, sep } from 'node:path';
+import { packagePath } from '#components/builder/package-path.ts';
 import { textOf } from '#components/builder/text-of.ts';
 import type { PackageFile } from '#components/package-fetcher.ts';
 import { CallerError } from '#lib/errors.ts';
@@ -26,16 +27,17 @@ export async function readFolder(folder: string): Promise<PackageFile[]> {
   let bytes = 0;
   const waiting = [''];
   for (let below = waiting.pop(); below !== undefined; below = waiting.pop()) {
-    for (const entry of await readdir(join(root, below), { withFileTypes: true })) {
+    const entries = await readAt(below, () => readdir(join(root, below), { withFileTypes: true }));
+    for (const entry of entries ?? []) {
       const path = below === '' ? entry.name : `${below}${sep}${entry.name}`;
       if (entry.isDirectory() && !foldersLeftOut.has(entry.name)) waiting.push(path);
-      if (!entry.isFile()) continue;
-      const { size } = await stat(join(root, path));
-      if (size > fileBytesMax) continue;
-      const text = textOf(await readFile(join(root, path)));
-      if (text === null) continue;
-      bytes += size;
-      files.push({ path: path.split(sep).join('/'), text });
+      const kept = packagePath(path.split(sep));
+      if (!entry.isFile() || kept === null) continue;
+      const content = await readAt(path, () => readAtMost(join(root, path)));
+      const text = content === null ? null : textOf(content);
+      if (content === null || text === null) continue;
+      bytes += content.length;
+      files.push({ path: kept, text });
       if (files.length > filesMax || bytes > bytesMax) {
         const message = `${folder} has more than ${filesMax} text files or ${bytesMax} bytes: add its parts one by one`;
         throw new CallerError('component_too_large', message, { parameter: 'folder' });
@@ -43,4 +45,22 @@ export async function readFolder(folder: string): Promise<PackageFile[]> {
     }
   }
   return files.sort((a, b) => (a.path < b.path ? -1 : 1));
+}
+
+/** Null for a file that is larger than any that is kept. */
+async function readAtMost(path: string): Promise<Buffer | null> {
+  const { size } = await stat(path);
+  return size > fileBytesMax ? null : readFile(path);
+}
+
+/** Null when it went away meanwhile, or has a name that is no text. */
+async function readAt<T>(path: string, read: () => Promise<T>): Promise<T | null> {
+  try {
+    return await read();
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT' || code === 'ENOTDIR') return null;
+    const message = `${path === '' ? 'the folder' : path} cannot be read: ${code}`;
+    throw new CallerError('invalid_parameter', message, { parameter: 'folder' }, { cause: error });
+  }
 }

@@ -103,7 +103,7 @@ export const registryCommands: AdminCommands = {
 };
 
 async function withParts<T>(tools: AdminTools, work: (parts: RegistryParts) => Promise<T>): Promise<T> {
-  const { store, clock, settings, environment } = tools;
+  const { store, clock, settings, environment, progress } = tools;
   const fetcher = new PackageFetcher({
     cacheFolder: join(settings.data, 'components'),
     registry: settings.npmRegistry,
@@ -111,7 +111,7 @@ async function withParts<T>(tools: AdminTools, work: (parts: RegistryParts) => P
     logger: silentLogger,
   });
   try {
-    return await work({ store, clock, fetcher });
+    return await work({ store, clock, fetcher, progress });
   } finally {
     await fetcher.close();
   }

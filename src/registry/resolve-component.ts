@@ -88,8 +88,9 @@ export class ComponentResolver {
     );
   }
 
-  /** A saved component by id, or by the `key` in its code. */
+  /** A saved component by id, by the `key` in its code, or by `key@version`. */
   async findSaved(keyOrId: string, owner: Pick<ComponentOwner, 'readableOwners'>): Promise<ComponentTable> {
+    if (keyOrId.indexOf('@') > 0) return this.#findVersion(keyOrId, owner);
     const owners = [...owner.readableOwners, registryOwner];
     const component = keyOrId.startsWith('sc_')
       ? await findComponent(this.#store.read, keyOrId)
@@ -108,8 +109,12 @@ export class ComponentResolver {
   async resolveText(text: string, owner: ComponentOwner): Promise<ComponentTable> {
     if (text.startsWith('sc_')) return this.findSaved(text, owner);
     if (/^https?:\/\//i.test(text)) return this.resolve({ component_url: text }, owner);
+    return text.lastIndexOf('@') > 0 ? this.#findVersion(text, owner) : this.resolve({ key: text }, owner);
+  }
+
+  /** `key@version`. */
+  async #findVersion(text: string, owner: Pick<ComponentOwner, 'readableOwners'>): Promise<ComponentTable> {
     const at = text.lastIndexOf('@');
-    if (at <= 0) return this.resolve({ key: text }, owner);
     const key = text.slice(0, at);
     const version = text.slice(at + 1);
     const packaged = await this.findInRegistry(key, version);

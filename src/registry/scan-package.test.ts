@@ -70,3 +70,37 @@ test('each file that is no component though it should be one is told with the re
     ],
   );
 });
+
+test('what a hostile text says is bounded, and can be stored', async () => {
+  const long = 'b'.repeat(100_000);
+  const { components, problems, apps } = await scan({
+    'x.app.mjs': `export default { type: "app", app: "a\\0${long}" }`,
+    'actions/a/a.mjs': `export default { key: "demo-a", type: "action", name: "a\\0b\\ud800", description: "\\u0000${long}", version: "1\\0${long}" }`,
+    'actions/b/b.mjs': `export default { a ${long} }`,
+  });
+  const [a] = components;
+  assert.equal(a?.name, 'ab\ufffd');
+  assert.deepEqual([a?.version.length, a?.description.length, a?.app.length], [200, 4000, 200]);
+  assert.ok(!JSON.stringify([components, apps]).includes('\\u0000'));
+  assert.ok(
+    problems.length === 1 && (problems[0]?.message.length ?? 0) < 400,
+    'what a message quotes is cut',
+  );
+});
+
+test('a text that ends the parser is left out alone', async () => {
+  const deep = 500_000;
+  const { components, problems } = await scan({
+    'actions/a/a.mjs': `const x = ${'['.repeat(deep)}${']'.repeat(deep)}; ${code('demo-a', 'action')}`,
+    ...Object.fromEntries(
+      Array.from({ length: 4 }, (_, n) => [
+        `actions/n${n}/n${n}.mjs`,
+        `const x = [${'"abc",'.repeat(20_000)}]; ${code(`demo-n${n}`, 'action')}`,
+      ]),
+    ),
+  });
+  assert.equal(components.length, 4);
+  assert.deepEqual(problems, [
+    { path: 'actions/a/a.mjs', message: 'the file does not parse: it is nested too deeply' },
+  ]);
+});

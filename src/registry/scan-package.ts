@@ -55,7 +55,8 @@ export async function scanPackage(
   const slugs = new Map<string, string>();
   for (const [index, { path }] of candidates.entries()) {
     const { head } = readings[index] ?? {};
-    if (appFilePattern.test(path) && head?.app !== undefined) slugs.set(posix.dirname(path), head.app);
+    if (appFilePattern.test(path) && head?.app !== undefined)
+      slugs.set(posix.dirname(path), shownText(head.app, keyBytesMax));
   }
   const found = new Map<string, ScannedComponent>();
   for (const [index, { path }] of candidates.entries()) {
@@ -89,9 +90,9 @@ export async function scanPackage(
       key: head.key,
       kind,
       app: slugOf(path, slugs) ?? head.key.split('-', 1)[0] ?? head.key,
-      name: (head.name ?? head.key).slice(0, textBytesMax),
-      version: (head.version ?? '').slice(0, keyBytesMax),
-      description: (head.description ?? '').slice(0, textBytesMax),
+      name: shownText(head.name ?? head.key, textBytesMax),
+      version: shownText(head.version ?? '', keyBytesMax),
+      description: shownText(head.description ?? '', textBytesMax),
     });
   }
   return { components: [...found.values()], apps: [...new Set(slugs.values())].sort(), problems };
@@ -127,6 +128,11 @@ function noComponent(hasObject: boolean, type: string | undefined): string {
   return type === undefined || kindOf(type) !== undefined
     ? 'no key could be read: expected `key: "…"` in the exported object'
     : `the type ${JSON.stringify(type.slice(0, 100))} is neither "source" nor "action"`;
+}
+
+/** As it can be stored and shown: bounded, without what no database takes in a text. */
+function shownText(text: string, max: number): string {
+  return text.replaceAll('\0', '').slice(0, max).toWellFormed();
 }
 
 /** What an address of the API and `key@version` can hold. */

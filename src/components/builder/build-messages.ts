@@ -123,7 +123,9 @@ export interface ScanOutput {
 }
 
 export type InstallerOutput =
-  | { type: 'fetched'; name: string; version: string; integrity: string; files: PackageFile[] }
+  | { type: 'files'; files: PackageFile[] }
+  /** After all of its files, which come in parts so that no message is large. */
+  | { type: 'fetched'; name: string; version: string; integrity: string }
   | { type: 'installed'; aliases: Record<string, string>; lock: PackageLock; lockfile: string }
   | { type: 'failed'; problem: BuildProblem };
 

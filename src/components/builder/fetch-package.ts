@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import type { FetchRequest, PackageFile } from './build-messages.ts';
 import { InstallRefusal, registriesOf } from './install-rules.ts';
 import { npmOptions, publicRegistry } from './npm-options.ts';
+import { packagePath } from './package-path.ts';
 import { textOf } from './text-of.ts';
 
 /** npm's own modules, resolved from where arborist stands: they are its dependencies. */
@@ -84,10 +85,13 @@ async function findManifest(spec: string, options: ReturnType<typeof npmOptions>
   }
 }
 
-/** Unpacks in memory: nothing of the package touches the disk but npm's cache. Links and the like are no files. */
+/**
+ * Unpacks in memory: nothing of the package touches the disk but npm's cache. Links and the like are no files; of files
+ * with one path the last counts, as it would on a disk.
+ */
 function readTarball(stream: NodeJS.ReadableStream, bounds: FetchRequest): Promise<PackageFile[]> {
   const { promise, resolve, reject } = Promise.withResolvers<PackageFile[]>();
-  const files: PackageFile[] = [];
+  const files = new Map<string, string>();
   let entries = 0;
   let bytes = 0;
   const refuse = (): void => {
@@ -109,14 +113,15 @@ function readTarball(stream: NodeJS.ReadableStream, bounds: FetchRequest): Promi
       });
       entry.on('end', () => {
         // All of a package lies in one folder, whatever that is called.
-        const path = entry.path.split('/').slice(1).join('/');
+        const [, ...parts] = entry.path.split('/').filter((part) => part !== '' && part !== '.');
+        const path = packagePath(parts);
         const text = entry.type === 'File' || entry.type === 'OldFile' ? textOf(Buffer.concat(chunks)) : null;
-        if (text !== null && path !== '' && !path.split('/').includes('..')) files.push({ path, text });
+        if (text !== null && path !== null) files.set(path, text);
       });
     },
   });
   parser.on('error', reject);
-  parser.on('end', () => resolve(files));
+  parser.on('end', () => resolve([...files].map(([path, text]) => ({ path, text }))));
   stream.on('error', reject);
   stream.pipe(parser);
   return promise;

@@ -1,14 +1,17 @@
 import { createWriteStream } from 'node:fs';
-import type { FetchRequest, InstallerOutput, InstallRequest } from './build-messages.ts';
-import { allowedHosts, describeInstallError } from './install-rules.ts';
+import type { FetchRequest, InstallerOutput, InstallRequest, PackageFile } from './build-messages.ts';
+import { filesInParts } from './file-parts.ts';
+import { allowedHosts, describeInstallError, InstallRefusal } from './install-rules.ts';
 import { limitConnections, limitWrites } from './limit-builder.ts';
-import { readMessages, writeMessage } from './message-lines.ts';
+import { lineBytesMax, readMessages, writeMessage } from './message-lines.ts';
 
 /**
  * The installer process: one install, or one package fetched, then it ends. It may read and write the build folder and npm's cache, connect to
  * the registry, and start nothing. npm's code (a quarter of a second, 250 MB) is loaded here and nowhere else.
  */
 const answerFd = 3;
+/** Of the files in one message. A single file may be longer. */
+const partCharactersMax = 1024 * 1024;
 const output = createWriteStream('', { fd: answerFd });
 
 readMessages<InstallRequest | FetchRequest>(process.stdin, (request) => void answer(request));
@@ -23,7 +26,9 @@ async function answer(request: InstallRequest | FetchRequest): Promise<void> {
       message = { type: 'installed', ...(await installPackages(request)) };
     } else {
       const { fetchPackage } = await import('./fetch-package.ts');
-      message = { type: 'fetched', ...(await fetchPackage(request)) };
+      const { files, ...fetched } = await fetchPackage(request);
+      for (const part of filesInParts(files, partCharactersMax)) sendFiles(part);
+      message = { type: 'fetched', ...fetched };
     }
     checkWrites();
   } catch (error) {
@@ -33,4 +38,12 @@ async function answer(request: InstallRequest | FetchRequest): Promise<void> {
   writeMessage(output, message);
   output.end();
   process.stdin.destroy();
+}
+
+/** A file of nothing but control characters is six times as long as JSON. */
+function sendFiles(files: PackageFile[]): void {
+  const message = { type: 'files', files } satisfies InstallerOutput;
+  if (Buffer.byteLength(JSON.stringify(message)) >= lineBytesMax)
+    throw new InstallRefusal('component_too_large', 'a file of the package is too large to be read', {});
+  writeMessage(output, message);
 }

@@ -16,6 +16,9 @@ const wordsBeforePattern = new Set([
   ...['await', 'yield', 'default'],
 ]);
 
+/** Where so many slashes that could begin a pattern did not, the rest of the text is taken for divisions. */
+const wrongGuessesMax = 100;
+
 /** Tokens of a text that parses. Where a slash could be either, it guesses as most texts mean it. */
 export function* tokensOf(text: string): Generator<Token> {
   let at = 0;
@@ -23,6 +26,8 @@ export function* tokensOf(text: string): Generator<Token> {
   // Where a template goes on after `${…}`: the depth of braces it began at.
   const templates: number[] = [];
   let depth = 0;
+  // Each costs a look at the rest of its line, and lines may be as long as the text.
+  let wrongGuesses = 0;
   const take = (pattern: RegExp): string | undefined => {
     pattern.lastIndex = at;
     return pattern.exec(text)?.[0];
@@ -48,8 +53,10 @@ export function* tokensOf(text: string): Generator<Token> {
       const found = take(stringPattern) ?? char;
       length = found.length;
       token = { kind: 'string', text: stringValue(found) };
-    } else if (char === '/' && startsPattern(previous)) {
-      length = take(patternPattern)?.length ?? 1;
+    } else if (char === '/' && wrongGuesses < wrongGuessesMax && startsPattern(previous)) {
+      const found = take(patternPattern);
+      if (found === undefined) wrongGuesses += 1;
+      length = found?.length ?? 1;
       token = { kind: 'other', text: '/' };
     } else {
       const word = take(wordPattern);

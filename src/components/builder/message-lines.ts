@@ -1,7 +1,7 @@
 import type { Readable, Writable } from 'node:stream';
 
 /** Longest line either side reads: a bundle or a file with JSON escapes. */
-const lineBytesMax = 64 * 1024 * 1024;
+export const lineBytesMax = 64 * 1024 * 1024;
 
 /** Calls `onMessage` for every line of JSON; a line that is too long or not JSON destroys the stream. */
 export function readMessages<T>(stream: Readable, onMessage: (message: T) => void): void {

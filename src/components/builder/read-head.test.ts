@@ -54,3 +54,10 @@ test('a text that does not parse is told with its place', async () => {
   assert.equal(head, null);
   assert.match(problem ?? '', /\(2:8\)$/);
 });
+
+test('slashes that look like the beginning of a pattern do not make reading slow', async () => {
+  const text = `const x = [${'a.of/"[",'.repeat(100_000)}]; export default { key: "a-b", type: "action" }`;
+  const began = process.cpuUsage();
+  assert.deepEqual((await readHead({ path: 'x.mjs', text })).head, { key: 'a-b', type: 'action' });
+  assert.ok(process.cpuUsage(began).user < 20e6, 'each of them once took a look at the whole line');
+});

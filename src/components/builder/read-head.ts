@@ -28,7 +28,15 @@ async function normalise(path: string, text: string): Promise<string> {
   return (await transform(text, { ...options, loader: 'js' })).code;
 }
 
+/** Messages quote the text, and a word of it may be as long as the file. */
+const messageMax = 300;
+
 function messageOf(error: unknown): string {
+  const message = fullMessageOf(error);
+  return message.length <= messageMax ? message : `${message.slice(0, messageMax).toWellFormed()}…`;
+}
+
+function fullMessageOf(error: unknown): string {
   const first = (error as { errors?: { text: string; location: { line: number; column: number } | null }[] })
     .errors?.[0];
   if (first === undefined) return error instanceof Error ? error.message : String(error);
