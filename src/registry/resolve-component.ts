@@ -230,13 +230,13 @@ export class ComponentResolver {
       id: newId('sc'),
       owner_id: owner.ownerId,
       user_id: owner.userId,
-      component_key: shape.key ?? null,
+      component_key: shape.key === undefined ? null : storable(shape.key),
       code: built.code,
       code_hash: built.codeHash,
       tree_hash: built.treeHash,
       url,
-      name: shape.name ?? shape.key ?? 'Component',
-      version: shape.version ?? '',
+      name: storable(shape.name ?? shape.key ?? 'Component'),
+      version: storable(shape.version ?? ''),
       shape: JSON.stringify(shape),
       bundle_hash: built.bundle.hash,
       lock: built.lock,
@@ -251,6 +251,11 @@ export class ComponentResolver {
     await this.#store.transaction((tx) => insertComponent(tx, component, bundle));
     return component;
   }
+}
+
+/** PostgreSQL takes no text with this character, and a name has no use for it. */
+function storable(text: string): string {
+  return text.replaceAll('\0', '');
 }
 
 function checkCode(code: string): void {

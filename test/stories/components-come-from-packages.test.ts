@@ -24,6 +24,51 @@ const action =
   'export default { key: "demo-greet", name: "Greet", version: "0.0.1", type: "action", props: { who: { type: "string" } },\n' +
   '  run() { return "hello " + this.who; } };';
 
+/** Six times as long as JSON, and without the repetitions that would make a small archive. */
+function controlCharacters(length: number): string {
+  const bytes = Buffer.alloc(length);
+  for (let at = 0, state = 1; at < length; at += 1) {
+    state = (state * 1_103_515_245 + 12_345) % 2 ** 31;
+    bytes[at] = 1 + (Math.floor(state / 65_536) % 7);
+  }
+  return bytes.toString('latin1');
+}
+
+/** What a publisher might do to whoever adds their package. */
+const hostile = [
+  {
+    name: 'hostile-paths',
+    version: '1.0.0',
+    files: {
+      'actions/a/a.mjs': 'export default {}',
+      '../../actions/out/out.mjs': action,
+      'link.mjs': '-> /etc/passwd',
+    },
+    moreFiles: [
+      ['./actions//a/a.mjs', action],
+      [
+        'actions/nul/nul.mjs',
+        'export default { key: "hostile-nul", name: "a\\0b", version: "1\\0", type: "action", run() {} };',
+      ],
+    ] as const,
+  },
+  {
+    name: 'hostile-text',
+    version: '1.0.0',
+    files: { 'a.txt': controlCharacters(15 * 1024 * 1024), 'actions/a/a.mjs': action },
+  },
+  {
+    name: 'hostile-bomb',
+    version: '1.0.0',
+    files: { 'a.txt': ' '.repeat(20 * 1024 * 1024), 'actions/a/a.mjs': action },
+  },
+  {
+    name: 'hostile-message',
+    version: '1.0.0',
+    files: { 'actions/a/a.mjs': `export default { a ${'b'.repeat(1024 * 1024)} }` },
+  },
+];
+
 const packageOf = (version: string, name = '@demo/components') => ({
   name,
   version,
@@ -48,6 +93,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     let registry = '';
     const held = [
       packageOf('1.0.0'),
+      ...hostile,
       { name: 'plain', version: '1.0.0', files: { 'index.js': 'module.exports = 1' } },
     ];
 
@@ -173,6 +219,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       assert.equal(found.body.data.type, 'action');
       for (const path of [
         `/v1/components/${key}`,
+        `/v1/components/${key}@${found.body.data.version}`,
         `/v1/components/registry/${key}@${found.body.data.version}`,
       ]) {
         assert.equal((await service.api('GET', path)).body.data.id, found.body.data.id, path);
@@ -236,7 +283,32 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
         const answer = await add(payload);
         assert.deepEqual([answer.status, answer.body.code], [status, code], JSON.stringify(answer.body));
       }
+      for (const [name, expected] of [
+        ['hostile-text', 'a file of the package is too large to be read'],
+        ['hostile-bomb', 'the package cannot be unpacked: '],
+        [
+          'hostile-message',
+          'hostile-message has no components in folders actions or sources: actions/a/a.mjs: the file',
+        ],
+      ] as const) {
+        const { status, body } = await add({ name });
+        assert.deepEqual([status, body.error?.slice(0, expected.length)], [400, expected]);
+        assert.ok(JSON.stringify(body).length < 2000, 'what is said of a text does not repeat it');
+      }
       assert.deepEqual(await listed(), before, 'nothing is added by halves');
+      const paths = await add({ name: 'hostile-paths' });
+      assert.equal(paths.status, 200, JSON.stringify(paths.body));
+      assert.deepEqual(
+        paths.body.data.keys.map(({ key, version }: { key: string; version: string }) => [key, version]),
+        [
+          ['demo-greet', '0.0.1'],
+          ['hostile-nul', '1'],
+        ],
+        'of files with one path the last counts, and nothing lies outside',
+      );
+      const built = await service.api('GET', '/v1/components/registry/hostile-nul');
+      assert.deepEqual([built.status, built.body.data?.name], [200, 'ab'], JSON.stringify(built.body));
+      assert.equal((await service.api('DELETE', '/v1/registry/packages?name=hostile-paths')).status, 204);
       const one = await add({ name: '@demo/components' });
       assert.equal(one.status, 200, JSON.stringify(one.body));
       assert.deepEqual(

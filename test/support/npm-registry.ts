@@ -9,6 +9,8 @@ export interface FakePackage {
   manifest?: Record<string, unknown>;
   /** Text by path; a value that starts with `-> ` makes a symbolic link. */
   files?: Record<string, string>;
+  /** Further files of the tarball, after those: a path may come again. */
+  moreFiles?: readonly (readonly [path: string, text: string])[];
   hasIntegrity?: boolean;
   /** Instead of the registry's own address of the tarball. */
   tarball?: string;
@@ -55,7 +57,7 @@ export async function startNpmRegistry(
 
 function makeTarball(it: FakePackage): Buffer {
   const manifest = JSON.stringify({ name: it.name, version: it.version, ...it.manifest });
-  const entries = Object.entries({ 'package.json': manifest, ...it.files });
+  const entries = [...Object.entries({ 'package.json': manifest, ...it.files }), ...(it.moreFiles ?? [])];
   return gzipSync(
     Buffer.concat([...entries.map(([path, text]) => tarEntry(`package/${path}`, text)), Buffer.alloc(1024)]),
   );

@@ -120,7 +120,16 @@ function readTarball(stream: NodeJS.ReadableStream, bounds: FetchRequest): Promi
       });
     },
   });
-  parser.on('error', reject);
+  parser.on('error', (error: Error) => {
+    // Refused already, or no archive that anybody could read, or one that unpacks to a thousand times its size.
+    reject(
+      new InstallRefusal(
+        'package_refused',
+        `the package cannot be unpacked: ${error.message.slice(0, 200)}`,
+        {},
+      ),
+    );
+  });
   parser.on('end', () => resolve([...files].map(([path, text]) => ({ path, text }))));
   stream.on('error', reject);
   stream.pipe(parser);
