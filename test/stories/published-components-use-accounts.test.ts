@@ -1,46 +1,21 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { postgresSkip } from '../support/databases.ts';
-import { exportsOf, type PublishedApp, PublishedComponents } from '../support/published-components.ts';
-import { startApify } from '../support/service-standins/apify.ts';
-import { startGitlab } from '../support/service-standins/gitlab.ts';
-import { startGoogleDrive } from '../support/service-standins/google-drive.ts';
-import { startLinear } from '../support/service-standins/linear.ts';
-import { startNotion } from '../support/service-standins/notion.ts';
-import { quickbooksCompany, startQuickbooks } from '../support/service-standins/quickbooks.ts';
-import { type GraphqlCall, shopifyGraphql, startShopify } from '../support/service-standins/shopify.ts';
-import { startSlack } from '../support/service-standins/slack.ts';
+import { exportsOf, PublishedComponents } from '../support/published-components.ts';
+import { quickbooksCompany } from '../support/service-standins/quickbooks.ts';
+import { type GraphqlCall, shopifyGraphql } from '../support/service-standins/shopify.ts';
 import type { ServiceStandIn } from '../support/service-standins/stand-in.ts';
-
-/** What each service accepts, and nothing else. */
-const secrets = {
-  apify: 'apify_api_canary_0123456789',
-  gitlab: 'glpat-canary-0123456789',
-  google_drive: 'ya29.canary-0123456789',
-  linear_app: 'lin_api_canary_0123456789',
-  notion: 'ntn_canary_0123456789',
-  quickbooks: 'eyJlbmMi.canary-0123456789',
-  shopify: 'shpat_canary_0123456789',
-  slack: 'xoxp-canary-0123456789',
-} as const;
-
-type HttpApp = keyof typeof secrets;
-
-const starters: Record<HttpApp, (published: PublishedComponents) => Promise<ServiceStandIn>> = {
-  apify: ({ authority }) => startApify(authority, secrets.apify),
-  gitlab: ({ authority }) => startGitlab(authority, secrets.gitlab),
-  google_drive: ({ authority }) => startGoogleDrive(authority, (token) => token === secrets.google_drive),
-  linear_app: ({ authority }) => startLinear(authority, secrets.linear_app),
-  notion: ({ authority }) => startNotion(authority, secrets.notion),
-  quickbooks: ({ authority }) => startQuickbooks(authority, (token) => token === secrets.quickbooks),
-  shopify: ({ authority }) => startShopify(authority, secrets.shopify),
-  slack: ({ authority }) => startSlack(authority, secrets.slack),
-};
+import {
+  type StandInApp,
+  StandIns,
+  appSecrets as secrets,
+  standInApps,
+} from '../support/service-standins/stand-ins.ts';
 
 /** Which run on which store: all on one, some of every kind on the other. */
 const apps = {
-  sqlite: Object.keys(secrets) as HttpApp[],
-  postgres: ['quickbooks', 'slack'] satisfies HttpApp[] as HttpApp[],
+  sqlite: standInApps,
+  postgres: ['quickbooks', 'slack'] as StandInApp[],
 };
 
 const json = { 'content-type': 'application/json' };
@@ -50,15 +25,15 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     skip: dialect === 'postgres' && postgresSkip(),
   }, () => {
     let published: PublishedComponents;
-    const standIns = new Map<PublishedApp, ServiceStandIn>();
+    let standIns: StandIns;
 
     before(async () => {
       published = await PublishedComponents.prepare();
-      for (const app of apps[dialect]) standIns.set(app, await starters[app](published));
+      standIns = await StandIns.start(published.authority, apps[dialect]);
       await published.start({
         dialect,
         apps: apps[dialect],
-        connectTo: [...standIns.values()].map(({ connectTo }) => connectTo),
+        connectTo: standIns.connectTo,
         // Linear's components believe webhooks of Linear's own addresses alone: this test is a proxy that tells such a one.
         environment: { MILLRACE_TRUSTED_PROXIES: '127.0.0.1' },
       });
@@ -69,18 +44,14 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
         await published?.assertSealed(Object.values(secrets));
       } finally {
         await published?.close();
-        for (const standIn of standIns.values()) await standIn.close();
+        await standIns?.close();
       }
     });
 
     /** A test of one app with its stand-in, where the app runs on this store. */
-    const appTest = (app: HttpApp, does: string, work: (standIn: ServiceStandIn) => Promise<void>) => {
+    const appTest = (app: StandInApp, does: string, work: (standIn: ServiceStandIn) => Promise<void>) => {
       if (!apps[dialect].includes(app)) return;
-      test(`${app}: ${does}`, async () => {
-        const standIn = standIns.get(app);
-        assert.ok(standIn);
-        await work(standIn);
-      });
+      test(`${app}: ${does}`, () => work(standIns.of(app)));
     };
 
     const call = (url: string, body: unknown, headers: Record<string, string> = {}) =>

@@ -1,11 +1,18 @@
+/**
+ * Components of @pipedream/mysql and @pipedream/postgresql, unmodified, with real database servers. Of the scenarios of
+ * published components that need no Internet: mysql-new-row, -new-table, -new-column, -execute-raw-query,
+ * postgresql-execute-custom-query and -insert-row.
+ */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import { Client } from 'pg';
+import { CertificateAuthority } from '../support/certificates.ts';
 import { createTestDatabase, postgresSkip, type TestDatabase } from '../support/databases.ts';
 import { type MariadbServer, mariadbSkip, startMariadb } from '../support/mariadb-server.ts';
 import { startPostgresTls } from '../support/postgres-tls.ts';
-import { exportsOf, PublishedComponents } from '../support/published-components.ts';
+import { exportsOf, PublishedComponents, type PublishedStep } from '../support/published-components.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 const password = `canary-${randomBytes(9).toString('base64url')}`;
 
@@ -15,111 +22,162 @@ async function rowsOf(published: PublishedComponents, sourceId: string): Promise
   return events.map(({ event }): [number, string] => [event.id, event.name]).toReversed();
 }
 
-/** Switches a source off and on: its timer fires when it becomes active. */
-async function pollNow(published: PublishedComponents, sourceId: string): Promise<void> {
-  for (const active of [false, true]) {
-    const { status, body } = await published.service.api('PUT', `/v1/sources/${sourceId}`, { active });
-    assert.equal(status, 200, JSON.stringify(body));
-  }
-}
-
-describe('mysql: new-row and three actions, with a real MariaDB that demands TLS', {
+describe('mysql: three sources and three actions, with a real MariaDB that demands TLS', {
   skip: mariadbSkip(),
 }, () => {
-  let published: PublishedComponents;
   let mariadb: MariadbServer;
+  const authority = new CertificateAuthority();
 
   before(async () => {
-    published = await PublishedComponents.prepare();
+    const databases = ['shop_sqlite', 'shop_postgres'];
     mariadb = await startMariadb({
-      certificate: published.authority.issue(['db.example']),
+      certificate: authority.issue(['db.example']),
       statements: [
         `ALTER USER root@localhost IDENTIFIED BY '${randomBytes(18).toString('base64url')}';`,
-        'CREATE DATABASE shop;',
         `CREATE USER ada IDENTIFIED BY '${password}';`,
-        'GRANT ALL ON shop.* TO ada;',
-        'CREATE TABLE shop.orders (id INT PRIMARY KEY AUTO_INCREMENT, name VARCHAR(200));',
-        "INSERT INTO shop.orders (name) VALUES ('first'), ('second');",
+        ...databases.flatMap((name) => [
+          `CREATE DATABASE ${name};`,
+          `GRANT ALL ON ${name}.* TO ada;`,
+          `CREATE TABLE ${name}.orders (id INT PRIMARY KEY AUTO_INCREMENT, name VARCHAR(200));`,
+          `INSERT INTO ${name}.orders (name) VALUES ('first'), ('second');`,
+        ]),
       ],
     });
-    await published.start({
-      dialect: 'sqlite',
-      apps: ['mysql'],
-      connectTo: [`db.example:3306:127.0.0.1:${mariadb.port}`],
+  });
+
+  after(() => mariadb?.stop());
+
+  for (const dialect of ['sqlite', 'postgres'] as const) {
+    describe(`on ${dialect}`, { skip: dialect === 'postgres' && postgresSkip() }, () => {
+      let published: PublishedComponents;
+
+      before(async () => {
+        published = await PublishedComponents.prepare(authority);
+        await published.start({
+          dialect,
+          apps: ['mysql'],
+          connectTo: [`db.example:3306:127.0.0.1:${mariadb.port}`],
+        });
+      });
+
+      after(async () => {
+        try {
+          await published?.assertSealed([password]);
+        } finally {
+          await published?.close();
+        }
+      });
+
+      const credentials = (): Record<string, unknown> => ({
+        host: 'db.example',
+        port: 3306,
+        username: 'ada',
+        password,
+        database: `shop_${dialect}`,
+        // The component verifies the server's certificate and name then.
+        ca: authority.pem,
+      });
+
+      /** A step that runs a statement by the `sql` prop. */
+      const query = (mysql: object, text: string, params: unknown[] = []): PublishedStep => ({
+        app: 'mysql',
+        action: 'execute-raw-query',
+        props: { mysql, sql: { app: 'mysql', query: text, params } },
+      });
+
+      test('rows that are there and rows that a step adds become events', async () => {
+        const mysql = await published.account('mysql', credentials());
+        await published.testedHealthy(mysql);
+        const source = await published.source('mysql', 'new-row', { mysql, table: 'orders', column: 'id' });
+        assert.deepEqual(await rowsOf(published, source.id), [
+          [2, 'second'],
+          [1, 'first'],
+        ]);
+        const attack = "x'); DROP TABLE orders; -- ";
+        const run = await published.runSteps(
+          [
+            // What it asks for besides the table, its additionalProps read from the database.
+            {
+              app: 'mysql',
+              action: 'create-row',
+              props: { mysql, table: 'orders', name: '{{steps.trigger.event.body.name}}' },
+            },
+            query(mysql, 'SELECT name FROM orders WHERE id > ? ORDER BY id', [1]),
+          ],
+          { name: attack },
+        );
+        const { create_row, execute_raw_query } = exportsOf(run);
+        assert.equal(create_row.$summary, 'Successfully added 1 row(s) to table orders');
+        assert.deepEqual(execute_raw_query.$return_value, [{ name: 'second' }, { name: attack }]);
+        assert.equal(execute_raw_query.$summary, 'Returned 2 rows');
+        const stream = await published.service.stream(source.id);
+        await published.pollNow(source.id);
+        assert.deepEqual((await stream.message(1)).data.event, { id: 3, name: attack });
+        stream.close();
+      });
+
+      test('new-row offers tables, and columns of the one that was chosen', async () => {
+        const mysql = await published.account('mysql', credentials());
+        const id = await published.save('mysql', 'sources', 'new-row');
+        const ask = (prop_name: string, chosen: object) =>
+          published.ask('configure', { id, prop_name, configured_props: { mysql, ...chosen } });
+        assert.deepEqual((await ask('table', {})).stringOptions, ['orders']);
+        const table = { __lv: { label: 'orders', value: 'orders' } };
+        assert.deepEqual((await ask('column', { table })).stringOptions, ['id', 'name']);
+      });
+
+      test('new-table and new-column emit what is there when they begin, and then what a step makes', async () => {
+        const mysql = await published.account('mysql', credentials());
+        const tables = await published.source('mysql', 'new-table', { mysql });
+        const columns = await published.source('mysql', 'new-column', { mysql, table: 'orders' });
+        assert.deepEqual(
+          (await published.service.events(tables.id)).map(({ event }) => event.TABLE_NAME),
+          ['orders'],
+          'of the deploy hook',
+        );
+        const named = await Promise.all([tables, columns].map(({ id }) => published.service.stream(id)));
+        const [ofTables, ofColumns] = named;
+        assert.ok(ofTables && ofColumns);
+        // What is there already comes with the first poll, which may be over.
+        await waitFor(async () => (await published.service.events(columns.id)).length === 2, {
+          what: 'the columns that are there',
+        });
+        const run = await published.runSteps([
+          query(mysql, 'CREATE TABLE invoices (id INT PRIMARY KEY)'),
+          { ...query(mysql, 'ALTER TABLE orders ADD COLUMN note TEXT'), namespace: 'alter' },
+        ]);
+        exportsOf(run);
+        for (const { id } of [tables, columns]) await published.pollNow(id);
+        const last = await Promise.all(
+          [ofTables, ofColumns].map(async (stream) => {
+            const isNew = () =>
+              stream.messages.find(({ data }) => ['invoices', 'note'].includes(data.metadata.summary));
+            await stream.until(() => isNew() !== undefined, 'the new one');
+            stream.close();
+            return isNew()?.data.event;
+          }),
+        );
+        assert.deepEqual([last[0].TABLE_NAME, last[1].Field], ['invoices', 'note']);
+        const fields = (await published.service.events(columns.id)).map(({ event }) => event.Field);
+        assert.deepEqual(fields.toSorted(), ['id', 'name', 'note'], 'each of them once');
+      });
+
+      test('a wrong password fails as the server says, and a wrong authority before anything is sent', async () => {
+        const runWith = async (change: Record<string, unknown>) => {
+          const mysql = await published.account('mysql', { ...credentials(), ...change });
+          return JSON.stringify(await published.runSteps([query(mysql, 'SELECT 1')]));
+        };
+        assert.match(
+          await runWith({ password: 'wrong-0123456789' }),
+          /"failed".*Access denied for user 'ada'/,
+        );
+        assert.match(
+          await runWith({ ca: new CertificateAuthority().pem }),
+          /"failed".*(unable to verify|signature|self.signed)/i,
+        );
+      });
     });
-  });
-
-  after(async () => {
-    try {
-      await published?.assertSealed([password]);
-    } finally {
-      await published?.close();
-      await mariadb?.stop();
-    }
-  });
-
-  const credentials = (): Record<string, unknown> => ({
-    host: 'db.example',
-    port: 3306,
-    username: 'ada',
-    password,
-    database: 'shop',
-    // The component verifies the server's certificate and name then.
-    ca: published.authority.pem,
-  });
-
-  test('rows that are there and rows that a step adds become events', async () => {
-    const mysql = await published.account('mysql', credentials());
-    await published.testedHealthy(mysql);
-    const source = await published.source('mysql', 'new-row', { mysql, table: 'orders', column: 'id' });
-    assert.deepEqual(await rowsOf(published, source.id), [
-      [2, 'second'],
-      [1, 'first'],
-    ]);
-    const attack = "x'); DROP TABLE orders; -- ";
-    const run = await published.runSteps(
-      [
-        // What it asks for besides the table, its additionalProps read from the database.
-        {
-          app: 'mysql',
-          action: 'create-row',
-          props: { mysql, table: 'orders', name: '{{steps.trigger.event.body.name}}' },
-        },
-        {
-          app: 'mysql',
-          action: 'execute-raw-query',
-          props: {
-            mysql,
-            sql: { app: 'mysql', query: 'SELECT name FROM orders WHERE id > ? ORDER BY id', params: [1] },
-          },
-        },
-      ],
-      { name: attack },
-    );
-    const { create_row, execute_raw_query } = exportsOf(run);
-    assert.equal(create_row.$summary, 'Successfully added 1 row(s) to table orders');
-    assert.deepEqual(execute_raw_query.$return_value, [{ name: 'second' }, { name: attack }]);
-    assert.equal(execute_raw_query.$summary, 'Returned 2 rows');
-    const stream = await published.service.stream(source.id);
-    await pollNow(published, source.id);
-    assert.deepEqual((await stream.message(1)).data.event, { id: 3, name: attack });
-    stream.close();
-  });
-
-  test('a wrong password fails as the server says, and a wrong authority before anything is sent', async () => {
-    const query = async (change: Record<string, unknown>) => {
-      const mysql = await published.account('mysql', { ...credentials(), ...change });
-      const props = { mysql, sql: { app: 'mysql', query: 'SELECT 1', params: [] } };
-      return JSON.stringify(await published.runSteps([{ app: 'mysql', action: 'execute-raw-query', props }]));
-    };
-    assert.match(await query({ password: 'wrong-0123456789' }), /"failed".*Access denied for user 'ada'/);
-    const other = await PublishedComponents.prepare();
-    assert.match(
-      await query({ ca: other.authority.pem }),
-      /"failed".*(unable to verify|signature|self.signed)/i,
-    );
-    await other.close();
-  });
+  }
 });
 
 for (const dialect of ['sqlite', 'postgres'] as const) {
@@ -224,7 +282,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
         ['second', 'third', 'second'].map((name) => ({ who: credentials.user, name })),
       );
       const stream = await published.service.stream(source.id);
-      await pollNow(published, source.id);
+      await published.pollNow(source.id);
       await stream.message(3);
       assert.deepEqual(
         stream.messages.map(({ data }) => data.event).sort((a, b) => a.id - b.id),
@@ -235,6 +293,40 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
         ],
       );
       stream.close();
+    });
+
+    test('a hostile value in a query stays a value, with a server that is not verified', async () => {
+      const { ca: _, ...rest } = credentials;
+      const postgresql = await published.account('postgresql', {
+        ...rest,
+        ssl_verification_mode: 'skip_verification',
+      });
+      const attack = "'); DROP TABLE orders; --";
+      const query = (namespace: string, text: string, params: unknown[]): PublishedStep => ({
+        ...{ app: 'postgresql', action: 'execute-custom-query', namespace },
+        props: { postgresql, sql: { app: 'postgresql', query: text, params } },
+      });
+      const run = await published.runSteps(
+        [
+          query(
+            'insert',
+            "INSERT INTO orders VALUES ($1, '{{steps.trigger.event.body.attack}}'), ({{50 + 1}}, $2)",
+            [50, 'Bob'],
+          ),
+          query(
+            'select',
+            "SELECT * FROM orders WHERE name LIKE '%{{steps.trigger.event.body.attack}}%' OR name = $1 ORDER BY id",
+            ['Bob'],
+          ),
+        ],
+        { attack },
+      );
+      const { $return_value, $summary } = exportsOf(run).select;
+      assert.deepEqual($return_value, [
+        { id: 50, name: attack },
+        { id: 51, name: 'Bob' },
+      ]);
+      assert.equal($summary, 'Returned 2 rows');
     });
 
     test('a wrong password fails as the server says', async () => {

@@ -10,6 +10,11 @@ import { type FolderServer, serveFolder } from './serve-folder.ts';
 import { createTempFolder, type TempFolder } from './temp-folder.ts';
 import { waitFor } from './wait-for.ts';
 
+/** A step of a workflow: an action of a published package, or code of the test. */
+export type PublishedStep =
+  | { app: PublishedApp; action: string; namespace?: string; props?: Record<string, unknown> }
+  | { namespace: string; code: string };
+
 /**
  * The packages of components that others published, by app, in the versions that these tests were written against. They are
  * downloaded for a test and never committed.
@@ -53,14 +58,14 @@ export class PublishedComponents {
   #database: TestDatabase | undefined;
   readonly #saved = new Set<string>();
 
-  private constructor(folder: TempFolder) {
+  private constructor(folder: TempFolder, authority: CertificateAuthority) {
     this.folder = folder;
-    this.authority = new CertificateAuthority();
+    this.authority = authority;
   }
 
-  /** Makes the authority alone: stand-ins need it before the service starts. */
-  static async prepare(): Promise<PublishedComponents> {
-    return new PublishedComponents(await createTempFolder('published'));
+  /** Starts nothing: stand-ins need the authority before the service starts. */
+  static async prepare(authority = new CertificateAuthority()): Promise<PublishedComponents> {
+    return new PublishedComponents(await createTempFolder('published'), authority);
   }
 
   async start({ dialect, apps, connectTo, environment }: PublishedOptions): Promise<void> {
@@ -130,12 +135,17 @@ export class PublishedComponents {
     assert.deepEqual([account.healthy, account.error], [true, null]);
   }
 
+  /** Where the component `<sources|actions>/<name>/<name>.mjs` of an app is. */
+  urlOf(app: PublishedApp, kind: 'sources' | 'actions', name: string): string {
+    return `${this.#files?.url}/@pipedream/${app}/${kind}/${name}/${name}.mjs`;
+  }
+
   /** Saves the component `<sources|actions>/<name>/<name>.mjs` of an app and answers its key, which its code says. */
   async save(app: PublishedApp, kind: 'sources' | 'actions', name: string): Promise<string> {
     const key = `${app}-${name}`;
     if (this.#saved.has(key)) return key;
-    const url = `${this.#files?.url}/@pipedream/${app}/${kind}/${name}/${name}.mjs`;
-    const { status, body } = await this.service.api('POST', '/v1/components', { component_url: url });
+    const component_url = this.urlOf(app, kind, name);
+    const { status, body } = await this.service.api('POST', '/v1/components', { component_url });
     assert.equal(status, 200, `${key}: ${JSON.stringify(body)}`);
     assert.equal(body.data.key, key);
     this.#saved.add(key);
@@ -149,14 +159,19 @@ export class PublishedComponents {
     return this.service.createSource({ key, configured_props: props });
   }
 
-  /** Runs actions as the steps of one workflow, for one request, and answers the run when all have succeeded. */
+  /** Runs them as the steps of one workflow, for one request, and answers the run when it has ended. */
   async runSteps(
-    steps: { app: PublishedApp; action: string; namespace?: string; props: Record<string, unknown> }[],
+    steps: readonly PublishedStep[],
     event: unknown = {},
     // biome-ignore lint/suspicious/noExplicitAny: tests look into runs of every shape.
   ): Promise<any> {
     const definitions = [];
-    for (const { app, action, namespace = action.replaceAll('-', '_'), props } of steps) {
+    for (const step of steps) {
+      if ('code' in step) {
+        definitions.push(step);
+        continue;
+      }
+      const { app, action, namespace = action.replaceAll('-', '_'), props = {} } = step;
       const component = await this.save(app, 'actions', action);
       definitions.push({ namespace, component, props });
     }
@@ -168,6 +183,23 @@ export class PublishedComponents {
     });
     assert.equal(accepted.status, 200);
     return this.service.runInState(workflow.id, 'succeeded', 'failed');
+  }
+
+  /** Switches a source off and on: its timer fires when it becomes active. */
+  async pollNow(sourceId: string): Promise<void> {
+    for (const active of [false, true]) {
+      const { status, body } = await this.service.api('PUT', `/v1/sources/${sourceId}`, { active });
+      assert.equal(status, 200, JSON.stringify(body));
+    }
+  }
+
+  /** Asks for options or props of a component, and fails when its code did. */
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape.
+  async ask(path: 'configure' | 'props', body: object): Promise<any> {
+    const answer = await this.service.api('POST', `/v1/components/${path}`, body);
+    assert.equal(answer.status, 200, JSON.stringify(answer.body));
+    assert.deepEqual(answer.body.errors, [], JSON.stringify(answer.body));
+    return answer.body;
   }
 
   /** Fails when one of these texts stands in clear in what the service logged or in a file of its data folder. */

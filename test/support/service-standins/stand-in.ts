@@ -9,8 +9,10 @@ export interface StandInScript {
   isAuthorized: (request: ReceivedRequest) => boolean | Promise<boolean>;
   /** What it says to any other. */
   unauthorized: ReceiverAnswer;
-  /** By `<method> <path without query>`; what is not here is 404. */
+  /** By `<method> <path without query>`. */
   routes: Record<string, (request: ReceivedRequest) => ReceiverAnswer>;
+  /** What is no route; 404 where nothing is said. */
+  otherwise?: (request: ReceivedRequest) => ReceiverAnswer;
 }
 
 /**
@@ -31,7 +33,7 @@ export class ServiceStandIn {
       tls: authority.issue([script.host]),
       answer: async (request) => {
         if (!(await script.isAuthorized(request))) return script.unauthorized;
-        const route = script.routes[callOf(request)];
+        const route = script.routes[callOf(request)] ?? script.otherwise;
         return route === undefined ? { status: 404, body: { message: 'Not Found' } } : route(request);
       },
     });
