@@ -41,6 +41,8 @@ export function candidatePaths(path: string, importer: string): string[] {
   if (/\.[mc]?js$/.test(path)) return [path, path.replace(/js$/, 'ts')];
   if (/\.(?:[mc]?ts|json)$/.test(path)) return [path];
   return [
+    // An asset; names such as `rss.app` look like one.
+    ...(/\.\w+$/.test(path.slice(path.lastIndexOf('/'))) ? [path] : []),
     ...extensions.map((extension) => path + extension),
     ...['.ts', '.mts', '.mjs', '.js'].map((extension) => `${path}/index${extension}`),
   ];

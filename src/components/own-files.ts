@@ -2,6 +2,7 @@ import { readFile, realpath } from 'node:fs/promises';
 import { posix, relative, resolve, sep } from 'node:path';
 import { CallerError } from '#lib/errors.ts';
 import type { OwnFile } from './builder/build-messages.ts';
+import { contentOf, type FileContent } from './builder/text-of.ts';
 import { candidatePaths, isRepositoryUrl, rawFileUrl } from './component-url.ts';
 
 /** The guarded way out: resolves, vets and dials; follows redirects and bounds the body. `url` is where it ended. */
@@ -63,6 +64,10 @@ class TreeFiles implements OwnFiles {
           url: this.#reader.entryAddress,
         },
       );
+    }
+    if (file.encoding !== undefined) {
+      const message = `what is at ${this.#reader.entryAddress} is not text: expected one file of code; archives cannot be unpacked`;
+      throw new CallerError('invalid_component_code', message, { url: this.#reader.entryAddress });
     }
     return this.#use(file);
   }
@@ -146,8 +151,8 @@ export function localFiles(path: string, root: string, limits: OwnFileLimits): O
   return new TreeFiles(localReader(path, root), limits);
 }
 
-/** The text of a file of a package, or null; paths are relative to it. */
-export type ReadStored = (path: string) => Promise<string | null>;
+/** What a file of a package holds, or null; paths are relative to it. */
+export type ReadStored = (path: string) => Promise<FileContent | null>;
 
 export function storedFiles(path: string, read: ReadStored, limits: OwnFileLimits): OwnFiles {
   return new TreeFiles(
@@ -155,8 +160,8 @@ export function storedFiles(path: string, read: ReadStored, limits: OwnFileLimit
       entryAddress: path,
       addressOf: addressInTree,
       read: async (address) => {
-        const text = await read(address);
-        return text === null ? null : { path: address, text };
+        const content = await read(address);
+        return content === null ? null : { path: address, ...content };
       },
     },
     limits,
@@ -197,13 +202,11 @@ function urlReader(entryAddress: string, options: FetchOptions): Reader {
         throw unreachable(address, `answered ${status}`);
       }
       if (status < 200 || status > 299) throw unreachable(address, `answered ${status}`);
-      const text = body.toString('utf8');
-      if (/^\s*<(?:!doctype|html|\?xml)/i.test(text)) {
-        // Servers that answer every path with their page: the file is not there.
-        if (!isEntry) return null;
-        throw unreachable(address, 'answered with a web page, not with code');
-      }
-      return { path: url, text };
+      const isPage = /^\s*<(?:!doctype|html|\?xml)/i.test(body.toString('utf8'));
+      // Servers that answer every path with their page: the file is not there. A path that says so is one.
+      if (isPage && !isEntry && !/\.(?:html?|xml|svg)$/i.test(new URL(address).pathname)) return null;
+      if (isPage && isEntry) throw unreachable(address, 'answered with a web page, not with code');
+      return fileOf(url, body);
     },
   };
 }
@@ -230,13 +233,19 @@ function localReader(path: string, root: string): Reader {
       ]);
       if (real === null) return null;
       if (!real.startsWith(realRoot + sep)) throw leavesRoot(address);
-      const text = await readFile(real, 'utf8').catch((error: NodeJS.ErrnoException) => {
+      const bytes = await readFile(real).catch((error: NodeJS.ErrnoException) => {
         if (error.code === 'EISDIR' || error.code === 'ENOENT') return null;
         throw error;
       });
-      return text === null ? null : { path: address, text };
+      return bytes === null ? null : fileOf(address, bytes);
     },
   };
+}
+
+/** Code is text, whatever its encoding. */
+function fileOf(path: string, bytes: Buffer): OwnFile {
+  const isCode = /\.(?:[mc]?[jt]s|json)$/.test(path.replace(/[?#].*$/s, ''));
+  return { path, ...(isCode ? { text: bytes.toString('utf8') } : contentOf(bytes)) };
 }
 
 function dependenciesOf(text: string): Record<string, string> | null {

@@ -24,7 +24,10 @@ const packageColumns = [
   'created_at_ms',
 ] as const;
 
-const fileInsert = { table: 'registry_files', columns: ['package_id', 'path', 'content'] } as const;
+const fileInsert = {
+  table: 'registry_files',
+  columns: ['package_id', 'path', 'content', 'encoding'],
+} as const;
 const componentInsert = {
   table: 'registry_components',
   columns: [
@@ -74,7 +77,12 @@ export async function insertPackage(store: Store, tx: Tx, added: NewPackage): Pr
     .returning('id')
     .execute();
   if (inserted.length === 0) return false;
-  const fileRows = files.map(({ path, text }) => ({ package_id: row.id, path, content: text }));
+  const fileRows = files.map(({ path, text, encoding = 'utf8' }) => ({
+    package_id: row.id,
+    path,
+    content: text,
+    encoding,
+  }));
   const componentRows = components.map(({ key, ...component }) => ({
     package_id: row.id,
     component_key: key,
@@ -162,14 +170,19 @@ export interface PackageKey {
   type: 'source' | 'action';
 }
 
-export async function readPackageFile(db: Db, packageId: string, path: string): Promise<string | null> {
+export async function readPackageFile(
+  db: Db,
+  packageId: string,
+  path: string,
+): Promise<Omit<PackageFile, 'path'> | null> {
   const row = await db
     .selectFrom('registry_files')
-    .select('content')
+    .select(['content', 'encoding'])
     .where('package_id', '=', packageId)
     .where('path', '=', path)
     .executeTakeFirst();
-  return row?.content ?? null;
+  if (row === undefined) return null;
+  return { text: row.content, ...(row.encoding === 'base64' ? { encoding: row.encoding } : {}) };
 }
 
 /** What was built from this key of this package: from now on nothing is resolved or built for it again. */

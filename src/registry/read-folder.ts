@@ -1,7 +1,8 @@
 import { readdir, readFile, realpath, stat } from 'node:fs/promises';
 import { join, sep } from 'node:path';
+import { nameOf, namesIn } from '#components/builder/named-assets.ts';
 import { packagePath } from '#components/builder/package-path.ts';
-import { textOf } from '#components/builder/text-of.ts';
+import { contentOf, textOf } from '#components/builder/text-of.ts';
 import type { PackageFile } from '#components/package-fetcher.ts';
 import { CallerError } from '#lib/errors.ts';
 
@@ -15,8 +16,8 @@ const fileBytesMax = 2 * 1024 * 1024;
 const foldersLeftOut = new Set(['node_modules', '.git', '.hg', '.svn']);
 
 /**
- * The text files of a folder, in the order of their paths. Links are left out. Throws CallerError `invalid_parameter` when
- * it is no folder, `component_too_large` when it holds more than a registry takes.
+ * The text files of a folder, and those others that its code names, in the order of their paths. Links are left out. Throws
+ * CallerError `invalid_parameter` when it is no folder, `component_too_large` when it holds more than a registry takes.
  */
 export async function readFolder(folder: string): Promise<PackageFile[]> {
   const root = await realpath(folder).catch(() => null);
@@ -24,7 +25,17 @@ export async function readFolder(folder: string): Promise<PackageFile[]> {
     throw new CallerError('invalid_parameter', `there is no folder ${folder}`, { parameter: 'folder' });
   }
   const files: PackageFile[] = [];
+  /** Of what is no text. */
+  const others: string[] = [];
   let bytes = 0;
+  const take = (path: string, content: Buffer): void => {
+    bytes += content.length;
+    files.push({ path, ...contentOf(content) });
+    if (files.length > filesMax || bytes > bytesMax) {
+      const message = `${folder} has more than ${filesMax} files or ${bytesMax} bytes: add its parts one by one`;
+      throw new CallerError('component_too_large', message, { parameter: 'folder' });
+    }
+  };
   const waiting = [''];
   for (let below = waiting.pop(); below !== undefined; below = waiting.pop()) {
     const entries = await readAt(below, () => readdir(join(root, below), { withFileTypes: true }));
@@ -34,15 +45,15 @@ export async function readFolder(folder: string): Promise<PackageFile[]> {
       const kept = packagePath(path.split(sep));
       if (!entry.isFile() || kept === null) continue;
       const content = await readAt(path, () => readAtMost(join(root, path)));
-      const text = content === null ? null : textOf(content);
-      if (content === null || text === null) continue;
-      bytes += content.length;
-      files.push({ path: kept, text });
-      if (files.length > filesMax || bytes > bytesMax) {
-        const message = `${folder} has more than ${filesMax} text files or ${bytesMax} bytes: add its parts one by one`;
-        throw new CallerError('component_too_large', message, { parameter: 'folder' });
-      }
+      if (content === null) continue;
+      if (textOf(content) === null) others.push(kept);
+      else take(kept, content);
     }
+  }
+  const names = namesIn(files);
+  for (const path of others) {
+    const content = names.has(nameOf(path)) ? await readAt(path, () => readAtMost(join(root, path))) : null;
+    if (content !== null) take(path, content);
   }
   return files.sort((a, b) => (a.path < b.path ? -1 : 1));
 }

@@ -98,7 +98,8 @@ export async function scanPackage(
   return { components: [...found.values()], apps: [...new Set(slugs.values())].sort(), problems };
 }
 
-function mayBeComponent({ path, text }: PackageFile): boolean {
+function mayBeComponent({ path, text, encoding }: PackageFile): boolean {
+  if (encoding !== undefined) return false;
   if (!codePattern.test(path) || /\.d\.[mc]?ts$|\.(?:test|spec)\.|(?:^|\/)test-event\./.test(path))
     return false;
   const folders = path.split('/').slice(0, -1);

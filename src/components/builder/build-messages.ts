@@ -1,12 +1,13 @@
+import type { FileContent } from './text-of.ts';
+
 /**
  * What the service and its builder processes say to each other: one JSON text per line, requests on stdin, answers on
  * descriptor 3. The bundler asks back for the component's own files, so that it needs no right to read or fetch them.
  */
 
 /** One of the component's own files. `path` names it to people and in hashes: a URL, or a path below the root. */
-export interface OwnFile {
+export interface OwnFile extends FileContent {
   path: string;
-  text: string;
   /** Absent: the bundler decides by the extension; 'either': JavaScript when it parses as such, else TypeScript. */
   loader?: 'js' | 'ts' | 'json' | 'either';
 }
@@ -95,10 +96,9 @@ export interface FetchRequest extends NpmRequest {
   bytesMax: number;
 }
 
-/** A text file of a package; `path` is relative to it, with slashes. */
-export interface PackageFile {
+/** A file of a package; `path` is relative to it, with slashes. */
+export interface PackageFile extends FileContent {
   path: string;
-  text: string;
 }
 
 /** Texts to read the head of a component from; answered in the same order. */

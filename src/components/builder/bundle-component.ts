@@ -23,6 +23,7 @@ import {
 } from './package-files.ts';
 import { parsePackageSpecifier } from './package-specifier.ts';
 import { packageFolderOf, readsBeside } from './reads-beside.ts';
+import { bytesOf } from './text-of.ts';
 
 /** Asks the service for a file of the component itself; null when there is none. */
 export type LookUp = (importer: string, specifier: string) => Promise<OwnFile | null>;
@@ -211,6 +212,11 @@ function confinement(run: BuildRun): Plugin {
         const file = own.get(args.path);
         if (file === undefined) return { errors: [{ text: `${args.path} is not a file of this component` }] };
         const loader = loaderByAttribute(args.with) ?? file.loader ?? loaderByExtension(file.path);
+        if (file.encoding !== undefined) {
+          if (loader === 'binary') return { contents: bytesOf(file), loader };
+          const text = `${fileName(file.path)} is not text: import it with { type: "bytes" }`;
+          return { errors: [{ text }] };
+        }
         return {
           contents:
             loader === 'json' || loader === 'text' || loader === 'binary' ? file.text : withOwnMap(file.text),
@@ -319,6 +325,10 @@ function providedModule(specifier: string, provided: Record<string, string>): st
   const parsed = parsePackageSpecifier(specifier);
   if (parsed === null || parsed.subpath !== '' || !Object.hasOwn(provided, parsed.name)) return undefined;
   return provided[parsed.name];
+}
+
+function fileName(path: string): string {
+  return path.slice(path.lastIndexOf('/') + 1);
 }
 
 /** esbuild's messages without what they quote: no source lines, no absolute paths. */

@@ -3,9 +3,10 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import type { FetchRequest, PackageFile } from './build-messages.ts';
 import { InstallRefusal, registriesOf } from './install-rules.ts';
+import { assetBytesMax, withNamedAssets } from './named-assets.ts';
 import { npmOptions, publicRegistry } from './npm-options.ts';
 import { packagePath } from './package-path.ts';
-import { textOf } from './text-of.ts';
+import { contentOf, type FileContent } from './text-of.ts';
 
 /** npm's own modules, resolved from where arborist stands: they are its dependencies. */
 const load = createRequire(createRequire(import.meta.url).resolve('@npmcli/arborist/package.json'));
@@ -40,7 +41,7 @@ const { Parser } = load('tar') as {
   Parser: new (options: { strict: boolean; onReadEntry: (entry: TarEntry) => void }) => TarParser;
 };
 
-/** One package of the registry without its dependencies: its exact version, its integrity (checked), its text files. */
+/** One package of the registry without its dependencies: its exact version, its integrity (checked), its files. */
 export async function fetchPackage(
   request: FetchRequest,
 ): Promise<{ name: string; version: string; integrity: string; files: PackageFile[] }> {
@@ -91,7 +92,7 @@ async function findManifest(spec: string, options: ReturnType<typeof npmOptions>
  */
 function readTarball(stream: NodeJS.ReadableStream, bounds: FetchRequest): Promise<PackageFile[]> {
   const { promise, resolve, reject } = Promise.withResolvers<PackageFile[]>();
-  const files = new Map<string, string>();
+  const files = new Map<string, FileContent>();
   let entries = 0;
   let bytes = 0;
   const refuse = (): void => {
@@ -115,8 +116,9 @@ function readTarball(stream: NodeJS.ReadableStream, bounds: FetchRequest): Promi
         // All of a package lies in one folder, whatever that is called.
         const [, ...parts] = entry.path.split('/').filter((part) => part !== '' && part !== '.');
         const path = packagePath(parts);
-        const text = entry.type === 'File' || entry.type === 'OldFile' ? textOf(Buffer.concat(chunks)) : null;
-        if (text !== null && path !== null) files.set(path, text);
+        if ((entry.type !== 'File' && entry.type !== 'OldFile') || path === null) return;
+        const content = contentOf(Buffer.concat(chunks));
+        if (content.encoding === undefined || content.text.length <= assetBytesMax) files.set(path, content);
       });
     },
   });
@@ -130,7 +132,9 @@ function readTarball(stream: NodeJS.ReadableStream, bounds: FetchRequest): Promi
       ),
     );
   });
-  parser.on('end', () => resolve([...files].map(([path, text]) => ({ path, text }))));
+  parser.on('end', () =>
+    resolve(withNamedAssets([...files].map(([path, content]) => ({ path, ...content })))),
+  );
   stream.on('error', reject);
   stream.pipe(parser);
   return promise;

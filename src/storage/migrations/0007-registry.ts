@@ -9,7 +9,7 @@ export const registryMigration = {
     `create index registry_packages_by_time on registry_packages (created_at_ms, id)`,
     `create table registry_files (
       package_id text not null references registry_packages (id) on delete cascade, path text not null,
-      content text not null, primary key (package_id, path))`,
+      content text not null, encoding text not null, primary key (package_id, path))`,
     `create table registry_components (
       package_id text not null references registry_packages (id) on delete cascade, component_key text not null,
       version text not null, kind text not null, app text not null, name text not null, description text not null,

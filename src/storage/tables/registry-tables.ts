@@ -21,11 +21,13 @@ export interface RegistryPackageTable {
   created_at_ms: number;
 }
 
-/** Text files of packages, so that every node builds from the same. */
+/** Files of packages, so that every node builds from the same. */
 export interface RegistryFileTable {
   package_id: string;
   path: string;
   content: string;
+  /** utf8, or base64 of what is no text */
+  encoding: string;
 }
 
 /** What is in packages, as the texts say; `component_id` once it was built. */
