@@ -266,6 +266,12 @@ function checkCode(code: string): void {
       { parameter: 'component_code' },
     );
   }
+  // Read as text, or in base64.
+  if (code.startsWith('PK\u0003\u0004') || code.startsWith('UEsDB')) {
+    const message =
+      'component_code: expected code, found an archive of files: give the address of the component as component_url (the files it imports come along), or bundle it into one file';
+    throw new CallerError('invalid_component_code', message, { parameter: 'component_code' });
+  }
   if (Buffer.byteLength(code) > codeBytesMax) {
     throw new CallerError('component_too_large', `component_code: expected at most ${codeBytesMax} bytes`, {
       parameter: 'component_code',

@@ -200,6 +200,10 @@ forEachService((fixture) => {
       const answer = await rawAnswer(service, { method: 'POST', path: '/v1/workspaces', headers, body });
       assertError(answer, 415, 'unsupported_media_type');
     }
+    const headers = { 'content-type': 'application/zip' };
+    const archive = await rawAnswer(service, { method: 'POST', path: '/v1/components', headers, body });
+    assertError(archive, 415, 'unsupported_media_type');
+    assert.match(archive.body.error, /archives of files are not taken: .*component_url/);
     for (const type of ['application/json', 'application/json; charset=utf-8', 'Application/JSON']) {
       const answer = await rawAnswer(service, {
         method: 'POST',

@@ -18,7 +18,10 @@ import app from "../../demo.app.mjs";
 export default { key: "demo-tick", name: "Tick of Demo", version: "${version}", type: "source", description: "Ticks",
   props: { app, http: "$.interface.http" }, run() { this.$emit({ says: said("${says}"), app: app.app }); } };`;
 const app = 'export default { type: "app", app: "demo", propDefinitions: {}, methods: {} };';
-const common = 'export const said = (text) => "said " + text;';
+/** What is no text comes along too, when the code names it. */
+const common =
+  'import mark from "./mark.bin" with { type: "bytes" }; export const said = (text) => Buffer.from(mark.slice(2)).toString() + text;';
+const mark = Buffer.from('\xff\0said ', 'latin1');
 const broken = 'export default { key: "demo-broken", ';
 const action =
   'export default { key: "demo-greet", name: "Greet", version: "0.0.1", type: "action", props: { who: { type: "string" } },\n' +
@@ -75,6 +78,8 @@ const packageOf = (version: string, name = '@demo/components') => ({
   files: {
     'demo.app.mjs': app,
     'common/said.mjs': common,
+    'common/mark.bin': mark,
+    'pages/picture.png': mark,
     'sources/tick/tick.mjs': source(version, version),
     'actions/greet/greet.mjs': action,
     'actions/broken/broken.mjs': broken,
@@ -207,6 +212,12 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
         ['rss-new-item-in-feed', null],
         'what ships is there too',
       );
+      const [shown] = first.data;
+      assert.deepEqual(
+        [shown.app, shown.app_details.name, shown.app_details.auth_type],
+        ['slack', 'Slack', 'oauth'],
+        'with what the catalogue of apps knows',
+      );
       const withTriggers = await service.api(
         'GET',
         '/v1/apps?has_triggers=1&has_actions=1&q=slack&limit=100',
@@ -217,6 +228,8 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       const found = await service.api('GET', `/v1/components/registry/${key}`);
       assert.equal(found.status, 200, JSON.stringify(found.body));
       assert.equal(found.body.data.type, 'action');
+      const { app, app_details } = found.body.data;
+      assert.deepEqual([app, app_details], ['helper_functions', null], 'its app is not in the catalogue');
       for (const path of [
         `/v1/components/${key}`,
         `/v1/components/${key}@${found.body.data.version}`,
@@ -373,6 +386,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       const files = {
         'components/demo/demo.app.mjs': app,
         'components/demo/common/said.mjs': common,
+        'components/demo/common/mark.bin': mark,
         'components/demo/package.json': '{"name":"@pipedream/demo","version":"0.0.1"}',
         'components/demo/sources/tick/tick.mjs': source('0.1.0', 'folder'),
         'components/demo/actions/broken/broken.mjs': broken,

@@ -7,8 +7,8 @@ export interface FakePackage {
   version: string;
   /** Merged into the manifest, in the registry's answer and in the tarball. */
   manifest?: Record<string, unknown>;
-  /** Text by path; a value that starts with `-> ` makes a symbolic link. */
-  files?: Record<string, string>;
+  /** Content by path; a text that starts with `-> ` makes a symbolic link. */
+  files?: Record<string, string | Buffer>;
   /** Further files of the tarball, after those: a path may come again. */
   moreFiles?: readonly (readonly [path: string, text: string])[];
   hasIntegrity?: boolean;
@@ -63,9 +63,9 @@ function makeTarball(it: FakePackage): Buffer {
   );
 }
 
-function tarEntry(path: string, text: string): Buffer {
-  const link = text.startsWith('-> ') ? text.slice(3) : '';
-  const data = Buffer.from(link === '' ? text : '');
+function tarEntry(path: string, content: string | Buffer): Buffer {
+  const link = typeof content === 'string' && content.startsWith('-> ') ? content.slice(3) : '';
+  const data = link === '' ? Buffer.from(content as string) : Buffer.alloc(0);
   const header = Buffer.alloc(512);
   header.write(path, 0);
   header.write('0000644\0', 100);

@@ -1,4 +1,6 @@
 import { Type } from 'typebox';
+import type { AppCatalogue } from '#apps/app-catalogue.ts';
+import type { AppDefinition } from '#apps/app-definition.ts';
 import { ownersOf } from '#auth/permissions.ts';
 import type { ComponentShape } from '#components/component-shape.ts';
 import { encodeCursor, listPart, pageRequest, pageResponse } from '#http/pagination.ts';
@@ -16,6 +18,18 @@ const ConfigurableProp = Type.Object(
   { additionalProperties: true },
 );
 
+const AppDetails = Type.Union(
+  [
+    Type.Object({
+      name: Type.String(),
+      description: Type.String(),
+      auth_type: Type.Enum(['oauth', 'keys', 'none']),
+    }),
+    Type.Null(),
+  ],
+  { description: 'Addition: what the catalogue of apps says of it; null: it does not have it' },
+);
+
 /** Specification, section 2, Component. */
 const Component = Type.Object(
   {
@@ -28,13 +42,18 @@ const Component = Type.Object(
     description: Type.Optional(Type.String()),
     type: Type.String(),
     configurable_props: Type.Array(ConfigurableProp),
+    app: Type.Optional(Type.String({ description: 'Addition: slug of its app, where it has one' })),
+    app_details: Type.Optional(AppDetails),
     created_at: Type.Integer({ description: 'Epoch seconds' }),
     updated_at: Type.Integer({ description: 'Epoch seconds' }),
   },
   { additionalProperties: true },
 );
 
-function viewComponent(component: ComponentTable) {
+/** By slug: the apps that a caller sees. */
+type KnownApps = ReadonlyMap<string, AppDefinition>;
+
+function viewComponent(component: ComponentTable, apps?: KnownApps) {
   const shape = JSON.parse(component.shape) as ComponentShape;
   return {
     id: component.id,
@@ -46,9 +65,22 @@ function viewComponent(component: ComponentTable) {
     ...(shape.description === undefined ? {} : { description: shape.description }),
     type: shape.type,
     configurable_props: shape.configurableProps,
+    ...(apps === undefined ? {} : viewAppOf(shape, apps)),
     created_at: epochSeconds(component.created_at_ms),
     updated_at: epochSeconds(component.updated_at_ms),
   };
+}
+
+/** The app of a component is that of its first prop of type app. */
+function viewAppOf({ configurableProps }: ComponentShape, apps: KnownApps) {
+  const slug = configurableProps.find(({ type, app }) => type === 'app' && app !== undefined)?.app;
+  return slug === undefined ? {} : { app: slug, app_details: detailsOf(slug, apps) };
+}
+
+function detailsOf(slug: string, apps: KnownApps) {
+  const app = apps.get(slug);
+  if (app === undefined) return null;
+  return { name: app.name, description: app.description ?? '', auth_type: app.authType };
 }
 
 /** One of the registry, as its text says: nothing is built for a list. */
@@ -59,7 +91,8 @@ const ListedComponent = Type.Object({
   description: Type.String(),
   type: Type.Enum(['source', 'action']),
   component_type: Type.Enum(['source', 'action'], { description: 'The same as type' }),
-  app: Type.String({ description: 'Slug of its app' }),
+  app: Type.String({ description: 'Slug of its app, as its app file says' }),
+  app_details: AppDetails,
   package: Type.Union([Type.Object({ name: Type.String(), version: Type.String() }), Type.Null()], {
     description: 'Null: it comes with the service',
   }),
@@ -70,20 +103,29 @@ const Kind = (description: string) =>
 const AppSlug = Type.Optional(Type.String({ maxLength: 200, description: 'Slug of an app' }));
 const Words = (description: string) => Type.Optional(Type.String({ maxLength: 200, description }));
 
-function viewListed({ type, ...entry }: ListedEntry) {
+function viewListed({ type, ...entry }: ListedEntry, apps: KnownApps) {
   const { key, name, version, description, app, package: of } = entry;
-  return { key, name, version, description, type, component_type: type, app, package: of };
+  const app_details = detailsOf(app, apps);
+  return { key, name, version, description, type, component_type: type, app, app_details, package: of };
 }
 
 export interface ComponentRouteDeps {
   store: Store;
   resolver: ComponentResolver;
   componentCatalogue: ComponentCatalogue;
+  catalogue: Pick<AppCatalogue, 'list'>;
 }
 
 /** Specification, section 4, Components. */
 export function componentRoutes(app: App, deps: ComponentRouteDeps): void {
-  const { store, resolver, componentCatalogue } = deps;
+  const { store, resolver, componentCatalogue, catalogue } = deps;
+
+  const appsOf = async (owners: readonly string[]): Promise<KnownApps> =>
+    new Map((await catalogue.list(owners)).map(({ app }) => [app.slug, app]));
+
+  // What clients of the original send for several files.
+  for (const type of ['application/zip', 'application/x-zip-compressed', 'application/octet-stream'])
+    app.addContentTypeParser(type, (_request, _body, done) => done(archiveRefused()));
 
   app.get(
     '/components',
@@ -108,7 +150,10 @@ export function componentRoutes(app: App, deps: ComponentRouteDeps): void {
       const found = await componentCatalogue.find({ q, app: slug, type: kind });
       const entries = found.map(({ entry }) => entry);
       const page = listPart(entries, pageRequest(request), ({ key }) => key);
-      return pageResponse(selectFields(request, page.map(viewListed)), {
+      const { ids } = await ownersOf(store.read, callerOf(request));
+      const apps = await appsOf(ids);
+      const views = page.map((entry) => viewListed(entry, apps));
+      return pageResponse(selectFields(request, views), {
         totalCount: entries.length,
         cursorOf: (_item, index) => encodeCursor(page[index]?.key ?? ''),
       });
@@ -203,7 +248,8 @@ export function componentRoutes(app: App, deps: ComponentRouteDeps): void {
           parameter: 'key',
         });
       }
-      return { data: selectFields(request, viewComponent(component)) };
+      const { ids } = await ownersOf(store.read, callerOf(request));
+      return { data: selectFields(request, viewComponent(component, await appsOf(ids))) };
     },
   );
 
@@ -221,7 +267,14 @@ export function componentRoutes(app: App, deps: ComponentRouteDeps): void {
     async (request) => {
       const owners = await ownersOf(store.read, callerOf(request));
       const component = await resolver.findSaved(request.params.id, { readableOwners: owners.ids });
-      return { data: selectFields(request, viewComponent(component)) };
+      return { data: selectFields(request, viewComponent(component, await appsOf(owners.ids))) };
     },
   );
+}
+
+function archiveRefused(): CallerError {
+  const message =
+    'archives of files are not taken: give the address of the component as component_url (the files it imports come along), ' +
+    'add its folder with `registry add`, or bundle it into one file';
+  return new CallerError('unsupported_media_type', message);
 }
