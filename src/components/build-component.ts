@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readdir, readFile, realpath, rm } from 'node:fs/promises';
+import { mkdir, readdir, readFile, realpath, rm } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import { type Clock, systemClock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
@@ -27,6 +27,7 @@ import {
   storedFiles,
 } from './own-files.ts';
 import type { PackageFolders } from './package-folders.ts';
+import { type InstallTree, PackageTrees } from './package-trees.ts';
 
 export type ComponentSource =
   /** Code from a request; without `language`, JavaScript when it parses as such, else TypeScript. */
@@ -136,6 +137,7 @@ class ProcessBuilder implements ComponentBuilder {
   readonly #cache: BundleCache;
   readonly #cacheFolder: string;
   readonly #pool: BuilderPool;
+  readonly #trees: PackageTrees;
   readonly #closing = new AbortController();
   /** Builds that run now, by owner and source: the same one asked for twice is built once. */
   readonly #running = new Map<
@@ -154,6 +156,12 @@ class ProcessBuilder implements ComponentBuilder {
     this.#cache = new BundleCache(join(this.#cacheFolder, 'bundles'), this.#clock);
     const { concurrency, waitingMax } = this.#limits;
     const buildsFolder = join(this.#cacheFolder, 'builds');
+    this.#trees = new PackageTrees({
+      folder: buildsFolder,
+      maxAgeMs: this.#limits.unpinnedMaxAgeMs,
+      clock: this.#clock,
+      logger: options.logger,
+    });
     this.#pool = new BuilderPool({ buildsFolder, concurrency, waitingMax, logger: options.logger });
   }
 
@@ -186,6 +194,7 @@ class ProcessBuilder implements ComponentBuilder {
     this.#closing.abort(new CallerError('build_cancelled', 'the service is stopping'));
     await Promise.allSettled([...this.#running.values()].map(({ result }) => result));
     await this.#pool.close();
+    await this.#trees.close();
   }
 
   async #buildNow(
@@ -256,10 +265,9 @@ class ProcessBuilder implements ComponentBuilder {
     const declared = await this.#declaredFor(build.own, specifiers);
     const fresh = await this.#findFresh(build, declared);
     if (fresh !== null) return fresh;
-    const folder = await mkdtemp(join(build.buildsFolder, 'build-'));
-    try {
-      const { packagesMax, packageFilesMax, packageBytesMax } = this.#limits;
-      const { aliases, lock, lockfile } = await runInstaller(
+    const { packagesMax, packageFilesMax, packageBytesMax } = this.#limits;
+    const install: InstallTree = (folder, signal) =>
+      runInstaller(
         {
           type: 'install',
           folder,
@@ -271,23 +279,25 @@ class ProcessBuilder implements ComponentBuilder {
           filesMax: packageFilesMax,
           bytesMax: packageBytesMax,
         },
-        { signal: build.signal, logger: this.#options.logger },
+        { signal, logger: this.#options.logger },
       );
+    const key = JSON.stringify([build.ownerId, specifiers, Object.entries(declared).sort()]);
+    return this.#trees.use({ key, install, signal: build.signal }, async (tree) => {
+      const { folder, aliases, lock, lockfile } = tree;
       const known = await this.#cache.find(build.ownerId, treeHashOf(build, JSON.stringify(lock)));
       if (known !== null) {
         await this.#save(build, known.built, specifiers, declared);
         return known.built;
       }
-      const inline = await this.#bundleInline(bundler, build, { folder, aliases });
-      if (inline !== null) return await this.#finish(build, inline, { lock, declared });
-      const tree = await this.#runBundler(bundler, build, { folder, aliases, form: 'tree' });
-      if (tree.type !== 'bundled') throw new Error('assertion failed: a tree asks for packages again');
+      const installed = { folder, aliases };
+      const inline = await this.#bundleInline(bundler, build, installed);
+      if (inline !== null) return this.#finish(build, inline, { lock, declared });
+      const outcome = await this.#runBundler(bundler, build, { ...installed, form: 'tree' });
+      if (outcome.type !== 'bundled') throw new Error('assertion failed: a tree asks for packages again');
       const packages = { ownerId: build.ownerId, lockfile };
-      await this.#options.packages?.keep(packages, folder);
-      return await this.#finish(build, tree, { lock, declared, packages });
-    } finally {
-      await rm(folder, { recursive: true, force: true, maxRetries: 3 });
-    }
+      await this.#options.packages?.keepCopy(packages, folder);
+      return this.#finish(build, outcome, { lock, declared, packages });
+    });
   }
 
   /** Null when the packages had better stay files. */

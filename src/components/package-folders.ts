@@ -1,5 +1,17 @@
 import { randomUUID } from 'node:crypto';
-import { chmod, mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import {
+  chmod,
+  constants,
+  cp,
+  mkdir,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  stat,
+  utimes,
+  writeFile,
+} from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Clock, systemClock } from '#lib/clock.ts';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
@@ -61,8 +73,21 @@ export class PackageFolders implements PackageSource {
     return folder;
   }
 
-  /** Takes an installed folder as that of the owner's lockfile, or removes it when there is one already. */
-  async keep({ ownerId, lockfile }: BundlePackages, installed: string): Promise<void> {
+  /** Makes an installed folder, which stays what it is, that of the owner's lockfile, unless there is one already. */
+  async keepCopy(packages: BundlePackages, installed: string): Promise<void> {
+    const { base } = await this.#prepare();
+    if (await isThere(placeOf(base, packages.ownerId, packages.lockfile))) return;
+    const copy = await this.#newFolder();
+    try {
+      await cp(installed, copy, { recursive: true, mode: constants.COPYFILE_FICLONE });
+      await this.#keep(packages, copy);
+    } finally {
+      await rm(copy, { recursive: true, force: true });
+    }
+  }
+
+  /** Takes the folder, or removes it when there is one already. */
+  async #keep({ ownerId, lockfile }: BundlePackages, installed: string): Promise<void> {
     const { base } = await this.#prepare();
     const place = placeOf(base, ownerId, lockfile);
     if (!(await isThere(place))) {
@@ -150,7 +175,7 @@ export class PackageFolders implements PackageSource {
         if (error instanceof CallerError || error instanceof UnavailableError) throw error;
         throw new UnavailableError('registry_unreachable', 'the packages could not be installed in time');
       });
-      await this.keep({ ownerId, lockfile }, folder);
+      await this.#keep({ ownerId, lockfile }, folder);
     } finally {
       await rm(folder, { recursive: true, force: true });
       this.#installs -= 1;
