@@ -43,12 +43,13 @@ const folderOrder = [
 ];
 
 /** Files directly in src, above every folder; each may import the ones to its left. */
-const topFiles = ['observe-service.ts', 'background-jobs.ts', 'app.ts', 'main.ts', 'admin.ts'];
+const topFiles = ['observe-service.ts', 'background-jobs.ts', 'app.ts', 'main.ts', 'admin.ts', 'corpus.ts'];
 
 /** Where `process.env` may stand besides config/settings.ts, and why. */
 const environmentReaders: Record<string, string> = {
   'src/main.ts': 'hands the environment to readSettings',
   'src/admin.ts': 'hands the environment to readSettings',
+  'src/corpus.ts': 'hands the environment to readSettings',
   'src/runner/sandbox/': 'runs inside the child, whose own environment is made by us',
 };
 

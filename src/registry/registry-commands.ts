@@ -1,5 +1,5 @@
 import { homedir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { readNpmConfig } from '#components/npm-config.ts';
 import { PackageFetcher } from '#components/package-fetcher.ts';
 import { silentLogger } from '#lib/logger.ts';
@@ -18,6 +18,7 @@ import {
   updatePackages,
   viewPackages,
 } from './add-package.ts';
+import { readPackageArgument } from './package-argument.ts';
 import { allPackages } from './package-store.ts';
 
 /** Problems that are printed; JSON has all that are kept. */
@@ -35,7 +36,7 @@ export const registryCommands: AdminCommands = {
     api: 'POST /v1/registry/packages, for packages of npm',
     run: (tools, _options, argument = '') =>
       withParts(tools, async (parts) => {
-        const wanted = readArgument(tools, argument);
+        const wanted = readPackageArgument(tools.folder, argument);
         const added =
           'folder' in wanted
             ? await addFolder(parts, wanted.folder)
@@ -67,7 +68,7 @@ export const registryCommands: AdminCommands = {
     api: 'POST /v1/registry/packages without a version',
     run: (tools, _options, argument) =>
       withParts(tools, async (parts) => {
-        const wanted = argument === undefined ? undefined : readArgument(tools, argument);
+        const wanted = argument === undefined ? undefined : readPackageArgument(tools.folder, argument);
         if (wanted !== undefined && 'version' in wanted) {
           throw new UsageError(`registry update takes no version; registry add ${argument} adds one`);
         }
@@ -91,7 +92,7 @@ export const registryCommands: AdminCommands = {
     summary: 'a package, or one version of it; sources and workflows that use its components run on',
     api: 'DELETE /v1/registry/packages',
     run: async (tools, _options, argument = '') => {
-      const wanted = readArgument(tools, argument);
+      const wanted = readPackageArgument(tools.folder, argument);
       const [name, version] = 'folder' in wanted ? [wanted.folder, undefined] : [wanted.name, wanted.version];
       const removed = await removePackages(tools, name, version);
       return {
@@ -115,17 +116,6 @@ async function withParts<T>(tools: AdminTools, work: (parts: RegistryParts) => P
   } finally {
     await fetcher.close();
   }
-}
-
-/** A path begins with a dot, a slash or a drive, or is one: names of packages do not. */
-function readArgument(
-  { folder }: Pick<AdminTools, 'folder'>,
-  argument: string,
-): { folder: string } | { name: string; version?: string } {
-  if (/^\.{0,2}[/\\]|^\.{1,2}$|^[a-z]:[/\\]/i.test(argument)) return { folder: resolve(folder, argument) };
-  const at = argument.indexOf('@', 1);
-  if (at === -1) return { name: argument };
-  return { name: argument.slice(0, at), version: argument.slice(at + 1) };
 }
 
 function linesOf({ name, version, apps, keys, problems }: PackageView): string[] {

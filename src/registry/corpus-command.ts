@@ -1,0 +1,83 @@
+import { availableParallelism } from 'node:os';
+import { extname } from 'node:path';
+import { parseArgs } from 'node:util';
+import { UsageError } from '#workspaces/admin-command-line.ts';
+
+/** What `npm run corpus` is asked for. */
+export interface CorpusRequest {
+  packages: string[];
+  only: RegExp | undefined;
+  concurrency: number;
+  /** Absent: below the data folder. */
+  cache: string | undefined;
+  /** File for the table. */
+  output: string | undefined;
+  json: boolean;
+  /** Takes nothing from what earlier runs built. */
+  rebuild: boolean;
+  help: boolean;
+}
+
+const outputEndings = ['.md', '.csv', '.tsv', '.json'];
+const concurrencyMax = 32;
+
+export const corpusHelp = `usage: npm run corpus -- <package[@version] or ./folder>… [options]
+
+Builds every component of npm packages and folders, evaluates it in the sandbox and calls the functions of its props, without
+any account and with no way out to the network, and says what does not work. The exit code is 1 when a component fails.
+
+  --only REGEX         only components whose key matches
+  --concurrency N      components at the same time (as many as there are processors)
+  --cache FOLDER       where packages and bundles are kept (corpus in the data folder)
+  --rebuild            build also what an earlier run has built
+  --output FILE        write the report: a table in .md; figures in .csv or .tsv; everything in .json
+  --json               print everything as JSON
+`;
+
+/** Reads the command line. Throws `UsageError` that says what is wrong with it. */
+export function readCorpusRequest(argv: readonly string[]): CorpusRequest {
+  const { values, positionals } = parse(argv);
+  const { only, concurrency, cache, output, json = false, rebuild = false, help = false } = values;
+  if (positionals.length === 0 && !help) throw new UsageError('say which packages or folders');
+  if (output !== undefined && !outputEndings.includes(extname(output)))
+    throw new UsageError(`--output: expected a name that ends with ${outputEndings.join(', ')}`);
+  return {
+    ...{ packages: positionals, cache, output, json, rebuild, help },
+    only: only === undefined ? undefined : patternOf(only),
+    concurrency: concurrency === undefined ? availableParallelism() : countOf(concurrency),
+  };
+}
+
+function parse(argv: readonly string[]) {
+  try {
+    return parseArgs({
+      args: [...argv],
+      allowPositionals: true,
+      options: {
+        only: { type: 'string' },
+        concurrency: { type: 'string' },
+        cache: { type: 'string' },
+        output: { type: 'string' },
+        json: { type: 'boolean' },
+        rebuild: { type: 'boolean' },
+        help: { type: 'boolean', short: 'h' },
+      },
+    });
+  } catch (error) {
+    throw new UsageError(error instanceof Error ? error.message : String(error));
+  }
+}
+
+function patternOf(text: string): RegExp {
+  try {
+    return new RegExp(text);
+  } catch {
+    throw new UsageError(`--only: ${JSON.stringify(text)} is no regular expression`);
+  }
+}
+
+function countOf(text: string): number {
+  const count = Number(text);
+  if (Number.isInteger(count) && count >= 1 && count <= concurrencyMax) return count;
+  throw new UsageError(`--concurrency: expected a number from 1 to ${concurrencyMax}`);
+}
