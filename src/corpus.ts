@@ -6,11 +6,11 @@ import { createComponentBuilder } from '#components/build-component.ts';
 import { readNpmConfig } from '#components/npm-config.ts';
 import { PackageFetcher } from '#components/package-fetcher.ts';
 import { readSettings, SettingsError } from '#config/settings.ts';
-import { AddressPolicy } from '#egress/address-policy.ts';
 import { systemClock } from '#lib/clock.ts';
 import { CallerError, toError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import { silentLogger } from '#lib/logger.ts';
+import { ClosedPolicy } from '#registry/closed-policy.ts';
 import { type CorpusRequest, corpusHelp, readCorpusRequest } from '#registry/corpus-command.ts';
 import {
   type CorpusReport,
@@ -28,12 +28,9 @@ import { UsageError } from '#workspaces/admin-command-line.ts';
 /** `npm run corpus -- …`: does every component of these packages work here? Exit codes: 0 yes, 1 no, 2 wrong command line. */
 
 /** Options that take longer than people wait hang. */
-const callDeadlineMs = 30_000;
+const callDeadlineMs = 10_000;
 /** Between two lines of progress on a terminal. */
 const progressEveryMs = 100;
-
-/** Leads every connection to an address that is not allowed, so that no name is looked up either. */
-const nowhere = new AddressPolicy({ allow: [], deny: () => [], connectTo: ['::0.0.0.0:'] });
 
 try {
   const request = readCorpusRequest(process.argv.slice(2));
@@ -64,8 +61,9 @@ async function run(request: CorpusRequest): Promise<number> {
       fetchText: refuseUrl,
       limits: { concurrency: request.concurrency },
     });
+    const policy = new ClosedPolicy();
     const runner = await createProcessRunner({
-      ...{ level: settings.sandbox, policy: nowhere, folder: cacheFolder },
+      ...{ level: settings.sandbox, policy, folder: cacheFolder },
       ...{ logger: silentLogger, clock: systemClock },
       limits: { prewarmed: request.concurrency + 1, refillIntervalMs: 0 },
     });
@@ -74,15 +72,20 @@ async function run(request: CorpusRequest): Promise<number> {
     try {
       const ownerId = request.rebuild ? newId('rebuild') : 'corpus';
       const nowMs = (): number => performance.now();
+      const refusals = (): number => policy.refusals;
       const packages = request.packages.map((argument) => ({
         argument,
         wanted: readPackageArgument(folder, argument),
       }));
-      const running = runCorpus({ fetcher, builder, runner, ownerId, callDeadlineMs, nowMs }, packages, {
-        concurrency: request.concurrency,
-        ...(request.only === undefined ? {} : { only: request.only }),
-        onProgress: show.component,
-      });
+      const running = runCorpus(
+        { fetcher, builder, runner, ownerId, callDeadlineMs, nowMs, refusals },
+        packages,
+        {
+          concurrency: request.concurrency,
+          ...(request.only === undefined ? {} : { only: request.only }),
+          onProgress: show.component,
+        },
+      );
       for await (const one of running) {
         checked.push(one);
         show.package(one);

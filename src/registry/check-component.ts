@@ -33,6 +33,12 @@ export interface CheckedComponent {
   failures: { stage: CheckStage; reason: string }[];
 }
 
+export interface CheckUnderWay {
+  checked: CheckedComponent;
+  /** Asks again what did not end, and is to be called when no other component is being checked. */
+  settle?: () => Promise<void>;
+}
+
 /** inline: one text with its packages in it. tree: packages as files beside it. */
 export type BundleForm = 'inline' | 'tree';
 
@@ -45,6 +51,8 @@ export interface CheckParts {
   /** For one call of options or additionalProps; code that is still at it hangs. */
   callDeadlineMs: number;
   nowMs: () => number;
+  /** Connections of all code that were refused so far. */
+  refusals: () => number;
 }
 
 /** Told where a reason would be longer. */
@@ -62,16 +70,16 @@ export async function checkComponent(
   parts: CheckParts,
   input: Pick<CorpusInput, 'name' | 'version' | 'files'>,
   { key, version, path }: Pick<ScannedComponent, 'key' | 'version' | 'path'>,
-): Promise<CheckedComponent> {
+): Promise<CheckUnderWay> {
   const checked: CheckedComponent = {
     ...{ key, version, path },
     ...{ ownFiles: 0, bundleBytes: 0, buildMs: 0, loadMs: 0, isLoaded: false, hasProps: false },
     ...{ options: 0, optionsCallable: 0, hasAdditionalProps: false, additionalPropsCallable: false },
     failures: [],
   };
-  const fail = (stage: CheckStage, reason: string): CheckedComponent => {
+  const fail = (stage: CheckStage, reason: string): CheckUnderWay => {
     checked.failures.push({ stage, reason: reason.replace(/\s+/g, ' ').trim().slice(0, reasonLengthMax) });
-    return checked;
+    return { checked };
   };
   const startedMs = parts.nowMs();
   let built: BuiltBundle;
@@ -87,7 +95,7 @@ export async function checkComponent(
   checked.ownFiles = built.files.length;
   checked.bundleBytes = Buffer.byteLength(bundle.code);
   const builtMs = parts.nowMs();
-  const described = await parts.runner.describe({ bundle, ownerId: parts.ownerId });
+  const described = await untilRun(() => parts.runner.describe({ bundle, ownerId: parts.ownerId }));
   checked.loadMs = parts.nowMs() - builtMs;
   if (described.status !== 'described')
     return fail('load', `${described.status}: ${described.error.name}: ${described.error.message}`);
@@ -99,8 +107,8 @@ export async function checkComponent(
   } catch (error) {
     fail('props', toError(error).message);
   }
-  await callFunctions(parts, bundle, shape, { checked, fail });
-  return checked;
+  const settle = await callFunctions(parts, bundle, shape, { checked, fail });
+  return settle === undefined ? { checked } : { checked, settle };
 }
 
 function buildOf(
@@ -122,40 +130,70 @@ async function callFunctions(
   bundle: Bundle,
   shape: ComponentShape,
   { checked, fail }: { checked: CheckedComponent; fail: (stage: CheckStage, reason: string) => void },
-): Promise<void> {
+): Promise<CheckUnderWay['settle']> {
   const asked = shape.configurableProps.filter(({ remoteOptions }) => remoteOptions === true);
   checked.options = asked.length;
   checked.hasAdditionalProps = shape.hasAdditionalProps;
-  if (asked.length === 0 && !shape.hasAdditionalProps) return;
-  // All in one process: they are of one component, and a new one takes its place where one of them ends it.
-  const deploymentId = newId('dc');
-  const call = async (made: UserCall): Promise<string | undefined> => {
-    const outcome = await parts.runner.call({
-      ...{ deploymentId, ownerId: parts.ownerId, bundle, revision: 0, call: made, db: {} },
-      props: emptyValues(shape.configurableProps),
-      deadlineMs: parts.callDeadlineMs,
-    });
+  const previous = Object.fromEntries(shape.configurableProps.map(({ name, ...rest }) => [name, rest]));
+  const calls: UserCall[] = [
+    ...asked.map(({ name: prop }) => ({ kind: 'options', prop, ...firstPage }) as const),
+    ...(shape.hasAdditionalProps ? [{ kind: 'additionalProps', previous } as const] : []),
+  ];
+  if (calls.length === 0) return undefined;
+  const props = emptyValues(shape.configurableProps);
+  const call = async (deploymentId: string, made: UserCall): Promise<string | undefined> => {
+    const { ownerId, callDeadlineMs: deadlineMs } = parts;
+    const own = { deploymentId, ownerId, bundle, revision: 0, call: made, props, db: {}, deadlineMs };
+    const outcome = await untilRun(() => parts.runner.call(own));
     if (endsOfCode.has(outcome.status) && !isNotFound(outcome, made)) return undefined;
     return `${outcome.status}: ${outcome.error?.name ?? 'Error'}: ${outcome.error?.message ?? ''}`;
   };
-  try {
-    const ask = (prop: string): Promise<string | undefined> =>
-      call({ kind: 'options', prop, page: 0, prevContext: {}, query: '' });
-    // Most of them wait, for what they retry.
-    const first = await Promise.all(asked.map(({ name }) => ask(name)));
-    for (const [at, { name: prop }] of asked.entries()) {
-      // One that ends the process or keeps it busy takes the others with it: alone it shows which.
-      const failed = first[at] === undefined || asked.length === 1 ? first[at] : await ask(prop);
-      if (failed === undefined) checked.optionsCallable += 1;
-      else fail('options', `${prop}: ${failed}`);
+  const isCallable = (made: UserCall): void => {
+    if (made.kind === 'options') checked.optionsCallable += 1;
+    else checked.additionalPropsCallable = true;
+  };
+  // All at once in one process: most of them wait, for what they retry.
+  const failed = await withProcess(parts.runner, (deploymentId) =>
+    Promise.all(calls.map((made) => call(deploymentId, made))),
+  );
+  for (const [at, made] of calls.entries()) if (failed[at] === undefined) isCallable(made);
+  const again = calls.filter((_, at) => failed[at] !== undefined);
+  if (again.length === 0) return undefined;
+  // One that ends the process or keeps it busy took the others with it: alone it shows which. And one that still waits may
+  // only be trying again and again to connect, which is an end too.
+  return async () => {
+    for (const made of again) {
+      const before = parts.refusals();
+      const reason = await withProcess(parts.runner, (deploymentId) => call(deploymentId, made));
+      const isTrying = reason?.startsWith('timed_out') === true && parts.refusals() > before;
+      if (reason === undefined || isTrying) isCallable(made);
+      else if (made.kind === 'options') fail('options', `${made.prop}: ${reason}`);
+      else fail('additionalProps', reason);
     }
-    if (!shape.hasAdditionalProps) return;
-    const previous = Object.fromEntries(shape.configurableProps.map(({ name, ...rest }) => [name, rest]));
-    const failed = await call({ kind: 'additionalProps', previous });
-    checked.additionalPropsCallable = failed === undefined;
-    if (failed !== undefined) fail('additionalProps', failed);
+  };
+}
+
+/** Where the machine had no process for it, that says nothing of the component. */
+const triesMax = 3;
+
+async function untilRun<T extends { status: string }>(run: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries += 1) {
+    const outcome = await run();
+    if (outcome.status !== 'cancelled' || tries === triesMax) return outcome;
+  }
+}
+
+const firstPage = { page: 0, prevContext: {}, query: '' };
+
+async function withProcess<T>(
+  runner: Pick<Runner, 'forget'>,
+  work: (deploymentId: string) => Promise<T>,
+): Promise<T> {
+  const deploymentId = newId('dc');
+  try {
+    return await work(deploymentId);
   } finally {
-    await parts.runner.forget(deploymentId);
+    await runner.forget(deploymentId);
   }
 }
 

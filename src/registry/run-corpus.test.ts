@@ -7,13 +7,13 @@ import { after, before, describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { type ComponentBuilder, createComponentBuilder } from '#components/build-component.ts';
 import { PackageFetcher } from '#components/package-fetcher.ts';
-import { AddressPolicy } from '#egress/address-policy.ts';
 import { systemClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
 import { createProcessRunner } from '#runner/process-runner.ts';
 import type { Runner } from '#runner/runner.ts';
 import { startNpmRegistry } from '../../test/support/npm-registry.ts';
 import { createTempFolder, type TempFolder } from '../../test/support/temp-folder.ts';
+import { ClosedPolicy } from './closed-policy.ts';
 import { readCorpusRequest } from './corpus-command.ts';
 import { makeReport, reportLines, reportMarkdown, reportValues } from './corpus-report.ts';
 import { type CheckedPackage, runCorpus } from './run-corpus.ts';
@@ -32,6 +32,7 @@ const good = component(
   'shop-good',
   `props: {
      shop, order: { propDefinition: [shop, 'order'] },
+     again: { type: 'string', async options() { for (;;) { await fetch('https://shop.example.com/').catch(() => {}); await new Promise((resolve) => setTimeout(resolve, 50)); } } },
      color: { type: 'string', options: () => [dep], reloadProps: true },
      size: { type: 'string', options: ['s', 'm'] },
    },
@@ -97,14 +98,22 @@ describe('components of a package and of a folder', () => {
     };
     fetcher = new PackageFetcher(shared);
     builder = createComponentBuilder({ ...shared, fetchText: () => assert.fail('nothing is fetched') });
+    const policy = new ClosedPolicy();
     runner = await createProcessRunner({
       level: 'auto',
-      policy: new AddressPolicy({ allow: [], deny: () => [], connectTo: ['::0.0.0.0:'] }),
+      policy,
       folder: folder.path,
       logger: silentLogger,
       clock: systemClock,
     });
-    const parts = { fetcher, builder, runner, ownerId: 'corpus', callDeadlineMs: 2000 };
+    const parts = {
+      fetcher,
+      builder,
+      runner,
+      ownerId: 'corpus',
+      callDeadlineMs: 2000,
+      refusals: () => policy.refusals,
+    };
     const packages = [
       { argument: '@pipedream/shop', wanted: { name: '@pipedream/shop' } },
       { argument: './shop', wanted: { folder: join(folder.path, 'shop') } },
@@ -134,7 +143,11 @@ describe('components of a package and of a folder', () => {
     assert.equal(one.version, '0.0.1');
     assert.deepEqual([one.form, one.ownFiles], ['inline', 2]);
     assert.deepEqual([one.isLoaded, one.hasProps], [true, true]);
-    assert.deepEqual([one.options, one.optionsCallable], [2, 2], 'also the one that may not connect');
+    assert.deepEqual(
+      [one.options, one.optionsCallable],
+      [3, 3],
+      'also those that may not connect, and the one that tries for ever',
+    );
     assert.deepEqual([one.hasAdditionalProps, one.additionalPropsCallable], [true, true]);
     assert.ok(one.bundleBytes > 0 && one.buildMs > 0 && one.loadMs > 0);
   });
@@ -182,7 +195,7 @@ describe('components of a package and of a folder', () => {
     const [first, second, third] = report.packages;
     assert.deepEqual([first?.package, first?.version], ['@pipedream/shop', '1.2.3']);
     assert.deepEqual([first?.found, first?.loaded, first?.props, first?.failed], [7, 4, 3, 6]);
-    assert.deepEqual([first?.options, first?.optionsCallable, first?.leftOut], [6, 3, 1]);
+    assert.deepEqual([first?.options, first?.optionsCallable, first?.leftOut], [7, 4, 1]);
     assert.deepEqual([second?.version, third?.found], ['', 0]);
     assert.deepEqual([report.total.found, report.total.inline], [14, 10]);
     assert.deepEqual(report.failures.at(-1), {
@@ -191,7 +204,7 @@ describe('components of a package and of a folder', () => {
     });
     const lines = reportLines(report);
     assert.match(lines[0] ?? '', /^package +found +loaded +props +options/);
-    assert.match(lines[1] ?? '', /^@pipedream\/shop@1\.2\.3 +7 +4 +3 +3\/6 +2\/2/);
+    assert.match(lines[1] ?? '', /^@pipedream\/shop@1\.2\.3 +7 +4 +3 +4\/7 +2\/2/);
     assert.ok(lines.includes('  @pipedream/shop@1.2.3 shop-throws (load): load_failed: Error: not today'));
     assert.match(reportMarkdown(report), /\| @pipedream\/shop@1\.2\.3 \| 7 \| 4 \|/);
     const [head, row] = reportValues(report, '\t').split('\n');
@@ -229,7 +242,7 @@ describe('the command', () => {
       ...['@pipedream/shop@^1.0.0', '--only', '^shop-good$', '--output', 'report.md', '--cache', 'kept'],
     );
     assert.equal(code, 0, errors);
-    assert.match(output, /@pipedream\/shop@1\.2\.3 +1 +1 +1 +2\/2 +1\/1/);
+    assert.match(output, /@pipedream\/shop@1\.2\.3 +1 +1 +1 +3\/3 +1\/1/);
     assert.equal(errors.split(':')[0], '@pipedream/shop');
     assert.match(await readFile(join(folder.path, 'report.md'), 'utf8'), /^# Corpus report\n/);
   });
@@ -238,7 +251,7 @@ describe('the command', () => {
     const { code, output } = await corpus('./shop', '--only', 'good|throws', '--json', '--cache', 'kept');
     assert.equal(code, 1);
     const report = JSON.parse(output);
-    assert.deepEqual([report.total.found, report.total.loaded], [2, 1]);
+    assert.deepEqual([report.total.found, report.total.loaded], [2, 1], output);
     assert.equal(report.failures[0].where, 'shop-throws');
     assert.deepEqual(
       report.components[0].components.map(({ key }: { key: string }) => key),

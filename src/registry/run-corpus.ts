@@ -1,6 +1,11 @@
 import type { PackageFetcher } from '#components/package-fetcher.ts';
 import { toError } from '#lib/errors.ts';
-import { type CheckedComponent, type CheckParts, checkComponent } from './check-component.ts';
+import {
+  type CheckedComponent,
+  type CheckParts,
+  type CheckUnderWay,
+  checkComponent,
+} from './check-component.ts';
 import { readCorpusInput } from './corpus-input.ts';
 import type { PackageArgument } from './package-argument.ts';
 import type { FileProblem } from './scan-package.ts';
@@ -58,10 +63,12 @@ export async function* runCorpus(
       if (chosen.length === 0)
         result.error = input.components.length === 0 ? 'no components found' : 'no key matches';
       const readyMs = parts.nowMs();
-      result.components = await sideBySide(chosen, options.concurrency, {
+      const underWay = await sideBySide(chosen, options.concurrency, {
         work: (component) => checkComponent(parts, input, component),
         onDone: (done, last) => options.onProgress?.(progressOf(input.name, done, chosen.length, last)),
       });
+      for (const { settle } of underWay) await settle?.();
+      result.components = underWay.map(({ checked }) => checked);
       result.checkMs = parts.nowMs() - readyMs;
     } catch (error) {
       result.error = toError(error).message;
@@ -72,12 +79,12 @@ export async function* runCorpus(
 
 function progressOf(
   name: string,
-  done: readonly CheckedComponent[],
+  done: readonly CheckUnderWay[],
   of: number,
-  last: CheckedComponent,
+  last: CheckUnderWay,
 ): CorpusProgress {
-  const failed = done.filter(({ failures }) => failures.length > 0).length;
-  return { name, done: done.length, of, failed, key: last.key };
+  const failed = done.filter(({ checked }) => checked.failures.length > 0).length;
+  return { name, done: done.length, of, failed, key: last.checked.key };
 }
 
 /** Results in the order of `items`. */
