@@ -420,6 +420,8 @@ describe('npm packages', () => {
     });
     try {
       await work({ builder: hers, requests: registry.requests, stop: registry.close });
+      // Installed packages wait a while for the next build; the promise is about what stays after the end.
+      await hers.close();
       assert.deepEqual(
         await readdir(join(folder.path, `npm-${cases}`, 'builds')),
         [],
