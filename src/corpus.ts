@@ -2,9 +2,10 @@ import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { homedir, tmpdir } from 'node:os';
 import { extname, join, resolve } from 'node:path';
-import { createComponentBuilder } from '#components/build-component.ts';
-import { readNpmConfig } from '#components/npm-config.ts';
+import { createComponentBuilder, defaultBuildLimits } from '#components/build-component.ts';
+import { npmConfigWith, readNpmConfig } from '#components/npm-config.ts';
 import { PackageFetcher } from '#components/package-fetcher.ts';
+import { PackageFolders } from '#components/package-folders.ts';
 import { readSettings, SettingsError } from '#config/settings.ts';
 import { systemClock } from '#lib/clock.ts';
 import { CallerError, toError } from '#lib/errors.ts';
@@ -56,14 +57,23 @@ async function run(request: CorpusRequest): Promise<number> {
     const npmConfig = await readNpmConfig(environment, homedir());
     const shared = { cacheFolder, registry: settings.npmRegistry, npmConfig, logger: silentLogger };
     const fetcher = new PackageFetcher(shared);
+    const addons = settings.nativeAddons === 'allow';
+    const packageFolders = new PackageFolders({
+      folder: join(cacheFolder, 'packages'),
+      cache: join(cacheFolder, 'npm'),
+      npm: npmConfigWith(npmConfig, settings.npmRegistry),
+      limits: defaultBuildLimits,
+      logger: silentLogger,
+    });
     const builder = createComponentBuilder({
       ...shared,
+      ...{ packages: packageFolders, addons },
       fetchText: refuseUrl,
       limits: { concurrency: request.concurrency },
     });
     const policy = new ClosedPolicy();
     const runner = await createProcessRunner({
-      ...{ level: settings.sandbox, policy, folder: cacheFolder },
+      ...{ level: settings.sandbox, policy, folder: cacheFolder, packages: packageFolders, addons },
       ...{ logger: silentLogger, clock: systemClock },
       limits: { prewarmed: request.concurrency + 1, refillIntervalMs: 0 },
     });
@@ -78,7 +88,10 @@ async function run(request: CorpusRequest): Promise<number> {
         wanted: readPackageArgument(folder, argument),
       }));
       const running = runCorpus(
-        { fetcher, builder, runner, ownerId, callDeadlineMs, nowMs, refusals },
+        {
+          ...{ fetcher, builder, runner, ownerId, callDeadlineMs, nowMs, refusals },
+          ...(request.form === undefined ? {} : { form: request.form }),
+        },
         packages,
         {
           concurrency: request.concurrency,
@@ -92,6 +105,7 @@ async function run(request: CorpusRequest): Promise<number> {
       }
     } finally {
       await Promise.all([runner.close(), builder.close(), fetcher.close()]);
+      await packageFolders.close();
     }
     const report = makeReport(checked);
     if (request.output !== undefined)

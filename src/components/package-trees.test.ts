@@ -8,7 +8,7 @@ import { createTempFolder, type TempFolder } from '../../test/support/temp-folde
 import { type InstallTree, PackageTrees } from './package-trees.ts';
 
 const maxAgeMs = 1000;
-const lock = { imports: {}, packages: {} };
+const installed = { aliases: {}, lock: { imports: {}, packages: {} }, lockfile: '' };
 
 let folder: TempFolder;
 let trees: PackageTrees;
@@ -17,7 +17,7 @@ let installs = 0;
 const never = new AbortController().signal;
 const install: InstallTree = async () => {
   installs += 1;
-  return { aliases: {}, lock };
+  return installed;
 };
 
 beforeEach(async () => {
@@ -76,7 +76,7 @@ test('an install goes on while somebody waits for it, and ends when nobody does'
     stopped = signal;
     started.resolve();
     await done.promise;
-    return { aliases: {}, lock };
+    return installed;
   };
   const impatient = new AbortController();
   const patient = new AbortController();

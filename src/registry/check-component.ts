@@ -1,11 +1,13 @@
-import type { BuiltBundle, ComponentBuilder } from '#components/build-component.ts';
+import type { BuiltBundle, BundleForm, ComponentBuilder } from '#components/build-component.ts';
+import type { FileContent } from '#components/builder/text-of.ts';
 import type { ComponentShape, PropDefinition } from '#components/component-shape.ts';
 import { refuseUnknownTypes } from '#components/prop-types.ts';
 import { toError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { CallOutcome } from '#runner/call-outcome.ts';
-import type { Bundle, Runner, UserCall } from '#runner/runner.ts';
+import type { Bundle, DescribeOutcome, Runner, UserCall } from '#runner/runner.ts';
 import type { CorpusInput } from './corpus-input.ts';
+import { missesFiles } from './evaluated-component.ts';
 import type { ScannedComponent } from './scan-package.ts';
 
 /** How far a component came. */
@@ -39,15 +41,14 @@ export interface CheckUnderWay {
   settle?: () => Promise<void>;
 }
 
-/** inline: one text with its packages in it. tree: packages as files beside it. */
-export type BundleForm = 'inline' | 'tree';
-
 export interface CheckParts {
   builder: Pick<ComponentBuilder, 'build'>;
   /** Its calls may connect nowhere: no account is there, and nobody asked to reach a vendor. */
   runner: Pick<Runner, 'describe' | 'call' | 'forget'>;
   /** Whose builds these are: another name builds everything anew. */
   ownerId: string;
+  /** Absent: the one that the service would take. */
+  form?: BundleForm;
   /** For one call of options or additionalProps; code that is still at it hangs. */
   callDeadlineMs: number;
   nowMs: () => number;
@@ -81,22 +82,13 @@ export async function checkComponent(
     checked.failures.push({ stage, reason: reason.replace(/\s+/g, ' ').trim().slice(0, reasonLengthMax) });
     return { checked };
   };
-  const startedMs = parts.nowMs();
-  let built: BuiltBundle;
+  let made: { bundle: Bundle; described: DescribeOutcome };
   try {
-    built = await buildOf(parts, input, path);
+    made = await buildAndLoad(parts, { ...input, path, checked }, parts.form);
   } catch (error) {
     return fail('build', toError(error).message);
-  } finally {
-    checked.buildMs = parts.nowMs() - startedMs;
   }
-  const { bundle } = built;
-  checked.form = formOf(bundle);
-  checked.ownFiles = built.files.length;
-  checked.bundleBytes = Buffer.byteLength(bundle.code);
-  const builtMs = parts.nowMs();
-  const described = await untilRun(() => parts.runner.describe({ bundle, ownerId: parts.ownerId }));
-  checked.loadMs = parts.nowMs() - builtMs;
+  const { bundle, described } = made;
   if (described.status !== 'described')
     return fail('load', `${described.status}: ${described.error.name}: ${described.error.message}`);
   checked.isLoaded = true;
@@ -111,18 +103,43 @@ export async function checkComponent(
   return settle === undefined ? { checked } : { checked, settle };
 }
 
-function buildOf(
-  { builder, ownerId }: CheckParts,
-  { name, version, files }: Pick<CorpusInput, 'name' | 'version' | 'files'>,
-  path: string,
-): Promise<BuiltBundle> {
-  const read = async (file: string): Promise<string | null> => files.get(file) ?? null;
-  return builder.build({ kind: 'stored', packageId: `${name}@${version}`, path, read }, { ownerId });
+interface CheckedFile extends Pick<CorpusInput, 'name' | 'version' | 'files'> {
+  path: string;
+  /** Gets the times and sizes. */
+  checked: CheckedComponent;
 }
 
-/** The form in which the packages of a bundle come. */
-function formOf(_bundle: Bundle): BundleForm {
-  return 'inline';
+/** As the service does it: once more with packages as files where the text alone misses some. */
+async function buildAndLoad(
+  parts: CheckParts,
+  file: CheckedFile,
+  form: BundleForm | undefined,
+): Promise<{ bundle: Bundle; described: DescribeOutcome }> {
+  const { checked } = file;
+  const { ownerId, nowMs } = parts;
+  const startedMs = nowMs();
+  const built = await buildOf(parts, file, form).finally(() => {
+    checked.buildMs += nowMs() - startedMs;
+  });
+  const { bundle } = built;
+  checked.form = bundle.packages === undefined ? 'inline' : 'tree';
+  checked.ownFiles = built.files.length;
+  checked.bundleBytes = Buffer.byteLength(bundle.code);
+  const builtMs = nowMs();
+  const described = await untilRun(() => parts.runner.describe({ bundle, ownerId }));
+  checked.loadMs += nowMs() - builtMs;
+  const mayBeTree = form === undefined && missesFiles(described, built);
+  return mayBeTree ? buildAndLoad(parts, file, 'tree') : { bundle, described };
+}
+
+function buildOf(
+  { builder, ownerId }: CheckParts,
+  { name, version, files, path }: CheckedFile,
+  form: BundleForm | undefined,
+): Promise<BuiltBundle> {
+  const read = async (file: string): Promise<FileContent | null> => files.get(file) ?? null;
+  const source = { kind: 'stored', packageId: `${name}@${version}`, path, read } as const;
+  return builder.build(source, { ownerId, ...(form === undefined ? {} : { form }) });
 }
 
 async function callFunctions(

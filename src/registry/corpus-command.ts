@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { extname } from 'node:path';
 import { parseArgs } from 'node:util';
+import type { BundleForm } from '#components/build-component.ts';
 import { UsageError } from '#workspaces/admin-command-line.ts';
 
 /** What `npm run corpus` is asked for. */
@@ -8,6 +9,8 @@ export interface CorpusRequest {
   packages: string[];
   only: RegExp | undefined;
   concurrency: number;
+  /** How npm packages come; absent: as the service would take them. */
+  form: BundleForm | undefined;
   /** Absent: below the data folder. */
   cache: string | undefined;
   /** File for the table. */
@@ -28,6 +31,7 @@ any account and with no way out to the network, and says what does not work. The
 
   --only REGEX         only components whose key matches
   --concurrency N      components at the same time (as many as there are processors)
+  --form FORM          inline: npm packages in one text with the component; tree: as files beside it (as the service would)
   --cache FOLDER       where packages and bundles are kept (corpus in the data folder)
   --rebuild            build also what an earlier run has built
   --output FILE        write the report: a table in .md; figures in .csv or .tsv; everything in .json
@@ -37,13 +41,14 @@ any account and with no way out to the network, and says what does not work. The
 /** Reads the command line. Throws `UsageError` that says what is wrong with it. */
 export function readCorpusRequest(argv: readonly string[]): CorpusRequest {
   const { values, positionals } = parse(argv);
-  const { only, concurrency, cache, output, json = false, rebuild = false, help = false } = values;
+  const { only, concurrency, form, cache, output, json = false, rebuild = false, help = false } = values;
   if (positionals.length === 0 && !help) throw new UsageError('say which packages or folders');
   if (output !== undefined && !outputEndings.includes(extname(output)))
     throw new UsageError(`--output: expected a name that ends with ${outputEndings.join(', ')}`);
   return {
     ...{ packages: positionals, cache, output, json, rebuild, help },
     only: only === undefined ? undefined : patternOf(only),
+    form: form === undefined ? undefined : formOf(form),
     concurrency: concurrency === undefined ? availableParallelism() : countOf(concurrency),
   };
 }
@@ -56,6 +61,7 @@ function parse(argv: readonly string[]) {
       options: {
         only: { type: 'string' },
         concurrency: { type: 'string' },
+        form: { type: 'string' },
         cache: { type: 'string' },
         output: { type: 'string' },
         json: { type: 'boolean' },
@@ -74,6 +80,11 @@ function patternOf(text: string): RegExp {
   } catch {
     throw new UsageError(`--only: ${JSON.stringify(text)} is no regular expression`);
   }
+}
+
+function formOf(text: string): BundleForm {
+  if (text === 'inline' || text === 'tree') return text;
+  throw new UsageError('--form: expected inline or tree');
 }
 
 function countOf(text: string): number {

@@ -1,3 +1,4 @@
+import type { FileContent } from '#components/builder/text-of.ts';
 import type { PackageFetcher, PackageFile } from '#components/package-fetcher.ts';
 import type { PackageArgument } from './package-argument.ts';
 import { readFolder } from './read-folder.ts';
@@ -9,7 +10,7 @@ export interface CorpusInput extends ScannedPackage {
   name: string;
   /** '' for a folder. */
   version: string;
-  files: ReadonlyMap<string, string>;
+  files: ReadonlyMap<string, FileContent>;
 }
 
 /** Throws what `PackageFetcher` and `readFolder` do. Without components it is empty, not an error. */
@@ -30,5 +31,5 @@ async function scanned(
   files: readonly PackageFile[],
 ): Promise<ScannedPackage & Pick<CorpusInput, 'files'>> {
   const found = await scanPackage(files, fetcher);
-  return { ...found, files: new Map(files.map(({ path, text }) => [path, text])) };
+  return { ...found, files: new Map(files.map(({ path, ...content }) => [path, content])) };
 }
