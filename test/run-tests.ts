@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { constants } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { bundlePrograms } from './support/bundle-programs.ts';
 import { mariadbSkip } from './support/mariadb-server.ts';
 import { type PostgresServer, PostgresUnavailableError, startPostgres } from './support/postgres-server.ts';
 
@@ -35,6 +36,8 @@ const environment: NodeJS.ProcessEnv = {
   // Every test file and every service under test loads the same code: compiled once, that is a third of their start.
   NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE ?? join(root, 'node_modules', '.cache', 'compiled'),
 };
+// `MILLRACE_TEST_PROGRAMS=` (empty): every program starts from its sources, as `npm start` does.
+environment.MILLRACE_TEST_PROGRAMS ??= await bundlePrograms();
 let server: PostgresServer | undefined;
 const notices: string[] = [];
 let isRequirementMet = true;

@@ -42,7 +42,7 @@ const laneShare = 1 / 16;
 /** A node is dead when it has not renewed for this long; it renews three times as often. */
 const leaseMs = 15_000;
 /** The safety net for a lost wake-up; ordinary wake-ups are immediate. */
-const pollMs = 1_000;
+export const pollMs = 1_000;
 const claimMax = 128;
 /** Quarantined jobs stand there for whoever looks after them for a month; then they go, a few at each heartbeat. */
 const quarantineMs = 30 * 86_400_000;

@@ -5,12 +5,12 @@ import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { after, before, describe, test } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import { sql } from 'kysely';
 import { UnavailableError } from '#lib/errors.ts';
 import { silentLogger } from '#lib/logger.ts';
 import { createTestDatabase, postgresSkip } from '../../test/support/databases.ts';
 import { startPostgres } from '../../test/support/postgres-server.ts';
+import { programFile } from '../../test/support/program-file.ts';
 import { createStoreLocation, forEachStore } from '../../test/support/stores.ts';
 import { TcpProxy } from '../../test/support/tcp-proxy.ts';
 import { createTempFolder, type TempFolder } from '../../test/support/temp-folder.ts';
@@ -136,7 +136,7 @@ describe('the store', () => {
   });
 });
 
-const writer = fileURLToPath(new URL('../../test/support/store-writer.ts', import.meta.url));
+const writer = programFile('test/support/store-writer.ts');
 
 /** A process that writes without pause and prints each id once its write was acknowledged. */
 function startWriter(dialect: string, location: string, prefix: string) {

@@ -4,12 +4,12 @@ import { existsSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import { createTestDatabase, postgresSkip, type TestDatabase } from '../support/databases.ts';
 import { Millrace, testApiKey } from '../support/millrace.ts';
+import { programFile } from '../support/program-file.ts';
 import { createTempFolder, type TempFolder } from '../support/temp-folder.ts';
 
-const adminFile = fileURLToPath(new URL('../../src/admin.ts', import.meta.url));
+const adminFile = programFile('src/admin.ts');
 
 interface Ended {
   code: number;
@@ -26,6 +26,7 @@ interface Place {
 function admin(place: Place, ...args: string[]): Promise<Ended> {
   const env = {
     PATH: process.env.PATH,
+    NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE,
     MILLRACE_DATA: place.dataFolder,
     ...(place.databaseUrl === undefined ? {} : { MILLRACE_DATABASE_URL: place.databaseUrl }),
   };

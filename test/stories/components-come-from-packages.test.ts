@@ -7,10 +7,11 @@ import { fileURLToPath } from 'node:url';
 import { createTestDatabase, postgresSkip, type TestDatabase } from '../support/databases.ts';
 import { Millrace } from '../support/millrace.ts';
 import { startNpmRegistry } from '../support/npm-registry.ts';
+import { programFile } from '../support/program-file.ts';
 import { createTempFolder, type TempFolder } from '../support/temp-folder.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-const adminFile = fileURLToPath(new URL('../../src/admin.ts', import.meta.url));
+const adminFile = programFile('src/admin.ts');
 const npmCache = fileURLToPath(new URL('../../node_modules/.cache/components-npm', import.meta.url));
 
 const source = (version: string, says: string) => `import { said } from "../../common/said.mjs";

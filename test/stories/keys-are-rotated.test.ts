@@ -5,7 +5,6 @@ import { once } from 'node:events';
 import { chmod, readdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import { systemClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
 import { openStore } from '#storage/open-store.ts';
@@ -18,12 +17,13 @@ import { addDataKey } from '#vault/sealed-values.ts';
 import { Vault } from '#vault/vault.ts';
 import { createTestDatabase, postgresSkip, type TestDatabase } from '../support/databases.ts';
 import { Millrace, type MillraceOptions } from '../support/millrace.ts';
+import { programFile } from '../support/program-file.ts';
 import { allTexts, expectedSecrets, openSealed, storeSealed } from '../support/sealed-store.ts';
 import { createTempFolder, type TempFolder } from '../support/temp-folder.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-const adminFile = fileURLToPath(new URL('../../src/admin.ts', import.meta.url));
-const rotationFile = fileURLToPath(new URL('../support/rotation-process.ts', import.meta.url));
+const adminFile = programFile('src/admin.ts');
+const rotationFile = programFile('test/support/rotation-process.ts');
 
 /** Where a store and its key are. */
 class Place {
@@ -74,6 +74,7 @@ class Place {
   admin(args: string[], environment: Record<string, string> = {}) {
     const env = {
       PATH: process.env.PATH,
+      NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE,
       MILLRACE_DATA: this.dataFolder,
       ...(this.database === undefined ? {} : { MILLRACE_DATABASE_URL: this.database.url }),
       ...environment,

@@ -3,6 +3,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 /** Between two looks; short enough not to add to a test, long enough not to starve what it waits for. */
 const pollMs = 5;
 
+/** A machine that has ten things to do at once still gets there; only a test that fails takes so long. */
+const patienceMs = 30_000;
+
 /**
  * Waits until `condition` gives something truthy and returns it. The last resort: where a signal exists (an event, a
  * promise, `HttpReceiver.waitForRequest`), wait for the signal. Throws after `timeoutMs` with what was waited for.
@@ -12,7 +15,7 @@ export async function waitFor<T>(
   condition: () => T | Promise<T>,
   options: { timeoutMs?: number; what?: string } = {},
 ): Promise<Exclude<T, undefined | null | false | 0 | ''>> {
-  const timeoutMs = options.timeoutMs ?? 10_000;
+  const timeoutMs = options.timeoutMs ?? patienceMs;
   const deadline = performance.now() + timeoutMs;
   let cause: unknown;
   for (;;) {
