@@ -11,6 +11,8 @@ import { type PostgresServer, PostgresUnavailableError, startPostgres } from './
  * happened in between. Arguments go to the runner: `npm test -- src/storage/*.test.ts --test-name-pattern=lease`.
  *
  * - `MILLRACE_TEST_DATABASE_URL` set: that server is used and none is started.
+ * - `MILLRACE_TEST_PROGRAMS=` (empty): services under test start from their sources, as `npm start` does, not from what is
+ *   bundled of these for the run (bundle-programs.ts). One story always starts from the sources: nobody-reads-the-log.
  * - `MILLRACE_TEST_REQUIRE_POSTGRES=1`: tests that cannot run without PostgreSQL fail the run instead of being skipped.
  * - `MILLRACE_TEST_REQUIRE_MARIADB=1`: likewise, where there is no MariaDB on this machine.
  */
@@ -36,7 +38,6 @@ const environment: NodeJS.ProcessEnv = {
   // Every test file and every service under test loads the same code: compiled once, that is a third of their start.
   NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE ?? join(root, 'node_modules', '.cache', 'compiled'),
 };
-// `MILLRACE_TEST_PROGRAMS=` (empty): every program starts from its sources, as `npm start` does.
 environment.MILLRACE_TEST_PROGRAMS ??= await bundlePrograms();
 let server: PostgresServer | undefined;
 const notices: string[] = [];

@@ -3,16 +3,15 @@ import { execFile } from 'node:child_process';
 import { mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import { createTestDatabase, postgresSkip, type TestDatabase } from '../support/databases.ts';
 import { Millrace } from '../support/millrace.ts';
+import { shareNpmCache } from '../support/npm-package.ts';
 import { startNpmRegistry } from '../support/npm-registry.ts';
 import { programFile } from '../support/program-file.ts';
 import { createTempFolder, type TempFolder } from '../support/temp-folder.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const adminFile = programFile('src/admin.ts');
-const npmCache = fileURLToPath(new URL('../../node_modules/.cache/components-npm', import.meta.url));
 
 const source = (version: string, says: string) => `import { said } from "../../common/said.mjs";
 import app from "../../demo.app.mjs";
@@ -149,9 +148,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
 
     before(async () => {
       folder = await createTempFolder('registry');
-      await mkdir(npmCache, { recursive: true });
-      await mkdir(join(folder.path, 'data', 'components'), { recursive: true });
-      await symlink(npmCache, join(folder.path, 'data', 'components', 'npm'));
+      await shareNpmCache(join(folder.path, 'data'));
       npm = await startNpmRegistry(() => held);
       if (dialect === 'postgres') database = await createTestDatabase();
       await start();

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp, rename, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, rename, rm, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -9,6 +9,8 @@ const run = promisify(execFile);
 
 /** Tarballs of exact versions, which never change: the client's start takes longer than all else here. */
 const tarballs = fileURLToPath(new URL('../../node_modules/.cache/packages', import.meta.url));
+
+const npmCache = fileURLToPath(new URL('../../node_modules/.cache/components-npm', import.meta.url));
 
 /**
  * Downloads published packages with the npm client and unpacks each into `<folder>/node_modules/<name>`, without its
@@ -48,4 +50,11 @@ export async function downloadPackages(
 export async function downloadPackage(folder: string, name: string, version: string): Promise<string> {
   await downloadPackages(folder, { [name]: version });
   return join(folder, 'node_modules', ...name.split('/'));
+}
+
+/** Has the service with this data folder install its components' packages through a cache that services under test share. */
+export async function shareNpmCache(dataFolder: string): Promise<void> {
+  await mkdir(npmCache, { recursive: true });
+  await mkdir(join(dataFolder, 'components'), { recursive: true });
+  await symlink(npmCache, join(dataFolder, 'components', 'npm'));
 }

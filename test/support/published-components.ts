@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
-import { mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { CertificateAuthority } from './certificates.ts';
 import { createTestDatabase, type TestDatabase } from './databases.ts';
 import { Millrace } from './millrace.ts';
-import { downloadPackages } from './npm-package.ts';
+import { downloadPackages, shareNpmCache } from './npm-package.ts';
 import { type FolderServer, serveFolder } from './serve-folder.ts';
 import { createTempFolder, type TempFolder } from './temp-folder.ts';
 import { waitFor } from './wait-for.ts';
@@ -32,9 +31,6 @@ const packages = {
   shopify: '1.0.1',
   slack: '0.10.3',
 } as const;
-
-/** What the services under test install their components' packages through, so that each is downloaded once. */
-const npmCache = fileURLToPath(new URL('../../node_modules/.cache/components-npm', import.meta.url));
 
 export type PublishedApp = keyof typeof packages;
 
@@ -74,9 +70,7 @@ export class PublishedComponents {
     await writeFile(extraCa, this.authority.pem);
     const downloads = join(path, 'packages');
     await mkdir(downloads);
-    await mkdir(npmCache, { recursive: true });
-    await mkdir(join(this.dataFolder, 'components'), { recursive: true });
-    await symlink(npmCache, join(this.dataFolder, 'components', 'npm'));
+    await shareNpmCache(this.dataFolder);
     if (dialect === 'postgres') this.#database = await createTestDatabase();
     const starting = Millrace.start({
       dataFolder: this.dataFolder,
