@@ -609,6 +609,32 @@ describe('npm packages', () => {
     await assert.rejects(access(join(folder.path, 'escaped.js')));
   });
 
+  test('that need what the registry does not have yet are taken as they were before', async () => {
+    await withRegistry(
+      () => [
+        { name: 'part', version: '1.0.0' },
+        {
+          name: 'whole',
+          version: '1.0.0',
+          manifest: { dependencies: { part: '1.0.0' } },
+          files: { 'index.js': 'exports.v = 1' },
+        },
+        {
+          name: 'whole',
+          version: '1.1.0',
+          manifest: { dependencies: { part: '2.0.0' } },
+          publishedAt: new Date().toISOString(),
+        },
+      ],
+      async ({ builder: hers }) => {
+        const code = 'import { v } from "whole@^1.0.0"; export default { v }';
+        assert.equal(evaluate(await build(code, hers)).v, 1);
+        const error = await failure(build(code.replace('^1.0.0', '1.1.0'), hers), 'package_not_found');
+        assert.equal(error.details.package, 'part');
+      },
+    );
+  });
+
   test('with a native addon fail at the line that loads it, by name', async () => {
     await withRegistry(
       () => [

@@ -271,6 +271,7 @@ class ProcessBuilder implements ComponentBuilder {
         {
           type: 'install',
           folder,
+          nowMs: this.#clock.now(),
           cache: join(this.#cacheFolder, 'npm'),
           npm: this.#npm,
           specifiers,

@@ -169,7 +169,7 @@ export class PackageFolders implements PackageSource {
       const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(deadlineMs)]);
       const request = {
         ...{ type: 'install' as const, folder, cache, npm, lockfile, specifiers: [], declared: {} },
-        ...{ packagesMax, filesMax, bytesMax },
+        ...{ packagesMax, filesMax, bytesMax, nowMs: this.#clock.now() },
       };
       await runInstaller(request, { signal, logger }).catch((error: unknown) => {
         if (error instanceof CallerError || error instanceof UnavailableError) throw error;

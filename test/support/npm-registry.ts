@@ -12,6 +12,8 @@ export interface FakePackage {
   /** Further files of the tarball, after those: a path may come again. */
   moreFiles?: readonly (readonly [path: string, text: string])[];
   hasIntegrity?: boolean;
+  /** ISO 8601; long ago when it is not said. */
+  publishedAt?: string;
   /** Instead of the registry's own address of the tarball. */
   tarball?: string;
 }
@@ -33,6 +35,9 @@ export async function startNpmRegistry(
       body: {
         name: path,
         'dist-tags': { latest: versions.at(-1)?.held.version },
+        time: Object.fromEntries(
+          versions.map(({ held: it }) => [it.version, it.publishedAt ?? '2020-01-01T00:00:00.000Z']),
+        ),
         versions: Object.fromEntries(
           versions.map(({ held: it, tarball: bytes }) => [
             it.version,

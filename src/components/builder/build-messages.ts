@@ -84,6 +84,8 @@ export interface InstallRequest extends NpmRequest {
   declared: Record<string, string>;
   /** Text of the package-lock.json of an earlier install, which is repeated: then no specifiers are given. */
   lockfile?: string;
+  /** Epoch ms. */
+  nowMs: number;
   packagesMax: number;
   filesMax: number;
   bytesMax: number;

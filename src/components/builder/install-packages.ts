@@ -23,20 +23,56 @@ export async function installPackages(request: InstallRequest): Promise<Installe
   if (request.lockfile !== undefined) return installAgain(request, request.lockfile);
   const { dependencies, aliases } = planDependencies(request);
   await writeProject(request.folder, dependencies);
-  let arborist = new Arborist(arboristOptions(request));
-  try {
-    await arborist.buildIdealTree();
-  } catch (error) {
-    if ((error as { code?: string }).code !== 'ERESOLVE') throw error;
-    // Packages that were never meant to agree on a peer, such as two unpinned ones: npm's older rule lets both in.
-    arborist = new Arborist({ ...arboristOptions(request), legacyPeerDeps: true });
-    await arborist.buildIdealTree();
-  }
+  const arborist = await resolvePackages(request);
   checkTree(arborist.idealTree, request);
   arborist.idealTree?.meta?.commit();
   const lockfile = arborist.idealTree?.meta?.toString() ?? '';
   const tree = await arborist.reify();
   return { aliases, lock: lockOf(tree, request, aliases), lockfile };
+}
+
+/** How far back versions are looked for when the newest ones depend on what the registry does not have. */
+const olderByDays = [30, 90, 180];
+
+async function resolvePackages(request: InstallRequest): Promise<InstanceType<typeof Arborist>> {
+  const [problem, arborist] = await tryToResolve(request, {});
+  if (arborist !== undefined) return arborist;
+  if (isOfDependency(problem, request)) {
+    for (const days of olderByDays) {
+      const before = new Date(request.nowMs - days * 24 * 3_600_000);
+      const [, older] = await tryToResolve(request, { before });
+      if (older !== undefined) return older;
+    }
+  }
+  throw problem;
+}
+
+type Tried = [problem: unknown, arborist?: InstanceType<typeof Arborist>];
+
+async function tryToResolve(request: InstallRequest, more: Record<string, unknown>): Promise<Tried> {
+  const options = { ...arboristOptions(request), ...more };
+  const arborist = new Arborist(options);
+  try {
+    await arborist.buildIdealTree();
+    return [undefined, arborist];
+  } catch (error) {
+    if ((error as { code?: string }).code !== 'ERESOLVE') return [error];
+    // Packages that were never meant to agree on a peer, such as two unpinned ones: npm's older rule lets both in.
+    const lenient = new Arborist({ ...options, legacyPeerDeps: true });
+    return lenient.buildIdealTree().then(
+      (): Tried => [undefined, lenient],
+      (again: unknown): Tried => [again],
+    );
+  }
+}
+
+/**
+ * A mirror of a registry may have a package and not yet the version of another that it needs: the version before it did
+ * without. Not of what the component itself names: that is what it wants.
+ */
+function isOfDependency(problem: unknown, request: InstallRequest): boolean {
+  const { code, name } = problem as { code?: string; name?: string };
+  return code === 'ETARGET' && !request.specifiers.some((text) => parsePackageSpecifier(text)?.name === name);
 }
 
 /** The very same versions and contents, on another machine or after the folder was removed. */
