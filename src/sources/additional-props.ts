@@ -4,6 +4,9 @@ import type { CallOutcome } from '#runner/call-outcome.ts';
 import type { UserCall } from '#runner/runner.ts';
 import { hookError } from './hook-error.ts';
 
+/** A person waits for what a component answers about its props, while something is being made. */
+export const askDeadlineMsMax = 30_000;
+
 /**
  * Asks a component which props it wants besides its static ones, or instead of them, in a process that ends with it.
  * Answers JSON of definitions by name: those it returned, and the static ones it changed in place. Throws as `hookError`
@@ -19,8 +22,7 @@ export async function askAdditionalProps(
   },
 ): Promise<string> {
   const previous = definitionsByName(configurableProps);
-  const outcome = await code.call({ kind: 'additionalProps', previous });
-  await code.forget();
+  const outcome = await code.call({ kind: 'additionalProps', previous }).finally(() => code.forget());
   if (outcome.status !== 'finished' || outcome.result === undefined)
     throw hookError('additionalProps', outcome, code.redact);
   return readAdditionalProps(outcome.result, previous);

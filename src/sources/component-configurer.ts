@@ -9,7 +9,7 @@ import type { CallOutcome, UserCodeError } from '#runner/call-outcome.ts';
 import type { Runner, UserCall } from '#runner/runner.ts';
 import type { Db } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
-import { definitionsByName, readAdditionalProps } from './additional-props.ts';
+import { askDeadlineMsMax, definitionsByName, readAdditionalProps } from './additional-props.ts';
 import { type DeploymentContext, mergedDefinitions } from './deployment.ts';
 import { type OpenedComponent, openComponent } from './open-component.ts';
 import { noOptions, type PropOptions, readOptions } from './read-options.ts';
@@ -48,8 +48,6 @@ export interface DynamicProps {
   configurableProps: PropDefinition[];
 }
 
-/** One answer takes no longer than this, also where runs may. */
-const deadlineMsMax = 30_000;
 /** Components of one owner that are asked at the same time. */
 const askedPerOwnerMax = 8;
 
@@ -80,7 +78,7 @@ export class ComponentConfigurer {
     this.#resolver = parts.resolver;
     this.#runner = parts.runner;
     this.#context = parts.context;
-    this.#deadlineMs = Math.min(parts.deadlineMs, deadlineMsMax);
+    this.#deadlineMs = Math.min(parts.deadlineMs, askDeadlineMsMax);
     this.#nowMs = parts.nowMs;
   }
 

@@ -20,6 +20,24 @@ forEachStore((fixture) => {
   const ann = { ownerId: 'o_1', userId: 'u_ann', readableOwners: ['u_ann', 'o_1'] };
   const bob = { ownerId: 'o_1', userId: 'u_bob', readableOwners: ['u_bob', 'o_1'] };
 
+  test('code that is asked about its props has 30 seconds, since somebody waits; its hooks have as long as runs', async () => {
+    using parts = new DeployerFixture(fixture.store);
+    const deadlines: Record<string, number> = {};
+    parts.answer = (name, { call, deadlineMs }) => {
+      deadlines[name] = deadlineMs;
+      if (call.kind === 'eventNames') return { ...finished, result: '{"hook":["made"]}' };
+      if (call.kind !== 'additionalProps') return finished;
+      return { ...finished, result: JSON.stringify({ props: {}, previous: call.previous }) };
+    };
+    const hook = { name: 'hook', type: '$.interface.apphook', appProp: 'gitlab', eventNames: null };
+    const component = await parts.component({ configurableProps: [app, hook], hasAdditionalProps: true });
+    const authProvisionId = await parts.account('u_1', { token: 'x' });
+    const configured_props = { gitlab: { authProvisionId } };
+    await parts.deployer.create({ component_id: component.id, configured_props }, me);
+    const asked = { additionalProps: 30_000, eventNames: 30_000 };
+    assert.deepEqual(deadlines, { ...asked, deploy: 300_000, activate: 300_000 });
+  });
+
   test("a member cannot put another member's account to other use: code and props are refused by the name of the prop", async () => {
     await makeMembers(fixture.store, 'o_1', { u_ann: 'member', u_bob: 'member' });
     using parts = new DeployerFixture(fixture.store);

@@ -7,7 +7,7 @@ import type { Runner } from '#runner/runner.ts';
 import type { Db } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
-import { askAdditionalProps, throwCause } from './additional-props.ts';
+import { askAdditionalProps, askDeadlineMsMax, throwCause } from './additional-props.ts';
 import { type Apphook, apphooksIn, asksEventNames, hasApphook } from './apphooks.ts';
 import { checkAccounts } from './check-accounts.ts';
 import { type Deployment, type DeploymentContext, makeDeployment, mergedDefinitions } from './deployment.ts';
@@ -156,8 +156,9 @@ export class SourceConfigurer {
     if (!asksEventNames(definitions)) return apphooksIn(definitions, {}, redact);
     const previous = Object.fromEntries(definitions.map((definition) => [definition.name, definition]));
     const throwAway = { ...deployment, source: { ...deployment.source, id: newId('dc') } };
-    const outcome = await this.#runs.call(throwAway, { kind: 'eventNames', previous }, {});
-    await this.#runner.forget(throwAway.source.id);
+    const outcome = await this.#runs
+      .call(throwAway, { kind: 'eventNames', previous }, {}, { deadlineMsMax: askDeadlineMsMax })
+      .finally(() => this.#runner.forget(throwAway.source.id));
     if (outcome.status !== 'finished' || outcome.result === undefined)
       throw hookError('eventNames', outcome, redact);
     return apphooksIn(definitions, JSON.parse(outcome.result) as Record<string, unknown>, redact);
@@ -176,7 +177,7 @@ export class SourceConfigurer {
       props: { ...undefinedProps(shape.configurableProps, given.values), ...deployment.props },
     };
     return askAdditionalProps(shape.configurableProps, {
-      call: (call) => this.#runs.call(throwAway, call, {}),
+      call: (call) => this.#runs.call(throwAway, call, {}, { deadlineMsMax: askDeadlineMsMax }),
       forget: () => this.#runner.forget(throwAway.source.id),
       redact: deployment.redact,
     });

@@ -7,6 +7,7 @@ import { registerNode } from '#jobs/node-store.ts';
 import { newId } from '#lib/ids.ts';
 import { migrations } from '#storage/migrate.ts';
 import type { AccountTable, DataKeyTable } from '#storage/tables/account-tables.ts';
+import type { BundleTable } from '#storage/tables/component-tables.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
 import { DeployerFixture, failed, finished, me } from '../../test/support/deployer-fixture.ts';
 import { makeMembers } from '../../test/support/members.ts';
@@ -415,9 +416,23 @@ forEachStore((fixture) => {
       {
         using parts = new DeployerFixture(old);
         const app = { name: 'gitlab', type: 'app', app: 'gitlab' };
-        const component = await parts.component({ configurableProps: [app, { ...app, name: 'other' }] });
+        // As that version stored them: today's code writes columns that its tables do not have.
+        const component = parts.componentRow({ configurableProps: [app, { ...app, name: 'other' }] });
+        await old.transaction(async (tx) => {
+          const bundle = {
+            owner_id: 'u_1',
+            hash: component.bundle_hash,
+            format: 'cjs',
+            code: '',
+            created_at_ms: 1,
+          };
+          await tx
+            .insertInto('bundles')
+            .values(bundle as BundleTable)
+            .execute();
+          await tx.insertInto('components').values(component).execute();
+        });
         const { vault } = parts.accountTools;
-        /** As that version stored one: today's code writes columns that its tables do not have. */
         const account = (ownerId: string, credentials: Record<string, unknown>) =>
           old.transaction(async (tx) => {
             const { keyId, wrapped, ...key } = vault.newDataKey(ownerId);

@@ -154,9 +154,10 @@ export class SourceRuns implements JobHandler {
     deployment: Deployment,
     call: UserCall,
     db: Record<string, string>,
-    options: { onRespond?: (reply: HttpReply) => void; signal?: AbortSignal } = {},
+    options: { onRespond?: (reply: HttpReply) => void; signal?: AbortSignal; deadlineMsMax?: number } = {},
   ): Promise<CallOutcome> {
     const { source, bundle, props, dynamicProps } = deployment;
+    const { deadlineMsMax = this.#limits.deadlineMs, ...callOptions } = options;
     return this.#runner.call(
       {
         deploymentId: source.id,
@@ -167,9 +168,9 @@ export class SourceRuns implements JobHandler {
         props,
         ...(dynamicProps === undefined ? {} : { dynamicProps }),
         db,
-        deadlineMs: this.#limits.deadlineMs,
+        deadlineMs: Math.min(this.#limits.deadlineMs, deadlineMsMax),
       },
-      { ...options, onAsk: (ask) => this.#asks(source.owner_id, ask) },
+      { ...callOptions, onAsk: (ask) => this.#asks(source.owner_id, ask) },
     );
   }
 

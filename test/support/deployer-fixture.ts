@@ -102,7 +102,7 @@ export class DeployerFixture {
       asks: () => Promise.reject(new Error('these tests ask for nothing')),
       ...parts,
       router: noSubscribers,
-      limits: { deadlineMs: 1000, memoryMb: 64, componentDbBytesMax: 10_000 },
+      limits: { deadlineMs: 300_000, memoryMb: 64, componentDbBytesMax: 10_000 },
     });
     this.deployer = new SourceDeployer({
       ...parts,
@@ -120,9 +120,18 @@ export class DeployerFixture {
 
   /** A saved source component; by default it has every hook and a prop `mood`. */
   async component(shape: Partial<ComponentShape> = {}): Promise<ComponentTable> {
+    const component = this.componentRow(shape);
+    const { bundle_hash: hash, created_at_ms } = component;
+    const bundle = { owner_id: 'u_1', hash, format: 'cjs', code: '', packages: null, created_at_ms };
+    await this.store.transaction((tx) => insertComponent(tx, component, bundle));
+    return component;
+  }
+
+  /** Such a component, not saved. */
+  componentRow(shape: Partial<ComponentShape> = {}): ComponentTable {
     const id = newId('sc');
     const hash = createHash('sha256').update(id).digest('hex');
-    const component: ComponentTable = {
+    return {
       id,
       owner_id: 'u_1',
       user_id: 'u_1',
@@ -147,17 +156,6 @@ export class DeployerFixture {
       created_at_ms: 1,
       updated_at_ms: 1,
     };
-    await this.store.transaction((tx) =>
-      insertComponent(tx, component, {
-        owner_id: 'u_1',
-        hash,
-        format: 'cjs',
-        code: '',
-        packages: null,
-        created_at_ms: 1,
-      }),
-    );
-    return component;
   }
 
   /** An account with these credentials; its id. */
