@@ -202,7 +202,7 @@ describe('packages that stay files', () => {
       scratch: 'r_1',
     } as const;
     const request = {
-      ...{ deploymentId: 'd_steps', ownerId: 'u_1', packageOwners: ['u_1'], revision: 1 },
+      ...{ deploymentId: 'd_steps', ownerId: 'u_1', packages: [reads.packages ?? assert.fail('no packages')], revision: 1 },
       ...{ call: step, props: {}, db: {}, deadlineMs: 30_000 },
     };
     const first = await fixture.runner.call({ ...request, bundle: writes, module: 'c_1' });
@@ -323,8 +323,13 @@ describe('the folder of packages', () => {
     await mkdir(join(folder.path, 'left', 'parts', 'half'), { recursive: true });
     await writeFile(join(folder.path, 'left', 'parts', 'half', 'file'), 'x');
     const left = foldersAt('left');
-    await left.ownerFolder('u_1');
-    assert.deepEqual(await readdir(join(folder.path, 'left', 'parts')), []);
+    await mkdir(join(folder.path, 'left', 'parts', '4194300-1'));
+    await left.folderOf({ ownerId: 'u_1', lockfile: '' });
+    const parts = await readdir(join(folder.path, 'left', 'parts'));
+    assert.deepEqual(
+      parts.filter((name) => !name.startsWith(`${process.pid}-`)),
+      [],
+    );
     await left.close();
   });
 });

@@ -14,7 +14,7 @@ import {
 } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Clock, systemClock } from '#lib/clock.ts';
-import { CallerError, UnavailableError } from '#lib/errors.ts';
+import { CallerError, toError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { BundlePackages, OpenPackages, PackageSource } from '#runner/runner.ts';
 import { reachableBase } from '#runner/sandbox-folders.ts';
@@ -22,13 +22,16 @@ import { mayUseDistinctUsers } from '#runner/self-test.ts';
 import type { NpmConfig } from './builder/build-messages.ts';
 import { runInstaller } from './builder-process.ts';
 import { sha256 } from './bundle-cache.ts';
-import { folderBytes } from './folder-bytes.ts';
+import { processFolder } from './process-folder.ts';
+import { settleFolder } from './settle-folder.ts';
 
 /** Disk that folders of packages may take before those that are not used, for longest, go. */
 const bytesMaxDefault = 4 * 1024 * 1024 * 1024;
 /** Installs of folders that are missing, at a time; the rest wait. */
 const installsMax = 2;
 const waitingMax = 64;
+/** A folder without its note is the rest of a crash, once the note can no longer be on its way. */
+const noteMs = 60 * 60 * 1000;
 
 export interface PackageFoldersOptions {
   /** Ours alone. Where other users cannot reach it, a folder of the system's temporary one is used instead. */
@@ -58,7 +61,7 @@ export class PackageFolders implements PackageSource {
   readonly #holds = new Map<string, number>();
   #installs = 0;
   readonly #waiting: (() => void)[] = [];
-  #base: Promise<{ base: string; temporary: boolean }> | undefined;
+  #base: Promise<Base> | undefined;
 
   constructor(options: PackageFoldersOptions) {
     this.#options = options;
@@ -67,53 +70,58 @@ export class PackageFolders implements PackageSource {
 
   /** A new, empty folder to install into. */
   async #newFolder(): Promise<string> {
-    const { base } = await this.#prepare();
-    const folder = join(base, 'parts', randomUUID());
+    const { parts } = await this.#prepare();
+    const folder = join(parts, randomUUID());
     await mkdir(folder, { mode: 0o700 });
     return folder;
   }
 
   /** Makes an installed folder, which stays what it is, that of the owner's lockfile, unless there is one already. */
   async keepCopy(packages: BundlePackages, installed: string): Promise<void> {
-    const { base } = await this.#prepare();
-    if (await isThere(placeOf(base, packages.ownerId, packages.lockfile))) return;
-    const copy = await this.#newFolder();
+    let copy: string | undefined;
     try {
+      const { base } = await this.#prepare();
+      if (await isThere(placeOf(base, packages))) return;
+      copy = await this.#newFolder();
       await cp(installed, copy, { recursive: true, mode: constants.COPYFILE_FICLONE });
       await this.#keep(packages, copy);
+    } catch (error) {
+      throw this.#unavailable(error, 'the packages could not be kept');
     } finally {
-      await rm(copy, { recursive: true, force: true });
+      if (copy !== undefined) await rm(copy, { recursive: true, force: true });
     }
   }
 
   /** Takes the folder, or removes it when there is one already. */
-  async #keep({ ownerId, lockfile }: BundlePackages, installed: string): Promise<void> {
-    const { base } = await this.#prepare();
-    const place = placeOf(base, ownerId, lockfile);
+  async #keep(packages: BundlePackages, installed: string): Promise<void> {
+    const { base, parts } = await this.#prepare();
+    const place = placeOf(base, packages);
     if (!(await isThere(place))) {
-      const bytes = await folderBytes(installed);
+      const bytes = await settleFolder(installed);
       await mkdir(place.ownerFolder, { recursive: true });
       await chmod(place.ownerFolder, 0o711);
       // Without its note a folder is the half of something that a crash left, and no process was given it.
-      await this.#remove(base, place.folder);
+      await remove(parts, place.folder);
       // Processes of other users read it.
       await chmod(installed, 0o755);
       await rename(installed, place.folder).catch(ignoreExisting);
       await writeFile(place.note, JSON.stringify({ bytes }));
     }
     await rm(installed, { recursive: true, force: true });
-    await this.#makeRoom(base, place.folder);
+    await this.#makeRoom(place.folder);
   }
 
-  async open({ ownerId, lockfile }: BundlePackages): Promise<OpenPackages> {
+  async open(packages: BundlePackages): Promise<OpenPackages> {
     this.#closing.signal.throwIfAborted();
-    const { base } = await this.#prepare();
-    const place = placeOf(base, ownerId, lockfile);
+    const { base } = await this.#prepare().catch((error: unknown) => {
+      throw this.#unavailable(error, 'the folder of packages cannot be used');
+    });
+    const place = placeOf(base, packages);
     // Held from here on, so that nobody makes room of it.
     this.#holds.set(place.folder, (this.#holds.get(place.folder) ?? 0) + 1);
     const release = this.#releaseOnce(place.folder);
     try {
-      if (!(await isThere(place))) await this.#installOnce(ownerId, lockfile, place);
+      if (!(await isThere(place))) await this.#installOnce(packages, place);
       const now = new Date(this.#clock.now());
       await utimes(place.note, now, now).catch(() => undefined);
       return { folder: place.folder, release };
@@ -123,21 +131,23 @@ export class PackageFolders implements PackageSource {
     }
   }
 
-  /** Where the packages of this owner are, whether there are some or not. */
-  async ownerFolder(ownerId: string): Promise<string> {
-    const { base } = await this.#prepare();
-    const { ownerFolder } = placeOf(base, ownerId, '');
-    await mkdir(ownerFolder, { recursive: true });
-    await chmod(ownerFolder, 0o711);
-    return ownerFolder;
+  /** Where these packages are, or will be. */
+  async folderOf(packages: BundlePackages): Promise<string> {
+    const { base } = await this.#prepare().catch((error: unknown) => {
+      throw this.#unavailable(error, 'the folder of packages cannot be used');
+    });
+    return placeOf(base, packages).folder;
   }
 
   async close(): Promise<void> {
     this.#closing.abort(new UnavailableError('overloaded', 'the service is stopping'));
     await Promise.allSettled(this.#opening.values());
-    if (this.#base === undefined) return;
-    const { base, temporary } = await this.#base;
-    if (temporary) await rm(base, { recursive: true, force: true });
+    const prepared = await this.#base?.catch(() => undefined);
+    if (prepared === undefined) return;
+    const { base, parts, temporary } = prepared;
+    await rm(parts, { recursive: true, force: true });
+    const isLast = (await readdir(join(base, 'parts')).catch(() => [])).length === 0;
+    if (temporary && isLast) await rm(base, { recursive: true, force: true });
   }
 
   #releaseOnce(folder: string): () => void {
@@ -151,21 +161,22 @@ export class PackageFolders implements PackageSource {
     };
   }
 
-  #installOnce(ownerId: string, lockfile: string, place: Place): Promise<void> {
+  #installOnce(packages: BundlePackages, place: Place): Promise<void> {
     let opening = this.#opening.get(place.folder);
     if (opening === undefined) {
-      opening = this.#install(ownerId, lockfile).finally(() => this.#opening.delete(place.folder));
+      opening = this.#inTurn(() => this.#install(packages)).finally(() => this.#opening.delete(place.folder));
       this.#opening.set(place.folder, opening);
     }
     return opening;
   }
 
-  async #install(ownerId: string, lockfile: string): Promise<void> {
+  async #install(packages: BundlePackages): Promise<void> {
     const { cache, npm, limits, logger } = this.#options;
     const { packagesMax, packageFilesMax: filesMax, packageBytesMax: bytesMax, deadlineMs } = limits;
-    await this.#takeTurn();
-    const folder = await this.#newFolder();
+    const { lockfile } = packages;
+    let folder: string | undefined;
     try {
+      folder = await this.#newFolder();
       const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(deadlineMs)]);
       const request = {
         ...{ type: 'install' as const, folder, cache, npm, lockfile, specifiers: [], declared: {} },
@@ -175,60 +186,88 @@ export class PackageFolders implements PackageSource {
         if (error instanceof CallerError || error instanceof UnavailableError) throw error;
         throw new UnavailableError('registry_unreachable', 'the packages could not be installed in time');
       });
-      await this.#keep({ ownerId, lockfile }, folder);
+      await this.#keep(packages, folder);
+    } catch (error) {
+      throw this.#unavailable(error, 'the packages could not be kept');
     } finally {
-      await rm(folder, { recursive: true, force: true });
-      this.#installs -= 1;
-      this.#waiting.shift()?.();
+      if (folder !== undefined) await rm(folder, { recursive: true, force: true });
     }
   }
 
-  async #takeTurn(): Promise<void> {
-    if (this.#installs >= installsMax) {
-      if (this.#waiting.length >= waitingMax)
-        throw new UnavailableError('builder_busy', 'too many packages are being installed');
-      await new Promise<void>((resolve) => this.#waiting.push(resolve));
+  /** A full disk and the like: for another time. */
+  #unavailable(error: unknown, what: string): Error {
+    if (error instanceof CallerError || error instanceof UnavailableError) return error;
+    const { code = 'unknown reason' } = toError(error) as NodeJS.ErrnoException;
+    this.#options.logger.error({ err: error }, what);
+    return new UnavailableError('build_failed', `${what} (${code})`);
+  }
+
+  /** Runs one install; waits for its turn no longer than an install may take. */
+  async #inTurn(install: () => Promise<void>): Promise<void> {
+    if (this.#installs >= installsMax) await this.#turn();
+    else this.#installs += 1;
+    try {
+      await install();
+    } finally {
+      const next = this.#waiting.shift();
+      if (next === undefined) this.#installs -= 1;
+      else next();
     }
-    this.#installs += 1;
+  }
+
+  #turn(): Promise<void> {
+    const busy = new UnavailableError('builder_busy', 'too many packages are being installed');
+    if (this.#waiting.length >= waitingMax) throw busy;
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const timer = setTimeout(() => {
+      this.#waiting.splice(this.#waiting.indexOf(enter), 1);
+      reject(busy);
+    }, this.#options.limits.deadlineMs);
+    const enter = (): void => {
+      clearTimeout(timer);
+      resolve();
+    };
+    this.#waiting.push(enter);
+    return promise;
   }
 
   /** Those least recently used go first, never one that a process uses, nor `fresh`. */
-  async #makeRoom(base: string, fresh: string): Promise<void> {
+  async #makeRoom(fresh: string): Promise<void> {
+    const { base, parts } = await this.#prepare();
     const bytesMax = this.#options.bytesMax ?? bytesMaxDefault;
-    const notes = await readNotes(base);
+    const { notes, halves } = await readNotes(base, this.#clock.now() - noteMs);
+    for (const half of halves) await remove(parts, half);
     let bytes = notes.reduce((sum, note) => sum + note.bytes, 0);
     for (const note of notes.sort((a, b) => a.usedMs - b.usedMs)) {
       if (bytes <= bytesMax) return;
       if (note.folder === fresh || this.#holds.has(note.folder)) continue;
       await rm(`${note.folder}.json`, { force: true });
-      await this.#remove(base, note.folder);
+      await remove(parts, note.folder);
       bytes -= note.bytes;
     }
   }
 
-  /** Out of its place first: a half removed folder must never be found there. */
-  async #remove(base: string, folder: string): Promise<void> {
-    const away = join(base, 'parts', randomUUID());
-    const isMoved = await rename(folder, away).then(
-      () => true,
-      () => false,
-    );
-    if (isMoved) await rm(away, { recursive: true, force: true });
-  }
-
-  /** Makes the folders, and clears what a crash left. */
-  #prepare(): Promise<{ base: string; temporary: boolean }> {
-    this.#base ??= (async () => {
-      const place = reachableBase(this.#options.folder, mayUseDistinctUsers());
-      const parts = join(place.base, 'parts');
-      await rm(parts, { recursive: true, force: true });
-      await mkdir(parts, { recursive: true, mode: 0o711 });
-      await chmod(place.base, 0o711);
-      await chmod(parts, 0o711);
-      return place;
-    })();
+  /** Makes the folders, and clears what a crash left. What fails now is tried again the next time. */
+  #prepare(): Promise<Base> {
+    this.#base ??= this.#makeBase().catch((error: unknown) => {
+      this.#base = undefined;
+      throw error;
+    });
     return this.#base;
   }
+
+  async #makeBase(): Promise<Base> {
+    const place = reachableBase(this.#options.folder, mayUseDistinctUsers());
+    await chmod(place.base, 0o711);
+    return { ...place, parts: await processFolder(join(place.base, 'parts'), 0o711) };
+  }
+}
+
+interface Base {
+  base: string;
+  temporary: boolean;
+  /** For what is not whole yet, or not any more; this process's own. */
+  parts: string;
 }
 
 interface Place {
@@ -238,7 +277,17 @@ interface Place {
   note: string;
 }
 
-function placeOf(base: string, ownerId: string, lockfile: string): Place {
+/** Out of its place first: a half removed folder must never be found there. */
+async function remove(parts: string, folder: string): Promise<void> {
+  const away = join(parts, randomUUID());
+  const isMoved = await rename(folder, away).then(
+    () => true,
+    () => false,
+  );
+  if (isMoved) await rm(away, { recursive: true, force: true });
+}
+
+function placeOf(base: string, { ownerId, lockfile }: BundlePackages): Place {
   const ownerFolder = join(base, sha256(ownerId).slice(0, 32));
   const folder = join(ownerFolder, sha256(lockfile).slice(0, 32));
   return { ownerFolder, folder, note: `${folder}.json` };
@@ -249,20 +298,30 @@ async function isThere(place: Place): Promise<boolean> {
   return found !== null;
 }
 
-async function readNotes(base: string): Promise<{ folder: string; bytes: number; usedMs: number }[]> {
-  const names = await readdir(base).catch(() => []);
+/** `halves`: folders without a note that were made before `sinceMs`. */
+async function readNotes(
+  base: string,
+  sinceMs: number,
+): Promise<{ notes: { folder: string; bytes: number; usedMs: number }[]; halves: string[] }> {
+  const owners = (await readdir(base).catch(() => [])).filter((name) => name !== 'parts');
   const notes: { folder: string; bytes: number; usedMs: number }[] = [];
-  for (const owner of names.filter((name) => name !== 'parts')) {
-    for (const name of await readdir(join(base, owner)).catch(() => [])) {
-      if (!name.endsWith('.json')) continue;
+  const halves: string[] = [];
+  for (const owner of owners) {
+    const names = new Set(await readdir(join(base, owner)).catch(() => []));
+    for (const name of names) {
       const file = join(base, owner, name);
+      if (!name.endsWith('.json')) {
+        const known = names.has(`${name}.json`) ? null : await stat(file).catch(() => null);
+        if (known !== null && known.ctimeMs < sinceMs) halves.push(file);
+        continue;
+      }
       const read = await Promise.all([stat(file), readFile(file, 'utf8')]).catch(() => null);
       if (read === null) continue;
       const [{ mtimeMs }, text] = read;
       notes.push({ folder: file.slice(0, -'.json'.length), bytes: bytesIn(text), usedMs: mtimeMs });
     }
   }
-  return notes;
+  return { notes, halves };
 }
 
 function bytesIn(note: string): number {

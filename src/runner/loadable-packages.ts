@@ -2,9 +2,17 @@ import { CallerError, toError } from '#lib/errors.ts';
 import type { CallOutcome } from './call-outcome.ts';
 import { serviceError } from './process-end.ts';
 import type { ProcessNeeds } from './process-pool.ts';
-import type { Bundle, CallRequest, DescribeRequest, PackageSource } from './runner.ts';
+import type { Bundle, BundlePackages, CallRequest, DescribeRequest, PackageSource } from './runner.ts';
 import { ended } from './runner-outcomes.ts';
 import type { LoadableBundle, SandboxProcess } from './sandbox-process.ts';
+
+/** What a process has to be started with for the code of a request, whose own packages are there. */
+export interface ReadyCode {
+  needs: ProcessNeeds;
+  bundle: LoadableBundle;
+  /** To be called once: the packages are held until this process is gone; without one, not any more. */
+  holdFor: (process: SandboxProcess | undefined) => void;
+}
 
 /** Packages that bundles import from files: what a process needs for them, and having them there when it loads one. */
 export class LoadablePackages {
@@ -14,33 +22,72 @@ export class LoadablePackages {
     this.#source = source;
   }
 
-  /** What the process of the request has to be started with. */
-  async needs(request: CallRequest | DescribeRequest): Promise<ProcessNeeds> {
-    const { memoryMb, packageOwners = [] } = request as CallRequest;
-    const { packages } = request.bundle;
-    const owners = new Set(packages === undefined ? packageOwners : [...packageOwners, packages.ownerId]);
+  /**
+   * Has the packages of the request there before it needs a process: an install takes long, and others need processes
+   * meanwhile. The process may read these packages and those of the deployment's other bundles, and no others. An
+   * outcome when they cannot be had.
+   */
+  async ready(request: CallRequest | DescribeRequest): Promise<ReadyCode | CallOutcome> {
+    const { memoryMb, packages: others = [] } = request as CallRequest;
+    const own = request.bundle.packages;
     const source = this.#source;
-    if (source === undefined || owners.size === 0) return { memoryMb };
-    return { memoryMb, packages: await Promise.all([...owners].map((id) => source.ownerFolder(id))) };
+    const wanted = own === undefined ? others : [...others, own];
+    if (own === undefined && (source === undefined || wanted.length === 0))
+      return { needs: { memoryMb }, bundle: request.bundle, holdFor: () => undefined };
+    if (source === undefined) return notAvailable();
+    let folders: string[];
+    try {
+      folders = await Promise.all(wanted.map((packages) => source.folderOf(packages)));
+    } catch (error) {
+      return outcomeOf(error);
+    }
+    const needs = { memoryMb, packages: [...new Set(folders)] };
+    const opened = await this.#open(request.bundle);
+    return 'status' in opened ? opened : { needs, ...opened };
   }
 
   /** The bundle as the process can load it; an outcome when its packages cannot be had. Held until the process is gone. */
   async open(process: SandboxProcess, bundle: Bundle): Promise<LoadableBundle | CallOutcome> {
+    const opened = await this.#open(bundle);
+    if ('status' in opened) return opened;
+    opened.holdFor(process);
+    return opened.bundle;
+  }
+
+  async #open(bundle: Bundle): Promise<Pick<ReadyCode, 'bundle' | 'holdFor'> | CallOutcome> {
     const { packages } = bundle;
-    if (packages === undefined) return bundle;
-    if (this.#source === undefined)
-      return ended('load_failed', serviceError('packages as files are not available here', 'no_packages'));
+    if (packages === undefined) return { bundle, holdFor: () => undefined };
+    if (this.#source === undefined) return notAvailable();
     try {
       const { folder, release } = await this.#source.open(packages);
-      void process.ended.then(release);
-      return { code: bundle.code, format: bundle.format, packagesFolder: folder };
+      const holdFor = (process: SandboxProcess | undefined): void => {
+        if (process === undefined) release();
+        else void process.ended.then(release);
+      };
+      return { bundle: { code: bundle.code, format: bundle.format, packagesFolder: folder }, holdFor };
     } catch (error) {
-      const { message } = toError(error);
-      const what = `the npm packages of the code could not be installed: ${message}`;
-      // What the registry says of a package will be so the next time too; all else is for another time.
-      return error instanceof CallerError
-        ? ended('load_failed', serviceError(what, error.code))
-        : ended('cancelled', serviceError(what, 'packages_unavailable'));
+      return outcomeOf(error);
     }
   }
+}
+
+function notAvailable(): CallOutcome {
+  return ended('load_failed', serviceError('packages as files are not available here', 'no_packages'));
+}
+
+function outcomeOf(error: unknown): CallOutcome {
+  const { message } = toError(error);
+  const what = `the npm packages of the code could not be installed: ${message}`;
+  // What the registry says of a package will be so the next time too; all else is for another time.
+  return error instanceof CallerError
+    ? ended('load_failed', serviceError(what, error.code))
+    : ended('cancelled', serviceError(what, 'packages_unavailable'));
+}
+
+/** Each once: what the process of a deployment with several bundles may read. */
+export function distinctPackages(bundles: readonly Pick<Bundle, 'packages'>[]): BundlePackages[] {
+  const found = new Map<string, BundlePackages>();
+  for (const { packages } of bundles)
+    if (packages !== undefined) found.set(`${packages.ownerId}\n${packages.lockfile}`, packages);
+  return [...found.values()];
 }

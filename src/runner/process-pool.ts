@@ -40,7 +40,7 @@ export interface PoolOptions {
 export interface ProcessNeeds {
   /** Absent: the usual. */
   memoryMb?: number | undefined;
-  /** Folders of packages that it has to read. */
+  /** Folders of packages that it has to read, which may not be there yet. */
   packages?: readonly string[];
 }
 
@@ -175,7 +175,7 @@ export class ProcessPool {
       }
       if (this.#live.size >= limits.processesMax) {
         // The end of a process calls back here.
-        if (urgent) this.#options.makeRoom();
+        if (urgent && !this.#options.makeRoom() && special !== undefined) this.#ready.shift()?.kill('retired');
         return;
       }
       this.#spawn(special);

@@ -3,7 +3,7 @@ import type { EgressDoor } from '#egress/egress-door.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { CallOutcome, UserCodeError } from './call-outcome.ts';
-import { LoadablePackages } from './loadable-packages.ts';
+import { LoadablePackages, type ReadyCode } from './loadable-packages.ts';
 import { type CallAnswer, notStarted, serviceError } from './process-end.ts';
 import { processMemory } from './process-memory.ts';
 import { ProcessPool, scratchFolderOf } from './process-pool.ts';
@@ -151,18 +151,24 @@ class ProcessRunner implements Runner {
 
   async describe(request: DescribeRequest): Promise<DescribeOutcome> {
     this.#calls += 1;
-    const process = await this.#pool.take(await this.#packages.needs(request));
+    const ready = await this.#packages.ready(request);
+    if ('status' in ready) return asDescription(ready);
+    const process = await this.#take(ready);
     if (process === undefined) return asDescription(this.#noProcess());
     try {
-      const bundle = await this.#packages.open(process, request.bundle);
-      if ('status' in bundle) return asDescription(bundle);
-      const loaded = await process.load(bundle, '');
+      const loaded = await process.load(ready.bundle, '');
       if (loaded === notStarted || loaded.status !== 'finished') return asDescription(loaded);
       const described = asDescription(await process.describe());
       return { ...described, logs: [...loaded.logs, ...described.logs] };
     } finally {
       process.kill('retired');
     }
+  }
+
+  async #take(ready: ReadyCode): Promise<SandboxProcess | undefined> {
+    const process = this.#closing === undefined ? await this.#pool.take(ready.needs) : undefined;
+    ready.holdFor(process);
+    return process;
   }
 
   call(request: CallRequest, options: CallOptions = {}): Promise<CallOutcome> {
@@ -231,7 +237,14 @@ class ProcessRunner implements Runner {
 
   /** In a process that nothing else runs in, and that ends with the call. */
   async #callAlone(request: CallRequest, options: CallOptions, attempt: number): Promise<CallOutcome> {
-    const taking = this.#packages.needs(request).then((needs) => this.#pool.take(needs));
+    const getting = this.#packages.ready(request);
+    const ready = await unlessAborted(getting, options.signal);
+    if (ready === aborted) {
+      void getting.then((late) => 'status' in late || late.holdFor(undefined));
+      return ended('cancelled', serviceError('the call was cancelled', 'cancelled'));
+    }
+    if ('status' in ready) return ready;
+    const taking = this.#take(ready);
     const process = await unlessAborted(taking, options.signal);
     if (process === aborted) {
       void taking.then((late) => late?.kill('retired'));
@@ -293,7 +306,12 @@ class ProcessRunner implements Runner {
   }
 
   async #load(binding: Binding, request: CallRequest): Promise<SandboxProcess | CallOutcome> {
-    const process = await this.#pool.take(await this.#packages.needs(request));
+    const ready = await this.#packages.ready(request);
+    if ('status' in ready) {
+      this.#unbind(binding);
+      return ready;
+    }
+    const process = await this.#take(ready);
     if (process === undefined || binding.forgotten || this.#closing !== undefined) {
       process?.kill('retired');
       this.#unbind(binding);

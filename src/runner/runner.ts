@@ -40,16 +40,16 @@ export interface BundlePackages {
 
 /** Packages as files, ready to be read by a process. */
 export interface OpenPackages {
-  /** Has `node_modules`; below the folder of its owner. */
+  /** Has `node_modules`. */
   folder: string;
   /** Called when no process reads them any more. */
   release: () => void;
 }
 
 export interface PackageSource {
-  /** Where all packages of this owner are, now or later. */
-  ownerFolder(ownerId: string): Promise<string>;
-  /** Makes sure that they are there. Rejects with what a person can read. */
+  /** Where they are, now or later. Rejects with what a person can read, as `open` does. */
+  folderOf(packages: BundlePackages): Promise<string>;
+  /** Makes sure that they are there. */
   open(packages: BundlePackages): Promise<OpenPackages>;
 }
 
@@ -74,8 +74,8 @@ export interface CallRequest {
   module?: string;
   /** In a process of its own, which ends with the call: whatever happens to it is this call's doing. */
   alone?: true;
-  /** Of which owners there are `packages` in one of its bundles, where it has several; the same for all calls of a revision. */
-  packageOwners?: readonly string[];
+  /** All `packages` of its bundles, where it has several; the same for all calls of a revision. */
+  packages?: readonly BundlePackages[];
   /** Memory of the process in MB, where it is not the default; the same for all calls of a revision. */
   memoryMb?: number;
   /** Grows whenever code, props or credentials changed: another revision gets a fresh process. */

@@ -60,7 +60,11 @@ function sandboxCommand(grant: SandboxGrant): [string, string[]] {
           '--permission',
           `--allow-fs-read=${grant.scratch}`,
           `--allow-fs-write=${grant.scratch}`,
-          ...(grant.packages ?? []).map((folder) => `--allow-fs-read=${folder}`),
+          // The last for what is below one that is not there yet: Node looks at the start only whether it is a folder.
+          ...(grant.packages ?? []).flatMap((folder) => [
+            `--allow-fs-read=${folder}`,
+            `--allow-fs-read=${folder}/*`,
+          ]),
           ...(mayLoadAddons ? ['--allow-addons'] : []),
         ]),
     // node:sqlite and node:ffi open files past the permission model.

@@ -22,7 +22,7 @@ import {
   type StepSubject,
 } from '#workflows/configure-step.ts';
 import type { OpenedStep } from '#workflows/load-step.ts';
-import { type LoadedDeployment, ownersOfPackages } from '#workflows/loaded-deployment.ts';
+import { type LoadedDeployment, packagesOf } from '#workflows/loaded-deployment.ts';
 import { defaultWorkflowSettings } from '#workflows/workflow-definition.ts';
 import { ActionSlots } from './action-slots.ts';
 import { detachedRun } from './detached-run.ts';
@@ -255,7 +255,7 @@ function deploymentOf(ownerId: string, opened: OpenedStep, timeoutSeconds: numbe
     projectId: null,
     settings: { ...defaultWorkflowSettings, timeoutSeconds },
     steps: [opened.step],
-    packageOwners: ownersOfPackages([opened.step]),
+    packages: packagesOf([opened.step]),
     accountIds: opened.accountIds,
     freshUntilMs: opened.freshUntilMs,
     revision: '1',

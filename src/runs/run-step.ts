@@ -96,7 +96,7 @@ export class StepRunner {
           ownerId: deployment.ownerId,
           bundle: step.bundle,
           module: step.id,
-          packageOwners: deployment.packageOwners,
+          packages: deployment.packages,
           revision: deployment.revision,
           call: this.#stepCall(live, position),
           props: step.props,

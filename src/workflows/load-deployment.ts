@@ -8,7 +8,7 @@ import { soonest } from '#sources/open-accounts.ts';
 import type { Db, Store } from '#storage/store.ts';
 import { makeRedactor } from '#vault/redact.ts';
 import { loadStep, type OpenedStep } from './load-step.ts';
-import { type LoadedDeployment, ownersOfPackages } from './loaded-deployment.ts';
+import { type LoadedDeployment, packagesOf } from './loaded-deployment.ts';
 import type { WorkflowDefinition } from './workflow-definition.ts';
 import { deploymentAccounts, deploymentStamp, findDeployment, findWorkflow } from './workflow-store.ts';
 
@@ -54,7 +54,7 @@ export async function loadDeployment(
     projectId: workflow.project_id,
     settings: definition.settings,
     steps,
-    packageOwners: ownersOfPackages(steps),
+    packages: packagesOf(steps),
     freshUntilMs: opened.reduce<number | null>((until, step) => soonest(until, step.freshUntilMs), null),
     accountIds: [...new Set(opened.flatMap(({ accountIds }) => accountIds))],
     revision: `${deployment.number}-${digest.digest('hex').slice(0, 16)}`,

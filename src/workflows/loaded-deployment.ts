@@ -1,5 +1,6 @@
 import type { PropDefinition } from '#components/component-shape.ts';
-import type { Bundle } from '#runner/runner.ts';
+import { distinctPackages } from '#runner/loadable-packages.ts';
+import type { Bundle, BundlePackages } from '#runner/runner.ts';
 import type { WorkflowSettings } from './workflow-definition.ts';
 
 /** Everything needed to run a deployment, loaded once and kept while it is in use. Made by load-deployment.ts. */
@@ -11,8 +12,8 @@ export interface LoadedDeployment {
   projectId: string | null;
   settings: WorkflowSettings;
   steps: LoadedStep[];
-  /** Those who built bundles of steps that have packages as files. */
-  packageOwners: string[];
+  /** What steps have as files. */
+  packages: BundlePackages[];
   /** Accounts whose credentials are in the props of steps. */
   accountIds: string[];
   /** From then on (epoch ms) credentials are to be asked for again; null: they are good until they are changed. */
@@ -23,11 +24,8 @@ export interface LoadedDeployment {
   redact: (text: string) => string;
 }
 
-export function ownersOfPackages(steps: readonly Pick<LoadedStep, 'bundle'>[]): string[] {
-  const owners = steps.flatMap(({ bundle }) =>
-    bundle.packages === undefined ? [] : [bundle.packages.ownerId],
-  );
-  return [...new Set(owners)];
+export function packagesOf(steps: readonly Pick<LoadedStep, 'bundle'>[]): BundlePackages[] {
+  return distinctPackages(steps.map(({ bundle }) => bundle));
 }
 
 export interface LoadedStep {

@@ -14,6 +14,8 @@ export interface FakePackage {
   hasIntegrity?: boolean;
   /** ISO 8601; long ago when it is not said. */
   publishedAt?: string;
+  /** Of its files in the tarball, as tar writes it: seven octal digits. */
+  mode?: string;
   /** Instead of the registry's own address of the tarball. */
   tarball?: string;
 }
@@ -64,16 +66,16 @@ function makeTarball(it: FakePackage): Buffer {
   const manifest = JSON.stringify({ name: it.name, version: it.version, ...it.manifest });
   const entries = [...Object.entries({ 'package.json': manifest, ...it.files }), ...(it.moreFiles ?? [])];
   return gzipSync(
-    Buffer.concat([...entries.map(([path, text]) => tarEntry(`package/${path}`, text)), Buffer.alloc(1024)]),
+    Buffer.concat([...entries.map(([path, text]) => tarEntry(`package/${path}`, text, it.mode)), Buffer.alloc(1024)]),
   );
 }
 
-function tarEntry(path: string, content: string | Buffer): Buffer {
+function tarEntry(path: string, content: string | Buffer, mode = '0000644'): Buffer {
   const link = typeof content === 'string' && content.startsWith('-> ') ? content.slice(3) : '';
   const data = link === '' ? Buffer.from(content as string) : Buffer.alloc(0);
   const header = Buffer.alloc(512);
   header.write(path, 0);
-  header.write('0000644\0', 100);
+  header.write(`${mode}\0`, 100);
   header.write('0000000\0', 108);
   header.write('0000000\0', 116);
   header.write(`${data.length.toString(8).padStart(11, '0')}\0`, 124);

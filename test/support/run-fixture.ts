@@ -77,7 +77,7 @@ export class RunFixture implements AsyncDisposable {
       workflowName: 'under test',
       projectId: null,
       settings: { ...defaultWorkflowSettings, ...options.settings },
-      packageOwners: [],
+      packages: [],
       steps: Object.keys(options.steps).map((namespace) => ({
         id: `c_${namespace}`,
         namespace,

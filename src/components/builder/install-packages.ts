@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { InstallRequest, PackageLock } from './build-messages.ts';
 import { InstallRefusal, registriesOf } from './install-rules.ts';
-import { Arborist, type PackageNode, parseNpmArgument } from './npm-modules.ts';
+import { Arborist, type ArboristInstance, type PackageNode, parseNpmArgument } from './npm-modules.ts';
 import { npmOptions, publicRegistry } from './npm-options.ts';
 import { type PackageSpecifier, parsePackageSpecifier } from './package-specifier.ts';
 
@@ -24,7 +24,6 @@ export async function installPackages(request: InstallRequest): Promise<Installe
   const { dependencies, aliases } = planDependencies(request);
   await writeProject(request.folder, dependencies);
   const arborist = await resolvePackages(request);
-  checkTree(arborist.idealTree, request);
   arborist.idealTree?.meta?.commit();
   const lockfile = arborist.idealTree?.meta?.toString() ?? '';
   const tree = await arborist.reify();
@@ -34,35 +33,18 @@ export async function installPackages(request: InstallRequest): Promise<Installe
 /** How far back versions are looked for when the newest ones depend on what the registry does not have. */
 const olderByDays = [30, 90, 180];
 
-async function resolvePackages(request: InstallRequest): Promise<InstanceType<typeof Arborist>> {
-  const [problem, arborist] = await tryToResolve(request, {});
-  if (arborist !== undefined) return arborist;
-  if (isOfDependency(problem, request)) {
+async function resolvePackages(request: InstallRequest): Promise<ArboristInstance> {
+  const options = arboristOptions(request);
+  try {
+    return await resolveTree(request, options);
+  } catch (error) {
+    if (!isOfDependency(error, request)) throw error;
     for (const days of olderByDays) {
       const before = new Date(request.nowMs - days * 24 * 3_600_000);
-      const [, older] = await tryToResolve(request, { before });
-      if (older !== undefined) return older;
+      const older = await resolveTree(request, { ...options, before }).catch(() => null);
+      if (older !== null) return older;
     }
-  }
-  throw problem;
-}
-
-type Tried = [problem: unknown, arborist?: InstanceType<typeof Arborist>];
-
-async function tryToResolve(request: InstallRequest, more: Record<string, unknown>): Promise<Tried> {
-  const options = { ...arboristOptions(request), ...more };
-  const arborist = new Arborist(options);
-  try {
-    await arborist.buildIdealTree();
-    return [undefined, arborist];
-  } catch (error) {
-    if ((error as { code?: string }).code !== 'ERESOLVE') return [error];
-    // Packages that were never meant to agree on a peer, such as two unpinned ones: npm's older rule lets both in.
-    const lenient = new Arborist({ ...options, legacyPeerDeps: true });
-    return lenient.buildIdealTree().then(
-      (): Tried => [undefined, lenient],
-      (again: unknown): Tried => [again],
-    );
+    throw error;
   }
 }
 
@@ -82,11 +64,27 @@ async function installAgain(request: InstallRequest, lockfile: string): Promise<
   };
   await writeProject(request.folder, packages?.['']?.dependencies ?? {});
   await writeFile(join(request.folder, 'package-lock.json'), lockfile);
-  const arborist = new Arborist({ ...arboristOptions(request), packageLock: true });
-  await arborist.buildIdealTree();
-  checkTree(arborist.idealTree, request);
+  const arborist = await resolveTree(request, { ...arboristOptions(request), packageLock: true });
   const tree = await arborist.reify();
   return { aliases: {}, lock: lockOf(tree, request, {}), lockfile };
+}
+
+/** What is to be installed, checked. */
+async function resolveTree(
+  request: InstallRequest,
+  options: Record<string, unknown>,
+): Promise<ArboristInstance> {
+  let arborist = new Arborist(options);
+  try {
+    await arborist.buildIdealTree();
+  } catch (error) {
+    if ((error as { code?: string }).code !== 'ERESOLVE') throw error;
+    // Packages that were never meant to agree on a peer, such as two unpinned ones: npm's older rule lets both in.
+    arborist = new Arborist({ ...options, legacyPeerDeps: true });
+    await arborist.buildIdealTree();
+  }
+  checkTree(arborist.idealTree, request);
+  return arborist;
 }
 
 async function writeProject(folder: string, dependencies: Record<string, string>): Promise<void> {

@@ -18,7 +18,7 @@ export interface PackageNode {
   meta?: { commit(): unknown; toString(): string };
 }
 
-interface ArboristInstance {
+export interface ArboristInstance {
   idealTree: PackageNode | null;
   buildIdealTree(): Promise<PackageNode>;
   reify(): Promise<PackageNode>;
