@@ -4,7 +4,7 @@ import { type Clock, systemClock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { BundlePackages } from '#runner/runner.ts';
-import type { BundleForm, NpmConfig, PackageLock } from './builder/build-messages.ts';
+import type { BundleForm, BundleRequest, NpmConfig, PackageLock } from './builder/build-messages.ts';
 import { parsePackageSpecifier } from './builder/package-specifier.ts';
 import { BuilderPool } from './builder-pool.ts';
 import {
@@ -45,6 +45,8 @@ export interface BuildOptions {
   ownerId: string;
   /** Absent: inline where that can work. */
   form?: BundleForm;
+  /** Of the form 'tree': packages whose native addon something stands in for, where addons are refused. */
+  standIns?: readonly string[];
   signal?: AbortSignal;
 }
 
@@ -114,7 +116,7 @@ export interface ComponentBuilderOptions {
 }
 
 /** Counted up when the same input gives another bundle. */
-const builderVersion = 3;
+const builderVersion = 4;
 
 const providedModules: Record<string, string> = {
   '@pipedream/platform': join(providedFolder, 'pipedream-platform.ts'),
@@ -165,14 +167,17 @@ class ProcessBuilder implements ComponentBuilder {
     this.#pool = new BuilderPool({ buildsFolder, concurrency, waitingMax, logger: options.logger });
   }
 
-  async build(source: ComponentSource, { ownerId, form, signal }: BuildOptions): Promise<BuiltBundle> {
+  async build(
+    source: ComponentSource,
+    { ownerId, form, standIns = [], signal }: BuildOptions,
+  ): Promise<BuiltBundle> {
     signal?.throwIfAborted();
     this.#closing.signal.throwIfAborted();
-    const key = JSON.stringify([ownerId, form, source]);
+    const key = JSON.stringify([ownerId, form, standIns, source]);
     let running = this.#running.get(key);
     if (running === undefined) {
       const stop = new AbortController();
-      const result = this.#buildNow(source, { ownerId, form }, stop.signal).finally(() =>
+      const result = this.#buildNow(source, { ownerId, form, standIns }, stop.signal).finally(() =>
         this.#running.delete(key),
       );
       running = { result, stop, waiters: 0 };
@@ -199,7 +204,7 @@ class ProcessBuilder implements ComponentBuilder {
 
   async #buildNow(
     source: ComponentSource,
-    wanted: Pick<Build, 'ownerId' | 'form'>,
+    wanted: Pick<Build, 'ownerId' | 'form' | 'standIns'>,
     stop: AbortSignal,
   ): Promise<BuiltBundle> {
     const deadline = new AbortController();
@@ -293,7 +298,11 @@ class ProcessBuilder implements ComponentBuilder {
       const installed = { folder, aliases };
       const inline = await this.#bundleInline(bundler, build, installed);
       if (inline !== null) return this.#finish(build, inline, { lock, declared });
-      const outcome = await this.#runBundler(bundler, build, { ...installed, form: 'tree' });
+      const outcome = await this.#runBundler(bundler, build, {
+        ...installed,
+        form: 'tree',
+        standIns: build.standIns,
+      });
       if (outcome.type !== 'bundled') throw new Error('assertion failed: a tree asks for packages again');
       const packages = { ownerId: build.ownerId, lockfile };
       await this.#options.packages?.keepCopy(packages, folder);
@@ -323,7 +332,7 @@ class ProcessBuilder implements ComponentBuilder {
   async #runBundler(
     bundler: BundlerProcess,
     build: Build,
-    pass: { folder: string; aliases?: Record<string, string>; form?: BundleForm },
+    pass: Pick<BundleRequest, 'folder' | 'aliases' | 'standIns'> & { form?: BundleForm },
   ) {
     const entry = await build.own.entry();
     return bundler.bundle(
@@ -438,6 +447,7 @@ interface Build {
   ownerId: string;
   /** As it was asked for. */
   form: BundleForm | undefined;
+  standIns: readonly string[];
   version: string;
   signal: AbortSignal;
   buildsFolder: string;
@@ -454,13 +464,14 @@ function sourceKeyOf(build: Build, declared: Record<string, string>): string {
       build.language,
       build.version,
       build.form,
+      ...build.standIns,
     ]),
   );
 }
 
 function treeHashOf(build: Build, lockText: string): string {
-  const { language, version, form } = build;
-  return sha256(JSON.stringify(['tree', filesOf(build), lockText, language, version, form]));
+  const { language, version, form, standIns } = build;
+  return sha256(JSON.stringify(['tree', filesOf(build), lockText, language, version, form, ...standIns]));
 }
 
 function filesOf(build: Build): [string, string][] {

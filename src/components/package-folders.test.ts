@@ -202,7 +202,12 @@ describe('packages that stay files', () => {
       scratch: 'r_1',
     } as const;
     const request = {
-      ...{ deploymentId: 'd_steps', ownerId: 'u_1', packages: [reads.packages ?? assert.fail('no packages')], revision: 1 },
+      ...{
+        deploymentId: 'd_steps',
+        ownerId: 'u_1',
+        packages: [reads.packages ?? assert.fail('no packages')],
+        revision: 1,
+      },
       ...{ call: step, props: {}, db: {}, deadlineMs: 30_000 },
     };
     const first = await fixture.runner.call({ ...request, bundle: writes, module: 'c_1' });

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { UnavailableError } from '#lib/errors.ts';
 import { silentLogger } from '#lib/logger.ts';
+import { buildAndEvaluate } from '#registry/evaluated-component.ts';
 import type { Bundle, BundlePackages, PackageSource, Runner } from '#runner/runner.ts';
 import { type FakePackage, startNpmRegistry } from '../../test/support/npm-registry.ts';
 import { type RunnerFixture, startRunnerFixture } from '../../test/support/runner-fixture.ts';
@@ -36,6 +37,41 @@ const published: FakePackage[] = [
     version: '1.0.0',
     manifest: { peerDependencies: { base: '^2.0.0' } },
     files: { 'index.js': "exports.v = require('base').v" },
+  },
+  {
+    name: 'eager',
+    version: '1.0.0',
+    files: {
+      'index.js':
+        "const path = require('path'); const native = require(path.join(__dirname, 'eager.node')); class Signer extends native.Signer {} exports.Signer = Signer; exports.sum = native.math.sum;",
+      'eager.node': Buffer.from([0]),
+    },
+  },
+  {
+    name: 'careful',
+    version: '1.0.0',
+    files: {
+      'index.js': "try { exports.fast = require('./careful.node').fast; } catch { exports.fast = 'slow'; }",
+      'careful.node': Buffer.from([0]),
+    },
+  },
+  {
+    name: 'calls-at-once',
+    version: '1.0.0',
+    files: {
+      'index.js':
+        "try { exports.v = require('./late.node').start(); } catch { throw new Error('could not start'); }",
+      'late.node': Buffer.from([0]),
+    },
+  },
+  {
+    name: 'hidden-names',
+    version: '1.0.0',
+    files: {
+      'index.js':
+        "exports.place = __dirname; for (const [name, value] of [['made', 4]]) exports[name] = value;",
+      'data.bin': 'x',
+    },
   },
 ];
 
@@ -209,5 +245,72 @@ describe('while packages are installed', () => {
     while (other.runner.stats().prewarmed < 2) await new Promise((resolve) => setTimeout(resolve, 10));
     assert.equal((await run(bundle, { runner: other.runner })).status, 'finished');
     await other.close();
+  });
+});
+
+describe('a package whose native addon is refused', () => {
+  const evaluate = (code: string, form?: 'inline' | 'tree') =>
+    buildAndEvaluate<never>(form === undefined ? {} : { form }, {
+      build: (way) => builder.build({ kind: 'code', code }, { ownerId: 'u_1', ...way }),
+      evaluate: ({ bundle }) => fixture.runner.describe({ bundle, ownerId: 'u_1' }),
+    });
+
+  test('is deployed all the same, and fails with the reason where it is really used', async () => {
+    const code = `import { Signer, sum } from 'eager'; import { fast } from 'careful';
+      export default { key: 'k', async run({ attempt }) {
+        const said = {};
+        for (const [name, work] of Object.entries({ construct: () => new Signer(), call: () => sum(1), fallback: () => fast }))
+          try { said[name] = work(); } catch (error) { said[name] = error.code + ' ' + error.message; }
+        return said;
+      } };`;
+    const { built, outcome } = await evaluate(code);
+    assert.equal(outcome.status, 'described', JSON.stringify(outcome));
+    const said = (await result(built.bundle)) as Record<string, string>;
+    assert.match(said.construct ?? '', /^ERR_DLOPEN_DISABLED .*"eager".*MILLRACE_NATIVE_ADDONS=allow$/);
+    assert.match(said.call ?? '', /^ERR_DLOPEN_DISABLED .*"eager"/);
+    assert.equal(said.fallback, 'slow');
+  });
+
+  test('that makes another error of it is told with both, and nothing stands in where it does not help', async () => {
+    const { outcome, built } = await evaluate("import { v } from 'calls-at-once'; export default { v };");
+    assert.equal(outcome.status, 'load_failed');
+    assert.ok(outcome.status === 'load_failed');
+    assert.match(
+      outcome.error.message,
+      /^could not start \(the package "calls-at-once" needs a native addon/,
+    );
+    assert.equal(outcome.error.code, 'ERR_DLOPEN_DISABLED');
+    assert.doesNotMatch(built.bundle.code, /without addons/);
+  });
+
+  test('is not helped where packages are to be in the text', async () => {
+    const { outcome } = await evaluate("import { sum } from 'eager'; export default { sum };", 'inline');
+    assert.equal(outcome.status, 'load_failed');
+  });
+});
+
+describe('packages that Node cannot import', () => {
+  test('are a part of the text where that works', async () => {
+    const code = "import { made } from 'hidden-names'; export default { key: 'k', run: () => made };";
+    const { built, outcome } = await buildAndEvaluate<never>(
+      {},
+      {
+        build: (way) => builder.build({ kind: 'code', code }, { ownerId: 'u_1', ...way }),
+        evaluate: ({ bundle }) => fixture.runner.describe({ bundle, ownerId: 'u_1' }),
+      },
+    );
+    assert.equal(outcome.status, 'described', JSON.stringify(outcome));
+    assert.equal(built.bundle.packages, undefined);
+    assert.equal(await result(built.bundle), 4);
+  });
+});
+
+describe('code in a sandbox', () => {
+  test('has a home folder and a user, which packages ask for when they are loaded', async () => {
+    const outcome = await fixture.run(
+      "const os = require('os'); return [os.homedir(), os.userInfo().homedir, typeof os.userInfo().username]",
+    );
+    assert.equal(outcome.status, 'finished', outcome.error?.message ?? '');
+    assert.equal(outcome.result, '["/tmp","/tmp","string"]');
   });
 });

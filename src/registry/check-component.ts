@@ -7,7 +7,7 @@ import { newId } from '#lib/ids.ts';
 import type { CallOutcome } from '#runner/call-outcome.ts';
 import type { Bundle, DescribeOutcome, Runner, UserCall } from '#runner/runner.ts';
 import type { CorpusInput } from './corpus-input.ts';
-import { missesFiles } from './evaluated-component.ts';
+import { type BuildWay, buildAndEvaluate } from './evaluated-component.ts';
 import type { ScannedComponent } from './scan-package.ts';
 
 /** How far a component came. */
@@ -84,7 +84,7 @@ export async function checkComponent(
   };
   let made: { bundle: Bundle; described: DescribeOutcome };
   try {
-    made = await buildAndLoad(parts, { ...input, path, checked }, parts.form);
+    made = await buildAndLoad(parts, { ...input, path, checked });
   } catch (error) {
     return fail('build', toError(error).message);
   }
@@ -109,37 +109,42 @@ interface CheckedFile extends Pick<CorpusInput, 'name' | 'version' | 'files'> {
   checked: CheckedComponent;
 }
 
-/** As the service does it: once more with packages as files where the text alone misses some. */
+/** As the service does it. */
 async function buildAndLoad(
   parts: CheckParts,
   file: CheckedFile,
-  form: BundleForm | undefined,
 ): Promise<{ bundle: Bundle; described: DescribeOutcome }> {
   const { checked } = file;
-  const { ownerId, nowMs } = parts;
-  const startedMs = nowMs();
-  const built = await buildOf(parts, file, form).finally(() => {
-    checked.buildMs += nowMs() - startedMs;
+  const { ownerId, nowMs, form } = parts;
+  const { built, outcome } = await buildAndEvaluate<never>(form === undefined ? {} : { form }, {
+    build: (way) => {
+      const startedMs = nowMs();
+      return buildOf(parts, file, way).finally(() => {
+        checked.buildMs += nowMs() - startedMs;
+      });
+    },
+    evaluate: ({ bundle }) => {
+      const builtMs = nowMs();
+      return untilRun(() => parts.runner.describe({ bundle, ownerId })).finally(() => {
+        checked.loadMs += nowMs() - builtMs;
+      });
+    },
   });
   const { bundle } = built;
   checked.form = bundle.packages === undefined ? 'inline' : 'tree';
   checked.ownFiles = built.files.length;
   checked.bundleBytes = Buffer.byteLength(bundle.code);
-  const builtMs = nowMs();
-  const described = await untilRun(() => parts.runner.describe({ bundle, ownerId }));
-  checked.loadMs += nowMs() - builtMs;
-  const mayBeTree = form === undefined && missesFiles(described, built);
-  return mayBeTree ? buildAndLoad(parts, file, 'tree') : { bundle, described };
+  return { bundle, described: outcome };
 }
 
 function buildOf(
   { builder, ownerId }: CheckParts,
   { name, version, files, path }: CheckedFile,
-  form: BundleForm | undefined,
+  way: BuildWay,
 ): Promise<BuiltBundle> {
   const read = async (file: string): Promise<FileContent | null> => files.get(file) ?? null;
   const source = { kind: 'stored', packageId: `${name}@${version}`, path, read } as const;
-  return builder.build(source, { ownerId, ...(form === undefined ? {} : { form }) });
+  return builder.build(source, { ownerId, ...way });
 }
 
 async function callFunctions(

@@ -1,4 +1,4 @@
-import type { PackageLock } from '#components/builder/build-messages.ts';
+import type { BundleForm, PackageLock } from '#components/builder/build-messages.ts';
 import type { BuiltBundle } from '#components/built-bundle.ts';
 import type { ComponentShape } from '#components/component-shape.ts';
 import { refuseUnknownTypes } from '#components/prop-types.ts';
@@ -9,10 +9,95 @@ import type { DescribeOutcome } from '#runner/runner.ts';
 const missingFileCodes = new Set(['MODULE_NOT_FOUND', 'ERR_MODULE_NOT_FOUND', 'ENOENT', 'ERR_ACCESS_DENIED']);
 
 /** Whether code with inlined packages could not be evaluated for a reason that their files may cure. */
-export function missesFiles(outcome: DescribeOutcome, { bundle, lock }: BuiltBundle): boolean {
+function missesFiles(outcome: DescribeOutcome, { bundle, lock }: BuiltBundle): boolean {
   if (outcome.status === 'described' || bundle.packages !== undefined) return false;
   if (!missingFileCodes.has(outcome.error.code ?? '')) return false;
   return Object.keys((JSON.parse(lock) as PackageLock).packages).length > 0;
+}
+
+/** What Node refuses a package as a module for, and bundlers do not. */
+const onlyOfNodeCodes = new Set([
+  ...missingFileCodes,
+  'ERR_PACKAGE_PATH_NOT_EXPORTED',
+  'ERR_UNSUPPORTED_DIR_IMPORT',
+  'ERR_UNKNOWN_FILE_EXTENSION',
+  'ERR_IMPORT_ATTRIBUTE_MISSING',
+  'ERR_REQUIRE_ASYNC_MODULE',
+  'ERR_REQUIRE_CYCLE_MODULE',
+]);
+
+/** Whether packages as files could not be imported for a reason that one text does not have. */
+function missesText(outcome: DescribeOutcome, { bundle }: BuiltBundle): boolean {
+  if (outcome.status === 'described' || bundle.packages === undefined) return false;
+  const { name, message, code } = outcome.error;
+  return onlyOfNodeCodes.has(code ?? '') || (name === 'SyntaxError' && /\bexport\b/.test(message));
+}
+
+/** The package whose native addon was refused, where that is why a component could not be evaluated. */
+function refusedAddonOf(outcome: DescribeOutcome): string | undefined {
+  if (outcome.status === 'described' || outcome.error.code !== 'ERR_DLOPEN_DISABLED') return undefined;
+  return /the package "([^"]+)" needs a native addon/.exec(outcome.error.message)?.[1];
+}
+
+/** How a component is built. */
+export interface BuildWay {
+  form?: BundleForm;
+  standIns?: readonly string[];
+}
+
+/** Addons that a component may do without. */
+const standInsMax = 4;
+
+/**
+ * Builds a component and evaluates it; once more where another form of its packages may cure what it failed of: packages
+ * as files, or in the text, or with something in place of a native addon that is refused, which most of their uses do
+ * not need. `wanted.form` says that only this one counts. Rejects with what the first build does.
+ */
+export async function buildAndEvaluate<Known extends { status: 'known' } = never>(
+  wanted: BuildWay,
+  parts: {
+    build: (way: BuildWay) => Promise<BuiltBundle>;
+    evaluate: (built: BuiltBundle) => Promise<DescribeOutcome | Known>;
+  },
+): Promise<{ built: BuiltBundle; outcome: DescribeOutcome | Known }> {
+  const attempt = async (way: BuildWay) => {
+    const built = await parts.build(way);
+    return { way, built, outcome: await parts.evaluate(built) };
+  };
+  let made = await attempt(wanted);
+  let told = made;
+  for (;;) {
+    const way = nextWay(wanted, made);
+    if (way === undefined) return told;
+    const again = await attempt(way).catch((error: unknown) => {
+      if (error instanceof CallerError) return undefined;
+      throw error;
+    });
+    if (again === undefined) return told;
+    const hasFailed = !['described', 'known', 'cancelled'].includes(again.outcome.status);
+    if (!hasFailed) return again;
+    // Of two failures the one of packages as files says more; a stand-in fails of its own accord.
+    if (way.form === 'tree' && way.standIns === undefined) told = again;
+    made = again;
+  }
+}
+
+function nextWay(
+  wanted: BuildWay,
+  made: { way: BuildWay; built: BuiltBundle; outcome: DescribeOutcome | { status: 'known' } },
+): BuildWay | undefined {
+  const { way, built, outcome } = made;
+  if (outcome.status === 'known' || outcome.status === 'described' || outcome.status === 'cancelled')
+    return undefined;
+  const { standIns = [] } = way;
+  const addon = refusedAddonOf(outcome);
+  if (addon !== undefined && wanted.form !== 'inline') {
+    const isNew = !standIns.includes(addon) && standIns.length < standInsMax;
+    return isNew ? { form: 'tree', standIns: [...standIns, addon] } : undefined;
+  }
+  if (way.form !== undefined) return undefined;
+  if (missesFiles(outcome, built)) return { form: 'tree' };
+  return missesText(outcome, built) ? { form: 'inline' } : undefined;
 }
 
 /** What a component told when it was evaluated; throws what the caller reads about one that could not be. */

@@ -1,10 +1,5 @@
 import { createHash } from 'node:crypto';
-import type {
-  BuiltBundle,
-  BundleForm,
-  ComponentBuilder,
-  ComponentSource,
-} from '#components/build-component.ts';
+import type { BuiltBundle, ComponentBuilder, ComponentSource } from '#components/build-component.ts';
 import {
   findComponent,
   findComponentByCode,
@@ -20,7 +15,7 @@ import type { Store } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
 import type { RegistryComponentTable } from '#storage/tables/registry-tables.ts';
 import { compareVersions, newestOf } from './component-versions.ts';
-import { missesFiles, shapeFrom } from './evaluated-component.ts';
+import { type BuildWay, buildAndEvaluate, shapeFrom } from './evaluated-component.ts';
 import type { LocalRegistry } from './local-registry.ts';
 import { findPackagedKey, keepBuilt, readPackageFile } from './package-store.ts';
 
@@ -190,13 +185,10 @@ export class ComponentResolver {
     source: ComponentSource,
     owner: Pick<ComponentOwner, 'ownerId'>,
     parameter: string,
-    form?: BundleForm,
+    way: BuildWay,
   ): Promise<BuiltBundle> {
     try {
-      return await this.#builder.build(source, {
-        ownerId: owner.ownerId,
-        ...(form === undefined ? {} : { form }),
-      });
+      return await this.#builder.build(source, { ownerId: owner.ownerId, ...way });
     } catch (error) {
       if (error instanceof CallerError) {
         throw new CallerError(
@@ -215,15 +207,21 @@ export class ComponentResolver {
     url: string | null,
     owner: Pick<ComponentOwner, 'ownerId' | 'userId'>,
     parameter: string,
-    form?: BundleForm,
   ): Promise<ComponentTable> {
     const { ownerId } = owner;
-    const built = await this.#build(source, owner, parameter, form);
-    const known = await findComponentByTree(this.#store.read, { ownerId, treeHash: built.treeHash, url });
-    if (known !== undefined) return known;
-    const outcome = await this.#runner.describe({ bundle: built.bundle, ownerId });
-    if (form === undefined && missesFiles(outcome, built))
-      return this.#saveSource(source, url, owner, parameter, 'tree');
+    const { built, outcome } = await buildAndEvaluate<KnownComponent>(
+      {},
+      {
+        build: (way) => this.#build(source, owner, parameter, way),
+        evaluate: async ({ treeHash, bundle }) => {
+          const component = await findComponentByTree(this.#store.read, { ownerId, treeHash, url });
+          return component === undefined
+            ? this.#runner.describe({ bundle, ownerId })
+            : { status: 'known', component };
+        },
+      },
+    );
+    if (outcome.status === 'known') return outcome.component;
     const shape = shapeFrom(outcome, parameter);
     const nowMs = this.#clock.now();
     const component: ComponentTable = {
@@ -251,6 +249,11 @@ export class ComponentResolver {
     await this.#store.transaction((tx) => insertComponent(tx, component, bundle));
     return component;
   }
+}
+
+interface KnownComponent {
+  status: 'known';
+  component: ComponentTable;
 }
 
 /** PostgreSQL takes no text with this character, and a name has no use for it. */

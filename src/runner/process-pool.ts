@@ -175,7 +175,8 @@ export class ProcessPool {
       }
       if (this.#live.size >= limits.processesMax) {
         // The end of a process calls back here.
-        if (urgent && !this.#options.makeRoom() && special !== undefined) this.#ready.shift()?.kill('retired');
+        if (urgent && !this.#options.makeRoom() && special !== undefined)
+          this.#ready.shift()?.kill('retired');
         return;
       }
       this.#spawn(special);

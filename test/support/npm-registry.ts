@@ -66,7 +66,10 @@ function makeTarball(it: FakePackage): Buffer {
   const manifest = JSON.stringify({ name: it.name, version: it.version, ...it.manifest });
   const entries = [...Object.entries({ 'package.json': manifest, ...it.files }), ...(it.moreFiles ?? [])];
   return gzipSync(
-    Buffer.concat([...entries.map(([path, text]) => tarEntry(`package/${path}`, text, it.mode)), Buffer.alloc(1024)]),
+    Buffer.concat([
+      ...entries.map(([path, text]) => tarEntry(`package/${path}`, text, it.mode)),
+      Buffer.alloc(1024),
+    ]),
   );
 }
 

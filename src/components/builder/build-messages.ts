@@ -35,6 +35,8 @@ export interface BundleRequest {
   bundleBytesMax: number;
   /** inline: packages become a part of the text. tree: they stay files, which the text imports where it runs. */
   form: BundleForm;
+  /** Of a tree: packages whose native addon something stands in for where it runs, if addons are refused there. */
+  standIns?: readonly string[];
 }
 
 export type BundleForm = 'inline' | 'tree';

@@ -183,7 +183,9 @@ async function buildOnce(
         __dirname: '"/"',
       },
       // A global, since a constant of that name would collide with a component that makes its own `require`.
-      banner: isEsm ? { js: importOfCreateRequire + (isTree ? '' : globalRequire) } : {},
+      banner: isEsm
+        ? { js: standInLine(run.request) + importOfCreateRequire + (isTree ? '' : globalRequire) }
+        : {},
       tsconfigRaw: {},
       charset: 'utf8',
       legalComments: 'none',
@@ -202,6 +204,12 @@ async function buildOnce(
     if (isBuildFailure(error)) return { errors: error.errors };
     throw error;
   }
+}
+
+/** Read by the sandbox. Names of packages have none of the characters that would end it. */
+function standInLine({ form, standIns = [] }: BundleRequest): string {
+  const names = standIns.filter((name) => /^[\w@./-]+$/.test(name));
+  return form === 'tree' && names.length > 0 ? `// without addons of: ${names.join(' ')}\n` : '';
 }
 
 function isBuildFailure(error: unknown): error is { errors: Message[] } {

@@ -39,10 +39,14 @@ export async function loadPackageFile(
   return { contents: withoutMap(code), loader };
 }
 
-/** Fails where Node does: at the line that loads it, which may well expect that. */
+/**
+ * Fails where Node does: at the line that loads it, which may well expect that. It leaves a note for the sandbox, since a
+ * package may make another error of it.
+ */
 function failingAddon(name: string): string {
   const message = `the package ${JSON.stringify(name)} needs a native addon, which components may not load here`;
-  return `throw Object.assign(new Error(${JSON.stringify(message)}), { code: 'ERR_DLOPEN_DISABLED' });`;
+  return `globalThis[Symbol.for('millrace.refused-addon')] = ${JSON.stringify(name)};
+throw Object.assign(new Error(${JSON.stringify(message)}), { code: 'ERR_DLOPEN_DISABLED' });`;
 }
 
 function loaderOfPackageFile(path: string): Loader {

@@ -1,6 +1,7 @@
 import { isBuiltin, registerHooks } from 'node:module';
 import { compileFunction, constants } from 'node:vm';
 import { importsFrom, servePackages } from './package-imports.ts';
+import { failureOf, refusalsInText, refuseAddons } from './refused-addons.ts';
 import { rememberBundle } from './source-map.ts';
 
 /** Where user code appears to be in stack traces; of several bundles in a process each has a folder of its own. */
@@ -21,7 +22,12 @@ export async function loadBundle(
 ): Promise<unknown> {
   const folder = module === undefined ? folderOfOnly : `${folderOfOnly}/${encodeURIComponent(module)}`;
   if (packages !== undefined) return loadWithPackages(code, folder, packages);
-  return format === 'cjs' ? loadCommonJs(code, folder) : loadModule(code, folder);
+  const refusals = refusalsInText();
+  try {
+    return format === 'cjs' ? loadCommonJs(code, folder) : await loadModule(code, folder);
+  } catch (error) {
+    throw failureOf(error, refusals);
+  }
 }
 
 function loadCommonJs(code: string, folder: string): unknown {
@@ -62,7 +68,18 @@ async function loadWithPackages(code: string, folder: string, packages: string):
   rememberBundle(address, code);
   servePackages();
   importsFrom.set(address, { code, packages });
-  return import(address);
+  const refusals = refuseAddons(packages, standInsOf(code));
+  try {
+    return await import(address);
+  } catch (error) {
+    throw failureOf(error, refusals);
+  }
+}
+
+/** Packages whose native addon this bundle does without: the builder writes them into its first line. */
+function standInsOf(code: string): string[] {
+  const [, names] = /^\/\/ without addons of: ([\w@./ -]+)\n/.exec(code) ?? [];
+  return names?.split(' ') ?? [];
 }
 
 function builtinRequire(id: unknown): unknown {

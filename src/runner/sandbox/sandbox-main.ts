@@ -1,4 +1,5 @@
 /** The program that runs in a sandboxed process: boots, takes one bundle, then runs calls until it is killed. */
+
 import { AsyncLocalStorage } from 'node:async_hooks';
 import {
   type AnswerHeader,
@@ -23,6 +24,7 @@ import { installEgressShim, trustExtraCa } from './egress-shim.ts';
 import { reportError } from './error-report.ts';
 import { eventNamesOf } from './event-names.ts';
 import { syncIn } from './file-prop.ts';
+import { giveHome } from './home-folder.ts';
 import { closeInheritedDescriptors } from './inherited-descriptors.ts';
 import { toJsonText } from './json-text.ts';
 import { loadBundle } from './load-bundle.ts';
@@ -67,6 +69,7 @@ async function init(header: InitHeader, payload: Buffer): Promise<void> {
   const closed = closeInheritedDescriptors();
   const report = header.probe === true ? await probeSandbox() : undefined;
   defineGlobals();
+  giveHome();
   captureConsole(currentCall);
   runFolders = new RunFolders(header.scratch);
   mapTmpTo(
