@@ -1,5 +1,6 @@
-import { mkdir, readdir, readFile, realpath, rm } from 'node:fs/promises';
-import { basename, join, resolve } from 'node:path';
+import { mkdirSync, realpathSync } from 'node:fs';
+import { readdir, readFile, rmdir } from 'node:fs/promises';
+import { basename, join } from 'node:path';
 import { type Clock, systemClock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
@@ -28,6 +29,7 @@ import {
 } from './own-files.ts';
 import type { PackageFolders } from './package-folders.ts';
 import { type InstallTree, PackageTrees } from './package-trees.ts';
+import { processFolder, processFolderOf } from './process-folder.ts';
 
 export type ComponentSource =
   /** Code from a request; without `language`, JavaScript when it parses as such, else TypeScript. */
@@ -78,6 +80,9 @@ export interface BuildLimits {
   packageBytesMax: number;
   bundleBytesMax: number;
   deadlineMs: number;
+  /** Packages with more files than that, or more code, stay files: to make one text of them would take too long. */
+  inlineFilesMax: number;
+  inlineCodeBytesMax: number;
   concurrency: number;
   waitingMax: number;
   /** How long a build whose imports name no exact version is answered from the cache. */
@@ -93,6 +98,8 @@ export const defaultBuildLimits: BuildLimits = {
   packageBytesMax: 500 * 1024 * 1024,
   bundleBytesMax: 16 * 1024 * 1024,
   deadlineMs: 60_000,
+  inlineFilesMax: 10_000,
+  inlineCodeBytesMax: 32 * 1024 * 1024,
   concurrency: 2,
   waitingMax: 64,
   unpinnedMaxAgeMs: 60 * 60 * 1000,
@@ -154,10 +161,12 @@ class ProcessBuilder implements ComponentBuilder {
     this.#limits = { ...defaultBuildLimits, ...options.limits };
     this.#clock = options.clock ?? systemClock;
     this.#npm = npmConfigWith(options.npmConfig, options.registry);
-    this.#cacheFolder = resolve(options.cacheFolder);
+    // Its real path: esbuild answers with those, and Node's permission model compares texts.
+    mkdirSync(options.cacheFolder, { recursive: true, mode: 0o700 });
+    this.#cacheFolder = realpathSync(options.cacheFolder);
     this.#cache = new BundleCache(join(this.#cacheFolder, 'bundles'), this.#clock);
     const { concurrency, waitingMax } = this.#limits;
-    const buildsFolder = join(this.#cacheFolder, 'builds');
+    const buildsFolder = processFolderOf(join(this.#cacheFolder, 'builds'));
     this.#trees = new PackageTrees({
       folder: buildsFolder,
       maxAgeMs: this.#limits.unpinnedMaxAgeMs,
@@ -200,6 +209,9 @@ class ProcessBuilder implements ComponentBuilder {
     await Promise.allSettled([...this.#running.values()].map(({ result }) => result));
     await this.#pool.close();
     await this.#trees.close();
+    const folder = await this.#prepared?.catch(() => undefined);
+    // Another builder of this process may have something there.
+    if (folder !== undefined) await rmdir(folder).catch(() => undefined);
   }
 
   async #buildNow(
@@ -296,7 +308,9 @@ class ProcessBuilder implements ComponentBuilder {
         return known.built;
       }
       const installed = { folder, aliases };
-      const inline = await this.#bundleInline(bundler, build, installed);
+      const { inlineFilesMax, inlineCodeBytesMax } = this.#limits;
+      const isLarge = tree.files > inlineFilesMax || tree.codeBytes > inlineCodeBytesMax;
+      const inline = await this.#bundleInline(bundler, build, { ...installed, isLarge });
       if (inline !== null) return this.#finish(build, inline, { lock, declared });
       const outcome = await this.#runBundler(bundler, build, {
         ...installed,
@@ -314,10 +328,10 @@ class ProcessBuilder implements ComponentBuilder {
   async #bundleInline(
     bundler: BundlerProcess,
     build: Build,
-    installed: { folder: string; aliases: Record<string, string> },
+    { isLarge, ...installed }: { folder: string; aliases: Record<string, string>; isLarge: boolean },
   ): Promise<Bundled | null> {
     const mayBeTree = this.#options.packages !== undefined && build.form !== 'inline';
-    if (mayBeTree && build.form === 'tree') return null;
+    if (mayBeTree && (build.form === 'tree' || isLarge)) return null;
     const outcome = await this.#runBundler(bundler, build, installed);
     if (outcome.type === 'unfit') {
       if (mayBeTree) return null;
@@ -409,15 +423,13 @@ class ProcessBuilder implements ComponentBuilder {
     return cached.isPinned || (ageMs >= 0 && ageMs < this.#limits.unpinnedMaxAgeMs) ? cached.built : null;
   }
 
-  /** Makes the folder of builds, and clears what a crash left in it. Its real path, since esbuild answers with those. */
+  /** Makes the folder of builds, and clears what a crash left in it. */
   #prepare(): Promise<string> {
-    this.#prepared ??= (async () => {
-      const folder = join(this.#cacheFolder, 'builds');
-      await mkdir(folder, { recursive: true, mode: 0o700 });
-      for (const name of await readdir(folder))
-        await rm(join(folder, name), { recursive: true, force: true });
-      return realpath(folder);
-    })();
+    this.#prepared ??= processFolder(join(this.#cacheFolder, 'builds'), 0o700).catch((error: unknown) => {
+      // Tried again with the next build.
+      this.#prepared = undefined;
+      throw error;
+    });
     return this.#prepared;
   }
 

@@ -1,17 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import {
-  chmod,
-  constants,
-  cp,
-  mkdir,
-  readdir,
-  readFile,
-  rename,
-  rm,
-  stat,
-  utimes,
-  writeFile,
-} from 'node:fs/promises';
+import { chmod, mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Clock, systemClock } from '#lib/clock.ts';
 import { CallerError, toError, UnavailableError } from '#lib/errors.ts';
@@ -22,6 +10,7 @@ import { mayUseDistinctUsers } from '#runner/self-test.ts';
 import type { NpmConfig } from './builder/build-messages.ts';
 import { runInstaller } from './builder-process.ts';
 import { sha256 } from './bundle-cache.ts';
+import { copyTree } from './copy-tree.ts';
 import { processFolder } from './process-folder.ts';
 import { settleFolder } from './settle-folder.ts';
 
@@ -83,7 +72,7 @@ export class PackageFolders implements PackageSource {
       const { base } = await this.#prepare();
       if (await isThere(placeOf(base, packages))) return;
       copy = await this.#newFolder();
-      await cp(installed, copy, { recursive: true, mode: constants.COPYFILE_FICLONE });
+      await copyTree(installed, copy);
       await this.#keep(packages, copy);
     } catch (error) {
       throw this.#unavailable(error, 'the packages could not be kept');

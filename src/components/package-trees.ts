@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
@@ -9,10 +9,15 @@ import type { Installed } from './builder/install-packages.ts';
 const idleTreesMax = 4;
 /** A tree waits this long for its next build. */
 const idleMs = 60_000;
+/** Files looked at, at a time. */
+const filesAtATime = 64;
 
 /** npm packages, installed: nothing is written to it any more. */
 export interface PackageTree extends Installed {
   folder: string;
+  files: number;
+  /** Of those that are JavaScript. */
+  codeBytes: number;
 }
 
 /** Fills an empty folder. */
@@ -138,12 +143,28 @@ export class PackageTrees {
   async #install(install: InstallTree, signal: AbortSignal): Promise<PackageTree> {
     const folder = await mkdtemp(join(this.#options.folder, 'build-'));
     try {
-      return { folder, ...(await install(folder, signal)) };
+      const installed = await install(folder, signal);
+      return { folder, ...(await sizeOf(folder)), ...installed };
     } catch (error) {
       await removeFolder(folder);
       throw error;
     }
   }
+}
+
+async function sizeOf(folder: string): Promise<Pick<PackageTree, 'files' | 'codeBytes'>> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  const files = entries.filter((entry) => entry.isFile());
+  const code = files.filter(({ name }) => /\.[cm]?js$/.test(name));
+  let codeBytes = 0;
+  for (let at = 0; at < code.length; at += filesAtATime) {
+    const part = code.slice(at, at + filesAtATime);
+    const sizes = await Promise.all(
+      part.map(async ({ parentPath, name }) => (await stat(join(parentPath, name))).size),
+    );
+    codeBytes += sizes.reduce((sum, size) => sum + size, 0);
+  }
+  return { files: files.length, codeBytes };
 }
 
 async function removeFolder(folder: string): Promise<void> {

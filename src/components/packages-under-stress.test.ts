@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
-import { chmod, mkdir, readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readdir, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { UnavailableError } from '#lib/errors.ts';
 import { silentLogger } from '#lib/logger.ts';
 import { buildAndEvaluate } from '#registry/evaluated-component.ts';
 import type { Bundle, BundlePackages, PackageSource, Runner } from '#runner/runner.ts';
+import { startTimeOf } from '#runner/sandbox-folders.ts';
 import { type FakePackage, startNpmRegistry } from '../../test/support/npm-registry.ts';
 import { type RunnerFixture, startRunnerFixture } from '../../test/support/runner-fixture.ts';
 import { createTempFolder, type TempFolder } from '../../test/support/temp-folder.ts';
@@ -63,6 +64,24 @@ const published: FakePackage[] = [
         "try { exports.v = require('./late.node').start(); } catch { throw new Error('could not start'); }",
       'late.node': Buffer.from([0]),
     },
+  },
+  {
+    name: 'many-files',
+    version: '1.0.0',
+    files: { 'index.js': 'exports.v = 1', 'a.js': '', 'b.js': '', 'c.js': '', 'd.js': '' },
+  },
+  { name: 'much-code', version: '1.0.0', files: { 'index.js': `exports.v = 1; // ${'x'.repeat(2000)}` } },
+  // A name like any other in a script.
+  { name: 'odd-syntax', version: '1.0.0', files: { 'index.js': 'var await = 1; exports.v = await;' } },
+  {
+    name: 'speaks',
+    version: '1.0.0',
+    files: { 'index.js': 'exports.hint = "use require(__dirname + \'/themes/x.js\')";' },
+  },
+  {
+    name: 'asks',
+    version: '1.0.0',
+    files: { 'index.js': "exports.v = require('fs').existsSync('/etc/alpine-release');" },
   },
   {
     name: 'hidden-names',
@@ -286,6 +305,64 @@ describe('a package whose native addon is refused', () => {
   test('is not helped where packages are to be in the text', async () => {
     const { outcome } = await evaluate("import { sum } from 'eager'; export default { sum };", 'inline');
     assert.equal(outcome.status, 'load_failed');
+  });
+});
+
+describe('folders of builds', () => {
+  test('may be reached by a link, and those of a process that still runs are left alone', async () => {
+    const real = join(folder.path, 'real');
+    const [living, dead] = [join(real, 'builds', '1-'), join(real, 'builds', '4194300-1')];
+    const start = startTimeOf(process.ppid);
+    const theirs = join(real, 'builds', `${process.ppid}-${start}`);
+    for (const place of [living, dead, theirs]) await mkdir(place, { recursive: true });
+    await symlink(real, join(folder.path, 'link'));
+    const linked = createComponentBuilder({
+      cacheFolder: join(folder.path, 'link'),
+      registry: registry.url,
+      fetchText: () => Promise.reject(new Error('nothing is fetched in this test')),
+      logger: silentLogger,
+    });
+    const source = { kind: 'code', code: "import { o } from 'other'; export default { o };" } as const;
+    const { bundle } = await linked.build(source, { ownerId: 'u_1' });
+    assert.match(bundle.code, /other/);
+    await linked.close();
+    assert.deepEqual(await readdir(join(real, 'builds')), [`${process.ppid}-${start}`]);
+  });
+});
+
+describe('packages that cannot be made one text', () => {
+  test('stay files: where there are too many of them, and where esbuild does not understand one', async () => {
+    const few = createComponentBuilder({
+      cacheFolder: join(folder.path, 'few'),
+      registry: registry.url,
+      packages,
+      fetchText: () => Promise.reject(new Error('nothing is fetched in this test')),
+      logger: silentLogger,
+      limits: { inlineFilesMax: 5, inlineCodeBytesMax: 1000 },
+    });
+    for (const [name, isTree] of [
+      ['other', false],
+      ['many-files', true],
+      ['much-code', true],
+      ['odd-syntax', true],
+    ] as const) {
+      const code = `import m from '${name}'; export default { run: () => m.v ?? m.o };`;
+      const { bundle } = await few.build({ kind: 'code', code }, { ownerId: 'u_1' });
+      assert.equal(bundle.packages !== undefined, isTree, name);
+      assert.equal(await result(bundle), 1, name);
+    }
+    await few.close();
+  });
+
+  test('are none that only speak of files beside them', async () => {
+    const code = "import { hint } from 'speaks'; export default { run: () => hint };";
+    const { bundle } = await builder.build({ kind: 'code', code }, { ownerId: 'u_1', form: 'inline' });
+    assert.match(String(await result(bundle)), /themes\/x\.js/);
+  });
+
+  test('may ask for files that nobody may read', async () => {
+    const bundle = await treeOf("import { v } from 'asks'; export default { run: () => v };");
+    assert.equal(await result(bundle), false);
   });
 });
 

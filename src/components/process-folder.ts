@@ -15,8 +15,13 @@ export async function processFolder(parent: string, mode: number): Promise<strin
     if (pid === undefined || (startTimeOf(Number(pid)) ?? '0') !== start)
       await rm(join(parent, name), { recursive: true, force: true });
   }
-  const folder = join(parent, `${process.pid}-${startTimeOf(process.pid) ?? '0'}`);
+  const folder = processFolderOf(parent);
   await mkdir(folder, { recursive: true, mode });
   await chmod(folder, mode);
   return folder;
+}
+
+/** Where that folder is, made or not. */
+export function processFolderOf(parent: string): string {
+  return join(parent, `${process.pid}-${startTimeOf(process.pid) ?? '0'}`);
 }

@@ -77,7 +77,8 @@ export async function bundle(request: BundleRequest, lookUp: LookUp): Promise<Bu
     outcome = await runBuild(run, 'esm');
   if ('errors' in outcome) {
     const problem = describeErrors(outcome.errors, request.folder);
-    if (outcome.errors.every((error) => noLoader.test(error.text))) return { type: 'unfit', problem };
+    if (outcome.errors.every((error) => noLoader.test(error.text) || isOfPackage(error)))
+      return { type: 'unfit', problem };
     throw new BuildFailure(problem);
   }
   if (request.aliases === undefined && needed.size > 0)
@@ -119,6 +120,11 @@ async function packagesThatReadBeside(
     if (await readsBeside(await readFile(file, 'utf8'), packageFolderOf(file))) found.add(name);
   }
   return [...found].sort();
+}
+
+/** A file of a package that esbuild does not understand: Node may. */
+function isOfPackage({ pluginName, location }: Message): boolean {
+  return pluginName === '' && /(?:^|[/\\])node_modules[/\\]/.test(location?.file ?? '');
 }
 
 async function loaderOfEntry(entry: OwnFile): Promise<'js' | 'ts' | 'json'> {

@@ -11,8 +11,11 @@ export function withRelativeRequires(contents: Buffer): Buffer {
   const text = contents.toString('utf8');
   const changed = text.replaceAll(
     byFolder,
-    (_, _quote, added: string | undefined, _other, joined: string | undefined) =>
-      `require(${JSON.stringify(`./${added ?? joined}`)})`,
+    // With its own quotes: it may stand in a text that has the others around it.
+    (_, one: string | undefined, added: string | undefined, other: string | undefined, joined?: string) => {
+      const quote = one ?? other ?? '"';
+      return `require(${quote}./${added ?? joined}${quote})`;
+    },
   );
   return changed === text ? contents : Buffer.from(changed);
 }

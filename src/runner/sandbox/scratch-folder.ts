@@ -81,7 +81,25 @@ export function mapTmpTo(
       wrap(fs.promises as unknown as Loose, name, (original) => withPromise(original, paths, map, back));
     }
   }
+  answerForRefusedPaths();
   syncBuiltinESMExports();
+}
+
+/** Whether there is such a file is asked of files that nobody may read, and no such question throws anywhere else. */
+function answerForRefusedPaths(): void {
+  wrap(
+    fs as unknown as Loose,
+    'existsSync',
+    (original) =>
+      function (this: unknown, ...args: unknown[]) {
+        try {
+          return original.apply(this, args);
+        } catch (error) {
+          if ((error as NodeJS.ErrnoException).code === 'ERR_ACCESS_DENIED') return false;
+          throw error;
+        }
+      },
+  );
 }
 
 function mapPath(
