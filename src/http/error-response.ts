@@ -137,7 +137,10 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
     meaning: 'The package has no component; details.problems may say which files could not be read.',
   },
   package_refused: { status: 400, meaning: 'An npm package breaks a rule, such as integrity or origin.' },
-  native_addon: { status: 400, meaning: 'An npm package needs a native addon, which cannot be bundled.' },
+  native_addon: {
+    status: 400,
+    meaning: 'An npm package cannot be evaluated without its native addon, and these are refused here.',
+  },
   build_failed: { status: 503, meaning: 'The process that builds components ended early; try again.' },
   build_timeout: { status: 400, meaning: 'Building the component took too long.' },
   build_cancelled: { status: 503, meaning: 'The service stopped while the component was built.' },
