@@ -2,10 +2,12 @@ import { existsSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { pathToFileURL } from 'node:url';
 import { type SettingDefinition, settingDefinitions } from '#config/settings.ts';
+import { readOperations } from './api-document.ts';
+import { clientPages } from './generate-client.ts';
 
 /**
- * Writes docs/reference from the tables of contents in the code: `npm run reference`.
- * The architecture test fails while a page and the code differ.
+ * Writes docs/reference, and what the TypeScript client has from the API (sdk/src/generated), from the tables of contents in the
+ * code: `npm run reference`. The architecture test fails while a page and the code differ.
  */
 export interface ReferencePage {
   /** Relative to the project's root. */
@@ -21,6 +23,7 @@ export async function referencePages(): Promise<ReferencePage[]> {
   const pages = [{ path: 'docs/reference/settings.md', text: settingsPage(settingDefinitions) }];
   const errors = await loadErrorCatalogue();
   if (errors !== undefined) pages.push({ path: 'docs/reference/errors.md', text: errorsPage(errors) });
+  pages.push(...clientPages(await readOperations(), Object.keys(errors ?? {})));
   return pages;
 }
 
@@ -99,6 +102,7 @@ function row(cells: string[]): string {
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
   await mkdir(new URL('docs/reference/', root), { recursive: true });
+  await mkdir(new URL('sdk/src/generated/', root), { recursive: true });
   for (const page of await referencePages()) {
     await writeFile(new URL(page.path, root), page.text);
     console.log(page.path);

@@ -167,6 +167,23 @@ describe('folders', () => {
   });
 });
 
+describe('the client', () => {
+  const clientFiles = files.filter((file) => file.startsWith('sdk/src/') && file.endsWith('.ts'));
+
+  test('imports nothing but its own files, so that it runs wherever there is fetch', () => {
+    const problems: string[] = [];
+    for (const file of clientFiles.filter((name) => !isTest(name))) {
+      for (const specifier of importsOf.get(file) ?? []) {
+        const target = resolveSpecifier(file, specifier);
+        if (target === undefined || !target.startsWith('sdk/src/') || isTest(target))
+          problems.push(`${file} imports ${specifier}`);
+      }
+    }
+    assert.ok(clientFiles.length > 5, `${clientFiles.length} files`);
+    expectNone(problems, 'sdk talks to the REST API only; what it needs besides is in Web standards.');
+  });
+});
+
 describe('imports', () => {
   test('are spelled ./ inside a folder, #folder/ across folders, and with their extension', () => {
     const problems: string[] = [];
@@ -241,7 +258,7 @@ describe('names', () => {
     const kebab =
       /^(?:_?[a-z0-9]+(?:-[a-z0-9]+)*(?:\.(?:test|contract|bench|app|pg))*\.(?:ts|mts|mjs|cjs|js|json|md|sh|html|css))$/;
     const problems = files
-      .filter((file) => /^(src|test|bench|scripts|components|docs)\//.test(file))
+      .filter((file) => /^(src|test|bench|scripts|components|docs|sdk\/src)\//.test(file))
       .filter(
         (file) =>
           !kebab.test(basename(file)) ||

@@ -1,0 +1,116 @@
+import type { ErrorCode } from './generated/error-codes.ts';
+
+export type { ErrorCode };
+
+/** What is known of an answer that is an error. */
+export interface ErrorFacts {
+  readonly status: number;
+  readonly code: string;
+  readonly message: string;
+  readonly details: Readonly<Record<string, unknown>>;
+  readonly requestId: string | undefined;
+  readonly retryAfterMs: number | undefined;
+  readonly method: string;
+  readonly path: string;
+}
+
+/**
+ * The service answered that it did not do what was asked: `message` is a sentence for people, `code` is for programs (a table
+ * of them is in docs/reference/errors.md of Millrace).
+ */
+export class MillraceError extends Error {
+  override readonly name = 'MillraceError';
+  /** HTTP status, 300 to 599. */
+  readonly status: number;
+  /** `not_an_api_error` where the answer was none of the service: that of a proxy, say. */
+  readonly code: ErrorCode | 'not_an_api_error' | (string & {});
+  /** `parameter` names the offending parameter of a validation error; other fields depend on the code. */
+  readonly details: Readonly<Record<string, unknown>>;
+  /** Finds the request in the log of the service. */
+  readonly requestId: string | undefined;
+  /** When it is worth trying again, in milliseconds from the answer on, where the service said so. */
+  readonly retryAfterMs: number | undefined;
+  readonly method: string;
+  readonly path: string;
+
+  constructor(facts: ErrorFacts) {
+    super(facts.message);
+    this.status = facts.status;
+    this.code = facts.code;
+    this.details = facts.details;
+    this.requestId = facts.requestId;
+    this.retryAfterMs = facts.retryAfterMs;
+    this.method = facts.method;
+    this.path = facts.path;
+  }
+}
+
+/** No answer came, or not all of it: it is unknown whether the service did what was asked. `cause` has what fetch said. */
+export class MillraceConnectionError extends Error {
+  override readonly name: string = 'MillraceConnectionError';
+  readonly method: string;
+  readonly path: string;
+
+  constructor(message: string, about: { method: string; path: string; cause?: unknown }) {
+    super(message, { cause: about.cause });
+    this.method = about.method;
+    this.path = about.path;
+  }
+}
+
+/** The answer was not there within `timeoutMs`. */
+export class MillraceTimeoutError extends MillraceConnectionError {
+  override readonly name = 'MillraceTimeoutError';
+}
+
+/** The longest part of an answer that is not ours to be quoted in `details.body`. Characters. */
+const quotedMax = 500;
+
+/** The error that an answer with a status above 299 tells of; reads its body. */
+export async function errorOf(
+  response: Response,
+  { method, path }: { method: string; path: string },
+): Promise<MillraceError> {
+  const text = await response.text();
+  const common = {
+    status: response.status,
+    requestId: response.headers.get('x-request-id') ?? undefined,
+    retryAfterMs: retryAfterMs(response.headers.get('retry-after'), Date.now()),
+    method,
+    path,
+  };
+  const body = objectOf(text);
+  const { error, code = error, details, error_description: description } = body ?? {};
+  // The token endpoint speaks as RFC 6749 has it: its sentence is the description.
+  const message = typeof description === 'string' ? description : error;
+  if (typeof message === 'string' && typeof code === 'string')
+    return new MillraceError({ ...common, code, message, details: asObject(details) ?? {} });
+  return new MillraceError({
+    ...common,
+    code: 'not_an_api_error',
+    message: `${method} ${path} was answered with status ${response.status}, but not by the API of Millrace`,
+    details: { body: text.slice(0, quotedMax) },
+  });
+}
+
+/** Seconds or a date (RFC 9110, 10.2.3) as milliseconds from `nowMs` on; undefined when it is neither. */
+export function retryAfterMs(header: string | null, nowMs: number): number | undefined {
+  if (header === null) return undefined;
+  if (/^\d+$/.test(header.trim())) return Number(header) * 1000;
+  const at = Date.parse(header);
+  return Number.isNaN(at) ? undefined : Math.max(0, at - nowMs);
+}
+
+function objectOf(text: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    return asObject(JSON.parse(text));
+  } catch {
+    return undefined;
+  }
+}
+
+function asObject(value: unknown): Readonly<Record<string, unknown>> | undefined {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+    ? (value as Record<string, unknown>)
+    : undefined;
+}
