@@ -16,7 +16,13 @@ import { type PostgresServer, PostgresUnavailableError, startPostgres } from './
  * - `MILLRACE_TEST_REQUIRE_POSTGRES=1`: tests that cannot run without PostgreSQL fail the run instead of being skipped.
  * - `MILLRACE_TEST_REQUIRE_MARIADB=1`: likewise, where there is no MariaDB on this machine.
  */
-const allTests = ['src/**/*.test.ts', 'test/**/*.test.ts', 'components/**/*.test.ts', 'bench/**/*.test.ts'];
+const allTests = [
+  'src/**/*.test.ts',
+  'test/**/*.test.ts',
+  'components/**/*.test.ts',
+  'bench/**/*.test.ts',
+  'sdk/src/**/*.test.ts',
+];
 
 /**
  * One more than the cores of the smallest machine we support: much of a run waits for leases and grace periods. More only
