@@ -43,7 +43,7 @@ const failuresMaxDefault = 20;
 /** A connection that lived so long was a good one: what fails after it is counted anew. */
 const goodAfterMs = 10_000;
 const wait = { firstMs: 500, maxMs: 30_000 };
-/** Every event is after it; for streams of emitters that had none when they were opened. */
+/** Every event is after it; where streams resume whose emitter had none when they were opened. */
 const beforeEverything = '0-0';
 
 /** Statuses after which connecting again may help. */
@@ -72,6 +72,8 @@ export class EventStream<Data> implements AsyncIterable<StreamMessage<Data>> {
     let { lastEventId } = this.#options;
     let isPlaced = lastEventId !== undefined;
     let hasConnected = false;
+    /** Until a message tells another place. */
+    let resumeFrom: string | undefined;
     let failures = 0;
     while (!isAborted(signal)) {
       const connection = new AbortController();
@@ -81,11 +83,13 @@ export class EventStream<Data> implements AsyncIterable<StreamMessage<Data>> {
       let error: Error | undefined;
       try {
         if (!isPlaced && this.#source.newest !== undefined) {
-          lastEventId = (await this.#source.newest(connection.signal)) ?? beforeEverything;
+          lastEventId = await this.#source.newest(connection.signal);
+          if (lastEventId === undefined) resumeFrom = beforeEverything;
         }
         isPlaced = true;
-        const body = await this.#source.open(lastEventId, connection.signal);
-        if (hasConnected && lastEventId === undefined) yield unknownPlace();
+        const place = lastEventId ?? (hasConnected ? resumeFrom : undefined);
+        const body = await this.#source.open(place, connection.signal);
+        if (hasConnected && place === undefined) yield unknownPlace();
         hasConnected = true;
         for await (const message of this.#read(body)) {
           lastEventId = message.id ?? lastEventId;
