@@ -191,6 +191,9 @@ export const repeatable: ReadonlySet<string> = new Set([
   'revokeAccessToken',
 ]);
 
+/** Operations that run code of users as long as it may take; milliseconds until their answer is given up. */
+export const timeouts: Readonly<Record<string, number>> = { runAction: 330_000, testStep: 780_000 };
+
 /**
  * Names of the shapes that callers hold in their hands, and where each stands: in the answer of an operation, `data` being
  * the object or the item of a list. The same schema has the same name wherever it stands.

@@ -1,5 +1,5 @@
 import type { Operation, Schema } from './api-document.ts';
-import { repeatable, typeNames } from './client-methods.ts';
+import { repeatable, timeouts, typeNames } from './client-methods.ts';
 import { type ClientOperation, clientOperations } from './client-operations.ts';
 import { docComment, SchemaTypes } from './schema-types.ts';
 
@@ -165,6 +165,9 @@ function methodText(one: ClientOperation, types: SchemaTypes, used: Set<string>)
     ...(query === undefined ? [] : ['query: { ...query }']),
     ...(operation.security === undefined ? ['isPublic: true'] : []),
     ...(operation.method === 'GET' || repeatable.has(operation.operationId) ? ['isRepeatable: true'] : []),
+    ...(timeouts[operation.operationId] === undefined
+      ? []
+      : [`timeoutMs: ${grouped(timeouts[operation.operationId] ?? 0)}`]),
     ...(isStream && /^\/(sources|workflows)\//.test(operation.path)
       ? [`newestPath: ${pathText(one).replace('`/', '`/v1/').replace('/sse', '/event_summaries')}`]
       : []),
@@ -191,8 +194,8 @@ function docOf({ operation, pathParameters, answer }: ClientOperation): string {
       .filter((parameter) => parameter.description !== '')
       .map((parameter) => `@param ${parameter.name} ${parameter.description}`),
     ...(answer.kind === 'page' ? ['@returns all items by `for await`, or pages'] : []),
-    ...(operation.security === undefined || answer.kind === 'page' || answer.kind === 'stream'
-      ? []
+    ...(answer.kind === 'page' || answer.kind === 'stream'
+      ? ['@throws MillraceError while it is iterated: what the service refused, with its `code`']
       : ['@throws MillraceError what the service refused, with its `code`']),
   ].join('\n');
 }
@@ -216,6 +219,10 @@ ${[...errorCodes]
   .map((code) => `  | '${code}'`)
   .join('\n')};
 `;
+}
+
+function grouped(number: number): string {
+  return String(number).replaceAll(/\B(?=(\d{3})+$)/g, '_');
 }
 
 function pascalCase(text: string): string {

@@ -79,7 +79,10 @@ export class SchemaTypes {
 
 /** What the type does not say: the description, bounds and the default. */
 export function notes(schema: Schema): string {
-  const { minimum, maximum, minLength, maxLength, default: preset, format, type } = schema;
+  // The bounds of what may be null stand beside the null.
+  const [only, ...others] = (schema.anyOf ?? []).filter((one) => one.type !== 'null');
+  const bounded = only !== undefined && others.length === 0 ? { ...only, default: schema.default } : schema;
+  const { minimum, maximum, minLength, maxLength, default: preset, format, type } = bounded;
   const bounds = [
     type === 'integer' ? 'integer' : undefined,
     format === undefined ? undefined : `format ${format}`,

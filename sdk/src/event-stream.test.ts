@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { HttpReceiver, type ReceivedRequest } from '../../test/support/http-receiver.ts';
-import { waitFor } from '../../test/support/wait-for.ts';
+import { waitFor, within } from '../../test/support/wait-for.ts';
 import { Millrace, MillraceConnectionError, type StreamMessage, type StreamOptions } from './millrace.ts';
 
 const event = (id: string, n: number) =>
@@ -50,8 +50,12 @@ describe('a stream', () => {
 
   const connections = () => server.requests.filter(({ url }) => url.includes('/sse'));
   const resumedFrom = () => connections().map(({ headers }: ReceivedRequest) => headers['last-event-id']);
-  const streamOf = (options: StreamOptions = {}, what: 'source' | 'workspace' = 'source') => {
-    const { events } = new Millrace({ url: server.url, apiKey: 'key', retriesMax: 0 });
+  const streamOf = (
+    options: StreamOptions = {},
+    what: 'source' | 'workspace' = 'source',
+    timeoutMs = 10_000,
+  ) => {
+    const { events } = new Millrace({ url: server.url, apiKey: 'key', retriesMax: 0, timeoutMs });
     return what === 'source'
       ? events.streamOfSource<number>('dc_1', {}, options)
       : events.streamOfWorkspace<number>('o_1', {}, options);
@@ -143,6 +147,26 @@ describe('a stream', () => {
     const messages = await Array.fromAsync(streamOf({ lastEventId: '1-0', idleTimeoutMs: 50 }));
     assert.deepEqual(messages.map(short), [2, 3]);
     assert.deepEqual(resumedFrom(), ['1-0', '2-0']);
+  });
+
+  test('gives up a connection that is not answered, but none for having lasted', async () => {
+    scripts = [() => undefined, tells(event('2-0', 2), 'stay')];
+    const stop = new AbortController();
+    const messages: unknown[] = [];
+    const reading = (async () => {
+      const stream = streamOf(
+        { lastEventId: '1-0', signal: stop.signal, idleTimeoutMs: 10_000 },
+        'source',
+        100,
+      );
+      for await (const message of stream) messages.push(short(message));
+    })();
+    await waitFor(() => messages.length === 1);
+    const openMs = performance.now();
+    await waitFor(() => performance.now() - openMs > 300, { what: 'three times the limit to pass' });
+    assert.equal(connections().length, 2);
+    stop.abort();
+    await within(reading, 2_000, 'a stream that waits for a message to end');
   });
 
   test('ends when the loop is left and when the signal says so, and closes its connection', async () => {

@@ -34,13 +34,16 @@ export class Paged<Item> implements AsyncIterable<Item> {
   async *pages(): AsyncGenerator<Page<Item>, void, undefined> {
     const { limit, before } = this.#query;
     const size = typeof limit === 'number' ? Math.min(limit, itemsOfPageMax) : itemsOfPageMax;
+    let place: string | undefined;
     let cursor: Readonly<Record<string, unknown>> = {};
     for (;;) {
       const page = await this.#ask({ ...this.#query, limit: size, ...cursor });
       yield page;
       const { start_cursor: start, end_cursor: end } = page.page_info;
       const next = before === undefined ? end : start;
-      if (page.data.length < size || next === undefined) return;
+      // The same place again would be asked for without end.
+      if (page.data.length < size || next === undefined || next === place) return;
+      place = next;
       cursor = before === undefined ? { after: next } : { before: next };
     }
   }

@@ -91,12 +91,18 @@ describe('requests', () => {
     await assert.rejects(clientOf().sources.create({}), { status: 503 });
     await assert.rejects(clientOf().sources.delete('dc_1'), { status: 503 });
     assert.equal(server.requests.length, 2);
+    server.answerAlways((_request, response) => {
+      response.destroy();
+      return undefined;
+    });
+    await assert.rejects(clientOf().sources.create({}), MillraceConnectionError);
+    assert.equal(server.requests.length, 3);
     server.answerOnce(unavailable);
     server.answerAlways(answer);
     await clientOf().sources.create({}, { isRepeatable: true });
     server.answerOnce(unavailable);
     await clientOf().dataStores.putEntry('ds_1', 'k', { value: 1 });
-    assert.equal(server.requests.length, 6, 'by the word of the caller, and where it replaces');
+    assert.equal(server.requests.length, 7, 'by the word of the caller, and where it replaces');
   });
 
   test('that were refused for now are sent again, whatever they do, after the time the service asks for', async () => {

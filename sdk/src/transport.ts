@@ -40,6 +40,8 @@ export interface ApiRequest {
   readonly isPublic?: boolean;
   /** Doing it twice does no harm. */
   readonly isRepeatable?: boolean;
+  /** In place of the default, for operations that may take longer. */
+  readonly timeoutMs?: number;
   /** Of a stream: the list whose newest item is the place where the stream begins. */
   readonly newestPath?: string;
 }
@@ -118,9 +120,14 @@ export class Transport {
         ...(lastEventId === undefined ? {} : { 'last-event-id': lastEventId }),
       };
       // The time until the answer begins is limited; how long it then goes on is not.
-      const response = await this.#within(request, { signal }, () =>
-        this.#authorized(request, headers, signal),
-      );
+      const whole = new AbortController();
+      const follow = (other: AbortSignal) =>
+        other.addEventListener('abort', () => whole.abort(other.reason), { once: true });
+      follow(signal);
+      const response = await this.#within(request, { signal }, (limit) => {
+        follow(limit);
+        return this.#authorized(request, headers, whole.signal);
+      });
       if (response.body === null)
         throw new MillraceConnectionError(`${method} ${path}: the answer has no body`, { method, path });
       return response.body;
@@ -185,11 +192,12 @@ export class Transport {
 
   /** Runs `act` with a signal that ends with the caller's, or after the time limit; then says which it was. */
   async #within<Answer>(
-    { method, path }: ApiRequest,
+    request: ApiRequest,
     options: Pick<RequestOptions, 'signal' | 'timeoutMs'>,
     act: (signal: AbortSignal) => Promise<Answer>,
   ): Promise<Answer> {
-    const { signal, timeoutMs = this.#options.timeoutMs ?? timeoutDefaultMs } = options;
+    const { signal, timeoutMs = this.#options.timeoutMs ?? request.timeoutMs ?? timeoutDefaultMs } = options;
+    const { method, path } = request;
     signal?.throwIfAborted();
     const limit = new AbortController();
     const abort = () => limit.abort(signal?.reason);

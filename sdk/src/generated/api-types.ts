@@ -154,7 +154,9 @@ export interface Webhook {
   /** active | paused (events are held) | disabled (by the service; events are kept as blocked) */
   state: string;
   disabled_reason: string | null;
+  /** Integer */
   disabled_at: number | null;
+  /** Integer */
   failing_since: number | null;
   /** Undelivered deliveries whose records were too old or too many to keep (integer) */
   removed_records: number;
@@ -183,12 +185,15 @@ export interface Delivery {
   attempt_count: number;
   /** The last 20, oldest first */
   attempts: DeliveryAttempt[];
-  /** Of the last attempt */
+  /** Of the last attempt (integer) */
   status: number | null;
+  /** Integer */
   latency_ms: number | null;
+  /** Integer */
   next_attempt_at: number | null;
   /** Epoch seconds (integer) */
   created_at: number;
+  /** Integer */
   ended_at: number | null;
 }
 
@@ -253,13 +258,13 @@ export interface WorkflowStep {
 
 /** `data.settings` in answers of `GET /v1/workflows/{id}`. */
 export interface WorkflowSettings {
-  /** Longest one step may take; null: 30 for HTTP and email, 60 for timers and events */
+  /** Longest one step may take; null: 30 for HTTP and email, 60 for timers and events (integer, 1 to 750) */
   timeout_seconds: number | null;
   /** Integer, 128 to 10240 */
   memory_mb: number;
   /** A failed step is tried again, up to 8 times over 10 hours */
   auto_retry: boolean;
-  /** Runs started by events that go on at once; null: any number */
+  /** Runs started by events that go on at once; null: any number (integer, 1 to 10000) */
   concurrency: number | null;
   throttle: {
     /** 0 holds all events (integer, 0 to 10000) */
@@ -364,13 +369,13 @@ export interface Template {
     name?: string;
     /** It is active at once */
     auto_deploy?: boolean;
-    /** Longest one step may take; null: 30 for HTTP and email, 60 for timers and events */
+    /** Longest one step may take; null: 30 for HTTP and email, 60 for timers and events (integer, 1 to 750) */
     timeout_seconds?: number | null;
     /** Integer, 128 to 10240 */
     memory_mb?: number;
     /** A failed step is tried again, up to 8 times over 10 hours */
     auto_retry?: boolean;
-    /** Runs started by events that go on at once; null: any number */
+    /** Runs started by events that go on at once; null: any number (integer, 1 to 10000) */
     concurrency?: number | null;
     throttle?: {
       /** 0 holds all events (integer, 0 to 10000) */
@@ -601,17 +606,17 @@ export interface Account {
   error: string | null;
   /** Addition: null when nobody said */
   authorized_scopes: string[] | null;
-  /** Addition: when the provider last gave another access token */
+  /** Addition: when the provider last gave another access token (format date-time) */
   last_refreshed_at: string | null;
-  /** Addition: null when it is not refreshed by itself */
+  /** Addition: null when it is not refreshed by itself (format date-time) */
   next_refresh_at: string | null;
-  /** Addition: when it was last tested; null: not since its credentials are these */
+  /** Addition: when it was last tested; null: not since its credentials are these (format date-time) */
   checked_at: string | null;
   /** Format date-time */
   created_at: string;
   /** Format date-time */
   updated_at: string;
-  /** With credentials: when the access token ends; null: it does not */
+  /** With credentials: when the access token ends; null: it does not (format date-time) */
   expires_at?: string | null;
   /** What a component reads as $auth, by field */
   credentials?: Record<string, unknown>;
@@ -763,7 +768,9 @@ export interface AppOAuthClient {
     url: string;
     text: string;
   } | null;
+  /** Format date-time */
   created_at: string | null;
+  /** Format date-time */
   updated_at: string | null;
 }
 
@@ -792,7 +799,7 @@ export interface DataStoreEntry {
   /** Any JSON. In lists left out where it is over 1 KB; `truncated` says so */
   value?: unknown;
   truncated?: boolean;
-  /** Epoch seconds; null: never */
+  /** Epoch seconds; null: never (integer) */
   expires_at: number | null;
   /** Epoch seconds (integer) */
   created_at: number;
@@ -855,6 +862,7 @@ export interface ApiKey {
   hint: string;
   /** Integer */
   created_at: number;
+  /** Integer */
   last_used_at: number | null;
 }
 
@@ -918,6 +926,7 @@ export interface OAuthClient {
   created_at: number;
   /** Integer */
   secret_changed_at: number;
+  /** Integer */
   last_used_at: number | null;
 }
 
@@ -941,9 +950,11 @@ export interface Quota {
   enforced: boolean;
   /** What was set for this owner */
   own: {
-    /** null: as the setting says, as for the others */
+    /** null: as the setting says, as for the others (integer) */
     credits: number | null;
+    /** Integer */
     compute_ms: number | null;
+    /** Integer */
     invocations: number | null;
     enforced: boolean | null;
   };
@@ -958,7 +969,7 @@ export interface Quota {
   };
   /** free | paid */
   plan: string;
-  /** Epoch seconds: where the first period began; null on the free plan */
+  /** Epoch seconds: where the first period began; null on the free plan (integer) */
   billing_period_start_ts: number | null;
 }
 
@@ -1207,11 +1218,11 @@ export interface PutQuotaBody {
   org_id?: string;
   /** The same as org_id */
   workspace_id?: string;
-  /** Credits a UTC day may use */
+  /** Credits a UTC day may use (integer, 0 to 9007199254740991) */
   credits?: number | null;
-  /** Milliseconds of run time a UTC day may use */
+  /** Milliseconds of run time a UTC day may use (integer, 0 to 9007199254740991) */
   compute_ms?: number | null;
-  /** Invocations a UTC day may use */
+  /** Invocations a UTC day may use (integer, 0 to 9007199254740991) */
   invocations?: number | null;
   /** Whether what goes beyond is refused */
   enforced?: boolean | null;
@@ -1736,7 +1747,9 @@ export interface CreateWebhookBody {
   workspace_id?: string;
   /** http:// or https:// with a host; port, path and query are allowed */
   url?: string;
+  /** At most 200 characters */
   name?: string | null;
+  /** At most 2000 characters */
   description?: string | null;
 }
 
@@ -1753,7 +1766,9 @@ export interface CreateWebhookAnswer {
   /** active | paused (events are held) | disabled (by the service; events are kept as blocked) */
   state: string;
   disabled_reason: string | null;
+  /** Integer */
   disabled_at: number | null;
+  /** Integer */
   failing_since: number | null;
   /** Undelivered deliveries whose records were too old or too many to keep (integer) */
   removed_records: number;
@@ -1777,7 +1792,9 @@ export interface UpdateWebhookBody {
   workspace_id?: string;
   /** http:// or https:// with a host; port, path and query are allowed */
   url?: string;
+  /** At most 200 characters */
   name?: string | null;
+  /** At most 2000 characters */
   description?: string | null;
 }
 
@@ -1806,7 +1823,9 @@ export interface RotateWebhookSecretAnswer {
   /** active | paused (events are held) | disabled (by the service; events are kept as blocked) */
   state: string;
   disabled_reason: string | null;
+  /** Integer */
   disabled_at: number | null;
+  /** Integer */
   failing_since: number | null;
   /** Undelivered deliveries whose records were too old or too many to keep (integer) */
   removed_records: number;
@@ -1862,6 +1881,7 @@ export interface RedeliverToWebhookBody {
 export interface RedeliverToWebhookAnswer {
   /** wh_… */
   id: string;
+  /** Integer */
   since: number | null;
   /** Deliveries that are being queued again (integer) */
   queued: number;
@@ -2463,13 +2483,13 @@ export interface CreateWorkflowBody {
     name?: string;
     /** It is active at once */
     auto_deploy?: boolean;
-    /** Longest one step may take; null: 30 for HTTP and email, 60 for timers and events */
+    /** Longest one step may take; null: 30 for HTTP and email, 60 for timers and events (integer, 1 to 750) */
     timeout_seconds?: number | null;
     /** Integer, 128 to 10240 */
     memory_mb?: number;
     /** A failed step is tried again, up to 8 times over 10 hours */
     auto_retry?: boolean;
-    /** Runs started by events that go on at once; null: any number */
+    /** Runs started by events that go on at once; null: any number (integer, 1 to 10000) */
     concurrency?: number | null;
     throttle?: {
       /** 0 holds all events (integer, 0 to 10000) */
@@ -2529,13 +2549,13 @@ export interface CreateDeploymentBody {
     name?: string;
     /** It is active at once */
     auto_deploy?: boolean;
-    /** Longest one step may take; null: 30 for HTTP and email, 60 for timers and events */
+    /** Longest one step may take; null: 30 for HTTP and email, 60 for timers and events (integer, 1 to 750) */
     timeout_seconds?: number | null;
     /** Integer, 128 to 10240 */
     memory_mb?: number;
     /** A failed step is tried again, up to 8 times over 10 hours */
     auto_retry?: boolean;
-    /** Runs started by events that go on at once; null: any number */
+    /** Runs started by events that go on at once; null: any number (integer, 1 to 10000) */
     concurrency?: number | null;
     throttle?: {
       /** 0 holds all events (integer, 0 to 10000) */
@@ -2571,13 +2591,13 @@ export interface CreateTemplateBody {
     name?: string;
     /** It is active at once */
     auto_deploy?: boolean;
-    /** Longest one step may take; null: 30 for HTTP and email, 60 for timers and events */
+    /** Longest one step may take; null: 30 for HTTP and email, 60 for timers and events (integer, 1 to 750) */
     timeout_seconds?: number | null;
     /** Integer, 128 to 10240 */
     memory_mb?: number;
     /** A failed step is tried again, up to 8 times over 10 hours */
     auto_retry?: boolean;
-    /** Runs started by events that go on at once; null: any number */
+    /** Runs started by events that go on at once; null: any number (integer, 1 to 10000) */
     concurrency?: number | null;
     throttle?: {
       /** 0 holds all events (integer, 0 to 10000) */

@@ -151,6 +151,7 @@ export class Health {
    * Whether the process lives.
    *
    * `GET /healthz`
+   * @throws MillraceError what the service refused, with its `code`
    */
   get(options: RequestOptions = {}): Promise<GetHealthAnswer> {
     return this.#transport.json({ method: 'GET', path: '/healthz', isPublic: true, isRepeatable: true }, options);
@@ -160,6 +161,7 @@ export class Health {
    * Whether the store can be reached; 503 when not.
    *
    * `GET /readyz`
+   * @throws MillraceError what the service refused, with its `code`
    */
   readiness(options: RequestOptions = {}): Promise<GetHealthAnswer> {
     return this.#transport.json({ method: 'GET', path: '/readyz', isPublic: true, isRepeatable: true }, options);
@@ -169,6 +171,7 @@ export class Health {
    * Metrics in the text format of Prometheus.
    *
    * `GET /metrics`
+   * @throws MillraceError what the service refused, with its `code`
    */
   metrics(options: RequestOptions = {}): Promise<string> {
     return this.#transport.text({ method: 'GET', path: '/metrics', isPublic: true, isRepeatable: true }, options);
@@ -178,6 +181,7 @@ export class Health {
    * This document.
    *
    * `GET /openapi.json`
+   * @throws MillraceError what the service refused, with its `code`
    */
   openApiDocument(options: RequestOptions = {}): Promise<Record<string, unknown>> {
     return this.#transport.json({ method: 'GET', path: '/openapi.json', isPublic: true, isRepeatable: true }, options);
@@ -236,6 +240,7 @@ export class ApiKeys {
    *
    * `GET /v1/users/me/api_keys`
    * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
   list(query: PageParameters = {}, options: RequestOptions = {}): Paged<ApiKey> {
     return this.#transport.paged({ method: 'GET', path: '/v1/users/me/api_keys', query: { ...query }, isRepeatable: true }, options);
@@ -395,6 +400,7 @@ export class OauthClients {
    * `GET /v1/workspaces/{id}/oauth_clients`
    * @param workspaceId o_…
    * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
   list(workspaceId: string, query: PageParameters = {}, options: RequestOptions = {}): Paged<OAuthClient> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/workspaces/${workspaceId}/oauth_clients`, query: { ...query }, isRepeatable: true }, options);
@@ -451,6 +457,7 @@ export class AccessTokens {
    * its code, `error_description` a sentence.
    *
    * `POST /v1/oauth/token`
+   * @throws MillraceError what the service refused, with its `code`
    */
   create(body: CreateAccessTokenBody = {}, options: RequestOptions = {}): Promise<CreateAccessTokenAnswer> {
     return this.#transport.json({ method: 'POST', path: '/v1/oauth/token', body, isPublic: true, isRepeatable: true }, options);
@@ -460,6 +467,7 @@ export class AccessTokens {
    * End an access token of the client at once; also answers 200 for a token that is none of its.
    *
    * `POST /v1/oauth/revoke`
+   * @throws MillraceError what the service refused, with its `code`
    */
   revoke(body: RevokeAccessTokenBody = {}, options: RequestOptions = {}): Promise<RevokeAccessTokenAnswer> {
     return this.#transport.json({ method: 'POST', path: '/v1/oauth/revoke', body, isPublic: true, isRepeatable: true }, options);
@@ -522,6 +530,7 @@ export class DataStores {
    *
    * `GET /v1/users/me/data_stores`
    * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
   list(query: PageParameters = {}, options: RequestOptions = {}): Paged<DataStore> {
     return this.#transport.paged({ method: 'GET', path: '/v1/users/me/data_stores', query: { ...query }, isRepeatable: true }, options);
@@ -533,6 +542,7 @@ export class DataStores {
    * `GET /v1/workspaces/{id}/data_stores`
    * @param workspaceId o_…
    * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
   listInWorkspace(workspaceId: string, query: PageParameters = {}, options: RequestOptions = {}): Paged<DataStore> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/workspaces/${workspaceId}/data_stores`, query: { ...query }, isRepeatable: true }, options);
@@ -566,6 +576,7 @@ export class DataStores {
    * `GET /v1/data_stores/{id}/entries`
    * @param dataStoreId ds_…
    * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
   listEntries(dataStoreId: string, query: PageParameters = {}, options: RequestOptions = {}): Paged<DataStoreEntry> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/data_stores/${dataStoreId}/entries`, query: { ...query }, isRepeatable: true }, options);
@@ -621,6 +632,7 @@ export class Apps {
    *
    * `GET /v1/apps`
    * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
   list(query: ListAppsQuery = {}, options: RequestOptions = {}): Paged<AppSummary> {
     return this.#transport.paged({ method: 'GET', path: '/v1/apps', query: { ...query }, isRepeatable: true }, options);
@@ -739,6 +751,7 @@ export class Accounts {
    *
    * `GET /v1/accounts`
    * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
   list(query: ListAccountsQuery = {}, options: RequestOptions = {}): Paged<Account> {
     return this.#transport.paged({ method: 'GET', path: '/v1/accounts', query: { ...query }, isRepeatable: true }, options);
@@ -760,6 +773,7 @@ export class Accounts {
    * `GET /v1/workspaces/{id}/accounts`
    * @param workspaceId o_…
    * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
   listInWorkspace(workspaceId: string, query: ListWorkspaceAccountsQuery = {}, options: RequestOptions = {}): Paged<Account> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/workspaces/${workspaceId}/accounts`, query: { ...query }, isRepeatable: true }, options);
@@ -843,6 +857,7 @@ export class Accounts {
    * `GET /v1/accounts/{id}/audit`
    * @param accountId apn_…
    * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
   listAudit(accountId: string, query: ListAccountAuditQuery = {}, options: RequestOptions = {}): Paged<AccountAuditEntry> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/accounts/${accountId}/audit`, query: { ...query }, isRepeatable: true }, options);
@@ -856,6 +871,7 @@ export class Accounts {
    * `GET /v1/workspaces/{id}/audit`
    * @param workspaceId o_…
    * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
   listAuditInWorkspace(workspaceId: string, query: ListWorkspaceAuditQuery = {}, options: RequestOptions = {}): Paged<AccountAuditEntry> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/workspaces/${workspaceId}/audit`, query: { ...query }, isRepeatable: true }, options);
@@ -1031,6 +1047,7 @@ export class Replays {
    * `GET /v1/sources/{id}/replays`
    * @param sourceId dc_…
    * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
   listOfSource(sourceId: string, query: PageParameters = {}, options: RequestOptions = {}): Paged<Replay> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/sources/${sourceId}/replays`, query: { ...query }, isRepeatable: true }, options);
@@ -1057,6 +1074,7 @@ export class Replays {
    * `GET /v1/workflows/{id}/replays`
    * @param workflowId p_…
    * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
   listOfWorkflow(workflowId: string, query: PageParameters = {}, options: RequestOptions = {}): Paged<Replay> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/workflows/${workflowId}/replays`, query: { ...query }, isRepeatable: true }, options);
@@ -1112,6 +1130,7 @@ export class Webhooks {
    *
    * `GET /v1/users/me/webhooks`
    * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
   list(query: PageParameters = {}, options: RequestOptions = {}): Paged<Webhook> {
     return this.#transport.paged({ method: 'GET', path: '/v1/users/me/webhooks', query: { ...query }, isRepeatable: true }, options);
@@ -1123,6 +1142,7 @@ export class Webhooks {
    * `GET /v1/workspaces/{id}/webhooks`
    * @param workspaceId o_…
    * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
   listInWorkspace(workspaceId: string, query: PageParameters = {}, options: RequestOptions = {}): Paged<Webhook> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/workspaces/${workspaceId}/webhooks`, query: { ...query }, isRepeatable: true }, options);
@@ -1222,6 +1242,7 @@ export class Deliveries {
    * `GET /v1/webhooks/{id}/deliveries`
    * @param webhookId wh_…
    * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
   listOfWebhook(webhookId: string, query: ListWebhookDeliveriesQuery = {}, options: RequestOptions = {}): Paged<Delivery> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/webhooks/${webhookId}/deliveries`, query: { ...query }, isRepeatable: true }, options);
@@ -1233,6 +1254,7 @@ export class Deliveries {
    * `GET /v1/sources/{id}/deliveries`
    * @param sourceId dc_…
    * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
   listOfSource(sourceId: string, query: ListSourceDeliveriesQuery = {}, options: RequestOptions = {}): Paged<Delivery> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/sources/${sourceId}/deliveries`, query: { ...query }, isRepeatable: true }, options);
@@ -1246,6 +1268,7 @@ export class Deliveries {
    * `GET /v1/subscriptions/{id}/deliveries`
    * @param subscriptionId sub_…
    * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
   listOfSubscription(subscriptionId: string, query: ListSubscriptionDeliveriesQuery = {}, options: RequestOptions = {}): Paged<Delivery> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/subscriptions/${subscriptionId}/deliveries`, query: { ...query }, isRepeatable: true }, options);
@@ -1280,6 +1303,7 @@ export class Deliveries {
    *
    * `GET /v1/users/me/dead_letters`
    * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
   listDeadLetters(query: ListMyDeadLettersQuery = {}, options: RequestOptions = {}): Paged<Delivery> {
     return this.#transport.paged({ method: 'GET', path: '/v1/users/me/dead_letters', query: { ...query }, isRepeatable: true }, options);
@@ -1291,6 +1315,7 @@ export class Deliveries {
    * `GET /v1/workspaces/{id}/dead_letters`
    * @param workspaceId o_…
    * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
   listDeadLettersInWorkspace(workspaceId: string, query: ListWorkspaceDeadLettersQuery = {}, options: RequestOptions = {}): Paged<Delivery> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/workspaces/${workspaceId}/dead_letters`, query: { ...query }, isRepeatable: true }, options);
@@ -1311,6 +1336,7 @@ export class Runs {
    * `GET /v1/workflows/{id}/runs`
    * @param workflowId p_…
    * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
   list(workflowId: string, query: ListRunsQuery = {}, options: RequestOptions = {}): Paged<Run> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/workflows/${workflowId}/runs`, query: { ...query }, isRepeatable: true }, options);
@@ -1377,7 +1403,7 @@ export class Workflows {
    * @throws MillraceError what the service refused, with its `code`
    */
   testStep(workflowId: string, namespace: string, body: TestStepBody = {}, options: RequestOptions = {}): Promise<TestStepAnswer> {
-    return this.#transport.data({ method: 'POST', path: pathOf`/v1/workflows/${workflowId}/steps/${namespace}/test`, body }, options);
+    return this.#transport.data({ method: 'POST', path: pathOf`/v1/workflows/${workflowId}/steps/${namespace}/test`, body, timeoutMs: 780_000 }, options);
   }
 
   /**
@@ -1385,6 +1411,7 @@ export class Workflows {
    *
    * `GET /v1/users/me/workflows`
    * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
   list(query: PageParameters = {}, options: RequestOptions = {}): Paged<Workflow> {
     return this.#transport.paged({ method: 'GET', path: '/v1/users/me/workflows', query: { ...query }, isRepeatable: true }, options);
@@ -1396,6 +1423,7 @@ export class Workflows {
    * `GET /v1/workspaces/{id}/workflows`
    * @param workspaceId o_…
    * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
   listInWorkspace(workspaceId: string, query: PageParameters = {}, options: RequestOptions = {}): Paged<Workflow> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/workspaces/${workspaceId}/workflows`, query: { ...query }, isRepeatable: true }, options);
@@ -1407,6 +1435,7 @@ export class Workflows {
    * `GET /v1/projects/{id}/workflows`
    * @param projectId proj_…
    * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
   listInProject(projectId: string, query: PageParameters = {}, options: RequestOptions = {}): Paged<Workflow> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/projects/${projectId}/workflows`, query: { ...query }, isRepeatable: true }, options);
@@ -1461,6 +1490,7 @@ export class Workflows {
    * `GET /v1/workflows/{id}/ticks`
    * @param workflowId p_…
    * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
   listTicks(workflowId: string, query: PageParameters = {}, options: RequestOptions = {}): Paged<WorkflowTick> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/workflows/${workflowId}/ticks`, query: { ...query }, isRepeatable: true }, options);
@@ -1480,6 +1510,7 @@ export class Components {
    *
    * `GET /v1/components`
    * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
   list(query: ListComponentsQuery = {}, options: RequestOptions = {}): Paged<ComponentSummary> {
     return this.#transport.paged({ method: 'GET', path: '/v1/components', query: { ...query }, isRepeatable: true }, options);
@@ -1566,7 +1597,7 @@ export class Actions {
    * @throws MillraceError what the service refused, with its `code`
    */
   run(body: RunActionBody = {}, options: RequestOptions = {}): Promise<RunActionAnswer> {
-    return this.#transport.data({ method: 'POST', path: '/v1/actions/run', body }, options);
+    return this.#transport.data({ method: 'POST', path: '/v1/actions/run', body, timeoutMs: 330_000 }, options);
   }
 }
 
@@ -1595,6 +1626,7 @@ export class Registry {
    *
    * `GET /v1/registry/packages`
    * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
   listPackages(query: PageParameters = {}, options: RequestOptions = {}): Paged<RegistryPackage> {
     return this.#transport.paged({ method: 'GET', path: '/v1/registry/packages', query: { ...query }, isRepeatable: true }, options);
@@ -1626,6 +1658,7 @@ export class Sources {
    *
    * `GET /v1/users/me/sources`
    * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
   list(query: PageParameters = {}, options: RequestOptions = {}): Paged<Source> {
     return this.#transport.paged({ method: 'GET', path: '/v1/users/me/sources', query: { ...query }, isRepeatable: true }, options);
@@ -1637,6 +1670,7 @@ export class Sources {
    * `GET /v1/orgs/{id}/sources`
    * @param workspaceId o_…
    * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
   listInWorkspace(workspaceId: string, query: PageParameters = {}, options: RequestOptions = {}): Paged<Source> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/orgs/${workspaceId}/sources`, query: { ...query }, isRepeatable: true }, options);
@@ -1691,6 +1725,7 @@ export class Sources {
    * `GET /v1/sources/{id}/ticks`
    * @param sourceId dc_…
    * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
   listTicks(sourceId: string, query: PageParameters = {}, options: RequestOptions = {}): Paged<SourceTick> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/sources/${sourceId}/ticks`, query: { ...query }, isRepeatable: true }, options);
@@ -1711,6 +1746,7 @@ export class Deployments {
    * `GET /v1/workflows/{id}/deployments`
    * @param workflowId p_…
    * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
   list(workflowId: string, query: PageParameters = {}, options: RequestOptions = {}): Paged<Deployment> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/workflows/${workflowId}/deployments`, query: { ...query }, isRepeatable: true }, options);
@@ -1762,6 +1798,7 @@ export class Templates {
    *
    * `GET /v1/templates`
    * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
   list(query: PageParameters = {}, options: RequestOptions = {}): Paged<Template> {
     return this.#transport.paged({ method: 'GET', path: '/v1/templates', query: { ...query }, isRepeatable: true }, options);
@@ -1804,6 +1841,7 @@ export class EventSummaries {
    * `GET /v1/sources/{id}/event_summaries`
    * @param sourceId dc_…
    * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
   listOfSource(sourceId: string, query: ListSourceEventsQuery = {}, options: RequestOptions = {}): Paged<EventSummary> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/sources/${sourceId}/event_summaries`, query: { ...query }, isRepeatable: true }, options);
@@ -1815,6 +1853,7 @@ export class EventSummaries {
    * `GET /v1/workflows/{id}/event_summaries`
    * @param workflowId p_…
    * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
   listOfWorkflow(workflowId: string, query: ListWorkflowEventsQuery = {}, options: RequestOptions = {}): Paged<EventSummary> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/workflows/${workflowId}/event_summaries`, query: { ...query }, isRepeatable: true }, options);
@@ -1829,6 +1868,7 @@ export class EventSummaries {
    * `GET /v1/workflows/{id}/$errors/event_summaries`
    * @param workflowId p_…
    * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
   listErrorsOfWorkflow(workflowId: string, query: ListWorkflowErrorsQuery = {}, options: RequestOptions = {}): Paged<EventSummary> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/workflows/${workflowId}/\$errors/event_summaries`, query: { ...query }, isRepeatable: true }, options);
@@ -1840,6 +1880,7 @@ export class EventSummaries {
    * `GET /v1/workspaces/{id}/event_summaries`
    * @param workspaceId o_…
    * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
   listInWorkspace(workspaceId: string, query: ListWorkspaceEventsQuery = {}, options: RequestOptions = {}): Paged<EventSummary> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/workspaces/${workspaceId}/event_summaries`, query: { ...query }, isRepeatable: true }, options);
@@ -1850,6 +1891,7 @@ export class EventSummaries {
    *
    * `GET /v1/users/me/event_summaries`
    * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
   list(query: ListMyEventsQuery = {}, options: RequestOptions = {}): Paged<EventSummary> {
     return this.#transport.paged({ method: 'GET', path: '/v1/users/me/event_summaries', query: { ...query }, isRepeatable: true }, options);
@@ -1914,6 +1956,7 @@ export class Events {
    * `GET /v1/sources/{id}/logs`
    * @param sourceId dc_…
    * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
   listLogsOfSource(sourceId: string, query: PageParameters = {}, options: RequestOptions = {}): Paged<SourceLog> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/sources/${sourceId}/logs`, query: { ...query }, isRepeatable: true }, options);
@@ -1927,6 +1970,7 @@ export class Events {
    *
    * `GET /sources/{id}/sse`
    * @param sourceId dc_…
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
   streamOfSource<Event = unknown>(sourceId: string, query: StreamSourceEventsQuery = {}, options: StreamOptions = {}): EventStream<StreamedEvent<Event>> {
     return this.#transport.stream({ method: 'GET', path: pathOf`/sources/${sourceId}/sse`, query: { ...query }, isRepeatable: true, newestPath: pathOf`/v1/sources/${sourceId}/event_summaries` }, options);
@@ -1940,6 +1984,7 @@ export class Events {
    *
    * `GET /workflows/{id}/sse`
    * @param workflowId p_…
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
   streamOfWorkflow<Event = unknown>(workflowId: string, query: StreamWorkflowEventsQuery = {}, options: StreamOptions = {}): EventStream<StreamedEvent<Event>> {
     return this.#transport.stream({ method: 'GET', path: pathOf`/workflows/${workflowId}/sse`, query: { ...query }, isRepeatable: true, newestPath: pathOf`/v1/workflows/${workflowId}/event_summaries` }, options);
@@ -1956,6 +2001,7 @@ export class Events {
    *
    * `GET /workspaces/{id}/sse`
    * @param workspaceId o_…
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
   streamOfWorkspace<Event = unknown>(workspaceId: string, query: StreamWorkspaceEventsQuery = {}, options: StreamOptions = {}): EventStream<StreamedEvent<Event>> {
     return this.#transport.stream({ method: 'GET', path: pathOf`/workspaces/${workspaceId}/sse`, query: { ...query }, isRepeatable: true }, options);
@@ -1969,6 +2015,7 @@ export class Events {
    *
    * `GET /pipelines/{id}/sse`
    * @param workflowId p_…
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
   streamSendsOfWorkflow<Payload = unknown>(workflowId: string, options: StreamOptions = {}): EventStream<Payload> {
     return this.#transport.stream({ method: 'GET', path: pathOf`/pipelines/${workflowId}/sse`, isPublic: true, isRepeatable: true }, options);
