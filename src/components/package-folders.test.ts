@@ -156,6 +156,19 @@ describe('packages that stay files', () => {
     assert.deepEqual(await result(await bundleFor(code, 'tree')), expected);
   });
 
+  test('have the default import that Node gives, in both forms; CommonJS code has what it requires', async () => {
+    const imports = "import compiled, * as all from 'compiled'; import modern from 'modern';";
+    const answer = '[compiled.default, modern, Object.keys(all).includes("default")]';
+    for (const form of ['inline', 'tree'] as const) {
+      const js = `${imports} export default { run: () => ${answer} };`;
+      assert.deepEqual(await result(await bundleFor(js, form)), ['inner', 'modern', true], form);
+      const ts = `${imports} const answer = (): unknown[] => ${answer}; export default { run: answer };`;
+      assert.deepEqual(await result(await bundleFor(ts, form)), ['inner', 'modern', true], form);
+      const cjs = "const c = require('compiled'); module.exports = { run: () => c.default };";
+      assert.equal(await result(await bundleFor(cjs, form)), 'inner', form);
+    }
+  });
+
   test('are required by CommonJS components', async () => {
     const code =
       "const { v } = require('tool@1.0.0'); const os = require('os'); module.exports = { run: () => [v, require('modern').named, os.EOL] };";

@@ -13,6 +13,7 @@ import {
   transform,
 } from 'esbuild';
 import type { BuildProblem, BundleRequest, BundlerOutput, OwnFile } from './build-messages.ts';
+import { ownModuleName, pathOfOwnModule } from './own-module-name.ts';
 import { mapComment, withOwnMap } from './own-source-map.ts';
 import {
   isInside,
@@ -231,7 +232,7 @@ function confinement(run: BuildRun, asksForPackages: boolean): Plugin {
     name: 'confinement',
     setup(esbuild) {
       esbuild.onResolve({ filter: new RegExp(`^${entryPoint}$`) }, (args) =>
-        args.kind === 'entry-point' ? { path: entry.path, namespace: 'own' } : undefined,
+        args.kind === 'entry-point' ? { path: ownModuleName(entry), namespace: 'own' } : undefined,
       );
       const find = async (args: OnResolveArgs): Promise<OnResolveResult | undefined> => {
         if (args.pluginData === nativeOnly) return undefined;
@@ -244,7 +245,7 @@ function confinement(run: BuildRun, asksForPackages: boolean): Plugin {
       const ofPackages = asksForPackages ? /.*/ : filterOf(Object.keys(request.provided));
       esbuild.onResolve({ filter: ofPackages, namespace: 'file' }, find);
       esbuild.onLoad({ filter: /.*/, namespace: 'own' }, (args) => {
-        const file = own.get(args.path);
+        const file = own.get(pathOfOwnModule(args.path));
         if (file === undefined) return { errors: [{ text: `${args.path} is not a file of this component` }] };
         const loader = loaderByAttribute(args.with) ?? file.loader ?? loaderByExtension(file.path);
         if (file.encoding !== undefined) {
@@ -273,10 +274,10 @@ function confinement(run: BuildRun, asksForPackages: boolean): Plugin {
     const isUrl = /^https?:/i.test(args.path);
     if (/^\.{1,2}(?:\/|$)/.test(args.path) || isUrl) {
       try {
-        const file = await run.lookUp(args.importer, args.path);
+        const file = await run.lookUp(pathOfOwnModule(args.importer), args.path);
         if (file === null) return unresolved(args, `there is no file for the import ${quote(args.path)}`);
         own.set(file.path, file);
-        return { path: file.path, namespace: 'own' };
+        return { path: ownModuleName(file), namespace: 'own' };
       } catch (error) {
         if (error instanceof BuildFailure)
           return { errors: [{ text: error.message, detail: error.problem }] };
@@ -401,7 +402,7 @@ function place(
     .replaceAll(folder + sep, '')
     .replaceAll(/(?<![\w:./])\/(?:[\w.@+-]+\/)+[\w.@+-]+/g, (path) => basename(path));
   if (error.location === null) return { message };
-  const file = error.location.file.replace(/^own:/, '');
+  const file = pathOfOwnModule(error.location.file.replace(/^own:/, ''));
   return {
     message,
     file: file.startsWith('..') ? basename(file) : file,

@@ -1,4 +1,5 @@
 import type { OwnFile } from './build-messages.ts';
+import { pathOfOwnModule } from './own-module-name.ts';
 
 /** A map is for the lines of the component's own files; beyond this, errors show lines of the bundle instead. */
 const mapBytesMax = 4 * 1024 * 1024;
@@ -49,7 +50,7 @@ export function mapComment(mapText: string, entry: OwnFile): string {
 }
 
 function shownName(source: string, entry: OwnFile): string {
-  const path = source.replace(/^own:/, '');
+  const path = pathOfOwnModule(source.replace(/^own:/, ''));
   if (path === entry.path && !URL.canParse(path) && !/\.[cm]?[jt]s$/.test(path))
     return entry.loader === 'ts' ? 'component.ts' : 'component.js';
   // A query may hold a key to the file.
