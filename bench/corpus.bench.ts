@@ -130,8 +130,15 @@ async function measureSpeed(): Promise<void> {
   };
   try {
     const run = async (ownerId: string, of: readonly string[]): Promise<CheckedPackage[]> => {
-      const refusals = (): number => policy.refusals;
-      const parts = { fetcher, builder: { build: kept }, runner, ownerId, callDeadlineMs: 10_000, refusals };
+      const nextRefusal = (): Promise<void> => policy.nextRefusal();
+      const parts = {
+        fetcher,
+        builder: { build: kept },
+        runner,
+        ownerId,
+        callDeadlineMs: 10_000,
+        nextRefusal,
+      };
       const wanted = of.map((name) => ({ argument: name, wanted: { name } }));
       return Array.fromAsync(
         runCorpus({ ...parts, nowMs: () => performance.now() }, wanted, { concurrency }),

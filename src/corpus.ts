@@ -82,14 +82,14 @@ async function run(request: CorpusRequest): Promise<number> {
     try {
       const ownerId = request.rebuild ? newId('rebuild') : 'corpus';
       const nowMs = (): number => performance.now();
-      const refusals = (): number => policy.refusals;
+      const nextRefusal = (): Promise<void> => policy.nextRefusal();
       const packages = request.packages.map((argument) => ({
         argument,
         wanted: readPackageArgument(folder, argument),
       }));
       const running = runCorpus(
         {
-          ...{ fetcher, builder, runner, ownerId, callDeadlineMs, nowMs, refusals },
+          ...{ fetcher, builder, runner, ownerId, callDeadlineMs, nowMs, nextRefusal },
           ...(request.form === undefined ? {} : { form: request.form }),
         },
         packages,

@@ -52,9 +52,12 @@ export interface CheckParts {
   /** For one call of options or additionalProps; code that is still at it hangs. */
   callDeadlineMs: number;
   nowMs: () => number;
-  /** Connections of all code that were refused so far. */
-  refusals: () => number;
+  /** Settles when the next connection of any code is refused. */
+  nextRefusal: () => Promise<void>;
 }
+
+/** What has not ended by then is asked again alone. */
+const togetherMsMax = 3_000;
 
 /** Told where a reason would be longer. */
 const reasonLengthMax = 500;
@@ -163,10 +166,19 @@ async function callFunctions(
   ];
   if (calls.length === 0) return undefined;
   const props = emptyValues(shape.configurableProps);
-  const call = async (deploymentId: string, made: UserCall): Promise<string | undefined> => {
-    const { ownerId, callDeadlineMs: deadlineMs } = parts;
+  const call = async (
+    deploymentId: string,
+    made: UserCall,
+    options: { deadlineMs: number; signal?: AbortSignal },
+  ): Promise<string | undefined> => {
+    const { deadlineMs, signal } = options;
+    const { ownerId } = parts;
     const own = { deploymentId, ownerId, bundle, revision: 0, call: made, props, db: {}, deadlineMs };
-    const outcome = await untilRun(() => parts.runner.call(own));
+    const isStopped = () => signal?.aborted === true;
+    const outcome = await untilRun(
+      () => parts.runner.call(own, signal === undefined ? {} : { signal }),
+      isStopped,
+    );
     if (endsOfCode.has(outcome.status) && !isNotFound(outcome, made)) return undefined;
     return `${outcome.status}: ${outcome.error?.name ?? 'Error'}: ${outcome.error?.message ?? ''}`;
   };
@@ -175,8 +187,9 @@ async function callFunctions(
     else checked.additionalPropsCallable = true;
   };
   // All at once in one process: most of them wait, for what they retry.
+  const togetherMs = Math.min(parts.callDeadlineMs, togetherMsMax);
   const failed = await withProcess(parts.runner, (deploymentId) =>
-    Promise.all(calls.map((made) => call(deploymentId, made))),
+    Promise.all(calls.map((made) => call(deploymentId, made, { deadlineMs: togetherMs }))),
   );
   for (const [at, made] of calls.entries()) if (failed[at] === undefined) isCallable(made);
   const again = calls.filter((_, at) => failed[at] !== undefined);
@@ -185,10 +198,11 @@ async function callFunctions(
   // only be trying again and again to connect, which is an end too.
   return async () => {
     for (const made of again) {
-      const before = parts.refusals();
-      const reason = await withProcess(parts.runner, (deploymentId) => call(deploymentId, made));
-      const isTrying = reason?.startsWith('timed_out') === true && parts.refusals() > before;
-      if (reason === undefined || isTrying) isCallable(made);
+      const refused = new AbortController();
+      void parts.nextRefusal().then(() => refused.abort());
+      const options = { deadlineMs: parts.callDeadlineMs, signal: refused.signal };
+      const reason = await withProcess(parts.runner, (deploymentId) => call(deploymentId, made, options));
+      if (reason === undefined || refused.signal.aborted) isCallable(made);
       else if (made.kind === 'options') fail('options', `${made.prop}: ${reason}`);
       else fail('additionalProps', reason);
     }
@@ -198,10 +212,13 @@ async function callFunctions(
 /** Where the machine had no process for it, that says nothing of the component. */
 const triesMax = 3;
 
-async function untilRun<T extends { status: string }>(run: () => Promise<T>): Promise<T> {
+async function untilRun<T extends { status: string }>(
+  run: () => Promise<T>,
+  isStopped: () => boolean = () => false,
+): Promise<T> {
   for (let tries = 1; ; tries += 1) {
     const outcome = await run();
-    if (outcome.status !== 'cancelled' || tries === triesMax) return outcome;
+    if (outcome.status !== 'cancelled' || tries === triesMax || isStopped()) return outcome;
   }
 }
 

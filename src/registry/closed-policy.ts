@@ -1,8 +1,8 @@
 import { AddressPolicy, type AddressVerdict } from '#egress/address-policy.ts';
 
-/** Lets nothing out, and counts what tried. */
+/** Lets nothing out, and tells when something tried. */
 export class ClosedPolicy extends AddressPolicy {
-  refusals = 0;
+  #next = Promise.withResolvers<void>();
 
   constructor() {
     // Led to an address, since names would be looked up.
@@ -10,7 +10,13 @@ export class ClosedPolicy extends AddressPolicy {
   }
 
   override check(address: string, port: number): AddressVerdict {
-    this.refusals += 1;
+    this.#next.resolve();
+    this.#next = Promise.withResolvers<void>();
     return super.check(address, port);
+  }
+
+  /** Settles when the next connection is refused. */
+  nextRefusal(): Promise<void> {
+    return this.#next.promise;
   }
 }

@@ -112,7 +112,7 @@ describe('components of a package and of a folder', () => {
       runner,
       ownerId: 'corpus',
       callDeadlineMs: 2000,
-      refusals: () => policy.refusals,
+      nextRefusal: () => policy.nextRefusal(),
     };
     const packages = [
       { argument: '@pipedream/shop', wanted: { name: '@pipedream/shop' } },
