@@ -348,9 +348,16 @@ export function readSettings(environment: Record<string, string | undefined>): S
   }
   if (typeof values.data === 'string') values.data = resolve(values.data);
   checkTogether(values, problems);
+  // Of the command line: somebody may start the service in the same shell.
+  const others = ['MILLRACE_URL', 'MILLRACE_PROFILE'];
   const known = new Set<string>(Object.values(settingDefinitions).map((definition) => definition.env));
   for (const key of Object.keys(environment)) {
-    if (key.startsWith('MILLRACE_') && !key.startsWith('MILLRACE_TEST_') && !known.has(key)) {
+    if (
+      key.startsWith('MILLRACE_') &&
+      !key.startsWith('MILLRACE_TEST_') &&
+      !known.has(key) &&
+      !others.includes(key)
+    ) {
       problems.push(`${key}: no such setting; the settings are ${[...known].join(', ')}`);
     }
   }
