@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { pathToFileURL } from 'node:url';
 import { type SettingDefinition, settingDefinitions } from '#config/settings.ts';
+import { commandLinePage } from '../cli/reference-page.ts';
 import { readOperations } from './api-document.ts';
 import { clientPages } from './generate-client.ts';
 
@@ -24,6 +25,7 @@ export async function referencePages(): Promise<ReferencePage[]> {
   const errors = await loadErrorCatalogue();
   if (errors !== undefined) pages.push({ path: 'docs/reference/errors.md', text: errorsPage(errors) });
   pages.push(...clientPages(await readOperations(), Object.keys(errors ?? {})));
+  pages.push({ path: 'docs/reference/cli.md', text: `${notice}\n${commandLinePage()}` });
   return pages;
 }
 

@@ -57,6 +57,7 @@ const files = projectFiles();
 const isTest = (file: string): boolean => /\.(test|contract)\.ts$/.test(file);
 const sourceFiles = files.filter((file) => file.startsWith('src/') && file.endsWith('.ts'));
 const productFiles = sourceFiles.filter((file) => !isTest(file));
+const cliFiles = files.filter((file) => file.startsWith('cli/') && file.endsWith('.ts') && !isTest(file));
 const typeScriptFiles = files.filter((file) => file.endsWith('.ts'));
 const code = new Map(typeScriptFiles.map((file) => [file, readCode(file)]));
 const importsOf = new Map(typeScriptFiles.map((file) => [file, importedSpecifiers(codeOf(file))]));
@@ -150,6 +151,19 @@ describe('folders', () => {
       importers.filter((file) => !['src/main.ts', 'src/admin.ts'].includes(file)),
       'app.ts hands each part what it needs; nothing asks it back.',
     );
+  });
+
+  test('the command line and the service import nothing from each other', () => {
+    const problems: string[] = [];
+    for (const file of [...productFiles, ...cliFiles]) {
+      const own = file.split('/')[0];
+      const other = own === 'cli' ? 'src/' : 'cli/';
+      for (const specifier of importsOf.get(file) ?? []) {
+        if (resolveSpecifier(file, specifier)?.startsWith(other) === true)
+          problems.push(`${file} imports ${specifier}`);
+      }
+    }
+    expectNone(problems, 'The command line talks to the REST API, as any program does.');
   });
 
   test('product code never imports tests, benchmarks or scripts', () => {
@@ -258,7 +272,7 @@ describe('names', () => {
     const kebab =
       /^(?:_?[a-z0-9]+(?:-[a-z0-9]+)*(?:\.(?:test|contract|bench|app|pg))*\.(?:ts|mts|mjs|cjs|js|json|md|sh|html|css))$/;
     const problems = files
-      .filter((file) => /^(src|test|bench|scripts|components|docs|sdk\/src)\//.test(file))
+      .filter((file) => /^(src|cli|test|bench|scripts|components|docs|sdk\/src)\//.test(file))
       .filter(
         (file) =>
           !kebab.test(basename(file)) ||

@@ -18,6 +18,7 @@ import { type PostgresServer, PostgresUnavailableError, startPostgres } from './
  */
 const allTests = [
   'src/**/*.test.ts',
+  'cli/**/*.test.ts',
   'test/**/*.test.ts',
   'components/**/*.test.ts',
   'bench/**/*.test.ts',

@@ -1,0 +1,158 @@
+import type { Command } from 'commander';
+import { isObject, pathOf } from './api.ts';
+import { askForFields, connectAccount } from './ask-account.ts';
+import { addLimit, type Given, group, leaf, limitOf, type Parts, textOption } from './command-kit.ts';
+import { usageError } from './exit-codes.ts';
+import { readJsonFile } from './prop-values.ts';
+import type { Session } from './session.ts';
+import { column, idColumn, showDone, showList, showOne, timeColumn } from './show.ts';
+
+export function accountCommands(program: Command, parts: Parts): void {
+  const accounts = group(program, 'accounts', 'connected accounts');
+  addLimit(leaf(accounts, 'list', 'accounts that you may see', parts, list)).option(
+    '--app <slug>',
+    'only of this app',
+  );
+  leaf(accounts, 'describe <account>', 'one account', parts, async (session, options, id = '') => {
+    const query = { include_credentials: options.includeCredentials === true ? 1 : undefined };
+    showOne(session, await (await session.api()).data('GET', pathOf`/v1/accounts/${id}`, { query }));
+  }).option('--include-credentials', 'also its credentials, in clear; that is on record');
+  leaf(
+    accounts,
+    'create <app>',
+    'connect an account: asks for its fields, or gives a link for a browser',
+    parts,
+    create,
+  )
+    .option('--name <name>', 'name of the account')
+    .option('--credentials <file>', 'fields as a JSON object in a file, - for standard input');
+  leaf(
+    accounts,
+    'connect <app>',
+    'only a link with which somebody connects an account in a browser',
+    parts,
+    connect,
+  ).option('--name <name>', 'name of the account');
+  leaf(accounts, 'update <account>', 'rename it, or replace its credentials', parts, update)
+    .option('--name <name>', 'another name')
+    .option('--credentials <file>', 'fields as a JSON object in a file, - for standard input');
+  leaf(accounts, 'test <account>', 'test it now', parts, test);
+  leaf(accounts, 'delete <account>', 'remove an account', parts, async (session, options, id = '') => {
+    const query = { force: options.force === true ? true : undefined };
+    await (await session.api()).call('DELETE', pathOf`/v1/accounts/${id}`, { query });
+    showDone(session, `Removed ${id}.`);
+  }).option('--force', 'also when sources or workflows use it');
+
+  const apps = group(program, 'apps', 'what accounts can be connected to');
+  addLimit(leaf(apps, 'list [query]', 'apps by name, or the best matches', parts, listApps));
+  leaf(
+    apps,
+    'describe <app>',
+    'one app: its fields, and how to connect it',
+    parts,
+    async (session, _options, id = '') =>
+      showOne(session, await (await session.api()).data('GET', pathOf`/v1/apps/${id}`)),
+  );
+}
+
+async function list(session: Session, options: Given): Promise<void> {
+  showList(
+    session,
+    await (await session.api()).list('/v1/accounts', limitOf(options), {
+      app: textOption(options, 'app'),
+      ...session.owner,
+    }),
+    [
+      idColumn(),
+      column('NAME', 'name'),
+      column('APP', ({ app }) => (isObject(app) ? app.name_slug : undefined)),
+      column('HEALTHY', 'healthy'),
+      column('ERROR', 'error'),
+      timeColumn('CREATED (UTC)', 'created_at'),
+    ],
+    'No accounts yet. `millrace accounts create APP` connects one; `millrace apps list` shows the apps.',
+  );
+}
+
+async function create(session: Session, options: Given, app = ''): Promise<void> {
+  const api = await session.api();
+  const name = textOption(options, 'name');
+  const file = textOption(options, 'credentials');
+  if (file === undefined && !session.questions.canAsk) {
+    throw usageError(
+      'there is no terminal to ask for the credentials at',
+      'Give them with --credentials FILE (- for standard input); `millrace accounts connect` gives a link for a browser.',
+    );
+  }
+  const account =
+    file === undefined
+      ? await connectAccount(session, api, app, name)
+      : await api.data('POST', '/v1/accounts', {
+          body: { ...session.owner, app, name, credentials: await readCredentials(session, file) },
+        });
+  if (session.isJson) return session.terminal.printJson(account);
+  session.terminal.print(String(account.id));
+  if (account.healthy === false)
+    session.terminal.problem(`It is not healthy: ${String(account.error ?? 'its test failed')}`);
+}
+
+async function connect(session: Session, options: Given, app = ''): Promise<void> {
+  const link = await (await session.api()).data('POST', '/v1/accounts/connect', {
+    body: { ...session.owner, app, name: textOption(options, 'name') },
+  });
+  if (session.isJson) return session.terminal.printJson(link);
+  session.terminal.print(String(link.connect_url));
+  session.terminal.note(`Open it in a browser before ${String(link.expires_at)}.`);
+}
+
+async function update(session: Session, options: Given, id = ''): Promise<void> {
+  const api = await session.api();
+  const name = textOption(options, 'name');
+  const file = textOption(options, 'credentials');
+  let credentials: unknown = file === undefined ? undefined : await readCredentials(session, file);
+  if (name === undefined && credentials === undefined) {
+    if (!session.questions.canAsk) throw usageError('nothing to change', 'Give --name or --credentials.');
+    const account = await api.data('GET', pathOf`/v1/accounts/${id}`);
+    const slug = isObject(account.app) ? String(account.app.name_slug) : '';
+    credentials = await askForFields(session, await api.data('GET', pathOf`/v1/apps/${slug}`));
+  }
+  showDone(
+    session,
+    `Changed ${id}.`,
+    await api.data('PUT', pathOf`/v1/accounts/${id}`, { body: { name, credentials } }),
+  );
+}
+
+async function test(session: Session, _options: Given, id = ''): Promise<void> {
+  const account = await (await session.api()).data('POST', pathOf`/v1/accounts/${id}/test`, { body: {} });
+  showDone(
+    session,
+    account.healthy === true
+      ? `${id} is healthy.`
+      : `${id} is not healthy: ${String(account.error ?? 'its test failed')}`,
+    account,
+  );
+}
+
+async function listApps(session: Session, options: Given, query = ''): Promise<void> {
+  showList(
+    session,
+    await (await session.api()).list('/v1/apps', limitOf(options), {
+      q: query === '' ? undefined : query,
+      ...session.owner,
+    }),
+    [
+      column('APP', 'name_slug', { isWhole: true }),
+      column('NAME', 'name'),
+      column('CONNECTED BY', 'auth_type'),
+      column('DESCRIPTION', 'description'),
+    ],
+    'No app fits.',
+  );
+}
+
+async function readCredentials(session: Session, file: string): Promise<unknown> {
+  const credentials = await readJsonFile(session, file, '--credentials');
+  if (!isObject(credentials)) throw usageError(`--credentials ${file}: expected a JSON object`);
+  return credentials;
+}

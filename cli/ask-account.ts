@@ -1,0 +1,92 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { type Api, type ApiObject, isObject, pathOf } from './api.ts';
+import type { PropDefinition } from './component-reference.ts';
+import { CliError } from './exit-codes.ts';
+import { titleOf } from './prop-values.ts';
+import type { Session } from './session.ts';
+
+const connectPatienceMs = 10 * 60_000;
+const connectPollMs = 2000;
+const accountsShown = 200;
+
+/** Which connected account a component is to use; makes one where there is none. */
+export async function askForAccount(
+  session: Session,
+  api: Api,
+  definition: PropDefinition,
+): Promise<unknown> {
+  const slug = definition.app ?? '';
+  const found = await api.list('/v1/accounts', accountsShown, { app: slug, ...session.owner });
+  const other = Symbol('other');
+  const none = Symbol('none');
+  const chosen = await session.questions.one<unknown>(titleOf(definition), [
+    ...found.map((account) => ({ label: labelOf(account), value: { authProvisionId: account.id } })),
+    { label: `(connect another account of ${slug})`, value: other },
+    ...(definition.optional === true ? [{ label: '(none)', value: none }] : []),
+  ]);
+  if (chosen === none) return undefined;
+  if (chosen !== other) return chosen;
+  const account = await connectAccount(session, api, slug, undefined);
+  return { authProvisionId: account.id };
+}
+
+/** A new account: its fields are asked for, or a link is given that a person opens in a browser. */
+export async function connectAccount(
+  session: Session,
+  api: Api,
+  slug: string,
+  name: string | undefined,
+): Promise<ApiObject> {
+  const app = await api.data('GET', pathOf`/v1/apps/${slug}`);
+  if (app.auth_type !== 'oauth') {
+    const credentials = await askForFields(session, app);
+    return api.data('POST', '/v1/accounts', { body: { ...session.owner, app: slug, name, credentials } });
+  }
+  return connectInBrowser(session, api, slug, name);
+}
+
+/** Waits until somebody has followed the link. */
+async function connectInBrowser(
+  session: Session,
+  api: Api,
+  slug: string,
+  name: string | undefined,
+): Promise<ApiObject> {
+  const list = () => api.list('/v1/accounts', accountsShown, { app: slug, ...session.owner });
+  const before = new Set((await list()).map(({ id }) => id));
+  const link = await api.data('POST', '/v1/accounts/connect', {
+    body: { ...session.owner, app: slug, name },
+  });
+  session.terminal.note(`Open this in a browser:\n${String(link.connect_url)}`);
+  session.terminal.status('Waiting for the account …');
+  const end = Date.now() + connectPatienceMs;
+  while (Date.now() < end) {
+    await pause(connectPollMs, undefined, { signal: session.interrupted }).catch(() => {
+      throw new CliError('interrupted', 'interrupted');
+    });
+    const account = (await list()).find(({ id }) => !before.has(id));
+    if (account !== undefined) return account;
+  }
+  throw new CliError('failed', `no account was connected within ${connectPatienceMs / 60_000} minutes`);
+}
+
+export async function askForFields(session: Session, app: ApiObject): Promise<Record<string, unknown>> {
+  const fields: unknown = JSON.parse(
+    typeof app.custom_fields_json === 'string' ? app.custom_fields_json : '[]',
+  );
+  const credentials: Record<string, unknown> = {};
+  for (const field of Array.isArray(fields) ? fields : []) {
+    if (!isObject(field) || typeof field.name !== 'string') continue;
+    const title = `${typeof field.label === 'string' ? field.label : field.name}:`;
+    // Whatever is not known to be harmless is not shown while it is typed.
+    const text = await (field.secret === false
+      ? session.questions.text(title)
+      : session.questions.secret(title));
+    if (text !== '') credentials[field.name] = text;
+  }
+  return credentials;
+}
+
+function labelOf({ id, name, healthy }: ApiObject): string {
+  return `${typeof name === 'string' ? `${name} ` : ''}${String(id)}${healthy === false ? ', not healthy' : ''}`;
+}

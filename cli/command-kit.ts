@@ -1,0 +1,82 @@
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { type CommonOptions, Session, type SessionParts } from './session.ts';
+
+/** How commands get what they need, once the command line is read. */
+export type Parts = () => SessionParts;
+
+export interface Given extends CommonOptions {
+  readonly [option: string]: unknown;
+}
+
+type Run = (session: Session, options: Given, ...operands: string[]) => Promise<void>;
+
+/** A command that asks the service: with the options that all of them have. */
+export function leaf(
+  parent: Command,
+  signature: string,
+  summary: string,
+  parts: Parts,
+  run: Run,
+  options: { isDefault?: boolean } = {},
+): Command {
+  return plain(parent, signature, summary, options)
+    .addOption(new Option('--workspace <id>', 'work in this workspace (o_…) instead of with your own things'))
+    .addOption(new Option('--profile <name>', 'use this login'))
+    .addOption(new Option('--json', 'print what the API answers, for machines'))
+    .action(async (...given: unknown[]) => {
+      const command = given.at(-1) as Command;
+      const options = command.opts<Given>();
+      const operands = given.slice(0, -2).map((one) => (one === undefined ? '' : String(one)));
+      await run(new Session(parts(), options), options, ...operands);
+    });
+}
+
+export function plain(
+  parent: Command,
+  signature: string,
+  summary: string,
+  options: { isDefault?: boolean } = {},
+): Command {
+  return parent
+    .command(signature, options)
+    .description(summary)
+    .allowExcessArguments(false)
+    .showHelpAfterError(false);
+}
+
+export function group(program: Command, name: string, summary: string): Command {
+  return program.command(name).description(summary);
+}
+
+export function integer(min: number, max: number): (text: string) => number {
+  return (text) => {
+    const value = Number(text);
+    if (/^\d+$/.test(text) && value >= min && value <= max) return value;
+    throw new InvalidArgumentError(`Expected an integer from ${min} to ${max}.`);
+  };
+}
+
+export function collect(text: string, before: string[] = []): string[] {
+  return [...before, text];
+}
+
+export function addLimit(command: Command, initial = 100): Command {
+  return command.option('-n, --limit <number>', 'how many at most', integer(1, 100_000), initial);
+}
+
+export function addProps(command: Command): Command {
+  return command
+    .option('--prop <name=value>', 'value of a prop; may be given several times', collect)
+    .option('--props <file>', 'values of props as a JSON object in a file, - for standard input')
+    .option('-y, --yes', 'ask nothing: what is missing is an error');
+}
+
+/** An option that was given as text. */
+export function textOption(options: Given, name: string): string | undefined {
+  const value = options[name];
+  return typeof value === 'string' ? value : undefined;
+}
+
+export function limitOf(options: Given): number {
+  return typeof options.limit === 'number' ? options.limit : 100;
+}

@@ -1,0 +1,118 @@
+import type { Command } from 'commander';
+import { type Api, type ApiObject, isObject, pathOf } from './api.ts';
+import { type Given, integer, leaf, type Parts, textOption } from './command-kit.ts';
+import { usageError } from './exit-codes.ts';
+import { followStream, isLater } from './follow-stream.ts';
+import type { Session } from './session.ts';
+import { millisText, showDone } from './show.ts';
+import { visible, visibleJson } from './visible-text.ts';
+
+/** As many as the service keeps of each channel. */
+const keptMax = 100;
+
+export function eventCommands(program: Command, parts: Parts): void {
+  const events = program.command('events').description('what sources and workflows emit');
+  leaf(
+    events,
+    'list <emitter>',
+    'the last events of a source or workflow, oldest first; `millrace events ID` is the same',
+    parts,
+    show,
+    { isDefault: true },
+  )
+    .option('-n, --limit <number>', 'how many', integer(0, keptMax), 10)
+    .option('-f, --follow', 'go on with what is emitted from now on, until Ctrl-C')
+    .option('--event-name <name>', 'a channel: its name, $errors or $logs');
+  leaf(events, 'delete <emitter>', 'delete stored events, all or an inclusive range', parts, remove)
+    .option('--start <event>', 'from this event on')
+    .option('--end <event>', 'up to this event')
+    .option('--event-name <name>', 'only of this channel')
+    .option('--all', 'all of them; needed when no range is given');
+}
+
+/** Path of an emitter, by the kind that its id says. */
+export function emitterPath(id: string): string {
+  if (id.startsWith('dc_')) return pathOf`/v1/sources/${id}`;
+  if (id.startsWith('p_')) return pathOf`/v1/workflows/${id}`;
+  throw usageError(
+    `${id} is no source (dc_…) or workflow (p_…)`,
+    '`millrace sources list` and `millrace workflows list` show the ids.',
+  );
+}
+
+/** Newest last, up to `limit`. */
+export async function storedEvents(
+  api: Api,
+  path: string,
+  limit: number,
+  eventName: string | undefined,
+): Promise<ApiObject[]> {
+  if (limit === 0) return [];
+  const query = { expand: 'event', event_name: eventName };
+  return (await api.list(`${path}/event_summaries`, limit, query)).reverse();
+}
+
+async function show(session: Session, options: Given, id = ''): Promise<void> {
+  const api = await session.api();
+  const path = emitterPath(id);
+  const limit = Number(options.limit);
+  const eventName = textOption(options, 'eventName');
+  const isFollowed = options.follow === true;
+  const print = (event: ApiObject): void => {
+    if (session.isJson) session.terminal.printJson(event, 0);
+    else session.terminal.print(eventLine(session, event));
+  };
+  if (!isFollowed) {
+    const events = await storedEvents(api, path, limit, eventName);
+    if (session.isJson) return session.terminal.printJson(events);
+    if (events.length === 0)
+      session.terminal.note(`Nothing was emitted yet. Wait for it: millrace events ${id} -f`);
+    for (const event of events) print(event);
+    return;
+  }
+  let last: string | undefined;
+  const stream = followStream(api, {
+    path: `${path}/sse`,
+    eventName,
+    signal: session.interrupted,
+    note: (text) => session.terminal.note(text),
+    // The stream stands first, so that nothing falls between what is stored and what comes.
+    onOpen: async () => {
+      const events = await storedEvents(api, path, Math.max(1, limit), eventName);
+      for (const event of limit === 0 ? [] : events) print(event);
+      last = idOf(events.at(-1));
+      return last;
+    },
+  });
+  for await (const event of stream) {
+    if (last === undefined || isLater(event.id, last)) print(event);
+  }
+}
+
+/** Of the last of some events. */
+export function idOf(event: ApiObject | undefined): string | undefined {
+  return typeof event?.id === 'string' ? event.id : undefined;
+}
+
+/** Time, id, channel, and the data on one line. */
+export function eventLine(session: Session, event: ApiObject): string {
+  const metadata = isObject(event.metadata) ? event.metadata : {};
+  const name =
+    typeof metadata.name === 'string' && metadata.name !== ''
+      ? ` ${session.terminal.style('cyan', visible(metadata.name))}`
+      : '';
+  const shown = typeof event.event === 'string' ? visible(event.event) : visibleJson(event.event, 0);
+  return `${session.terminal.style('dim', millisText(event.indexed_at_ms))} ${String(event.id)}${name} ${shown}`;
+}
+
+async function remove(session: Session, options: Given, id = ''): Promise<void> {
+  const query = {
+    start_id: textOption(options, 'start'),
+    end_id: textOption(options, 'end'),
+    event_name: textOption(options, 'eventName'),
+  };
+  if (query.start_id === undefined && query.end_id === undefined && options.all !== true)
+    throw usageError('this would delete all events', 'Give --start, --end or both; or --all.');
+  const answer = await (await session.api()).call('DELETE', `${emitterPath(id)}/events`, { query });
+  showDone(session, 'The events are being deleted.', isObject(answer.data) ? answer.data : {});
+}

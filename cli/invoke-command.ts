@@ -1,0 +1,151 @@
+import type { Command } from 'commander';
+import { type Api, type ApiObject, isObject, pathOf, unreachable } from './api.ts';
+import { addProps, collect, type Given, integer, leaf, type Parts, textOption } from './command-kit.ts';
+import { knowComponent, readReference } from './component-reference.ts';
+import { CliError, usageError } from './exit-codes.ts';
+import { fillProps } from './fill-props.ts';
+import { endpointOf, givenProps } from './make-source.ts';
+import { readTextFile } from './prop-values.ts';
+import type { Session } from './session.ts';
+import { visible, visibleLines } from './visible-text.ts';
+
+/** As long as a workflow may take to respond. */
+const endpointPatienceMs = 300_000;
+
+export function invokeCommand(program: Command, parts: Parts): void {
+  addProps(
+    leaf(
+      program,
+      'invoke <what>',
+      'send a request to the endpoint of a source or workflow, or run an action once: by key, id, file or URL',
+      parts,
+      invoke,
+    ),
+  )
+    .option(
+      '-d, --data <text>',
+      'for an endpoint: body of the request, @FILE to read it, @- for standard input',
+    )
+    .option('-X, --method <method>', 'for an endpoint: method; POST with a body, else GET')
+    .option('-H, --header <name: value>', 'for an endpoint: a header; may be given several times', collect)
+    .option('--path <path>', 'for an endpoint: what follows its address, such as /a/b?c=d')
+    .option('--timeout <seconds>', 'for an action: how long it may run', integer(1, 750));
+}
+
+async function invoke(session: Session, options: Given, what = ''): Promise<void> {
+  const api = await session.api();
+  if (what.startsWith('dc_')) {
+    const source = await api.data('GET', pathOf`/v1/sources/${what}`);
+    return request(session, options, what, endpointOf(source));
+  }
+  if (what.startsWith('p_')) {
+    const workflow = await api.data('GET', pathOf`/v1/workflows/${what}`);
+    return request(session, options, what, triggerAddress(workflow));
+  }
+  return runAction(session, api, options, what);
+}
+
+function triggerAddress(workflow: ApiObject): string | undefined {
+  const triggers = (Array.isArray(workflow.triggers) ? workflow.triggers : []).filter(isObject);
+  for (const trigger of triggers) {
+    const address = typeof trigger.endpoint_url === 'string' ? trigger.endpoint_url : endpointOf(trigger);
+    if (address !== undefined) return address;
+  }
+  return undefined;
+}
+
+/** The answer's body as it is; its status to standard error. The API key stays here: an endpoint is user code. */
+async function request(
+  session: Session,
+  options: Given,
+  id: string,
+  endpoint: string | undefined,
+): Promise<void> {
+  if (endpoint === undefined) {
+    throw new CliError('failed', `${id} has no endpoint that takes requests`, {
+      hint: 'Only HTTP triggers and sources with a prop $.interface.http have one; timers run by themselves.',
+    });
+  }
+  const body = await bodyOf(session, textOption(options, 'data'));
+  const method = (textOption(options, 'method') ?? (body === undefined ? 'GET' : 'POST')).toUpperCase();
+  const headers = new Headers();
+  if (body !== undefined)
+    headers.set('content-type', isJson(body) ? 'application/json' : 'text/plain; charset=utf-8');
+  for (const header of Array.isArray(options.header) ? (options.header as string[]) : []) {
+    const [, name, value = ''] = /^([^:\s]+):\s*(.*)$/s.exec(header) ?? [];
+    if (name === undefined) throw usageError(`--header ${header}: expected name: value`);
+    headers.set(name, value);
+  }
+  const extra = textOption(options, 'path') ?? '';
+  const url = `${endpoint.replace(/\/$/, '')}${extra === '' || /^[/?]/.test(extra) ? extra : `/${extra}`}`;
+  let response: Response;
+  let bytes: Uint8Array;
+  try {
+    const signal = AbortSignal.any([session.interrupted, AbortSignal.timeout(endpointPatienceMs)]);
+    response = await fetch(url, {
+      method,
+      headers,
+      redirect: 'manual',
+      signal,
+      ...(body === undefined ? {} : { body }),
+    });
+    bytes = await response.bytes();
+  } catch (error) {
+    throw unreachable(new URL(url).origin, error, session.interrupted);
+  }
+  if (session.isJson) {
+    const text = Buffer.from(bytes).toString();
+    session.terminal.printJson({
+      status: response.status,
+      headers: Object.fromEntries(response.headers),
+      body: text,
+    });
+  } else {
+    session.terminal.note(`${response.status} ${visible(response.statusText)}`);
+    if (session.terminal.isOutputTerminal)
+      session.terminal.print(visibleLines(Buffer.from(bytes).toString()));
+    else session.terminal.printBytes(bytes);
+  }
+  if (response.status >= 400) throw new CliError('failed', `${id} answered ${response.status}`);
+}
+
+async function bodyOf(session: Session, data: string | undefined): Promise<string | undefined> {
+  return data?.startsWith('@') === true ? readTextFile(session, data.slice(1), '--data') : data;
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+async function runAction(session: Session, api: Api, options: Given, text: string): Promise<void> {
+  const given = await givenProps(session, options);
+  const component = await knowComponent(api, readReference(session.folder, text), session.owner);
+  if (component.type !== 'action') {
+    throw new CliError('failed', `${text} is a ${component.type}, and only actions run by themselves`, {
+      hint: `\`millrace deploy ${text}\` makes a source of it; then invoke that.`,
+    });
+  }
+  const values = await fillProps(session, api, component, { given, isSilent: options.yes === true });
+  session.terminal.status(`Running ${component.name} …`);
+  const result = await api.data('POST', '/v1/actions/run', {
+    body: { ...session.owner, id: component.id, configured_props: values, timeout_seconds: options.timeout },
+  });
+  session.terminal.endStatus();
+  const lines = (Array.isArray(result.os) ? result.os : []).filter(isObject);
+  if (session.isJson) session.terminal.printJson(result);
+  else {
+    for (const line of lines) {
+      const error = isObject(line.err) ? String(line.err.stack ?? line.err.message) : undefined;
+      session.terminal.note(`${String(line.k)}: ${error ?? String(line.msg ?? '')}`);
+    }
+    const exports = isObject(result.exports) ? result.exports : {};
+    if (typeof exports.$summary === 'string') session.terminal.note(exports.$summary);
+    session.terminal.printJson(result.ret ?? null);
+  }
+  if (lines.some(({ k }) => k === 'error')) throw new CliError('failed', `${text} failed`);
+}

@@ -1,0 +1,51 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { constants } from 'node:os';
+import { fileURLToPath } from 'node:url';
+import { hasConnection } from './connection.ts';
+
+/**
+ * Commands that work on the data folder itself, without the API: they have a program of their own, which is started with
+ * the same words. Their options are in its help.
+ */
+export const localCommands: Readonly<Record<string, string>> = {
+  user: 'users: create, list',
+  workspace: 'workspaces: create, list',
+  member: 'members of workspaces: add',
+  key: 'API keys of any user: create, list, revoke',
+  keys: 'the keys that seal credentials: status, rotate-master, rotate-data',
+};
+
+const adminFile = fileURLToPath(new URL('../src/admin.ts', import.meta.url));
+
+/**
+ * Whether a command line is for the data folder. `registry` is where it says `--local`, names a folder, or where there is no
+ * service to ask: nobody has logged in.
+ */
+export async function isLocal(
+  words: readonly string[],
+  environment: Readonly<Record<string, string | undefined>>,
+): Promise<boolean> {
+  const [first = ''] = words;
+  if (Object.hasOwn(localCommands, first)) return true;
+  if (first !== 'registry' || words.length === 1 || words.includes('--help') || words.includes('-h'))
+    return false;
+  if (words.includes('--local') || words.slice(2).some((word) => /^(?:\.{1,2}(?:\/|$)|\/)/.test(word)))
+    return true;
+  return !words.includes('--profile') && !(await hasConnection(environment));
+}
+
+/** Resolves to its exit code. */
+export async function runLocal(
+  words: readonly string[],
+  environment: Readonly<Record<string, string | undefined>>,
+): Promise<number> {
+  // What only this program understands would stop that one.
+  const { MILLRACE_URL, MILLRACE_PROFILE, ...rest } = environment;
+  const child = spawn(process.execPath, [adminFile, ...words.filter((word) => word !== '--local')], {
+    stdio: 'inherit',
+    env: rest,
+  });
+  const [code, signal] = (await once(child, 'exit')) as [number | null, NodeJS.Signals | null];
+  return code ?? 128 + (signal === null ? 0 : constants.signals[signal]);
+}

@@ -1,0 +1,41 @@
+import { readFileSync } from 'node:fs';
+import { exitCodes } from './exit-codes.ts';
+import { runWords } from './run-words.ts';
+import { Terminal } from './terminal.ts';
+
+/** `millrace …`, and `npm run millrace -- …`. Exit codes: exit-codes.ts. */
+
+/** A second Ctrl-C within this time is npm passing on the first one. */
+const sameSignalMs = 500;
+
+const { env, stdin, stdout, stderr } = process;
+const interruption = new AbortController();
+let interruptedAt: number | undefined;
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+  process.on(signal, () => {
+    const now = performance.now();
+    if (interruptedAt !== undefined && now - interruptedAt > sameSignalMs)
+      process.exit(exitCodes.interrupted.code);
+    interruptedAt ??= now;
+    interruption.abort();
+  });
+}
+// Whoever reads our output has enough of it: `millrace events … | head`.
+for (const stream of [stdout, stderr]) {
+  stream.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error;
+    process.exit(exitCodes.ok.code);
+  });
+}
+
+const manifest = readFileSync(new URL('../package.json', import.meta.url), 'utf8');
+process.exitCode = await runWords(process.argv.slice(2), {
+  terminal: new Terminal({ stdin, stdout, stderr }, env),
+  environment: env,
+  // npm changes to the project's folder, and says where it was called.
+  folder: (env.npm_lifecycle_event === 'millrace' ? env.INIT_CWD : undefined) ?? process.cwd(),
+  interrupted: interruption.signal,
+  version: (JSON.parse(manifest) as { version: string }).version,
+});
+// Input that was asked for once keeps the process alive.
+stdin.unref?.();

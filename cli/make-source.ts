@@ -1,0 +1,63 @@
+import { type Api, type ApiObject, isObject } from './api.ts';
+import { type Given, textOption } from './command-kit.ts';
+import { type KnownComponent, knowComponent, type LocalCode, readReference } from './component-reference.ts';
+import { CliError } from './exit-codes.ts';
+import { fillProps } from './fill-props.ts';
+import { readGivenProps } from './prop-values.ts';
+import type { Session } from './session.ts';
+
+/** Options of commands that make a source. */
+export function givenProps(session: Session, options: Given) {
+  return readGivenProps(session, {
+    ...(Array.isArray(options.prop) ? { prop: options.prop as string[] } : {}),
+    ...(typeof options.props === 'string' ? { props: options.props } : {}),
+  });
+}
+
+export interface MadeSource {
+  source: ApiObject;
+  local: LocalCode | undefined;
+}
+
+/** From a file, a key or an address to a source that is active: what it needs is taken from the options, or asked for. */
+export async function makeSource(
+  session: Session,
+  api: Api,
+  text: string,
+  options: Given,
+): Promise<MadeSource> {
+  const given = await givenProps(session, options);
+  session.terminal.status('Reading the component …');
+  const component = await knowComponent(api, readReference(session.folder, text), session.owner);
+  session.terminal.endStatus();
+  refuseOtherThanSource(component, text);
+  const values = await fillProps(session, api, component, { given, isSilent: options.yes === true });
+  session.terminal.status(`Deploying ${component.name} …`);
+  const source = await api.data('POST', '/v1/sources', {
+    body: {
+      ...session.owner,
+      ...(component.id.startsWith('sc_') ? { component_id: component.id } : { key: component.id }),
+      name: textOption(options, 'name'),
+      configured_props: values,
+    },
+  });
+  session.terminal.endStatus();
+  return { source, local: component.local };
+}
+
+/** Where requests to a source or a trigger go; undefined when it takes none. */
+export function endpointOf(source: ApiObject): string | undefined {
+  const props = isObject(source.configured_props) ? Object.values(source.configured_props) : [];
+  const endpoint = props.find((value) => isObject(value) && typeof value.endpoint_url === 'string');
+  return isObject(endpoint) ? String(endpoint.endpoint_url) : undefined;
+}
+
+function refuseOtherThanSource(component: KnownComponent, text: string): void {
+  if (component.type === 'source') return;
+  throw new CliError('failed', `${text} is an ${component.type}, and only sources are deployed`, {
+    hint:
+      component.type === 'action'
+        ? `\`millrace invoke ${text}\` runs it once; workflows use it as a step.`
+        : undefined,
+  });
+}

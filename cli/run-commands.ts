@@ -1,0 +1,205 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Command } from 'commander';
+import { type Api, type ApiObject, isObject, pathOf } from './api.ts';
+import {
+  addLimit,
+  type Given,
+  group,
+  integer,
+  leaf,
+  limitOf,
+  type Parts,
+  textOption,
+} from './command-kit.ts';
+import { CliError, usageError } from './exit-codes.ts';
+import type { Session } from './session.ts';
+import { column, idColumn, showDone, showList, showOne, timeColumn } from './show.ts';
+
+const pollMs = 500;
+
+export function runCommands(program: Command, parts: Parts): void {
+  const runs = group(program, 'runs', 'what workflows did');
+  addLimit(leaf(runs, 'list <workflow>', 'runs of a workflow, newest first', parts, list), 20).option(
+    '--state <state>',
+    'only in this state',
+  );
+  leaf(
+    runs,
+    'describe <run>',
+    'one run: what each step got, returned, logged, and how long it took',
+    parts,
+    describe,
+  );
+  leaf(
+    runs,
+    'cancel <run>',
+    'end a run that is queued, running or waiting',
+    parts,
+    act('cancel', 'Cancelled'),
+  );
+  leaf(runs, 'replay <run>', 'run the current deployment again with the event of a run', parts, replayRun);
+  leaf(
+    runs,
+    'restart <run>',
+    'run an ended run again from a step on; the steps before it keep what they exported',
+    parts,
+    restart,
+  ).option('--from-step <name>', 'the step; else the one that failed');
+}
+
+export function replayCommand(program: Command, parts: Parts): void {
+  leaf(
+    program,
+    'replay <what>',
+    'a run again with its event; a delivery once more; or stored events of a source or workflow to a listener',
+    parts,
+    replay,
+  )
+    .option(
+      '--to <listener>',
+      'for a source or workflow: the webhook, workflow or source that gets the events',
+    )
+    .option('--start <event>', 'for a source or workflow: from this event on')
+    .option('--end <event>', 'for a source or workflow: up to this event')
+    .option('--event-name <name>', 'for a source or workflow: the channel')
+    .option('--rate <number>', 'for a source or workflow: events per second at most', integer(1, 1_000_000))
+    .option('--no-wait', 'for a source or workflow: do not wait for the end');
+}
+
+async function list(session: Session, options: Given, workflow = ''): Promise<void> {
+  showList(
+    session,
+    await (await session.api()).list(pathOf`/v1/workflows/${workflow}/runs`, limitOf(options), {
+      state: textOption(options, 'state'),
+    }),
+    [
+      idColumn(),
+      column('STATE', 'state'),
+      column('BY', 'source_type'),
+      timeColumn('STARTED (UTC)', 'started_at'),
+      column('TOOK', durationOf),
+      column('ERROR', ({ error, reason }) => (isObject(error) ? error.msg : reason)),
+    ],
+    'No runs yet. `millrace invoke WORKFLOW` starts one, where it has an HTTP trigger.',
+  );
+}
+
+async function describe(session: Session, _options: Given, id = ''): Promise<void> {
+  const run = await (await session.api()).data('GET', pathOf`/v1/runs/${id}`);
+  if (session.isJson) return session.terminal.printJson(run);
+  const { steps, sends, ...fields } = run;
+  showOne(session, fields);
+  for (const step of (Array.isArray(steps) ? steps : []).filter(isObject)) {
+    session.terminal.print('');
+    const { namespace, state, id: stepId, input, exports, logs, error } = step;
+    const took = durationOf(step);
+    session.terminal.printFields([
+      ['step', namespace],
+      ['id', stepId],
+      ['state', state],
+      ['try', step.try],
+      ['took', took],
+      ['input', input],
+      ['exports', exports],
+      ...(Array.isArray(logs) && logs.length > 0
+        ? [['logs', logs.filter(isObject).map(lineOf).join('\n')] as const]
+        : []),
+      ...(isObject(error) ? [['error', typeof error.stack === 'string' ? error.stack : error] as const] : []),
+    ]);
+  }
+  if (Array.isArray(sends) && sends.length > 0) {
+    session.terminal.print('');
+    showList(
+      session,
+      sends as ApiObject[],
+      [column('SENDS', 'kind'), column('STATE', 'state'), column('RESULT', 'result')],
+      '',
+    );
+  }
+}
+
+function act(operation: 'cancel' | 'restart', done: string) {
+  return async (session: Session, _options: Given, id = ''): Promise<void> => {
+    const run = await (await session.api()).data('POST', pathOf`/v1/runs/${id}/${operation}`, { body: {} });
+    showDone(session, `${done} ${id}; it is ${String(run.state)}.`, run);
+  };
+}
+
+async function restart(session: Session, options: Given, id = ''): Promise<void> {
+  const body = { from_step: textOption(options, 'fromStep') };
+  const run = await (await session.api()).data('POST', pathOf`/v1/runs/${id}/restart`, { body });
+  if (session.isJson) return session.terminal.printJson(run);
+  session.terminal.print(String(run.id));
+}
+
+async function replayRun(session: Session, _options: Given, id = ''): Promise<void> {
+  const run = await (await session.api()).data('POST', pathOf`/v1/runs/${id}/replay`, { body: {} });
+  if (session.isJson) return session.terminal.printJson(run);
+  session.terminal.print(String(run.id));
+}
+
+async function replay(session: Session, options: Given, id = ''): Promise<void> {
+  const api = await session.api();
+  if (!/^(?:dc|p)_/.test(id)) {
+    if (textOption(options, 'to') !== undefined)
+      throw usageError('--to is for sources (dc_…) and workflows (p_…)');
+    if (!id.startsWith('dlv_')) return replayRun(session, options, id);
+    const delivery = await api.data('POST', pathOf`/v1/deliveries/${id}/redeliver`, { body: {} });
+    return showDone(session, `${id} will be sent again.`, delivery);
+  }
+  const listener = textOption(options, 'to');
+  if (listener === undefined)
+    throw usageError(
+      'a replay of stored events needs --to, who gets them',
+      'A webhook (wh_…), workflow (p_…) or source (dc_…).',
+    );
+  const body = {
+    listener_id: listener,
+    start_id: textOption(options, 'start'),
+    end_id: textOption(options, 'end'),
+    event_name: textOption(options, 'eventName'),
+    rate: options.rate,
+  };
+  const path = id.startsWith('dc_') ? pathOf`/v1/sources/${id}/replay` : pathOf`/v1/workflows/${id}/replay`;
+  const begun = await api.data('POST', path, { body });
+  const ended = options.wait === false ? begun : await untilOver(session, api, begun);
+  showDone(
+    session,
+    `Replay ${String(ended.id)}: ${String(ended.state)}, ${String(ended.sent)} of ${String(ended.total)} sent, ${String(ended.failed)} failed.`,
+    ended,
+  );
+  if (Number(ended.failed) > 0)
+    throw new CliError('failed', `${String(ended.failed)} events did not arrive`, {
+      hint: `millrace deliveries list ${listener}`,
+    });
+}
+
+/** Ctrl-C leaves the replay as it is: it goes on in the service. */
+async function untilOver(session: Session, api: Api, begun: ApiObject): Promise<ApiObject> {
+  let replay = begun;
+  while (['queueing', 'sending'].includes(String(replay.state))) {
+    const [sent, total] = [Number(replay.sent) + Number(replay.failed), Number(replay.total)];
+    session.terminal.status(`${bar(sent, total)} ${sent} of ${total} sent`);
+    await pause(pollMs, undefined, { signal: session.interrupted }).catch(() => {
+      throw new CliError('interrupted', `interrupted; the replay ${String(begun.id)} goes on`);
+    });
+    replay = await api.data('GET', pathOf`/v1/replays/${String(begun.id)}`);
+  }
+  session.terminal.endStatus();
+  return replay;
+}
+
+function bar(done: number, total: number): string {
+  const width = 20;
+  const filled = total === 0 ? 0 : Math.round((done / total) * width);
+  return `[${'#'.repeat(filled)}${'.'.repeat(width - filled)}]`;
+}
+
+export function durationOf({ started_at, ended_at }: ApiObject): string {
+  const [start, end] = [Date.parse(String(started_at)), Date.parse(String(ended_at))];
+  return Number.isNaN(start) || Number.isNaN(end) ? '-' : `${end - start} ms`;
+}
+
+function lineOf({ level, message }: ApiObject): string {
+  return `${String(level)}: ${String(message)}`;
+}

@@ -1,0 +1,53 @@
+import { CommanderError } from 'commander';
+import { CliError, exitCodes } from './exit-codes.ts';
+import { isLocal, runLocal } from './local-admin.ts';
+import { everyCommand, makeProgram } from './program.ts';
+import type { SessionParts } from './session.ts';
+import { visibleJson, visibleLines } from './visible-text.ts';
+
+/** Does what a command line says; resolves to the exit code. */
+export async function runWords(words: readonly string[], parts: SessionParts): Promise<number> {
+  try {
+    if (await isLocal(words, parts.environment)) return await runLocal(words, parts.environment);
+    const { stdout, stderr } = parts.terminal.streams;
+    const program = makeProgram(() => parts, parts.version);
+    for (const command of [program, ...everyCommand(program)]) {
+      command.configureOutput({
+        writeOut: (text) => stdout.write(text),
+        writeErr: (text) => stderr.write(visibleLines(text)),
+      });
+    }
+    if (words.length === 0) stdout.write(program.helpInformation());
+    else await program.parseAsync(words, { from: 'user' });
+    return exitCodes.ok.code;
+  } catch (error) {
+    return fail(error, words, parts);
+  } finally {
+    parts.terminal.endStatus();
+  }
+}
+
+function fail(error: unknown, words: readonly string[], { terminal }: SessionParts): number {
+  terminal.endStatus();
+  // It has printed its message, or the help that was asked for.
+  if (error instanceof CommanderError) return error.exitCode === 0 ? exitCodes.ok.code : exitCodes.usage.code;
+  if (!(error instanceof CliError)) {
+    terminal.note(error instanceof Error ? String(error.stack) : String(error));
+    return exitCodes.failed.code;
+  }
+  const { code } = exitCodes[error.reason];
+  if (words.includes('--json')) {
+    const told = {
+      error: error.message,
+      code: error.code ?? error.reason,
+      details: error.details,
+      hint: error.hint,
+    };
+    terminal.streams.stderr.write(`${visibleJson(told, 0)}\n`);
+    return code;
+  }
+  if (error.reason === 'interrupted') terminal.note(error.message);
+  else terminal.problem(error.message);
+  if (error.hint !== undefined) terminal.note(error.hint);
+  return code;
+}

@@ -1,0 +1,67 @@
+import { isAbsolute, resolve } from 'node:path';
+import { Api } from './api.ts';
+import { type ChosenConnection, chooseConnection } from './connection.ts';
+import { Questions } from './questions.ts';
+import type { Terminal } from './terminal.ts';
+
+/** Options that every command takes. */
+export interface CommonOptions {
+  json?: boolean;
+  profile?: string;
+  workspace?: string;
+}
+
+export interface SessionParts {
+  terminal: Terminal;
+  environment: Readonly<Record<string, string | undefined>>;
+  /** Where the person stands. */
+  folder: string;
+  /** Aborted by Ctrl-C. */
+  interrupted: AbortSignal;
+  /** Of this program, which is that of the service it came with. */
+  version: string;
+}
+
+/** One command that is being carried out: what it was given, whom it asks, and where its answers go. */
+export class Session {
+  readonly terminal: Terminal;
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly folder: string;
+  readonly interrupted: AbortSignal;
+  readonly version: string;
+  readonly questions: Questions;
+  readonly isJson: boolean;
+  /** The workspace to work in; undefined: the caller's own things. */
+  readonly workspace: string | undefined;
+  readonly #profile: string | undefined;
+
+  constructor(parts: SessionParts, options: CommonOptions) {
+    this.terminal = parts.terminal;
+    this.environment = parts.environment;
+    this.folder = parts.folder;
+    this.interrupted = parts.interrupted;
+    this.version = parts.version;
+    this.questions = new Questions(parts.terminal, parts.interrupted);
+    this.isJson = options.json === true;
+    this.workspace = options.workspace;
+    this.#profile = options.profile;
+  }
+
+  connection(): Promise<ChosenConnection> {
+    return chooseConnection(this.environment, this.#profile);
+  }
+
+  async api(): Promise<Api> {
+    const { url, apiKey } = await this.connection();
+    return new Api({ url, apiKey, signal: this.interrupted });
+  }
+
+  /** For creates: whom the new thing belongs to. */
+  get owner(): { org_id: string | undefined } {
+    return { org_id: this.workspace };
+  }
+
+  path(file: string): string {
+    return isAbsolute(file) ? file : resolve(this.folder, file);
+  }
+}

@@ -1,0 +1,87 @@
+import type { ApiObject } from './api.ts';
+import type { Session } from './session.ts';
+import type { Column } from './table.ts';
+import { visibleJson } from './visible-text.ts';
+
+/** A column of a listing: its title, and what of an item stands there. */
+export interface ShownColumn extends Column {
+  of: (item: ApiObject) => unknown;
+}
+
+export function column(
+  title: string,
+  of: string | ((item: ApiObject) => unknown),
+  options: { isWhole?: boolean } = {},
+): ShownColumn {
+  return { title, of: typeof of === 'string' ? (item) => item[of] : of, ...options };
+}
+
+export function idColumn(title = 'ID', field = 'id'): ShownColumn {
+  return column(title, field, { isWhole: true });
+}
+
+/** A list: as a table, or the array of the API. */
+export function showList(
+  session: Session,
+  items: readonly ApiObject[],
+  columns: readonly ShownColumn[],
+  empty: string,
+): void {
+  if (session.isJson) {
+    session.terminal.printJson(items);
+    return;
+  }
+  if (items.length === 0) {
+    session.terminal.note(empty);
+    return;
+  }
+  session.terminal.printTable(
+    columns,
+    items.map((item) => columns.map(({ of }) => cellText(of(item)))),
+  );
+}
+
+/** One thing: its fields below each other, or the object of the API. */
+export function showOne(session: Session, item: ApiObject): void {
+  if (session.isJson) {
+    session.terminal.printJson(item);
+    return;
+  }
+  session.terminal.printFields(Object.entries(item).map(([name, value]) => [name, withTime(name, value)]));
+}
+
+/** What was done: a sentence for people; `data` for machines, `{}` where the API answers nothing. */
+export function showDone(session: Session, sentence: string, data: unknown = {}): void {
+  if (session.isJson) session.terminal.printJson(data);
+  else session.terminal.note(sentence);
+}
+
+/** Epoch seconds, as the API has them in records. */
+export function timeText(seconds: unknown): string {
+  if (typeof seconds === 'string') return seconds.replace('T', ' ').replace(/\.\d+Z$|Z$/, '');
+  if (typeof seconds !== 'number') return '-';
+  return millisText(seconds * 1000);
+}
+
+export function millisText(ms: unknown): string {
+  if (typeof ms !== 'number' || Math.abs(ms) > 8.64e15) return '-';
+  return new Date(ms)
+    .toISOString()
+    .replace('T', ' ')
+    .replace(/\.\d+Z$/, '');
+}
+
+export function timeColumn(title: string, field: string): ShownColumn {
+  return column(title, (item) => timeText(item[field]), { isWhole: true });
+}
+
+function cellText(value: unknown): string {
+  if (value === null || value === undefined || value === '') return '-';
+  if (typeof value === 'string') return value;
+  if (typeof value === 'boolean') return value ? 'yes' : 'no';
+  return typeof value === 'number' ? String(value) : visibleJson(value, 0);
+}
+
+function withTime(name: string, value: unknown): unknown {
+  return typeof value === 'number' && /_at$/.test(name) ? `${value} (${timeText(value)} UTC)` : value;
+}

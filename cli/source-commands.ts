@@ -1,0 +1,159 @@
+import type { Command } from 'commander';
+import { pathOf } from './api.ts';
+import {
+  addLimit,
+  addProps,
+  type Given,
+  group,
+  leaf,
+  limitOf,
+  type Parts,
+  textOption,
+} from './command-kit.ts';
+import { knowComponent, type PropDefinition, readReference } from './component-reference.ts';
+import { usageError } from './exit-codes.ts';
+import { endpointOf, givenProps, makeSource } from './make-source.ts';
+import { readPropText } from './prop-values.ts';
+import type { Session } from './session.ts';
+import { column, idColumn, showDone, showList, showOne, timeColumn } from './show.ts';
+
+export function sourceCommands(program: Command, parts: Parts): void {
+  const deploying =
+    'deploy a component as a source: a file, a key of the registry, or a URL; asks for its props';
+  addProps(leaf(program, 'deploy <component>', deploying, parts, create)).option(
+    '--name <name>',
+    'name of the source',
+  );
+
+  const sources = group(program, 'sources', 'event sources');
+  addLimit(leaf(sources, 'list', 'your sources, or those of a workspace, newest first', parts, list));
+  leaf(sources, 'describe <source>', 'one source', parts, async (session, _options, id = '') =>
+    showOne(session, await (await session.api()).data('GET', pathOf`/v1/sources/${id}`)),
+  );
+  addProps(leaf(sources, 'create <component>', 'the same as deploy', parts, create)).option(
+    '--name <name>',
+    'name of the source',
+  );
+  leaf(
+    sources,
+    'update <source>',
+    'change code, props, name or activity; what is not given stays',
+    parts,
+    update,
+  )
+    .option('--code <component>', 'other code: a file, a key, or a URL')
+    .option(
+      '--prop <name=value>',
+      'value of a prop; may be given several times',
+      (text: string, before: string[] = []) => [...before, text],
+    )
+    .option('--props <file>', 'values of props as a JSON object in a file, - for standard input')
+    .option('--name <name>', 'another name')
+    .option('--active', 'activate it')
+    .option('--inactive', 'deactivate it: its events stay');
+  leaf(sources, 'delete <source>', 'remove a source, its events and its endpoint', parts, remove).option(
+    '--ignore-hook-errors',
+    'also when its deactivate hook fails',
+  );
+  addLimit(
+    leaf(sources, 'ticks <source>', 'what became of each planned run of a timer source', parts, ticks),
+    20,
+  );
+}
+
+async function list(session: Session, options: Given): Promise<void> {
+  const api = await session.api();
+  const path =
+    session.workspace === undefined ? '/v1/users/me/sources' : pathOf`/v1/orgs/${session.workspace}/sources`;
+  showList(
+    session,
+    await api.list(path, limitOf(options)),
+    [
+      idColumn(),
+      column('NAME', 'name'),
+      column('ACTIVE', 'active'),
+      column('COMPONENT', 'component_id', { isWhole: true }),
+      column('ENDPOINT', endpointOf),
+      timeColumn('CREATED (UTC)', 'created_at'),
+    ],
+    'No sources yet. `millrace components list` shows what can be deployed; `millrace deploy FILE|KEY|URL` does it.',
+  );
+}
+
+async function create(session: Session, options: Given, component = ''): Promise<void> {
+  const { source } = await makeSource(session, await session.api(), component, options);
+  if (session.isJson) return session.terminal.printJson(source);
+  const endpoint = endpointOf(source);
+  session.terminal.print(
+    [String(source.id), String(source.name), ...(endpoint === undefined ? [] : [endpoint])].join('  '),
+  );
+  session.terminal.note(`Follow it: millrace events ${String(source.id)} -f`);
+}
+
+async function update(session: Session, options: Given, id = ''): Promise<void> {
+  if (options.active === true && options.inactive === true)
+    throw usageError('--active and --inactive exclude each other');
+  const api = await session.api();
+  const before = await api.data('GET', pathOf`/v1/sources/${id}`);
+  const given = await givenProps(session, options);
+  const code = textOption(options, 'code');
+  const other =
+    code === undefined
+      ? undefined
+      : await knowComponent(api, readReference(session.folder, code), session.owner);
+  const changes: Record<string, unknown> = { ...given.values };
+  if (given.texts.size > 0) {
+    const definitions =
+      other?.props ??
+      ((await api.data('GET', pathOf`/v1/components/${String(before.component_id)}`))
+        .configurable_props as PropDefinition[]);
+    for (const [name, text] of given.texts) {
+      // Props that appear with others are not among those of the component; the service knows them.
+      const definition = definitions.find((one) => one.name === name) ?? { name, type: 'any' };
+      changes[name] = readPropText(definition, text);
+    }
+  }
+  const body = {
+    ...(other === undefined
+      ? {}
+      : other.id.startsWith('sc_')
+        ? { component_id: other.id }
+        : { key: other.id }),
+    ...(Object.keys(changes).length === 0
+      ? {}
+      : { configured_props: { ...(before.configured_props as Record<string, unknown>), ...changes } }),
+    name: textOption(options, 'name'),
+  };
+  const isToggled = options.active === true || options.inactive === true;
+  if (!isToggled && Object.values(body).every((value) => value === undefined)) {
+    throw usageError('nothing to change', 'Give --name, --code, --prop, --props, --active or --inactive.');
+  }
+  session.terminal.status('Changing the source …');
+  const source = await api.data('PUT', pathOf`/v1/sources/${id}`, {
+    // The service takes a missing `active` as true.
+    body: { ...body, active: isToggled ? options.active === true : before.active },
+  });
+  session.terminal.endStatus();
+  showDone(session, `Changed ${id}; it is ${source.active === true ? 'active' : 'inactive'}.`, source);
+}
+
+async function remove(session: Session, options: Given, id = ''): Promise<void> {
+  const query = { ignore_hook_errors: options.ignoreHookErrors === true ? true : undefined };
+  await (await session.api()).call('DELETE', pathOf`/v1/sources/${id}`, { query });
+  showDone(session, `Removed ${id}.`);
+}
+
+async function ticks(session: Session, options: Given, id = ''): Promise<void> {
+  showList(
+    session,
+    await (await session.api()).list(pathOf`/v1/sources/${id}/ticks`, limitOf(options)),
+    [
+      timeColumn('PLANNED (UTC)', 'planned_at'),
+      column('PROP', 'prop'),
+      column('OUTCOME', 'outcome'),
+      column('REASON', 'reason'),
+      column('TICKS', 'ticks'),
+    ],
+    'No ticks yet: only sources with a timer have them.',
+  );
+}

@@ -1,0 +1,197 @@
+import { existsSync, statSync } from 'node:fs';
+import { statfs } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Command } from 'commander';
+import { Api, isObject } from './api.ts';
+import { leaf, type Parts } from './command-kit.ts';
+import { CliError } from './exit-codes.ts';
+import { probeCode } from './probe-action.ts';
+import type { Session } from './session.ts';
+import { column, showList } from './show.ts';
+
+const clockDifferenceMs = { warn: 5_000, fail: 300_000 };
+const freeBytes = { warn: 5 * 1024 ** 3, fail: 512 * 1024 ** 2 };
+
+interface Check {
+  [field: string]: unknown;
+  name: string;
+  state: 'ok' | 'warning' | 'failed' | 'skipped';
+  detail: string;
+}
+
+type Result = Pick<Check, 'state' | 'detail'>;
+
+export function verifyCommand(program: Command, parts: Parts): void {
+  leaf(
+    program,
+    'verify',
+    'check an install: version, health, store, clock, key, and what user code can reach; where it is local, also disk and data folder',
+    parts,
+    verify,
+  );
+}
+
+/** Everything is tried, whatever failed before. */
+async function verify(session: Session): Promise<void> {
+  const { url, apiKey } = await session.connection();
+  const api = new Api({ url, apiKey, signal: session.interrupted });
+  const checks: Check[] = [];
+  const check = async (name: string, work: () => Promise<Result | readonly Check[]>): Promise<void> => {
+    session.terminal.status(`${name} …`);
+    let result: Result | readonly Check[];
+    try {
+      result = await work();
+    } catch (error) {
+      if (!(error instanceof CliError) || error.reason === 'interrupted') throw error;
+      result = { state: 'failed', detail: error.message };
+    }
+    session.terminal.endStatus();
+    if ('state' in result) checks.push({ name, ...result });
+    else checks.push(...result);
+  };
+  await check('service', () => checkService(api));
+  if (checks.every(({ state }) => state !== 'failed')) {
+    await check('version', () => checkVersion(api, session.version));
+    await check('store', () => checkStore(api));
+    await check('clock', () => checkClock(api));
+    await check('api key', async () => {
+      const user = await api.data('GET', '/v1/users/me');
+      return { state: 'ok', detail: `of ${String(user.username)} (${String(user.id)})` };
+    });
+    await check('sandbox', () => checkSandbox(session, api));
+  }
+  await check('data folder', async () => checkFolder(session, url));
+  showList(
+    session,
+    checks,
+    [
+      column('CHECK', 'name', { isWhole: true }),
+      column('RESULT', ({ state }) => state, { isWhole: true }),
+      column('DETAIL', 'detail'),
+    ],
+    '',
+  );
+  const failed = checks.filter(({ state }) => state === 'failed');
+  if (failed.length > 0) throw new CliError('failed', `${failed.length} of ${checks.length} checks failed`);
+}
+
+async function checkService(api: Api): Promise<Result> {
+  const start = performance.now();
+  await api.call('GET', '/healthz');
+  return { state: 'ok', detail: `${api.url} answers after ${Math.round(performance.now() - start)} ms` };
+}
+
+async function checkVersion(api: Api, own: string): Promise<Result> {
+  const { info } = await api.call('GET', '/openapi.json');
+  const version = isObject(info) ? String(info.version) : 'unknown';
+  if (version === own) return { state: 'ok', detail: version };
+  return {
+    state: 'warning',
+    detail: `the service is ${version}, this program ${own}: use the one that came with the service`,
+  };
+}
+
+async function checkStore(api: Api): Promise<Result> {
+  const start = performance.now();
+  await api.call('GET', '/readyz');
+  return { state: 'ok', detail: `can be reached, after ${Math.round(performance.now() - start)} ms` };
+}
+
+/** `Date` has whole seconds; the middle of the request is compared, so that a slow network is no wrong clock. */
+async function checkClock(api: Api): Promise<Result> {
+  const start = Date.now();
+  const { headers } = await api.answer('GET', '/healthz');
+  const here = (start + Date.now()) / 2;
+  const there = Date.parse(headers.get('date') ?? '');
+  if (Number.isNaN(there)) return { state: 'skipped', detail: 'the answer has no Date' };
+  const difference = there + 500 - here;
+  const detail =
+    Math.abs(difference) < 2000
+      ? 'no difference to the clock here'
+      : `${Math.round(Math.abs(difference) / 1000)} s ${difference > 0 ? 'ahead of' : 'behind'} the clock here`;
+  if (Math.abs(difference) >= clockDifferenceMs.fail)
+    return { state: 'failed', detail: `${detail}: signatures of webhooks will be refused` };
+  return { state: Math.abs(difference) >= clockDifferenceMs.warn ? 'warning' : 'ok', detail };
+}
+
+/** An action that tries what user code must not: nothing of it is recorded, and it calls nobody outside. */
+async function checkSandbox(session: Session, api: Api): Promise<readonly Check[] | Result> {
+  let tried: unknown;
+  try {
+    const result = await api.data('POST', '/v1/actions/run', {
+      body: { ...session.owner, component_code: probeCode, timeout_seconds: 30 },
+    });
+    tried = result.ret;
+  } catch (error) {
+    if (error instanceof CliError && error.reason === 'notAllowed')
+      return { state: 'skipped', detail: 'your role does not allow running an action' };
+    throw error;
+  }
+  if (!isObject(tried)) return { state: 'failed', detail: 'the action that tries it gave no answer' };
+  const attempt = (name: string): string => (isObject(tried) ? String(tried[name]) : 'nothing');
+  const open = ['files', 'processes', 'environment'].filter((name) => attempt(name) !== 'refused');
+  return [
+    {
+      name: 'sandbox',
+      ...(open.length === 0
+        ? {
+            state: 'ok' as const,
+            detail: 'user code reaches no files, processes or environment of the service',
+          }
+        : {
+            state: 'failed' as const,
+            detail: `user code reaches ${open.join(', ')}: MILLRACE_SANDBOX is off`,
+          }),
+    },
+    {
+      name: 'egress: cloud metadata',
+      ...(attempt('metadata') === 'refused'
+        ? { state: 'ok' as const, detail: 'refused' }
+        : {
+            state: 'failed' as const,
+            detail: 'user code reaches 169.254.169.254, where clouds keep credentials',
+          }),
+    },
+    {
+      name: 'egress: own machine',
+      ...(attempt('loopback') === 'refused'
+        ? { state: 'ok' as const, detail: 'refused' }
+        : {
+            state: 'warning' as const,
+            detail: 'user code reaches 127.0.0.1: MILLRACE_EGRESS has local in it',
+          }),
+    },
+  ];
+}
+
+/** Only where the service is on this machine and its folder is where this program would look for it. */
+async function checkFolder(session: Session, url: string): Promise<Result | readonly Check[]> {
+  const { hostname } = new URL(url);
+  const isLocal = hostname === 'localhost' || hostname === '[::1]' || hostname.startsWith('127.');
+  const folder = session.path(session.environment.MILLRACE_DATA || '.millrace');
+  if (!isLocal) return { state: 'skipped', detail: 'the service is on another machine' };
+  if (!existsSync(folder))
+    return { state: 'skipped', detail: `no ${folder}; MILLRACE_DATA says where it is` };
+  const { bavail, bsize } = await statfs(folder);
+  const free = bavail * bsize;
+  const gigabytes = `${(free / 1024 ** 3).toFixed(1)} GB are free`;
+  const readable = ['.', 'api-key'].filter((name) => isReadableByOthers(join(folder, name)));
+  return [
+    {
+      name: 'disk',
+      state: free < freeBytes.fail ? 'failed' : free < freeBytes.warn ? 'warning' : 'ok',
+      detail: gigabytes,
+    },
+    {
+      name: 'data folder',
+      ...(readable.includes('api-key')
+        ? { state: 'failed' as const, detail: `others can read ${join(folder, 'api-key')}: chmod 600` }
+        : { state: 'ok' as const, detail: folder }),
+    },
+  ];
+}
+
+function isReadableByOthers(file: string): boolean {
+  const found = statSync(file, { throwIfNoEntry: false });
+  return process.platform !== 'win32' && found !== undefined && (found.mode & 0o077) !== 0;
+}

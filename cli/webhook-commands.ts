@@ -1,0 +1,270 @@
+import type { Command } from 'commander';
+import { type ApiObject, pathOf } from './api.ts';
+import { addLimit, type Given, group, leaf, limitOf, type Parts, textOption } from './command-kit.ts';
+import { usageError } from './exit-codes.ts';
+import type { Session } from './session.ts';
+import { column, idColumn, millisText, showDone, showList, showOne, timeColumn } from './show.ts';
+
+export function webhookCommands(program: Command, parts: Parts): void {
+  const webhooks = group(program, 'webhooks', 'addresses that events are sent to');
+  addLimit(leaf(webhooks, 'list', 'your webhooks, or those of a workspace, newest first', parts, list));
+  leaf(webhooks, 'describe <webhook>', 'one webhook', parts, async (session, _options, id = '') =>
+    showOne(session, await (await session.api()).data('GET', pathOf`/v1/webhooks/${id}`)),
+  );
+  leaf(webhooks, 'create <url>', 'make a webhook; its signing secret is shown once', parts, create)
+    .option('--name <name>', 'name of the webhook')
+    .option('--description <text>', 'what it is for');
+  leaf(webhooks, 'update <webhook>', 'change address, name or description', parts, update)
+    .option('--url <url>', 'another address')
+    .option('--name <name>', 'another name')
+    .option('--description <text>', 'another description');
+  leaf(
+    webhooks,
+    'delete <webhook>',
+    'remove a webhook and its subscriptions',
+    parts,
+    async (session, _options, id = '') => {
+      await (await session.api()).call('DELETE', pathOf`/v1/webhooks/${id}`);
+      showDone(session, `Removed ${id}.`);
+    },
+  );
+  leaf(webhooks, 'pause <webhook>', 'send nothing more; events are held', parts, act('pause', 'Paused'));
+  leaf(
+    webhooks,
+    'resume <webhook>',
+    'make it active again, and send what was held',
+    parts,
+    act('resume', 'Resumed'),
+  );
+  leaf(
+    webhooks,
+    'rotate-secret <webhook>',
+    'another signing secret; the old one signs too for 24 hours',
+    parts,
+    async (session, _options, id = '') =>
+      showSecret(
+        session,
+        await (await session.api()).data('POST', pathOf`/v1/webhooks/${id}/rotate_secret`, { body: {} }),
+      ),
+  );
+  leaf(
+    webhooks,
+    'redeliver <webhook>',
+    'send everything again that ended undelivered',
+    parts,
+    redeliverAll,
+  ).option('--since <time>', 'only what was emitted since then: ISO 8601 or epoch seconds');
+}
+
+async function list(session: Session, options: Given): Promise<void> {
+  const path =
+    session.workspace === undefined
+      ? '/v1/users/me/webhooks'
+      : pathOf`/v1/workspaces/${session.workspace}/webhooks`;
+  showList(
+    session,
+    await (await session.api()).list(path, limitOf(options)),
+    [
+      idColumn(),
+      column('NAME', 'name'),
+      column('STATE', 'state'),
+      column('URL', 'url'),
+      column('WHY', 'disabled_reason'),
+      timeColumn('CREATED (UTC)', 'created_at'),
+    ],
+    'No webhooks yet. `millrace webhooks create URL` makes one.',
+  );
+}
+
+async function create(session: Session, options: Given, url = ''): Promise<void> {
+  const body = {
+    ...session.owner,
+    url,
+    name: textOption(options, 'name'),
+    description: textOption(options, 'description'),
+  };
+  const webhook = await (await session.api()).data('POST', '/v1/webhooks', { body });
+  showSecret(session, webhook);
+  if (!session.isJson)
+    session.terminal.note(`Send events there: millrace subscriptions create EMITTER ${String(webhook.id)}`);
+}
+
+function showSecret(session: Session, webhook: ApiObject): void {
+  if (session.isJson) {
+    session.terminal.printJson(webhook);
+    return;
+  }
+  session.terminal.print(`${String(webhook.id)}  ${String(webhook.signing_secret)}`);
+  session.terminal.note('That is the signing secret. It is not shown again.');
+}
+
+async function update(session: Session, options: Given, id = ''): Promise<void> {
+  const body = {
+    url: textOption(options, 'url'),
+    name: textOption(options, 'name'),
+    description: textOption(options, 'description'),
+  };
+  if (Object.values(body).every((value) => value === undefined))
+    throw usageError('nothing to change', 'Give --url, --name or --description.');
+  showDone(
+    session,
+    `Changed ${id}.`,
+    await (await session.api()).data('PUT', pathOf`/v1/webhooks/${id}`, { body }),
+  );
+}
+
+function act(operation: 'pause' | 'resume', done: string) {
+  return async (session: Session, _options: Given, id = ''): Promise<void> => {
+    const webhook = await (await session.api()).data('POST', pathOf`/v1/webhooks/${id}/${operation}`, {
+      body: {},
+    });
+    showDone(session, `${done} ${id}.`, webhook);
+  };
+}
+
+async function redeliverAll(session: Session, options: Given, id = ''): Promise<void> {
+  const since = textOption(options, 'since');
+  const answer = await (await session.api()).data('POST', pathOf`/v1/webhooks/${id}/redeliver`, {
+    body: { since: since !== undefined && /^\d+$/.test(since) ? Number(since) : since },
+  });
+  showDone(session, `${String(answer.queued)} deliveries will be sent again.`, answer);
+}
+
+export function subscriptionCommands(program: Command, parts: Parts): void {
+  const subscriptions = group(program, 'subscriptions', 'which events go where');
+  leaf(subscriptions, 'list', 'your subscriptions, or those of a workspace', parts, async (session) => {
+    const path =
+      session.workspace === undefined
+        ? '/v1/users/me/subscriptions'
+        : pathOf`/v1/workspaces/${session.workspace}/subscriptions`;
+    const { data } = await (await session.api()).call('GET', path);
+    showList(
+      session,
+      (data ?? []) as ApiObject[],
+      [
+        idColumn(),
+        column('EMITTER', 'emitter_id', { isWhole: true }),
+        column('LISTENER', 'listener_id', { isWhole: true }),
+        column('CHANNEL', 'event_name'),
+        timeColumn('CREATED (UTC)', 'created_at'),
+      ],
+      'No subscriptions yet. `millrace subscriptions create EMITTER LISTENER` makes one.',
+    );
+  });
+  leaf(
+    subscriptions,
+    'describe <subscription>',
+    'one subscription',
+    parts,
+    async (session, _options, id = '') =>
+      showOne(session, await (await session.api()).data('GET', pathOf`/v1/subscriptions/${id}`)),
+  );
+  leaf(
+    subscriptions,
+    'create <emitter> <listener>',
+    'send events of a source or workflow to a webhook, workflow or source',
+    parts,
+    subscribe,
+  )
+    .option('--event-name <name>', 'a channel: its name, $errors or $logs')
+    .option('--from-event <id>', 'also what was emitted from this event on');
+  leaf(
+    subscriptions,
+    'delete <subscription>',
+    'end a subscription',
+    parts,
+    async (session, _options, id = '') => {
+      await (await session.api()).call('DELETE', pathOf`/v1/subscriptions/${id}`);
+      showDone(session, `Removed ${id}.`);
+    },
+  );
+}
+
+async function subscribe(session: Session, options: Given, emitter = '', listener = ''): Promise<void> {
+  const subscription = await (await session.api()).data('POST', '/v1/subscriptions', {
+    body: {
+      ...session.owner,
+      emitter_id: emitter,
+      listener_id: listener,
+      event_name: textOption(options, 'eventName'),
+      from_event_id: textOption(options, 'fromEvent'),
+    },
+  });
+  if (session.isJson) return session.terminal.printJson(subscription);
+  session.terminal.print(String(subscription.id));
+}
+
+export function deliveryCommands(program: Command, parts: Parts): void {
+  const deliveries = group(program, 'deliveries', 'what became of each event on its way to a listener');
+  const ids =
+    'of a webhook, a listening source or a subscription, newest first; without one, what ended undelivered';
+  addLimit(leaf(deliveries, 'list [listener]', ids, parts, listDeliveries), 20).option(
+    '--state <state>',
+    'only in this state',
+  );
+  leaf(deliveries, 'describe <delivery>', 'one delivery with its attempts', parts, describeDelivery);
+  leaf(
+    deliveries,
+    'redeliver <delivery>',
+    'send it once more, with the same id',
+    parts,
+    async (session, _options, id = '') => {
+      const delivery = await (await session.api()).data('POST', pathOf`/v1/deliveries/${id}/redeliver`, {
+        body: {},
+      });
+      showDone(session, `${id} will be sent again.`, delivery);
+    },
+  );
+}
+
+async function listDeliveries(session: Session, options: Given, listener = ''): Promise<void> {
+  const items = await (await session.api()).list(deliveriesPath(session, listener), limitOf(options), {
+    state: textOption(options, 'state'),
+  });
+  showList(
+    session,
+    items,
+    [
+      idColumn(),
+      column('STATE', 'state'),
+      column('REASON', 'reason'),
+      column('EVENT', 'event_id', { isWhole: true }),
+      column('EMITTER', 'emitter_id', { isWhole: true }),
+      column('LISTENER', 'listener_id', { isWhole: true }),
+      column('TRIES', 'attempt_count'),
+      column('STATUS', 'status'),
+    ],
+    listener === '' ? 'Nothing ended undelivered.' : 'No deliveries yet.',
+  );
+}
+
+function deliveriesPath(session: Session, listener: string): string {
+  if (listener.startsWith('wh_')) return pathOf`/v1/webhooks/${listener}/deliveries`;
+  if (listener.startsWith('dc_')) return pathOf`/v1/sources/${listener}/deliveries`;
+  if (listener.startsWith('sub_')) return pathOf`/v1/subscriptions/${listener}/deliveries`;
+  if (listener !== '')
+    throw usageError(`${listener} is no webhook (wh_…), source (dc_…) or subscription (sub_…)`);
+  return session.workspace === undefined
+    ? '/v1/users/me/dead_letters'
+    : pathOf`/v1/workspaces/${session.workspace}/dead_letters`;
+}
+
+async function describeDelivery(session: Session, _options: Given, id = ''): Promise<void> {
+  const delivery = await (await session.api()).data('GET', pathOf`/v1/deliveries/${id}`);
+  if (session.isJson) return session.terminal.printJson(delivery);
+  const { attempts, ...fields } = delivery;
+  showOne(session, fields);
+  session.terminal.print('');
+  showList(
+    session,
+    Array.isArray(attempts) ? (attempts as ApiObject[]) : [],
+    [
+      column('AT (UTC)', ({ at_ms }) => millisText(at_ms), { isWhole: true }),
+      column('MS', 'latency_ms'),
+      column('STATUS', 'status'),
+      column('ERROR', 'error'),
+      column('RESPONSE', 'response'),
+    ],
+    'Not tried yet.',
+  );
+}

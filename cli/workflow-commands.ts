@@ -1,0 +1,183 @@
+import type { Command } from 'commander';
+import { type ApiObject, isObject, pathOf } from './api.ts';
+import { addLimit, type Given, group, leaf, limitOf, type Parts, textOption } from './command-kit.ts';
+import { usageError } from './exit-codes.ts';
+import { readJsonFile } from './prop-values.ts';
+import type { Session } from './session.ts';
+import { column, idColumn, showDone, showList, showOne, timeColumn } from './show.ts';
+
+const listOf = (item: ApiObject, field: string): ApiObject[] =>
+  Array.isArray(item[field]) ? (item[field] as ApiObject[]) : [];
+const steps = column('STEPS', (item) => listOf(item, 'steps').length);
+
+export function workflowCommands(program: Command, parts: Parts): void {
+  const workflows = group(program, 'workflows', 'workflows');
+  addLimit(leaf(workflows, 'list', 'your workflows, or those of a workspace, newest first', parts, list));
+  leaf(workflows, 'describe <workflow>', 'one workflow with its triggers and steps', parts, describe);
+  leaf(workflows, 'create', 'make a workflow from a definition or a template', parts, create)
+    .option('--file <file>', 'definition as JSON: steps, triggers, settings; - for standard input')
+    .option('--template <id>', 'make it from this template (tch_…)')
+    .option('--project <id>', 'put it into this project (proj_…)')
+    .option('--name <name>', 'name of the workflow')
+    .option('--inactive', 'do not activate it');
+  leaf(
+    workflows,
+    'update <workflow>',
+    'rename, activate, deactivate, or deploy another version',
+    parts,
+    update,
+  )
+    .option('--file <file>', 'another definition as JSON, what it leaves out stays; - for standard input')
+    .option('--name <name>', 'another name')
+    .option('--active', 'activate it')
+    .option('--inactive', 'deactivate it: runs under way go on');
+  leaf(
+    workflows,
+    'delete <workflow>',
+    'remove a workflow with its triggers, versions and runs',
+    parts,
+    remove,
+  ).option('--ignore-hook-errors', 'also when a hook of a trigger fails');
+  addLimit(leaf(workflows, 'deployments <workflow>', 'versions, newest first', parts, deployments), 20);
+}
+
+async function list(session: Session, options: Given): Promise<void> {
+  const path =
+    session.workspace === undefined
+      ? '/v1/users/me/workflows'
+      : pathOf`/v1/workspaces/${session.workspace}/workflows`;
+  showList(
+    session,
+    await (await session.api()).list(path, limitOf(options)),
+    [
+      idColumn(),
+      column('NAME', 'name'),
+      column('ACTIVE', 'active'),
+      column('TRIGGERS', (item) =>
+        listOf(item, 'triggers')
+          .map(({ type }) => String(type))
+          .join(', '),
+      ),
+      steps,
+      timeColumn('CHANGED (UTC)', 'updated_at'),
+    ],
+    'No workflows yet. `millrace workflows create --file workflow.json` makes one; examples/ has some.',
+  );
+}
+
+async function describe(session: Session, _options: Given, id = ''): Promise<void> {
+  const workflow = await (await session.api()).data('GET', pathOf`/v1/workflows/${id}`);
+  if (session.isJson) return session.terminal.printJson(workflow);
+  const { steps: _steps, triggers: _triggers, ...fields } = workflow;
+  showOne(session, fields);
+  session.terminal.print('');
+  showList(
+    session,
+    listOf(workflow, 'triggers'),
+    [
+      idColumn('TRIGGER'),
+      column('TYPE', 'type'),
+      column(
+        'WHERE OR WHEN',
+        (trigger) =>
+          trigger.endpoint_url ??
+          trigger.email_address ??
+          trigger.cron ??
+          trigger.interval_seconds ??
+          trigger.name,
+      ),
+    ],
+    'No triggers.',
+  );
+  session.terminal.print('');
+  showList(
+    session,
+    listOf(workflow, 'steps'),
+    [
+      column('STEP', 'namespace'),
+      idColumn(),
+      column('DISABLED', 'disabled'),
+      column('COMPONENT', (step) => step.component_key ?? 'code'),
+      column('PROPS', (step) => step.params_json),
+    ],
+    'No steps.',
+  );
+}
+
+async function create(session: Session, options: Given): Promise<void> {
+  const file = textOption(options, 'file');
+  const template = textOption(options, 'template');
+  if ((file === undefined) === (template === undefined)) throw usageError('give either --file or --template');
+  const definition = file === undefined ? {} : await readDefinition(session, file);
+  const settings = {
+    auto_deploy: options.inactive !== true,
+    ...(isObject(definition.settings) ? definition.settings : {}),
+    ...(textOption(options, 'name') === undefined ? {} : { name: options.name }),
+    ...(options.inactive === true ? { auto_deploy: false } : {}),
+  };
+  const workflow = await (await session.api()).data('POST', '/v1/workflows', {
+    body: {
+      ...session.owner,
+      ...definition,
+      template_id: template,
+      project_id: textOption(options, 'project'),
+      settings,
+    },
+  });
+  if (session.isJson) return session.terminal.printJson(workflow);
+  const addresses = listOf(workflow, 'triggers').map(
+    (trigger) => trigger.endpoint_url ?? trigger.email_address,
+  );
+  session.terminal.print([workflow.id, workflow.name, ...addresses.filter(Boolean)].map(String).join('  '));
+  session.terminal.note(`Its runs: millrace runs list ${String(workflow.id)}`);
+}
+
+async function update(session: Session, options: Given, id = ''): Promise<void> {
+  if (options.active === true && options.inactive === true)
+    throw usageError('--active and --inactive exclude each other');
+  const file = textOption(options, 'file');
+  const name = textOption(options, 'name');
+  const isToggled = options.active === true || options.inactive === true;
+  if (file === undefined && name === undefined && !isToggled) {
+    throw usageError('nothing to change', 'Give --name, --file, --active or --inactive.');
+  }
+  const api = await session.api();
+  let workflow: ApiObject = {};
+  if (file !== undefined) {
+    const body = { ...session.owner, ...(await readDefinition(session, file)) };
+    workflow = await api.data('POST', pathOf`/v1/workflows/${id}/deployments`, { body });
+  }
+  if (name !== undefined || isToggled) {
+    const body = { name, active: isToggled ? options.active === true : undefined };
+    workflow = await api.data('PUT', pathOf`/v1/workflows/${id}`, { body });
+  }
+  showDone(session, `Changed ${id}; it is ${workflow.active === true ? 'active' : 'inactive'}.`, workflow);
+}
+
+async function remove(session: Session, options: Given, id = ''): Promise<void> {
+  const query = { ignore_hook_errors: options.ignoreHookErrors === true ? true : undefined };
+  await (await session.api()).call('DELETE', pathOf`/v1/workflows/${id}`, { query });
+  showDone(session, `Removed ${id}.`);
+}
+
+async function deployments(session: Session, options: Given, id = ''): Promise<void> {
+  showList(
+    session,
+    await (await session.api()).list(pathOf`/v1/workflows/${id}/deployments`, limitOf(options)),
+    [
+      idColumn(),
+      column('NUMBER', 'number'),
+      steps,
+      column('BY', 'user_id', { isWhole: true }),
+      timeColumn('CREATED (UTC)', 'created_at'),
+    ],
+    'No deployments.',
+  );
+}
+
+async function readDefinition(session: Session, file: string): Promise<ApiObject> {
+  const definition = await readJsonFile(session, file, '--file');
+  if (!isObject(definition))
+    throw usageError(`--file ${file}: expected a JSON object with steps, triggers and settings`);
+  return definition;
+}

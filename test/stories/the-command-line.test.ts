@@ -1,0 +1,741 @@
+import assert from 'node:assert/strict';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { appendFile, chmod, mkdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import {
+  type CommandPlace,
+  type Ended,
+  endCommands,
+  RunningCommand,
+  runAtTerminal,
+  runCommand,
+} from '../support/command-line.ts';
+import { HttpReceiver } from '../support/http-receiver.ts';
+import { Millrace, testApiKey } from '../support/millrace.ts';
+import { startNpmRegistry } from '../support/npm-registry.ts';
+import { createTempFolder, type TempFolder } from '../support/temp-folder.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+/** Someone's whole work with `millrace`, on a real service. */
+
+/** What of that a terminal would obey. */
+const obeyed = new RegExp(`[${String.fromCharCode(0x1b, 0x202e, 7)}]`);
+const hostile = 'a\u001b[31mred\u202egnp.exe\n| row \u0007';
+
+const inboxCode = `export default {
+  key: 'inbox', name: 'Inbox', version: '0.0.1',
+  props: { http: '$.interface.http', greeting: { type: 'string', label: 'Greeting' }, token: { type: 'string', secret: true, optional: true } },
+  async run(event) {
+    console.log('got ' + (event.body?.name ?? 'nobody'));
+    if (event.body?.fail) throw new Error('asked to fail');
+    this.$emit({ greeting: this.greeting, name: event.body?.name });
+  },
+};`;
+
+const choosyCode = `export default {
+  key: 'choosy', name: 'Choosy', version: '0.0.1',
+  props: {
+    http: '$.interface.http',
+    city: { type: 'string', label: 'City', async options() { return [{ label: 'Lisbon', value: 'lis' }, { label: 'Oslo', value: 'osl' }]; } },
+    kind: { type: 'string', options: ['plain', 'fancy'], reloadProps: true },
+    timer: { type: '$.interface.timer', default: { intervalSeconds: 3600 } },
+  },
+  additionalProps() { return this.kind === 'fancy' ? { colour: { type: 'string', label: 'Colour' } } : {}; },
+  async run() {},
+};`;
+
+const actionCode = `export default {
+  key: 'adder', name: 'Adder', version: '0.0.1', type: 'action',
+  props: { a: { type: 'integer' }, b: { type: 'integer[]' } },
+  async run({ $ }) {
+    console.log('adding');
+    if (this.a < 0) throw new Error('no negative numbers');
+    $.export('$summary', 'added');
+    return this.a + this.b.reduce((sum, one) => sum + one, 0);
+  },
+};`;
+
+const workflow = {
+  settings: { name: 'hello' },
+  triggers: [{ type: 'http', props: { custom_response: true } }],
+  steps: [
+    {
+      namespace: 'hello',
+      code: "export default defineComponent({ async run({ steps, $ }) { console.log('in a step'); if (steps.trigger.event.query.fail) throw new Error('a step failed'); await $.respond({ status: 200, body: 'Hello, ' + steps.trigger.event.query.name }); $.send.emit({ said: 'hello' }) } })",
+    },
+  ],
+};
+
+describe('the command line', () => {
+  let service: Millrace;
+  let folder: TempFolder;
+  let npm: Awaited<ReturnType<typeof startNpmRegistry>>;
+  let place: CommandPlace;
+
+  const run = (...words: string[]): Promise<Ended> => runCommand(place, words);
+  /** A command that has to succeed. */
+  const ok = async (...words: string[]): Promise<string> => {
+    const ended = await run(...words);
+    assert.equal(ended.code, 0, `millrace ${words.join(' ')}\n${ended.stderr}${ended.stdout}`);
+    return ended.stdout;
+  };
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape.
+  const json = async (...words: string[]): Promise<any> => JSON.parse(await ok(...words, '--json'));
+  const fails = async (code: number, ...words: string[]): Promise<string> => {
+    const ended = await run(...words);
+    assert.equal(ended.code, code, `millrace ${words.join(' ')}\n${ended.stderr}${ended.stdout}`);
+    return ended.stderr;
+  };
+
+  before(async () => {
+    folder = await createTempFolder('command-line');
+    npm = await startNpmRegistry(() => [
+      {
+        name: '@demo/thing',
+        version: '1.0.0',
+        files: {
+          'package.json': JSON.stringify({ name: '@demo/thing', version: '1.0.0', type: 'module' }),
+          'sources/new-thing/new-thing.mjs':
+            "export default { key: 'thing-new-thing', name: 'New Thing', version: '0.0.1', type: 'source', props: { http: '$.interface.http' }, run() {} }",
+        },
+      },
+    ]);
+    service = await Millrace.start({
+      dataFolder: join(folder.path, 'data'),
+      environment: { MILLRACE_NPM_REGISTRY: npm.url },
+    });
+    place = { folder: folder.path };
+    await writeFile(join(folder.path, 'key'), `${testApiKey}\n`);
+    await writeFile(join(folder.path, 'inbox.mjs'), inboxCode);
+    await writeFile(join(folder.path, 'choosy.mjs'), choosyCode);
+    await writeFile(join(folder.path, 'adder.mjs'), actionCode);
+    await writeFile(join(folder.path, 'workflow.json'), JSON.stringify(workflow));
+  });
+  after(async () => {
+    await endCommands();
+    await service?.stop();
+    await npm?.close();
+    await folder?.remove();
+  });
+
+  describe('before and after a login', () => {
+    test('nobody is connected by accident, and asking without a terminal fails with what to do', async () => {
+      assert.match(await fails(4, 'sources', 'list'), /not logged in[\s\S]*millrace login/);
+      assert.match(await fails(2, 'login', '--url', service.url), /no terminal[\s\S]*--api-key-file/);
+      assert.match(await fails(2, 'no-such-command'), /unknown command/);
+      assert.match(await fails(2, 'sources', 'list', '--limit', 'many'), /Expected an integer/);
+      assert.match(await fails(2, 'sources', 'describe'), /missing required argument/);
+    });
+
+    test('a wrong key is told, and not kept', async () => {
+      await writeFile(join(folder.path, 'wrong'), 'wrong-key-0123456789abcdef');
+      const told = await fails(4, 'login', '--url', service.url, '--api-key-file', 'wrong');
+      assert.match(told, /key/i);
+      assert.match(await fails(4, 'whoami'), /not logged in/);
+    });
+
+    test('a service that is not there is told with its address, and nothing else hides it', async () => {
+      const server = createServer();
+      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+      const { port } = server.address() as AddressInfo;
+      await new Promise((resolve) => server.close(resolve));
+      const told = await fails(5, 'login', '--url', `127.0.0.1:${port}`, '--api-key-file', 'key');
+      assert.match(told, new RegExp(`127.0.0.1:${port} cannot be reached: ECONNREFUSED`));
+    });
+
+    test('what is at an address but no Millrace is told so', async () => {
+      await using receiver = await HttpReceiver.start();
+      assert.match(
+        await fails(1, 'login', '--url', receiver.url, '--api-key-file', 'key'),
+        /not as a Millrace does/,
+      );
+    });
+
+    test('a login is kept for its owner alone, and several live beside each other', async () => {
+      assert.match((await run('login', '--url', service.url, '--api-key-file', 'key')).stderr, /Logged in/);
+      const file = join(folder.path, '.config/millrace/config.json');
+      assert.equal((await stat(file)).mode & 0o777, 0o600);
+      assert.match(await ok('whoami'), /username +admin/);
+      assert.equal((await json('whoami')).username, 'admin');
+
+      const other = await runCommand(
+        place,
+        ['login', '--url', `${service.url}/v1/`, '--profile', 'other', '--api-key-file', '-'],
+        testApiKey,
+      );
+      assert.equal(other.code, 0, other.stderr);
+      assert.match(await ok('whoami'), /profile other/);
+      assert.match(await ok('whoami', '--profile', 'default'), /profile default/);
+      assert.match(await fails(2, 'whoami', '--profile', 'third'), /There are: default, other/);
+      await ok('logout', '--profile', 'other');
+      assert.match(await ok('whoami'), /profile default/);
+      assert.doesNotMatch(await readFile(file, 'utf8'), /other/);
+
+      await chmod(file, 0o644);
+      assert.match(await fails(1, 'whoami'), /can be read by others[\s\S]*chmod 600/);
+      await chmod(file, 0o600);
+    });
+
+    test('the environment wins, and a key is never sent to another service than its own', async () => {
+      const by = (environment: Record<string, string>) => runCommand({ ...place, environment }, ['whoami']);
+      const wrong = await by({ MILLRACE_API_KEY: 'wrong-key-0123456789abcdef' });
+      assert.equal(wrong.code, 4);
+      await using receiver = await HttpReceiver.start();
+      const elsewhere = await by({ MILLRACE_URL: receiver.url });
+      assert.equal(elsewhere.code, 4);
+      assert.match(elsewhere.stderr, /there is no API key for/);
+      assert.equal(receiver.requests.length, 0);
+      const both = await by({
+        MILLRACE_URL: service.url,
+        MILLRACE_API_KEY: testApiKey,
+        XDG_CONFIG_HOME: '/nowhere',
+      });
+      assert.equal(both.code, 0, both.stderr);
+      assert.match(both.stdout, /login +MILLRACE_API_KEY/);
+    });
+
+    test('an install is checked', async () => {
+      const place2 = { ...place, environment: { MILLRACE_DATA: join(folder.path, 'data') } };
+      const { code, stdout } = await runCommand(place2, ['verify', '--json']);
+      assert.equal(code, 0, stdout);
+      const checks = JSON.parse(stdout) as { name: string; state: string }[];
+      const states = Object.fromEntries(checks.map(({ name, state }) => [name, state]));
+      assert.deepEqual(states, {
+        service: 'ok',
+        version: 'ok',
+        store: 'ok',
+        clock: 'ok',
+        'api key': 'ok',
+        sandbox: 'ok',
+        'egress: cloud metadata': 'ok',
+        // Services under test may call this machine.
+        'egress: own machine': 'warning',
+        disk: states.disk,
+        'data folder': 'ok',
+      });
+      const gone = await runCommand(
+        { ...place, environment: { MILLRACE_URL: 'http://127.0.0.1:1', MILLRACE_API_KEY: testApiKey } },
+        ['verify'],
+      );
+      assert.equal(gone.code, 1);
+      assert.match(gone.stdout, /service +failed +http:\/\/127\.0\.0\.1:1 cannot be reached/);
+    });
+  });
+
+  describe('sources', () => {
+    let source: string;
+
+    test('a missing prop is named when nobody can be asked, and a wrong or unknown one too', async () => {
+      assert.match(await fails(2, 'deploy', 'inbox.mjs', '--yes'), /missing prop: greeting \(string\)/);
+      assert.match(await fails(2, 'deploy', 'inbox.mjs'), /missing prop: greeting/);
+      assert.match(
+        await fails(2, 'deploy', 'inbox.mjs', '--prop', 'nothing=1'),
+        /no prop nothing[\s\S]*greeting/,
+      );
+      assert.match(await fails(2, 'deploy', './nowhere.mjs'), /there is no file/);
+      assert.match(await fails(3, 'deploy', 'no-such-key'), /no-such-key/);
+      assert.match(await fails(1, 'deploy', 'adder.mjs'), /only sources are deployed[\s\S]*millrace invoke/);
+    });
+
+    test('a key, a file and a URL are deployed', async () => {
+      const inbox = await json('deploy', 'http-new-requests-payload-only', '--yes', '--name', 'by key');
+      assert.match(inbox.id, /^dc_/);
+      assert.equal(inbox.name, 'by key');
+      source = (
+        await json(
+          'deploy',
+          'inbox.mjs',
+          '--prop',
+          'greeting=hello',
+          '--prop',
+          'token=s3cret',
+          '--name',
+          hostile,
+        )
+      ).id;
+      await using receiver = await HttpReceiver.start({
+        answer: { headers: { 'content-type': 'text/javascript' }, body: inboxCode },
+      });
+      await writeFile(join(folder.path, 'props.json'), JSON.stringify({ greeting: 'by URL' }));
+      const byUrl = await json('sources', 'create', `${receiver.url}/inbox.mjs`, '--props', 'props.json');
+      assert.equal(byUrl.configured_props.greeting, 'by URL');
+      await ok('sources', 'delete', byUrl.id);
+      assert.match(await fails(3, 'sources', 'describe', byUrl.id), /list/);
+    });
+
+    test('listings fit the terminal, and show hostile names instead of obeying them', async () => {
+      const narrow = await runCommand({ ...place, environment: { COLUMNS: '80' } }, ['sources', 'list']);
+      const lines = narrow.stdout.trimEnd().split('\n');
+      assert.equal(lines.length, 3);
+      assert.ok(
+        lines.every((line) => line.length <= 80),
+        narrow.stdout,
+      );
+      const whole = await ok('sources', 'list');
+      assert.match(whole, /a\\x1b\[31mred\\u202egnp\.exe\\n\| row \\x07/);
+      assert.doesNotMatch(whole, obeyed);
+      assert.doesNotMatch(await ok('sources', 'describe', source), obeyed);
+      const listed = await json('sources', 'list');
+      assert.deepEqual(listed, (await service.api('GET', '/v1/users/me/sources?limit=100')).body.data);
+      assert.doesNotMatch(await ok('sources', 'list', '--json'), obeyed);
+      assert.equal((await json('sources', 'list', '-n', '1')).length, 1);
+    });
+
+    test('requests are sent, and events and logs read', async () => {
+      assert.equal(await ok('invoke', source, '-d', '{"name":"Ada"}'), '{"success":true}');
+      await waitFor(async () => (await service.events(source)).length === 1, { what: 'the event' });
+      assert.match(await ok('events', source), /\{"greeting":"hello","name":"Ada"\}/);
+      assert.deepEqual((await json('events', source))[0].event, { greeting: 'hello', name: 'Ada' });
+      await writeFile(join(folder.path, 'body.json'), '{"fail":true}');
+      const answer = await json(
+        'invoke',
+        source,
+        '-d',
+        '@body.json',
+        '-H',
+        'x-a: b',
+        '-X',
+        'PUT',
+        '--path',
+        'a?b=c',
+      );
+      assert.equal(answer.status, 200);
+      await waitFor(async () => (await json('logs', source)).length === 3, { what: 'the log lines' });
+      assert.match(await ok('logs', source), /got Ada[\s\S]*asked to fail/);
+      assert.match(await ok('events', source, '--event-name', '$errors'), /asked to fail/);
+      assert.match(await fails(2, 'events', 'wh_nothing'), /no source/);
+      assert.match(await fails(3, 'events', 'dc_nothing'), /dc_nothing|list/);
+    });
+
+    test('events and logs are followed until Ctrl-C, which is no failure', async () => {
+      const events = new RunningCommand(place, ['events', source, '-f', '-n', '1']);
+      const asJson = new RunningCommand(place, ['events', source, '-f', '-n', '0', '--json']);
+      const logs = new RunningCommand(place, ['logs', source, '-f', '-n', '1']);
+      await events.says(/Ada/);
+      await logs.says(/asked to fail/);
+      // Nothing says that the stream of the second stands: what is sent until it does not count.
+      await waitFor(async () => {
+        await ok('invoke', source, '-d', '{"name":"Eve"}');
+        return asJson.stdout.includes('Eve');
+      });
+      await events.says(/Eve/);
+      await logs.says(/got Eve/);
+      const [seen, lines, printed] = await Promise.all([
+        events.interrupt(),
+        asJson.interrupt(),
+        logs.interrupt(),
+      ]);
+      assert.deepEqual([seen.code, lines.code, printed.code], [0, 0, 0]);
+      assert.equal(seen.stdout.match(/Ada/g)?.length, 1);
+      for (const line of lines.stdout.trimEnd().split('\n')) assert.equal(JSON.parse(line).event.name, 'Eve');
+    });
+
+    test('a followed stream goes on after a reader left, and ends when the source is gone', async () => {
+      const gone = (await json('deploy', 'inbox.mjs', '--prop', 'greeting=x')).id;
+      const events = new RunningCommand(place, ['events', gone, '-f']);
+      await waitFor(async () => {
+        await ok('invoke', gone, '-d', '{"name":"Zoe"}');
+        return events.stdout.includes('Zoe');
+      });
+      await ok('sources', 'delete', gone);
+      assert.equal((await events.ended()).code, 3);
+    });
+
+    test('a change keeps what was not named: secrets, activity, timers', async () => {
+      assert.equal((await json('sources', 'update', source, '--inactive')).active, false);
+      const renamed = await json('sources', 'update', source, '--name', 'renamed', '--prop', 'greeting=hi');
+      assert.equal(renamed.active, false);
+      assert.equal(renamed.configured_props.greeting, 'hi');
+      assert.match(await fails(2, 'sources', 'update', source), /nothing to change/);
+      await ok('sources', 'update', source, '--active', '--code', 'inbox.mjs');
+      await ok('events', 'delete', source, '--all');
+      assert.match(await fails(2, 'events', 'delete', source), /--all/);
+      const timed = (
+        await json(
+          'deploy',
+          'choosy.mjs',
+          '--yes',
+          '--prop',
+          'city=lis',
+          '--prop',
+          'kind=fancy',
+          '--prop',
+          'colour=red',
+          '--prop',
+          'timer=7200',
+        )
+      ).id;
+      const changed = await json('sources', 'update', timed, '--prop', 'colour=blue');
+      assert.equal(changed.configured_props.timer.interval_seconds, 7200);
+      assert.equal(changed.configured_props.colour, 'blue');
+      await waitFor(async () => (await json('sources', 'ticks', timed)).length > 0, {
+        what: 'the first tick',
+      });
+      assert.match(await ok('sources', 'ticks', timed), /fired/);
+      assert.match(
+        await fails(2, 'deploy', 'choosy.mjs', '--prop', 'city=lis', '--prop', 'kind=fancy'),
+        /missing prop: colour/,
+      );
+    });
+
+    test('local files go with what they import, and errors of all are told with their place', async () => {
+      await mkdir(join(folder.path, 'lib'), { recursive: true });
+      await writeFile(
+        join(folder.path, 'lib/greet.ts'),
+        "export const greet = (name: string): string => 'hello '.concat(name);",
+      );
+      await writeFile(
+        join(folder.path, 'parts.ts'),
+        "import { greet } from './lib/greet.ts';\nexport default { name: 'p', key: 'p', version: '0.0.1', props: { http: '$.interface.http' }, run() { this.$emit(greet('you')) } };",
+      );
+      const id = (await json('deploy', 'parts.ts')).id;
+      await ok('invoke', id);
+      await waitFor(async () => (await service.events(id))[0]?.event === 'hello you', { what: 'the event' });
+      await writeFile(
+        join(folder.path, 'broken.mjs'),
+        "import { x } from './lib/nowhere.mjs';\nexport default { x };",
+      );
+      assert.match(
+        await fails(1, 'deploy', 'broken.mjs'),
+        /broken\.mjs:1:\d+: Could not resolve "\.\/lib\/nowhere\.mjs"/,
+      );
+      await writeFile(join(folder.path, 'lib/words.cjs'), "exports.word = 'common';");
+      await writeFile(
+        join(folder.path, 'common.cjs'),
+        "const { word } = require('./lib/words.cjs');\nmodule.exports = { name: 'c', key: 'c', version: '0.0.1', props: { http: '$.interface.http' }, run() { this.$emit(word) } };",
+      );
+      const common = (await json('deploy', 'common.cjs')).id;
+      await ok('invoke', common);
+      await waitFor(async () => (await service.events(common))[0]?.event === 'common', { what: 'the event' });
+    });
+  });
+
+  describe('dev', () => {
+    test('deploys at each save, shows events and logs with the lines of the files, and leaves nothing behind', async () => {
+      const file = join(folder.path, 'live.mjs');
+      const part = join(folder.path, 'live-part.mjs');
+      await writeFile(part, "export const word = () => 'one';\n");
+      await writeFile(
+        file,
+        "import { word } from './live-part.mjs';\nexport default { name: 'live', key: 'live', version: '0.0.1', props: { http: '$.interface.http' }, run() { console.log('ran'); this.$emit(word()) } };\n",
+      );
+      const dev = new RunningCommand(place, ['dev', 'live.mjs']);
+      await dev.says(/Watching .*live-part\.mjs/);
+      const id = /dc_\w+/.exec(dev.stderr)?.[0] ?? '';
+      await waitFor(async () => {
+        await ok('invoke', id);
+        return / one$/m.test(dev.stdout) && /ran/.test(dev.stdout);
+      });
+      await writeFile(part, "export const word = () => 'two';\n");
+      await dev.says(/is deployed again/);
+      await ok('invoke', id);
+      await dev.says(/ two$/m);
+      await writeFile(part, 'export const word = () => {\n');
+      await dev.says(/Not deployed, the version before goes on: .*live-part\.mjs:\d+/);
+      await writeFile(part, "\n\nexport const word = () => { throw new Error('three') };\n");
+      await waitFor(() => dev.stderr.match(/is deployed again/g)?.length === 2);
+      await ok('invoke', id);
+      await dev.says(/live-part\.mjs:3:\d+/);
+      const { code, stderr } = await dev.interrupt();
+      assert.equal(code, 0, stderr);
+      assert.match(stderr, new RegExp(`Removed ${id}`));
+      await fails(3, 'sources', 'describe', id);
+    });
+  });
+
+  describe('at a terminal', { skip: scriptSkip() }, () => {
+    test('props are asked for: choices that the component offers, and props that others bring', async () => {
+      const terminal = runAtTerminal(place, ['deploy', 'choosy.mjs', '--name', 'asked']);
+      await terminal.answer(/City[\s\S]*Lisbon[\s\S]*Oslo/, '\u001b[B\r', /✔ City.*Oslo/);
+      await terminal.answer(/kind[\s\S]*plain[\s\S]*fancy/, '\u001b[B\r', /✔ kind.*fancy/);
+      await terminal.answer(/seconds or cron:[^\n]*3600/, '\r', /✔ timer/);
+      await terminal.answer(/Colour \(colour, string\)/, 'green\r', /✔ Colour/);
+      const { code, stdout } = await terminal.ended();
+      assert.equal(code, 0, stdout);
+      const id = /dc_\w+/.exec(stdout)?.[0] ?? '';
+      const { configured_props: props } = await json('sources', 'describe', id);
+      assert.deepEqual([props.kind, props.colour, props.timer.interval_seconds], ['fancy', 'green', 3600]);
+      assert.match(JSON.stringify(props.city), /osl/);
+    });
+
+    test('an API key that is typed is not shown, and colours can be turned off', async () => {
+      const environment = { XDG_CONFIG_HOME: join(folder.path, 'elsewhere') };
+      const terminal = runAtTerminal({ ...place, environment }, ['login', '--url', service.url]);
+      await terminal.answer(/API key/, `${testApiKey}\r`, /Logged in/);
+      const { code, stdout } = await terminal.ended();
+      assert.equal(code, 0, stdout);
+      assert.ok(!stdout.includes(testApiKey), stdout);
+      const bold = `${String.fromCharCode(27)}[1m`;
+      assert.ok((await runAtTerminal(place, ['sources', 'list']).ended()).stdout.includes(bold));
+      const plain = await runAtTerminal({ ...place, environment: { NO_COLOR: '1' } }, [
+        'sources',
+        'list',
+      ]).ended();
+      assert.ok(!plain.stdout.includes(bold), plain.stdout);
+    });
+
+    test('Ctrl-C at a question ends with 130, and nothing was made', async () => {
+      const before = (await json('sources', 'list')).length;
+      const terminal = runAtTerminal(place, ['deploy', 'inbox.mjs']);
+      await terminal.answer(/Greeting/, '\u0003', /interrupted/);
+      assert.equal((await terminal.ended()).code, 130);
+      assert.equal((await json('sources', 'list')).length, before);
+    });
+  });
+
+  describe('components, actions and packages', () => {
+    test('components are found, described and saved', async () => {
+      assert.match(await ok('components', 'list'), /http-new-requests-payload-only/);
+      assert.match(await ok('components', 'list', 'feed', '--type', 'source'), /rss-new-item-in-feed/);
+      assert.match(await ok('components', 'describe', 'http-new-requests'), /PROP[\s\S]*http/);
+      const saved = await json('components', 'create', 'inbox.mjs');
+      assert.match(await ok('components', 'describe', saved.id, '--code'), /asked to fail/);
+    });
+
+    test('an action runs once; what it returned is the answer, and its failure is one', async () => {
+      const ended = await run('invoke', 'adder.mjs', '--prop', 'a=1', '--prop', 'b=2,3');
+      assert.equal(ended.code, 0, ended.stderr);
+      assert.equal(ended.stdout, '6\n');
+      assert.match(ended.stderr, /adding[\s\S]*added/);
+      assert.equal((await json('invoke', 'adder.mjs', '--prop', 'a=1', '--prop', 'b=[]')).ret, 1);
+      assert.match(
+        await fails(1, 'invoke', 'adder.mjs', '--prop', 'a=-1', '--prop', 'b=1'),
+        /no negative numbers/,
+      );
+      assert.match(
+        await fails(2, 'invoke', 'adder.mjs', '--prop', 'a=one', '--prop', 'b=1'),
+        /expected an integer, found "one"/,
+      );
+      assert.match(await fails(1, 'invoke', 'inbox.mjs'), /only actions run/);
+    });
+
+    test('packages of npm are added, listed, updated and removed through the API', async () => {
+      assert.equal((await json('registry', 'list')).length, 0);
+      const added = await run('registry', 'add', '@demo/thing');
+      assert.equal(added.code, 0, added.stderr);
+      assert.match(added.stdout, /thing-new-thing/);
+      assert.match(await ok('registry', 'list'), /@demo\/thing +1\.0\.0 +npm +1/);
+      assert.match((await run('registry', 'update')).stderr, /1\.0\.0 is the newest/);
+      await ok('registry', 'remove', '@demo/thing@1.0.0');
+      assert.equal((await json('registry', 'list')).length, 0);
+      assert.match(await fails(1, 'registry', 'add', '@demo/nothing'), /@demo\/nothing/);
+    });
+
+    test('commands for the data folder reach it, and say when the service is in the way', async () => {
+      const data = { ...place, environment: { MILLRACE_DATA: join(folder.path, 'data') } };
+      for (const words of [
+        ['user', 'list'],
+        ['registry', 'list', '--local'],
+        ['registry', 'add', './folder'],
+      ]) {
+        const { code, stderr } = await new RunningCommand(data, words).ended();
+        assert.equal(code, 1);
+        assert.match(stderr, /the service is running on the data folder/);
+      }
+    });
+  });
+
+  describe('webhooks, deliveries and replays', () => {
+    test('events go to a webhook, which is paused, changed, and sent to again', async () => {
+      await using receiver = await HttpReceiver.start();
+      const source = (await json('deploy', 'inbox.mjs', '--prop', 'greeting=yo')).id;
+      const created = await json('webhooks', 'create', `${receiver.url}/hook`, '--name', 'mine');
+      assert.match(created.signing_secret, /^whsec_/);
+      const subscription = await json('subscriptions', 'create', source, created.id);
+      assert.match(await ok('subscriptions', 'list'), new RegExp(subscription.id));
+      assert.equal((await json('subscriptions', 'describe', subscription.id)).listener_id, created.id);
+      await ok('invoke', source, '-d', '{"name":"Ada"}');
+      await receiver.waitForRequest();
+      await waitFor(async () => (await json('deliveries', 'list', created.id))[0]?.state === 'delivered', {
+        what: 'the delivery',
+      });
+      const [delivery] = await json('deliveries', 'list', created.id);
+      assert.match(await ok('deliveries', 'describe', delivery.id), /LATENCY|STATUS[\s\S]*200/);
+      await ok('deliveries', 'redeliver', delivery.id);
+      await receiver.waitForRequest(2);
+      const replayed = await json('replay', source, '--to', created.id);
+      assert.deepEqual([replayed.state, replayed.sent], ['finished', 1]);
+      await ok('replay', delivery.id);
+      assert.match(await fails(2, 'replay', source), /--to/);
+      assert.match(await ok('webhooks', 'list'), /mine/);
+      assert.equal((await json('webhooks', 'pause', created.id)).state, 'paused');
+      assert.equal((await json('webhooks', 'resume', created.id)).state, 'active');
+      assert.equal((await json('webhooks', 'update', created.id, '--name', 'yours')).name, 'yours');
+      assert.notEqual(
+        (await json('webhooks', 'rotate-secret', created.id)).signing_secret,
+        created.signing_secret,
+      );
+      assert.equal((await json('webhooks', 'redeliver', created.id)).queued, 0);
+      assert.match(await ok('webhooks', 'describe', created.id), /yours/);
+      assert.deepEqual(await json('deliveries', 'list'), []);
+      await ok('subscriptions', 'delete', subscription.id);
+      await ok('webhooks', 'delete', created.id);
+      await fails(3, 'webhooks', 'describe', created.id);
+    });
+  });
+
+  describe('workflows and runs', () => {
+    test('a workflow is made, called, looked into, changed and removed', async () => {
+      const { id } = await json('workflows', 'create', '--file', 'workflow.json', '--name', 'mine');
+      assert.match(await ok('workflows', 'list'), /mine +yes +http +1/);
+      assert.match(await ok('workflows', 'describe', id), /TRIGGER[\s\S]*\/in\/[\s\S]*STEP[\s\S]*hello/);
+      assert.equal(await ok('invoke', id, '--path', '?name=Ada'), 'Hello, Ada');
+      await service.runInState(id, 'succeeded');
+      const [first] = await json('runs', 'list', id);
+      assert.match(await ok('runs', 'list', id), /succeeded/);
+      assert.match(await ok('runs', 'describe', first.id), /step +hello[\s\S]*in a step/);
+      assert.match(await ok('logs', id), /hello log +in a step/);
+      assert.match(await ok('events', id), /\{"said":"hello"\}/);
+
+      const logs = new RunningCommand(place, ['logs', id, '-f']);
+      await logs.says(/in a step/);
+      await run('invoke', id, '--path', '?fail=1');
+      await logs.says(/a step failed/);
+      assert.equal((await logs.interrupt()).code, 0);
+      const failed = await service.runInState(id, 'failed');
+      assert.match(await ok('runs', 'describe', failed.id), /a step failed/);
+      assert.match(await ok('runs', 'restart', failed.id), /\w/);
+      assert.match(await ok('runs', 'replay', first.id), /\w/);
+      assert.match(await ok('replay', first.id), /\w/);
+      assert.match(await fails(1, 'runs', 'cancel', first.id), /\w/);
+      assert.match(await ok('workflows', 'deployments', id), /d_\w+ +1/);
+      assert.equal((await json('workflows', 'update', id, '--file', 'workflow.json')).id, id);
+      assert.equal((await json('workflows', 'deployments', id)).length, 2);
+      assert.equal((await json('workflows', 'update', id, '--inactive', '--name', 'other')).active, false);
+      await ok('workflows', 'delete', id);
+      await fails(3, 'workflows', 'describe', id);
+    });
+  });
+
+  describe('accounts', () => {
+    test('an account is made from a file, never from an argument, and is changed and removed', async () => {
+      assert.match(await ok('apps', 'list', 'openai'), /openai +OpenAI +keys/);
+      assert.match(await ok('apps', 'describe', 'openai'), /api_key/);
+      assert.match(await fails(2, 'accounts', 'create', 'openai'), /--credentials/);
+      const made = await runCommand(
+        place,
+        ['accounts', 'create', 'openai', '--name', 'ours', '--credentials', '-', '--json'],
+        '{"api_key":"k1"}',
+      );
+      assert.equal(made.code, 0, made.stderr);
+      const { id } = JSON.parse(made.stdout) as { id: string };
+      assert.match(await ok('accounts', 'list', '--app', 'openai'), /ours +openai/);
+      assert.equal((await json('accounts', 'describe', id)).credentials, undefined);
+      assert.match(await ok('accounts', 'describe', id, '--include-credentials'), /k1/);
+      assert.equal((await json('accounts', 'update', id, '--name', 'theirs')).name, 'theirs');
+      assert.match(await ok('accounts', 'connect', 'openai'), /^http/);
+      await run('accounts', 'test', id);
+      await ok('accounts', 'delete', id);
+      await fails(3, 'accounts', 'describe', id);
+    });
+  });
+
+  test('viewers are told that they may not, with 4', async () => {
+    const { body } = await service.api('POST', '/v1/users', {
+      username: 'viewer',
+      email: 'viewer@example.com',
+    });
+    const me = (await service.api('GET', '/v1/users/me')).body.data;
+    const workspace = me.orgs[0].id as string;
+    await service.api('POST', `/v1/workspaces/${workspace}/members`, {
+      user_id: body.data.id,
+      role: 'viewer',
+    });
+    const viewer = {
+      ...place,
+      environment: { MILLRACE_URL: service.url, MILLRACE_API_KEY: body.data.api_key as string },
+    };
+    const { code, stderr } = await runCommand(viewer, [
+      'webhooks',
+      'create',
+      'https://example.com/',
+      '--workspace',
+      workspace,
+    ]);
+    assert.equal(code, 4, stderr);
+    const listed = await runCommand(viewer, ['webhooks', 'list', '--workspace', workspace, '--json']);
+    assert.deepEqual(JSON.parse(listed.stdout), []);
+    for (const what of ['sources', 'workflows', 'subscriptions', 'accounts'])
+      assert.equal((await runCommand(viewer, [what, 'list', '--workspace', workspace])).code, 0);
+    const failed = await runCommand(viewer, ['sources', 'describe', 'dc_nothing', '--json']);
+    assert.equal(failed.code, 3);
+    assert.equal(JSON.parse(failed.stderr).code, 'not_found');
+  });
+
+  test('bash completes commands, their commands and their options', async () => {
+    const bash = await ok('completion', 'bash');
+    const complete = (...words: string[]): string[] => {
+      const script = `${bash}\nCOMP_WORDS=(${words.map((word) => `'${word}'`).join(' ')})\nCOMP_CWORD=${words.length - 1}\n_millrace\nprintf '%s\\n' "\${COMPREPLY[@]}"`;
+      return execFileSync('bash', ['-c', script], { encoding: 'utf8' }).trim().split('\n');
+    };
+    assert.deepEqual(complete('millrace', 'work'), ['workflows', 'workspace']);
+    assert.deepEqual(complete('millrace', 'sources', 'de'), ['describe', 'delete']);
+    assert.deepEqual(complete('millrace', 'sources', 'update', 'dc_1', '--in'), ['--inactive']);
+    assert.deepEqual(complete('millrace', 'completion', 'z'), ['zsh']);
+    for (const shell of ['zsh', 'fish']) {
+      const script = await ok('completion', shell);
+      assert.match(script, /redeliver/);
+      // Only where there is such a shell is there one to judge it.
+      const judged = spawnSync(shell, ['-n'], { input: script, encoding: 'utf8' });
+      if (judged.error === undefined) assert.equal(judged.status, 0, judged.stderr);
+    }
+    assert.match(await fails(2, 'completion', 'cmd'), /bash, zsh, fish/);
+  });
+
+  test('whoever reads only the first lines is no error', async () => {
+    const script = `'${process.execPath}' cli/main.ts --help | head -1; exit "\${PIPESTATUS[0]}"`;
+    const { status, stdout } = spawnSync('bash', ['-c', script], {
+      cwd: new URL('../..', import.meta.url),
+      encoding: 'utf8',
+    });
+    assert.equal(status, 0);
+    assert.match(stdout, /Usage: millrace/);
+  });
+
+  test('who follows gets every event once, also those of a service that was away', async () => {
+    const source = (await json('deploy', 'inbox.mjs', '--prop', 'greeting=x')).id;
+    const events = new RunningCommand(place, ['events', source, '-f', '-n', '0']);
+    const logs = new RunningCommand(place, ['logs', source, '-f', '-n', '0']);
+    // Nothing says that their streams stand: what is sent until then does not count.
+    await waitFor(async () => {
+      await ok('invoke', source, '-d', '{"name":"first"}');
+      return events.stdout.includes('first') && logs.stdout.includes('got first');
+    });
+    const { port } = new URL(service.url);
+    await service.stop();
+    await Promise.all([events.says(/trying again/), logs.says(/trying again/)]);
+    service = await Millrace.start({
+      dataFolder: join(folder.path, 'data'),
+      environment: { MILLRACE_NPM_REGISTRY: npm.url, MILLRACE_PORT: port },
+    });
+    await ok('invoke', source, '-d', '{"name":"second"}');
+    await Promise.all([events.says(/second/), logs.says(/got second/)]);
+    const [seen, printed] = await Promise.all([events.interrupt(), logs.interrupt()]);
+    const ids = seen.stdout.match(/\b\d{13}-\d+\b/g) ?? [];
+    assert.equal(new Set(ids).size, ids.length, seen.stdout);
+    assert.equal(printed.stdout.match(/got second/g)?.length, 1, printed.stdout);
+  });
+
+  test('a logout forgets the key', async () => {
+    await appendFile(join(folder.path, 'key'), '');
+    await ok('logout');
+    assert.doesNotMatch(
+      await readFile(join(folder.path, '.config/millrace/config.json'), 'utf8'),
+      new RegExp(testApiKey),
+    );
+    assert.match(await fails(4, 'whoami'), /not logged in/);
+    await fails(3, 'logout');
+    await ok('logout', '--all');
+  });
+});
+
+/** Only util-linux's `script` takes a command that way. */
+function scriptSkip(): string | false {
+  const { stdout } = spawnSync('script', ['--version'], { encoding: 'utf8' });
+  return /util-linux/.test(stdout ?? '')
+    ? false
+    : 'there is no `script` of util-linux to make a terminal with';
+}
