@@ -27,6 +27,7 @@ import { AddressPolicy } from '#egress/address-policy.ts';
 import { createGuardedDispatcher } from '#egress/guarded-dispatcher.ts';
 import { guardedFetch } from '#egress/guarded-fetch.ts';
 import { EventBus } from '#events/event-bus.ts';
+import { EventRates } from '#events/event-rates.ts';
 import { EventPruner } from '#events/prune-events.ts';
 import { fileAsks } from '#files/file-asks.ts';
 import { FileUrls } from '#files/file-urls.ts';
@@ -48,6 +49,7 @@ import { UnavailableError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Logger } from '#lib/logger.ts';
 import { QuotaGuard } from '#metering/quota-guard.ts';
+import { DashboardPages } from '#pages/dashboard-pages.ts';
 import { ComponentCatalogue } from '#registry/component-catalogue.ts';
 import { LocalRegistry } from '#registry/local-registry.ts';
 import { ComponentResolver } from '#registry/resolve-component.ts';
@@ -232,6 +234,8 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
     });
     const pruner = new EventPruner({ store, logger });
     bus.observe((events) => pruner.observe(events));
+    const eventRates = new EventRates(clock);
+    bus.observe((events) => eventRates.count(events));
 
     const quotas = new QuotaGuard({
       store,
@@ -516,6 +520,14 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
     if (has('scheduler')) scheduler.start();
     close.push(() => scheduler.stop());
 
+    const root = join(import.meta.dirname, '..');
+    const dashboardPages = new DashboardPages({
+      root,
+      // Beside the packages, so that all services of one installation share them; where that cannot be written to, the data.
+      cacheFolders: [join(root, 'node_modules', '.cache', 'dashboard'), join(settings.data, 'dashboard')],
+      logger,
+    });
+    close.push(() => dashboardPages.stop());
     const metrics = new Registry();
     const streams = new LiveStreams();
     observeService(metrics, { store, runner, pool, streams, deliveries: delivery.dispatcher });
@@ -525,7 +537,9 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       logger,
       metrics,
       version: packageJson.version,
-      settings: { publicUrl: settings.publicUrl },
+      settings: { publicUrl: settings.publicUrl, sessionHours: settings.sessionHours },
+      dashboardPages,
+      eventRates,
       endpointUrl: context.endpointUrl,
       quotas,
       dataStores,

@@ -38,6 +38,7 @@ const folderOrder = [
     'runs',
     'delivery',
     'ingress',
+    'pages',
     'http',
   ],
 ];

@@ -31,6 +31,11 @@ const publicRoutes = [
   ...['/pipelines/:id/sse'],
   // They ask for the credentials of an OAuth client.
   ...['/v1/oauth/token', '/v1/oauth/revoke'],
+  // It asks for an API key in its body.
+  '/v1/session',
+  // The pages of the dashboard, which hold nothing of anybody.
+  ...['/', '/sign-in', '/sign-in/*', '/sources', '/sources/*', '/object', '/object/*'],
+  ...['/assets/:name', '/favicon.svg', '/theme.js'],
 ];
 
 interface Route {
@@ -66,7 +71,9 @@ describe('every route', () => {
       logger: silentLogger,
       metrics: new Registry(),
       version: '0.0.0',
-      settings: { publicUrl: '' },
+      settings: { publicUrl: '', sessionHours: 1 },
+      dashboardPages: { look: () => ({ state: 'building' }), settled: () => Promise.resolve() },
+      eventRates: untouchable('eventRates'),
       endpointUrl: () => undefined,
       quotas: untouchable('quotas'),
       dataStores: untouchable('dataStores'),

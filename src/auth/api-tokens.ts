@@ -18,6 +18,7 @@ import {
   type TokenOfClient,
 } from './api-client-store.ts';
 import type { Caller } from './permissions.ts';
+import { isGoodSession } from './sessions.ts';
 
 /** How long an access token lives, as in the original (platform facts, 1.2). */
 const tokenLifeMs = 3_600_000;
@@ -144,12 +145,13 @@ function isGood(token: TokenOfClient, nowMs: number): boolean {
   return token.revoked_at_ms === null && nowMs < token.expires_at_ms;
 }
 
-/** Whether what the caller came with, a key or a token, would be taken again. For whoever stays, such as readers of a stream. */
+/** Whether what the caller came with, a key, a token or a session, would be taken again. For whoever stays, such as readers of a stream. */
 export async function isStillValid(db: Db, caller: Caller, nowMs: number): Promise<boolean> {
   if (caller.workspaceId !== undefined) {
     const token = await findToken(db, caller.keyId);
     return token !== undefined && isGood(token, nowMs);
   }
+  if (caller.sessionId !== undefined) return isGoodSession(db, caller.sessionId, nowMs);
   const key = await findApiKey(db, caller.keyId);
   return key !== undefined && key.revoked_at_ms === null;
 }

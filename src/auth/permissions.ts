@@ -10,6 +10,8 @@ export interface Caller {
   isAdmin: boolean;
   /** What the request came with: key_… or tok_…. */
   keyId: string;
+  /** ses_… when it came with the cookie of a session; `keyId` is then the key that the session began with. */
+  sessionId?: string;
   /** Set for an access token: it acts as a member of this workspace, and is nobody anywhere else. */
   workspaceId?: string;
 }

@@ -57,6 +57,14 @@ export const settingDefinitions = {
     default: '',
     text: 'API key of the first user, on first start: 20 to 1,024 printable ASCII characters without spaces; empty means a new one is made and printed once.',
   },
+  sessionHours: {
+    env: 'MILLRACE_SESSION_HOURS',
+    type: 'integer',
+    default: 168,
+    min: 1,
+    max: 8760,
+    text: 'How long somebody who signed in to the dashboard stays signed in.',
+  },
   encryptionKey: {
     env: 'MILLRACE_ENCRYPTION_KEY',
     type: 'string',

@@ -1,24 +1,23 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { findCaller, noteUse } from '#auth/api-keys.ts';
 import { findTokenCaller, looksLikeToken, noteClientUse } from '#auth/api-tokens.ts';
+import { findSessionCaller } from '#auth/sessions.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError, toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
 import type { App } from './route-support.ts';
 import { isForPeople } from './routes-for-people.ts';
+import { sessionTokenOf } from './session-cookie.ts';
 
 /** Longer than any key that is or was ever made; hashing more would be work for nothing. */
 const keyLengthMax = 1024;
 
 /**
- * Deny by default: every route asks for an API key or an access token unless its config says `public`. Runs before the body is read, so
- * that a stranger's body costs nothing.
+ * Deny by default: every route asks for an API key, an access token or the cookie of a session unless its config says `public`.
+ * Runs before the body is read, so that a stranger's body costs nothing.
  */
-export function authenticateEverything(
-  app: App,
-  parts: { store: Store; clock: Clock; logger: Logger },
-): void {
+export function authenticateEverything(app: App, parts: AuthenticationParts): void {
   app.decorateRequest('caller', null);
   app.addHook('onRequest', async (request, reply) => {
     if (request.is404 || request.routeOptions.config.public === true) return;
@@ -30,6 +29,7 @@ interface AuthenticationParts {
   store: Store;
   clock: Clock;
   logger: Logger;
+  settings: { publicUrl: string };
 }
 
 async function authenticate(
@@ -37,6 +37,11 @@ async function authenticate(
   reply: FastifyReply,
   parts: AuthenticationParts,
 ): Promise<void> {
+  // Whoever sends a key means the key: a cookie, which browsers add by themselves, does not stand in for a wrong one.
+  if (request.headers.authorization === undefined) {
+    const session = sessionTokenOf(request, parts.settings.publicUrl);
+    if (session !== undefined) return authenticateSession(request, reply, session, parts);
+  }
   const bearer = bearerToken(request.headers.authorization);
   // By its form alone, so that each kind is one look-up, whether it is right or wrong.
   if (looksLikeToken(bearer)) await authenticateToken(request, reply, bearer, parts);
@@ -56,6 +61,17 @@ async function authenticateKey(
   noteUse(store, caller, clock.now()).catch((error) =>
     logger.warn({ keyId: caller.keyId, error: toError(error).message }, 'api-key.use-not-noted'),
   );
+}
+
+async function authenticateSession(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  token: string,
+  { store, clock }: AuthenticationParts,
+): Promise<void> {
+  const caller = await findSessionCaller(store.read, token, clock.now());
+  if (caller === undefined) throw unauthorized(reply);
+  request.caller = caller;
 }
 
 async function authenticateToken(

@@ -39,6 +39,10 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
     status: 403,
     meaning: 'This operation takes the API key of a user, not an access token of an OAuth client.',
   },
+  foreign_origin: {
+    status: 403,
+    meaning: 'A request with the cookie of a session did not come from a page of this service.',
+  },
   forbidden: { status: 403, meaning: 'You can see this, but your role does not allow changing it.' },
   not_found: { status: 404, meaning: 'There is no such thing, or it belongs to others.' },
   unknown_path: { status: 404, meaning: 'No operation has this path.' },

@@ -28,6 +28,7 @@ const groups = [
   'workspaces',
   'projects',
   'quotas',
+  'sessions',
   'operations',
 ];
 // The bar names the maker of the page and offers to load other documents, which its policy forbids.
@@ -60,6 +61,12 @@ export async function describeRoutes(
       components: {
         securitySchemes: {
           apiKey: { type: 'http', scheme: 'bearer', description: 'API key of a user, or access token' },
+          session: {
+            type: 'apiKey',
+            in: 'cookie',
+            name: 'millrace_session',
+            description: 'Of the pages of the service (POST /v1/session), with the header x-millrace-csrf',
+          },
         },
       },
     },

@@ -9,6 +9,7 @@ import { type ApphookRouteDeps, apphookRoutes } from './routes/apphook-routes.ts
 import { type ComponentRouteDeps, componentRoutes } from './routes/component-routes.ts';
 import { type ConfigureRouteDeps, configureRoutes } from './routes/configure-routes.ts';
 import { type ConnectRouteDeps, connectPageRoutes, connectRoutes } from './routes/connect-routes.ts';
+import { type DashboardRouteDeps, dashboardRoutes } from './routes/dashboard-routes.ts';
 import { type DataStoreRouteDeps, dataStoreRoutes } from './routes/data-store-routes.ts';
 import { type DeliveryRouteDeps, deliveryRoutes } from './routes/delivery-routes.ts';
 import { type EmitterRouteDeps, emitterRoutes } from './routes/emitter-routes.ts';
@@ -18,11 +19,13 @@ import { type HealthRouteParts, healthRoutes } from './routes/health-routes.ts';
 import { type OAuthClientRouteDeps, oauthClientRoutes } from './routes/oauth-client-routes.ts';
 import { type OAuthTokenRouteDeps, oauthTokenRoutes } from './routes/oauth-token-routes.ts';
 import { type OAuth1RouteDeps, oauth1Routes } from './routes/oauth1-routes.ts';
+import { type OverviewRouteDeps, overviewRoutes } from './routes/overview-routes.ts';
 import { type OwnerEventRouteDeps, ownerEventRoutes } from './routes/owner-event-routes.ts';
 import { type QuotaRouteDeps, quotaRoutes } from './routes/quota-routes.ts';
 import { type RegistryRouteDeps, registryRoutes } from './routes/registry-routes.ts';
 import { type ReplayRouteDeps, replayRoutes } from './routes/replay-routes.ts';
 import { type RunRouteDeps, runRoutes } from './routes/run-routes.ts';
+import { type SessionRouteDeps, sessionRoutes } from './routes/session-routes.ts';
 import { type SourceRouteDeps, sourceRoutes } from './routes/source-routes.ts';
 import { type SubscriptionRouteDeps, subscriptionRoutes } from './routes/subscription-routes.ts';
 import { type TemplateRouteDeps, templateRoutes } from './routes/template-routes.ts';
@@ -66,6 +69,9 @@ export type RouteParts = HealthRouteParts &
   AccountAuditRouteDeps &
   AccountHealthRouteDeps &
   OwnerEventRouteDeps &
+  OverviewRouteDeps &
+  SessionRouteDeps &
+  DashboardRouteDeps &
   AccountRouteDeps & { settings: { /** '' when none was set. */ publicUrl: string } };
 
 interface RoutesOfPart {
@@ -87,7 +93,9 @@ export const routes: readonly RoutesOfPart[] = [
   { prefix: '/v1/workspaces', register: workspaceRoutes },
   { prefix: '/v1', register: apiClientRoutes },
   { prefix: '/v1/oauth', register: oauthTokenRoutes },
+  { prefix: '/v1', register: sessionRoutes },
   { prefix: '/v1', register: quotaRoutes },
+  { prefix: '/v1', register: overviewRoutes },
   { prefix: '/v1', register: dataStoreRoutes },
   { prefix: '/v1', register: appRoutes },
   { prefix: '/v1', register: apphookRoutes },
@@ -117,4 +125,5 @@ export const routes: readonly RoutesOfPart[] = [
   { prefix: '', register: eventStreamRoutes },
   { prefix: '', register: workflowStreamRoutes },
   { prefix: '/v1', register: eventStreamRoutes },
+  { prefix: '', register: dashboardRoutes },
 ];

@@ -6,6 +6,7 @@ import type { App } from './route-support.ts';
 export function refuseUnknownPaths(app: App): void {
   const methodsByPath = new Map<string, Set<string>>();
   app.addHook('onRoute', (route) => {
+    if (route.config?.page === true) return;
     const methods = methodsByPath.get(route.url) ?? new Set();
     for (const method of [route.method].flat()) methods.add(method);
     methodsByPath.set(route.url, methods);

@@ -1,4 +1,4 @@
-import type { ExpressionBuilder } from 'kysely';
+import { type ExpressionBuilder, type SqlBool, sql } from 'kysely';
 import { removeEmitter } from '#events/delete-events.ts';
 import { deleteLane } from '#jobs/job-store.ts';
 import { deleteTicksOf, deleteTimersOf, insertTimers } from '#schedule/timer-store.ts';
@@ -45,14 +45,29 @@ export async function findSources(db: Db, ids: readonly string[]): Promise<Map<s
   return new Map(rows.map((row) => [row.id, row]));
 }
 
-/** Sources of an owner, newest first; those still being created are not shown. */
-export async function pageOfSources(db: Db, ownerId: string, page: PageRequest): Promise<Page<SourceTable>> {
+/**
+ * Sources of an owner, newest first; those still being created are not shown. `words`: only those that have it in their
+ * name, name slug or id, whatever its case (of ASCII).
+ */
+export async function pageOfSources(
+  db: Db,
+  ownerId: string,
+  page: PageRequest,
+  words = '',
+): Promise<Page<SourceTable>> {
   const query = db
     .selectFrom('sources')
     .select(sourceColumns)
     .where('owner_id', '=', ownerId)
     .where('state', '!=', 'deploying');
-  return pageOf(query, page);
+  if (words === '') return pageOf(query, page);
+  const pattern = `%${words.toLowerCase().replaceAll(/[\\%_]/g, '\\$&')}%`;
+  const has = (column: 'name' | 'name_slug' | 'id') =>
+    sql<SqlBool>`lower(${sql.ref(column)}) like ${pattern} escape '\\'`;
+  return pageOf(
+    query.where((where) => where.or([has('name'), has('name_slug'), has('id')])),
+    page,
+  );
 }
 
 export async function findSourceByEndpoint(db: Db, endpointKey: string): Promise<SourceTable | undefined> {

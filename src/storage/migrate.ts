@@ -7,6 +7,7 @@ import { accountsMigration } from './migrations/0005-accounts.ts';
 import { apphooksMigration } from './migrations/0006-apphooks.ts';
 import { registryMigration } from './migrations/0007-registry.ts';
 import { bundlePackagesMigration } from './migrations/0008-bundle-packages.ts';
+import { sessionsMigration } from './migrations/0009-sessions.ts';
 import type { Store, Tx } from './store.ts';
 
 export interface Migration {
@@ -24,6 +25,7 @@ export const migrations: readonly Migration[] = [
   apphooksMigration,
   registryMigration,
   bundlePackagesMigration,
+  sessionsMigration,
 ];
 
 /** The store was written by a newer version, or its history differs: going on could destroy data. */

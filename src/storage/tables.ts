@@ -26,6 +26,7 @@ import type {
   MemberTable,
   OwnerQuotaTable,
   ProjectTable,
+  SessionTable,
   UsageDayTable,
   UserTable,
   WorkspaceTable,
@@ -64,6 +65,7 @@ import type {
 export interface Tables {
   users: UserTable;
   api_keys: ApiKeyTable;
+  sessions: SessionTable;
   api_clients: ApiClientTable;
   api_tokens: ApiTokenTable;
   workspaces: WorkspaceTable;

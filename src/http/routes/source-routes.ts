@@ -9,7 +9,7 @@ import {
   NoContent,
   ownerForCreate,
   PageOf,
-  PageQuery,
+  pageParameters,
 } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
 import type { SourceChange, SourceDeployer } from '#sources/deploy-source.ts';
@@ -56,6 +56,13 @@ const changeFields = {
   ),
 };
 
+const SourceQuery = Type.Object({
+  ...pageParameters,
+  q: Type.Optional(
+    Type.String({ maxLength: 200, description: 'Addition: only those with this in their name, slug or id' }),
+  ),
+});
+
 export interface SourceRouteDeps {
   store: Store;
   deployer: SourceDeployer;
@@ -71,7 +78,8 @@ export function sourceRoutes(app: App, deps: SourceRouteDeps): void {
     viewSource(source, definitions, endpointUrl);
 
   const listOf = async (request: Parameters<typeof pageRequest>[0], db: Db, ownerId: string) => {
-    const page = await pageOfSources(db, ownerId, pageRequest(request));
+    const { q = '' } = request.query as { q?: string };
+    const page = await pageOfSources(db, ownerId, pageRequest(request), q.trim());
     const definitions = await loadSourceDefinitions(db, page.rows);
     const sources = page.rows.map((source) => view(source, definitions.get(source.id) ?? []));
     const cursors = page.rows.map((source) => encodeCursor(source.id));
@@ -88,7 +96,7 @@ export function sourceRoutes(app: App, deps: SourceRouteDeps): void {
         operationId: 'listMySources',
         tags: ['sources'],
         summary: 'Sources of the authenticated user',
-        querystring: PageQuery,
+        querystring: SourceQuery,
         response: { 200: PageOf(Source) },
       },
     },
@@ -103,7 +111,7 @@ export function sourceRoutes(app: App, deps: SourceRouteDeps): void {
         tags: ['sources'],
         summary: 'Sources of a workspace',
         params: IdParams('o_…'),
-        querystring: PageQuery,
+        querystring: SourceQuery,
         response: { 200: PageOf(Source) },
       },
     },

@@ -21,6 +21,16 @@ export interface ApiKeyTable {
   revoked_at_ms: number | null;
 }
 
+/** Somebody who signed in to the dashboard with an API key (ses_…). It ends with the key, or when its time is over. */
+export interface SessionTable {
+  id: string;
+  key_id: string;
+  /** SHA-256 of what is in the cookie. */
+  token_hash: string;
+  created_at_ms: number;
+  expires_at_ms: number;
+}
+
 /**
  * An OAuth client (oac_…) of a workspace, for programs that use the API with access tokens. The secret is stored as
  * SHA-256 of its text. Rows are kept after revocation: things say who made them.

@@ -1,0 +1,108 @@
+import { createHash } from 'node:crypto';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { App } from '#http/route-support.ts';
+import { waitingPage } from '#http/waiting-page.ts';
+import { CallerError } from '#lib/errors.ts';
+import type { DashboardPages } from '#pages/dashboard-pages.ts';
+import type { PageFile } from '#pages/page-files.ts';
+
+/**
+ * Addresses that the pages take over once they are loaded (dashboard/src/app.tsx has the same). Each is one and everything
+ * below it. Whoever asks for something else than a page there is told that there is no such operation.
+ */
+const pagePaths = ['sign-in', 'sources', 'object'];
+
+const pagePolicy =
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; " +
+  "manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/** Besides those of every answer. A window that connects an account at a provider has to find its way back. */
+const pageHeaders = {
+  'content-security-policy': pagePolicy,
+  'cross-origin-opener-policy': 'same-origin-allow-popups',
+  'cross-origin-resource-policy': 'same-origin',
+  'permissions-policy': 'camera=(), geolocation=(), microphone=(), payment=(), usb=()',
+};
+
+/** How long somebody who asks for a page waits for its build, before there is a page that says so. */
+const patienceMs = 250;
+
+export interface DashboardRouteDeps {
+  dashboardPages: Pick<DashboardPages, 'look' | 'settled'>;
+}
+
+/** The pages of the dashboard. They are for everybody: what is on them comes by the API, with a session. */
+export function dashboardRoutes(app: App, { dashboardPages }: DashboardRouteDeps): void {
+  const options = { config: { public: true, page: true }, schema: { hide: true } };
+
+  const page = async (request: FastifyRequest, reply: FastifyReply) => {
+    const isHome = request.routeOptions.url === '/';
+    if (!isHome && !(request.headers.accept ?? '').includes('text/html')) throw unknownPath();
+    let look = dashboardPages.look();
+    if (look.state === 'building') {
+      await Promise.race([dashboardPages.settled(), afterPatience()]);
+      look = dashboardPages.look();
+    }
+    if (look.state !== 'ready') {
+      const { html, policy } = waitingPage(look);
+      reply.headers({
+        ...pageHeaders,
+        'content-security-policy': policy,
+        'content-type': 'text/html; charset=utf-8',
+      });
+      return reply.code(look.state === 'failed' ? 500 : 200).send(html);
+    }
+    const index = look.files.get('/index.html');
+    if (index === undefined) throw unknownPath();
+    return send(request, reply, index);
+  };
+
+  const file = async (request: FastifyRequest, reply: FastifyReply) => {
+    const look = dashboardPages.look();
+    const found = look.state === 'ready' ? look.files.get(request.url.split('?', 1)[0] ?? '') : undefined;
+    if (found === undefined) throw unknownPath();
+    return send(request, reply, found);
+  };
+
+  app.get('/', options, page);
+  for (const path of pagePaths) {
+    app.get(`/${path}`, options, page);
+    app.get(`/${path}/*`, options, page);
+  }
+  app.get('/assets/:name', options, file);
+  app.get('/favicon.svg', options, file);
+  app.get('/theme.js', options, file);
+}
+
+function afterPatience(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, patienceMs).unref());
+}
+
+function unknownPath(): CallerError {
+  return new CallerError('unknown_path', 'no operation has this path; /openapi.json lists them all');
+}
+
+function send(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { contentType, immutable, plain, encoded }: PageFile,
+) {
+  const etag = `"${createHash('sha256').update(plain).digest('base64url').slice(0, 22)}"`;
+  reply.headers({
+    ...pageHeaders,
+    'content-type': contentType,
+    'cache-control': immutable ? 'public, max-age=31536000, immutable' : 'no-cache',
+    vary: 'accept-encoding',
+    etag,
+  });
+  if (request.headers['if-none-match']?.includes(etag) === true) return reply.code(304).send();
+  const accepted = String(request.headers['accept-encoding'] ?? '');
+  for (const encoding of ['br', 'gzip'] as const) {
+    const body = encoded[encoding];
+    if (body === undefined || !new RegExp(`\\b${encoding}\\b(?!;q=0(?:\\.0*)?(?:,|$))`).test(accepted))
+      continue;
+    reply.header('content-encoding', encoding);
+    return reply.send(body);
+  }
+  return reply.send(plain);
+}

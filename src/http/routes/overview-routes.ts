@@ -1,0 +1,168 @@
+import { type Static, Type } from 'typebox';
+import { requireWorkspace } from '#auth/permissions.ts';
+import type { EventRates } from '#events/event-rates.ts';
+import {
+  countDeadLetters,
+  countedMax,
+  disabledWebhooks,
+  namesOf,
+  quarantinedRuns,
+  type Trouble,
+  unhealthyAccounts,
+  type Waiting,
+  waitingDeliveries,
+  waitingJobs,
+} from '#http/overview-store.ts';
+import { type App, callerOf, DataOf, IdParams } from '#http/route-support.ts';
+import { selectFields } from '#http/select-fields.ts';
+import type { Clock } from '#lib/clock.ts';
+import { epochSeconds } from '#lib/clock.ts';
+import type { Store } from '#storage/store.ts';
+
+const failingNamed = 10;
+
+const nullableTime = (description: string) => Type.Union([Type.Integer(), Type.Null()], { description });
+
+const WaitingShape = Type.Object({
+  count: Type.Integer(),
+  oldest_at: nullableTime('Epoch seconds; null: nothing waits'),
+});
+
+const troubleFields = {
+  id: Type.String(),
+  name: Type.Union([Type.String(), Type.Null()]),
+  reason: Type.Union([Type.String(), Type.Null()]),
+  since: nullableTime('Epoch seconds'),
+};
+const Troubles = (description: string) => Type.Array(Type.Object(troubleFields), { description });
+
+const Overview = Type.Object({
+  owner_id: Type.String({ description: 'u_… or o_…' }),
+  rates: Type.Object(
+    {
+      since: Type.Integer({
+        description:
+          'Epoch seconds: when this process, which answers, began to count; nothing before is known',
+      }),
+      minutes: Type.Array(
+        Type.Object({
+          at: Type.Integer({ description: 'Epoch seconds: the beginning of the minute' }),
+          events: Type.Integer({ description: 'Events on channels for data' }),
+          errors: Type.Integer({ description: 'Events on $errors' }),
+        }),
+        { description: 'The last 60 minutes, oldest first; the last is the one that runs' },
+      ),
+    },
+    { description: 'What this process stored; on several nodes each tells of itself' },
+  ),
+  failing: Type.Array(
+    Type.Object({
+      id: Type.String({ description: 'dc_… or p_…' }),
+      name: Type.String(),
+      errors: Type.Integer(),
+      last_at: Type.Integer({ description: 'Epoch seconds' }),
+    }),
+    { description: 'Sources and workflows with errors within the last hour, the latest first; 10 at most' },
+  ),
+  jobs_waiting: Type.Intersect([WaitingShape], {
+    description: 'Runs of sources and workflows that are due and have not begun',
+  }),
+  deliveries_waiting: Type.Intersect([WaitingShape], {
+    description: 'Deliveries that have not been taken yet, those between two attempts included',
+  }),
+  dead_letters: Type.Integer({
+    description: `Deliveries that ended undelivered (…/dead_letters lists them); ${countedMax} means at least so many`,
+  }),
+  unhealthy_accounts: Troubles('Up to 5, the latest first'),
+  disabled_webhooks: Troubles('Up to 5 that the service disabled, the latest first'),
+  quarantined_runs: Type.Array(
+    Type.Object({ ...troubleFields, workflow_id: Type.String({ description: 'p_…' }) }),
+    { description: 'Up to 5 runs that took their process down again and again, the latest first' },
+  ),
+});
+
+export interface OverviewRouteDeps {
+  store: Store;
+  clock: Clock;
+  eventRates: Pick<EventRates, 'sinceMs' | 'minutes' | 'failing'>;
+}
+
+/** Additions: what somebody who looks after things wants to see first. */
+export function overviewRoutes(app: App, { store, clock, eventRates }: OverviewRouteDeps): void {
+  app.get(
+    '/users/me/overview',
+    {
+      schema: {
+        operationId: 'getMyOverview',
+        summary: 'How your own objects are doing: rates, what waits, and what needs attention',
+        tags: ['users', 'addition'],
+        response: { 200: DataOf(Overview) },
+      },
+    },
+    async (request) => ({ data: selectFields(request, await overviewOf(callerOf(request).userId)) }),
+  );
+
+  app.get(
+    '/workspaces/:id/overview',
+    {
+      schema: {
+        operationId: 'getWorkspaceOverview',
+        summary: 'How the objects of a workspace are doing: rates, what waits, and what needs attention',
+        tags: ['workspaces', 'addition'],
+        params: IdParams('o_…'),
+        response: { 200: DataOf(Overview) },
+      },
+    },
+    async (request) => {
+      const { id } = request.params;
+      await requireWorkspace(store.read, callerOf(request), id, 'read');
+      return { data: selectFields(request, await overviewOf(id)) };
+    },
+  );
+
+  async function overviewOf(ownerId: string): Promise<Static<typeof Overview>> {
+    const { read } = store;
+    const failing = eventRates.failing(ownerId);
+    const [names, jobs, deliveries, deadLetters, accounts, webhooks, runs] = await Promise.all([
+      namesOf(
+        read,
+        failing.map(({ emitterId }) => emitterId),
+      ),
+      waitingJobs(read, ownerId, clock.now()),
+      waitingDeliveries(read, ownerId),
+      countDeadLetters(read, ownerId),
+      unhealthyAccounts(read, ownerId),
+      disabledWebhooks(read, ownerId),
+      quarantinedRuns(read, ownerId),
+    ]);
+    return {
+      owner_id: ownerId,
+      rates: {
+        since: epochSeconds(eventRates.sinceMs),
+        minutes: eventRates
+          .minutes(ownerId)
+          .map(({ atMs, events, errors }) => ({ at: epochSeconds(atMs), events, errors })),
+      },
+      failing: failing
+        .flatMap(({ emitterId, errors, lastAtMs }) => {
+          const name = names.get(emitterId);
+          return name === undefined ? [] : [{ id: emitterId, name, errors, last_at: epochSeconds(lastAtMs) }];
+        })
+        .slice(0, failingNamed),
+      jobs_waiting: waitingShape(jobs),
+      deliveries_waiting: waitingShape(deliveries),
+      dead_letters: deadLetters,
+      unhealthy_accounts: accounts.map(troubleShape),
+      disabled_webhooks: webhooks.map(troubleShape),
+      quarantined_runs: runs.map((run) => ({ ...troubleShape(run), workflow_id: run.workflowId })),
+    };
+  }
+}
+
+function waitingShape({ count, oldestAtMs }: Waiting): Static<typeof WaitingShape> {
+  return { count, oldest_at: oldestAtMs === null ? null : epochSeconds(oldestAtMs) };
+}
+
+function troubleShape({ id, name, reason, sinceMs }: Trouble) {
+  return { id, name, reason, since: sinceMs === null ? null : epochSeconds(sinceMs) };
+}
