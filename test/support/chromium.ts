@@ -1,46 +1,32 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
+import { type Browser, chromium } from 'playwright-core';
 
-const names = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
+const names = ['chromium', 'chromium-browser', 'google-chrome-stable', 'google-chrome'];
 
+/** The Chromium of this machine: that of MILLRACE_TEST_CHROMIUM, else the first of the path. */
 function chromiumFile(): string | undefined {
+  const named = process.env.MILLRACE_TEST_CHROMIUM;
+  if (named !== undefined && named !== '') return named;
   const folders = (process.env.PATH ?? '').split(delimiter);
-  return names
-    .flatMap((name) => folders.map((folder) => join(folder, name)))
+  return folders
+    .flatMap((folder) => names.map((name) => join(folder, name)))
     .find((file) => existsSync(file));
 }
 
-/** Why tests in a real browser cannot run here, or false. */
+/** For `skip`: false where there is a browser, or where there has to be one; else why the tests are left out. */
 export function chromiumSkip(): string | false {
-  return chromiumFile() === undefined ? 'there is no Chromium on this machine' : false;
+  if (chromiumFile() !== undefined || process.env.MILLRACE_TEST_REQUIRE_CHROMIUM === '1') return false;
+  return 'no Chromium was found: install the package chromium, or name one in MILLRACE_TEST_CHROMIUM';
 }
 
-/** A browser without a window that shows this page, until the end of the `await using`. It keeps everything in `folder`. */
-export function openPage(url: string, folder: string): AsyncDisposable & { output: () => string } {
-  const options = [
-    '--headless=new',
-    '--no-sandbox',
-    '--disable-gpu',
-    '--disable-dev-shm-usage',
-    '--disable-background-networking',
-    '--no-first-run',
-    `--user-data-dir=${folder}`,
-    '--enable-logging=stderr',
-  ];
-  // A group of its own: its helpers end with it.
-  const browser: ChildProcess = spawn(chromiumFile() ?? '', [...options, url], { detached: true });
-  let output = '';
-  browser.stderr?.on('data', (chunk: Buffer) => {
-    output = (output + chunk.toString()).slice(-10_000);
+/** A real browser without a window. Who opens it closes it. */
+export async function openChromium(): Promise<Browser> {
+  const executablePath = chromiumFile();
+  if (executablePath === undefined) throw new Error(`no Chromium was found among ${names.join(', ')}`);
+  return chromium.launch({
+    executablePath,
+    // Containers give it neither a sandbox of its own nor much shared memory. It opens our pages only.
+    args: ['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu'],
   });
-  const exited = once(browser, 'exit');
-  return {
-    output: () => output,
-    async [Symbol.asyncDispose]() {
-      if (browser.pid !== undefined && browser.exitCode === null) process.kill(-browser.pid, 'SIGKILL');
-      await exited;
-    },
-  };
 }

@@ -1,0 +1,152 @@
+import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query';
+import { api } from './client.ts';
+import type {
+  Component,
+  EventSummary,
+  ListedComponent,
+  Me,
+  Member,
+  Overview,
+  Page,
+  Source,
+  Subscription,
+} from './types.ts';
+
+/**
+ * Every read of the pages, each with its key. Keys begin with what they are of (`['source', id]`), so that a change can say
+ * what it makes stale.
+ */
+
+export interface Data<T> {
+  data: T;
+}
+
+/** u_… is oneself, o_… a workspace; lists of the API have a path for each. */
+export function ownerPath(ownerId: string): string {
+  return ownerId.startsWith('o_') ? `/v1/workspaces/${ownerId}` : '/v1/users/me';
+}
+
+function sourcesPath(ownerId: string): string {
+  return ownerId.startsWith('o_') ? `/v1/orgs/${ownerId}/sources` : '/v1/users/me/sources';
+}
+
+export function useMe() {
+  return useQuery({
+    queryKey: ['me'],
+    queryFn: async ({ signal }) => (await api<Data<Me>>('GET', '/v1/users/me', { signal })).data,
+    refetchInterval: 60_000,
+  });
+}
+
+/** Whether the person may change things of this owner; undefined while it is not known. */
+export function useMayWrite(ownerId: string | undefined): boolean | undefined {
+  const me = useMe();
+  const isWorkspace = ownerId?.startsWith('o_') === true;
+  const members = useQuery({
+    queryKey: ['members', ownerId],
+    queryFn: async ({ signal }) =>
+      (await api<Data<Member[]>>('GET', `/v1/workspaces/${ownerId}/members`, { signal })).data,
+    enabled: isWorkspace,
+    staleTime: 60_000,
+  });
+  if (ownerId === undefined || me.data === undefined) return undefined;
+  if (!isWorkspace) return ownerId === me.data.id;
+  if (members.data === undefined) return undefined;
+  const role = members.data.find(({ user_id }) => user_id === me.data.id)?.role;
+  return role === 'admin' || role === 'member';
+}
+
+export function useOverview(ownerId: string) {
+  return useQuery({
+    queryKey: ['overview', ownerId],
+    queryFn: async ({ signal }) =>
+      (await api<Data<Overview>>('GET', `${ownerPath(ownerId)}/overview`, { signal })).data,
+    refetchInterval: 5_000,
+  });
+}
+
+const listPageSize = 100;
+
+/** Sources of an owner with these words in their name, newest first, a page at a time. */
+export function useSources(ownerId: string, words: string) {
+  return useInfiniteQuery({
+    queryKey: ['sources', ownerId, words],
+    queryFn: ({ signal, pageParam }) =>
+      api<Page<Source>>('GET', sourcesPath(ownerId), {
+        signal,
+        query: { limit: listPageSize, q: words, after: pageParam },
+      }),
+    initialPageParam: '',
+    getNextPageParam: ({ page_info: { count, end_cursor } }) =>
+      count < listPageSize ? undefined : end_cursor,
+    placeholderData: keepPreviousData,
+    refetchInterval: 15_000,
+  });
+}
+
+export function useSource(id: string) {
+  return useQuery({
+    queryKey: ['source', id],
+    queryFn: async ({ signal }) => (await api<Data<Source>>('GET', `/v1/sources/${id}`, { signal })).data,
+    refetchInterval: 10_000,
+  });
+}
+
+export function useComponent(id: string | undefined) {
+  return useQuery({
+    queryKey: ['component', id],
+    queryFn: async ({ signal }) =>
+      (await api<Data<Component>>('GET', `/v1/components/${encodeURIComponent(id ?? '')}`, { signal })).data,
+    enabled: id !== undefined,
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+}
+
+export function useRegistryComponent(key: string | undefined) {
+  return useQuery({
+    queryKey: ['registry component', key],
+    queryFn: async ({ signal }) =>
+      (
+        await api<Data<Component>>('GET', `/v1/components/registry/${encodeURIComponent(key ?? '')}`, {
+          signal,
+        })
+      ).data,
+    enabled: key !== undefined,
+    staleTime: 60_000,
+  });
+}
+
+export function useRegistrySearch(words: string, type: 'source' | 'action') {
+  return useQuery({
+    queryKey: ['registry', type, words],
+    queryFn: ({ signal }) =>
+      api<Page<ListedComponent>>('GET', '/v1/components', { signal, query: { q: words, type, limit: 50 } }),
+    placeholderData: keepPreviousData,
+  });
+}
+
+/** What is kept of a channel of a source, newest first. */
+export function useRecentEvents(sourceId: string, channel = '') {
+  return useQuery({
+    queryKey: ['events', sourceId, channel],
+    queryFn: async ({ signal }) =>
+      (
+        await api<Page<EventSummary>>('GET', `/v1/sources/${sourceId}/event_summaries`, {
+          signal,
+          query: { limit: 100, event_name: channel },
+        })
+      ).data,
+    // The stream brings what is new.
+    staleTime: 0,
+    refetchOnWindowFocus: false,
+  });
+}
+
+export function useSubscriptions(ownerId: string | undefined) {
+  return useQuery({
+    queryKey: ['subscriptions', ownerId],
+    queryFn: async ({ signal }) =>
+      (await api<Data<Subscription[]>>('GET', `${ownerPath(ownerId ?? '')}/subscriptions`, { signal })).data,
+    enabled: ownerId !== undefined,
+  });
+}

@@ -1,0 +1,159 @@
+/** Answers of the public API, as far as the pages read them. Times are epoch seconds unless they say ms. */
+
+export interface Page<T> {
+  page_info: { total_count?: number; count: number; start_cursor?: string; end_cursor?: string };
+  data: T[];
+}
+
+export interface Workspace {
+  id: string;
+  orgname: string;
+  name: string;
+  daily_credits_quota: number;
+  daily_credits_used: number;
+  daily_compute_time_quota: number;
+  daily_compute_time_used: number;
+  daily_invocations_quota: number;
+  daily_invocations_used: number;
+}
+
+export interface Me {
+  id: string;
+  username: string;
+  email: string;
+  /** Absent on the paid plan. */
+  daily_compute_time_quota?: number;
+  daily_compute_time_used?: number;
+  daily_invocations_quota?: number;
+  daily_invocations_used?: number;
+  orgs?: Workspace[];
+}
+
+export interface Member {
+  user_id: string;
+  role: 'admin' | 'member' | 'viewer';
+}
+
+export interface Source {
+  id: string;
+  user_id: string;
+  owner_id: string;
+  component_id: string;
+  configured_props: Record<string, unknown>;
+  active: boolean;
+  created_at: number;
+  updated_at: number;
+  name: string;
+  name_slug: string;
+}
+
+export interface PropDefinition {
+  name: string;
+  type: string;
+  label?: string;
+  description?: string;
+  optional?: boolean;
+  default?: unknown;
+  app?: string;
+  options?: unknown[];
+  remoteOptions?: boolean;
+  useQuery?: boolean;
+  reloadProps?: boolean;
+  withLabel?: boolean;
+  secret?: boolean;
+  hidden?: boolean;
+  disabled?: boolean;
+  min?: number;
+  max?: number;
+  static?: unknown;
+  content?: string;
+  alertType?: string;
+}
+
+export interface Component {
+  id: string;
+  code: string;
+  key?: string;
+  name: string;
+  version: string;
+  description?: string;
+  type: string;
+  configurable_props: PropDefinition[];
+}
+
+export interface ListedComponent {
+  key: string;
+  name: string;
+  version: string;
+  description: string;
+  type: 'source' | 'action';
+  app: string;
+  app_details: { name: string } | null;
+}
+
+export interface EventSummary {
+  /** `<ms>-<sequence>` */
+  id: string;
+  indexed_at_ms: number;
+  event: unknown;
+  truncated?: boolean;
+  metadata: { emit_id: string; name: string; emitter_id: string; summary?: string; [field: string]: unknown };
+}
+
+export interface LogLine {
+  id: string;
+  /** Epoch ms. */
+  ts: number;
+  level: string;
+  message: string;
+  error?: Record<string, string>;
+}
+
+export interface Account {
+  id: string;
+  name: string | null;
+  app: { id: string; name: string; name_slug?: string };
+  healthy?: boolean;
+}
+
+export interface Subscription {
+  id: string;
+  emitter_id: string;
+  listener_id: string;
+  event_name: string;
+}
+
+export interface Trouble {
+  id: string;
+  name: string | null;
+  reason: string | null;
+  since: number | null;
+}
+
+export interface Overview {
+  owner_id: string;
+  rates: { since: number; minutes: { at: number; events: number; errors: number }[] };
+  failing: { id: string; name: string; errors: number; last_at: number }[];
+  jobs_waiting: { count: number; oldest_at: number | null };
+  deliveries_waiting: { count: number; oldest_at: number | null };
+  dead_letters: number;
+  unhealthy_accounts: Trouble[];
+  disabled_webhooks: Trouble[];
+  quarantined_runs: (Trouble & { workflow_id: string })[];
+}
+
+export interface PropChoice {
+  label: string;
+  value: unknown;
+}
+
+export interface ConfigureAnswer {
+  options: PropChoice[];
+  context: Record<string, unknown>;
+  errors: string[];
+}
+
+export interface ReloadedProps {
+  dynamicProps: { id: string; configurableProps: PropDefinition[] } | null;
+  errors: string[];
+}

@@ -1,0 +1,64 @@
+import { CSPProvider } from '@base-ui/react/csp-provider';
+import { QueryClient, QueryClientProvider } from '@tanstack/react-query';
+import { useEffect } from 'react';
+import { Route, Switch, useLocation } from 'wouter';
+import { ApiError, whenSignedOut } from '~/api/client.ts';
+import { Home } from '~/pages/home.tsx';
+import { NewSourcePage } from '~/pages/new-source.tsx';
+import { NotFound } from '~/pages/not-found.tsx';
+import { ObjectPage } from '~/pages/object.tsx';
+import { SignIn } from '~/pages/sign-in.tsx';
+import { SourcePage } from '~/pages/source.tsx';
+import { Sources } from '~/pages/sources.tsx';
+import { Shell } from '~/parts/shell.tsx';
+
+const queries = new QueryClient({
+  defaultOptions: {
+    queries: {
+      // What the caller did wrong stays wrong; a service that restarts comes back.
+      retry: (failures, error) =>
+        failures < 3 && !(error instanceof ApiError && error.status >= 400 && error.status < 500),
+      staleTime: 2_000,
+    },
+  },
+});
+
+export function App() {
+  return (
+    <CSPProvider disableStyleElements>
+      <QueryClientProvider client={queries}>
+        <Routes />
+      </QueryClientProvider>
+    </CSPProvider>
+  );
+}
+
+/** Addresses of the pages. The service answers those below src/http/routes/dashboard-routes.ts: keep the two together. */
+function Routes() {
+  const [, navigate] = useLocation();
+  useEffect(() => {
+    whenSignedOut(() => {
+      const { pathname, search } = window.location;
+      if (pathname === '/sign-in') return;
+      queries.clear();
+      navigate(`/sign-in?next=${encodeURIComponent(pathname + search)}`, { replace: true });
+    });
+  }, [navigate]);
+  return (
+    <Switch>
+      <Route path="/sign-in" component={SignIn} />
+      <Route>
+        <Shell>
+          <Switch>
+            <Route path="/" component={Home} />
+            <Route path="/sources" component={Sources} />
+            <Route path="/sources/new" component={NewSourcePage} />
+            <Route path="/sources/:id">{({ id }) => <SourcePage key={id} id={id} />}</Route>
+            <Route path="/object/*?" component={ObjectPage} />
+            <Route component={NotFound} />
+          </Switch>
+        </Shell>
+      </Route>
+    </Switch>
+  );
+}

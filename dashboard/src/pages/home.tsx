@@ -1,0 +1,281 @@
+import { Link } from 'wouter';
+import { useOverview, useSources } from '~/api/queries.ts';
+import type { Me, Overview, Trouble, Workspace } from '~/api/types.ts';
+import { Ago, useNow } from '~/parts/ago.tsx';
+import { Command } from '~/parts/copy.tsx';
+import { formatDuration, formatNumber } from '~/parts/format.ts';
+import { useOwner } from '~/parts/owner.tsx';
+import { Empty, Loading, PageFrame } from '~/parts/page.tsx';
+import { oneLine, shortened, visible } from '~/parts/plain-text.ts';
+import { Problem } from '~/parts/problem.tsx';
+import { RateChart } from '~/parts/rate-chart.tsx';
+
+export function Home() {
+  const { me, ownerId } = useOwner();
+  const overview = useOverview(ownerId);
+  const sources = useSources(ownerId, '');
+  const total = sources.data?.pages[0]?.page_info.total_count;
+  return (
+    <PageFrame title="Home">
+      {overview.error !== null && (
+        <Problem
+          error={overview.error}
+          what="The figures are not up to date."
+          onRetry={() => void overview.refetch()}
+        />
+      )}
+      {overview.data === undefined && overview.error === null && <Loading />}
+      {overview.data !== undefined && (
+        <>
+          {total === 0 && <FirstSteps ownerId={ownerId} />}
+          <Figures overview={overview.data} />
+          <div className="columns">
+            <section className="card" aria-labelledby="attention">
+              <h2 id="attention">Needs attention</h2>
+              <Attention overview={overview.data} />
+            </section>
+            <section className="card" aria-labelledby="quota">
+              <h2 id="quota">Used today</h2>
+              <Quota used={usedBy(me, ownerId)} />
+            </section>
+          </div>
+        </>
+      )}
+    </PageFrame>
+  );
+}
+
+function FirstSteps({ ownerId }: { ownerId: string }) {
+  const owner = ownerId.startsWith('o_') ? `, "org_id": "${ownerId}"` : '';
+  return (
+    <div className="card">
+      <Empty title="Nothing listens yet">
+        <p>
+          A source listens to something (a timer, requests to an address of its own, an app) and emits events.{' '}
+          <Link href="/sources/new">Create your first source</Link>, or do it from a terminal:
+        </p>
+        <Command
+          text={`curl -X POST ${window.location.origin}/v1/sources/ -H "Authorization: Bearer $KEY" \\\n  -H 'content-type: application/json' -d '{"key": "http-new-requests-payload-only", "name": "inbox"${owner}}'`}
+        />
+      </Empty>
+    </div>
+  );
+}
+
+function Figures({ overview }: { overview: Overview }) {
+  const now = useNow(1_000);
+  const { minutes, since } = overview.rates;
+  const sum = (of: 'events' | 'errors') => minutes.reduce((count, minute) => count + minute[of], 0);
+  const recent = minutes.slice(-6, -1);
+  const perMinute = recent.reduce((count, { events }) => count + events, 0) / Math.max(1, recent.length);
+  const errors = sum('errors');
+  const oldest = [overview.jobs_waiting.oldest_at, overview.deliveries_waiting.oldest_at].filter(
+    (at) => at !== null,
+  );
+  const age = oldest.length === 0 ? 0 : now - Math.min(...oldest) * 1000;
+  const waiting = overview.jobs_waiting.count + overview.deliveries_waiting.count;
+  const counted = now / 1000 - since < 3600;
+  return (
+    <section className="card" aria-label="The last hour">
+      <dl className="figures">
+        <Figure
+          name="Events per minute"
+          value={perMinute < 10 ? perMinute.toFixed(1) : formatNumber(Math.round(perMinute))}
+        >
+          over the last 5 minutes
+        </Figure>
+        <Figure name="Events, last hour" value={formatNumber(sum('events'))}>
+          {counted ? (
+            <>
+              counted since the start, <Ago ms={since * 1000} />
+            </>
+          ) : (
+            'in the last 60 minutes'
+          )}
+        </Figure>
+        <Figure name="Failures, last hour" value={formatNumber(errors)} bad={errors > 0}>
+          {errors === 0 ? 'none' : `errors of ${overview.failing.length} of your sources and workflows`}
+        </Figure>
+        <Figure
+          name="Oldest waiting"
+          value={waiting === 0 ? '—' : formatDuration(Math.max(0, age))}
+          bad={age > 60_000}
+        >
+          {waiting === 0
+            ? 'nothing waits'
+            : `${formatNumber(overview.jobs_waiting.count)} runs, ${formatNumber(overview.deliveries_waiting.count)} deliveries`}
+        </Figure>
+      </dl>
+      <RateChart minutes={minutes} />
+    </section>
+  );
+}
+
+function Figure({
+  name,
+  value,
+  bad = false,
+  children,
+}: {
+  name: string;
+  value: string;
+  bad?: boolean;
+  children: React.ReactNode;
+}) {
+  return (
+    <div className={bad ? 'figure bad' : 'figure'}>
+      <dt>{name}</dt>
+      <dd className="figure-value">{value}</dd>
+      <dd className="muted">{children}</dd>
+    </div>
+  );
+}
+
+function Attention({ overview }: { overview: Overview }) {
+  const { owner_id, failing, dead_letters, unhealthy_accounts, disabled_webhooks, quarantined_runs } =
+    overview;
+  const dead = owner_id.startsWith('o_')
+    ? `v1/workspaces/${owner_id}/dead_letters`
+    : 'v1/users/me/dead_letters';
+  const isFine =
+    failing.length +
+      dead_letters +
+      unhealthy_accounts.length +
+      disabled_webhooks.length +
+      quarantined_runs.length ===
+    0;
+  if (isFine) return <p className="good">Nothing. Everything that came in was taken care of.</p>;
+  return (
+    <ul className="attention">
+      {dead_letters > 0 && (
+        <li>
+          <Link href={`/object/${dead}`}>
+            {formatNumber(dead_letters)}
+            {dead_letters >= 1000 ? ' or more' : ''} {dead_letters === 1 ? 'delivery' : 'deliveries'} ended
+            undelivered
+          </Link>
+          <p className="muted">Dead letters: each has its reason, and can be delivered again.</p>
+        </li>
+      )}
+      {failing.map(({ id, name, errors, last_at }) => (
+        <li key={id}>
+          <Link
+            href={
+              id.startsWith('dc_')
+                ? `/sources/${id}?tab=logs`
+                : `/object/v1/workflows/${id}/$errors/event_summaries`
+            }
+          >
+            <bdi className="cut">{visible(shortened(name, 100))}</bdi> failed{' '}
+            {errors === 1 ? 'once' : `${formatNumber(errors)} times`}
+          </Link>
+          <p className="muted">
+            last <Ago ms={last_at * 1000} />
+          </p>
+        </li>
+      ))}
+      {unhealthy_accounts.map((one) => (
+        <TroubleItem
+          key={one.id}
+          one={one}
+          href={`/object/v1/accounts/${one.id}`}
+          what="Account does not work"
+        />
+      ))}
+      {disabled_webhooks.map((one) => (
+        <TroubleItem
+          key={one.id}
+          one={one}
+          href={`/object/v1/webhooks/${one.id}`}
+          what="Webhook is disabled"
+        />
+      ))}
+      {quarantined_runs.map((one) => (
+        <TroubleItem key={one.id} one={one} href={`/object/v1/runs/${one.id}`} what="Run is in quarantine" />
+      ))}
+    </ul>
+  );
+}
+
+function TroubleItem({ one, href, what }: { one: Trouble; href: string; what: string }) {
+  return (
+    <li>
+      <Link href={href}>
+        {what}: <bdi className="cut">{visible(shortened(one.name ?? one.id, 100))}</bdi>
+      </Link>
+      <p className="muted">
+        {one.reason !== null && `${oneLine(one.reason, 200)} `}
+        {one.since !== null && <Ago ms={one.since * 1000} />}
+      </p>
+    </li>
+  );
+}
+
+type Use = Pick<
+  Workspace,
+  | 'daily_compute_time_quota'
+  | 'daily_compute_time_used'
+  | 'daily_invocations_quota'
+  | 'daily_invocations_used'
+> &
+  Partial<Pick<Workspace, 'daily_credits_quota' | 'daily_credits_used'>>;
+
+function usedBy(me: Me, ownerId: string): Use | undefined {
+  const workspace = me.orgs?.find(({ id }) => id === ownerId);
+  if (workspace !== undefined) return workspace;
+  return me.daily_invocations_quota === undefined ? undefined : (me as Use);
+}
+
+function Quota({ used }: { used: Use | undefined }) {
+  if (used === undefined) return <p className="muted">A paid plan has no quota for a day.</p>;
+  return (
+    <div className="quotas">
+      <Bar
+        name="Invocations"
+        used={used.daily_invocations_used}
+        quota={used.daily_invocations_quota}
+        show={formatNumber}
+      />
+      <Bar
+        name="Run time"
+        used={used.daily_compute_time_used}
+        quota={used.daily_compute_time_quota}
+        show={(ms) => (ms === 0 ? '0 s' : formatDuration(ms))}
+      />
+      {used.daily_credits_quota !== undefined && (
+        <Bar
+          name="Credits"
+          used={used.daily_credits_used ?? 0}
+          quota={used.daily_credits_quota}
+          show={formatNumber}
+        />
+      )}
+      <p className="muted">The day begins at 00:00 UTC.</p>
+    </div>
+  );
+}
+
+function Bar({
+  name,
+  used,
+  quota,
+  show,
+}: {
+  name: string;
+  used: number;
+  quota: number;
+  show: (value: number) => string;
+}) {
+  const share = quota === 0 ? 1 : Math.min(1, used / quota);
+  return (
+    <div className="quota">
+      <div className="quota-line">
+        <span>{name}</span>
+        <span className="muted">
+          {show(used)} of {show(quota)}
+        </span>
+      </div>
+      <meter aria-label={name} min={0} max={1} low={0.8} high={0.95} optimum={0} value={share} />
+    </div>
+  );
+}

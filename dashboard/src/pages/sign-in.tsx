@@ -1,0 +1,104 @@
+import { useQueryClient } from '@tanstack/react-query';
+import { type FormEvent, useEffect, useRef, useState } from 'react';
+import { useLocation, useSearch } from 'wouter';
+import { ApiError, api } from '~/api/client.ts';
+import { Problem } from '~/parts/problem.tsx';
+import { remember, remembered } from '~/parts/remember.ts';
+import { Brand } from '~/parts/shell.tsx';
+import { ThemeSwitch } from '~/parts/theme.tsx';
+
+/** With the API key of a person. It goes to the service once, for a cookie that no script can read, and is not kept here. */
+export function SignIn() {
+  const [, navigate] = useLocation();
+  const next = safeNext(new URLSearchParams(useSearch()).get('next'));
+  const queries = useQueryClient();
+  const [key, setKey] = useState('');
+  const [busy, setBusy] = useState(false);
+  const [problem, setProblem] = useState<unknown>();
+  const field = useRef<HTMLInputElement>(null);
+  const ended = remembered('signed-in') !== undefined && problem === undefined;
+  useEffect(() => {
+    document.title = 'Sign in · Millrace';
+    field.current?.focus();
+  }, []);
+
+  const submit = async (event: FormEvent) => {
+    event.preventDefault();
+    setBusy(true);
+    setProblem(undefined);
+    try {
+      await api('POST', '/v1/session', { body: { api_key: key.trim() } });
+    } catch (error) {
+      setProblem(error);
+      setBusy(false);
+      field.current?.select();
+      return;
+    }
+    remember('signed-in', '1');
+    queries.clear();
+    navigate(next, { replace: true });
+  };
+
+  const isWrong = problem instanceof ApiError && problem.status === 401;
+  return (
+    <main className="alone">
+      <div className="sign-in card">
+        <Brand />
+        <h1>Sign in</h1>
+        {ended && (
+          <p className="note" role="status">
+            Your session has ended. Sign in again to go on where you were.
+          </p>
+        )}
+        <form onSubmit={(event) => void submit(event)}>
+          <label className="label" htmlFor="key">
+            API key
+          </label>
+          <input
+            ref={field}
+            id="key"
+            className="input"
+            type="password"
+            autoComplete="current-password"
+            spellCheck={false}
+            required
+            maxLength={1024}
+            value={key}
+            onChange={(event) => setKey(event.target.value)}
+            aria-invalid={isWrong || undefined}
+            aria-describedby={isWrong ? 'wrong' : 'where'}
+          />
+          {isWrong ? (
+            <p id="wrong" className="field-problem" role="alert">
+              This is no API key of this service, or it was revoked. Look for spaces at its ends, or for a key
+              of another service.
+            </p>
+          ) : (
+            problem !== undefined && <Problem error={problem} />
+          )}
+          <button type="submit" className="button primary wide" disabled={busy || key.trim() === ''}>
+            {busy ? 'Signing in …' : 'Sign in'}
+          </button>
+        </form>
+        <details id="where" open>
+          <summary>Where is my key?</summary>
+          <p>
+            The first start of the service prints it, and keeps it in the file <code>api-key</code> in the
+            data folder (<code>.millrace</code> unless it was set). If somebody else runs the service, ask
+            them for a user.
+          </p>
+        </details>
+      </div>
+      <ThemeSwitch />
+    </main>
+  );
+}
+
+/** Only a path of this service: never another host, however it is written. */
+function safeNext(next: string | null): string {
+  if (next === null || !next.startsWith('/')) return '/';
+  const url = new URL(next, window.location.origin);
+  if (url.origin !== window.location.origin || url.pathname.startsWith('//') || url.pathname === '/sign-in')
+    return '/';
+  return url.pathname + url.search;
+}

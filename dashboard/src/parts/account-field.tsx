@@ -1,0 +1,60 @@
+import { useQuery } from '@tanstack/react-query';
+import { api } from '~/api/client.ts';
+import type { Account, Page } from '~/api/types.ts';
+import { Command } from './copy.tsx';
+import { shortened, visible } from './plain-text.ts';
+import { Problem } from './problem.tsx';
+import type { FieldProps } from './prop-form.tsx';
+import { commonProps } from './simple-fields.tsx';
+
+/** A connected account of the app that the prop asks for: those of the person, and of the workspace that is shown. */
+export function AccountField({ ownerId, ...props }: FieldProps & { ownerId: string }) {
+  const { definition, value, onChange } = props;
+  const slug = definition.app ?? '';
+  const accounts = useQuery({
+    queryKey: ['accounts', ownerId, slug],
+    queryFn: ({ signal }) =>
+      api<Page<Account>>('GET', '/v1/accounts', {
+        signal,
+        query: { app: slug, limit: 100, org_id: ownerId.startsWith('o_') ? ownerId : undefined },
+      }),
+    enabled: slug !== '',
+    refetchInterval: 10_000,
+  });
+  const chosen = (value as { authProvisionId?: string } | undefined)?.authProvisionId ?? '';
+  const list = accounts.data?.data ?? [];
+  return (
+    <>
+      <select
+        {...commonProps(props)}
+        className="select"
+        value={chosen}
+        onChange={(event) =>
+          onChange(event.target.value === '' ? undefined : { authProvisionId: event.target.value })
+        }
+      >
+        <option value="">{accounts.isPending ? 'Loading accounts …' : 'No account'}</option>
+        {chosen !== '' && !list.some(({ id }) => id === chosen) && <option value={chosen}>{chosen}</option>}
+        {list.map(({ id, name, app, healthy }) => (
+          <option key={id} value={id}>
+            {visible(shortened(name === null || name === '' ? app.name : name, 80))}
+            {healthy === false ? ' (does not work)' : ''} · {id}
+          </option>
+        ))}
+      </select>
+      {accounts.error !== null && <Problem error={accounts.error} />}
+      {accounts.isSuccess && list.length === 0 && (
+        <>
+          <p className="hint">
+            There is no account of this app yet. What it needs is told by the first command; it appears here
+            by itself.
+          </p>
+          <Command
+            text={`curl "${window.location.origin}/v1/apps/${slug}" -H "Authorization: Bearer $KEY"\ncurl -X POST ${window.location.origin}/v1/accounts -H "Authorization: Bearer $KEY" \\\n  -H 'content-type: application/json' -d '{"app": "${slug}", "name": "ours", "credentials": {}}'`}
+            label="Copy the commands"
+          />
+        </>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,32 @@
+const paths = {
+  home: 'M3 11.5 12 4l9 7.5M5.500 10v9.500h13V10',
+  source:
+    'M12 13.500a1.500 1.500 0 1 0 0-3 1.500 1.500 0 0 0 0 3ZM8 16a5.600 5.600 0 0 1 0-8m8 0a5.600 5.600 0 0 1 0 8M5 19A9.900 9.900 0 0 1 5 5m14 0a9.900 9.900 0 0 1 0 14',
+  copy: 'M9 9h10v11H9zM15 9V4H5v11h4',
+  check: 'm5 12.500 4.500 4.500L19 7.500',
+  plus: 'M12 5v14M5 12h14',
+  search: 'M11 17a6 6 0 1 0 0-12 6 6 0 0 0 0 12Zm4.500-1.500L20 20',
+  pause: 'M9 5v14M15 5v14',
+  play: 'M8 5.500v13l10-6.500z',
+  menu: 'M4 7h16M4 12h16M4 17h16',
+  sun: 'M12 16a4 4 0 1 0 0-8 4 4 0 0 0 0 8Zm0-13v2m0 14v2M3 12h2m14 0h2M5.600 5.600 7 7m10 10 1.400 1.400M5.600 18.400 7 17M17 7l1.400-1.400',
+  moon: 'M20 14.500A8.500 8.500 0 0 1 9.500 4a8.500 8.500 0 1 0 10.500 10.500Z',
+  auto: 'M12 3a9 9 0 1 0 0 18ZM12 3a9 9 0 0 1 0 18',
+  user: 'M12 12a4 4 0 1 0 0-8 4 4 0 0 0 0 8Zm-8 8.500c1-4 4-6 8-6s7 2 8 6',
+  chevron: 'm9 6 6 6-6 6',
+  down: 'm6 9 6 6 6-6',
+  close: 'M6 6l12 12M18 6 6 18',
+  warning: 'M12 4 2.500 20h19ZM12 10v4.500m0 2.500v.500',
+  book: 'M5 4h10a4 4 0 0 1 4 4v12H9a4 4 0 0 1-4-4ZM9 8.500h6M9 12.500h6',
+} as const;
+
+export type IconName = keyof typeof paths;
+
+/** Always beside words, or inside something that has a name: for screen readers it is not there. */
+export function Icon({ name, size = 18 }: { name: IconName; size?: number }) {
+  return (
+    <svg className="icon" width={size} height={size} viewBox="0 0 24 24" aria-hidden="true" focusable="false">
+      <path d={paths[name]} />
+    </svg>
+  );
+}

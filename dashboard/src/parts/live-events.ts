@@ -1,0 +1,101 @@
+import { useEffect, useRef, useState } from 'react';
+import type { ApiError } from '~/api/client.ts';
+import { readStream, type StreamState } from '~/api/stream.ts';
+import type { EventSummary } from '~/api/types.ts';
+
+/** What is kept of a stream, newest first; the service keeps a hundred of each channel. */
+const keptMax = 500;
+/** What came in between is shown together: a page is not drawn for each of a thousand events a second. */
+const drawEveryMs = 250;
+/** Of what came in between, so many are kept; the rate is still the true one. */
+const keptPerDraw = 50;
+const rateOverMs = 5_000;
+
+export interface LiveEvents {
+  state: StreamState | 'refused';
+  error: ApiError | undefined;
+  /** Newest first. */
+  events: readonly EventSummary[];
+  /** Events a second, over the last seconds: of all that came, also of those that are not kept. */
+  perSecond: number;
+  /** Came and were not kept, since the page was opened. */
+  leftOut: number;
+  /** Events of before may be gone: the stream said so. */
+  gap: boolean;
+}
+
+const nothing: LiveEvents = {
+  state: 'connecting',
+  error: undefined,
+  events: [],
+  perSecond: 0,
+  leftOut: 0,
+  gap: false,
+};
+
+/** The events of a stream as they come. `paused`: what comes is kept aside, and shown when it goes on. */
+export function useLiveEvents(path: string, paused: boolean): LiveEvents & { aside: number } {
+  const [shown, setShown] = useState<LiveEvents>(nothing);
+  const [aside, setAside] = useState(0);
+  const isPaused = useRef(paused);
+  isPaused.current = paused;
+  useEffect(() => {
+    const abort = new AbortController();
+    let current = nothing;
+    let fresh: EventSummary[] = [];
+    let came = 0;
+    let changed = true;
+    const counts: { at: number; count: number }[] = [];
+    const draw = () => {
+      const now = Date.now();
+      if (came > 0) counts.push({ at: now, count: came });
+      while (counts[0] !== undefined && counts[0].at < now - rateOverMs) counts.shift();
+      const perSecond = counts.reduce((sum, { count }) => sum + count, 0) / (rateOverMs / 1000);
+      const kept = fresh.slice(-keptPerDraw).reverse();
+      if (kept.length > 0 || perSecond !== current.perSecond) changed = true;
+      current = {
+        ...current,
+        perSecond,
+        leftOut: current.leftOut + came - kept.length,
+        events: kept.length === 0 ? current.events : [...kept, ...current.events].slice(0, keptMax),
+      };
+      if (isPaused.current) setAside((count) => count + came);
+      else if (changed) {
+        setShown(current);
+        setAside(0);
+        changed = false;
+      }
+      fresh = [];
+      came = 0;
+    };
+    const timer = setInterval(draw, drawEveryMs);
+    void readStream(path, {
+      signal: abort.signal,
+      onMessage: ({ event, data }) => {
+        if (event === 'gap') {
+          current = { ...current, gap: true };
+          changed = true;
+        }
+        if (event !== 'message') return;
+        came += 1;
+        fresh.push(data as EventSummary);
+        if (fresh.length > 2 * keptPerDraw) fresh = fresh.slice(-keptPerDraw);
+      },
+      onState: (state) => {
+        current = { ...current, state };
+        changed = true;
+      },
+      onRefused: (error) => {
+        current = { ...current, state: 'refused', error };
+        changed = true;
+      },
+    });
+    return () => {
+      abort.abort();
+      clearInterval(timer);
+      setShown(nothing);
+      setAside(0);
+    };
+  }, [path]);
+  return { ...shown, aside };
+}

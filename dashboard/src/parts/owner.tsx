@@ -1,0 +1,30 @@
+import { createContext, type ReactNode, useContext, useState } from 'react';
+import type { Me } from '~/api/types.ts';
+import { remember, remembered } from './remember.ts';
+
+interface OwnerChoice {
+  me: Me;
+  /** u_… (oneself) or o_…: whose things the lists show. */
+  ownerId: string;
+  choose: (ownerId: string) => void;
+}
+
+const Owner = createContext<OwnerChoice | undefined>(undefined);
+
+/** Whose things are looked at. Remembered by this browser; someone who left the workspace sees their own. */
+export function OwnerProvider({ me, children }: { me: Me; children: ReactNode }) {
+  const [chosen, setChosen] = useState(() => remembered('owner') ?? me.id);
+  const isKnown = chosen === me.id || me.orgs?.some(({ id }) => id === chosen) === true;
+  const ownerId = isKnown ? chosen : me.id;
+  const choose = (id: string) => {
+    remember('owner', id);
+    setChosen(id);
+  };
+  return <Owner value={{ me, ownerId, choose }}>{children}</Owner>;
+}
+
+export function useOwner(): OwnerChoice {
+  const owner = useContext(Owner);
+  if (owner === undefined) throw new Error('pages stand inside the shell');
+  return owner;
+}

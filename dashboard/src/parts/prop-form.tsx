@@ -1,0 +1,128 @@
+import type { PropDefinition } from '~/api/types.ts';
+import { AccountField } from './account-field.tsx';
+import { ChoiceField, RemoteChoiceField } from './choice-field.tsx';
+import { shortened, visible } from './plain-text.ts';
+import { JsonField, LinesField, NumberField, TextField, YesNoField } from './simple-fields.tsx';
+import { TimerField } from './timer-field.tsx';
+
+export type PropValues = Readonly<Record<string, unknown>>;
+
+/** What a field needs, whatever its type. `value` undefined: nothing is given, and the default of the component holds. */
+export interface FieldProps {
+  definition: PropDefinition;
+  /** Of the control; its hint and problem are named after it. */
+  id: string;
+  value: unknown;
+  onChange: (value: unknown) => void;
+  describedBy: string;
+  invalid: boolean;
+}
+
+export interface PropFormContext {
+  /** Key or sc_…: whose options are asked for. */
+  componentId: string;
+  ownerId: string;
+  values: PropValues;
+}
+
+/** Need nothing of a person. */
+const silent: ReadonlySet<string> = new Set(['$.service.db', '$.interface.apphook', '$.interface.http']);
+
+/** A field for each prop of a component, by its definition. What the service says of a value stands under its field. */
+export function PropForm({
+  definitions,
+  context,
+  onChange,
+  problems,
+}: {
+  definitions: readonly PropDefinition[];
+  context: PropFormContext;
+  onChange: (name: string, value: unknown) => void;
+  problems: ReadonlyMap<string, string>;
+}) {
+  const shown = definitions.filter(({ type, hidden }) => hidden !== true && !silent.has(type));
+  return (
+    <>
+      {definitions.some(({ type }) => type === '$.interface.http') && (
+        <p className="note">
+          It gets an address of its own, to which requests are sent. You see it when it is created.
+        </p>
+      )}
+      {shown.map((definition) => (
+        <Field
+          key={definition.name}
+          definition={definition}
+          context={context}
+          onChange={(value) => onChange(definition.name, value)}
+          problem={problems.get(definition.name)}
+        />
+      ))}
+      {definitions.length > 0 && shown.length === 0 && (
+        <p className="muted">There is nothing to configure.</p>
+      )}
+    </>
+  );
+}
+
+function Field({
+  definition,
+  context,
+  onChange,
+  problem,
+}: {
+  definition: PropDefinition;
+  context: PropFormContext;
+  onChange: (value: unknown) => void;
+  problem: string | undefined;
+}) {
+  const { name, type, label, description, optional } = definition;
+  const id = `prop-${name}`;
+  if (type === 'alert') {
+    return <p className="note pre-line">{visible(definition.content ?? description ?? '')}</p>;
+  }
+  const isOptional = optional === true || definition.default !== undefined;
+  const props: FieldProps = {
+    definition,
+    id,
+    value: context.values[name],
+    onChange,
+    describedBy: `${id}-hint${problem === undefined ? '' : ` ${id}-problem`}`,
+    invalid: problem !== undefined,
+  };
+  return (
+    <div className="field">
+      <label className="label" htmlFor={id}>
+        <bdi>
+          {visible(
+            shortened(label ?? (definition.app === undefined ? name : `Account of ${definition.app}`), 200),
+          )}
+        </bdi>
+        {isOptional && <span className="muted"> (optional)</span>}
+      </label>
+      <p className="hint pre-line" id={`${id}-hint`}>
+        {visible(shortened(description ?? '', 2_000))}
+      </p>
+      <Control props={props} context={context} />
+      {problem !== undefined && (
+        <p className="field-problem" id={`${id}-problem`} role="alert">
+          {visible(problem)}
+        </p>
+      )}
+    </div>
+  );
+}
+
+function Control({ props, context }: { props: FieldProps; context: PropFormContext }) {
+  const { definition } = props;
+  const { type, options, remoteOptions } = definition;
+  if (type === 'app') return <AccountField {...props} ownerId={context.ownerId} />;
+  if (type === '$.interface.timer') return <TimerField {...props} />;
+  if (remoteOptions === true) return <RemoteChoiceField {...props} context={context} />;
+  if (options !== undefined && options.length > 0) return <ChoiceField {...props} />;
+  if (type === 'boolean') return <YesNoField {...props} />;
+  if (type === 'integer' || type === 'number') return <NumberField {...props} />;
+  if (type === 'string[]') return <LinesField {...props} />;
+  if (type === 'string' || type.startsWith('$.airtable') || type.startsWith('$.discord'))
+    return <TextField {...props} />;
+  return <JsonField {...props} />;
+}

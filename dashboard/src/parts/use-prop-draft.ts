@@ -1,0 +1,54 @@
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import { useDeferredValue, useState } from 'react';
+import { ApiError, api } from '~/api/client.ts';
+import type { PropDefinition, ReloadedProps } from '~/api/types.ts';
+import type { PropValues } from './prop-form.tsx';
+
+/**
+ * The values of a form so far, and the props that the component has with them: those that reload are told to its
+ * `additionalProps`, whose answer may add, change and remove others.
+ */
+export function usePropDraft(
+  component: { id: string; definitions: readonly PropDefinition[] },
+  ownerId: string,
+  first: PropValues,
+) {
+  const [values, setValues] = useState(first);
+  const { id, definitions } = component;
+  const deciding = Object.fromEntries(
+    definitions.filter(({ reloadProps }) => reloadProps === true).map(({ name }) => [name, values[name]]),
+  );
+  const asked = useDeferredValue(values);
+  const isDecided = Object.values(deciding).some((value) => value !== undefined);
+  const reloaded = useQuery({
+    queryKey: ['props', id, ownerId, deciding],
+    queryFn: ({ signal }) =>
+      api<ReloadedProps>('POST', '/v1/components/props', {
+        signal,
+        body: { id, configured_props: asked, ...(ownerId.startsWith('o_') ? { org_id: ownerId } : {}) },
+      }),
+    enabled: isDecided,
+    placeholderData: keepPreviousData,
+    staleTime: 30_000,
+  });
+  const all = (isDecided && reloaded.data?.dynamicProps?.configurableProps) || definitions;
+  const names = new Set(all.map(({ name }) => name));
+  return {
+    definitions: all,
+    values,
+    /** Those of props that are there, as the API takes them. */
+    given: Object.fromEntries(
+      Object.entries(values).filter(([name, value]) => value !== undefined && names.has(name)),
+    ),
+    isReloading: reloaded.isFetching,
+    reloadProblem: reloaded.data?.errors[0] ?? reloaded.error?.message,
+    change: (name: string, value: unknown) => setValues((before) => ({ ...before, [name]: value })),
+  };
+}
+
+/** What an answer says of single props, by their name. */
+export function propProblems(error: unknown): Map<string, string> {
+  if (!(error instanceof ApiError)) return new Map();
+  const name = /^configured_props\.([^.[]+)/.exec(String(error.details.parameter ?? ''))?.[1];
+  return name === undefined ? new Map() : new Map([[name, error.message]]);
+}

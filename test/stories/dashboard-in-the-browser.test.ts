@@ -1,0 +1,359 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
+import { chromiumSkip, openChromium } from '../support/chromium.ts';
+import { Millrace, testApiKey } from '../support/millrace.ts';
+import { createTempFolder, type TempFolder } from '../support/temp-folder.ts';
+
+/** Everything that the pages may ever load, compressed as it is sent. */
+const bundleBytesMax = 400 * 1024;
+
+/** Looks at every page with the eyes of Chromium: what is missing here is missing for a person. */
+describe('the dashboard', { skip: chromiumSkip() }, () => {
+  let folder: TempFolder;
+  let service: Millrace;
+  let browser: Browser;
+  const contexts: BrowserContext[] = [];
+  /** What pages complained about, and requests that would have left the machine. */
+  const complaints: string[] = [];
+
+  before(async () => {
+    folder = await createTempFolder('dashboard');
+    service = await Millrace.start({ dataFolder: `${folder.path}/data` });
+    browser = await openChromium();
+  });
+  after(async () => {
+    for (const context of contexts) await context.close();
+    await browser?.close();
+    await service?.stop();
+    await folder?.remove();
+  });
+
+  async function open(options: BrowserContextOptions = {}): Promise<Page> {
+    const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, ...options });
+    contexts.push(context);
+    context.setDefaultTimeout(30_000);
+    const page = await context.newPage();
+    page.on('console', (message) => {
+      // Of who asks without a session, the browser makes an error by itself.
+      if (message.type() === 'error' && !message.text().includes('401')) complaints.push(message.text());
+    });
+    page.on('pageerror', (error) => complaints.push(error.message));
+    page.on('dialog', (dialog) => {
+      complaints.push(`dialog: ${dialog.message()}`);
+      void dialog.dismiss();
+    });
+    page.on('request', (request) => {
+      if (!request.url().startsWith(service.url)) complaints.push(`request to ${request.url()}`);
+    });
+    return page;
+  }
+
+  async function signedIn(options: BrowserContextOptions = {}, path = '/'): Promise<Page> {
+    const page = await open(options);
+    await page.goto(service.url + path);
+    await signIn(page, testApiKey);
+    await page.getByRole('navigation').waitFor({ state: 'attached' });
+    return page;
+  }
+
+  async function signIn(page: Page, key: string): Promise<void> {
+    await page.getByLabel('API key').fill(key);
+    await page.getByRole('button', { name: 'Sign in' }).click();
+  }
+
+  function nothingWrong(): void {
+    assert.deepEqual(complaints.splice(0), []);
+  }
+
+  test('from the first start to the first live event, with nothing but what the pages say', async (t) => {
+    const fromMs = performance.now();
+    const page = await open();
+    // The first page of a version says that it is being prepared, and opens by itself.
+    await page.goto(service.url);
+    await page.getByText('Where is my key?').waitFor();
+    await signIn(page, testApiKey);
+    await page.getByText('Nothing listens yet').waitFor();
+    await page.getByRole('link', { name: 'Create your first source' }).click();
+    await page.getByRole('link', { name: /New Requests \(Payload Only\)/ }).click();
+    await page.getByLabel('Name').fill('inbox');
+    await page.getByRole('button', { name: 'Create source' }).click();
+    await page.getByText('Live', { exact: true }).waitFor();
+    const address = (await page.locator('.endpoint code.break').textContent()) ?? '';
+    await fetch(address, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: '{"hello":"world"}',
+    });
+    await page.getByRole('button', { name: /"hello":"world"/ }).click();
+    await page.getByRole('region', { name: 'What was emitted' }).getByText('"world"').waitFor();
+    t.diagnostic(`from opening the page to the first event: ${Math.round(performance.now() - fromMs)} ms`);
+    nothingWrong();
+  });
+
+  test('a wrong key is told apart from other trouble, and nobody is signed in with it', async () => {
+    const page = await open();
+    await page.goto(service.url);
+    await signIn(page, 'no-such-key-0123456789');
+    await page.getByText('This is no API key of this service').waitFor();
+    await page.reload();
+    await page.getByLabel('API key').waitFor();
+    nothingWrong();
+  });
+
+  test('a session that ended asks to sign in again, and leads back to where one was', async () => {
+    const { body } = await service.api('POST', '/v1/users/me/api_keys', { name: 'for a while' });
+    const page = await open();
+    await page.goto(`${service.url}/sources?q=inbox`);
+    await signIn(page, body.data.api_key);
+    await page.getByRole('heading', { name: 'Sources' }).waitFor();
+    await service.api('DELETE', `/v1/users/me/api_keys/${body.data.id}`);
+    await page.reload();
+    await page.getByText('Your session has ended').waitFor();
+    await signIn(page, testApiKey);
+    await page.getByRole('heading', { name: 'Sources' }).waitFor();
+    assert.match(page.url(), /\/sources\?q=inbox$/);
+    nothingWrong();
+  });
+
+  test('signing out ends the session in the service, and scripts never see its cookie', async () => {
+    const page = await signedIn();
+    assert.equal(await page.evaluate('document.cookie'), '');
+    const [cookie] = await page.context().cookies(`${service.url}/v1/`);
+    assert.ok(cookie?.httpOnly === true && cookie.sameSite === 'Strict' && cookie.path === '/v1');
+    await page.getByRole('button', { name: 'admin' }).click();
+    await page.getByRole('menuitem', { name: 'Sign out' }).click();
+    await page.getByLabel('API key').waitFor();
+    const again = await fetch(`${service.url}/v1/users/me`, {
+      headers: { cookie: `${cookie.name}=${cookie.value}`, 'x-millrace-csrf': '1' },
+    });
+    assert.equal(again.status, 401);
+    await page.goto(service.url);
+    await page.getByLabel('API key').waitFor();
+    assert.equal(await page.getByText('Your session has ended').count(), 0);
+    nothingWrong();
+  });
+
+  test('hostile content is text: markup, script, long names, direction marks and escape sequences', async () => {
+    const name = `<img src=x onerror=alert(1)>\u202e${'n'.repeat(150)}`;
+    const source = await service.createSource({
+      name,
+      component_code: `export default {
+        name: '<script>alert(1)</script>', version: '0.0.1', type: 'source', props: { http: '$.interface.http' },
+        run({ body }) {
+          console.log('\\u001b[31mred \\u202e<b>bold</b>');
+          this.$emit({ '<img src=x onerror=alert(2)>': body, long: 'x'.repeat(10000), mark: '\\u202egnp.exe' }, { summary: '<script>alert(3)</script>' });
+          if (body.bad) throw new Error('<script>alert(4)</script>');
+        },
+      }`,
+    });
+    const page = await signedIn({}, `/sources/${source.id}`);
+    await page.getByText('Live', { exact: true }).waitFor();
+    await fetch(source.configured_props.http.endpoint_url, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ bad: true, html: '</script><iframe src="https://evil.example"></iframe>' }),
+    });
+    await page.getByRole('button', { name: /<script>alert\(3\)<\/script>/ }).click();
+    const shown = page.getByRole('region', { name: 'What was emitted' });
+    await shown.getByText('⟨U+202E⟩gnp.exe').waitFor();
+    await shown.getByText('"<img src=x onerror=alert(2)>"').waitFor();
+    assert.equal(await page.locator('img:not([src="/favicon.svg"]), iframe, main script').count(), 0);
+    await page.getByRole('tab', { name: 'Logs and errors' }).click();
+    await page.getByText('\\x1b[31mred ⟨U+202E⟩<b>bold</b>').waitFor();
+    await page.getByText('Error: <script>alert(4)</script>').first().waitFor();
+    // Where it failed, as it stands in the code.
+    await page.locator('.excerpt-line.here', { hasText: 'throw new Error' }).waitFor();
+    await page.getByRole('link', { name: 'Home' }).click();
+    await page.getByRole('link', { name: /failed once/ }).waitFor();
+    await page.getByRole('link', { name: 'Sources' }).click();
+    await page.getByText('<img src=x onerror=alert(1)>⟨U+202E⟩').waitFor();
+    nothingWrong();
+  });
+
+  test('a stream can be paused, goes on with what came meanwhile, and is narrowed by its text', async () => {
+    const source = await service.createSource({ name: 'stream', key: 'http-new-requests-payload-only' });
+    const send = (n: number) =>
+      fetch(source.configured_props.http.endpoint_url, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ n: `number ${n}` }),
+      });
+    const page = await signedIn({}, `/sources/${source.id}`);
+    await page.getByText('Live', { exact: true }).waitFor();
+    await send(1);
+    await page.getByRole('button', { name: /number 1/ }).waitFor();
+    await page.getByRole('button', { name: 'Pause' }).click();
+    await send(2);
+    await page.getByRole('button', { name: 'Go on (1 new)' }).waitFor();
+    assert.equal(await page.getByRole('button', { name: /number 2/ }).count(), 0);
+    await page.getByRole('button', { name: 'Go on' }).click();
+    await page.getByRole('button', { name: /number 2/ }).waitFor();
+    await page.getByLabel('Only events with this text').fill('NUMBER 1');
+    await page.getByRole('button', { name: /number 2/ }).waitFor({ state: 'detached' });
+    await page.getByText('1 of 2 events shown').waitFor();
+    nothingWrong();
+  });
+
+  test('a source is renamed, deactivated, and deleted after its consequences were shown', async () => {
+    const source = await service.createSource({
+      name: 'to be changed',
+      component_code: `export default { name: 'secretive', version: '0.0.1', type: 'source',
+        props: { token: { type: 'string', secret: true }, timer: { type: '$.interface.timer' } }, run() {} }`,
+      configured_props: { token: 'very-secret-value', timer: { intervalSeconds: 3600 } },
+    });
+    const page = await signedIn({}, `/sources/${source.id}?tab=settings`);
+    await page.getByText('(secret, kept sealed)').waitFor();
+    assert.ok(!(await page.content()).includes('very-secret-value'));
+    await page.getByLabel('Name of the source').fill('changed');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByRole('heading', { name: 'changed', level: 1, exact: true }).waitFor();
+    await page.getByRole('button', { name: 'Deactivate' }).click();
+    await page.getByRole('button', { name: 'Activate' }).waitFor();
+    const { body } = await service.api('GET', `/v1/sources/${source.id}`);
+    assert.deepEqual([body.data.name, body.data.active], ['changed', false]);
+    await page.getByRole('button', { name: 'Delete source' }).click();
+    const dialog = page.getByRole('alertdialog');
+    await dialog.getByText('Nobody is subscribed to it.').waitFor();
+    await page.keyboard.press('Escape');
+    await dialog.waitFor({ state: 'detached' });
+    await page.getByRole('button', { name: 'Delete source' }).click();
+    await dialog.getByRole('button', { name: 'Delete source' }).click();
+    await page.waitForURL(`${service.url}/sources`);
+    assert.equal((await service.api('GET', `/v1/sources/${source.id}`)).status, 404);
+    nothingWrong();
+  });
+
+  test('a form has a field for every type of prop, with choices that the code gives and fields that follow', async () => {
+    const code = `export default {
+      name: 'every field', version: '0.0.1', type: 'source',
+      props: {
+        text: { type: 'string', label: 'Some text' },
+        count: { type: 'integer', label: 'How many', min: 1, max: 5 },
+        yes: { type: 'boolean', label: 'Really', optional: true },
+        list: { type: 'string[]', label: 'Some lines', optional: true },
+        data: { type: 'object', label: 'Some data', optional: true },
+        city: { type: 'string', label: 'City', options: ({ page }) => page > 0 ? [] : [{ label: 'Bern', value: 'be' }, { label: 'Rome', value: 'ro' }] },
+        kind: { type: 'string', label: 'Kind', options: ['plain', 'special'], reloadProps: true },
+        timer: { type: '$.interface.timer', label: 'How often' },
+        db: '$.service.db',
+      },
+      additionalProps() { return this.kind === 'special' ? { extra: { type: 'string', label: 'What is special' } } : {}; },
+      run() {},
+    }`;
+    const page = await signedIn({}, '/sources/new');
+    await page.getByLabel('Code of the component').fill(code);
+    await page.getByRole('button', { name: 'Use this code' }).click();
+    await page.getByLabel('Some text').fill('hello');
+    await page.getByLabel('How many').fill('3');
+    await page.getByLabel('Really').selectOption({ label: 'Yes' });
+    await page.getByLabel('Some lines').fill('one\ntwo');
+    await page.getByLabel('Some data').fill('{"a": 1}');
+    await page.getByLabel('City').focus();
+    await page.getByLabel('City').selectOption({ label: 'Rome' });
+    await page.getByLabel('Kind').selectOption({ label: 'special' });
+    await page.getByLabel('What is special').fill('this');
+    await page.getByRole('spinbutton', { name: 'How often' }).fill('2');
+    await page.getByLabel('Unit').selectOption('hours');
+    await page.getByRole('button', { name: 'Create source' }).click();
+    await page.getByText('Live', { exact: true }).waitFor();
+    const { body } = await service.api(
+      'GET',
+      new URL(page.url()).pathname.replace('/sources/', '/v1/sources/'),
+    );
+    assert.deepEqual(body.data.configured_props, {
+      ...{ text: 'hello', count: 3, yes: true, list: ['one', 'two'], data: { a: 1 }, city: 'ro' },
+      ...{ kind: 'special', extra: 'this', timer: { cron: null, interval_seconds: 7200 } },
+    });
+    nothingWrong();
+  });
+
+  test('what is wrong with a value stands under its field', async () => {
+    const page = await signedIn({}, '/sources/new?key=rss-new-item-in-feed');
+    await page.getByLabel('Feed URL').waitFor();
+    await page.getByRole('button', { name: 'Create source' }).click();
+    const problem = page.locator('#prop-url-problem');
+    await problem.waitFor();
+    assert.equal(await page.getByLabel('Feed URL').getAttribute('aria-invalid'), 'true');
+    complaints.length = 0;
+  });
+
+  test('a viewer of a workspace sees its sources, and no buttons that fail', async () => {
+    const { body: me } = await service.api('GET', '/v1/users/me');
+    const workspace = me.data.orgs[0].id;
+    const source = await service.createSource({
+      name: 'of the workspace',
+      key: 'http-new-requests-payload-only',
+      org_id: workspace,
+    });
+    const { body: user } = await service.api('POST', '/v1/users', {
+      username: 'vera',
+      email: 'vera@example.com',
+    });
+    await service.api('POST', `/v1/workspaces/${workspace}/members`, {
+      user_id: user.data.id,
+      role: 'viewer',
+    });
+    const page = await open();
+    await page.goto(service.url);
+    await signIn(page, user.data.api_key);
+    await page.getByLabel('Showing').selectOption(workspace);
+    await page.getByRole('link', { name: 'Sources' }).click();
+    await page.getByText('of the workspace').waitFor();
+    assert.equal(await page.getByRole('link', { name: 'New source' }).count(), 0);
+    await page.goto(`${service.url}/sources/${source.id}?tab=settings`);
+    await page.getByText('changing it takes the role of a member').waitFor();
+    assert.equal(await page.getByRole('button', { name: /Delete|Save|Deactivate/ }).count(), 0);
+    nothingWrong();
+  });
+
+  test('a narrow screen shows all of it without scrolling sideways, and works by keyboard', async () => {
+    const page = await signedIn({ viewport: { width: 360, height: 740 } });
+    const { body } = await service.api('GET', '/v1/users/me/sources?limit=100');
+    const [source] = body.data;
+    const paths = [
+      '/',
+      '/sources',
+      '/sources/new',
+      `/sources/${source.id}`,
+      `/sources/${source.id}?tab=settings`,
+    ];
+    for (const path of paths) {
+      await page.goto(service.url + path);
+      await page.getByRole('heading', { level: 1 }).waitFor();
+      const tooWide = await page.evaluate('document.documentElement.scrollWidth - window.innerWidth');
+      assert.ok(Number(tooWide) <= 0, `${path} is ${tooWide} px too wide`);
+    }
+    await page.getByRole('button', { name: 'Menu' }).focus();
+    await page.keyboard.press('Enter');
+    await page.getByRole('link', { name: 'Home' }).focus();
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { name: 'Home' }).waitFor();
+    nothingWrong();
+  });
+
+  test('all that is loaded is small, is kept by the browser, and is painted at once', async (t) => {
+    const page = await open({ colorScheme: 'dark' });
+    const sizes = new Map<string, number>();
+    page.on('response', async (response) => {
+      const length = response.headers()['content-length'];
+      if (length !== undefined) sizes.set(response.url(), Number(length));
+    });
+    await page.goto(service.url);
+    await page.getByLabel('API key').waitFor();
+    const paintMs = Number(
+      await page.evaluate("performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? NaN"),
+    );
+    const bytes = [...sizes.values()].reduce((sum, size) => sum + size, 0);
+    t.diagnostic(
+      `first paint after ${Math.round(paintMs)} ms; ${Math.round(bytes / 1024)} KB loaded, compressed`,
+    );
+    assert.ok(bytes > 50_000 && bytes < bundleBytesMax, `${bytes} bytes`);
+    assert.ok(paintMs > 0, 'something was painted');
+    await page.evaluate("localStorage.setItem('millrace.theme', 'light')");
+    await page.reload();
+    await page.getByLabel('API key').waitFor();
+    assert.equal(await page.evaluate('document.documentElement.dataset.theme'), 'light');
+    nothingWrong();
+  });
+});
