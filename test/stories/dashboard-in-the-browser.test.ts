@@ -53,7 +53,7 @@ describe('the dashboard', { skip: chromiumSkip() }, () => {
     const page = await open(options);
     await page.goto(service.url + path);
     await signIn(page, testApiKey);
-    await page.getByRole('navigation').waitFor({ state: 'attached' });
+    await page.locator('#main').waitFor();
     return page;
   }
 
@@ -251,7 +251,7 @@ describe('the dashboard', { skip: chromiumSkip() }, () => {
     await page.getByLabel('Some data').fill('{"a": 1}');
     await page.getByLabel('City').focus();
     await page.getByLabel('City').selectOption({ label: 'Rome' });
-    await page.getByLabel('Kind').selectOption({ label: 'special' });
+    await page.getByLabel('Kind', { exact: true }).selectOption({ label: 'special' });
     await page.getByLabel('What is special').fill('this');
     await page.getByRole('spinbutton', { name: 'How often' }).fill('2');
     await page.getByLabel('Unit').selectOption('hours');

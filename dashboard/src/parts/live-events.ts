@@ -59,7 +59,8 @@ export function useLiveEvents(path: string, paused: boolean): LiveEvents & { asi
         leftOut: current.leftOut + came - kept.length,
         events: kept.length === 0 ? current.events : [...kept, ...current.events].slice(0, keptMax),
       };
-      if (isPaused.current) setAside((count) => count + came);
+      const more = came;
+      if (isPaused.current) setAside((count) => count + more);
       else if (changed) {
         setShown(current);
         setAside(0);
