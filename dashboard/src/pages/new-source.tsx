@@ -1,5 +1,5 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { useDeferredValue, useState } from 'react';
+import { useState } from 'react';
 import { Link, useLocation, useSearch } from 'wouter';
 import { api } from '~/api/client.ts';
 import { type Data, useMayWrite, useRegistryComponent, useRegistrySearch } from '~/api/queries.ts';
@@ -11,6 +11,7 @@ import { shortened, visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
 import { PropForm } from '~/parts/prop-form.tsx';
 import { propProblems, usePropDraft } from '~/parts/use-prop-draft.ts';
+import { useSettled } from '~/parts/use-settled.ts';
 
 const example = `export default {
   name: 'Clock',
@@ -74,7 +75,7 @@ export function NewSourcePage() {
 
 function Choose({ onSaved }: { onSaved: (component: Component) => void }) {
   const [words, setWords] = useState('');
-  const found = useRegistrySearch(useDeferredValue(words.trim()), 'source');
+  const found = useRegistrySearch(useSettled(words.trim()), 'source');
   return (
     <div className="columns">
       <section className="card" aria-labelledby="from-registry">

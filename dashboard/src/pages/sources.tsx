@@ -1,5 +1,5 @@
 import { useVirtualizer } from '@tanstack/react-virtual';
-import { useDeferredValue, useEffect, useRef, useState } from 'react';
+import { useEffect, useRef, useState } from 'react';
 import { Link, useLocation, useSearch } from 'wouter';
 import { useMayWrite, useSources } from '~/api/queries.ts';
 import type { Source } from '~/api/types.ts';
@@ -11,6 +11,7 @@ import { useOwner } from '~/parts/owner.tsx';
 import { Empty, Loading, PageFrame } from '~/parts/page.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
+import { useSettled } from '~/parts/use-settled.ts';
 
 const rowPx = 60;
 
@@ -19,7 +20,7 @@ export function Sources() {
   const [, navigate] = useLocation();
   const initial = new URLSearchParams(useSearch()).get('q') ?? '';
   const [words, setWords] = useState(initial);
-  const asked = useDeferredValue(words.trim());
+  const asked = useSettled(words.trim());
   const sources = useSources(ownerId, asked);
   const mayWrite = useMayWrite(ownerId);
   const total = sources.data?.pages[0]?.page_info.total_count ?? 0;

@@ -1,10 +1,11 @@
 import { useInfiniteQuery } from '@tanstack/react-query';
-import { useDeferredValue, useState } from 'react';
+import { useState } from 'react';
 import { api } from '~/api/client.ts';
 import type { ConfigureAnswer, PropChoice } from '~/api/types.ts';
 import { shortened, visible } from './plain-text.ts';
 import type { FieldProps, PropFormContext } from './prop-form.tsx';
 import { commonProps, shownDefault } from './simple-fields.tsx';
+import { useSettled } from './use-settled.ts';
 
 /** Choices that the definition has. */
 export function ChoiceField(props: FieldProps) {
@@ -18,7 +19,7 @@ export function RemoteChoiceField({ context, ...props }: FieldProps & { context:
   const [wanted, setWanted] = useState(false);
   const [byHand, setByHand] = useState(false);
   const [words, setWords] = useState('');
-  const query = useDeferredValue(words.trim());
+  const query = useSettled(words.trim());
   const { [definition.name]: _own, ...others } = context.values;
   const answer = useInfiniteQuery({
     queryKey: ['options', context.componentId, definition.name, query, others],

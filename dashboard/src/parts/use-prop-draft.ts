@@ -1,8 +1,9 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
-import { useDeferredValue, useState } from 'react';
+import { useState } from 'react';
 import { ApiError, api } from '~/api/client.ts';
 import type { PropDefinition, ReloadedProps } from '~/api/types.ts';
 import type { PropValues } from './prop-form.tsx';
+import { useSettled } from './use-settled.ts';
 
 /**
  * The values of a form so far, and the props that the component has with them: those that reload are told to its
@@ -15,10 +16,10 @@ export function usePropDraft(
 ) {
   const [values, setValues] = useState(first);
   const { id, definitions } = component;
+  const asked = useSettled(values);
   const deciding = Object.fromEntries(
-    definitions.filter(({ reloadProps }) => reloadProps === true).map(({ name }) => [name, values[name]]),
+    definitions.filter(({ reloadProps }) => reloadProps === true).map(({ name }) => [name, asked[name]]),
   );
-  const asked = useDeferredValue(values);
   const isDecided = Object.values(deciding).some((value) => value !== undefined);
   const reloaded = useQuery({
     queryKey: ['props', id, ownerId, deciding],
@@ -40,7 +41,9 @@ export function usePropDraft(
     given: Object.fromEntries(
       Object.entries(values).filter(([name, value]) => value !== undefined && names.has(name)),
     ),
-    isReloading: reloaded.isFetching,
+    isReloading:
+      reloaded.isFetching ||
+      definitions.some((one) => one.reloadProps === true && asked[one.name] !== values[one.name]),
     reloadProblem: reloaded.data?.errors[0] ?? reloaded.error?.message,
     change: (name: string, value: unknown) => setValues((before) => ({ ...before, [name]: value })),
   };
