@@ -80,7 +80,8 @@ export function useSources(ownerId: string, words: string) {
     getNextPageParam: ({ page_info: { count, end_cursor } }) =>
       count < listPageSize ? undefined : end_cursor,
     placeholderData: keepPreviousData,
-    refetchInterval: 15_000,
+    // Who scrolled far has a hundred pages: those are not asked for again and again.
+    refetchInterval: ({ state }) => (state.data?.pages.length === 1 ? 15_000 : false),
   });
 }
 

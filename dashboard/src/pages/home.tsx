@@ -62,12 +62,17 @@ function FirstSteps({ ownerId }: { ownerId: string }) {
   );
 }
 
+/** Right after a start a rate would be a guess: so much of a minute has to be over. */
+const minuteMin = 0.5;
+
 function Figures({ overview }: { overview: Overview }) {
   const now = useNow(1_000);
   const { minutes, since } = overview.rates;
   const sum = (of: 'events' | 'errors') => minutes.reduce((count, minute) => count + minute[of], 0);
-  const recent = minutes.slice(-6, -1);
-  const perMinute = recent.reduce((count, { events }) => count + events, 0) / Math.max(1, recent.length);
+  const recent = minutes.slice(-5);
+  const fromMs = Math.max(since, recent[0]?.at ?? 0) * 1000;
+  const perMinute =
+    recent.reduce((count, { events }) => count + events, 0) / Math.max(minuteMin, (now - fromMs) / 60_000);
   const errors = sum('errors');
   const oldest = [overview.jobs_waiting.oldest_at, overview.deliveries_waiting.oldest_at].filter(
     (at) => at !== null,
@@ -197,6 +202,12 @@ function Attention({ overview }: { overview: Overview }) {
   );
 }
 
+/** Words of the API that are no sentences. */
+const reasons: Readonly<Record<string, string>> = {
+  only_failures: 'it took nothing for five days',
+  receiver_gone: 'its receiver answered that it is gone',
+};
+
 function TroubleItem({ one, href, what }: { one: Trouble; href: string; what: string }) {
   return (
     <li>
@@ -204,7 +215,7 @@ function TroubleItem({ one, href, what }: { one: Trouble; href: string; what: st
         {what}: <bdi className="cut">{visible(shortened(one.name ?? one.id, 100))}</bdi>
       </Link>
       <p className="muted">
-        {one.reason !== null && `${oneLine(one.reason, 200)} `}
+        {one.reason !== null && `${reasons[one.reason] ?? oneLine(one.reason, 200)}, `}
         {one.since !== null && <Ago ms={one.since * 1000} />}
       </p>
     </li>
