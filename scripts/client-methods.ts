@@ -1,6 +1,7 @@
 /**
  * The method of the TypeScript client for each operation of the API, as `resource.method`. The generator fails for an
- * operation without one. `same as` marks another address of an operation that has its method already.
+ * operation without one. `same as` marks another address of an operation that has its method already, `none` one that only
+ * pages in a browser have a use for.
  */
 export const clientMethods: Readonly<Record<string, string>> = {
   getHealth: 'health.get',
@@ -144,9 +145,14 @@ export const clientMethods: Readonly<Record<string, string>> = {
   putDataStoreEntry: 'dataStores.putEntry',
   deleteDataStoreEntry: 'dataStores.deleteEntry',
 
+  startSession: 'none: a cookie, instead of the key that the client has',
+  endSession: 'none: a cookie, instead of the key that the client has',
+
   getMe: 'users.me',
   createUser: 'users.create',
   getMyUsage: 'users.usage',
+  getMyOverview: 'users.overview',
+  getWorkspaceOverview: 'workspaces.overview',
 
   listApiKeys: 'apiKeys.list',
   createApiKey: 'apiKeys.create',
@@ -233,6 +239,7 @@ export const typeNames: Readonly<Record<string, string>> = {
   AppOAuthClient: 'getOAuthClient.data',
   DataStore: 'getDataStore.data',
   DataStoreEntry: 'getDataStoreEntry.data',
+  Overview: 'getMyOverview.data',
   User: 'getMe.data',
   ApiKey: 'listApiKeys.data',
   Workspace: 'getWorkspace.data',
@@ -243,3 +250,9 @@ export const typeNames: Readonly<Record<string, string>> = {
   Quota: 'getQuota.data',
   Usage: 'getMyUsage.data',
 };
+
+/** Whether an operation has a method of its own. */
+export function hasMethod(operationId: string): boolean {
+  const method = clientMethods[operationId];
+  return method !== undefined && !/^(?:same as |none: )/.test(method);
+}

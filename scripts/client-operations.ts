@@ -1,5 +1,5 @@
 import type { ApiParameter, Operation, Schema } from './api-document.ts';
-import { clientMethods } from './client-methods.ts';
+import { clientMethods, hasMethod } from './client-methods.ts';
 
 /** What the answer of an operation is to the caller of the client. */
 export type AnswerKind = 'data' | 'page' | 'json' | 'text' | 'nothing' | 'stream';
@@ -26,7 +26,7 @@ export function clientOperations(operations: readonly Operation[]): ClientOperat
       `scripts/client-methods.ts has no method for ${missing.join(', ') || 'nothing'}; and methods for what is no operation: ${gone.join(', ') || 'none'}`,
     );
   }
-  const own = operations.filter(({ operationId }) => !/^same as /.test(methodOf(operationId)));
+  const own = operations.filter(({ operationId }) => hasMethod(operationId));
   return own.map((operation) => {
     const [resource = '', method = ''] = methodOf(operation.operationId).split('.');
     const body = bodyOf(operation);

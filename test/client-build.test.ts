@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { build } from 'esbuild';
 import { Webhook } from 'standardwebhooks';
 import { clientVersion } from '../sdk/src/version.ts';
-import { chromiumSkip, openPage } from './support/chromium.ts';
+import { chromiumSkip, openChromium } from './support/chromium.ts';
 import { HttpReceiver } from './support/http-receiver.ts';
 import { Millrace, testApiKey } from './support/millrace.ts';
 import { projectRoot, readProjectFile } from './support/project-files.ts';
@@ -238,11 +238,11 @@ describe('the client as it is published', () => {
       const tell = (result) => fetch('/result', { method: 'POST', body: JSON.stringify(result) });
       use(client, ${JSON.stringify(ours)}).then(tell, (error) => tell({ failed: String(error) }));
     </script>`;
-    await using browser = openPage(server.url, join(folder.path, 'browser'));
+    const browser = await openChromium();
+    after(() => browser.close());
+    await (await browser.newPage()).goto(server.url);
     for (let n = 1; ; n += 1) {
-      const request = await server.waitForRequest(n, 60_000).catch((error) => {
-        throw new Error(`${error.message}\n${browser.output()}`);
-      });
+      const request = await server.waitForRequest(n, 60_000);
       if (request.url !== '/result') continue;
       assert.deepEqual(request.json(), expected);
       const agents = server.requests

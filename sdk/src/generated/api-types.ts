@@ -807,6 +807,78 @@ export interface DataStoreEntry {
   updated_at: number;
 }
 
+/** `data` in answers of `GET /v1/users/me/overview`. */
+export interface Overview {
+  /** u_… or o_… */
+  owner_id: string;
+  /** What this process stored; on several nodes each tells of itself */
+  rates: {
+    /** Epoch seconds: when this process, which answers, began to count; nothing before is known (integer) */
+    since: number;
+    /** The last 60 minutes, oldest first; the last is the one that runs */
+    minutes: {
+      /** Epoch seconds: the beginning of the minute (integer) */
+      at: number;
+      /** Events on channels for data (integer) */
+      events: number;
+      /** Events on $errors (integer) */
+      errors: number;
+    }[];
+  };
+  /** Sources and workflows with errors within the last hour, the latest first; 10 at most */
+  failing: {
+    /** dc_… or p_… */
+    id: string;
+    name: string;
+    /** Integer */
+    errors: number;
+    /** Epoch seconds (integer) */
+    last_at: number;
+  }[];
+  /** Runs of sources and workflows that are due and have not begun */
+  jobs_waiting: {
+    /** Integer */
+    count: number;
+    /** Epoch seconds; null: nothing waits (integer) */
+    oldest_at: number | null;
+  };
+  /** Deliveries that have not been taken yet, those between two attempts included */
+  deliveries_waiting: {
+    /** Integer */
+    count: number;
+    /** Epoch seconds; null: nothing waits (integer) */
+    oldest_at: number | null;
+  };
+  /** Deliveries that ended undelivered (…/dead_letters lists them); 1000 means at least so many (integer) */
+  dead_letters: number;
+  /** Up to 5, the latest first */
+  unhealthy_accounts: ({
+    id: string;
+    name: string | null;
+    reason: string | null;
+    /** Epoch seconds (integer) */
+    since: number | null;
+  })[];
+  /** Up to 5 that the service disabled, the latest first */
+  disabled_webhooks: ({
+    id: string;
+    name: string | null;
+    reason: string | null;
+    /** Epoch seconds (integer) */
+    since: number | null;
+  })[];
+  /** Up to 5 runs that took their process down again and again, the latest first */
+  quarantined_runs: ({
+    id: string;
+    name: string | null;
+    reason: string | null;
+    /** Epoch seconds (integer) */
+    since: number | null;
+    /** p_… */
+    workflow_id: string;
+  })[];
+}
+
 /** `data` in answers of `GET /v1/users/me`. */
 export type User = {
   /** u_… */
@@ -1013,6 +1085,8 @@ export interface PageParameters {
   after?: string;
   /** Cursor: items before it */
   before?: string;
+  /** Addition: only those with this in their name, slug or id (at most 200 characters) */
+  q?: string;
 }
 
 /** Answer of `GET /healthz`. */
@@ -1073,6 +1147,24 @@ export type CreateUserAnswer = {
   /** Shown once, here */
   api_key: string;
 };
+
+/** Query of `GET /v1/users/me/api_keys`. */
+export interface ListApiKeysQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Items on a page; values above 100 mean 100 (integer, at least 1, default 10) */
+  limit?: number;
+  /** Cursor: items after it */
+  after?: string;
+  /** Cursor: items before it */
+  before?: string;
+}
 
 /** Body of `POST /v1/users/me/api_keys`. */
 export interface CreateApiKeyBody {
@@ -1142,6 +1234,24 @@ export interface PutMemberBody {
   email?: string;
   /** Default "member" */
   role?: 'admin' | 'member' | 'viewer';
+}
+
+/** Query of `GET /v1/workspaces/{id}/oauth_clients`. */
+export interface ListApiClientsQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Items on a page; values above 100 mean 100 (integer, at least 1, default 10) */
+  limit?: number;
+  /** Cursor: items after it */
+  after?: string;
+  /** Cursor: items before it */
+  before?: string;
 }
 
 /** Body of `POST /v1/workspaces/{id}/oauth_clients`. */
@@ -1242,6 +1352,60 @@ export interface CreateDataStoreBody {
   workspace_id?: string;
   /** 1 to 100 characters */
   name: string;
+}
+
+/** Query of `GET /v1/users/me/data_stores`. */
+export interface ListMyDataStoresQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Items on a page; values above 100 mean 100 (integer, at least 1, default 10) */
+  limit?: number;
+  /** Cursor: items after it */
+  after?: string;
+  /** Cursor: items before it */
+  before?: string;
+}
+
+/** Query of `GET /v1/workspaces/{id}/data_stores`. */
+export interface ListWorkspaceDataStoresQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Items on a page; values above 100 mean 100 (integer, at least 1, default 10) */
+  limit?: number;
+  /** Cursor: items after it */
+  after?: string;
+  /** Cursor: items before it */
+  before?: string;
+}
+
+/** Query of `GET /v1/data_stores/{id}/entries`. */
+export interface ListDataStoreEntriesQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Items on a page; values above 100 mean 100 (integer, at least 1, default 10) */
+  limit?: number;
+  /** Cursor: items after it */
+  after?: string;
+  /** Cursor: items before it */
+  before?: string;
 }
 
 /** Body of `PUT /v1/data_stores/{id}/entries/{key}`. */
@@ -1713,6 +1877,24 @@ export interface ReplaySourceEventsBody {
   rate?: number;
 }
 
+/** Query of `GET /v1/sources/{id}/replays`. */
+export interface ListSourceReplaysQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Items on a page; values above 100 mean 100 (integer, at least 1, default 10) */
+  limit?: number;
+  /** Cursor: items after it */
+  after?: string;
+  /** Cursor: items before it */
+  before?: string;
+}
+
 /** Body of `POST /v1/workflows/{id}/replay`. */
 export interface ReplayWorkflowEventsBody {
   /** Response fields to include, comma-separated; default all */
@@ -1733,6 +1915,24 @@ export interface ReplayWorkflowEventsBody {
   event_name?: string;
   /** Deliveries per second at most (integer, 1 to 100, default 20) */
   rate?: number;
+}
+
+/** Query of `GET /v1/workflows/{id}/replays`. */
+export interface ListWorkflowReplaysQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Items on a page; values above 100 mean 100 (integer, at least 1, default 10) */
+  limit?: number;
+  /** Cursor: items after it */
+  after?: string;
+  /** Cursor: items before it */
+  before?: string;
 }
 
 /** Body of `POST /v1/webhooks`. */
@@ -1778,6 +1978,42 @@ export interface CreateWebhookAnswer {
   updated_at: number;
   /** whsec_…: verifies the signatures (Standard Webhooks). Shown only here */
   signing_secret: string;
+}
+
+/** Query of `GET /v1/users/me/webhooks`. */
+export interface ListMyWebhooksQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Items on a page; values above 100 mean 100 (integer, at least 1, default 10) */
+  limit?: number;
+  /** Cursor: items after it */
+  after?: string;
+  /** Cursor: items before it */
+  before?: string;
+}
+
+/** Query of `GET /v1/workspaces/{id}/webhooks`. */
+export interface ListWorkspaceWebhooksQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Items on a page; values above 100 mean 100 (integer, at least 1, default 10) */
+  limit?: number;
+  /** Cursor: items after it */
+  after?: string;
+  /** Cursor: items before it */
+  before?: string;
 }
 
 /** Body of `PUT /v1/webhooks/{id}`. */
@@ -2372,6 +2608,24 @@ export interface AddRegistryPackageBody {
   version?: string;
 }
 
+/** Query of `GET /v1/registry/packages`. */
+export interface ListRegistryPackagesQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Items on a page; values above 100 mean 100 (integer, at least 1, default 10) */
+  limit?: number;
+  /** Cursor: items after it */
+  after?: string;
+  /** Cursor: items before it */
+  before?: string;
+}
+
 /** Query of `DELETE /v1/registry/packages`. */
 export interface RemoveRegistryPackageQuery {
   /** Response fields to include, comma-separated; default all */
@@ -2462,6 +2716,60 @@ export interface DeleteSourceQuery {
   ignore_hook_errors?: boolean;
 }
 
+/** Query of `GET /v1/users/me/workflows`. */
+export interface ListMyWorkflowsQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Items on a page; values above 100 mean 100 (integer, at least 1, default 10) */
+  limit?: number;
+  /** Cursor: items after it */
+  after?: string;
+  /** Cursor: items before it */
+  before?: string;
+}
+
+/** Query of `GET /v1/workspaces/{id}/workflows`. */
+export interface ListWorkspaceWorkflowsQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Items on a page; values above 100 mean 100 (integer, at least 1, default 10) */
+  limit?: number;
+  /** Cursor: items after it */
+  after?: string;
+  /** Cursor: items before it */
+  before?: string;
+}
+
+/** Query of `GET /v1/projects/{id}/workflows`. */
+export interface ListProjectWorkflowsQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Items on a page; values above 100 mean 100 (integer, at least 1, default 10) */
+  limit?: number;
+  /** Cursor: items after it */
+  after?: string;
+  /** Cursor: items before it */
+  before?: string;
+}
+
 /** Body of `POST /v1/workflows`. */
 export interface CreateWorkflowBody {
   /** Response fields to include, comma-separated; default all */
@@ -2532,6 +2840,24 @@ export interface DeleteWorkflowQuery {
   ignore_hook_errors?: boolean;
 }
 
+/** Query of `GET /v1/workflows/{id}/deployments`. */
+export interface ListDeploymentsQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Items on a page; values above 100 mean 100 (integer, at least 1, default 10) */
+  limit?: number;
+  /** Cursor: items after it */
+  after?: string;
+  /** Cursor: items before it */
+  before?: string;
+}
+
 /** Body of `POST /v1/workflows/{id}/deployments`. */
 export interface CreateDeploymentBody {
   /** Response fields to include, comma-separated; default all */
@@ -2566,6 +2892,24 @@ export interface CreateDeploymentBody {
     /** Events that wait for their turn; those beyond are dropped, with an error event (integer, 1 to 10000) */
     queue_size?: number;
   };
+}
+
+/** Query of `GET /v1/workflows/{id}/ticks`. */
+export interface ListWorkflowTicksQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Items on a page; values above 100 mean 100 (integer, at least 1, default 10) */
+  limit?: number;
+  /** Cursor: items after it */
+  after?: string;
+  /** Cursor: items before it */
+  before?: string;
 }
 
 /** Body of `POST /v1/templates`. */
@@ -2608,6 +2952,24 @@ export interface CreateTemplateBody {
     /** Events that wait for their turn; those beyond are dropped, with an error event (integer, 1 to 10000) */
     queue_size?: number;
   };
+}
+
+/** Query of `GET /v1/templates`. */
+export interface ListTemplatesQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Items on a page; values above 100 mean 100 (integer, at least 1, default 10) */
+  limit?: number;
+  /** Cursor: items after it */
+  after?: string;
+  /** Cursor: items before it */
+  before?: string;
 }
 
 /** Query of `GET /v1/sources/{id}/event_summaries`. */
@@ -2758,6 +3120,42 @@ export interface ListWorkflowErrorsQuery {
   before?: string;
   /** `event` returns full event data; else data over 1 KB is cut */
   expand?: string;
+}
+
+/** Query of `GET /v1/sources/{id}/logs`. */
+export interface ListSourceLogsQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Items on a page; values above 100 mean 100 (integer, at least 1, default 10) */
+  limit?: number;
+  /** Cursor: items after it */
+  after?: string;
+  /** Cursor: items before it */
+  before?: string;
+}
+
+/** Query of `GET /v1/sources/{id}/ticks`. */
+export interface ListSourceTicksQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Items on a page; values above 100 mean 100 (integer, at least 1, default 10) */
+  limit?: number;
+  /** Cursor: items after it */
+  after?: string;
+  /** Cursor: items before it */
+  before?: string;
 }
 
 /** Query of `GET /v1/workspaces/{id}/event_summaries`. */

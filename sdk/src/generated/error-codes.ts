@@ -20,6 +20,7 @@ export type ErrorCode =
   | 'data_store_full'
   | 'files_full'
   | 'forbidden'
+  | 'foreign_origin'
   | 'grant_refused'
   | 'headers_too_large'
   | 'hook_failed'

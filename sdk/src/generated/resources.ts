@@ -60,27 +60,46 @@ import type {
   GetHealthAnswer,
   ListAccountAuditQuery,
   ListAccountsQuery,
+  ListApiClientsQuery,
+  ListApiKeysQuery,
   ListAppsQuery,
   ListComponentsQuery,
+  ListDataStoreEntriesQuery,
+  ListDeploymentsQuery,
+  ListMyDataStoresQuery,
   ListMyDeadLettersQuery,
   ListMyEventsQuery,
+  ListMyWebhooksQuery,
+  ListMyWorkflowsQuery,
+  ListProjectWorkflowsQuery,
+  ListRegistryPackagesQuery,
   ListRunsQuery,
   ListSourceDeliveriesQuery,
   ListSourceEmitsQuery,
   ListSourceEventsQuery,
+  ListSourceLogsQuery,
+  ListSourceReplaysQuery,
+  ListSourceTicksQuery,
   ListSubscriptionDeliveriesQuery,
+  ListTemplatesQuery,
   ListWebhookDeliveriesQuery,
   ListWorkflowEmitsQuery,
   ListWorkflowErrorsQuery,
   ListWorkflowEventsQuery,
+  ListWorkflowReplaysQuery,
+  ListWorkflowTicksQuery,
   ListWorkspaceAccountsQuery,
   ListWorkspaceAuditQuery,
+  ListWorkspaceDataStoresQuery,
   ListWorkspaceDeadLettersQuery,
   ListWorkspaceEventsQuery,
+  ListWorkspaceWebhooksQuery,
+  ListWorkspaceWorkflowsQuery,
   ListenToEmitterBody,
   Member,
   OAuthClient,
   OAuthClientWithSecret,
+  Overview,
   PageParameters,
   PauseWebhookBody,
   Project,
@@ -225,6 +244,16 @@ export class Users {
   usage(query: CommonParameters = {}, options: RequestOptions = {}): Promise<Usage[]> {
     return this.#transport.data({ method: 'GET', path: '/v1/users/me/usage', query: { ...query }, isRepeatable: true }, options);
   }
+
+  /**
+   * How your own objects are doing: rates, what waits, and what needs attention.
+   *
+   * `GET /v1/users/me/overview`
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  overview(query: CommonParameters = {}, options: RequestOptions = {}): Promise<Overview> {
+    return this.#transport.data({ method: 'GET', path: '/v1/users/me/overview', query: { ...query }, isRepeatable: true }, options);
+  }
 }
 
 /** `client.apiKeys` */
@@ -242,7 +271,7 @@ export class ApiKeys {
    * @returns all items by `for await`, or pages
    * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
-  list(query: PageParameters = {}, options: RequestOptions = {}): Paged<ApiKey> {
+  list(query: ListApiKeysQuery = {}, options: RequestOptions = {}): Paged<ApiKey> {
     return this.#transport.paged({ method: 'GET', path: '/v1/users/me/api_keys', query: { ...query }, isRepeatable: true }, options);
   }
 
@@ -306,6 +335,17 @@ export class Workspaces {
    */
   usage(workspaceId: string, query: CommonParameters = {}, options: RequestOptions = {}): Promise<Usage[]> {
     return this.#transport.data({ method: 'GET', path: pathOf`/v1/workspaces/${workspaceId}/usage`, query: { ...query }, isRepeatable: true }, options);
+  }
+
+  /**
+   * How the objects of a workspace are doing: rates, what waits, and what needs attention.
+   *
+   * `GET /v1/workspaces/{id}/overview`
+   * @param workspaceId o_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  overview(workspaceId: string, query: CommonParameters = {}, options: RequestOptions = {}): Promise<Overview> {
+    return this.#transport.data({ method: 'GET', path: pathOf`/v1/workspaces/${workspaceId}/overview`, query: { ...query }, isRepeatable: true }, options);
   }
 }
 
@@ -402,7 +442,7 @@ export class OauthClients {
    * @returns all items by `for await`, or pages
    * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
-  list(workspaceId: string, query: PageParameters = {}, options: RequestOptions = {}): Paged<OAuthClient> {
+  list(workspaceId: string, query: ListApiClientsQuery = {}, options: RequestOptions = {}): Paged<OAuthClient> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/workspaces/${workspaceId}/oauth_clients`, query: { ...query }, isRepeatable: true }, options);
   }
 
@@ -532,7 +572,7 @@ export class DataStores {
    * @returns all items by `for await`, or pages
    * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
-  list(query: PageParameters = {}, options: RequestOptions = {}): Paged<DataStore> {
+  list(query: ListMyDataStoresQuery = {}, options: RequestOptions = {}): Paged<DataStore> {
     return this.#transport.paged({ method: 'GET', path: '/v1/users/me/data_stores', query: { ...query }, isRepeatable: true }, options);
   }
 
@@ -544,7 +584,7 @@ export class DataStores {
    * @returns all items by `for await`, or pages
    * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
-  listInWorkspace(workspaceId: string, query: PageParameters = {}, options: RequestOptions = {}): Paged<DataStore> {
+  listInWorkspace(workspaceId: string, query: ListWorkspaceDataStoresQuery = {}, options: RequestOptions = {}): Paged<DataStore> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/workspaces/${workspaceId}/data_stores`, query: { ...query }, isRepeatable: true }, options);
   }
 
@@ -578,7 +618,7 @@ export class DataStores {
    * @returns all items by `for await`, or pages
    * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
-  listEntries(dataStoreId: string, query: PageParameters = {}, options: RequestOptions = {}): Paged<DataStoreEntry> {
+  listEntries(dataStoreId: string, query: ListDataStoreEntriesQuery = {}, options: RequestOptions = {}): Paged<DataStoreEntry> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/data_stores/${dataStoreId}/entries`, query: { ...query }, isRepeatable: true }, options);
   }
 
@@ -1049,7 +1089,7 @@ export class Replays {
    * @returns all items by `for await`, or pages
    * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
-  listOfSource(sourceId: string, query: PageParameters = {}, options: RequestOptions = {}): Paged<Replay> {
+  listOfSource(sourceId: string, query: ListSourceReplaysQuery = {}, options: RequestOptions = {}): Paged<Replay> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/sources/${sourceId}/replays`, query: { ...query }, isRepeatable: true }, options);
   }
 
@@ -1076,7 +1116,7 @@ export class Replays {
    * @returns all items by `for await`, or pages
    * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
-  listOfWorkflow(workflowId: string, query: PageParameters = {}, options: RequestOptions = {}): Paged<Replay> {
+  listOfWorkflow(workflowId: string, query: ListWorkflowReplaysQuery = {}, options: RequestOptions = {}): Paged<Replay> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/workflows/${workflowId}/replays`, query: { ...query }, isRepeatable: true }, options);
   }
 
@@ -1132,7 +1172,7 @@ export class Webhooks {
    * @returns all items by `for await`, or pages
    * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
-  list(query: PageParameters = {}, options: RequestOptions = {}): Paged<Webhook> {
+  list(query: ListMyWebhooksQuery = {}, options: RequestOptions = {}): Paged<Webhook> {
     return this.#transport.paged({ method: 'GET', path: '/v1/users/me/webhooks', query: { ...query }, isRepeatable: true }, options);
   }
 
@@ -1144,7 +1184,7 @@ export class Webhooks {
    * @returns all items by `for await`, or pages
    * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
-  listInWorkspace(workspaceId: string, query: PageParameters = {}, options: RequestOptions = {}): Paged<Webhook> {
+  listInWorkspace(workspaceId: string, query: ListWorkspaceWebhooksQuery = {}, options: RequestOptions = {}): Paged<Webhook> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/workspaces/${workspaceId}/webhooks`, query: { ...query }, isRepeatable: true }, options);
   }
 
@@ -1413,7 +1453,7 @@ export class Workflows {
    * @returns all items by `for await`, or pages
    * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
-  list(query: PageParameters = {}, options: RequestOptions = {}): Paged<Workflow> {
+  list(query: ListMyWorkflowsQuery = {}, options: RequestOptions = {}): Paged<Workflow> {
     return this.#transport.paged({ method: 'GET', path: '/v1/users/me/workflows', query: { ...query }, isRepeatable: true }, options);
   }
 
@@ -1425,7 +1465,7 @@ export class Workflows {
    * @returns all items by `for await`, or pages
    * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
-  listInWorkspace(workspaceId: string, query: PageParameters = {}, options: RequestOptions = {}): Paged<Workflow> {
+  listInWorkspace(workspaceId: string, query: ListWorkspaceWorkflowsQuery = {}, options: RequestOptions = {}): Paged<Workflow> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/workspaces/${workspaceId}/workflows`, query: { ...query }, isRepeatable: true }, options);
   }
 
@@ -1437,7 +1477,7 @@ export class Workflows {
    * @returns all items by `for await`, or pages
    * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
-  listInProject(projectId: string, query: PageParameters = {}, options: RequestOptions = {}): Paged<Workflow> {
+  listInProject(projectId: string, query: ListProjectWorkflowsQuery = {}, options: RequestOptions = {}): Paged<Workflow> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/projects/${projectId}/workflows`, query: { ...query }, isRepeatable: true }, options);
   }
 
@@ -1492,7 +1532,7 @@ export class Workflows {
    * @returns all items by `for await`, or pages
    * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
-  listTicks(workflowId: string, query: PageParameters = {}, options: RequestOptions = {}): Paged<WorkflowTick> {
+  listTicks(workflowId: string, query: ListWorkflowTicksQuery = {}, options: RequestOptions = {}): Paged<WorkflowTick> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/workflows/${workflowId}/ticks`, query: { ...query }, isRepeatable: true }, options);
   }
 }
@@ -1628,7 +1668,7 @@ export class Registry {
    * @returns all items by `for await`, or pages
    * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
-  listPackages(query: PageParameters = {}, options: RequestOptions = {}): Paged<RegistryPackage> {
+  listPackages(query: ListRegistryPackagesQuery = {}, options: RequestOptions = {}): Paged<RegistryPackage> {
     return this.#transport.paged({ method: 'GET', path: '/v1/registry/packages', query: { ...query }, isRepeatable: true }, options);
   }
 
@@ -1727,7 +1767,7 @@ export class Sources {
    * @returns all items by `for await`, or pages
    * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
-  listTicks(sourceId: string, query: PageParameters = {}, options: RequestOptions = {}): Paged<SourceTick> {
+  listTicks(sourceId: string, query: ListSourceTicksQuery = {}, options: RequestOptions = {}): Paged<SourceTick> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/sources/${sourceId}/ticks`, query: { ...query }, isRepeatable: true }, options);
   }
 }
@@ -1748,7 +1788,7 @@ export class Deployments {
    * @returns all items by `for await`, or pages
    * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
-  list(workflowId: string, query: PageParameters = {}, options: RequestOptions = {}): Paged<Deployment> {
+  list(workflowId: string, query: ListDeploymentsQuery = {}, options: RequestOptions = {}): Paged<Deployment> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/workflows/${workflowId}/deployments`, query: { ...query }, isRepeatable: true }, options);
   }
 
@@ -1800,7 +1840,7 @@ export class Templates {
    * @returns all items by `for await`, or pages
    * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
-  list(query: PageParameters = {}, options: RequestOptions = {}): Paged<Template> {
+  list(query: ListTemplatesQuery = {}, options: RequestOptions = {}): Paged<Template> {
     return this.#transport.paged({ method: 'GET', path: '/v1/templates', query: { ...query }, isRepeatable: true }, options);
   }
 
@@ -1958,7 +1998,7 @@ export class Events {
    * @returns all items by `for await`, or pages
    * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
-  listLogsOfSource(sourceId: string, query: PageParameters = {}, options: RequestOptions = {}): Paged<SourceLog> {
+  listLogsOfSource(sourceId: string, query: ListSourceLogsQuery = {}, options: RequestOptions = {}): Paged<SourceLog> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/sources/${sourceId}/logs`, query: { ...query }, isRepeatable: true }, options);
   }
 
