@@ -35,6 +35,7 @@ const publicRoutes = [
   '/v1/session',
   // The pages of the dashboard, which hold nothing of anybody.
   ...['/', '/sign-in', '/sign-in/*', '/sources', '/sources/*', '/object', '/object/*'],
+  ...['/workflows', '/workflows/*', '/runs', '/runs/*'],
   ...['/assets/:name', '/favicon.svg', '/theme.js'],
 ];
 

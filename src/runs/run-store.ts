@@ -38,6 +38,8 @@ export const runColumns = [
 
 /** What a list of runs shows: everything but the event, which may be large. */
 export const runListColumns = runColumns.filter((column) => column !== 'event' && column !== 'resumption');
+export type LatestRun = Pick<RunTable, 'id' | 'workflow_id' | 'state' | 'created_at_ms'>;
+
 export type ListedRun = Omit<RunTable, 'event' | 'resumption'>;
 
 const stepColumns = [
@@ -131,6 +133,28 @@ export async function sendsOfRun(db: Db, runId: string): Promise<RunSendTable[]>
     .where('run_id', '=', runId)
     .orderBy('number')
     .execute();
+}
+
+/** The newest run of each of these workflows, by workflow; one without runs is not in it. */
+export async function latestRuns(db: Db, workflowIds: readonly string[]): Promise<Map<string, LatestRun>> {
+  if (workflowIds.length === 0) return new Map();
+  const rows = await db
+    .selectFrom('workflows')
+    .innerJoin('runs', (join) =>
+      join.on('runs.id', '=', (where) =>
+        where
+          .selectFrom('runs as newest')
+          .select('newest.id')
+          .whereRef('newest.workflow_id', '=', 'workflows.id')
+          .orderBy('newest.created_at_ms', 'desc')
+          .orderBy('newest.id', 'desc')
+          .limit(1),
+      ),
+    )
+    .select(['runs.id', 'runs.workflow_id', 'runs.state', 'runs.created_at_ms'])
+    .where('workflows.id', 'in', [...workflowIds])
+    .execute();
+  return new Map(rows.map((run) => [run.workflow_id, run]));
 }
 
 /** Runs of a workflow, newest first; only those in `state` where one is given. */

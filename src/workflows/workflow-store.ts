@@ -1,3 +1,4 @@
+import { type SqlBool, sql } from 'kysely';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
@@ -45,17 +46,23 @@ export async function lockWorkflow(
   return (store.name === 'postgres' ? query.forUpdate() : query).executeTakeFirst();
 }
 
-/** Workflows of an owner or of a project, newest first. */
+/** Workflows of an owner or of a project, newest first; with `words`, those that have them in their name or id. */
 export async function pageOfWorkflows(
   db: Db,
-  filter: { ownerId: string } | { projectId: string },
+  filter: ({ ownerId: string } | { projectId: string }) & { words?: string },
   page: PageRequest,
 ): Promise<Page<WorkflowTable>> {
-  const query = db.selectFrom('workflows').select(workflowColumns);
-  return pageOf(
+  const all = db.selectFrom('workflows').select(workflowColumns);
+  const query =
     'ownerId' in filter
-      ? query.where('owner_id', '=', filter.ownerId)
-      : query.where('project_id', '=', filter.projectId),
+      ? all.where('owner_id', '=', filter.ownerId)
+      : all.where('project_id', '=', filter.projectId);
+  const words = (filter.words ?? '').trim();
+  if (words === '') return pageOf(query, page);
+  const pattern = `%${words.toLowerCase().replaceAll(/[\\%_]/g, '\\$&')}%`;
+  const has = (column: 'name' | 'id') => sql<SqlBool>`lower(${sql.ref(column)}) like ${pattern} escape '\\'`;
+  return pageOf(
+    query.where((where) => where.or([has('name'), has('id')])),
     page,
   );
 }

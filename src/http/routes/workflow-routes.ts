@@ -10,10 +10,12 @@ import {
   ownerForCreate,
   PageOf,
   PageQuery,
+  pageParameters,
 } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
 import { must } from '#lib/assert.ts';
 import { CallerError } from '#lib/errors.ts';
+import { latestRuns } from '#runs/run-store.ts';
 import type { Db, Store } from '#storage/store.ts';
 import type { DeploymentTable, WorkflowTable } from '#storage/tables/workflow-tables.ts';
 import type { WorkflowDeployer } from '#workflows/deploy-workflow.ts';
@@ -26,7 +28,12 @@ import {
   pageOfWorkflows,
 } from '#workflows/workflow-store.ts';
 import { findProject } from '#workspaces/project-store.ts';
-import { definitionFields, Workflow, WorkflowDeployment } from './workflow-shapes.ts';
+import { definitionFields, ListedWorkflow, Workflow, WorkflowDeployment } from './workflow-shapes.ts';
+
+const WorkflowQuery = Type.Object({
+  ...pageParameters,
+  q: Type.Optional(Type.String({ maxLength: 200, description: 'Only those with this in their name or id' })),
+});
 
 export interface WorkflowRouteDeps {
   store: Store;
@@ -51,7 +58,20 @@ export function workflowRoutes(app: App, deps: WorkflowRouteDeps): void {
   ) => {
     const page = await pageOfWorkflows(db, filter, pageRequest(request));
     const cursors = page.rows.map((workflow) => encodeCursor(workflow.id));
-    return pageResponse(selectFields(request, await viewWorkflows(db, page.rows, workflowViews)), {
+    const views = await viewWorkflows(db, page.rows, workflowViews);
+    const latest = await latestRuns(
+      db,
+      views.map(({ id }) => id),
+    );
+    const listed = views.map((one) => {
+      const run = latest.get(one.id);
+      const last_run =
+        run === undefined
+          ? null
+          : { id: run.id, state: run.state, created_at: new Date(run.created_at_ms).toISOString() };
+      return { ...one, last_run };
+    });
+    return pageResponse(selectFields(request, listed), {
       totalCount: page.totalCount,
       cursorOf: (_workflow, index) => cursors[index] ?? '',
     });
@@ -70,11 +90,12 @@ export function workflowRoutes(app: App, deps: WorkflowRouteDeps): void {
         operationId: 'listMyWorkflows',
         tags: ['workflows', 'addition'],
         summary: 'Workflows of the authenticated user',
-        querystring: PageQuery,
-        response: { 200: PageOf(Workflow) },
+        querystring: WorkflowQuery,
+        response: { 200: PageOf(ListedWorkflow) },
       },
     },
-    (request) => listOf(request, store.read, { ownerId: callerOf(request).userId }),
+    (request) =>
+      listOf(request, store.read, { ownerId: callerOf(request).userId, ...wordsOf(request.query) }),
   );
 
   app.get(
@@ -85,13 +106,13 @@ export function workflowRoutes(app: App, deps: WorkflowRouteDeps): void {
         tags: ['workflows', 'addition'],
         summary: 'Workflows of a workspace',
         params: IdParams('o_…'),
-        querystring: PageQuery,
-        response: { 200: PageOf(Workflow) },
+        querystring: WorkflowQuery,
+        response: { 200: PageOf(ListedWorkflow) },
       },
     },
     async (request) => {
       await requireWorkspace(store.read, callerOf(request), request.params.id, 'read');
-      return listOf(request, store.read, { ownerId: request.params.id });
+      return listOf(request, store.read, { ownerId: request.params.id, ...wordsOf(request.query) });
     },
   );
 
@@ -103,8 +124,8 @@ export function workflowRoutes(app: App, deps: WorkflowRouteDeps): void {
         tags: ['workflows', 'addition'],
         summary: 'Workflows of a project',
         params: IdParams('proj_…'),
-        querystring: PageQuery,
-        response: { 200: PageOf(Workflow) },
+        querystring: WorkflowQuery,
+        response: { 200: PageOf(ListedWorkflow) },
       },
     },
     async (request) => {
@@ -114,7 +135,7 @@ export function workflowRoutes(app: App, deps: WorkflowRouteDeps): void {
         what: 'project',
         id,
       });
-      return listOf(request, store.read, { projectId: id });
+      return listOf(request, store.read, { projectId: id, ...wordsOf(request.query) });
     },
   );
 
@@ -306,4 +327,8 @@ export function definitionOf(body: {
     ...(triggers === undefined ? {} : { triggers }),
     ...(settings === undefined ? {} : { settings }),
   } as DefinitionInput;
+}
+
+function wordsOf({ q }: { q?: string }): { words?: string } {
+  return q === undefined ? {} : { words: q };
 }

@@ -138,24 +138,38 @@ const Step = Type.Object(
 const Settings = Type.Union([Type.Object(runSettings), Type.Null()]);
 
 /** Specification, section 2, Workflow. */
-export const Workflow = Type.Object(
-  {
-    id: Type.String({ description: 'p_…' }),
-    name: Type.String(),
-    active: Type.Boolean(),
-    steps: Type.Array(Step),
-    triggers: Type.Array(
-      Type.Object(
-        { id: Type.String({ description: 'hi_…, ti_…, ei_… or dc_…' }), type: Type.String() },
-        { additionalProperties: true },
-      ),
+const workflowFields = {
+  id: Type.String({ description: 'p_…' }),
+  name: Type.String(),
+  active: Type.Boolean(),
+  steps: Type.Array(Step),
+  triggers: Type.Array(
+    Type.Object(
+      { id: Type.String({ description: 'hi_…, ti_…, ei_… or dc_…' }), type: Type.String() },
+      { additionalProperties: true },
     ),
-    settings: Settings,
-    owner_id: Type.String(),
-    project_id: StringOrNull,
-    deployment_id: Type.String({ description: 'd_… that new events run' }),
-    created_at: Type.Integer({ description: 'Epoch seconds' }),
-    updated_at: Type.Integer({ description: 'Epoch seconds' }),
+  ),
+  settings: Settings,
+  owner_id: Type.String(),
+  project_id: StringOrNull,
+  deployment_id: Type.String({ description: 'd_… that new events run' }),
+  created_at: Type.Integer({ description: 'Epoch seconds' }),
+  updated_at: Type.Integer({ description: 'Epoch seconds' }),
+};
+export const Workflow = Type.Object(workflowFields, { additionalProperties: true });
+
+/** In lists, with an addition. */
+export const ListedWorkflow = Type.Object(
+  {
+    ...workflowFields,
+    last_run: Type.Union([
+      Type.Object({
+        id: Type.String(),
+        state: Type.String({ description: 'As in the run' }),
+        created_at: Type.String({ description: 'ISO 8601' }),
+      }),
+      Type.Null(),
+    ]),
   },
   { additionalProperties: true },
 );
