@@ -2732,6 +2732,38 @@ export interface ListMyWorkflowsQuery {
   after?: string;
   /** Cursor: items before it */
   before?: string;
+  /** Only those with this in their name or id (at most 200 characters) */
+  q?: string;
+}
+
+/** Answer of `GET /v1/users/me/workflows`. */
+export interface ListMyWorkflowsAnswer {
+  /** p_… */
+  id: string;
+  name: string;
+  active: boolean;
+  steps: WorkflowStep[];
+  triggers: {
+    /** hi_…, ti_…, ei_… or dc_… */
+    id: string;
+    type: string;
+  }[];
+  settings: WorkflowSettings | null;
+  owner_id: string;
+  project_id: string | null;
+  /** d_… that new events run */
+  deployment_id: string;
+  /** Epoch seconds (integer) */
+  created_at: number;
+  /** Epoch seconds (integer) */
+  updated_at: number;
+  last_run: {
+    id: string;
+    /** As in the run */
+    state: string;
+    /** ISO 8601 */
+    created_at: string;
+  } | null;
 }
 
 /** Query of `GET /v1/workspaces/{id}/workflows`. */
@@ -2750,6 +2782,8 @@ export interface ListWorkspaceWorkflowsQuery {
   after?: string;
   /** Cursor: items before it */
   before?: string;
+  /** Only those with this in their name or id (at most 200 characters) */
+  q?: string;
 }
 
 /** Query of `GET /v1/projects/{id}/workflows`. */
@@ -2768,6 +2802,8 @@ export interface ListProjectWorkflowsQuery {
   after?: string;
   /** Cursor: items before it */
   before?: string;
+  /** Only those with this in their name or id (at most 200 characters) */
+  q?: string;
 }
 
 /** Body of `POST /v1/workflows`. */

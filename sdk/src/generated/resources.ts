@@ -70,6 +70,7 @@ import type {
   ListMyDeadLettersQuery,
   ListMyEventsQuery,
   ListMyWebhooksQuery,
+  ListMyWorkflowsAnswer,
   ListMyWorkflowsQuery,
   ListProjectWorkflowsQuery,
   ListRegistryPackagesQuery,
@@ -1453,7 +1454,7 @@ export class Workflows {
    * @returns all items by `for await`, or pages
    * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
-  list(query: ListMyWorkflowsQuery = {}, options: RequestOptions = {}): Paged<Workflow> {
+  list(query: ListMyWorkflowsQuery = {}, options: RequestOptions = {}): Paged<ListMyWorkflowsAnswer> {
     return this.#transport.paged({ method: 'GET', path: '/v1/users/me/workflows', query: { ...query }, isRepeatable: true }, options);
   }
 
@@ -1465,7 +1466,7 @@ export class Workflows {
    * @returns all items by `for await`, or pages
    * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
-  listInWorkspace(workspaceId: string, query: ListWorkspaceWorkflowsQuery = {}, options: RequestOptions = {}): Paged<Workflow> {
+  listInWorkspace(workspaceId: string, query: ListWorkspaceWorkflowsQuery = {}, options: RequestOptions = {}): Paged<ListMyWorkflowsAnswer> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/workspaces/${workspaceId}/workflows`, query: { ...query }, isRepeatable: true }, options);
   }
 
@@ -1477,7 +1478,7 @@ export class Workflows {
    * @returns all items by `for await`, or pages
    * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
-  listInProject(projectId: string, query: ListProjectWorkflowsQuery = {}, options: RequestOptions = {}): Paged<Workflow> {
+  listInProject(projectId: string, query: ListProjectWorkflowsQuery = {}, options: RequestOptions = {}): Paged<ListMyWorkflowsAnswer> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/projects/${projectId}/workflows`, query: { ...query }, isRepeatable: true }, options);
   }
 
