@@ -7,9 +7,12 @@ import { Home } from '~/pages/home.tsx';
 import { NewSourcePage } from '~/pages/new-source.tsx';
 import { NotFound } from '~/pages/not-found.tsx';
 import { ObjectPage } from '~/pages/object.tsx';
+import { RunPage } from '~/pages/run.tsx';
 import { SignIn } from '~/pages/sign-in.tsx';
 import { SourcePage } from '~/pages/source.tsx';
 import { Sources } from '~/pages/sources.tsx';
+import { WorkflowPage } from '~/pages/workflow.tsx';
+import { Workflows } from '~/pages/workflows.tsx';
 import { Shell } from '~/parts/shell.tsx';
 
 const queries = new QueryClient({
@@ -54,6 +57,9 @@ function Routes() {
             <Route path="/sources" component={Sources} />
             <Route path="/sources/new" component={NewSourcePage} />
             <Route path="/sources/:id">{({ id }) => <SourcePage key={id} id={id} />}</Route>
+            <Route path="/workflows" component={Workflows} />
+            <Route path="/workflows/:id">{({ id }) => <WorkflowPage key={id} id={id} />}</Route>
+            <Route path="/runs/:id">{({ id }) => <RunPage key={id} id={id} />}</Route>
             <Route path="/object/*?" component={ObjectPage} />
             <Route component={NotFound} />
           </Switch>

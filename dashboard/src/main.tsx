@@ -4,6 +4,7 @@ import './style/theme.css';
 import './style/parts.css';
 import './style/shell.css';
 import './style/pages.css';
+import './style/workflows.css';
 import { App } from './app.tsx';
 
 const root = document.getElementById('root');

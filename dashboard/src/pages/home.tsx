@@ -164,13 +164,7 @@ function Attention({ overview }: { overview: Overview }) {
       )}
       {failing.map(({ id, name, errors, last_at }) => (
         <li key={id}>
-          <Link
-            href={
-              id.startsWith('dc_')
-                ? `/sources/${id}?tab=logs`
-                : `/object/v1/workflows/${id}/$errors/event_summaries`
-            }
-          >
+          <Link href={id.startsWith('dc_') ? `/sources/${id}?tab=logs` : `/workflows/${id}?state=failed`}>
             <bdi className="cut">{visible(shortened(name, 100))}</bdi> failed{' '}
             {errors === 1 ? 'once' : `${formatNumber(errors)} times`}
           </Link>
@@ -196,7 +190,7 @@ function Attention({ overview }: { overview: Overview }) {
         />
       ))}
       {quarantined_runs.map((one) => (
-        <TroubleItem key={one.id} one={one} href={`/object/v1/runs/${one.id}`} what="Run is in quarantine" />
+        <TroubleItem key={one.id} one={one} href={`/runs/${one.id}`} what="Run is in quarantine" />
       ))}
     </ul>
   );

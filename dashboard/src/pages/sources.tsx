@@ -1,5 +1,4 @@
-import { useVirtualizer } from '@tanstack/react-virtual';
-import { useEffect, useRef, useState } from 'react';
+import { useState } from 'react';
 import { Link, useLocation, useSearch } from 'wouter';
 import { useMayWrite, useSources } from '~/api/queries.ts';
 import type { Source } from '~/api/types.ts';
@@ -12,6 +11,7 @@ import { Empty, Loading, PageFrame } from '~/parts/page.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
 import { useSettled } from '~/parts/use-settled.ts';
+import { VirtualList } from '~/parts/virtual-list.tsx';
 
 const rowPx = 60;
 
@@ -72,57 +72,19 @@ export function Sources() {
         rows.length === 0 &&
         (asked === '' ? <NoSources ownerId={ownerId} /> : <NoneFound words={asked} />)}
       {rows.length > 0 && (
-        <SourceList
+        <VirtualList
           rows={rows}
           total={total}
+          rowPx={rowPx}
+          label="Sources"
           needMore={() => {
             if (sources.hasNextPage && !sources.isFetchingNextPage) void sources.fetchNextPage();
           }}
-        />
+        >
+          {(source) => <SourceRow source={source} />}
+        </VirtualList>
       )}
     </PageFrame>
-  );
-}
-
-function SourceList({
-  rows,
-  total,
-  needMore,
-}: {
-  rows: readonly Source[];
-  total: number;
-  needMore: () => void;
-}) {
-  const scroller = useRef<HTMLDivElement>(null);
-  const virtual = useVirtualizer({
-    count: rows.length,
-    getScrollElement: () => scroller.current,
-    estimateSize: () => rowPx,
-    overscan: 10,
-  });
-  const items = virtual.getVirtualItems();
-  const lastShown = items.at(-1)?.index ?? 0;
-  useEffect(() => {
-    if (lastShown >= rows.length - 20) needMore();
-  }, [lastShown, rows.length, needMore]);
-  return (
-    <div className="list card flush" ref={scroller}>
-      <ul style={{ height: virtual.getTotalSize() }}>
-        {items.map(({ index, start, key }) => {
-          const source = rows[index];
-          return source === undefined ? null : (
-            <li
-              key={key}
-              aria-setsize={total}
-              aria-posinset={index + 1}
-              style={{ transform: `translateY(${start}px)` }}
-            >
-              <SourceRow source={source} />
-            </li>
-          );
-        })}
-      </ul>
-    </div>
   );
 }
 

@@ -16,6 +16,7 @@ import { ThemeSwitch } from './theme.tsx';
 const places: readonly { href: string; name: string; icon: IconName }[] = [
   { href: '/', name: 'Home', icon: 'home' },
   { href: '/sources', name: 'Sources', icon: 'source' },
+  { href: '/workflows', name: 'Workflows', icon: 'workflow' },
 ];
 
 /** What is around every page but the one to sign in: where to go, whose things are shown, who is signed in. */

@@ -1,0 +1,99 @@
+import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query';
+import { api } from './client.ts';
+import { type Data, ownerPath } from './queries.ts';
+import type { Page } from './types.ts';
+import type { Deployment, ListedWorkflow, Run, RunDetail, Workflow } from './workflow-types.ts';
+
+const pageSize = 50;
+/** Each brings its steps with their code. */
+const deploymentPageSize = 10;
+
+function nextPage(size: number) {
+  return ({ page_info: { count, end_cursor } }: Page<unknown>) => (count < size ? undefined : end_cursor);
+}
+
+/** Workflows of an owner with these words in their name or id, newest first, a page at a time. */
+export function useWorkflows(ownerId: string, words: string) {
+  return useInfiniteQuery({
+    queryKey: ['workflows', ownerId, words],
+    queryFn: ({ signal, pageParam }) =>
+      api<Page<ListedWorkflow>>('GET', `${ownerPath(ownerId)}/workflows`, {
+        signal,
+        query: {
+          limit: pageSize,
+          q: words,
+          after: pageParam,
+          include: 'id,name,active,updated_at,last_run',
+        },
+      }),
+    initialPageParam: '',
+    getNextPageParam: nextPage(pageSize),
+    placeholderData: keepPreviousData,
+    refetchInterval: ({ state }) => (state.data?.pages.length === 1 ? 5_000 : false),
+  });
+}
+
+export function useWorkflow(id: string) {
+  return useQuery({
+    queryKey: ['workflow', id],
+    queryFn: async ({ signal }) => (await api<Data<Workflow>>('GET', `/v1/workflows/${id}`, { signal })).data,
+    refetchInterval: 10_000,
+  });
+}
+
+/** Runs of a workflow, newest first, a page at a time; `state` is empty for all. */
+export function useRuns(workflowId: string, state: string) {
+  return useInfiniteQuery({
+    queryKey: ['runs', workflowId, state],
+    queryFn: ({ signal, pageParam }) =>
+      api<Page<Run>>('GET', `/v1/workflows/${workflowId}/runs`, {
+        signal,
+        query: { limit: pageSize, state, after: pageParam },
+      }),
+    initialPageParam: '',
+    getNextPageParam: nextPage(pageSize),
+    refetchInterval: (query) => (query.state.data?.pages.length === 1 ? 2_000 : false),
+  });
+}
+
+/** Whether nothing moves a run any more. */
+export function isOver({ state }: { state: string }): boolean {
+  return state !== 'queued' && state !== 'running' && state !== 'waiting';
+}
+
+/** Looked at again as long as it may change. */
+export function useRun(id: string) {
+  return useQuery({
+    queryKey: ['run', id],
+    queryFn: async ({ signal }) => (await api<Data<RunDetail>>('GET', `/v1/runs/${id}`, { signal })).data,
+    refetchInterval: ({ state: { data } }) => {
+      if (data === undefined || !isOver(data)) return 1_000;
+      return data.sends.some(({ state }) => state === 'queued') ? 3_000 : false;
+    },
+  });
+}
+
+/** Versions of a workflow, newest first, a page at a time. */
+export function useDeployments(workflowId: string) {
+  return useInfiniteQuery({
+    queryKey: ['deployments', workflowId],
+    queryFn: ({ signal, pageParam }) =>
+      api<Page<Deployment>>('GET', `/v1/workflows/${workflowId}/deployments`, {
+        signal,
+        query: { limit: deploymentPageSize, after: pageParam },
+      }),
+    initialPageParam: '',
+    getNextPageParam: nextPage(deploymentPageSize),
+  });
+}
+
+/** A version never changes. */
+export function useDeployment(id: string | undefined) {
+  return useQuery({
+    queryKey: ['deployment', id],
+    queryFn: async ({ signal }) =>
+      (await api<Data<Deployment>>('GET', `/v1/deployments/${id}`, { signal })).data,
+    enabled: id !== undefined,
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+}

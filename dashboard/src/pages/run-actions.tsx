@@ -1,0 +1,168 @@
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { type ReactNode, useState } from 'react';
+import { useLocation } from 'wouter';
+import { api } from '~/api/client.ts';
+import type { Data } from '~/api/queries.ts';
+import { isOver } from '~/api/workflow-queries.ts';
+import type { Run, RunDetail, Workflow, WorkflowStep } from '~/api/workflow-types.ts';
+import { Confirm } from '~/parts/confirm.tsx';
+import { visible } from '~/parts/plain-text.ts';
+import { Problem } from '~/parts/problem.tsx';
+
+/** What can be done with a run now, each with what it means before it is done. */
+export function RunActions({
+  run,
+  steps,
+  version,
+  workflow,
+}: {
+  run: RunDetail;
+  /** Of the version that was run; undefined while they are not known. */
+  steps: readonly WorkflowStep[] | undefined;
+  version: number | undefined;
+  workflow: Workflow | undefined;
+}) {
+  const restartable = steps === undefined ? [] : stepsToRestartFrom(run, steps);
+  return (
+    <>
+      {!isOver(run) && (
+        <Action run={run} operation="cancel" name="Cancel run" title="Cancel this run?">
+          <p>It ends now and does not go on. What its steps have done stays done.</p>
+          <p>Afterwards it can be restarted from one of its steps.</p>
+        </Action>
+      )}
+      {isOver(run) && restartable.length > 0 && (
+        <Restart run={run} from={restartable} version={version} workflow={workflow} />
+      )}
+      <Action run={run} operation="replay" name="Replay" title="Run all of it again?">
+        <p>
+          A new run begins with the same event and the present version of the workflow
+          {workflow !== undefined &&
+            workflow.deployment_id === run.deployment_id &&
+            ', which is the one this run had'}
+          : every step runs, from the first one on, and does again what it does. This run stays as it is.
+        </p>
+      </Action>
+    </>
+  );
+}
+
+/** Those whose steps before them have all succeeded in this run: from others it cannot go on. */
+function stepsToRestartFrom(run: RunDetail, steps: readonly WorkflowStep[]): string[] {
+  const names: string[] = [];
+  for (const [position, { namespace, disabled }] of steps.entries()) {
+    if (disabled) continue;
+    names.push(namespace);
+    if (!run.steps.some((one) => one.position === position && one.state === 'succeeded')) break;
+  }
+  return names;
+}
+
+function Restart({
+  run,
+  from,
+  version,
+  workflow,
+}: {
+  run: RunDetail;
+  from: readonly string[];
+  version: number | undefined;
+  workflow: Workflow | undefined;
+}) {
+  const usual = run.state === 'succeeded' ? from[0] : from.at(-1);
+  const [chosen, setChosen] = useState(usual ?? '');
+  const step = from.includes(chosen) ? chosen : (usual ?? '');
+  return (
+    <Action
+      run={run}
+      operation="restart"
+      name="Restart"
+      title="Restart this run?"
+      body={{ from_step: step }}
+      isPrimary={run.state !== 'succeeded'}
+    >
+      <label>
+        <span className="label">From step</span>
+        <select className="select" value={step} onChange={(event) => setChosen(event.target.value)}>
+          {from.map((namespace) => (
+            <option key={namespace} value={namespace}>
+              {visible(namespace)}
+            </option>
+          ))}
+        </select>
+      </label>
+      <p>
+        A new run begins with the same event and the same version
+        {version === undefined ? '' : ` (${version})`}. <strong>{visible(step)}</strong> and the steps after
+        it run, and do again what they may have done already; those before it do not run: what they exported
+        is taken over. This run stays as it is.
+      </p>
+      {workflow !== undefined && workflow.deployment_id !== run.deployment_id && (
+        <p className="note">
+          The workflow has another version by now. If that one mends what failed, use Replay instead.
+        </p>
+      )}
+      {run.state === 'quarantined' && (
+        <p className="note">
+          It is in quarantine since its process went down again and again; it may do so once more.
+        </p>
+      )}
+    </Action>
+  );
+}
+
+function Action({
+  run,
+  operation,
+  name,
+  title,
+  body,
+  isPrimary = false,
+  children,
+}: {
+  run: RunDetail;
+  operation: 'cancel' | 'restart' | 'replay';
+  name: string;
+  title: string;
+  body?: unknown;
+  isPrimary?: boolean;
+  children: ReactNode;
+}) {
+  const [open, setOpen] = useState(false);
+  const [, navigate] = useLocation();
+  const queries = useQueryClient();
+  const act = useMutation({
+    mutationFn: async () =>
+      (await api<Data<Run>>('POST', `/v1/runs/${run.id}/${operation}`, body === undefined ? {} : { body }))
+        .data,
+    onSuccess: ({ id }) => {
+      setOpen(false);
+      void queries.invalidateQueries({ queryKey: ['runs', run.workflow_id] });
+      if (id === run.id) void queries.invalidateQueries({ queryKey: ['run', id] });
+      else navigate(`/runs/${id}`);
+    },
+    // It may have ended meanwhile: then other things can be done.
+    onError: () => void queries.invalidateQueries({ queryKey: ['run', run.id] }),
+  });
+  return (
+    <>
+      <button type="button" className={isPrimary ? 'button primary' : 'button'} onClick={() => setOpen(true)}>
+        {name}
+      </button>
+      <Confirm
+        open={open}
+        onClose={() => {
+          setOpen(false);
+          act.reset();
+        }}
+        title={title}
+        action={name}
+        busy={act.isPending}
+        onConfirm={() => act.mutate()}
+      >
+        {children}
+        {act.error !== null && <Problem error={act.error} />}
+      </Confirm>
+    </>
+  );
+}

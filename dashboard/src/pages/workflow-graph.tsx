@@ -1,0 +1,143 @@
+import type { ReactNode } from 'react';
+import { Link } from 'wouter';
+import { useSubscriptions } from '~/api/queries.ts';
+import type { Workflow, WorkflowStep, WorkflowTrigger } from '~/api/workflow-types.ts';
+import { formatDuration } from '~/parts/format.ts';
+import { oneLine, shortened, visible } from '~/parts/plain-text.ts';
+import { StepCode, StepKind, StepProps } from '~/parts/step-parts.tsx';
+
+/** What starts a run, the steps it goes through, and who listens: from above to below, as it runs. */
+export function WorkflowGraph({ workflow }: { workflow: Workflow }) {
+  const subscriptions = useSubscriptions(workflow.owner_id);
+  const heard = subscriptions.data?.filter(({ listener_id }) => listener_id === workflow.id) ?? [];
+  const listeners = subscriptions.data?.filter(({ emitter_id }) => emitter_id === workflow.id) ?? [];
+  return (
+    <ol className="graph" aria-label="Triggers and steps">
+      <li>
+        {workflow.triggers.length + heard.length === 0 ? (
+          <div className="graph-node card muted">Nothing triggers it.</div>
+        ) : (
+          <ul className="graph-side" aria-label="Triggers">
+            {workflow.triggers.map((trigger) => (
+              <li key={trigger.id} className="graph-node card">
+                <Trigger trigger={trigger} />
+              </li>
+            ))}
+            {heard.map(({ id, emitter_id, event_name }) => (
+              <li key={id} className="graph-node card">
+                <strong>Subscription</strong>
+                <p>
+                  {event_name === '' ? 'events' : <code>{oneLine(event_name, 60)}</code>} of{' '}
+                  <Emitter id={emitter_id} />
+                </p>
+              </li>
+            ))}
+          </ul>
+        )}
+      </li>
+      {workflow.steps.map((step, index) => (
+        <li key={step.id}>
+          <Step step={step} number={index + 1} />
+        </li>
+      ))}
+      {listeners.length > 0 && (
+        <li>
+          <ul className="graph-side" aria-label="Listeners">
+            {listeners.map(({ id, listener_id, event_name }) => (
+              <li key={id} className="graph-node card">
+                <strong>Listener</strong>
+                <p>
+                  <Emitter id={listener_id} /> gets{' '}
+                  {event_name === '' ? 'what it emits' : <code>{oneLine(event_name, 60)}</code>}
+                </p>
+              </li>
+            ))}
+          </ul>
+        </li>
+      )}
+    </ol>
+  );
+}
+
+function Emitter({ id }: { id: string }) {
+  if (id.startsWith('dc_')) return <Link href={`/sources/${id}`}>{id}</Link>;
+  if (id.startsWith('p_')) return <Link href={`/workflows/${id}`}>{id}</Link>;
+  return <code>{visible(shortened(id, 60))}</code>;
+}
+
+function Trigger({ trigger }: { trigger: WorkflowTrigger }) {
+  switch (trigger.type) {
+    case 'http':
+      return (
+        <>
+          <strong>HTTP request</strong>
+          <p className="muted">
+            {trigger.auth.type === 'none'
+              ? 'from anybody who knows its address'
+              : trigger.auth.type === 'oauth'
+                ? 'with an access token of an API client'
+                : 'with its bearer token'}
+            {trigger.custom_response ? '; a step answers' : ''}
+          </p>
+        </>
+      );
+    case 'email':
+      return (
+        <>
+          <strong>Mail</strong>
+          <p className="muted break">to {visible(trigger.email_address)}</p>
+        </>
+      );
+    case 'timer':
+      return (
+        <>
+          <strong>Timer</strong>
+          <p className="muted">
+            {trigger.cron === null
+              ? `every ${formatDuration((trigger.interval_seconds ?? 0) * 1000)}`
+              : `cron ${oneLine(trigger.cron, 100)}, ${oneLine(trigger.timezone, 60)}`}
+          </p>
+        </>
+      );
+    case 'source':
+      return (
+        <>
+          <strong>Source</strong>
+          <p>
+            <Link href={`/sources/${trigger.id}`}>
+              <bdi>{oneLine(trigger.name, 100)}</bdi>
+            </Link>
+            {!trigger.active && <Plain> (inactive)</Plain>}
+          </p>
+        </>
+      );
+  }
+}
+
+function Plain({ children }: { children: ReactNode }) {
+  return <span className="muted">{children}</span>;
+}
+
+function Step({ step, number }: { step: WorkflowStep; number: number }) {
+  const accounts = Object.entries(step.authProvisionIdMap);
+  return (
+    <section
+      className={step.disabled ? 'graph-node card disabled' : 'graph-node card'}
+      aria-label={`Step ${step.namespace}`}
+    >
+      <header className="facts">
+        <span className="muted">{number}</span>
+        <strong>{visible(step.namespace)}</strong>
+        <StepKind step={step} />
+        {step.disabled && <span className="state off">Disabled: left out</span>}
+      </header>
+      {accounts.length > 0 && (
+        <p className="muted break">
+          Accounts: {accounts.map(([prop, id]) => `${oneLine(prop, 60)} ${id}`).join(', ')}
+        </p>
+      )}
+      <StepProps step={step} />
+      <StepCode step={step} />
+    </section>
+  );
+}

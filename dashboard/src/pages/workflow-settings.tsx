@@ -1,0 +1,135 @@
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
+import { useLocation } from 'wouter';
+import { ApiError, api } from '~/api/client.ts';
+import { type Data, useSubscriptions } from '~/api/queries.ts';
+import type { Workflow } from '~/api/workflow-types.ts';
+import { Confirm } from '~/parts/confirm.tsx';
+import { JsonView } from '~/parts/json-view.tsx';
+import { shortened, visible } from '~/parts/plain-text.ts';
+import { Problem } from '~/parts/problem.tsx';
+
+/** How its runs are run, and what can be done to it by somebody who may. */
+export function WorkflowSettings({ workflow, mayWrite }: { workflow: Workflow; mayWrite: boolean }) {
+  return (
+    <>
+      <section className="card" aria-labelledby="settings">
+        <h2 id="settings">How it runs</h2>
+        <JsonView value={workflow.settings} label="Settings" />
+      </section>
+      {mayWrite ? (
+        <>
+          <Activity workflow={workflow} />
+          <Remove workflow={workflow} />
+        </>
+      ) : (
+        <p className="muted">
+          You can look at this workflow; changing it takes the role of a member in its workspace.
+        </p>
+      )}
+    </>
+  );
+}
+
+function Activity({ workflow }: { workflow: Workflow }) {
+  const queries = useQueryClient();
+  const change = useMutation({
+    mutationFn: async (active: boolean) =>
+      (await api<Data<Workflow>>('PUT', `/v1/workflows/${workflow.id}`, { body: { active } })).data,
+    onSuccess: (changed) => {
+      queries.setQueryData(['workflow', workflow.id], changed);
+      void queries.invalidateQueries({ queryKey: ['workflows'] });
+    },
+  });
+  return (
+    <section className="card" aria-labelledby="activity">
+      <h2 id="activity">{workflow.active ? 'Active' : 'Inactive'}</h2>
+      <p className="muted">
+        {workflow.active
+          ? 'Deactivated, it keeps its runs, its addresses and its subscriptions, but nothing triggers it: timers stop, and requests to its address get 404. Runs under way go on to their end.'
+          : 'Nothing triggers it. Activated, its timers begin anew and its addresses take requests again.'}
+      </p>
+      {change.error !== null && <Problem error={change.error} />}
+      <button
+        type="button"
+        className="button"
+        disabled={change.isPending}
+        onClick={() => change.mutate(!workflow.active)}
+      >
+        {change.isPending ? 'One moment …' : workflow.active ? 'Deactivate' : 'Activate'}
+      </button>
+    </section>
+  );
+}
+
+function Remove({ workflow }: { workflow: Workflow }) {
+  const [open, setOpen] = useState(false);
+  const [, navigate] = useLocation();
+  const queries = useQueryClient();
+  const subscriptions = useSubscriptions(open ? workflow.owner_id : undefined);
+  const linked = subscriptions.data?.filter(
+    ({ emitter_id, listener_id }) => emitter_id === workflow.id || listener_id === workflow.id,
+  ).length;
+  const remove = useMutation({
+    mutationFn: (options: { ignoreHookErrors: boolean }) =>
+      api<void>('DELETE', `/v1/workflows/${workflow.id}`, {
+        query: { ignore_hook_errors: options.ignoreHookErrors || undefined },
+      }),
+    onSuccess: () => {
+      navigate('/workflows');
+      queries.removeQueries({ queryKey: ['workflow', workflow.id] });
+      void queries.invalidateQueries({ queryKey: ['workflows'] });
+    },
+  });
+  const isHook = remove.error instanceof ApiError && remove.error.code === 'hook_failed';
+  return (
+    <section className="card" aria-labelledby="remove">
+      <h2 id="remove">Delete</h2>
+      <p className="muted">For good: with its runs, its versions and its addresses.</p>
+      <button type="button" className="button danger" onClick={() => setOpen(true)}>
+        Delete workflow
+      </button>
+      <Confirm
+        open={open}
+        onClose={() => {
+          setOpen(false);
+          remove.reset();
+        }}
+        title="Delete this workflow?"
+        action={isHook ? 'Delete it all the same' : 'Delete workflow'}
+        busy={remove.isPending}
+        onConfirm={() => remove.mutate({ ignoreHookErrors: isHook })}
+      >
+        <p>
+          <strong>
+            <bdi>{visible(shortened(workflow.name, 200))}</bdi>
+          </strong>{' '}
+          ends now, and this cannot be undone:
+        </p>
+        <ul>
+          <li>Runs under way are stopped; what their steps have done stays done.</li>
+          <li>All its runs, with what they exported and printed, and all its versions are deleted.</li>
+          <li>Its addresses are gone for good: senders get 404, and a new workflow gets others.</li>
+          <li>Sources that came with it are deleted too, after their deactivate hook; others stay.</li>
+          <li>
+            {linked === undefined
+              ? 'Its subscriptions end.'
+              : linked === 0
+                ? 'It has no subscriptions.'
+                : `${linked} ${linked === 1 ? 'subscription ends' : 'subscriptions end'}.`}
+          </li>
+        </ul>
+        {remove.error !== null && (
+          <Problem
+            error={remove.error}
+            what={
+              isHook
+                ? 'The deactivate hook of a source failed, so all is still there.'
+                : 'It was not deleted.'
+            }
+          />
+        )}
+      </Confirm>
+    </section>
+  );
+}

@@ -1,0 +1,137 @@
+import { Tabs } from '@base-ui/react/tabs';
+import { Link, useLocation, useSearch } from 'wouter';
+import { useMayWrite } from '~/api/queries.ts';
+import { useWorkflow } from '~/api/workflow-queries.ts';
+import type { Workflow, WorkflowTrigger } from '~/api/workflow-types.ts';
+import { Ago } from '~/parts/ago.tsx';
+import { Command, CopyButton } from '~/parts/copy.tsx';
+import { Loading, PageFrame } from '~/parts/page.tsx';
+import { Problem } from '~/parts/problem.tsx';
+import { WorkflowDeployments } from './workflow-deployments.tsx';
+import { WorkflowGraph } from './workflow-graph.tsx';
+import { WorkflowRuns } from './workflow-runs.tsx';
+import { WorkflowSettings } from './workflow-settings.tsx';
+
+const tabs = [
+  { id: 'runs', name: 'Runs' },
+  { id: 'steps', name: 'Triggers and steps' },
+  { id: 'deployments', name: 'Deployments' },
+  { id: 'settings', name: 'Settings' },
+] as const;
+
+export function WorkflowPage({ id }: { id: string }) {
+  const workflow = useWorkflow(id);
+  if (workflow.data === undefined) {
+    return (
+      <PageFrame title={`Workflow ${id}`}>
+        {workflow.error === null ? (
+          <Loading />
+        ) : (
+          <>
+            <Problem error={workflow.error} onRetry={() => void workflow.refetch()} />
+            <p>
+              <Link href="/workflows">All workflows</Link>
+            </p>
+          </>
+        )}
+      </PageFrame>
+    );
+  }
+  return (
+    <>
+      {workflow.error !== null && <Problem error={workflow.error} what="This may not be up to date." />}
+      <Details workflow={workflow.data} />
+    </>
+  );
+}
+
+function Details({ workflow }: { workflow: Workflow }) {
+  const [, navigate] = useLocation();
+  const asked = new URLSearchParams(useSearch()).get('tab');
+  const tab = tabs.find(({ id }) => id === asked)?.id ?? 'runs';
+  const mayWrite = useMayWrite(workflow.owner_id) === true;
+  return (
+    <PageFrame
+      title={workflow.name}
+      lead={
+        <p className="muted facts">
+          <span className={workflow.active ? 'state good' : 'state off'}>
+            {workflow.active ? 'Active' : 'Inactive'}
+          </span>
+          <span className="with-copy">
+            <code>{workflow.id}</code>
+            <CopyButton text={workflow.id} label="Copy the id" />
+          </span>
+          <span>
+            {workflow.steps.length} {workflow.steps.length === 1 ? 'step' : 'steps'}
+          </span>
+          <span>
+            changed <Ago ms={workflow.updated_at * 1000} />
+          </span>
+        </p>
+      }
+    >
+      {workflow.triggers.map((trigger) => (
+        <Address key={trigger.id} trigger={trigger} isActive={workflow.active} />
+      ))}
+      <Tabs.Root
+        value={tab}
+        onValueChange={(next) => navigate(`/workflows/${workflow.id}?tab=${String(next)}`, { replace: true })}
+      >
+        <Tabs.List className="tabs">
+          {tabs.map(({ id, name }) => (
+            <Tabs.Tab key={id} value={id} className="tab">
+              {name}
+            </Tabs.Tab>
+          ))}
+        </Tabs.List>
+        <Tabs.Panel value="runs" className="panel">
+          <WorkflowRuns workflow={workflow} />
+        </Tabs.Panel>
+        <Tabs.Panel value="steps" className="panel">
+          <WorkflowGraph workflow={workflow} />
+        </Tabs.Panel>
+        <Tabs.Panel value="deployments" className="panel">
+          <WorkflowDeployments workflow={workflow} />
+        </Tabs.Panel>
+        <Tabs.Panel value="settings" className="panel">
+          <WorkflowSettings workflow={workflow} mayWrite={mayWrite} />
+        </Tabs.Panel>
+      </Tabs.Root>
+    </PageFrame>
+  );
+}
+
+/** Where somebody outside reaches it. */
+function Address({ trigger, isActive }: { trigger: WorkflowTrigger; isActive: boolean }) {
+  if (trigger.type !== 'http' && trigger.type !== 'email') return null;
+  const text = trigger.type === 'http' ? trigger.endpoint_url : trigger.email_address;
+  const isOpen = trigger.type === 'email' || trigger.auth.type === 'none';
+  return (
+    <section className="card endpoint" aria-label="Address">
+      <div>
+        <h2>{trigger.type === 'http' ? 'Its address' : 'Its mail address'}</h2>
+        <p className="muted">
+          {!isActive
+            ? 'The workflow is inactive: until it is activated, what comes here is refused.'
+            : trigger.type === 'email'
+              ? 'Each mail to it is a run.'
+              : isOpen
+                ? 'Each request to it is a run. Send one from a terminal:'
+                : trigger.auth.type === 'oauth'
+                  ? 'Each request to it with an access token of an API client of the workspace is a run:'
+                  : 'Each request to it with the token of this trigger is a run:'}
+        </p>
+      </div>
+      {trigger.type === 'http' && (
+        <Command
+          text={`curl -X POST ${text} ${isOpen ? '' : '-H "Authorization: Bearer $TOKEN" '}-H 'content-type: application/json' -d '{"hello": "world"}'`}
+        />
+      )}
+      <p className="with-copy">
+        <code className="break">{text}</code>
+        <CopyButton text={text} label="Copy the address" />
+      </p>
+    </section>
+  );
+}

@@ -1,0 +1,138 @@
+import { useState } from 'react';
+import { Link, useLocation, useSearch } from 'wouter';
+import { useWorkflows } from '~/api/workflow-queries.ts';
+import type { ListedWorkflow } from '~/api/workflow-types.ts';
+import { Ago } from '~/parts/ago.tsx';
+import { Command } from '~/parts/copy.tsx';
+import { formatNumber } from '~/parts/format.ts';
+import { Icon } from '~/parts/icon.tsx';
+import { useOwner } from '~/parts/owner.tsx';
+import { Empty, Loading, PageFrame } from '~/parts/page.tsx';
+import { shortened, visible } from '~/parts/plain-text.ts';
+import { Problem } from '~/parts/problem.tsx';
+import { RunState } from '~/parts/run-state.tsx';
+import { useSettled } from '~/parts/use-settled.ts';
+import { VirtualList } from '~/parts/virtual-list.tsx';
+
+export function Workflows() {
+  const { ownerId } = useOwner();
+  const [, navigate] = useLocation();
+  const [words, setWords] = useState(new URLSearchParams(useSearch()).get('q') ?? '');
+  const asked = useSettled(words.trim());
+  const workflows = useWorkflows(ownerId, asked);
+  const total = workflows.data?.pages[0]?.page_info.total_count ?? 0;
+  const rows = workflows.data?.pages.flatMap(({ data }) => data) ?? [];
+
+  const change = (text: string) => {
+    setWords(text);
+    const path = text.trim() === '' ? '/workflows' : `/workflows?q=${encodeURIComponent(text.trim())}`;
+    navigate(path, { replace: true });
+  };
+
+  return (
+    <PageFrame
+      title="Workflows"
+      lead={
+        workflows.data !== undefined && (
+          <p className="muted">
+            {formatNumber(total)} {asked === '' ? 'in all' : 'found'}
+          </p>
+        )
+      }
+    >
+      {(total > 0 || asked !== '') && (
+        <div className="search">
+          <Icon name="search" />
+          <input
+            className="input"
+            type="search"
+            aria-label="Search by name or id"
+            placeholder="Search by name or id"
+            value={words}
+            maxLength={200}
+            onChange={(event) => change(event.target.value)}
+          />
+        </div>
+      )}
+      {workflows.error !== null && (
+        <Problem error={workflows.error} onRetry={() => void workflows.refetch()} />
+      )}
+      {workflows.isPending && <Loading />}
+      {workflows.data !== undefined &&
+        rows.length === 0 &&
+        (asked === '' ? <NoWorkflows ownerId={ownerId} /> : <NoneFound words={asked} />)}
+      {rows.length > 0 && (
+        <VirtualList
+          rows={rows}
+          total={total}
+          rowPx={60}
+          label="Workflows"
+          needMore={() => {
+            if (workflows.hasNextPage && !workflows.isFetchingNextPage) void workflows.fetchNextPage();
+          }}
+        >
+          {(workflow) => <WorkflowRow workflow={workflow} />}
+        </VirtualList>
+      )}
+    </PageFrame>
+  );
+}
+
+function WorkflowRow({ workflow: { id, name, active, last_run } }: { workflow: ListedWorkflow }) {
+  return (
+    <Link href={`/workflows/${id}`} className="row">
+      <span className={active ? 'state good' : 'state off'}>{active ? 'Active' : 'Inactive'}</span>
+      <span className="row-main">
+        <bdi className="cut row-name">{visible(shortened(name, 200))}</bdi>
+        <code className="muted cut">{id}</code>
+      </span>
+      {last_run === null ? (
+        <span className="muted row-side">never ran</span>
+      ) : (
+        <>
+          <span className="muted row-side">
+            last run <Ago ms={Date.parse(last_run.created_at)} />
+          </span>
+          <RunState state={last_run.state} />
+        </>
+      )}
+    </Link>
+  );
+}
+
+function NoWorkflows({ ownerId }: { ownerId: string }) {
+  const body = {
+    ...(ownerId.startsWith('o_') ? { org_id: ownerId } : {}),
+    settings: { name: 'hello', auto_deploy: true },
+    triggers: [{ type: 'http' }],
+    steps: [
+      {
+        namespace: 'greet',
+        code: 'export default defineComponent({ run({ steps }) { return "Hello " + steps.trigger.event.body.name; } })',
+      },
+    ],
+  };
+  return (
+    <Empty title="No workflows yet">
+      <p>
+        A workflow runs steps, one after the other, for each event that triggers it: a request to its address,
+        a timer, a mail, or what a source emits. Create one with an address of its own from a terminal; it
+        appears here by itself:
+      </p>
+      <Command
+        text={`curl -X POST ${window.location.origin}/v1/workflows -H "Authorization: Bearer $KEY" \\\n  -H 'content-type: application/json' -d '${JSON.stringify(body)}'`}
+      />
+    </Empty>
+  );
+}
+
+function NoneFound({ words }: { words: string }) {
+  return (
+    <Empty title="None of your workflows is called so">
+      <p>
+        Nothing has “<bdi>{visible(words)}</bdi>” in its name or id. Another workspace may: choose it under
+        Showing.
+      </p>
+    </Empty>
+  );
+}

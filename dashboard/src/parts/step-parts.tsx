@@ -1,0 +1,46 @@
+import type { WorkflowStep } from '~/api/workflow-types.ts';
+import { JsonView } from './json-view.tsx';
+import { shortened, visible } from './plain-text.ts';
+
+/** The text that a step runs, which lines of its stacks are of. */
+export function codeOf(step: WorkflowStep | undefined): string | undefined {
+  return step?.code_raw ?? step?.savedComponent?.code;
+}
+
+/** What a step is made of, in a few words. */
+export function StepKind({ step }: { step: WorkflowStep }) {
+  const key = step.component_key ?? step.savedComponent?.key ?? null;
+  if (step.code_raw !== null) return <span className="muted">code of its own</span>;
+  return (
+    <span className="muted">
+      <bdi>{visible(shortened(key ?? step.savedComponent?.id ?? 'a component', 100))}</bdi>{' '}
+      {visible(shortened(step.savedComponent?.version ?? '', 40))}
+    </span>
+  );
+}
+
+/** Props as they are configured, expressions and all; of secrets there is only a mask. */
+export function StepProps({ step }: { step: WorkflowStep }) {
+  const props = JSON.parse(step.configured_props_json ?? '{}') as Record<string, unknown>;
+  if (Object.keys(props).length === 0) return null;
+  return (
+    <details>
+      <summary>Props</summary>
+      <JsonView value={props} label={`Props of ${step.namespace}`} />
+    </details>
+  );
+}
+
+export function StepCode({ step }: { step: WorkflowStep }) {
+  const code = codeOf(step);
+  if (code === undefined) return null;
+  return (
+    <details>
+      <summary>Code</summary>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reachable. */}
+      <pre className="code-text" tabIndex={0}>
+        {visible(shortened(code, 100_000))}
+      </pre>
+    </details>
+  );
+}
