@@ -49,6 +49,42 @@ async function refusal(service: Millrace, body: unknown, path = '/v1/workflows',
 const step = (more: object = {}) => ({ namespace: 'greet', code: greet, props: { name: 'you' }, ...more });
 
 forEachService((fixture) => {
+  test('lists of workflows are searched by name or id, and tell of each its newest run', async () => {
+    const { service } = fixture;
+    const step = { namespace: 'one', code: nothing };
+    const idle = await service.createWorkflow({ steps: [step], settings: { name: 'Idle 100%_done' } });
+    const busy = await service.createWorkflow({
+      steps: [step],
+      triggers: [{ type: 'http' }],
+      settings: { name: 'Busy' },
+    });
+    const found = async (q: string) => {
+      const { status, body } = await service.api(
+        'GET',
+        `/v1/users/me/workflows?include=id,last_run&limit=100&q=${encodeURIComponent(q)}`,
+      );
+      assert.equal(status, 200);
+      assert.equal(body.page_info.total_count, body.data.length);
+      return body.data;
+    };
+    assert.deepEqual(await found('100%_DONE'), [{ id: idle.id, last_run: null }]);
+    assert.deepEqual(await found('idle_100'), [], 'signs of patterns are letters');
+    await fetch(busy.triggers[0].endpoint_url, { method: 'POST' });
+    const first = await service.runInState(busy.id, 'succeeded');
+    const { body } = await service.api('POST', `/v1/runs/${first.id}/replay`);
+    const last = await waitFor(
+      async () => {
+        const run = await service.runDetail(body.data.id);
+        return run.state === 'succeeded' && run;
+      },
+      { what: 'the second run' },
+    );
+    const { id, state, created_at } = last;
+    assert.deepEqual(await found(busy.id.toLowerCase()), [
+      { id: busy.id, last_run: { id, state, created_at } },
+    ]);
+  });
+
   test('a workflow is answered with every field that the specification lists for its steps', async () => {
     const { service } = fixture;
     const props = { name: '{{steps.trigger.event.body.name}}', times: '{{1 + 1}}' };

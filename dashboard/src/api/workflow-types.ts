@@ -27,7 +27,14 @@ export type WorkflowTrigger = { id: string } & (
   | { type: 'source'; name: string; active: boolean }
 );
 
-export type WorkflowSettings = Record<string, unknown>;
+export interface WorkflowSettings {
+  timeout_seconds: number | null;
+  memory_mb: number;
+  auto_retry: boolean;
+  concurrency: number | null;
+  throttle: { limit: number; seconds: number } | null;
+  queue_size: number;
+}
 
 export interface Workflow {
   /** p_… */

@@ -157,6 +157,7 @@ function Action({
         }}
         title={title}
         action={name}
+        otherwise={operation === 'cancel' ? 'Let it go on' : 'Cancel'}
         busy={act.isPending}
         onConfirm={() => act.mutate()}
       >

@@ -122,11 +122,12 @@ function changesBetween(before: Deployment, after: Deployment): string[] {
       .filter((namespace) => other.steps.some((step) => step.namespace === namespace))
       .join(' ');
   if (kept(before, after) !== kept(after, before)) changes.push('The order of the steps changed.');
-  const names = new Set([...Object.keys(before.settings ?? {}), ...Object.keys(after.settings ?? {})]);
+  const [were, are] = [before.settings, after.settings].map(
+    (settings) => new Map<string, unknown>(Object.entries(settings ?? {})),
+  );
+  const names = new Set([...(were?.keys() ?? []), ...(are?.keys() ?? [])]);
   for (const name of names) {
-    const [from, to] = [before.settings?.[name], after.settings?.[name]].map((value) =>
-      JSON.stringify(value),
-    );
+    const [from, to] = [were?.get(name), are?.get(name)].map((value) => JSON.stringify(value) ?? 'nothing');
     if (from !== to) changes.push(`Setting ${name}: ${from} became ${to}.`);
   }
   return changes.length === 0 ? ['Its steps and settings are those of the version before.'] : changes;

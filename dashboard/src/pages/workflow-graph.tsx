@@ -9,7 +9,12 @@ import { StepCode, StepKind, StepProps } from '~/parts/step-parts.tsx';
 /** What starts a run, the steps it goes through, and who listens: from above to below, as it runs. */
 export function WorkflowGraph({ workflow }: { workflow: Workflow }) {
   const subscriptions = useSubscriptions(workflow.owner_id);
-  const heard = subscriptions.data?.filter(({ listener_id }) => listener_id === workflow.id) ?? [];
+  // A source that is a trigger has a subscription too.
+  const heard =
+    subscriptions.data?.filter(
+      ({ listener_id, emitter_id }) =>
+        listener_id === workflow.id && !workflow.triggers.some(({ id }) => id === emitter_id),
+    ) ?? [];
   const listeners = subscriptions.data?.filter(({ emitter_id }) => emitter_id === workflow.id) ?? [];
   return (
     <ol className="graph" aria-label="Triggers and steps">

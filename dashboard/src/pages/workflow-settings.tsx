@@ -3,9 +3,9 @@ import { useState } from 'react';
 import { useLocation } from 'wouter';
 import { ApiError, api } from '~/api/client.ts';
 import { type Data, useSubscriptions } from '~/api/queries.ts';
-import type { Workflow } from '~/api/workflow-types.ts';
+import type { WorkflowSettings as SettingsOf, Workflow } from '~/api/workflow-types.ts';
 import { Confirm } from '~/parts/confirm.tsx';
-import { JsonView } from '~/parts/json-view.tsx';
+import { formatNumber } from '~/parts/format.ts';
 import { shortened, visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
 
@@ -15,7 +15,7 @@ export function WorkflowSettings({ workflow, mayWrite }: { workflow: Workflow; m
     <>
       <section className="card" aria-labelledby="settings">
         <h2 id="settings">How it runs</h2>
-        <JsonView value={workflow.settings} label="Settings" />
+        <Settings settings={workflow.settings} />
       </section>
       {mayWrite ? (
         <>
@@ -28,6 +28,39 @@ export function WorkflowSettings({ workflow, mayWrite }: { workflow: Workflow; m
         </p>
       )}
     </>
+  );
+}
+
+function Settings({ settings }: { settings: SettingsOf | null }) {
+  if (settings === null) return <p className="muted">It has no deployment.</p>;
+  const { timeout_seconds, memory_mb, auto_retry, concurrency, throttle, queue_size } = settings;
+  const facts: [string, string][] = [
+    [
+      'Longest time of a step',
+      timeout_seconds === null
+        ? '30 s in runs that a request or a mail started, else 60 s'
+        : `${formatNumber(timeout_seconds)} s`,
+    ],
+    ['Memory of a step', `${formatNumber(memory_mb)} MB`],
+    ['A step that fails', auto_retry ? 'is tried again, 8 times in about ten hours' : 'ends the run'],
+    ['Runs at the same time', concurrency === null ? 'any number' : `at most ${formatNumber(concurrency)}`],
+    [
+      'Runs that begin',
+      throttle === null
+        ? 'at once'
+        : `at most ${formatNumber(throttle.limit)} in each ${formatNumber(throttle.seconds)} s`,
+    ],
+    ['Events that wait for their turn', `at most ${formatNumber(queue_size)}; those beyond are dropped`],
+  ];
+  return (
+    <dl className="props">
+      {facts.map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
   );
 }
 

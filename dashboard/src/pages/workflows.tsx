@@ -1,5 +1,6 @@
 import { useState } from 'react';
 import { Link, useLocation, useSearch } from 'wouter';
+import { useMayWrite } from '~/api/queries.ts';
 import { useWorkflows } from '~/api/workflow-queries.ts';
 import type { ListedWorkflow } from '~/api/workflow-types.ts';
 import { Ago } from '~/parts/ago.tsx';
@@ -101,6 +102,14 @@ function WorkflowRow({ workflow: { id, name, active, last_run } }: { workflow: L
 }
 
 function NoWorkflows({ ownerId }: { ownerId: string }) {
+  const mayWrite = useMayWrite(ownerId);
+  if (mayWrite !== true) {
+    return (
+      <Empty title="No workflows yet">
+        <p>A workflow that somebody makes in this workspace appears here by itself.</p>
+      </Empty>
+    );
+  }
   const body = {
     ...(ownerId.startsWith('o_') ? { org_id: ownerId } : {}),
     settings: { name: 'hello', auto_deploy: true },

@@ -7,6 +7,7 @@ export function Confirm({
   onClose,
   title,
   action,
+  otherwise = 'Cancel',
   busy,
   onConfirm,
   children,
@@ -16,6 +17,8 @@ export function Confirm({
   title: string;
   /** On the button, such as "Delete source". */
   action: string;
+  /** On the button that leaves all as it is, where “Cancel” could mean something else. */
+  otherwise?: string;
   busy: boolean;
   onConfirm: () => void;
   children: ReactNode;
@@ -36,7 +39,7 @@ export function Confirm({
           </AlertDialog.Description>
           <div className="dialog-actions">
             <AlertDialog.Close className="button" disabled={busy}>
-              Cancel
+              {otherwise}
             </AlertDialog.Close>
             <button type="button" className="button danger" onClick={onConfirm} disabled={busy}>
               {busy ? 'One moment …' : action}

@@ -13,10 +13,10 @@ import { remember } from './remember.ts';
 import { ThemeSwitch } from './theme.tsx';
 
 /** The pages that are reached from everywhere. A new page gets its line here. */
-const places: readonly { href: string; name: string; icon: IconName }[] = [
+const places: readonly { href: string; name: string; icon: IconName; also?: string }[] = [
   { href: '/', name: 'Home', icon: 'home' },
   { href: '/sources', name: 'Sources', icon: 'source' },
-  { href: '/workflows', name: 'Workflows', icon: 'workflow' },
+  { href: '/workflows', name: 'Workflows', icon: 'workflow', also: '/runs/' },
 ];
 
 /** What is around every page but the one to sign in: where to go, whose things are shown, who is signed in. */
@@ -73,9 +73,13 @@ function Frame({ children }: { children: ReactNode }) {
         <Brand />
         <OwnerSwitch />
         <ul>
-          {places.map(({ href, name, icon }) => {
+          {places.map(({ href, name, icon, also }) => {
             const isHere =
-              href === '/' ? location === '/' : location === href || location.startsWith(`${href}/`);
+              href === '/'
+                ? location === '/'
+                : location === href ||
+                  location.startsWith(`${href}/`) ||
+                  (also !== undefined && location.startsWith(also));
             return (
               <li key={href}>
                 <Link href={href} aria-current={isHere ? 'page' : undefined} className="place">
