@@ -36,6 +36,7 @@ const publicRoutes = [
   // The pages of the dashboard, which hold nothing of anybody.
   ...['/', '/sign-in', '/sign-in/*', '/sources', '/sources/*', '/object', '/object/*'],
   ...['/workflows', '/workflows/*', '/runs', '/runs/*'],
+  ...['/webhooks', '/webhooks/*', '/dead-letters', '/dead-letters/*'],
   ...['/assets/:name', '/favicon.svg', '/theme.js'],
 ];
 

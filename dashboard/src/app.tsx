@@ -3,14 +3,18 @@ import { QueryClient, QueryClientProvider } from '@tanstack/react-query';
 import { useEffect } from 'react';
 import { Route, Switch, useLocation } from 'wouter';
 import { ApiError, whenSignedOut } from '~/api/client.ts';
+import { DeadLetters } from '~/pages/dead-letters.tsx';
 import { Home } from '~/pages/home.tsx';
 import { NewSourcePage } from '~/pages/new-source.tsx';
+import { NewWebhookPage } from '~/pages/new-webhook.tsx';
 import { NotFound } from '~/pages/not-found.tsx';
 import { ObjectPage } from '~/pages/object.tsx';
 import { RunPage } from '~/pages/run.tsx';
 import { SignIn } from '~/pages/sign-in.tsx';
 import { SourcePage } from '~/pages/source.tsx';
 import { Sources } from '~/pages/sources.tsx';
+import { WebhookPage } from '~/pages/webhook.tsx';
+import { Webhooks } from '~/pages/webhooks.tsx';
 import { WorkflowPage } from '~/pages/workflow.tsx';
 import { Workflows } from '~/pages/workflows.tsx';
 import { Shell } from '~/parts/shell.tsx';
@@ -60,6 +64,10 @@ function Routes() {
             <Route path="/workflows" component={Workflows} />
             <Route path="/workflows/:id">{({ id }) => <WorkflowPage key={id} id={id} />}</Route>
             <Route path="/runs/:id">{({ id }) => <RunPage key={id} id={id} />}</Route>
+            <Route path="/webhooks" component={Webhooks} />
+            <Route path="/webhooks/new" component={NewWebhookPage} />
+            <Route path="/webhooks/:id">{({ id }) => <WebhookPage key={id} id={id} />}</Route>
+            <Route path="/dead-letters" component={DeadLetters} />
             <Route path="/object/*?" component={ObjectPage} />
             <Route component={NotFound} />
           </Switch>

@@ -3,11 +3,11 @@ import type { Clock } from '#lib/clock.ts';
 import { epochSeconds } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
-import type { Store, Tx } from '#storage/store.ts';
+import type { Db, Store, Tx } from '#storage/store.ts';
 import type { DeliveryTable } from '#storage/tables/delivery-tables.ts';
 import { type AttemptRecord, openStates } from './delivery.ts';
 import { findDelivery, requeueDelivery } from './delivery-store.ts';
-import { insertPayloads, readEventOf } from './payload-store.ts';
+import { insertPayloads, readEventOf, readPayload } from './payload-store.ts';
 import { findListener } from './subscription-ends.ts';
 
 export interface DeliveryTools {
@@ -40,6 +40,12 @@ export async function redeliver(
   });
   onQueued(queued.listener_id);
   return queued;
+}
+
+/** The text that a delivery sends or sent, as long as it is kept: with the delivery itself, or among the events of its emitter. */
+export async function textOfDelivery(db: Db, delivery: DeliveryTable): Promise<string | undefined> {
+  const own = delivery.has_payload === 1 ? await readPayload(db, delivery.emit_id) : undefined;
+  return own ?? (await readEventOf(db, delivery))?.event;
 }
 
 /** Keeps the text of a stored event for a delivery that has none any more. */

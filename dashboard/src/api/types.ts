@@ -123,6 +123,56 @@ export interface Subscription {
   event_name: string;
 }
 
+export interface Webhook {
+  id: string;
+  owner_id: string;
+  name: string | null;
+  description: string | null;
+  url: string;
+  state: 'active' | 'paused' | 'disabled';
+  disabled_reason: string | null;
+  disabled_at: number | null;
+  failing_since: number | null;
+  removed_records: number;
+  created_at: number;
+  updated_at: number;
+}
+
+/** Of the answers that create a webhook or rotate its secret, and of no others. */
+export interface WebhookSecret {
+  signing_secret: string;
+  old_secret_valid_until?: number;
+}
+
+export interface Attempt {
+  at_ms: number;
+  latency_ms: number;
+  status?: number;
+  error?: string;
+  response?: string;
+}
+
+export interface Delivery {
+  /** dlv_… */
+  id: string;
+  listener_id: string;
+  subscription_id: string | null;
+  replay_id: string | null;
+  emitter_id: string;
+  event_name: string;
+  event_id: string;
+  state: string;
+  reason: string | null;
+  attempt_count: number;
+  attempts: Attempt[];
+  status: number | null;
+  next_attempt_at: number | null;
+  created_at: number;
+  ended_at: number | null;
+  /** With expand=event, as long as it is kept. */
+  event?: unknown;
+}
+
 export interface Trouble {
   id: string;
   name: string | null;

@@ -3,6 +3,7 @@ import { useOverview, useSources } from '~/api/queries.ts';
 import type { Me, Overview, Trouble, Workspace } from '~/api/types.ts';
 import { Ago, useNow } from '~/parts/ago.tsx';
 import { Command } from '~/parts/copy.tsx';
+import { webhookReason } from '~/parts/delivery-words.ts';
 import { formatDuration, formatNumber } from '~/parts/format.ts';
 import { useOwner } from '~/parts/owner.tsx';
 import { Empty, Loading, PageFrame } from '~/parts/page.tsx';
@@ -137,11 +138,7 @@ function Figure({
 }
 
 function Attention({ overview }: { overview: Overview }) {
-  const { owner_id, failing, dead_letters, unhealthy_accounts, disabled_webhooks, quarantined_runs } =
-    overview;
-  const dead = owner_id.startsWith('o_')
-    ? `v1/workspaces/${owner_id}/dead_letters`
-    : 'v1/users/me/dead_letters';
+  const { failing, dead_letters, unhealthy_accounts, disabled_webhooks, quarantined_runs } = overview;
   const isFine =
     failing.length +
       dead_letters +
@@ -154,7 +151,7 @@ function Attention({ overview }: { overview: Overview }) {
     <ul className="attention">
       {dead_letters > 0 && (
         <li>
-          <Link href={`/object/${dead}`}>
+          <Link href="/dead-letters">
             {formatNumber(dead_letters)}
             {dead_letters >= 1000 ? ' or more' : ''} {dead_letters === 1 ? 'delivery' : 'deliveries'} ended
             undelivered
@@ -182,12 +179,7 @@ function Attention({ overview }: { overview: Overview }) {
         />
       ))}
       {disabled_webhooks.map((one) => (
-        <TroubleItem
-          key={one.id}
-          one={one}
-          href={`/object/v1/webhooks/${one.id}`}
-          what="Webhook is disabled"
-        />
+        <TroubleItem key={one.id} one={one} href={`/webhooks/${one.id}`} what="Webhook is disabled" />
       ))}
       {quarantined_runs.map((one) => (
         <TroubleItem key={one.id} one={one} href={`/runs/${one.id}`} what="Run is in quarantine" />
@@ -196,12 +188,6 @@ function Attention({ overview }: { overview: Overview }) {
   );
 }
 
-/** Words of the API that are no sentences. */
-const reasons: Readonly<Record<string, string>> = {
-  only_failures: 'it took nothing for five days',
-  receiver_gone: 'its receiver answered that it is gone',
-};
-
 function TroubleItem({ one, href, what }: { one: Trouble; href: string; what: string }) {
   return (
     <li>
@@ -209,7 +195,7 @@ function TroubleItem({ one, href, what }: { one: Trouble; href: string; what: st
         {what}: <bdi className="cut">{visible(shortened(one.name ?? one.id, 100))}</bdi>
       </Link>
       <p className="muted">
-        {one.reason !== null && `${reasons[one.reason] ?? oneLine(one.reason, 200)}, `}
+        {one.reason !== null && `${webhookReason(one.reason) ?? oneLine(one.reason, 200)}, `}
         {one.since !== null && <Ago ms={one.since * 1000} />}
       </p>
     </li>

@@ -17,6 +17,7 @@ const places: readonly { href: string; name: string; icon: IconName; also?: stri
   { href: '/', name: 'Home', icon: 'home' },
   { href: '/sources', name: 'Sources', icon: 'source' },
   { href: '/workflows', name: 'Workflows', icon: 'workflow', also: '/runs/' },
+  { href: '/webhooks', name: 'Webhooks', icon: 'webhook' },
 ];
 
 /** What is around every page but the one to sign in: where to go, whose things are shown, who is signed in. */

@@ -8,14 +8,14 @@ const needMoreAt = 20;
 export function VirtualList<Row>({
   rows,
   total,
-  rowPx,
+  rowPx = 60,
   label,
   needMore,
   children,
 }: {
   rows: readonly Row[];
   total: number;
-  rowPx: number;
+  rowPx?: number;
   label: string;
   /** Called, perhaps often, when the end of `rows` comes near. */
   needMore: () => void;

@@ -195,6 +195,8 @@ export interface Delivery {
   created_at: number;
   /** Integer */
   ended_at: number | null;
+  /** What is sent, with `expand=event` */
+  event?: unknown;
 }
 
 /** `data.attempts` in answers of `GET /v1/deliveries/{id}`. */
@@ -2190,6 +2192,20 @@ export interface ListSubscriptionDeliveriesQuery {
    * skipped, cancelled, expired
    */
   state?: string;
+}
+
+/** Query of `GET /v1/deliveries/{id}`. */
+export interface GetDeliveryQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Answer what is sent too, as `event`, as long as it is kept */
+  expand?: 'event';
 }
 
 /** Body of `POST /v1/deliveries/{id}/redeliver`. */

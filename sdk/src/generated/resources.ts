@@ -57,6 +57,7 @@ import type {
   Emit,
   EventSummary,
   GetAccountQuery,
+  GetDeliveryQuery,
   GetHealthAnswer,
   ListAccountAuditQuery,
   ListAccountsQuery,
@@ -1322,7 +1323,7 @@ export class Deliveries {
    * @param deliveryId dlv_…
    * @throws MillraceError what the service refused, with its `code`
    */
-  get(deliveryId: string, query: CommonParameters = {}, options: RequestOptions = {}): Promise<Delivery> {
+  get(deliveryId: string, query: GetDeliveryQuery = {}, options: RequestOptions = {}): Promise<Delivery> {
     return this.#transport.data({ method: 'GET', path: pathOf`/v1/deliveries/${deliveryId}`, query: { ...query }, isRepeatable: true }, options);
   }
 

@@ -4,7 +4,7 @@ import { mayRead, notFound, readable, requireWorkspace, writable } from '#auth/p
 import { type DeliveryState, deliveryStates, undeliveredStates } from '#delivery/delivery.ts';
 import type { DeliveryDispatcher } from '#delivery/delivery-dispatcher.ts';
 import { findDelivery, pageOfDeadLetters, pageOfDeliveries } from '#delivery/delivery-store.ts';
-import { redeliver, viewDelivery } from '#delivery/manage-deliveries.ts';
+import { redeliver, textOfDelivery, viewDelivery } from '#delivery/manage-deliveries.ts';
 import { findSubscription } from '#delivery/subscription-store.ts';
 import { findWebhook } from '#delivery/webhook-store.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
@@ -59,6 +59,7 @@ const Delivery = Type.Object(
     next_attempt_at: optionalTime,
     created_at: Type.Integer({ description: 'Epoch seconds' }),
     ended_at: optionalTime,
+    event: Type.Optional(Type.Unknown({ description: 'What is sent, with `expand=event`' })),
   },
   { additionalProperties: true },
 );
@@ -186,6 +187,13 @@ export function deliveryRoutes(app: App, deps: DeliveryRouteDeps): void {
         tags: ['deliveries', 'addition'],
         summary: 'One delivery with its attempts',
         params: IdParams('dlv_…'),
+        querystring: Type.Object({
+          expand: Type.Optional(
+            Type.Literal('event', {
+              description: 'Answer what is sent too, as `event`, as long as it is kept',
+            }),
+          ),
+        }),
         response: { 200: DataOf(Delivery) },
       },
     },
@@ -195,7 +203,11 @@ export function deliveryRoutes(app: App, deps: DeliveryRouteDeps): void {
         what: 'delivery',
         id,
       });
-      return { data: selectFields(request, viewDelivery(delivery, { withResponses: true })) };
+      const text = request.query.expand === 'event' ? await textOfDelivery(store.read, delivery) : undefined;
+      const event = text === undefined ? {} : { event: JSON.parse(text) as unknown };
+      return {
+        data: selectFields(request, { ...viewDelivery(delivery, { withResponses: true }), ...event }),
+      };
     },
   );
 

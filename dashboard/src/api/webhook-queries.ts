@@ -1,0 +1,79 @@
+import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query';
+import { api } from './client.ts';
+import { type Data, ownerPath } from './queries.ts';
+import type { Delivery, Page, Webhook } from './types.ts';
+
+const listPageSize = 100;
+
+const nextOf = ({ page_info: { count, end_cursor } }: Page<unknown>) =>
+  count < listPageSize ? undefined : end_cursor;
+
+/** Who went on to older pages has many: those are not asked for again and again. */
+const whileShort =
+  (everyMs: number) =>
+  ({ state }: { state: { data?: { pages: unknown[] } | undefined } }) =>
+    state.data?.pages.length === 1 ? everyMs : false;
+
+/** Webhooks of an owner, newest first, a page at a time. */
+export function useWebhooks(ownerId: string) {
+  return useInfiniteQuery({
+    queryKey: ['webhooks', ownerId],
+    queryFn: ({ signal, pageParam }) =>
+      api<Page<Webhook>>('GET', `${ownerPath(ownerId)}/webhooks`, {
+        signal,
+        query: { limit: listPageSize, after: pageParam },
+      }),
+    initialPageParam: '',
+    getNextPageParam: nextOf,
+    refetchInterval: whileShort(15_000),
+  });
+}
+
+export function useWebhook(id: string, enabled = true) {
+  return useQuery({
+    queryKey: ['webhook', id],
+    queryFn: async ({ signal }) => (await api<Data<Webhook>>('GET', `/v1/webhooks/${id}`, { signal })).data,
+    enabled,
+    refetchInterval: 10_000,
+  });
+}
+
+/** A list of deliveries, newest first: `/v1/webhooks/wh_…/deliveries`, `/v1/users/me/dead_letters` … */
+export function useDeliveries(path: string, states: string) {
+  return useInfiniteQuery({
+    queryKey: ['deliveries', path, states],
+    queryFn: ({ signal, pageParam }) =>
+      api<Page<Delivery>>('GET', path, {
+        signal,
+        query: { limit: listPageSize, state: states, after: pageParam },
+      }),
+    initialPageParam: '',
+    getNextPageParam: nextOf,
+    placeholderData: keepPreviousData,
+    refetchInterval: whileShort(3_000),
+  });
+}
+
+/** One delivery with its attempts and what it sends. */
+export function useDelivery(id: string) {
+  return useQuery({
+    queryKey: ['delivery', id],
+    queryFn: async ({ signal }) =>
+      (await api<Data<Delivery>>('GET', `/v1/deliveries/${id}`, { signal, query: { expand: 'event' } })).data,
+    refetchInterval: 3_000,
+  });
+}
+
+/** Workflows that can be subscribed to: the newest hundred. */
+export function useEmittingWorkflows(ownerId: string) {
+  return useQuery({
+    queryKey: ['emitting workflows', ownerId],
+    queryFn: async ({ signal }) =>
+      (
+        await api<Page<{ id: string; name: string }>>('GET', `${ownerPath(ownerId)}/workflows`, {
+          signal,
+          query: { limit: listPageSize },
+        })
+      ).data,
+  });
+}

@@ -1,0 +1,251 @@
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
+import { useLocation } from 'wouter';
+import { api } from '~/api/client.ts';
+import { type Data, useSubscriptions } from '~/api/queries.ts';
+import type { Webhook, WebhookSecret } from '~/api/types.ts';
+import { Confirm } from '~/parts/confirm.tsx';
+import { shortened, visible } from '~/parts/plain-text.ts';
+import { Problem } from '~/parts/problem.tsx';
+import { SecretOnce } from '~/parts/secret-once.tsx';
+
+/** What can be done to a webhook by somebody who may. */
+export function WebhookSettings({ webhook, mayWrite }: { webhook: Webhook; mayWrite: boolean }) {
+  if (!mayWrite) {
+    return (
+      <p className="muted">
+        You can look at this webhook; changing it takes the role of a member in its workspace.
+      </p>
+    );
+  }
+  return (
+    <>
+      <Change webhook={webhook} />
+      <Secret webhook={webhook} />
+      {webhook.state === 'active' && <Pause webhook={webhook} />}
+      <Remove webhook={webhook} />
+    </>
+  );
+}
+
+function useChange(webhook: Webhook, method: 'PUT' | 'POST', path: string) {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: async (body?: { url: string; name: string | null; description: string | null }) =>
+      (await api<Data<Webhook>>(method, `/v1/webhooks/${webhook.id}${path}`, { body })).data,
+    onSuccess: (changed) => {
+      queries.setQueryData(['webhook', webhook.id], changed);
+      void queries.invalidateQueries({ queryKey: ['webhooks'] });
+    },
+  });
+}
+
+function Change({ webhook }: { webhook: Webhook }) {
+  const [url, setUrl] = useState(webhook.url);
+  const [name, setName] = useState(webhook.name ?? '');
+  const [description, setDescription] = useState(webhook.description ?? '');
+  const change = useChange(webhook, 'PUT', '');
+  const isNew =
+    url.trim() !== webhook.url ||
+    name.trim() !== (webhook.name ?? '') ||
+    description.trim() !== (webhook.description ?? '');
+  return (
+    <form
+      className="card form"
+      onSubmit={(event) => {
+        event.preventDefault();
+        const body = {
+          url: url.trim(),
+          name: name.trim() === '' ? null : name.trim(),
+          description: description.trim() === '' ? null : description.trim(),
+        };
+        // The service stores URLs as the standard spells them.
+        change.mutate(body, { onSuccess: (changed) => setUrl(changed.url) });
+      }}
+    >
+      <h2>Where to, and what for</h2>
+      <div className="field">
+        <label className="label" htmlFor="webhook-url">
+          URL
+        </label>
+        <input
+          id="webhook-url"
+          className="input"
+          required
+          inputMode="url"
+          maxLength={2048}
+          value={url}
+          onChange={(event) => setUrl(event.target.value)}
+        />
+      </div>
+      <div className="field">
+        <label className="label" htmlFor="webhook-name">
+          Name
+        </label>
+        <input
+          id="webhook-name"
+          className="input"
+          maxLength={200}
+          value={name}
+          onChange={(event) => setName(event.target.value)}
+        />
+      </div>
+      <div className="field">
+        <label className="label" htmlFor="webhook-description">
+          What it is for
+        </label>
+        <textarea
+          id="webhook-description"
+          className="input"
+          rows={3}
+          maxLength={2000}
+          value={description}
+          onChange={(event) => setDescription(event.target.value)}
+        />
+      </div>
+      {change.error !== null && <Problem error={change.error} what="Nothing was changed." />}
+      {change.isSuccess && !isNew && (
+        <p className="good" role="status">
+          Saved.
+        </p>
+      )}
+      <button type="submit" className="button" disabled={!isNew || url.trim() === '' || change.isPending}>
+        {change.isPending ? 'Saving …' : 'Save'}
+      </button>
+    </form>
+  );
+}
+
+function Secret({ webhook }: { webhook: Webhook }) {
+  const [open, setOpen] = useState(false);
+  const [shown, setShown] = useState<WebhookSecret>();
+  const queries = useQueryClient();
+  const rotate = useMutation({
+    mutationFn: async () =>
+      (await api<Data<Webhook & WebhookSecret>>('POST', `/v1/webhooks/${webhook.id}/rotate_secret`)).data,
+    // What is no longer looked at forgets the secret.
+    gcTime: 0,
+    onSuccess: ({ signing_secret, old_secret_valid_until, ...changed }) => {
+      setShown({
+        signing_secret,
+        ...(old_secret_valid_until === undefined ? {} : { old_secret_valid_until }),
+      });
+      setOpen(false);
+      queries.setQueryData(['webhook', webhook.id], changed);
+    },
+  });
+  return (
+    <>
+      {shown !== undefined && (
+        <SecretOnce secret={shown.signing_secret} oldUntil={shown.old_secret_valid_until} />
+      )}
+      <section className="card" aria-labelledby="secret">
+        <h2 id="secret">Signing secret</h2>
+        <p className="muted">
+          It was shown when the webhook was made, and cannot be shown again. A new one is shown once; the one
+          before it signs too for 24 hours, so that the receiver has time to change.
+        </p>
+        <button type="button" className="button" onClick={() => setOpen(true)}>
+          New secret
+        </button>
+        <Confirm
+          open={open}
+          onClose={() => {
+            setOpen(false);
+            rotate.reset();
+          }}
+          title="Give it a new signing secret?"
+          action="New secret"
+          busy={rotate.isPending}
+          onConfirm={() => rotate.mutate()}
+        >
+          <p>
+            The present secret ends in 24 hours. If it was itself new less than a day ago, the one before it
+            ends at once.
+          </p>
+          {rotate.error !== null && <Problem error={rotate.error} what="The secret is still the same." />}
+        </Confirm>
+      </section>
+    </>
+  );
+}
+
+function Pause({ webhook }: { webhook: Webhook }) {
+  const pause = useChange(webhook, 'POST', '/pause');
+  return (
+    <section className="card" aria-labelledby="pause">
+      <h2 id="pause">Pause</h2>
+      <p className="muted">
+        Nothing is sent; what comes is held, for 30 days at most, until the webhook is resumed.
+      </p>
+      {pause.error !== null && <Problem error={pause.error} />}
+      <button
+        type="button"
+        className="button"
+        disabled={pause.isPending}
+        onClick={() => pause.mutate(undefined)}
+      >
+        {pause.isPending ? 'One moment …' : 'Pause'}
+      </button>
+    </section>
+  );
+}
+
+function Remove({ webhook }: { webhook: Webhook }) {
+  const [open, setOpen] = useState(false);
+  const [, navigate] = useLocation();
+  const queries = useQueryClient();
+  const subscriptions = useSubscriptions(open ? webhook.owner_id : undefined);
+  const linked = subscriptions.data?.filter(({ listener_id }) => listener_id === webhook.id);
+  const remove = useMutation({
+    mutationFn: () => api<void>('DELETE', `/v1/webhooks/${webhook.id}`),
+    onSuccess: () => {
+      navigate('/webhooks');
+      queries.removeQueries({ queryKey: ['webhook', webhook.id] });
+      for (const key of ['webhooks', 'subscriptions', 'overview'])
+        void queries.invalidateQueries({ queryKey: [key] });
+    },
+  });
+  return (
+    <section className="card" aria-labelledby="remove">
+      <h2 id="remove">Delete</h2>
+      <p className="muted">For good: with its subscriptions and the records of its deliveries.</p>
+      <button type="button" className="button danger" onClick={() => setOpen(true)}>
+        Delete webhook
+      </button>
+      <Confirm
+        open={open}
+        onClose={() => {
+          setOpen(false);
+          remove.reset();
+        }}
+        title="Delete this webhook?"
+        action="Delete webhook"
+        busy={remove.isPending}
+        onConfirm={() => remove.mutate()}
+      >
+        <p>
+          <strong>
+            <bdi>{visible(shortened(webhook.name ?? webhook.url, 200))}</bdi>
+          </strong>{' '}
+          ends now, and this cannot be undone:
+        </p>
+        <ul>
+          <li>What was still to be sent to it is cancelled.</li>
+          <li>Its dead letters cannot be redelivered any more.</li>
+          <li>
+            {linked === undefined
+              ? 'Its subscriptions end.'
+              : linked.length === 0
+                ? 'It has no subscriptions.'
+                : `${linked.length} ${linked.length === 1 ? 'subscription ends' : 'subscriptions end'}: ${linked
+                    .slice(0, 5)
+                    .map(({ emitter_id }) => emitter_id)
+                    .join(', ')}${linked.length > 5 ? ' …' : ''}.`}
+          </li>
+        </ul>
+        {remove.error !== null && <Problem error={remove.error} what="It was not deleted." />}
+      </Confirm>
+    </section>
+  );
+}

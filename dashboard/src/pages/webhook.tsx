@@ -1,0 +1,178 @@
+import { Tabs } from '@base-ui/react/tabs';
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { Link, useLocation, useSearch } from 'wouter';
+import { api } from '~/api/client.ts';
+import { type Data, useMayWrite } from '~/api/queries.ts';
+import type { Webhook } from '~/api/types.ts';
+import { useWebhook } from '~/api/webhook-queries.ts';
+import { Ago } from '~/parts/ago.tsx';
+import { CopyButton } from '~/parts/copy.tsx';
+import { toneOf, webhookReason } from '~/parts/delivery-words.ts';
+import { formatNumber } from '~/parts/format.ts';
+import { Loading, PageFrame } from '~/parts/page.tsx';
+import { oneLine, shortened, visible } from '~/parts/plain-text.ts';
+import { Problem } from '~/parts/problem.tsx';
+import { WebhookDeliveries } from './webhook-deliveries.tsx';
+import { WebhookSettings } from './webhook-settings.tsx';
+import { WebhookSubscriptions } from './webhook-subscriptions.tsx';
+
+const tabs = [
+  { id: 'deliveries', name: 'Deliveries' },
+  { id: 'subscriptions', name: 'Subscriptions' },
+  { id: 'settings', name: 'Settings' },
+] as const;
+
+export function WebhookPage({ id }: { id: string }) {
+  const webhook = useWebhook(id);
+  if (webhook.data === undefined) {
+    return (
+      <PageFrame title={`Webhook ${id}`}>
+        {webhook.error === null ? (
+          <Loading />
+        ) : (
+          <>
+            <Problem error={webhook.error} onRetry={() => void webhook.refetch()} />
+            <p>
+              <Link href="/webhooks">All webhooks</Link>
+            </p>
+          </>
+        )}
+      </PageFrame>
+    );
+  }
+  return (
+    <>
+      {webhook.error !== null && <Problem error={webhook.error} what="This may not be up to date." />}
+      <Details webhook={webhook.data} />
+    </>
+  );
+}
+
+function Details({ webhook }: { webhook: Webhook }) {
+  const [, navigate] = useLocation();
+  const asked = new URLSearchParams(useSearch()).get('tab');
+  const tab = tabs.find(({ id }) => id === asked)?.id ?? 'deliveries';
+  const mayWrite = useMayWrite(webhook.owner_id) === true;
+  return (
+    <PageFrame
+      title={webhook.name ?? webhook.url}
+      lead={
+        <p className="muted facts">
+          <span className={toneOf(webhook.state)}>{visible(webhook.state)}</span>
+          <span className="with-copy">
+            <code>{webhook.id}</code>
+            <CopyButton text={webhook.id} label="Copy the id" />
+          </span>
+          <span className="with-copy">
+            <bdi className="break">{visible(shortened(webhook.url, 300))}</bdi>
+            <CopyButton text={webhook.url} label="Copy the URL" />
+          </span>
+          <span>
+            changed <Ago ms={webhook.updated_at * 1000} />
+          </span>
+        </p>
+      }
+    >
+      {webhook.description !== null && (
+        <p className="pre-line">{visible(shortened(webhook.description, 2_000))}</p>
+      )}
+      <Standing webhook={webhook} mayWrite={mayWrite} />
+      <Tabs.Root
+        className="tabbed"
+        value={tab}
+        onValueChange={(next) => navigate(`/webhooks/${webhook.id}?tab=${String(next)}`, { replace: true })}
+      >
+        <Tabs.List className="tabs">
+          {tabs.map(({ id, name }) => (
+            <Tabs.Tab key={id} value={id} className="tab">
+              {name}
+            </Tabs.Tab>
+          ))}
+        </Tabs.List>
+        <Tabs.Panel value="deliveries" className="panel">
+          <WebhookDeliveries webhook={webhook} mayWrite={mayWrite} />
+        </Tabs.Panel>
+        <Tabs.Panel value="subscriptions" className="panel">
+          <WebhookSubscriptions webhook={webhook} mayWrite={mayWrite} />
+        </Tabs.Panel>
+        <Tabs.Panel value="settings" className="panel">
+          <WebhookSettings webhook={webhook} mayWrite={mayWrite} />
+        </Tabs.Panel>
+      </Tabs.Root>
+    </PageFrame>
+  );
+}
+
+/** Why nothing is sent, or not all of it, and what ends that. */
+function Standing({ webhook, mayWrite }: { webhook: Webhook; mayWrite: boolean }) {
+  const queries = useQueryClient();
+  const resume = useMutation({
+    mutationFn: async () => (await api<Data<Webhook>>('POST', `/v1/webhooks/${webhook.id}/resume`)).data,
+    onSuccess: (changed) => {
+      queries.setQueryData(['webhook', webhook.id], changed);
+      for (const key of ['webhooks', 'deliveries', 'delivery', 'overview'])
+        void queries.invalidateQueries({ queryKey: [key] });
+    },
+  });
+  const { state, disabled_reason, disabled_at, failing_since, removed_records } = webhook;
+  return (
+    <>
+      {state === 'disabled' && (
+        <section className="card" aria-labelledby="disabled">
+          <h2 id="disabled">It was disabled</h2>
+          <p>
+            {disabled_reason === null
+              ? 'The service disabled it'
+              : `Because ${webhookReason(disabled_reason) ?? oneLine(disabled_reason, 200)}`}
+            {disabled_at !== null && (
+              <>
+                , <Ago ms={disabled_at * 1000} />
+              </>
+            )}
+            . What is emitted since is kept as a dead letter. Once the receiver is well, enable the webhook
+            again; then redeliver what it missed.
+          </p>
+          {mayWrite && (
+            <button
+              type="button"
+              className="button primary"
+              disabled={resume.isPending}
+              onClick={() => resume.mutate()}
+            >
+              {resume.isPending ? 'One moment …' : 'Enable again'}
+            </button>
+          )}
+        </section>
+      )}
+      {state === 'paused' && (
+        <section className="card" aria-labelledby="paused">
+          <h2 id="paused">It is paused</h2>
+          <p className="muted">What comes is held, for 30 days at most, and is sent when it is resumed.</p>
+          {mayWrite && (
+            <button
+              type="button"
+              className="button primary"
+              disabled={resume.isPending}
+              onClick={() => resume.mutate()}
+            >
+              {resume.isPending ? 'One moment …' : 'Resume'}
+            </button>
+          )}
+        </section>
+      )}
+      {resume.error !== null && <Problem error={resume.error} what="It was not changed." />}
+      {state === 'active' && failing_since !== null && (
+        <p className="note">
+          It has taken nothing since it began to fail, <Ago ms={failing_since * 1000} />. After five days of
+          failures it is disabled.
+        </p>
+      )}
+      {removed_records > 0 && (
+        <p className="note">
+          {formatNumber(removed_records)} undelivered {removed_records === 1 ? 'record was' : 'records were'}{' '}
+          too old or too many to keep: they are not among its deliveries any more.
+        </p>
+      )}
+    </>
+  );
+}
