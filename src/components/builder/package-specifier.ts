@@ -9,6 +9,8 @@ export interface PackageSpecifier {
   request: string;
 }
 
+/** What npm takes as the name of a package: nothing in it means anything in a URL. */
+const namePattern = /^(@[\w\-.~!'()*]+\/)?[\w\-.~!'()*]+$/;
 const packagePattern = /^((?:@[^/@\s]+\/)?[^/@\s][^/@\s]*)(?:@([^/]+))?(\/.*)?$/s;
 
 /** Null for what is not an npm package with a version, range or tag: URLs, paths, `npm:`, `file:`, `#imports`. */
@@ -17,9 +19,9 @@ export function parsePackageSpecifier(specifier: string): PackageSpecifier | nul
   const name = parts?.[1];
   if (parts === null || name === undefined || specifier.length > 500) return null;
   const range = parts[2];
-  // A colon means a protocol or a Windows drive; a backslash, NUL or leading dot never starts a package name.
-  if (/[:\\\0]/.test(name) || /^[.#_~]/.test(name) || (range !== undefined && /[:\\\0]/.test(range)))
-    return null;
+  if (!namePattern.test(name) || /^[._~]/.test(name)) return null;
+  // A colon in what follows means a protocol; half a character is none, and no URL can have it.
+  if (range !== undefined && (/[:\\\0]/.test(range) || !range.isWellFormed())) return null;
   const subpath = parts[3] ?? '';
   if (subpath.split('/').some((part) => part === '..')) return null;
   return {
