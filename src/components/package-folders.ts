@@ -45,7 +45,7 @@ export class PackageFolders implements PackageSource {
   readonly #options: PackageFoldersOptions;
   readonly #clock: Clock;
   readonly #closing = new AbortController();
-  readonly #opening = new Map<string, Promise<void>>();
+  readonly #making = new Map<string, Promise<void>>();
   /** How many processes use a folder. */
   readonly #holds = new Map<string, number>();
   #installs = 0;
@@ -67,17 +67,24 @@ export class PackageFolders implements PackageSource {
 
   /** Makes an installed folder, which stays what it is, that of the owner's lockfile, unless there is one already. */
   async keepCopy(packages: BundlePackages, installed: string): Promise<void> {
-    let copy: string | undefined;
     try {
       const { base } = await this.#prepare();
-      if (await isThere(placeOf(base, packages))) return;
-      copy = await this.#newFolder();
-      await copyTree(installed, copy);
-      await this.#keep(packages, copy);
+      const place = placeOf(base, packages);
+      // An install that fails is no reason to do without what is installed here.
+      await this.#making.get(place.folder)?.catch(() => undefined);
+      if (!(await isThere(place))) await this.#makeOnce(place, () => this.#copy(packages, installed));
     } catch (error) {
       throw this.#unavailable(error, 'the packages could not be kept');
+    }
+  }
+
+  async #copy(packages: BundlePackages, installed: string): Promise<void> {
+    const copy = await this.#newFolder();
+    try {
+      await copyTree(installed, copy);
+      await this.#keep(packages, copy);
     } finally {
-      if (copy !== undefined) await rm(copy, { recursive: true, force: true });
+      await rm(copy, { recursive: true, force: true });
     }
   }
 
@@ -110,7 +117,8 @@ export class PackageFolders implements PackageSource {
     this.#holds.set(place.folder, (this.#holds.get(place.folder) ?? 0) + 1);
     const release = this.#releaseOnce(place.folder);
     try {
-      if (!(await isThere(place))) await this.#installOnce(packages, place);
+      if (!(await isThere(place)))
+        await this.#makeOnce(place, () => this.#inTurn(() => this.#install(packages)));
       const now = new Date(this.#clock.now());
       await utimes(place.note, now, now).catch(() => undefined);
       return { folder: place.folder, release };
@@ -130,7 +138,7 @@ export class PackageFolders implements PackageSource {
 
   async close(): Promise<void> {
     this.#closing.abort(new UnavailableError('overloaded', 'the service is stopping'));
-    await Promise.allSettled(this.#opening.values());
+    await Promise.allSettled(this.#making.values());
     const prepared = await this.#base?.catch(() => undefined);
     if (prepared === undefined) return;
     const { base, parts, temporary } = prepared;
@@ -150,13 +158,14 @@ export class PackageFolders implements PackageSource {
     };
   }
 
-  #installOnce(packages: BundlePackages, place: Place): Promise<void> {
-    let opening = this.#opening.get(place.folder);
-    if (opening === undefined) {
-      opening = this.#inTurn(() => this.#install(packages)).finally(() => this.#opening.delete(place.folder));
-      this.#opening.set(place.folder, opening);
+  /** Makes a folder that is missing, whoever else asks for it meanwhile: two would be in each other's way. */
+  #makeOnce(place: Place, make: () => Promise<void>): Promise<void> {
+    let making = this.#making.get(place.folder);
+    if (making === undefined) {
+      making = make().finally(() => this.#making.delete(place.folder));
+      this.#making.set(place.folder, making);
     }
-    return opening;
+    return making;
   }
 
   async #install(packages: BundlePackages): Promise<void> {
