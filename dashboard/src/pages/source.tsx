@@ -1,52 +1,25 @@
-import { Tabs } from '@base-ui/react/tabs';
-import { Link, useLocation, useSearch } from 'wouter';
 import { useComponent, useMayWrite, useSource } from '~/api/queries.ts';
 import type { Source } from '~/api/types.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { Command, CopyButton } from '~/parts/copy.tsx';
-import { Loading, PageFrame } from '~/parts/page.tsx';
+import { LoadedPage } from '~/parts/loaded-page.tsx';
+import { PageFrame } from '~/parts/page.tsx';
+import { PageTabs } from '~/parts/page-tabs.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
-import { Problem } from '~/parts/problem.tsx';
 import { SourceEvents } from './source-events.tsx';
 import { SourceLogs } from './source-logs.tsx';
 import { SourceSettings } from './source-settings.tsx';
 
-const tabs = [
-  { id: 'events', name: 'Events' },
-  { id: 'logs', name: 'Logs and errors' },
-  { id: 'settings', name: 'Settings' },
-] as const;
-
 export function SourcePage({ id }: { id: string }) {
   const source = useSource(id);
-  if (source.data === undefined) {
-    return (
-      <PageFrame title={`Source ${id}`}>
-        {source.error === null ? (
-          <Loading />
-        ) : (
-          <>
-            <Problem error={source.error} onRetry={() => void source.refetch()} />
-            <p>
-              <Link href="/sources">All sources</Link>
-            </p>
-          </>
-        )}
-      </PageFrame>
-    );
-  }
   return (
-    <>
-      {source.error !== null && <Problem error={source.error} what="This may not be up to date." />}
-      <Details source={source.data} />
-    </>
+    <LoadedPage query={source} title={`Source ${id}`} list={{ href: '/sources', name: 'All sources' }}>
+      {(data) => <Details source={data} />}
+    </LoadedPage>
   );
 }
 
 function Details({ source }: { source: Source }) {
-  const [, navigate] = useLocation();
-  const asked = new URLSearchParams(useSearch()).get('tab');
-  const tab = tabs.find(({ id }) => id === asked)?.id ?? 'events';
   const component = useComponent(source.component_id);
   const mayWrite = useMayWrite(source.owner_id) === true;
   const endpoint = endpointOf(source);
@@ -89,31 +62,28 @@ function Details({ source }: { source: Source }) {
           </p>
         </section>
       )}
-      <Tabs.Root
-        value={tab}
-        onValueChange={(next) => navigate(`/sources/${source.id}?tab=${String(next)}`, { replace: true })}
-      >
-        <Tabs.List className="tabs">
-          {tabs.map(({ id, name }) => (
-            <Tabs.Tab key={id} value={id} className="tab">
-              {name}
-            </Tabs.Tab>
-          ))}
-        </Tabs.List>
-        <Tabs.Panel value="events" className="panel">
-          <SourceEvents source={source} />
-        </Tabs.Panel>
-        <Tabs.Panel value="logs" className="panel">
-          <SourceLogs sourceId={source.id} code={component.data?.code} />
-        </Tabs.Panel>
-        <Tabs.Panel value="settings" className="panel">
-          <SourceSettings
-            source={source}
-            definitions={component.data?.configurable_props}
-            mayWrite={mayWrite}
-          />
-        </Tabs.Panel>
-      </Tabs.Root>
+      <PageTabs
+        href={`/sources/${source.id}`}
+        tabs={[
+          { id: 'events', name: 'Events', content: <SourceEvents source={source} /> },
+          {
+            id: 'logs',
+            name: 'Logs and errors',
+            content: <SourceLogs sourceId={source.id} code={component.data?.code} />,
+          },
+          {
+            id: 'settings',
+            name: 'Settings',
+            content: (
+              <SourceSettings
+                source={source}
+                definitions={component.data?.configurable_props}
+                mayWrite={mayWrite}
+              />
+            ),
+          },
+        ]}
+      />
     </PageFrame>
   );
 }

@@ -1,6 +1,4 @@
-import { Tabs } from '@base-ui/react/tabs';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { Link, useLocation, useSearch } from 'wouter';
 import { api } from '~/api/client.ts';
 import { type Data, useMayWrite } from '~/api/queries.ts';
 import type { Webhook } from '~/api/types.ts';
@@ -9,49 +7,25 @@ import { Ago } from '~/parts/ago.tsx';
 import { CopyButton } from '~/parts/copy.tsx';
 import { toneOf, webhookReason } from '~/parts/delivery-words.ts';
 import { formatNumber } from '~/parts/format.ts';
-import { Loading, PageFrame } from '~/parts/page.tsx';
+import { LoadedPage } from '~/parts/loaded-page.tsx';
+import { PageFrame } from '~/parts/page.tsx';
+import { PageTabs } from '~/parts/page-tabs.tsx';
 import { oneLine, shortened, visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
 import { WebhookDeliveries } from './webhook-deliveries.tsx';
 import { WebhookSettings } from './webhook-settings.tsx';
 import { WebhookSubscriptions } from './webhook-subscriptions.tsx';
 
-const tabs = [
-  { id: 'deliveries', name: 'Deliveries' },
-  { id: 'subscriptions', name: 'Subscriptions' },
-  { id: 'settings', name: 'Settings' },
-] as const;
-
 export function WebhookPage({ id }: { id: string }) {
   const webhook = useWebhook(id);
-  if (webhook.data === undefined) {
-    return (
-      <PageFrame title={`Webhook ${id}`}>
-        {webhook.error === null ? (
-          <Loading />
-        ) : (
-          <>
-            <Problem error={webhook.error} onRetry={() => void webhook.refetch()} />
-            <p>
-              <Link href="/webhooks">All webhooks</Link>
-            </p>
-          </>
-        )}
-      </PageFrame>
-    );
-  }
   return (
-    <>
-      {webhook.error !== null && <Problem error={webhook.error} what="This may not be up to date." />}
-      <Details webhook={webhook.data} />
-    </>
+    <LoadedPage query={webhook} title={`Webhook ${id}`} list={{ href: '/webhooks', name: 'All webhooks' }}>
+      {(data) => <Details webhook={data} />}
+    </LoadedPage>
   );
 }
 
 function Details({ webhook }: { webhook: Webhook }) {
-  const [, navigate] = useLocation();
-  const asked = new URLSearchParams(useSearch()).get('tab');
-  const tab = tabs.find(({ id }) => id === asked)?.id ?? 'deliveries';
   const mayWrite = useMayWrite(webhook.owner_id) === true;
   return (
     <PageFrame
@@ -77,28 +51,27 @@ function Details({ webhook }: { webhook: Webhook }) {
         <p className="pre-line">{visible(shortened(webhook.description, 2_000))}</p>
       )}
       <Standing webhook={webhook} mayWrite={mayWrite} />
-      <Tabs.Root
+      <PageTabs
         className="tabbed"
-        value={tab}
-        onValueChange={(next) => navigate(`/webhooks/${webhook.id}?tab=${String(next)}`, { replace: true })}
-      >
-        <Tabs.List className="tabs">
-          {tabs.map(({ id, name }) => (
-            <Tabs.Tab key={id} value={id} className="tab">
-              {name}
-            </Tabs.Tab>
-          ))}
-        </Tabs.List>
-        <Tabs.Panel value="deliveries" className="panel">
-          <WebhookDeliveries webhook={webhook} mayWrite={mayWrite} />
-        </Tabs.Panel>
-        <Tabs.Panel value="subscriptions" className="panel">
-          <WebhookSubscriptions webhook={webhook} mayWrite={mayWrite} />
-        </Tabs.Panel>
-        <Tabs.Panel value="settings" className="panel">
-          <WebhookSettings webhook={webhook} mayWrite={mayWrite} />
-        </Tabs.Panel>
-      </Tabs.Root>
+        href={`/webhooks/${webhook.id}`}
+        tabs={[
+          {
+            id: 'deliveries',
+            name: 'Deliveries',
+            content: <WebhookDeliveries webhook={webhook} mayWrite={mayWrite} />,
+          },
+          {
+            id: 'subscriptions',
+            name: 'Subscriptions',
+            content: <WebhookSubscriptions webhook={webhook} mayWrite={mayWrite} />,
+          },
+          {
+            id: 'settings',
+            name: 'Settings',
+            content: <WebhookSettings webhook={webhook} mayWrite={mayWrite} />,
+          },
+        ]}
+      />
     </PageFrame>
   );
 }

@@ -1,54 +1,30 @@
-import { Tabs } from '@base-ui/react/tabs';
-import { Link, useLocation, useSearch } from 'wouter';
 import { useMayWrite } from '~/api/queries.ts';
 import { useWorkflow } from '~/api/workflow-queries.ts';
 import type { Workflow, WorkflowTrigger } from '~/api/workflow-types.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { Command, CopyButton } from '~/parts/copy.tsx';
-import { Loading, PageFrame } from '~/parts/page.tsx';
-import { Problem } from '~/parts/problem.tsx';
+import { LoadedPage } from '~/parts/loaded-page.tsx';
+import { PageFrame } from '~/parts/page.tsx';
+import { PageTabs } from '~/parts/page-tabs.tsx';
 import { WorkflowDeployments } from './workflow-deployments.tsx';
 import { WorkflowGraph } from './workflow-graph.tsx';
 import { WorkflowRuns } from './workflow-runs.tsx';
 import { WorkflowSettings } from './workflow-settings.tsx';
 
-const tabs = [
-  { id: 'runs', name: 'Runs' },
-  { id: 'steps', name: 'Triggers and steps' },
-  { id: 'deployments', name: 'Deployments' },
-  { id: 'settings', name: 'Settings' },
-] as const;
-
 export function WorkflowPage({ id }: { id: string }) {
   const workflow = useWorkflow(id);
-  if (workflow.data === undefined) {
-    return (
-      <PageFrame title={`Workflow ${id}`}>
-        {workflow.error === null ? (
-          <Loading />
-        ) : (
-          <>
-            <Problem error={workflow.error} onRetry={() => void workflow.refetch()} />
-            <p>
-              <Link href="/workflows">All workflows</Link>
-            </p>
-          </>
-        )}
-      </PageFrame>
-    );
-  }
   return (
-    <>
-      {workflow.error !== null && <Problem error={workflow.error} what="This may not be up to date." />}
-      <Details workflow={workflow.data} />
-    </>
+    <LoadedPage
+      query={workflow}
+      title={`Workflow ${id}`}
+      list={{ href: '/workflows', name: 'All workflows' }}
+    >
+      {(data) => <Details workflow={data} />}
+    </LoadedPage>
   );
 }
 
 function Details({ workflow }: { workflow: Workflow }) {
-  const [, navigate] = useLocation();
-  const asked = new URLSearchParams(useSearch()).get('tab');
-  const tab = tabs.find(({ id }) => id === asked)?.id ?? 'runs';
   const mayWrite = useMayWrite(workflow.owner_id) === true;
   return (
     <PageFrame
@@ -74,30 +50,19 @@ function Details({ workflow }: { workflow: Workflow }) {
       {workflow.triggers.map((trigger) => (
         <Address key={trigger.id} trigger={trigger} isActive={workflow.active} />
       ))}
-      <Tabs.Root
-        value={tab}
-        onValueChange={(next) => navigate(`/workflows/${workflow.id}?tab=${String(next)}`, { replace: true })}
-      >
-        <Tabs.List className="tabs">
-          {tabs.map(({ id, name }) => (
-            <Tabs.Tab key={id} value={id} className="tab">
-              {name}
-            </Tabs.Tab>
-          ))}
-        </Tabs.List>
-        <Tabs.Panel value="runs" className="panel">
-          <WorkflowRuns workflow={workflow} />
-        </Tabs.Panel>
-        <Tabs.Panel value="steps" className="panel">
-          <WorkflowGraph workflow={workflow} />
-        </Tabs.Panel>
-        <Tabs.Panel value="deployments" className="panel">
-          <WorkflowDeployments workflow={workflow} />
-        </Tabs.Panel>
-        <Tabs.Panel value="settings" className="panel">
-          <WorkflowSettings workflow={workflow} mayWrite={mayWrite} />
-        </Tabs.Panel>
-      </Tabs.Root>
+      <PageTabs
+        href={`/workflows/${workflow.id}`}
+        tabs={[
+          { id: 'runs', name: 'Runs', content: <WorkflowRuns workflow={workflow} /> },
+          { id: 'steps', name: 'Triggers and steps', content: <WorkflowGraph workflow={workflow} /> },
+          { id: 'deployments', name: 'Deployments', content: <WorkflowDeployments workflow={workflow} /> },
+          {
+            id: 'settings',
+            name: 'Settings',
+            content: <WorkflowSettings workflow={workflow} mayWrite={mayWrite} />,
+          },
+        ]}
+      />
     </PageFrame>
   );
 }
