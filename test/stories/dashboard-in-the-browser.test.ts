@@ -1,78 +1,30 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
-import { chromiumSkip, openChromium } from '../support/chromium.ts';
-import { Millrace, testApiKey } from '../support/millrace.ts';
-import { createTempFolder, type TempFolder } from '../support/temp-folder.ts';
+import { chromiumSkip } from '../support/chromium.ts';
+import { DashboardBrowser } from '../support/dashboard-browser.ts';
+import type { Millrace } from '../support/millrace.ts';
 
 /** Everything that the pages may ever load, compressed as it is sent. */
 const bundleBytesMax = 400 * 1024;
 
 /** Looks at every page with the eyes of Chromium: what is missing here is missing for a person. */
 describe('the dashboard', { skip: chromiumSkip() }, () => {
-  let folder: TempFolder;
+  let dashboard: DashboardBrowser;
   let service: Millrace;
-  let browser: Browser;
-  const contexts: BrowserContext[] = [];
-  /** What pages complained about, and requests that would have left the machine. */
-  const complaints: string[] = [];
 
   before(async () => {
-    folder = await createTempFolder('dashboard');
-    service = await Millrace.start({ dataFolder: `${folder.path}/data` });
-    browser = await openChromium();
+    dashboard = await DashboardBrowser.start('dashboard');
+    service = dashboard.service;
   });
-  after(async () => {
-    for (const context of contexts) await context.close();
-    await browser?.close();
-    await service?.stop();
-    await folder?.remove();
-  });
-
-  async function open(options: BrowserContextOptions = {}): Promise<Page> {
-    const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, ...options });
-    contexts.push(context);
-    context.setDefaultTimeout(30_000);
-    const page = await context.newPage();
-    page.on('console', (message) => {
-      // Of who asks without a session, the browser makes an error by itself.
-      if (message.type() === 'error' && !message.text().includes('401')) complaints.push(message.text());
-    });
-    page.on('pageerror', (error) => complaints.push(error.message));
-    page.on('dialog', (dialog) => {
-      complaints.push(`dialog: ${dialog.message()}`);
-      void dialog.dismiss();
-    });
-    page.on('request', (request) => {
-      if (!request.url().startsWith(service.url)) complaints.push(`request to ${request.url()}`);
-    });
-    return page;
-  }
-
-  async function signedIn(options: BrowserContextOptions = {}, path = '/'): Promise<Page> {
-    const page = await open(options);
-    await page.goto(service.url + path);
-    await signIn(page, testApiKey);
-    await page.locator('#main').waitFor();
-    return page;
-  }
-
-  async function signIn(page: Page, key: string): Promise<void> {
-    await page.getByLabel('API key').fill(key);
-    await page.getByRole('button', { name: 'Sign in' }).click();
-  }
-
-  function nothingWrong(): void {
-    assert.deepEqual(complaints.splice(0), []);
-  }
+  after(() => dashboard?.close());
 
   test('from the first start to the first live event, with nothing but what the pages say', async (t) => {
     const fromMs = performance.now();
-    const page = await open();
+    const page = await dashboard.open();
     // The first page of a version says that it is being prepared, and opens by itself.
     await page.goto(service.url);
     await page.getByText('Where is my key?').waitFor();
-    await signIn(page, testApiKey);
+    await dashboard.signIn(page);
     await page.getByText('Nothing listens yet').waitFor();
     await page.getByRole('link', { name: 'Create your first source' }).click();
     await page.getByRole('link', { name: /New Requests \(Payload Only\)/ }).click();
@@ -88,36 +40,36 @@ describe('the dashboard', { skip: chromiumSkip() }, () => {
     await page.getByRole('button', { name: /"hello":"world"/ }).click();
     await page.getByRole('region', { name: 'What was emitted' }).getByText('"world"').waitFor();
     t.diagnostic(`from opening the page to the first event: ${Math.round(performance.now() - fromMs)} ms`);
-    nothingWrong();
+    dashboard.nothingWrong();
   });
 
   test('a wrong key is told apart from other trouble, and nobody is signed in with it', async () => {
-    const page = await open();
+    const page = await dashboard.open();
     await page.goto(service.url);
-    await signIn(page, 'no-such-key-0123456789');
+    await dashboard.signIn(page, 'no-such-key-0123456789');
     await page.getByText('This is no API key of this service').waitFor();
     await page.reload();
     await page.getByLabel('API key').waitFor();
-    nothingWrong();
+    dashboard.nothingWrong();
   });
 
   test('a session that ended asks to sign in again, and leads back to where one was', async () => {
     const { body } = await service.api('POST', '/v1/users/me/api_keys', { name: 'for a while' });
-    const page = await open();
+    const page = await dashboard.open();
     await page.goto(`${service.url}/sources?q=inbox`);
-    await signIn(page, body.data.api_key);
+    await dashboard.signIn(page, body.data.api_key);
     await page.getByRole('heading', { name: 'Sources' }).waitFor();
     await service.api('DELETE', `/v1/users/me/api_keys/${body.data.id}`);
     await page.reload();
     await page.getByText('Your session has ended').waitFor();
-    await signIn(page, testApiKey);
+    await dashboard.signIn(page);
     await page.getByRole('heading', { name: 'Sources' }).waitFor();
     assert.match(page.url(), /\/sources\?q=inbox$/);
-    nothingWrong();
+    dashboard.nothingWrong();
   });
 
   test('signing out ends the session in the service, and scripts never see its cookie', async () => {
-    const page = await signedIn();
+    const page = await dashboard.signedIn('/');
     assert.equal(await page.evaluate('document.cookie'), '');
     const [cookie] = await page.context().cookies(`${service.url}/v1/`);
     assert.ok(cookie?.httpOnly === true && cookie.sameSite === 'Strict' && cookie.path === '/v1');
@@ -131,7 +83,7 @@ describe('the dashboard', { skip: chromiumSkip() }, () => {
     await page.goto(service.url);
     await page.getByLabel('API key').waitFor();
     assert.equal(await page.getByText('Your session has ended').count(), 0);
-    nothingWrong();
+    dashboard.nothingWrong();
   });
 
   test('hostile content is text: markup, script, long names, direction marks and escape sequences', async () => {
@@ -147,7 +99,7 @@ describe('the dashboard', { skip: chromiumSkip() }, () => {
         },
       }`,
     });
-    const page = await signedIn({}, `/sources/${source.id}`);
+    const page = await dashboard.signedIn(`/sources/${source.id}`);
     await page.getByText('Live', { exact: true }).waitFor();
     await fetch(source.configured_props.http.endpoint_url, {
       method: 'POST',
@@ -168,7 +120,7 @@ describe('the dashboard', { skip: chromiumSkip() }, () => {
     await page.getByRole('link', { name: /failed once/ }).waitFor();
     await page.getByRole('link', { name: 'Sources' }).click();
     await page.getByText('<img src=x onerror=alert(1)>⟨U+202E⟩').waitFor();
-    nothingWrong();
+    dashboard.nothingWrong();
   });
 
   test('a stream can be paused, goes on with what came meanwhile, and is narrowed by its text', async () => {
@@ -179,7 +131,7 @@ describe('the dashboard', { skip: chromiumSkip() }, () => {
         headers: { 'content-type': 'application/json' },
         body: JSON.stringify({ n: `number ${n}` }),
       });
-    const page = await signedIn({}, `/sources/${source.id}`);
+    const page = await dashboard.signedIn(`/sources/${source.id}`);
     await page.getByText('Live', { exact: true }).waitFor();
     await send(1);
     await page.getByRole('button', { name: /number 1/ }).waitFor();
@@ -192,7 +144,7 @@ describe('the dashboard', { skip: chromiumSkip() }, () => {
     await page.getByLabel('Only events with this text').fill('NUMBER 1');
     await page.getByRole('button', { name: /number 2/ }).waitFor({ state: 'detached' });
     await page.getByText('1 of 2 events shown').waitFor();
-    nothingWrong();
+    dashboard.nothingWrong();
   });
 
   test('a source is renamed, deactivated, and deleted after its consequences were shown', async () => {
@@ -202,7 +154,7 @@ describe('the dashboard', { skip: chromiumSkip() }, () => {
         props: { token: { type: 'string', secret: true }, timer: { type: '$.interface.timer' } }, run() {} }`,
       configured_props: { token: 'very-secret-value', timer: { intervalSeconds: 3600 } },
     });
-    const page = await signedIn({}, `/sources/${source.id}?tab=settings`);
+    const page = await dashboard.signedIn(`/sources/${source.id}?tab=settings`);
     await page.getByText('(secret, kept sealed)').waitFor();
     assert.ok(!(await page.content()).includes('very-secret-value'));
     await page.getByLabel('Name of the source').fill('changed');
@@ -221,7 +173,7 @@ describe('the dashboard', { skip: chromiumSkip() }, () => {
     await dialog.getByRole('button', { name: 'Delete source' }).click();
     await page.waitForURL(`${service.url}/sources`);
     assert.equal((await service.api('GET', `/v1/sources/${source.id}`)).status, 404);
-    nothingWrong();
+    dashboard.nothingWrong();
   });
 
   test('a form has a field for every type of prop, with choices that the code gives and fields that follow', async () => {
@@ -241,7 +193,7 @@ describe('the dashboard', { skip: chromiumSkip() }, () => {
       additionalProps() { return this.kind === 'special' ? { extra: { type: 'string', label: 'What is special' } } : {}; },
       run() {},
     }`;
-    const page = await signedIn({}, '/sources/new');
+    const page = await dashboard.signedIn('/sources/new');
     await page.getByLabel('Code of the component').fill(code);
     await page.getByRole('button', { name: 'Use this code' }).click();
     await page.getByLabel('Some text').fill('hello');
@@ -265,17 +217,17 @@ describe('the dashboard', { skip: chromiumSkip() }, () => {
       ...{ text: 'hello', count: 3, yes: true, list: ['one', 'two'], data: { a: 1 }, city: 'ro' },
       ...{ kind: 'special', extra: 'this', timer: { cron: null, interval_seconds: 7200 } },
     });
-    nothingWrong();
+    dashboard.nothingWrong();
   });
 
   test('what is wrong with a value stands under its field', async () => {
-    const page = await signedIn({}, '/sources/new?key=rss-new-item-in-feed');
+    const page = await dashboard.signedIn('/sources/new?key=rss-new-item-in-feed');
     await page.getByLabel('Feed URL').waitFor();
     await page.getByRole('button', { name: 'Create source' }).click();
     const problem = page.locator('#prop-url-problem');
     await problem.waitFor();
     assert.equal(await page.getByLabel('Feed URL').getAttribute('aria-invalid'), 'true');
-    complaints.length = 0;
+    dashboard.forgetComplaints();
   });
 
   test('a viewer of a workspace sees its sources, and no buttons that fail', async () => {
@@ -294,9 +246,9 @@ describe('the dashboard', { skip: chromiumSkip() }, () => {
       user_id: user.data.id,
       role: 'viewer',
     });
-    const page = await open();
+    const page = await dashboard.open();
     await page.goto(service.url);
-    await signIn(page, user.data.api_key);
+    await dashboard.signIn(page, user.data.api_key);
     await page.getByLabel('Showing').selectOption(workspace);
     await page.getByRole('link', { name: 'Sources' }).click();
     await page.getByText('of the workspace').waitFor();
@@ -304,11 +256,11 @@ describe('the dashboard', { skip: chromiumSkip() }, () => {
     await page.goto(`${service.url}/sources/${source.id}?tab=settings`);
     await page.getByText('changing it takes the role of a member').waitFor();
     assert.equal(await page.getByRole('button', { name: /Delete|Save|Deactivate/ }).count(), 0);
-    nothingWrong();
+    dashboard.nothingWrong();
   });
 
   test('a narrow screen shows all of it without scrolling sideways, and works by keyboard', async () => {
-    const page = await signedIn({ viewport: { width: 360, height: 740 } });
+    const page = await dashboard.signedIn('/', { viewport: { width: 360, height: 740 } });
     const { body } = await service.api('GET', '/v1/users/me/sources?limit=100');
     const [source] = body.data;
     const paths = [
@@ -329,11 +281,11 @@ describe('the dashboard', { skip: chromiumSkip() }, () => {
     await page.getByRole('link', { name: 'Home' }).focus();
     await page.keyboard.press('Enter');
     await page.getByRole('heading', { name: 'Home' }).waitFor();
-    nothingWrong();
+    dashboard.nothingWrong();
   });
 
   test('all that is loaded is small, is kept by the browser, and is painted at once', async (t) => {
-    const page = await open({ colorScheme: 'dark' });
+    const page = await dashboard.open({ colorScheme: 'dark' });
     const sizes = new Map<string, number>();
     page.on('response', async (response) => {
       const length = response.headers()['content-length'];
@@ -354,6 +306,6 @@ describe('the dashboard', { skip: chromiumSkip() }, () => {
     await page.reload();
     await page.getByLabel('API key').waitFor();
     assert.equal(await page.evaluate('document.documentElement.dataset.theme'), 'light');
-    nothingWrong();
+    dashboard.nothingWrong();
   });
 });

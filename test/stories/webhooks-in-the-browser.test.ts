@@ -1,69 +1,36 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
-import { chromiumSkip, openChromium } from '../support/chromium.ts';
+import { chromiumSkip } from '../support/chromium.ts';
+import { DashboardBrowser } from '../support/dashboard-browser.ts';
 import { createEmittingSource, createListeningWebhook } from '../support/emitting-source.ts';
 import { HttpReceiver } from '../support/http-receiver.ts';
-import { Millrace, testApiKey } from '../support/millrace.ts';
-import { createTempFolder, type TempFolder } from '../support/temp-folder.ts';
+import type { Millrace } from '../support/millrace.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 describe('webhooks in the dashboard', { skip: chromiumSkip() }, () => {
-  let folder: TempFolder;
+  let dashboard: DashboardBrowser;
   let service: Millrace;
-  let browser: Browser;
   let receiver: HttpReceiver;
-  const contexts: BrowserContext[] = [];
-  const complaints: string[] = [];
 
   before(async () => {
-    folder = await createTempFolder('dashboard-webhooks');
-    service = await Millrace.start({ dataFolder: `${folder.path}/data` });
+    dashboard = await DashboardBrowser.start('dashboard-webhooks');
+    service = dashboard.service;
     receiver = await HttpReceiver.start();
-    browser = await openChromium();
   });
   after(async () => {
-    for (const context of contexts) await context.close();
-    await browser?.close();
     await receiver?.close();
-    await service?.stop();
-    await folder?.remove();
+    await dashboard?.close();
   });
-
-  async function signedIn(
-    path: string,
-    options: BrowserContextOptions = {},
-    key = testApiKey,
-  ): Promise<Page> {
-    const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, ...options });
-    contexts.push(context);
-    context.setDefaultTimeout(30_000);
-    const page = await context.newPage();
-    page.on('console', (message) => {
-      // Of who asks without a session, the browser makes an error by itself.
-      if (message.type() === 'error' && !message.text().includes('401')) complaints.push(message.text());
-    });
-    page.on('pageerror', (error) => complaints.push(error.message));
-    await page.goto(service.url + path);
-    await page.getByLabel('API key').fill(key);
-    await page.getByRole('button', { name: 'Sign in' }).click();
-    await page.locator('#main').waitFor();
-    return page;
-  }
-
-  function nothingWrong(): void {
-    assert.deepEqual(complaints.splice(0), []);
-  }
 
   test('a webhook is made, shows its secret once, is subscribed and is sent an event', async () => {
     const source = await createEmittingSource(service);
-    const page = await signedIn('/webhooks');
+    const page = await dashboard.signedIn('/webhooks');
     await page.getByText('No webhooks yet').waitFor();
     await page.getByRole('link', { name: 'New webhook' }).click();
     await page.getByLabel('URL').fill('nowhere');
     await page.getByRole('button', { name: 'Create webhook' }).click();
     await page.locator('#webhook-url-problem').waitFor();
-    complaints.length = 0;
+    dashboard.forgetComplaints();
     await page.getByLabel('URL').fill(`${receiver.url}/first`);
     await page.getByLabel('Name').fill('<b>first</b> \u202ehook');
     await page.getByRole('button', { name: 'Create webhook' }).click();
@@ -80,7 +47,7 @@ describe('webhooks in the dashboard', { skip: chromiumSkip() }, () => {
     await page.getByRole('button', { name: /delivered.*answered 200/ }).click();
     await page.getByText('"<img src=x onerror=alert(1)>"').waitFor();
     assert.ok(!(await page.content()).includes(secret), 'the secret is shown once');
-    nothingWrong();
+    dashboard.nothingWrong();
   });
 
   test('a dead letter is found from home with its reason, and is redelivered once the receiver is well', async () => {
@@ -96,7 +63,7 @@ describe('webhooks in the dashboard', { skip: chromiumSkip() }, () => {
     await waitFor(async () => (await dead()).body.page_info.total_count === 3, {
       what: 'three dead letters',
     });
-    const page = await signedIn('/');
+    const page = await dashboard.signedIn('/');
     await page.getByRole('link', { name: 'Webhook is disabled' }).waitFor();
     await page.getByRole('link', { name: '3 deliveries ended undelivered' }).click();
     await page
@@ -125,7 +92,7 @@ describe('webhooks in the dashboard', { skip: chromiumSkip() }, () => {
     await page.getByText('2 queued again.').waitFor();
     await waitFor(async () => (await dead()).body.page_info.total_count === 0, { what: 'no dead letters' });
     await page.getByText('No dead letters').waitFor();
-    nothingWrong();
+    dashboard.nothingWrong();
   });
 
   test('a webhook is changed, paused, resumed, given a new secret, and deleted after its consequences were shown', async () => {
@@ -134,7 +101,7 @@ describe('webhooks in the dashboard', { skip: chromiumSkip() }, () => {
       url: `${receiver.url}/third`,
       emitterId: source.id,
     });
-    const page = await signedIn(`/webhooks/${webhook.id}?tab=settings`);
+    const page = await dashboard.signedIn(`/webhooks/${webhook.id}?tab=settings`);
     await page.getByLabel('Name').fill('third');
     await page.getByRole('button', { name: 'Save' }).click();
     await page.getByText('Saved.').waitFor();
@@ -153,7 +120,7 @@ describe('webhooks in the dashboard', { skip: chromiumSkip() }, () => {
     await dialog.getByRole('button', { name: 'Delete webhook' }).click();
     await page.waitForURL(`${service.url}/webhooks`);
     assert.equal((await service.api('GET', `/v1/webhooks/${webhook.id}`)).status, 404);
-    nothingWrong();
+    dashboard.nothingWrong();
   });
 
   test('a viewer reads webhooks and deliveries of a workspace, without buttons that fail, on a narrow dark screen', async () => {
@@ -176,7 +143,7 @@ describe('webhooks in the dashboard', { skip: chromiumSkip() }, () => {
       role: 'viewer',
     });
     const small = { viewport: { width: 360, height: 740 }, colorScheme: 'dark' } as const;
-    const page = await signedIn(`/webhooks/${webhook.id}`, small, user.data.api_key);
+    const page = await dashboard.signedIn(`/webhooks/${webhook.id}`, small, user.data.api_key);
     await page.getByText('It was disabled').waitFor();
     await page.getByRole('button', { name: /the receiver answered/ }).click();
     await page.getByText('"by the viewer"').waitFor();
@@ -193,6 +160,6 @@ describe('webhooks in the dashboard', { skip: chromiumSkip() }, () => {
         assert.ok(Number(tooWide) <= 0, `${path} ${tab} is ${tooWide} px too wide`);
       }
     }
-    nothingWrong();
+    dashboard.nothingWrong();
   });
 });

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import type { Browser, BrowserContext, Page } from 'playwright-core';
-import { chromiumSkip, openChromium } from '../support/chromium.ts';
-import { Millrace, testApiKey } from '../support/millrace.ts';
-import { createTempFolder, type TempFolder } from '../support/temp-folder.ts';
+import { chromiumSkip } from '../support/chromium.ts';
+import { DashboardBrowser } from '../support/dashboard-browser.ts';
+import type { Millrace } from '../support/millrace.ts';
 
 const http = { type: 'http' };
 
@@ -21,54 +20,14 @@ const onceWrong = `export default defineComponent({
 
 /** Workflows and their runs, as a person sees them. */
 describe('the pages of workflows', { skip: chromiumSkip() }, () => {
-  let folder: TempFolder;
+  let dashboard: DashboardBrowser;
   let service: Millrace;
-  let browser: Browser;
-  const contexts: BrowserContext[] = [];
-  /** What pages complained about, and requests that would have left the machine. */
-  const complaints: string[] = [];
 
   before(async () => {
-    folder = await createTempFolder('workflow-pages');
-    service = await Millrace.start({ dataFolder: `${folder.path}/data` });
-    browser = await openChromium();
+    dashboard = await DashboardBrowser.start('workflow-pages');
+    service = dashboard.service;
   });
-  after(async () => {
-    for (const context of contexts) await context.close();
-    await browser?.close();
-    await service?.stop();
-    await folder?.remove();
-  });
-
-  async function signedIn(
-    path: string,
-    { width = 1280, key = testApiKey, dark = false }: { width?: number; key?: string; dark?: boolean } = {},
-  ): Promise<Page> {
-    const context = await browser.newContext({
-      viewport: { width, height: 860 },
-      colorScheme: dark ? 'dark' : 'light',
-    });
-    contexts.push(context);
-    context.setDefaultTimeout(30_000);
-    const page = await context.newPage();
-    page.on('console', (message) => {
-      // Of who asks without a session, the browser makes an error by itself.
-      if (message.type() === 'error' && !message.text().includes('401')) complaints.push(message.text());
-    });
-    page.on('pageerror', (error) => complaints.push(error.message));
-    page.on('dialog', (dialog) => {
-      complaints.push(`dialog: ${dialog.message()}`);
-      void dialog.dismiss();
-    });
-    page.on('request', (request) => {
-      if (!request.url().startsWith(service.url)) complaints.push(`request to ${request.url()}`);
-    });
-    await page.goto(service.url + path);
-    await page.getByLabel('API key').fill(key);
-    await page.getByRole('button', { name: 'Sign in' }).click();
-    await page.locator('#main').waitFor();
-    return page;
-  }
+  after(() => dashboard?.close());
 
   function send(workflow: { triggers: { endpoint_url: string }[] }, body: unknown): Promise<Response> {
     return fetch(workflow.triggers[0]?.endpoint_url ?? '', {
@@ -78,20 +37,10 @@ describe('the pages of workflows', { skip: chromiumSkip() }, () => {
     });
   }
 
-  /** Kept where MILLRACE_TEST_SCREENSHOTS names a folder, for somebody who looks at them. */
-  async function screenshot(page: Page, name: string): Promise<void> {
-    const into = process.env.MILLRACE_TEST_SCREENSHOTS;
-    if (into !== undefined) await page.screenshot({ path: `${into}/${name}.png`, fullPage: true });
-  }
-
-  function nothingWrong(): void {
-    assert.deepEqual(complaints.splice(0), []);
-  }
-
   test('where there is no workflow, the page has a command that makes one, and then shows it', async () => {
-    const page = await signedIn('/workflows');
+    const page = await dashboard.signedIn('/workflows');
     await page.getByText('No workflows yet').waitFor();
-    await screenshot(page, 'workflows-empty');
+    await dashboard.screenshot(page, 'workflows-empty');
     const command = (await page.locator('.command code').textContent()) ?? '';
     const definition = /-d '(.*)'$/s.exec(command)?.[1] ?? '';
     const made = await service.api('POST', '/v1/workflows', JSON.parse(definition));
@@ -102,7 +51,7 @@ describe('the pages of workflows', { skip: chromiumSkip() }, () => {
     await page.getByRole('link', { name: /Succeeded/ }).click();
     await page.getByText('Exports').click();
     await page.getByText('"Hello Ada"').waitFor();
-    nothingWrong();
+    dashboard.nothingWrong();
   });
 
   test('a failing workflow is found from Home, understood, and restarted where it failed', async () => {
@@ -120,9 +69,9 @@ describe('the pages of workflows', { skip: chromiumSkip() }, () => {
     });
     await send(workflow, { amount: '12 francs' });
     const failed = await service.runInState(workflow.id, 'failed');
-    const page = await signedIn('/');
+    const page = await dashboard.signedIn('/');
     await page.getByRole('link', { name: 'pay the bills failed once' }).click();
-    await screenshot(page, 'workflow-runs');
+    await dashboard.screenshot(page, 'workflow-runs');
     await page.getByRole('link', { name: /Failed.*pay: the bank is closed/ }).click();
     const failure = page.getByRole('region', { name: 'Failed in pay' });
     await failure.getByText('Error: the bank is closed').waitFor();
@@ -130,13 +79,13 @@ describe('the pages of workflows', { skip: chromiumSkip() }, () => {
     await page.getByText('paying 12 francs').waitFor();
     await page.getByRole('region', { name: 'Input of pay' }).getByText('"12 francs"').waitFor();
     await page.getByText('Not reached').waitFor();
-    await screenshot(page, 'run-failed');
+    await dashboard.screenshot(page, 'run-failed');
     await page.getByRole('button', { name: 'Restart' }).click();
     const dialog = page.getByRole('alertdialog');
     assert.equal(await dialog.getByLabel('From step').inputValue(), 'pay');
     assert.equal(await dialog.getByRole('option').count(), 2, 'not from a step that was never reached');
     await dialog.getByText('what they exported is taken over').waitFor();
-    await screenshot(page, 'run-restart');
+    await dashboard.screenshot(page, 'run-restart');
     await dialog.getByRole('button', { name: 'Restart' }).click();
     await page.locator('.page-title').getByText('Succeeded').waitFor();
     assert.ok(!page.url().endsWith(failed.id));
@@ -144,7 +93,7 @@ describe('the pages of workflows', { skip: chromiumSkip() }, () => {
     await failure.waitFor();
     const again = await service.runInState(workflow.id, 'succeeded');
     assert.equal(again.replay_of, failed.id);
-    nothingWrong();
+    dashboard.nothingWrong();
   });
 
   test('a run that waits is cancelled, and one that ended is replayed with the present version', async () => {
@@ -160,7 +109,7 @@ describe('the pages of workflows', { skip: chromiumSkip() }, () => {
     });
     await send(workflow, {});
     const run = await service.runInState(workflow.id, 'waiting');
-    const page = await signedIn(`/runs/${run.id}`);
+    const page = await dashboard.signedIn(`/runs/${run.id}`);
     await page.getByText('It waits (delay) until').waitFor();
     await page.getByRole('button', { name: 'Cancel run' }).click();
     const dialog = page.getByRole('alertdialog');
@@ -177,11 +126,11 @@ describe('the pages of workflows', { skip: chromiumSkip() }, () => {
     await page.getByText('version 2').waitFor();
     await page.goto(`${service.url}/workflows/${workflow.id}?tab=deployments`);
     await page.getByText('Step wait changed: code.').waitFor();
-    await screenshot(page, 'workflow-deployments');
+    await dashboard.screenshot(page, 'workflow-deployments');
     await page.goto(`${service.url}/workflows/${workflow.id}?state=cancelled`);
     await page.getByRole('link', { name: /Cancelled/ }).waitFor();
     assert.equal(await page.getByRole('link', { name: /Succeeded/ }).count(), 0);
-    nothingWrong();
+    dashboard.nothingWrong();
   });
 
   test('the steps of a workflow are shown as they run, and it is deactivated and deleted', async () => {
@@ -202,16 +151,16 @@ describe('the pages of workflows', { skip: chromiumSkip() }, () => {
         },
       ],
     });
-    const page = await signedIn(`/workflows/${workflow.id}?tab=steps`);
+    const page = await dashboard.signedIn(`/workflows/${workflow.id}?tab=steps`);
     const graph = page.getByRole('list', { name: 'Triggers and steps' });
     await graph.getByText('cron 0 5 * * *, Europe/Zurich').waitFor();
     await graph.getByRole('link', { name: 'the inbox' }).waitFor();
     await graph.getByRole('region', { name: 'Step left_out' }).getByText('Disabled: left out').waitFor();
-    await screenshot(page, 'workflow-steps');
+    await dashboard.screenshot(page, 'workflow-steps');
     await page.getByRole('tab', { name: 'Settings' }).click();
     await page.getByRole('button', { name: 'Deactivate' }).click();
     await page.getByRole('button', { name: 'Activate' }).waitFor();
-    await screenshot(page, 'workflow-settings');
+    await dashboard.screenshot(page, 'workflow-settings');
     assert.equal((await service.api('GET', `/v1/workflows/${workflow.id}`)).body.data.active, false);
     await page.getByRole('button', { name: 'Delete workflow' }).click();
     const dialog = page.getByRole('alertdialog');
@@ -219,7 +168,7 @@ describe('the pages of workflows', { skip: chromiumSkip() }, () => {
     await dialog.getByRole('button', { name: 'Delete workflow' }).click();
     await page.waitForURL(`${service.url}/workflows`);
     assert.equal((await service.api('GET', `/v1/workflows/${workflow.id}`)).status, 404);
-    nothingWrong();
+    dashboard.nothingWrong();
   });
 
   test('hostile content is text, a viewer sees no buttons that fail, and a narrow screen shows all of it', async () => {
@@ -248,7 +197,11 @@ describe('the pages of workflows', { skip: chromiumSkip() }, () => {
     });
     const members = `/v1/workspaces/${workspace}/members`;
     await service.api('POST', members, { user_id: user.data.id, role: 'viewer' });
-    const page = await signedIn('/', { width: 360, key: user.data.api_key, dark: true });
+    const page = await dashboard.signedIn(
+      '/',
+      { viewport: { width: 360, height: 860 }, colorScheme: 'dark' },
+      user.data.api_key,
+    );
     const paths = [
       `/workflows/${workflow.id}`,
       ...['steps', 'deployments', 'settings'].map((tab) => `/workflows/${workflow.id}?tab=${tab}`),
@@ -258,7 +211,7 @@ describe('the pages of workflows', { skip: chromiumSkip() }, () => {
       await page.goto(service.url + path);
       await page.getByRole('heading', { level: 1, name: '<img src=x onerror=alert(1)>⟨U+202E⟩' }).waitFor();
       if (path.startsWith('/runs/')) await page.locator('.excerpt-line.here').waitFor();
-      await screenshot(page, `narrow-${index}`);
+      await dashboard.screenshot(page, `narrow-${index}`);
       const tooWide = await page.evaluate('document.documentElement.scrollWidth - window.innerWidth');
       assert.ok(Number(tooWide) <= 0, `${path} is ${tooWide} px too wide`);
       const failing = page.getByRole('button', { name: /Delete|Activate|Deactivate|Restart|Replay|Cancel/ });
@@ -272,12 +225,12 @@ describe('the pages of workflows', { skip: chromiumSkip() }, () => {
     await page.getByLabel('Showing').selectOption(workspace);
     await page.getByRole('link', { name: 'Workflows' }).click();
     await page.getByRole('link', { name: /<img src=x.*Failed/ }).waitFor();
-    await screenshot(page, 'narrow-list');
+    await dashboard.screenshot(page, 'narrow-list');
     assert.ok(Number(await page.evaluate('document.documentElement.scrollWidth - window.innerWidth')) <= 0);
     await page.getByLabel('Search by name or id').fill('no such thing');
     await page.getByText('None of your workflows is called so').waitFor();
     await page.getByLabel('Search by name or id').fill(workflow.id.toUpperCase());
     await page.getByRole('link', { name: /<img src=x/ }).waitFor();
-    nothingWrong();
+    dashboard.nothingWrong();
   });
 });
