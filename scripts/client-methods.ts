@@ -7,6 +7,7 @@ export const clientMethods: Readonly<Record<string, string>> = {
   getHealth: 'health.get',
   getReadiness: 'health.readiness',
   getMetrics: 'health.metrics',
+  getInstance: 'health.instance',
   getOpenApiDocument: 'health.openApiDocument',
 
   createSource: 'sources.create',
@@ -145,11 +146,13 @@ export const clientMethods: Readonly<Record<string, string>> = {
   putDataStoreEntry: 'dataStores.putEntry',
   deleteDataStoreEntry: 'dataStores.deleteEntry',
 
+  getSession: 'sessions.get',
   startSession: 'none: a cookie, instead of the key that the client has',
   endSession: 'none: a cookie, instead of the key that the client has',
 
   getMe: 'users.me',
   createUser: 'users.create',
+  listUsers: 'users.list',
   getMyUsage: 'users.usage',
   getMyOverview: 'users.overview',
   getWorkspaceOverview: 'workspaces.overview',
@@ -160,10 +163,13 @@ export const clientMethods: Readonly<Record<string, string>> = {
 
   createWorkspace: 'workspaces.create',
   getWorkspace: 'workspaces.get',
+  updateWorkspace: 'workspaces.update',
   getWorkspaceUsage: 'workspaces.usage',
 
   listProjects: 'projects.list',
   createProject: 'projects.create',
+  updateProject: 'projects.update',
+  deleteProject: 'projects.delete',
 
   listMembers: 'members.list',
   putMember: 'members.put',

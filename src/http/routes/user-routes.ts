@@ -2,7 +2,16 @@ import { type Static, Type } from 'typebox';
 import { createApiKey, listApiKeys, revokeApiKey } from '#auth/api-keys.ts';
 import { notFound } from '#auth/permissions.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
-import { type App, callerOf, DataOf, IdParams, NoContent, PageOf, PageQuery } from '#http/route-support.ts';
+import {
+  type App,
+  callerOf,
+  DataOf,
+  IdParams,
+  NoContent,
+  PageOf,
+  PageQuery,
+  pageParameters,
+} from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
 import type { Clock } from '#lib/clock.ts';
 import { epochSeconds } from '#lib/clock.ts';
@@ -15,7 +24,7 @@ import { usageByDay, usageTodayOf } from '#metering/usage-store.ts';
 import type { Store } from '#storage/store.ts';
 import type { ApiKey } from '#workspaces/api-key-store.ts';
 import { createUser } from '#workspaces/create-identity.ts';
-import { findUser, type User } from '#workspaces/user-store.ts';
+import { findUser, pageOfUsers, type User } from '#workspaces/user-store.ts';
 import { listWorkspacesOf } from '#workspaces/workspace-store.ts';
 import { Email, KeyName, Username } from './identity-shapes.ts';
 
@@ -62,6 +71,12 @@ const PaidUser = Type.Object({
   billing_period_credits: Type.Integer({
     description: 'Used by what belongs to the user, not to a workspace',
   }),
+});
+
+const ListedUser = Type.Object({
+  ...userFields,
+  is_admin: Type.Boolean({ description: 'Of the instance' }),
+  created_at: Type.Integer(),
 });
 
 const ApiKeyShape = Type.Object({
@@ -112,6 +127,37 @@ export function userRoutes(app: App, parts: UserRouteParts): void {
       const { user, secret } = await createUser(store, request.body, clock);
       const shape = await freeUser(parts, user);
       return { data: selectFields(request, { ...shape, api_key: secret }) };
+    },
+  );
+
+  app.get(
+    '/',
+    {
+      schema: {
+        operationId: 'listUsers',
+        summary: 'All users, newest first; only for the admin of the instance',
+        tags: ['users', 'addition'],
+        querystring: Type.Object({
+          ...pageParameters,
+          q: Type.Optional(
+            Type.String({
+              maxLength: 200,
+              description: 'Only users with this in their name, e-mail address or id',
+            }),
+          ),
+        }),
+        response: { 200: PageOf(ListedUser) },
+      },
+    },
+    async (request) => {
+      if (!callerOf(request).isAdmin) {
+        throw new CallerError('forbidden', 'only the admin of this instance may see its users');
+      }
+      const { rows, totalCount } = await pageOfUsers(store.read, request.query.q ?? '', pageRequest(request));
+      return pageResponse(selectFields(request, rows.map(listedUser)), {
+        totalCount,
+        cursorOf: (_, index) => encodeCursor(rows[index]?.id ?? ''),
+      });
     },
   );
 
@@ -238,5 +284,15 @@ function apiKeyShape(key: ApiKey): Static<typeof ApiKeyShape> {
     hint: key.key_hint,
     created_at: epochSeconds(key.created_at_ms),
     last_used_at: key.last_used_at_ms === null ? null : epochSeconds(key.last_used_at_ms),
+  };
+}
+
+function listedUser(user: User): Static<typeof ListedUser> {
+  return {
+    id: user.id,
+    username: user.username,
+    email: user.email,
+    is_admin: user.is_admin === 1,
+    created_at: epochSeconds(user.created_at_ms),
   };
 }
