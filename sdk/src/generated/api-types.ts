@@ -1878,6 +1878,8 @@ export interface ListWorkspaceAuditQuery {
   /** Cursor: items before it */
   before?: string;
   action?: 'created' | 'connected' | 'reconnected' | 'read_credentials' | 'updated' | 'credentials_replaced' | 'became_unhealthy' | 'became_healthy' | 'deleted';
+  /** Only what this user did */
+  user_id?: string;
 }
 
 /** Body of `POST /v1/accounts/{id}/test`. */
