@@ -118,6 +118,20 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
     dashboard.forgetComplaints();
   });
 
+  test('somebody on the paid plan finds their workspaces too, and usage without a quota of their own', async () => {
+    const paul = await addUser('paul');
+    const { id: workspace } = await data('POST', '/v1/workspaces', { name: 'Of the payers' }, paul.key);
+    await data('PUT', `/v1/quotas/${paul.id}`, { plan: 'paid' });
+    const page = await dashboard.signedIn('/workspace?tab=usage', {}, paul.key);
+    const invocations = page.getByRole('region', { name: 'Invocations' });
+    await invocations.getByText('0 in 30 days').waitFor();
+    assert.equal(await page.getByText('a day may use').count(), 0);
+    await show(page, workspace);
+    await page.getByRole('heading', { name: 'Of the payers', level: 1 }).waitFor();
+    await invocations.getByText('a day may use').waitFor();
+    dashboard.nothingWrong();
+  });
+
   test('projects are made, show what is in them, are renamed, and deleted once they are empty', async () => {
     const { id: workspace } = await data('POST', '/v1/workspaces', { name: 'With projects' });
     const page = await dashboard.signedIn('/workspace?tab=projects');

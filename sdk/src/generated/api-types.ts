@@ -895,25 +895,7 @@ export type User = {
   daily_invocations_quota: number;
   /** Integer */
   daily_invocations_used: number;
-  orgs: {
-    /** o_… */
-    id: string;
-    orgname: string;
-    name: string;
-    email: string;
-    /** Integer */
-    daily_credits_quota: number;
-    /** Integer */
-    daily_credits_used: number;
-    /** Milliseconds (integer) */
-    daily_compute_time_quota: number;
-    /** Milliseconds (integer) */
-    daily_compute_time_used: number;
-    /** Integer */
-    daily_invocations_quota: number;
-    /** Integer */
-    daily_invocations_used: number;
-  }[];
+  orgs: OwnWorkspace[];
 } | {
   /** u_… */
   id: string;
@@ -951,6 +933,27 @@ export interface Workspace {
   daily_credits_quota: number;
   /** Integer */
   daily_credits_used: number;
+}
+
+/** `data` in answers of `GET /v1/workspaces`. */
+export interface OwnWorkspace {
+  /** o_… */
+  id: string;
+  orgname: string;
+  name: string;
+  email: string;
+  /** Integer */
+  daily_credits_quota: number;
+  /** Integer */
+  daily_credits_used: number;
+  /** Milliseconds (integer) */
+  daily_compute_time_quota: number;
+  /** Milliseconds (integer) */
+  daily_compute_time_used: number;
+  /** Integer */
+  daily_invocations_quota: number;
+  /** Integer */
+  daily_invocations_used: number;
 }
 
 /** `data` in answers of `POST /v1/workspaces/{id}/projects`. */
@@ -1126,25 +1129,7 @@ export type CreateUserAnswer = {
   daily_invocations_quota: number;
   /** Integer */
   daily_invocations_used: number;
-  orgs: {
-    /** o_… */
-    id: string;
-    orgname: string;
-    name: string;
-    email: string;
-    /** Integer */
-    daily_credits_quota: number;
-    /** Integer */
-    daily_credits_used: number;
-    /** Milliseconds (integer) */
-    daily_compute_time_quota: number;
-    /** Milliseconds (integer) */
-    daily_compute_time_used: number;
-    /** Integer */
-    daily_invocations_quota: number;
-    /** Integer */
-    daily_invocations_used: number;
-  }[];
+  orgs: OwnWorkspace[];
 } & {
   /** Shown once, here */
   api_key: string;
