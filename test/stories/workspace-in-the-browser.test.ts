@@ -355,6 +355,15 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
     dashboard.nothingWrong();
 
     const admin = await dashboard.signedIn('/instance', small);
+    await admin.getByRole('button', { name: 'Menu' }).click();
+    await show(admin, workspace);
+    for (const tab of ['members', 'projects', 'keys', 'audit', 'settings']) {
+      await admin.goto(`${service.url}/workspace?tab=${tab}`);
+      await admin.getByRole('tab', { selected: true }).waitFor();
+      await admin.locator('.panel:not([hidden]) :is(.card, .empty)').first().waitFor();
+      await fits(admin, `${tab} of an admin`);
+      await dashboard.screenshot(admin, `narrow-admin-${tab}`);
+    }
     for (const tab of ['running', 'settings', 'users', 'quotas']) {
       await admin.goto(`${service.url}/instance?tab=${tab}&owner=${vera.id}`);
       await admin.getByRole('tab', { selected: true }).waitFor();

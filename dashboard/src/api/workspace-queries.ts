@@ -106,7 +106,7 @@ export function useInstance() {
   return useQuery({
     queryKey: ['instance'],
     queryFn: async ({ signal }) => (await api<Data<Instance>>('GET', '/v1/instance', { signal })).data,
-    refetchInterval: 5_000,
+    refetchInterval: 10_000,
   });
 }
 

@@ -1,8 +1,8 @@
 import { Link } from 'wouter';
-import { useRole } from '~/api/workspace-queries.ts';
+import { useMembers, useRole } from '~/api/workspace-queries.ts';
 import { Icon } from '~/parts/icon.tsx';
 import { useOwner } from '~/parts/owner.tsx';
-import { PageFrame } from '~/parts/page.tsx';
+import { Loading, PageFrame } from '~/parts/page.tsx';
 import { type PageTab, PageTabs } from '~/parts/page-tabs.tsx';
 import { ApiKeys } from './api-keys.tsx';
 import { UsageByDay } from './usage-by-day.tsx';
@@ -14,6 +14,7 @@ import { WorkspaceSettings } from './workspace-settings.tsx';
 /** Of the owner that is shown: who is in it, what it has and uses, and one's own keys. */
 export function WorkspacePage() {
   const { me, ownerId } = useOwner();
+  const { isPending } = useMembers(ownerId);
   const role = useRole(ownerId);
   const workspace = me.orgs?.find(({ id }) => id === ownerId);
   const keys: PageTab = { id: 'keys', name: 'Your API keys', content: <ApiKeys /> };
@@ -72,7 +73,12 @@ export function WorkspacePage() {
         </Link>
       }
     >
-      <PageTabs key={ownerId} href="/workspace" tabs={tabs} className="tabbed" />
+      {/* Which tabs there are depends on the role. */}
+      {workspace !== undefined && isPending ? (
+        <Loading />
+      ) : (
+        <PageTabs key={ownerId} href="/workspace" tabs={tabs} className="tabbed" />
+      )}
     </PageFrame>
   );
 }

@@ -145,6 +145,7 @@ function Account() {
   const [, navigate] = useLocation();
   const queries = useQueryClient();
   const [problem, setProblem] = useState<unknown>();
+  const ends = useSession().data?.expires_at;
   const signOut = async () => {
     try {
       await api('DELETE', '/v1/session');
@@ -175,6 +176,12 @@ function Account() {
                 Signed in as <bdi>{visible(shortened(me.email, 80))}</bdi>
                 <br />
                 <code>{me.id}</code>
+                {ends !== undefined && ends !== null && (
+                  <>
+                    <br />
+                    until {new Date(ends * 1000).toLocaleString()}
+                  </>
+                )}
               </p>
               <Menu.Item className="menu-item" onClick={() => void signOut()}>
                 Sign out
