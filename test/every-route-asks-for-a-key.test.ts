@@ -37,6 +37,7 @@ const publicRoutes = [
   ...['/', '/sign-in', '/sign-in/*', '/sources', '/sources/*', '/object', '/object/*'],
   ...['/workflows', '/workflows/*', '/runs', '/runs/*'],
   ...['/webhooks', '/webhooks/*', '/dead-letters', '/dead-letters/*'],
+  ...['/workspace', '/workspace/*', '/instance', '/instance/*'],
   ...['/assets/:name', '/favicon.svg', '/theme.js'],
 ];
 
@@ -76,6 +77,7 @@ describe('every route', () => {
       settings: { publicUrl: '', sessionHours: 1 },
       dashboardPages: { look: () => ({ state: 'building' }), settled: () => Promise.resolve() },
       eventRates: untouchable('eventRates'),
+      viewInstance: untouchable('viewInstance'),
       endpointUrl: () => undefined,
       quotas: untouchable('quotas'),
       dataStores: untouchable('dataStores'),
