@@ -3,8 +3,12 @@ import { QueryClient, QueryClientProvider } from '@tanstack/react-query';
 import { useEffect } from 'react';
 import { Route, Switch, useLocation } from 'wouter';
 import { ApiError, whenSignedOut } from '~/api/client.ts';
+import { AccountPage } from '~/pages/account.tsx';
+import { Accounts } from '~/pages/accounts.tsx';
+import { Connected } from '~/pages/connected.tsx';
 import { DeadLetters } from '~/pages/dead-letters.tsx';
 import { Home } from '~/pages/home.tsx';
+import { NewAccountPage } from '~/pages/new-account.tsx';
 import { NewSourcePage } from '~/pages/new-source.tsx';
 import { NewWebhookPage } from '~/pages/new-webhook.tsx';
 import { NotFound } from '~/pages/not-found.tsx';
@@ -54,6 +58,7 @@ function Routes() {
   return (
     <Switch>
       <Route path="/sign-in" component={SignIn} />
+      <Route path="/accounts/connected" component={Connected} />
       <Route>
         <Shell>
           <Switch>
@@ -68,6 +73,9 @@ function Routes() {
             <Route path="/webhooks/new" component={NewWebhookPage} />
             <Route path="/webhooks/:id">{({ id }) => <WebhookPage key={id} id={id} />}</Route>
             <Route path="/dead-letters" component={DeadLetters} />
+            <Route path="/accounts" component={Accounts} />
+            <Route path="/accounts/new" component={NewAccountPage} />
+            <Route path="/accounts/:id">{({ id }) => <AccountPage key={id} id={id} />}</Route>
             <Route path="/object/*?" component={ObjectPage} />
             <Route component={NotFound} />
           </Switch>

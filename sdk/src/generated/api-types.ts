@@ -593,6 +593,10 @@ export interface RegistryPackage {
 export interface Account {
   /** apn_… */
   id: string;
+  /** Addition: who connected it */
+  user_id: string;
+  /** Addition: u_… or o_… */
+  owner_id: string;
   /** Nickname */
   name: string | null;
   app: {
@@ -1680,6 +1684,8 @@ export interface ListAccountsQuery {
   query?: string;
   /** Only accounts connected through this OAuth client: oa_ id */
   oauth_app_id?: string;
+  /** Addition: only accounts of this owner, u_… or o_…, that the caller may see */
+  owner_id?: string;
   /**
    * 1 or true: with credentials, of accounts that you created (while you are a member of their workspace)
    * or administer
