@@ -5,6 +5,9 @@ import { Route, Switch, useLocation } from 'wouter';
 import { ApiError, whenSignedOut } from '~/api/client.ts';
 import { AccountPage } from '~/pages/account.tsx';
 import { Accounts } from '~/pages/accounts.tsx';
+import { AppPage } from '~/pages/app.tsx';
+import { AppEditor } from '~/pages/app-editor.tsx';
+import { Apps } from '~/pages/apps.tsx';
 import { Connected } from '~/pages/connected.tsx';
 import { DeadLetters } from '~/pages/dead-letters.tsx';
 import { Home } from '~/pages/home.tsx';
@@ -76,6 +79,12 @@ function Routes() {
             <Route path="/accounts" component={Accounts} />
             <Route path="/accounts/new" component={NewAccountPage} />
             <Route path="/accounts/:id">{({ id }) => <AccountPage key={id} id={id} />}</Route>
+            <Route path="/apps" component={Apps} />
+            <Route path="/apps/new">
+              <AppEditor />
+            </Route>
+            <Route path="/apps/:slug">{({ slug }) => <AppPage key={slug} slug={slug} />}</Route>
+            <Route path="/apps/:slug/edit">{({ slug }) => <AppEditor key={slug} slug={slug} />}</Route>
             <Route path="/object/*?" component={ObjectPage} />
             <Route component={NotFound} />
           </Switch>

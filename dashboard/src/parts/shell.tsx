@@ -18,7 +18,8 @@ const places: readonly { href: string; name: string; icon: IconName; also?: stri
   { href: '/sources', name: 'Sources', icon: 'source' },
   { href: '/workflows', name: 'Workflows', icon: 'workflow', also: '/runs/' },
   { href: '/webhooks', name: 'Webhooks', icon: 'webhook' },
-  { href: '/accounts', name: 'Accounts', icon: 'user' },
+  { href: '/accounts', name: 'Accounts', icon: 'account' },
+  { href: '/apps', name: 'Apps', icon: 'app' },
 ];
 
 /** What is around every page but the one to sign in: where to go, whose things are shown, who is signed in. */
