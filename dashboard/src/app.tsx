@@ -16,6 +16,8 @@ import { NewSourcePage } from '~/pages/new-source.tsx';
 import { NewWebhookPage } from '~/pages/new-webhook.tsx';
 import { NotFound } from '~/pages/not-found.tsx';
 import { ObjectPage } from '~/pages/object.tsx';
+import { Registry } from '~/pages/registry.tsx';
+import { RegistryComponentPage } from '~/pages/registry-component.tsx';
 import { RunPage } from '~/pages/run.tsx';
 import { SignIn } from '~/pages/sign-in.tsx';
 import { SourcePage } from '~/pages/source.tsx';
@@ -85,6 +87,10 @@ function Routes() {
             </Route>
             <Route path="/apps/:slug">{({ slug }) => <AppPage key={slug} slug={slug} />}</Route>
             <Route path="/apps/:slug/edit">{({ slug }) => <AppEditor key={slug} slug={slug} />}</Route>
+            <Route path="/registry" component={Registry} />
+            <Route path="/registry/:key">
+              {({ key }) => <RegistryComponentPage key={key} componentKey={key} />}
+            </Route>
             <Route path="/object/*?" component={ObjectPage} />
             <Route component={NotFound} />
           </Switch>

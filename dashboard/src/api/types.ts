@@ -89,6 +89,8 @@ export interface ListedComponent {
   type: 'source' | 'action';
   app: string;
   app_details: { name: string } | null;
+  /** null: it comes with the service. */
+  package: { name: string; version: string } | null;
 }
 
 export interface EventSummary {

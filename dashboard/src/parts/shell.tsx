@@ -20,6 +20,7 @@ const places: readonly { href: string; name: string; icon: IconName; also?: stri
   { href: '/webhooks', name: 'Webhooks', icon: 'webhook' },
   { href: '/accounts', name: 'Accounts', icon: 'account' },
   { href: '/apps', name: 'Apps', icon: 'app' },
+  { href: '/registry', name: 'Registry', icon: 'registry' },
 ];
 
 /** What is around every page but the one to sign in: where to go, whose things are shown, who is signed in. */
