@@ -22,6 +22,9 @@ import { RunPage } from '~/pages/run.tsx';
 import { SignIn } from '~/pages/sign-in.tsx';
 import { SourcePage } from '~/pages/source.tsx';
 import { Sources } from '~/pages/sources.tsx';
+import { TemplatePage } from '~/pages/template.tsx';
+import { Templates } from '~/pages/templates.tsx';
+import { UseTemplatePage } from '~/pages/use-template.tsx';
 import { WebhookPage } from '~/pages/webhook.tsx';
 import { Webhooks } from '~/pages/webhooks.tsx';
 import { WorkflowPage } from '~/pages/workflow.tsx';
@@ -91,6 +94,9 @@ function Routes() {
             <Route path="/registry/:key">
               {({ key }) => <RegistryComponentPage key={key} componentKey={key} />}
             </Route>
+            <Route path="/templates" component={Templates} />
+            <Route path="/templates/:id">{({ id }) => <TemplatePage key={id} id={id} />}</Route>
+            <Route path="/templates/:id/use">{({ id }) => <UseTemplatePage key={id} id={id} />}</Route>
             <Route path="/object/*?" component={ObjectPage} />
             <Route component={NotFound} />
           </Switch>

@@ -23,6 +23,8 @@ export interface PropFormContext {
   componentId: string;
   ownerId: string;
   values: PropValues;
+  /** Before the ids of its controls, where a page has several forms. */
+  idPrefix?: string;
 }
 
 /** Need nothing of a person. */
@@ -76,7 +78,7 @@ function Field({
   problem: string | undefined;
 }) {
   const { name, type, label, description, optional } = definition;
-  const id = `prop-${name}`;
+  const id = `${context.idPrefix ?? ''}prop-${name}`;
   if (type === 'alert') {
     return <p className="note pre-line">{visible(definition.content ?? description ?? '')}</p>;
   }

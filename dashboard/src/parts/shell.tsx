@@ -21,6 +21,7 @@ const places: readonly { href: string; name: string; icon: IconName; also?: stri
   { href: '/accounts', name: 'Accounts', icon: 'account' },
   { href: '/apps', name: 'Apps', icon: 'app' },
   { href: '/registry', name: 'Registry', icon: 'registry' },
+  { href: '/templates', name: 'Templates', icon: 'template' },
 ];
 
 /** What is around every page but the one to sign in: where to go, whose things are shown, who is signed in. */
