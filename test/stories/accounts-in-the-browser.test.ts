@@ -252,7 +252,12 @@ describe('accounts in the dashboard', { skip: chromiumSkip() }, () => {
       assert.ok(Number(tooWide) <= 0, `${path} is ${tooWide} px too wide`);
       await dashboard.screenshot(page, `account-viewer${path.replaceAll(/\W+/g, '-')}`.slice(0, 40));
     }
-    const own = await dashboard.signedIn(`/accounts/${account.id}?tab=settings`);
+    const own = await dashboard.signedIn(`/accounts/${account.id}`);
+    await own.getByRole('list', { name: 'Sources and workflows' }).getByRole('link').click();
+    await own.getByRole('tab', { name: 'Settings' }).click();
+    await own.getByRole('link', { name: account.id }).click();
+    await own.getByRole('heading', { name: 'of the team', level: 1 }).waitFor();
+    await own.getByRole('tab', { name: 'Settings' }).click();
     await own.getByRole('button', { name: 'Delete account' }).click();
     const dialog = own.getByRole('alertdialog');
     await dialog.getByText('1 source or workflow uses it, and its next runs end with an error:').waitFor();

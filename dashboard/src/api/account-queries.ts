@@ -45,7 +45,7 @@ export function useAccount(id: string) {
 export function useAccountRights({ owner_id: ownerId, user_id: userId }: Account) {
   const me = useMe();
   const mayUse = useMayWrite(ownerId) === true;
-  const isAdmin = useMayAdminister(ownerId);
+  const isAdmin = useMayAdminister(ownerId) === true;
   return { mayUse, mayChange: isAdmin || (mayUse && userId === me.data?.id) };
 }
 

@@ -3,8 +3,8 @@ import { api } from './client.ts';
 import { type Data, useMe } from './queries.ts';
 import type { Member } from './types.ts';
 
-/** Whether the person administers what this owner has: their own, or a workspace as its admin. */
-export function useMayAdminister(ownerId: string | null): boolean {
+/** Whether the person administers what this owner has: their own, or a workspace as its admin; undefined while it is not known. */
+export function useMayAdminister(ownerId: string | null): boolean | undefined {
   const me = useMe();
   const isWorkspace = ownerId?.startsWith('o_') === true;
   const members = useQuery({
@@ -14,7 +14,9 @@ export function useMayAdminister(ownerId: string | null): boolean {
     enabled: isWorkspace,
     staleTime: 60_000,
   });
-  if (me.data === undefined || ownerId === null) return false;
+  if (ownerId === null) return false;
+  if (me.data === undefined) return undefined;
   if (!isWorkspace) return ownerId === me.data.id;
-  return members.data?.some(({ user_id, role }) => user_id === me.data.id && role === 'admin') === true;
+  if (members.data === undefined) return undefined;
+  return members.data.some(({ user_id, role }) => user_id === me.data.id && role === 'admin');
 }

@@ -17,7 +17,7 @@ import { Problem } from '~/parts/problem.tsx';
 /** The client id and secret that the owner has at the provider: one for each app, set by whoever administers. */
 export function AppClient({ app, ownerId }: { app: App; ownerId: string }) {
   const client = useOAuthClient(app.name_slug, ownerId);
-  const mayAdminister = useMayAdminister(ownerId);
+  const mayAdminister = useMayAdminister(ownerId) === true;
   if (client.data === undefined) {
     return client.error === null ? (
       <Loading />

@@ -37,6 +37,13 @@ export function AppEditor({ slug }: { slug?: string }) {
       </PageFrame>
     );
   }
+  if (mayAdminister === undefined) {
+    return (
+      <PageFrame title={title}>
+        <Loading />
+      </PageFrame>
+    );
+  }
   if (!mayAdminister || owner === null) {
     return (
       <PageFrame title={title}>

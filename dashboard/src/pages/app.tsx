@@ -35,8 +35,8 @@ export function AppPage({ slug }: { slug: string }) {
 
 function Details({ app, ownerId }: { app: App; ownerId: string }) {
   const mayWrite = useMayWrite(ownerId) === true;
-  const mayChange = useMayAdminister(app.owner_id);
-  const mayAdd = useMayAdminister(ownerId);
+  const mayChange = useMayAdminister(app.owner_id) === true;
+  const mayAdd = useMayAdminister(ownerId) === true;
   const { name_slug: slug, auth_type } = app;
   const hasAccounts = auth_type !== 'none';
   return (

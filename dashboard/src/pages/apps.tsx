@@ -22,7 +22,7 @@ export function Apps() {
   const [, navigate] = useLocation();
   const [words, setWords] = useState(new URLSearchParams(useSearch()).get('q') ?? '');
   const [withComponents, setWithComponents] = useState(false);
-  const mayAdminister = useMayAdminister(ownerId);
+  const mayAdminister = useMayAdminister(ownerId) === true;
   const asked = useSettled(words.trim());
   const apps = useApps(asked, ownerId, withComponents ? { has_components: '1' } : {});
   const rows = apps.data?.pages.flatMap(({ data }) => data) ?? [];
