@@ -162,6 +162,7 @@ export const clientMethods: Readonly<Record<string, string>> = {
   revokeApiKey: 'apiKeys.revoke',
 
   createWorkspace: 'workspaces.create',
+  listWorkspaces: 'workspaces.list',
   getWorkspace: 'workspaces.get',
   updateWorkspace: 'workspaces.update',
   getWorkspaceUsage: 'workspaces.usage',
@@ -249,6 +250,7 @@ export const typeNames: Readonly<Record<string, string>> = {
   User: 'getMe.data',
   ApiKey: 'listApiKeys.data',
   Workspace: 'getWorkspace.data',
+  OwnWorkspace: 'listWorkspaces.data',
   Project: 'createProject.data',
   Member: 'putMember.data',
   OAuthClient: 'listApiClients.data',

@@ -29,7 +29,13 @@ import { WebhookPage } from '~/pages/webhook.tsx';
 import { Webhooks } from '~/pages/webhooks.tsx';
 import { WorkflowPage } from '~/pages/workflow.tsx';
 import { Workflows } from '~/pages/workflows.tsx';
+import { later } from '~/parts/later.tsx';
+import { forgotten } from '~/parts/remember.ts';
 import { Shell } from '~/parts/shell.tsx';
+
+const WorkspacePage = later(async () => (await import('~/pages/workspace.tsx')).WorkspacePage);
+const NewWorkspacePage = later(async () => (await import('~/pages/new-workspace.tsx')).NewWorkspacePage);
+const InstancePage = later(async () => (await import('~/pages/instance.tsx')).InstancePage);
 
 const queries = new QueryClient({
   defaultOptions: {
@@ -56,12 +62,15 @@ export function App() {
 function Routes() {
   const [, navigate] = useLocation();
   useEffect(() => {
-    whenSignedOut(() => {
+    const signIn = () => {
       const { pathname, search } = window.location;
       if (pathname === '/sign-in') return;
       queries.clear();
       navigate(`/sign-in?next=${encodeURIComponent(pathname + search)}`, { replace: true });
-    });
+    };
+    whenSignedOut(signIn);
+    // Who signs out in one tab leaves nothing to be seen in the others.
+    return forgotten('signed-in', signIn);
   }, [navigate]);
   return (
     <Switch>
@@ -97,6 +106,9 @@ function Routes() {
             <Route path="/templates" component={Templates} />
             <Route path="/templates/:id">{({ id }) => <TemplatePage key={id} id={id} />}</Route>
             <Route path="/templates/:id/use">{({ id }) => <UseTemplatePage key={id} id={id} />}</Route>
+            <Route path="/workspace" component={WorkspacePage} />
+            <Route path="/workspace/new" component={NewWorkspacePage} />
+            <Route path="/instance" component={InstancePage} />
             <Route path="/object/*?" component={ObjectPage} />
             <Route component={NotFound} />
           </Switch>

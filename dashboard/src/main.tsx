@@ -6,6 +6,7 @@ import './style/shell.css';
 import './style/pages.css';
 import './style/workflows.css';
 import './style/accounts.css';
+import './style/workspace.css';
 import { App } from './app.tsx';
 
 const root = document.getElementById('root');

@@ -468,6 +468,12 @@ forEachService((fixture) => {
     assert.ok(!JSON.stringify(all).includes('canary'));
     const deleted = await done(team.ask(team.admin, 'GET', `${path}&action=deleted`));
     assert.ok(deleted.length > 0 && deleted.every(({ action }: Entry) => action === 'deleted'));
+    const byAdmin = await done(team.ask(team.admin, 'GET', `${path}&user_id=${team.admin.id}`));
+    assert.deepEqual(
+      byAdmin,
+      all.filter(({ user_id }: Entry) => user_id === team.admin.id),
+    );
+    assert.ok(byAdmin.length > 0 && byAdmin.length < all.length);
     const pages = await team.ask(team.admin, 'GET', `/v1/workspaces/${team.workspace}/audit?limit=2`);
     const next = await done(
       team.ask(

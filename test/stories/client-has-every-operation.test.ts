@@ -129,6 +129,7 @@ describe('the TypeScript client', () => {
 
     const { id } = await client.workspaces.create({ name: 'Team' });
     assert.equal((await client.workspaces.get(id)).name, 'Team');
+    assert.ok((await client.workspaces.list()).some((one) => one.id === id));
     assert.equal((await client.workspaces.update(id, { name: 'Team one' })).name, 'Team one');
     assert.equal((await client.workspaces.overview(id)).dead_letters, 0);
     assert.ok(Array.isArray(await client.workspaces.usage(id)));

@@ -107,6 +107,20 @@ forEachService((fixture) => {
     assert.equal((await fetch(`${service.url}/v1/session`)).status, 401);
   });
 
+  test('the workspaces one is in are listed, on the free plan and on the paid one', async () => {
+    const team = await addTeam(`mine-${fixture.dialect}`);
+    const { orgs } = await data('GET', '/v1/users/me', undefined, team.viewer.key);
+    assert.deepEqual(
+      orgs.map(({ id }: { id: string }) => id),
+      [team.id],
+    );
+    assert.deepEqual(await data('GET', '/v1/workspaces', undefined, team.viewer.key), orgs);
+    await data('PUT', `/v1/quotas/${team.viewer.id}`, { plan: 'paid' });
+    assert.equal((await data('GET', '/v1/users/me', undefined, team.viewer.key)).orgs, undefined);
+    assert.deepEqual(await data('GET', '/v1/workspaces', undefined, team.viewer.key), orgs);
+    assert.deepEqual(await data('GET', '/v1/workspaces', undefined, team.stranger.key), []);
+  });
+
   test('only admins of a workspace rename it', async () => {
     const team = await addTeam(`rename-${fixture.dialect}`);
     const path = `/v1/workspaces/${team.id}`;

@@ -899,25 +899,7 @@ export type User = {
   daily_invocations_quota: number;
   /** Integer */
   daily_invocations_used: number;
-  orgs: {
-    /** o_… */
-    id: string;
-    orgname: string;
-    name: string;
-    email: string;
-    /** Integer */
-    daily_credits_quota: number;
-    /** Integer */
-    daily_credits_used: number;
-    /** Milliseconds (integer) */
-    daily_compute_time_quota: number;
-    /** Milliseconds (integer) */
-    daily_compute_time_used: number;
-    /** Integer */
-    daily_invocations_quota: number;
-    /** Integer */
-    daily_invocations_used: number;
-  }[];
+  orgs: OwnWorkspace[];
 } | {
   /** u_… */
   id: string;
@@ -955,6 +937,27 @@ export interface Workspace {
   daily_credits_quota: number;
   /** Integer */
   daily_credits_used: number;
+}
+
+/** `data` in answers of `GET /v1/workspaces`. */
+export interface OwnWorkspace {
+  /** o_… */
+  id: string;
+  orgname: string;
+  name: string;
+  email: string;
+  /** Integer */
+  daily_credits_quota: number;
+  /** Integer */
+  daily_credits_used: number;
+  /** Milliseconds (integer) */
+  daily_compute_time_quota: number;
+  /** Milliseconds (integer) */
+  daily_compute_time_used: number;
+  /** Integer */
+  daily_invocations_quota: number;
+  /** Integer */
+  daily_invocations_used: number;
 }
 
 /** `data` in answers of `POST /v1/workspaces/{id}/projects`. */
@@ -1130,25 +1133,7 @@ export type CreateUserAnswer = {
   daily_invocations_quota: number;
   /** Integer */
   daily_invocations_used: number;
-  orgs: {
-    /** o_… */
-    id: string;
-    orgname: string;
-    name: string;
-    email: string;
-    /** Integer */
-    daily_credits_quota: number;
-    /** Integer */
-    daily_credits_used: number;
-    /** Milliseconds (integer) */
-    daily_compute_time_quota: number;
-    /** Milliseconds (integer) */
-    daily_compute_time_used: number;
-    /** Integer */
-    daily_invocations_quota: number;
-    /** Integer */
-    daily_invocations_used: number;
-  }[];
+  orgs: OwnWorkspace[];
 } & {
   /** Shown once, here */
   api_key: string;
@@ -1884,6 +1869,8 @@ export interface ListWorkspaceAuditQuery {
   /** Cursor: items before it */
   before?: string;
   action?: 'created' | 'connected' | 'reconnected' | 'read_credentials' | 'updated' | 'credentials_replaced' | 'became_unhealthy' | 'became_healthy' | 'deleted';
+  /** Only what this user did */
+  user_id?: string;
 }
 
 /** Body of `POST /v1/accounts/{id}/test`. */

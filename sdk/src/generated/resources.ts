@@ -106,6 +106,7 @@ import type {
   OAuthClient,
   OAuthClientWithSecret,
   Overview,
+  OwnWorkspace,
   PageParameters,
   PauseWebhookBody,
   Project,
@@ -344,6 +345,18 @@ export class Workspaces {
    */
   create(body: CreateWorkspaceBody, options: RequestOptions = {}): Promise<Workspace> {
     return this.#transport.data({ method: 'POST', path: '/v1/workspaces', body }, options);
+  }
+
+  /**
+   * All workspaces you are in, oldest first, with their use of today.
+   *
+   * The same as `orgs` of /users/me, also for users on the paid plan.
+   *
+   * `GET /v1/workspaces`
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  list(query: CommonParameters = {}, options: RequestOptions = {}): Promise<OwnWorkspace[]> {
+    return this.#transport.data({ method: 'GET', path: '/v1/workspaces', query: { ...query }, isRepeatable: true }, options);
   }
 
   /**

@@ -19,27 +19,19 @@ import { CallerError } from '#lib/errors.ts';
 import { billingPeriod } from '#metering/billing-period.ts';
 import type { QuotaGuard } from '#metering/quota-guard.ts';
 import { ownerQuotasOf } from '#metering/quota-store.ts';
-import { effectiveQuotas } from '#metering/quotas.ts';
-import { usageByDay, usageTodayOf } from '#metering/usage-store.ts';
+import { usageByDay } from '#metering/usage-store.ts';
 import type { Store } from '#storage/store.ts';
 import type { ApiKey } from '#workspaces/api-key-store.ts';
 import { createUser } from '#workspaces/create-identity.ts';
 import { findUser, pageOfUsers, type User } from '#workspaces/user-store.ts';
-import { listWorkspacesOf } from '#workspaces/workspace-store.ts';
 import { Email, KeyName, Username } from './identity-shapes.ts';
+import { DailyUse, OwnWorkspace, ownWorkspaces } from './own-workspaces.ts';
 
 export interface UserRouteParts {
   store: Store;
   clock: Clock;
   quotas: QuotaGuard;
 }
-
-const DailyUse = {
-  daily_compute_time_quota: Type.Integer({ description: 'Milliseconds' }),
-  daily_compute_time_used: Type.Integer({ description: 'Milliseconds' }),
-  daily_invocations_quota: Type.Integer(),
-  daily_invocations_used: Type.Integer(),
-};
 
 const userFields = {
   id: Type.String({ description: 'u_…' }),
@@ -50,17 +42,7 @@ const userFields = {
 const FreeUser = Type.Object({
   ...userFields,
   ...DailyUse,
-  orgs: Type.Array(
-    Type.Object({
-      id: Type.String({ description: 'o_…' }),
-      orgname: Type.String(),
-      name: Type.String(),
-      email: Type.String(),
-      daily_credits_quota: Type.Integer(),
-      daily_credits_used: Type.Integer(),
-      ...DailyUse,
-    }),
-  ),
+  orgs: Type.Array(OwnWorkspace),
 });
 
 /** Of a user for whom the admin of the instance set the plan `paid`. */
@@ -243,38 +225,10 @@ async function userShape(
   };
 }
 
-async function freeUser(
-  { store, clock, quotas }: UserRouteParts,
-  user: User,
-): Promise<Static<typeof FreeUser>> {
-  const workspaces = await listWorkspacesOf(store.read, user.id);
-  const ownerIds = [user.id, ...workspaces.map(({ id }) => id)];
-  const [usage, own] = await Promise.all([
-    usageTodayOf(store.read, ownerIds, clock.now()),
-    ownerQuotasOf(store.read, ownerIds),
-  ]);
-  const quotasOf = (ownerId: string) => effectiveQuotas(quotas.defaults, own.get(ownerId));
-  const dailyUse = (ownerId: string) => ({
-    daily_compute_time_quota: quotasOf(ownerId).computeMs,
-    daily_compute_time_used: usage.get(ownerId)?.computeMs ?? 0,
-    daily_invocations_quota: quotasOf(ownerId).invocations,
-    daily_invocations_used: usage.get(ownerId)?.invocations ?? 0,
-  });
-  return {
-    id: user.id,
-    username: user.username,
-    email: user.email,
-    ...dailyUse(user.id),
-    orgs: workspaces.map((workspace) => ({
-      id: workspace.id,
-      orgname: workspace.orgname,
-      name: workspace.name,
-      email: workspace.email,
-      daily_credits_quota: quotasOf(workspace.id).credits,
-      daily_credits_used: usage.get(workspace.id)?.credits ?? 0,
-      ...dailyUse(workspace.id),
-    })),
-  };
+async function freeUser(parts: UserRouteParts, user: User): Promise<Static<typeof FreeUser>> {
+  const { id, username, email } = user;
+  const { personal, workspaces } = await ownWorkspaces(parts, id);
+  return { id, username, email, ...personal, orgs: workspaces };
 }
 
 function apiKeyShape(key: ApiKey): Static<typeof ApiKeyShape> {

@@ -26,6 +26,7 @@ import {
   type Workspace,
 } from '#workspaces/workspace-store.ts';
 import { Email, Name, Orgname } from './identity-shapes.ts';
+import { OwnWorkspace, ownWorkspaces } from './own-workspaces.ts';
 import { ProjectShape, projectShape } from './project-routes.ts';
 
 export interface WorkspaceRouteParts {
@@ -82,6 +83,23 @@ export function workspaceRoutes(app: App, parts: WorkspaceRouteParts): void {
         clock,
       );
       return { data: selectFields(request, await workspaceShape(parts, workspace)) };
+    },
+  );
+
+  app.get(
+    '/',
+    {
+      schema: {
+        operationId: 'listWorkspaces',
+        summary: 'All workspaces you are in, oldest first, with their use of today',
+        description: 'The same as `orgs` of /users/me, also for users on the paid plan.',
+        tags: ['workspaces', 'addition'],
+        response: { 200: DataOf(Type.Array(OwnWorkspace)) },
+      },
+    },
+    async (request) => {
+      const { workspaces } = await ownWorkspaces(parts, callerOf(request).userId);
+      return { data: selectFields(request, workspaces) };
     },
   );
 
