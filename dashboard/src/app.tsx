@@ -1,6 +1,6 @@
 import { CSPProvider } from '@base-ui/react/csp-provider';
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query';
-import { useEffect } from 'react';
+import { lazy, Suspense, useEffect } from 'react';
 import { Route, Switch, useLocation } from 'wouter';
 import { ApiError, whenSignedOut } from '~/api/client.ts';
 import { DeadLetters } from '~/pages/dead-letters.tsx';
@@ -17,7 +17,11 @@ import { WebhookPage } from '~/pages/webhook.tsx';
 import { Webhooks } from '~/pages/webhooks.tsx';
 import { WorkflowPage } from '~/pages/workflow.tsx';
 import { Workflows } from '~/pages/workflows.tsx';
+import { Loading } from '~/parts/page.tsx';
 import { Shell } from '~/parts/shell.tsx';
+
+/** As large as it is, it is loaded when somebody edits. */
+const Editing = lazy(() => import('~/pages/editing.tsx'));
 
 const queries = new QueryClient({
   defaultOptions: {
@@ -62,6 +66,18 @@ function Routes() {
             <Route path="/sources/new" component={NewSourcePage} />
             <Route path="/sources/:id">{({ id }) => <SourcePage key={id} id={id} />}</Route>
             <Route path="/workflows" component={Workflows} />
+            <Route path="/workflows/new">
+              <Suspense fallback={<Loading />}>
+                <Editing />
+              </Suspense>
+            </Route>
+            <Route path="/workflows/:id/edit">
+              {({ id }) => (
+                <Suspense fallback={<Loading />}>
+                  <Editing key={id} id={id} />
+                </Suspense>
+              )}
+            </Route>
             <Route path="/workflows/:id">{({ id }) => <WorkflowPage key={id} id={id} />}</Route>
             <Route path="/runs/:id">{({ id }) => <RunPage key={id} id={id} />}</Route>
             <Route path="/webhooks" component={Webhooks} />
