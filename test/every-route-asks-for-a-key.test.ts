@@ -88,6 +88,7 @@ describe('every route', () => {
       componentConfigurer: untouchable('componentConfigurer'),
       deployer: untouchable('deployer'),
       runManager: untouchable('runManager'),
+      stepTrier: untouchable('stepTrier'),
       actionRunner: untouchable('actionRunner'),
       workflowDeployer: untouchable('workflowDeployer'),
       templateMaker: untouchable('templateMaker'),

@@ -1,6 +1,6 @@
 import { CSPProvider } from '@base-ui/react/csp-provider';
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query';
-import { useEffect } from 'react';
+import { lazy, Suspense, useEffect } from 'react';
 import { Route, Switch, useLocation } from 'wouter';
 import { ApiError, whenSignedOut } from '~/api/client.ts';
 import { AccountPage } from '~/pages/account.tsx';
@@ -30,12 +30,16 @@ import { Webhooks } from '~/pages/webhooks.tsx';
 import { WorkflowPage } from '~/pages/workflow.tsx';
 import { Workflows } from '~/pages/workflows.tsx';
 import { later } from '~/parts/later.tsx';
+import { Loading } from '~/parts/page.tsx';
 import { forgotten } from '~/parts/remember.ts';
 import { Shell } from '~/parts/shell.tsx';
 
 const WorkspacePage = later(async () => (await import('~/pages/workspace.tsx')).WorkspacePage);
 const NewWorkspacePage = later(async () => (await import('~/pages/new-workspace.tsx')).NewWorkspacePage);
 const InstancePage = later(async () => (await import('~/pages/instance.tsx')).InstancePage);
+
+/** As large as it is, it is loaded when somebody edits. */
+const Editing = lazy(() => import('~/pages/editing.tsx'));
 
 const queries = new QueryClient({
   defaultOptions: {
@@ -84,6 +88,18 @@ function Routes() {
             <Route path="/sources/new" component={NewSourcePage} />
             <Route path="/sources/:id">{({ id }) => <SourcePage key={id} id={id} />}</Route>
             <Route path="/workflows" component={Workflows} />
+            <Route path="/workflows/new">
+              <Suspense fallback={<Loading />}>
+                <Editing />
+              </Suspense>
+            </Route>
+            <Route path="/workflows/:id/edit">
+              {({ id }) => (
+                <Suspense fallback={<Loading />}>
+                  <Editing key={id} id={id} />
+                </Suspense>
+              )}
+            </Route>
             <Route path="/workflows/:id">{({ id }) => <WorkflowPage key={id} id={id} />}</Route>
             <Route path="/runs/:id">{({ id }) => <RunPage key={id} id={id} />}</Route>
             <Route path="/webhooks" component={Webhooks} />

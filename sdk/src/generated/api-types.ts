@@ -2459,6 +2459,16 @@ export interface TestStepBody {
   event?: unknown;
   /** Exports of earlier steps by namespace */
   steps?: Record<string, Record<string, unknown>>;
+  /** The step as it would be deployed, which it need not be; absent: as it is */
+  step?: {
+    /** Values of its props; texts may hold {{expressions}}, an account is { authProvisionId } */
+    props?: Record<string, unknown>;
+    /** Source text of a code cell, JavaScript or TypeScript */
+    code?: string;
+    /** Key, key@version, sc_… or URL of an action */
+    component?: string;
+    disabled?: boolean;
+  };
 }
 
 /** Answer of `POST /v1/workflows/{id}/steps/{namespace}/test`. */
@@ -2471,6 +2481,13 @@ export interface TestStepAnswer {
   error: unknown;
   /** What $.flow would have done */
   flow: unknown;
+  /** What $.respond would have answered */
+  response: {
+    /** Integer */
+    status: number;
+    headers: Record<string, unknown>;
+    body: string;
+  } | null;
   /** What $.send would have sent */
   sends: unknown[];
   /** Integer */
@@ -3068,6 +3085,8 @@ export interface CreateDeploymentBody {
     /** Events that wait for their turn; those beyond are dropped, with an error event (integer, 1 to 10000) */
     queue_size?: number;
   };
+  /** d_… that the new version is made from; with another one deployed since it is a conflict */
+  follows?: string;
 }
 
 /** Query of `GET /v1/workflows/{id}/ticks`. */
