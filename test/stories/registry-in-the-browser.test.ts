@@ -102,11 +102,21 @@ describe('the registry in the dashboard', { skip: chromiumSkip() }, () => {
     dashboard.nothingWrong();
   });
 
-  test('an action says how a workflow uses it', async () => {
+  test('an action becomes the first step of a workflow', async () => {
     const page = await dashboard.signedIn('/registry/demo-greet');
-    await page.getByText('"component":"demo-greet"').waitFor();
     await page.getByText('who', { exact: true }).waitFor();
     assert.equal(await page.getByRole('link', { name: 'Create a source' }).count(), 0);
+    await page.getByRole('link', { name: 'Use in a workflow' }).click();
+    await page.getByText('Its first step is Greet.').waitFor();
+    await page.getByRole('button', { name: /An HTTP request/ }).click();
+    await page.locator('[id$="prop-who"]').fill('Ada');
+    await page.getByRole('button', { name: 'Create workflow' }).click();
+    await page.waitForURL(/\/workflows\/p_/);
+    const made = await done('GET', `/v1/workflows/${page.url().split('/').at(-1)}`);
+    assert.deepEqual(
+      [made.steps[0].component_key, JSON.parse(made.steps[0].configured_props_json)],
+      ['demo-greet', { who: 'Ada' }],
+    );
     dashboard.nothingWrong();
   });
 
@@ -129,7 +139,7 @@ describe('the registry in the dashboard', { skip: chromiumSkip() }, () => {
       if (path.includes('demo')) await page.getByRole('heading', { name: 'Props' }).waitFor();
       else await page.getByText(/^\d+ components$/).waitFor();
       assert.equal(await page.getByRole('tab').count(), 0, path);
-      assert.equal(await page.getByRole('link', { name: 'Create a source' }).count(), 0, path);
+      assert.equal(await page.getByRole('link', { name: /Create a source|Use in/ }).count(), 0, path);
       const tooWide = await page.evaluate('document.documentElement.scrollWidth - window.innerWidth');
       assert.ok(Number(tooWide) <= 0, `${path} is ${tooWide} px too wide`);
       await dashboard.screenshot(page, `registry-narrow${path.replaceAll(/\W+/g, '-')}`);

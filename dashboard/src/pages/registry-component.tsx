@@ -2,7 +2,7 @@ import { Link } from 'wouter';
 import { useMayWrite, useRegistryComponent } from '~/api/queries.ts';
 import { useListedComponent } from '~/api/registry-queries.ts';
 import type { Component, ListedComponent, PropDefinition } from '~/api/types.ts';
-import { Command, CopyButton } from '~/parts/copy.tsx';
+import { CopyButton } from '~/parts/copy.tsx';
 import { MarkedText } from '~/parts/marked-text.tsx';
 import { useOwner } from '~/parts/owner.tsx';
 import { Loading, PageFrame } from '~/parts/page.tsx';
@@ -23,16 +23,19 @@ export function RegistryComponentPage({ componentKey: key }: { componentKey: str
       lead={<Lead componentKey={key} listed={listed.data ?? undefined} component={component} />}
       actions={
         mayWrite &&
-        type === 'source' && (
+        (type === 'source' ? (
           <Link href={`/sources/new?key=${encodeURIComponent(key)}`} className="button primary">
             Create a source
           </Link>
-        )
+        ) : type === 'action' ? (
+          <Link href={`/workflows/new?component=${encodeURIComponent(key)}`} className="button primary">
+            Use in a workflow
+          </Link>
+        ) : null)
       }
     >
       {listed.error !== null && <Problem error={listed.error} onRetry={() => void listed.refetch()} />}
       <Description text={component?.description ?? listed.data?.description ?? ''} />
-      {type === 'action' && mayWrite && <UseInWorkflow componentKey={key} ownerId={ownerId} />}
       {built.error !== null && (
         <Problem
           error={built.error}
@@ -168,24 +171,4 @@ function AppOf({ slug = '', listed }: { slug: string | undefined; listed: Listed
   const shown = <code>{visible(shortened(slug, 60))}</code>;
   const isKnown = listed?.app === slug && listed.app_details !== null;
   return isKnown ? <Link href={`/apps/${encodeURIComponent(slug)}`}>{shown}</Link> : shown;
-}
-
-function UseInWorkflow({ componentKey: key, ownerId }: { componentKey: string; ownerId: string }) {
-  const body = {
-    ...(ownerId.startsWith('o_') ? { org_id: ownerId } : {}),
-    settings: { name: key },
-    triggers: [{ type: 'http' }],
-    steps: [{ namespace: 'step_1', component: key, props: {} }],
-  };
-  return (
-    <section className="card endpoint" aria-labelledby="use">
-      <h2 id="use">Use in a workflow</h2>
-      <p className="muted">
-        As a step: a workflow names it as <code>component</code>, with values for the props below.
-      </p>
-      <Command
-        text={`curl -X POST ${window.location.origin}/v1/workflows -H "Authorization: Bearer $KEY" \\\n  -H 'content-type: application/json' -d '${JSON.stringify(body)}'`}
-      />
-    </section>
-  );
 }
