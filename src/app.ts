@@ -59,6 +59,7 @@ import { ActionRunner } from '#runs/run-action.ts';
 import { answerSourceAsks } from '#runs/run-asks.ts';
 import { RunService } from '#runs/run-service.ts';
 import { WorkflowTicks } from '#runs/timer-triggers.ts';
+import { StepTrier } from '#runs/try-step.ts';
 import { Scheduler } from '#schedule/scheduler.ts';
 import { SourceTicks } from '#schedule/source-ticks.ts';
 import { createMailServer } from '#sends/send-email.ts';
@@ -490,6 +491,12 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       admit: (ownerId) => quotas.check(ownerId),
       platformVersion: packageJson.version,
     });
+    const stepTrier = new StepTrier({
+      ...{ store, clock, context, deployments, runner },
+      deployer: workflowDeployer,
+      steps: workflowRuns.steps,
+      platformVersion: packageJson.version,
+    });
     // The server stops listening first and is gone last: requests wait for runs, so the runs have to end before them.
     let requestsAnswered = async () => {};
     close.push(() => requestsAnswered());
@@ -552,6 +559,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       quotas,
       dataStores,
       runManager: workflowRuns.manager,
+      stepTrier,
       actionRunner,
       files,
       fileUrls,

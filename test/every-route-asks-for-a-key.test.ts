@@ -38,6 +38,8 @@ const publicRoutes = [
   ...['/workflows', '/workflows/*', '/runs', '/runs/*'],
   ...['/webhooks', '/webhooks/*', '/dead-letters', '/dead-letters/*'],
   ...['/workspace', '/workspace/*', '/instance', '/instance/*'],
+  ...['/accounts', '/accounts/*', '/apps', '/apps/*'],
+  ...['/registry', '/registry/*', '/templates', '/templates/*'],
   ...['/assets/:name', '/favicon.svg', '/theme.js'],
 ];
 
@@ -86,6 +88,7 @@ describe('every route', () => {
       componentConfigurer: untouchable('componentConfigurer'),
       deployer: untouchable('deployer'),
       runManager: untouchable('runManager'),
+      stepTrier: untouchable('stepTrier'),
       actionRunner: untouchable('actionRunner'),
       workflowDeployer: untouchable('workflowDeployer'),
       templateMaker: untouchable('templateMaker'),

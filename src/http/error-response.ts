@@ -98,7 +98,7 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
   },
   actions_busy: {
     status: 429,
-    meaning: 'Too many actions are being run by themselves at the same time; try again in a moment.',
+    meaning: 'Too many actions or steps are being run by themselves at the same time; try again in a moment.',
   },
   account_tests_busy: {
     status: 429,

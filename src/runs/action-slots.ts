@@ -8,7 +8,7 @@ export const actionsAtOnceMax = 100;
 /** When one of them may be over. */
 const busySeconds = 1;
 
-/** Places for actions. Nobody waits for one: who asks has a connection open. */
+/** Places for actions, or for steps that are tried. Nobody waits for one: who asks has a connection open. */
 export class ActionSlots {
   readonly #clock: Clock;
   readonly #running = new Map<string, number>();
@@ -24,7 +24,7 @@ export class ActionSlots {
     if (ofOwner >= actionsAtOncePerOwnerMax || this.#all >= actionsAtOnceMax) {
       throw new CallerError(
         'actions_busy',
-        'too many actions are being run at the same time; try again in a moment',
+        'too many actions or steps are being run by themselves at the same time; try again in a moment',
         {
           limit: actionsAtOncePerOwnerMax,
           retry_after: busySeconds,

@@ -3,21 +3,17 @@ import type { EventBus } from '#events/event-bus.ts';
 import { insertNewJobs } from '#jobs/job-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
-import type { Runner } from '#runner/runner.ts';
 import type { Store } from '#storage/store.ts';
 import type { RunStepTable, RunTable, WorkflowTable } from '#storage/tables/workflow-tables.ts';
-import type { Deployments } from '#workflows/load-deployment.ts';
 import type { WorkflowDefinition } from '#workflows/workflow-definition.ts';
 import { findDeployment, findWorkflow } from '#workflows/workflow-store.ts';
-import { detachedRun } from './detached-run.ts';
 import { endRunOutside } from './end-run.ts';
 import { isTerminal, type RunSourceType } from './run.ts';
-import type { StepResult, StepRunner } from './run-step.ts';
 import { insertRuns, insertSteps, stepsOfRun } from './run-store.ts';
 import type { RunStarter } from './start-run.ts';
 import { cancelNotice, type WorkflowRuns } from './workflow-runs.ts';
 
-/** What people do with runs: cancel, run again, go on from a step, try one step. */
+/** What people do with runs: cancel, run again, go on from a step. */
 export class RunManager {
   readonly #store: Store;
   readonly #router: EventRouter;
@@ -25,10 +21,6 @@ export class RunManager {
   readonly #clock: Clock;
   readonly #starter: RunStarter;
   readonly #runs: WorkflowRuns;
-  readonly #deployments: Pick<Deployments, 'get'>;
-  readonly #steps: StepRunner;
-  readonly #runner: Pick<Runner, 'releaseScratch'>;
-  readonly #platformVersion: string;
   readonly #onEnded: (workflowId: string) => void;
 
   constructor(parts: {
@@ -38,10 +30,6 @@ export class RunManager {
     clock: Clock;
     starter: RunStarter;
     runs: WorkflowRuns;
-    deployments: Pick<Deployments, 'get'>;
-    steps: StepRunner;
-    runner: Pick<Runner, 'releaseScratch'>;
-    platformVersion: string;
     onEnded: (workflowId: string) => void;
   }) {
     this.#store = parts.store;
@@ -50,10 +38,6 @@ export class RunManager {
     this.#clock = parts.clock;
     this.#starter = parts.starter;
     this.#runs = parts.runs;
-    this.#deployments = parts.deployments;
-    this.#steps = parts.steps;
-    this.#runner = parts.runner;
-    this.#platformVersion = parts.platformVersion;
     this.#onEnded = parts.onEnded;
   }
 
@@ -137,50 +121,6 @@ export class RunManager {
     });
     prepared.stored();
     return { runId: prepared.run.id };
-  }
-
-  /**
-   * Runs one step by itself, with an event and exports of earlier steps as given; nothing is recorded, nothing sent, and
-   * waits are not waited for. Throws CallerError `not_found` for an unknown step.
-   */
-  async testStep(
-    workflow: WorkflowTable,
-    input: { step: string; event: unknown; steps: Record<string, Record<string, unknown>> },
-  ): Promise<StepResult> {
-    const deployment = await this.#deployments.get(workflow.deployment_id);
-    const position = deployment.steps.findIndex(({ namespace }) => namespace === input.step);
-    const step = deployment.steps[position];
-    if (step === undefined)
-      throw new CallerError('not_found', `the workflow has no step ${JSON.stringify(input.step)}`, {
-        parameter: 'namespace',
-      });
-    const { id: workflowId, owner_id: ownerId } = workflow;
-    const live = detachedRun(
-      { workflowId, ownerId, deploymentId: deployment.id, event: JSON.stringify(input.event ?? {}) },
-      { deployment, nowMs: this.#clock.now(), platformVersion: this.#platformVersion, isTest: true },
-    );
-    let at = 0;
-    for (const [namespace, exports] of Object.entries(input.steps)) {
-      // It becomes a part of a JSON text.
-      if (!deployment.steps.some((earlier) => earlier.namespace === namespace))
-        throw new CallerError(
-          'invalid_parameter',
-          `steps: the workflow has no step ${JSON.stringify(namespace.slice(0, 100))}`,
-          { parameter: 'steps' },
-        );
-      live.finished(at, { namespace, exports: JSON.stringify(exports) });
-      at += 1;
-    }
-    try {
-      return await this.#steps.run(
-        live,
-        { step, position },
-        { signal: new AbortController().signal, onRespond: () => undefined },
-      );
-    } finally {
-      // What it left there would count against the steps of runs.
-      if (live.usedScratch) this.#runner.releaseScratch(deployment.id, live.run.id);
-    }
   }
 
   async #workflowOf(run: RunTable): Promise<WorkflowTable> {

@@ -26,6 +26,7 @@ import { type LoadedDeployment, packagesOf } from '#workflows/loaded-deployment.
 import { defaultWorkflowSettings } from '#workflows/workflow-definition.ts';
 import { ActionSlots } from './action-slots.ts';
 import { detachedRun } from './detached-run.ts';
+import { type HttpAnswer, httpAnswer } from './http-answer.ts';
 import type { StepResult, StepRunner } from './run-step.ts';
 
 /** What additionalProps may take; the action itself takes what a step takes. */
@@ -61,7 +62,7 @@ export interface ActionResult {
   /** `$.flow.exit` was called. */
   exit: { reason: string | null } | null;
   /** What it asked for with `$.respond`, its body as text. */
-  response: { status: number; headers: HttpReply['headers']; body: string } | null;
+  response: HttpAnswer | null;
   /** What it sent with `$.send`, in order. */
   sends: ({ kind: string } & SendOutcome)[];
 }
@@ -284,7 +285,6 @@ function resultOf(
     os.push({ k: 'error', ts: result.endedAtMs, err: { name: code, message: msg, stack } });
   }
   const { flow } = result;
-  const { response } = live;
   const { id, component_key, version } = component;
   return {
     component: { id, component_key, version },
@@ -293,14 +293,7 @@ function resultOf(
     os,
     duration: Math.round(live.segmentMs),
     exit: flow?.kind === 'exit' ? redacted({ reason: flow.reason }) : null,
-    response:
-      response === undefined
-        ? null
-        : redacted({
-            status: response.status,
-            headers: response.headers,
-            body: response.body.toString('utf8'),
-          }),
+    response: httpAnswer(live.response, redact),
     sends: outcomes.map((outcome, index) => redacted({ kind: result.sends[index]?.kind ?? '', ...outcome })),
   };
 }

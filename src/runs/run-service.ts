@@ -82,6 +82,6 @@ export class RunService {
     this.starter = new RunStarter({ store, pool, runs: this.runs, clock, onRecorded: onEnded });
     const outside = { ...options, onJobs: () => pool().poke(), onEnded };
     this.resumer = new RunResumer(outside);
-    this.manager = new RunManager({ ...outside, starter: this.starter, runs: this.runs, steps });
+    this.manager = new RunManager({ ...outside, starter: this.starter, runs: this.runs });
   }
 }

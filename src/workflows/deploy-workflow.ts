@@ -20,8 +20,8 @@ import { layOverTemplate } from './template.ts';
 import { findTemplate } from './template-store.ts';
 import { checkTriggers } from './trigger-definition.ts';
 import { triggersOf } from './trigger-store.ts';
-import type { WorkflowDefinition } from './workflow-definition.ts';
-import { checkSteps, type DefinitionInput, settingsOf } from './workflow-input.ts';
+import type { StepDefinition, WorkflowDefinition } from './workflow-definition.ts';
+import { checkSteps, type DefinitionInput, type StepInput, settingsOf } from './workflow-input.ts';
 import {
   type DeploymentAccount,
   deploymentAccounts,
@@ -145,10 +145,18 @@ export class WorkflowDeployer {
     return workflow;
   }
 
-  /** A new version: what is not given stays as it is. Runs under way end with the one they began with. */
-  async deploy(id: string, input: DefinitionInput, owner: ComponentOwner): Promise<WorkflowTable> {
+  /**
+   * A new version: what is not given stays as it is. Runs under way end with the one they began with. `follows`: the
+   * deployment that it is made from; `conflict` when there is another by now.
+   */
+  async deploy(
+    id: string,
+    { follows, ...input }: DefinitionInput & { follows?: string },
+    owner: ComponentOwner,
+  ): Promise<WorkflowTable> {
     const { store, clock, links } = this.#parts;
     const workflow = await this.#mustFind(id);
+    if (follows !== undefined && follows !== workflow.deployment_id) throw changedMeanwhile(id);
     const former = await this.#formerSteps(workflow);
     const before = await triggersOf(store.read, id);
     checkSteps(input.steps ?? [], { fromTemplate: false });
@@ -198,6 +206,24 @@ export class WorkflowDeployer {
       'workflow.deployed',
     );
     return changed;
+  }
+
+  /**
+   * A step as it would be deployed, for somebody who tries it: nothing of the workflow changes. Throws as `deploy` does,
+   * naming `step` and the field.
+   */
+  async buildStep(
+    id: string,
+    input: StepInput,
+    owner: ComponentOwner,
+  ): Promise<{ step: StepDefinition; accounts: DeploymentAccount[] }> {
+    const workflow = await this.#mustFind(id);
+    return atParameter({ parameter: 'step', names: { 'steps[0]': 'step' } }, async () => {
+      checkSteps([input], { fromTemplate: false });
+      const former = await this.#formerSteps(workflow);
+      const { steps, accounts } = await this.#steps.build([input], { ...owner, workflowId: id }, former);
+      return { step: must(steps[0], 'a step that was built'), accounts };
+    });
   }
 
   /** Timers tick while it is active: they begin anew when it becomes so. */

@@ -57,7 +57,7 @@ export function checkSteps(steps: readonly StepInput[], options: { fromTemplate:
     const { namespace } = step;
     if (namespace === undefined)
       throw invalidAt(`${at}.namespace`, 'required: the name of the step', 'missing_parameter');
-    if (!/^[A-Za-z_][A-Za-z0-9_]{0,99}$/.test(namespace))
+    if (!namePattern.test(namespace))
       throw invalidAt(
         `${at}.namespace`,
         `expected at most 100 letters, digits and underscores that begin with no digit, found ${quoted(namespace)}`,
@@ -70,6 +70,13 @@ export function checkSteps(steps: readonly StepInput[], options: { fromTemplate:
     seen.set(namespace, index);
     checkCodeOf(step, at, options.fromTemplate);
   }
+}
+
+const namePattern = /^[A-Za-z_][A-Za-z0-9_]{0,99}$/;
+
+/** Whether a step can be called so. */
+export function isNamespace(name: string): boolean {
+  return namePattern.test(name) && !reservedNamespaces.has(name);
 }
 
 /** `trigger` stands beside the exports of steps; the last could not be told from what every object has. */

@@ -26,6 +26,23 @@ forEachService((fixture) => {
     },
   ];
 
+  test('a deployment that says which one it follows on overwrites no other', async () => {
+    const { service } = fixture;
+    const workflow = await service.createWorkflow({ steps: steps('v1') });
+    const path = `/v1/workflows/${workflow.id}/deployments`;
+    const follows = workflow.deployment_id;
+    const first = await service.api('POST', path, { steps: steps('v2'), follows });
+    assert.equal(first.status, 200, JSON.stringify(first.body));
+    const late = await service.api('POST', path, { steps: steps('v3'), follows });
+    assert.deepEqual([late.status, late.body.code], [409, 'conflict']);
+    const both = await Promise.all(
+      ['v4', 'v5'].map((version) =>
+        service.api('POST', path, { steps: steps(version), follows: first.body.data.deployment_id }),
+      ),
+    );
+    assert.deepEqual(both.map(({ status }) => status).sort(), [200, 409]);
+  });
+
   test('runs end on the deployment they began with; new events use the new one', async () => {
     const { service } = fixture;
     const workflow = await service.createWorkflow({

@@ -379,6 +379,68 @@ forEachService((fixture) => {
     assert.deepEqual([refused.status, refused.body.details.parameter], [400, 'steps']);
   });
 
+  test('a step is tried before it is deployed, with its secrets, its state and its own errors', async () => {
+    const { service } = fixture;
+    const props = "{ db: '$.service.db', key: { type: 'string', secret: true }, n: { type: 'integer' } }";
+    const body = "await this.db.set('n', this.n); return [steps.earlier.x, this.key.length, this.n]";
+    const workflow = await service.createWorkflow({
+      steps: [{ namespace: 'pay', code: cell(body, props), props: { key: 'a secret of ours', n: 1 } }],
+    });
+    const attempt = (namespace: string, step: object, steps = { earlier: { x: 5 } }, key?: string) =>
+      service.api(
+        'POST',
+        `/v1/workflows/${workflow.id}/steps/${namespace}/test`,
+        { step, steps },
+        key === undefined ? {} : { key },
+      );
+    const changed = cell(
+      `const was = await this.db.get('n'); ${body.replace(']', ', was ?? null, this.key]')}`,
+      props,
+    );
+    const masked = workflow.steps[0].configured_props_json;
+    for (const _again of [1, 2]) {
+      const tried = await attempt('pay', {
+        code: changed,
+        props: { ...JSON.parse(masked), n: '{{steps.earlier.x + 1}}' },
+      });
+      assert.equal(tried.status, 200, JSON.stringify(tried.body));
+      const returned = tried.body.data.exports.$return_value;
+      assert.deepEqual(returned.slice(0, 4), [5, 16, 6, null], 'it has its secret, and leaves no state');
+      assert.doesNotMatch(JSON.stringify(tried.body), /a secret of ours/);
+    }
+    const answers = await attempt('new', { code: cell("await $.respond({ status: 201, body: 'made' });") });
+    assert.deepEqual([answers.body.data.response.status, answers.body.data.response.body], [201, 'made']);
+    const thrown = await attempt('new', {
+      code: 'export default defineComponent({\n  run() {\n    throw new Error("no");\n  },\n});',
+    });
+    assert.deepEqual([thrown.body.data.state, thrown.body.data.error.msg], ['failed', 'no']);
+    assert.match(thrown.body.data.error.stack, /component\.js:3:/);
+    const wrong = await attempt('new', { code: 'export default defineComponent({\n  run( {\n});' });
+    assert.deepEqual(
+      [wrong.status, wrong.body.code, wrong.body.details.parameter, wrong.body.details.line],
+      [400, 'invalid_component_code', 'step.code', 3],
+    );
+    const unfit = await attempt('pay', { code: changed, props: { key: 'k', n: 'many' } });
+    assert.deepEqual([unfit.status, unfit.body.details.parameter], [400, 'step.props.n']);
+    const forged = { 'x":1},"trigger":{"event":"forged"},"y': { x: 1 } } as never;
+    assert.deepEqual((await attempt('new', { code: cell('return 1;') }, forged)).body.details, {
+      parameter: 'steps',
+    });
+    assert.equal(
+      (await attempt('trigger', { code: cell('return 1;') })).body.details.parameter,
+      'step.namespace',
+    );
+    const { body: stranger } = await service.api('POST', '/v1/users', {
+      username: `stranger-${fixture.dialect}`,
+      email: `stranger-${fixture.dialect}@example.com`,
+    });
+    const foreign = await attempt('new', { code: cell('return 1;') }, undefined, stranger.data.api_key);
+    assert.equal(foreign.status, 404);
+    assert.equal((await service.runs(workflow.id)).length, 0);
+    const now = (await service.api('GET', `/v1/workflows/${workflow.id}`)).body.data;
+    assert.equal(now.deployment_id, workflow.deployment_id);
+  });
+
   test('$.flow.trigger runs another workflow of the owner and gets its result', async () => {
     const { service } = fixture;
     const callee = await service.createWorkflow({

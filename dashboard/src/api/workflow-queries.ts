@@ -42,8 +42,9 @@ export function useWorkflow(id: string) {
 }
 
 /** Runs of a workflow, newest first, a page at a time; `state` is empty for all. */
-export function useRuns(workflowId: string, state: string) {
+export function useRuns(workflowId: string, state: string, enabled = true) {
   return useInfiniteQuery({
+    enabled,
     queryKey: ['runs', workflowId, state],
     queryFn: ({ signal, pageParam }) =>
       api<Page<Run>>('GET', `/v1/workflows/${workflowId}/runs`, {
@@ -62,8 +63,9 @@ export function isOver({ state }: { state: string }): boolean {
 }
 
 /** Looked at again as long as it may change. */
-export function useRun(id: string) {
+export function useRun(id: string, enabled = true) {
   return useQuery({
+    enabled,
     queryKey: ['run', id],
     queryFn: async ({ signal }) => (await api<Data<RunDetail>>('GET', `/v1/runs/${id}`, { signal })).data,
     refetchInterval: ({ state: { data } }) => {

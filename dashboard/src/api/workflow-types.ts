@@ -1,3 +1,5 @@
+import type { PropDefinition } from './types.ts';
+
 /** Answers of the public API about workflows and their runs. Times are epoch seconds unless they say ISO 8601. */
 
 export interface WorkflowStep {
@@ -12,7 +14,13 @@ export interface WorkflowStep {
   configured_props_json: string | null;
   /** apn_… by prop. */
   authProvisionIdMap: Record<string, string>;
-  savedComponent: { id: string; code: string; key: string | null; version: string } | null;
+  savedComponent: {
+    id: string;
+    code: string;
+    key: string | null;
+    version: string;
+    configurableProps: PropDefinition[];
+  } | null;
 }
 
 export type WorkflowTrigger = { id: string } & (
@@ -123,4 +131,17 @@ export interface RunDetail extends Run {
   event: unknown;
   steps: RunStep[];
   sends: RunSend[];
+}
+
+/** What came of trying one step. */
+export interface StepTestResult {
+  state: 'succeeded' | 'failed';
+  input: unknown;
+  exports: Record<string, unknown> | null;
+  logs: { ts: number; level: string; message: string }[];
+  error: RunFailure | null;
+  flow: unknown;
+  response: unknown;
+  sends: unknown[];
+  duration_ms: number;
 }

@@ -4,7 +4,6 @@ import { Link, useLocation, useSearch } from 'wouter';
 import { api } from '~/api/client.ts';
 import { type Data, useMayWrite, useRegistryComponent, useRegistrySearch } from '~/api/queries.ts';
 import type { Component, Source } from '~/api/types.ts';
-import { Command } from '~/parts/copy.tsx';
 import { useOwner } from '~/parts/owner.tsx';
 import { Empty, Loading, PageFrame } from '~/parts/page.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
@@ -105,8 +104,9 @@ function Choose({ onSaved }: { onSaved: (component: Component) => void }) {
           ))}
         </ul>
         {found.data?.data.length === 0 && <p className="muted">Nothing in the registry fits.</p>}
-        <p className="hint">More components come with a package, added on the machine of the service:</p>
-        <Command text="npm run millrace -- registry add @pipedream/slack" />
+        <p className="hint">
+          More come with packages: see <Link href="/registry">the registry</Link>.
+        </p>
       </section>
       <OwnCode onSaved={onSaved} />
     </div>

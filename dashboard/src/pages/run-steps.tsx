@@ -3,6 +3,7 @@ import { isOver } from '~/api/workflow-queries.ts';
 import type { RunDetail, RunStep, WorkflowStep } from '~/api/workflow-types.ts';
 import { formatClock, formatDuration } from '~/parts/format.ts';
 import { JsonView } from '~/parts/json-view.tsx';
+import { LogLines } from '~/parts/log-lines.tsx';
 import { visible } from '~/parts/plain-text.ts';
 import { RunState } from '~/parts/run-state.tsx';
 import { StackView } from '~/parts/stack-view.tsx';
@@ -175,20 +176,7 @@ function Try({
       )}
       {logs.length > 0 && (
         <Part title={`Logs (${logs.length})`} isOpen={record.state !== 'succeeded'}>
-          <ol className="log flat">
-            {logs.map((line, index) => (
-              // biome-ignore lint/suspicious/noArrayIndexKey: what was printed never changes its order.
-              <li key={index} className={`log-line ${levelClass(line.level)}`}>
-                <time className="muted log-time" dateTime={new Date(line.ts).toISOString()}>
-                  {formatClock(line.ts)}
-                </time>
-                <span className="log-level">{visible(line.level.slice(0, 20))}</span>
-                <div className="log-text">
-                  <pre>{visible(line.message)}</pre>
-                </div>
-              </li>
-            ))}
-          </ol>
+          <LogLines lines={logs} />
         </Part>
       )}
       {isFilled(record.input) && (
@@ -220,8 +208,4 @@ function Part({ title, isOpen, children }: { title: string; isOpen: boolean; chi
 
 function isFilled(value: unknown): boolean {
   return value !== null && (typeof value !== 'object' || Object.keys(value).length > 0);
-}
-
-function levelClass(level: string): string {
-  return level === 'error' ? 'bad' : level === 'warn' ? 'warn' : '';
 }

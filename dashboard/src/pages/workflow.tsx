@@ -1,6 +1,9 @@
+import { useState } from 'react';
+import { Link } from 'wouter';
 import { useMayWrite } from '~/api/queries.ts';
 import { useWorkflow } from '~/api/workflow-queries.ts';
 import type { Workflow, WorkflowTrigger } from '~/api/workflow-types.ts';
+import { dropDraft, keptDraft } from '~/editing/kept-draft.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { Command, CopyButton } from '~/parts/copy.tsx';
 import { LoadedPage } from '~/parts/loaded-page.tsx';
@@ -26,6 +29,7 @@ export function WorkflowPage({ id }: { id: string }) {
 
 function Details({ workflow }: { workflow: Workflow }) {
   const mayWrite = useMayWrite(workflow.owner_id) === true;
+  const [kept, setKept] = useState(() => keptDraft(workflow.id));
   return (
     <PageFrame
       title={workflow.name}
@@ -46,7 +50,34 @@ function Details({ workflow }: { workflow: Workflow }) {
           </span>
         </p>
       }
+      actions={
+        mayWrite && (
+          <Link href={`/workflows/${workflow.id}/edit`} className="button primary">
+            Edit
+          </Link>
+        )
+      }
     >
+      {mayWrite && kept !== undefined && (
+        <div className="note edit-row" role="status">
+          <span>
+            You changed it <Ago ms={kept.atMs} /> and did not deploy that.
+          </span>
+          <Link href={`/workflows/${workflow.id}/edit`} className="button small">
+            Go on editing
+          </Link>
+          <button
+            type="button"
+            className="button small"
+            onClick={() => {
+              dropDraft(workflow.id);
+              setKept(undefined);
+            }}
+          >
+            Discard
+          </button>
+        </div>
+      )}
       {workflow.triggers.map((trigger) => (
         <Address key={trigger.id} trigger={trigger} isActive={workflow.active} />
       ))}

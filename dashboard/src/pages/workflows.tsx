@@ -21,6 +21,7 @@ export function Workflows() {
   const [words, setWords] = useState(new URLSearchParams(useSearch()).get('q') ?? '');
   const asked = useSettled(words.trim());
   const workflows = useWorkflows(ownerId, asked);
+  const mayWrite = useMayWrite(ownerId) === true;
   const total = workflows.data?.pages[0]?.page_info.total_count ?? 0;
   const rows = workflows.data?.pages.flatMap(({ data }) => data) ?? [];
 
@@ -38,6 +39,13 @@ export function Workflows() {
           <p className="muted">
             {formatNumber(total)} {asked === '' ? 'in all' : 'found'}
           </p>
+        )
+      }
+      actions={
+        mayWrite && (
+          <Link href="/workflows/new" className="button primary">
+            <Icon name="plus" size={16} /> New workflow
+          </Link>
         )
       }
     >
@@ -125,8 +133,8 @@ function NoWorkflows({ ownerId }: { ownerId: string }) {
     <Empty title="No workflows yet">
       <p>
         A workflow runs steps, one after the other, for each event that triggers it: a request to its address,
-        a timer, a mail, or what a source emits. Create one with an address of its own from a terminal; it
-        appears here by itself:
+        a timer, a mail, or what a source emits. <Link href="/workflows/new">Create one here</Link>, or, with
+        an address of its own, from a terminal; it appears here by itself:
       </p>
       <Command
         text={`curl -X POST ${window.location.origin}/v1/workflows -H "Authorization: Bearer $KEY" \\\n  -H 'content-type: application/json' -d '${JSON.stringify(body)}'`}

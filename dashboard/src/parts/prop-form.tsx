@@ -1,6 +1,8 @@
+import { useState } from 'react';
 import type { PropDefinition } from '~/api/types.ts';
 import { AccountField } from './account-field.tsx';
 import { ChoiceField, RemoteChoiceField } from './choice-field.tsx';
+import { ExpressionField, isExpression, mayBeExpression } from './expression-field.tsx';
 import { shortened, visible } from './plain-text.ts';
 import { JsonField, LinesField, NumberField, TextField, YesNoField } from './simple-fields.tsx';
 import { TimerField } from './timer-field.tsx';
@@ -23,6 +25,10 @@ export interface PropFormContext {
   componentId: string;
   ownerId: string;
   values: PropValues;
+  /** Of steps of workflows: values may be expressions, and these are paths that can stand in them. */
+  expressions?: readonly string[];
+  /** Before the ids of its controls, where a page has several forms. */
+  idPrefix?: string;
 }
 
 /** Need nothing of a person. */
@@ -76,7 +82,11 @@ function Field({
   problem: string | undefined;
 }) {
   const { name, type, label, description, optional } = definition;
-  const id = `prop-${name}`;
+  const id = `${context.idPrefix ?? ''}prop-${name}`;
+  const value = context.values[name];
+  const [asked, setAsked] = useState(false);
+  const mayExpress = context.expressions !== undefined && mayBeExpression(type);
+  const expressed = mayExpress && (asked || isExpression(value));
   if (type === 'alert') {
     return <p className="note pre-line">{visible(definition.content ?? description ?? '')}</p>;
   }
@@ -84,7 +94,7 @@ function Field({
   const props: FieldProps = {
     definition,
     id,
-    value: context.values[name],
+    value,
     onChange,
     describedBy: `${id}-hint${problem === undefined ? '' : ` ${id}-problem`}`,
     invalid: problem !== undefined,
@@ -102,7 +112,24 @@ function Field({
       <p className="hint pre-line" id={`${id}-hint`}>
         {visible(shortened(description ?? '', 2_000))}
       </p>
-      <Control props={props} context={context} />
+      {expressed ? (
+        <ExpressionField {...props} paths={context.expressions ?? []} />
+      ) : (
+        <Control props={props} context={context} />
+      )}
+      {mayExpress && (
+        <button
+          type="button"
+          className="link"
+          onClick={() => {
+            if (expressed && isExpression(value)) onChange(undefined);
+            setAsked(!expressed);
+          }}
+        >
+          {expressed ? 'Give a value instead' : 'Use an expression'}
+          <span className="off-screen"> for {visible(shortened(label ?? name, 100))}</span>
+        </button>
+      )}
       {problem !== undefined && (
         <p className="field-problem" id={`${id}-problem`} role="alert">
           {visible(problem)}

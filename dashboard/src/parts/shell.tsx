@@ -19,6 +19,10 @@ const places: readonly { href: string; name: string; icon: IconName; also?: stri
   { href: '/sources', name: 'Sources', icon: 'source' },
   { href: '/workflows', name: 'Workflows', icon: 'workflow', also: '/runs/' },
   { href: '/webhooks', name: 'Webhooks', icon: 'webhook' },
+  { href: '/accounts', name: 'Accounts', icon: 'account' },
+  { href: '/apps', name: 'Apps', icon: 'app' },
+  { href: '/registry', name: 'Registry', icon: 'registry' },
+  { href: '/templates', name: 'Templates', icon: 'template' },
   { href: '/workspace', name: 'Workspace', icon: 'people' },
   { href: '/instance', name: 'Instance', icon: 'gear', forAdmin: true },
 ];

@@ -1,4 +1,6 @@
+import { useState } from 'react';
 import type { WorkflowStep } from '~/api/workflow-types.ts';
+import { CodeEditor } from './code-editor.tsx';
 import { JsonView } from './json-view.tsx';
 import { shortened, visible } from './plain-text.ts';
 
@@ -31,16 +33,15 @@ export function StepProps({ step }: { step: WorkflowStep }) {
   );
 }
 
+/** Its code, to be read; the editor that shows it is loaded when it is opened. */
 export function StepCode({ step }: { step: WorkflowStep }) {
+  const [open, setOpen] = useState(false);
   const code = codeOf(step);
   if (code === undefined) return null;
   return (
-    <details>
+    <details open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>Code</summary>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reachable. */}
-      <pre className="code-text" tabIndex={0}>
-        {visible(shortened(code, 100_000))}
-      </pre>
+      {open && <CodeEditor label={`Code of the step ${visible(step.namespace)}`} value={code} />}
     </details>
   );
 }

@@ -593,6 +593,10 @@ export interface RegistryPackage {
 export interface Account {
   /** apn_… */
   id: string;
+  /** Addition: who connected it */
+  user_id: string;
+  /** Addition: u_… or o_… */
+  owner_id: string;
   /** Nickname */
   name: string | null;
   app: {
@@ -1665,6 +1669,8 @@ export interface ListAccountsQuery {
   query?: string;
   /** Only accounts connected through this OAuth client: oa_ id */
   oauth_app_id?: string;
+  /** Addition: only accounts of this owner, u_… or o_…, that the caller may see */
+  owner_id?: string;
   /**
    * 1 or true: with credentials, of accounts that you created (while you are a member of their workspace)
    * or administer
@@ -2453,6 +2459,16 @@ export interface TestStepBody {
   event?: unknown;
   /** Exports of earlier steps by namespace */
   steps?: Record<string, Record<string, unknown>>;
+  /** The step as it would be deployed, which it need not be; absent: as it is */
+  step?: {
+    /** Values of its props; texts may hold {{expressions}}, an account is { authProvisionId } */
+    props?: Record<string, unknown>;
+    /** Source text of a code cell, JavaScript or TypeScript */
+    code?: string;
+    /** Key, key@version, sc_… or URL of an action */
+    component?: string;
+    disabled?: boolean;
+  };
 }
 
 /** Answer of `POST /v1/workflows/{id}/steps/{namespace}/test`. */
@@ -2465,6 +2481,13 @@ export interface TestStepAnswer {
   error: unknown;
   /** What $.flow would have done */
   flow: unknown;
+  /** What $.respond would have answered */
+  response: {
+    /** Integer */
+    status: number;
+    headers: Record<string, unknown>;
+    body: string;
+  } | null;
   /** What $.send would have sent */
   sends: unknown[];
   /** Integer */
@@ -3062,6 +3085,8 @@ export interface CreateDeploymentBody {
     /** Events that wait for their turn; those beyond are dropped, with an error event (integer, 1 to 10000) */
     queue_size?: number;
   };
+  /** d_… that the new version is made from; with another one deployed since it is a conflict */
+  follows?: string;
 }
 
 /** Query of `GET /v1/workflows/{id}/ticks`. */

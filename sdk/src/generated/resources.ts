@@ -1534,7 +1534,7 @@ export class Workflows {
   }
 
   /**
-   * Run one step of the current deployment by itself; nothing is recorded and nothing is sent.
+   * Run one step by itself, deployed or as it is given; nothing is recorded and nothing is sent.
    *
    * `POST /v1/workflows/{id}/steps/{namespace}/test`
    * @param workflowId p_…

@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox';
-import { readable, writable } from '#auth/permissions.ts';
+import { ownersOf, readable, writable } from '#auth/permissions.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
 import { type App, callerOf, DataOf, IdParams, PageOf, pageParameters } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
@@ -8,9 +8,11 @@ import type { RunManager } from '#runs/manage-runs.ts';
 import { terminalStates } from '#runs/run.ts';
 import type { RunError } from '#runs/run-events.ts';
 import { findRun, type ListedRun, pageOfRuns, sendsOfRun, stepsOfRun } from '#runs/run-store.ts';
+import type { StepTrier } from '#runs/try-step.ts';
 import type { Store } from '#storage/store.ts';
 import type { RunSendTable, RunStepTable, RunTable } from '#storage/tables/workflow-tables.ts';
 import { findWorkflow } from '#workflows/workflow-store.ts';
+import { GivenStep } from './workflow-shapes.ts';
 
 const ErrorShape = Type.Object({
   code: Type.String(),
@@ -92,6 +94,17 @@ const StepTest = Type.Object(
     logs: Type.Unknown(),
     error: Type.Unknown(),
     flow: Type.Unknown({ description: 'What $.flow would have done' }),
+    response: Type.Union(
+      [
+        Type.Object({
+          status: Type.Integer(),
+          headers: Type.Record(Type.String(), Type.Unknown()),
+          body: Type.String(),
+        }),
+        Type.Null(),
+      ],
+      { description: 'What $.respond would have answered' },
+    ),
     sends: Type.Array(Type.Unknown(), { description: 'What $.send would have sent' }),
     duration_ms: Type.Integer(),
   },
@@ -101,10 +114,11 @@ const StepTest = Type.Object(
 export interface RunRouteDeps {
   store: Store;
   runManager: RunManager;
+  stepTrier: StepTrier;
 }
 
 /** Runs of workflows: what people look at, and what they do with them. All additions. */
-export function runRoutes(app: App, { store, runManager }: RunRouteDeps): void {
+export function runRoutes(app: App, { store, runManager, stepTrier }: RunRouteDeps): void {
   const findOwn = async (
     request: Parameters<typeof callerOf>[0] & { params: { id: string } },
     right: 'read' | 'write',
@@ -246,7 +260,8 @@ export function runRoutes(app: App, { store, runManager }: RunRouteDeps): void {
       schema: {
         operationId: 'testStep',
         tags: ['runs', 'addition'],
-        summary: 'Run one step of the current deployment by itself; nothing is recorded and nothing is sent',
+        summary:
+          'Run one step by itself, deployed or as it is given; nothing is recorded and nothing is sent',
         params: Type.Object({ id: Type.String({ description: 'p_…' }), namespace: Type.String() }),
         body: Type.Object({
           event: Type.Optional(Type.Unknown({ description: 'steps.trigger.event; default {}' })),
@@ -255,6 +270,7 @@ export function runRoutes(app: App, { store, runManager }: RunRouteDeps): void {
               description: 'Exports of earlier steps by namespace',
             }),
           ),
+          step: Type.Optional(GivenStep),
         }),
         response: { 200: DataOf(StepTest) },
       },
@@ -265,8 +281,14 @@ export function runRoutes(app: App, { store, runManager }: RunRouteDeps): void {
         what: 'workflow',
         id,
       });
-      const { event, steps = {} } = request.body;
-      const result = await runManager.testStep(workflow, { step: namespace, event, steps });
+      const { event, steps = {}, step } = request.body;
+      const caller = callerOf(request);
+      const { ids } = await ownersOf(store.read, caller);
+      const result = await stepTrier.run(
+        workflow,
+        { step: namespace, event, steps, ...(step === undefined ? {} : { given: step }) },
+        { ownerId: workflow.owner_id, userId: caller.userId, readableOwners: ids },
+      );
       const view: Static<typeof StepTest> = {
         state: result.status === 'finished' ? 'succeeded' : 'failed',
         input: parsed(result.input),
@@ -274,6 +296,7 @@ export function runRoutes(app: App, { store, runManager }: RunRouteDeps): void {
         logs: parsed(result.logs),
         error: result.error ?? null,
         flow: result.flow ?? null,
+        response: result.response,
         sends: result.sends.map(({ kind, payload }) => ({ kind, payload: parsed(payload) })),
         duration_ms: result.endedAtMs - result.startedAtMs,
       };

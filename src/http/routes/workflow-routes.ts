@@ -275,7 +275,15 @@ export function workflowRoutes(app: App, deps: WorkflowRouteDeps): void {
         tags: ['workflows', 'addition'],
         summary: 'Deploy another version; what is not given stays as it is',
         params: IdParams('p_…'),
-        body: Type.Object(definitionFields),
+        body: Type.Object({
+          ...definitionFields,
+          follows: Type.Optional(
+            Type.String({
+              description:
+                'd_… that the new version is made from; with another one deployed since it is a conflict',
+            }),
+          ),
+        }),
         response: { 200: DataOf(Workflow) },
       },
     },
@@ -284,11 +292,12 @@ export function workflowRoutes(app: App, deps: WorkflowRouteDeps): void {
       const caller = callerOf(request);
       const workflow = await writableWorkflow(request, id);
       const { ids } = await ownersOf(store.read, caller);
-      const deployed = await workflowDeployer.deploy(id, definitionOf(request.body), {
-        ownerId: workflow.owner_id,
-        userId: caller.userId,
-        readableOwners: ids,
-      });
+      const { follows } = request.body;
+      const deployed = await workflowDeployer.deploy(
+        id,
+        { ...definitionOf(request.body), ...(follows === undefined ? {} : { follows }) },
+        { ownerId: workflow.owner_id, userId: caller.userId, readableOwners: ids },
+      );
       return { data: selectFields(request, await view(deployed)) };
     },
   );

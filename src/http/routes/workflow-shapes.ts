@@ -51,18 +51,28 @@ export const SettingsInput = Type.Object(
   { additionalProperties: false },
 );
 
+const stepFields = {
+  props: Type.Optional(
+    Type.Record(Type.String(), Type.Unknown(), {
+      description: 'Values of its props; texts may hold {{expressions}}, an account is { authProvisionId }',
+    }),
+  ),
+  code: Type.Optional(Type.String({ description: 'Source text of a code cell, JavaScript or TypeScript' })),
+  component: Type.Optional(Type.String({ description: 'Key, key@version, sc_… or URL of an action' })),
+  disabled: Type.Optional(Type.Boolean()),
+};
+
+/** A step without its name. */
+export const GivenStep = Type.Object(stepFields, {
+  additionalProperties: false,
+  description: 'The step as it would be deployed, which it need not be; absent: as it is',
+});
+
 /** `steps` of a request. Which fields have to be there depends on whether there is a template. */
 export const StepInputs = Type.Array(
   Type.Object({
     namespace: Type.String({ description: 'Its exports are found under this name' }),
-    props: Type.Optional(
-      Type.Record(Type.String(), Type.Unknown(), {
-        description: 'Values of its props; texts may hold {{expressions}}, an account is { authProvisionId }',
-      }),
-    ),
-    code: Type.Optional(Type.String({ description: 'Source text of a code cell, JavaScript or TypeScript' })),
-    component: Type.Optional(Type.String({ description: 'Key, key@version, sc_… or URL of an action' })),
-    disabled: Type.Optional(Type.Boolean()),
+    ...stepFields,
   }),
 );
 

@@ -1,0 +1,216 @@
+import type { Deployment, WorkflowStep } from '~/api/workflow-types.ts';
+import { codeOf } from '~/parts/step-parts.tsx';
+import type { TriggerDraft, WorkflowDraft } from './workflow-draft.ts';
+
+/** What is compared of a step. */
+export interface ComparedStep {
+  namespace: string;
+  disabled: boolean;
+  /** `code of its own`, or the component with its version. */
+  made: string;
+  code: string;
+  props: Record<string, unknown>;
+}
+
+/** What is compared of a definition. */
+export interface Compared {
+  steps: readonly ComparedStep[];
+  /** Each in words; undefined: triggers are not a part of it. */
+  triggers?: readonly { key: string; text: string }[];
+  settings: Readonly<Record<string, unknown>>;
+}
+
+export interface ValueChange {
+  name: string;
+  /** As JSON; undefined: it was not there. */
+  before: string | undefined;
+  after: string | undefined;
+}
+
+export interface StepChange {
+  namespace: string;
+  kind: 'added' | 'removed' | 'changed';
+  /** Positions from 1. */
+  moved: { from: number; to: number } | undefined;
+  disabled: boolean | undefined;
+  made: { before: string; after: string } | undefined;
+  code: { before: string; after: string } | undefined;
+  props: ValueChange[];
+}
+
+export interface Changes {
+  steps: StepChange[];
+  triggers: { kind: 'added' | 'removed' | 'changed'; text: string }[];
+  settings: ValueChange[];
+}
+
+export function hasChanges({ steps, triggers, settings }: Changes): boolean {
+  return steps.length + triggers.length + settings.length > 0;
+}
+
+export function compare(before: Compared, after: Compared): Changes {
+  return {
+    steps: stepChanges(before.steps, after.steps),
+    triggers: triggerChanges(before.triggers ?? [], after.triggers ?? []),
+    settings: valueChanges(before.settings, after.settings),
+  };
+}
+
+function stepChanges(before: readonly ComparedStep[], after: readonly ComparedStep[]): StepChange[] {
+  const moved = movedNames(
+    before.map(({ namespace }) => namespace),
+    after.map(({ namespace }) => namespace),
+  );
+  const changes: StepChange[] = [];
+  for (const [index, step] of after.entries()) {
+    const from = before.findIndex(({ namespace }) => namespace === step.namespace);
+    const was = before[from];
+    if (was === undefined) {
+      changes.push(whole(step, 'added'));
+      continue;
+    }
+    const change: StepChange = {
+      namespace: step.namespace,
+      kind: 'changed',
+      moved: moved.has(step.namespace) ? { from: from + 1, to: index + 1 } : undefined,
+      disabled: was.disabled === step.disabled ? undefined : step.disabled,
+      made: was.made === step.made ? undefined : { before: was.made, after: step.made },
+      code: was.code === step.code ? undefined : { before: was.code, after: step.code },
+      props: valueChanges(was.props, step.props),
+    };
+    const { moved: isMoved, disabled, made, code, props } = change;
+    if ([isMoved, disabled, made, code].some((one) => one !== undefined) || props.length > 0)
+      changes.push(change);
+  }
+  for (const step of before)
+    if (!after.some(({ namespace }) => namespace === step.namespace)) changes.push(whole(step, 'removed'));
+  return changes;
+}
+
+function whole(step: ComparedStep, kind: 'added' | 'removed'): StepChange {
+  const isNew = kind === 'added';
+  const values = isNew ? valueChanges({}, step.props) : valueChanges(step.props, {});
+  return {
+    namespace: step.namespace,
+    kind,
+    moved: undefined,
+    disabled: undefined,
+    made: { before: isNew ? '' : step.made, after: isNew ? step.made : '' },
+    code: { before: isNew ? '' : step.code, after: isNew ? step.code : '' },
+    props: values,
+  };
+}
+
+/** Of what is in both, those that do not stand in the longest row that kept its order. */
+function movedNames(before: readonly string[], after: readonly string[]): Set<string> {
+  const positions = after.map((name) => before.indexOf(name)).filter((position) => position !== -1);
+  // longest[i]: the longest increasing row that ends with positions[i].
+  const longest: number[][] = [];
+  for (const [index, position] of positions.entries()) {
+    let best: number[] = [];
+    for (let earlier = 0; earlier < index; earlier += 1) {
+      const row = longest[earlier] ?? [];
+      if ((positions[earlier] ?? 0) < position && row.length > best.length) best = row;
+    }
+    longest.push([...best, position]);
+  }
+  const kept = new Set(longest.reduce<number[]>((best, row) => (row.length > best.length ? row : best), []));
+  return new Set(positions.filter((one) => !kept.has(one)).map((position) => before[position] ?? ''));
+}
+
+function triggerChanges(
+  before: readonly { key: string; text: string }[],
+  after: readonly { key: string; text: string }[],
+): Changes['triggers'] {
+  const changes: Changes['triggers'] = [];
+  for (const { key, text } of after) {
+    const was = before.find((one) => one.key === key);
+    if (was === undefined) changes.push({ kind: 'added', text });
+    else if (was.text !== text) changes.push({ kind: 'changed', text: `${was.text} becomes ${text}` });
+  }
+  for (const { key, text } of before)
+    if (!after.some((one) => one.key === key)) changes.push({ kind: 'removed', text });
+  return changes;
+}
+
+function valueChanges(
+  before: Readonly<Record<string, unknown>>,
+  after: Readonly<Record<string, unknown>>,
+): ValueChange[] {
+  const names = new Set([...Object.keys(before), ...Object.keys(after)]);
+  return [...names]
+    .map((name) => ({ name, before: jsonOf(before[name]), after: jsonOf(after[name]) }))
+    .filter((change) => change.before !== change.after);
+}
+
+/** With the keys of objects in one order, so that only values count. */
+function jsonOf(value: unknown): string | undefined {
+  return JSON.stringify(value, (_key, part: unknown) =>
+    typeof part === 'object' && part !== null && !Array.isArray(part)
+      ? Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : part,
+  );
+}
+
+export function comparedDeployment({ steps, settings }: Pick<Deployment, 'steps' | 'settings'>): Compared {
+  return { steps: steps.map(comparedStep), settings: { ...settings } };
+}
+
+function comparedStep(step: WorkflowStep): ComparedStep {
+  const key = step.component_key ?? step.savedComponent?.key ?? step.savedComponent?.id ?? 'a component';
+  return {
+    namespace: step.namespace,
+    disabled: step.disabled,
+    made: step.code_raw === null ? `${key} ${step.savedComponent?.version ?? ''}` : 'code of its own',
+    code: codeOf(step) ?? '',
+    props: JSON.parse(step.configured_props_json ?? '{}') as Record<string, unknown>,
+  };
+}
+
+export function comparedDraft(draft: WorkflowDraft): Compared {
+  return {
+    steps: draft.steps.map(({ namespace, disabled, code, component, props }) => ({
+      namespace,
+      disabled,
+      made: code === null ? `${component?.name ?? ''} ${component?.version ?? ''}` : 'code of its own',
+      code: code ?? component?.code ?? '',
+      props,
+    })),
+    triggers: draft.triggers.map((trigger) => ({ key: trigger.key, text: triggerText(trigger) })),
+    settings: { name: draft.name.trim(), ...draft.settings },
+  };
+}
+
+/** A trigger in a few words. */
+export function triggerText({ type, props, name }: TriggerDraft): string {
+  const { auth, custom_response, cron, timezone, interval_seconds, component, source_id } = props as {
+    auth?: { type?: string; token?: string };
+    custom_response?: boolean;
+    cron?: string;
+    timezone?: string;
+    interval_seconds?: number;
+    component?: string;
+    source_id?: string;
+  };
+  switch (type) {
+    case 'http': {
+      const who =
+        auth?.type === 'oauth'
+          ? 'with an access token of an API client'
+          : auth?.type === 'static_bearer_token'
+            ? `with ${auth.token === undefined ? 'its' : 'a new'} bearer token`
+            : 'from anybody who knows the address';
+      return `HTTP request ${who}${custom_response === true ? '; a step answers' : ''}`;
+    }
+    case 'timer':
+      return cron === undefined
+        ? `timer every ${interval_seconds ?? '?'} s`
+        : `timer with cron ${cron}, ${timezone ?? 'UTC'}`;
+    case 'email':
+      return 'mail to an address of its own';
+    case 'source':
+      return source_id === undefined
+        ? `new source of ${name ?? component ?? 'a component'} ${JSON.stringify(props.configured_props ?? {})}`
+        : `source ${name ?? source_id}`;
+  }
+}

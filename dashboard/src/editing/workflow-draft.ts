@@ -1,0 +1,202 @@
+import type { Component, PropDefinition } from '~/api/types.ts';
+import type { Workflow, WorkflowSettings, WorkflowStep, WorkflowTrigger } from '~/api/workflow-types.ts';
+
+/** A step as it is edited. */
+export interface StepDraft {
+  /** Of this page only: stays when the step is renamed or moved. */
+  key: string;
+  namespace: string;
+  disabled: boolean;
+  /** Its own code; null: it is a component. */
+  code: string | null;
+  component: ComponentChoice | null;
+  props: Record<string, unknown>;
+  /** Props that its code has, as far as that is known. */
+  definitions: PropDefinition[];
+}
+
+export interface ComponentChoice {
+  /** As the API takes it: `key@version` or sc_…. */
+  ref: string;
+  name: string;
+  version: string;
+  code: string | null;
+}
+
+export type TriggerKind = 'http' | 'timer' | 'email' | 'source';
+
+export interface TriggerDraft {
+  key: string;
+  /** Of one that the workflow has; null: it is new. */
+  id: string | null;
+  type: TriggerKind;
+  /** As the API takes them. Of a trigger that is there, what is shown; it is sent only when it was changed. */
+  props: Record<string, unknown>;
+  /** Of a source, or of the component that one is to be made from. */
+  name: string | null;
+  isChanged: boolean;
+}
+
+export interface WorkflowDraft {
+  name: string;
+  triggers: TriggerDraft[];
+  steps: StepDraft[];
+  settings: WorkflowSettings;
+}
+
+/** What the service takes where nothing is said. */
+export const usualSettings: WorkflowSettings = {
+  timeout_seconds: null,
+  memory_mb: 256,
+  auto_retry: false,
+  concurrency: null,
+  throttle: null,
+  queue_size: 100,
+};
+
+let keys = 0;
+export function newKey(): string {
+  keys += 1;
+  return `${Date.now().toString(36)}-${keys}`;
+}
+
+export function draftOf({ name, triggers, steps, settings }: Workflow): WorkflowDraft {
+  return {
+    name,
+    triggers: triggers.map(triggerDraftOf),
+    steps: steps.map(stepDraftOf),
+    settings: { ...(settings ?? usualSettings) },
+  };
+}
+
+export function stepDraftOf(step: WorkflowStep): StepDraft {
+  const saved = step.savedComponent;
+  const key = step.component_key ?? saved?.key ?? null;
+  return {
+    key: step.id,
+    namespace: step.namespace,
+    disabled: step.disabled,
+    code: step.code_raw,
+    component:
+      step.code_raw === null
+        ? {
+            ref:
+              step.component_key === null
+                ? (saved?.id ?? '')
+                : `${step.component_key}@${saved?.version ?? ''}`,
+            name: key ?? saved?.id ?? 'a component',
+            version: saved?.version ?? '',
+            code: saved?.code ?? null,
+          }
+        : null,
+    props: JSON.parse(step.configured_props_json ?? '{}') as Record<string, unknown>,
+    definitions: saved?.configurableProps ?? [],
+  };
+}
+
+function triggerDraftOf(trigger: WorkflowTrigger): TriggerDraft {
+  const { id, type } = trigger;
+  const common = { key: id, id, type, name: null, isChanged: false };
+  switch (trigger.type) {
+    case 'http':
+      return { ...common, props: { custom_response: trigger.custom_response, auth: trigger.auth } };
+    case 'timer':
+      return {
+        ...common,
+        props:
+          trigger.cron === null
+            ? { interval_seconds: trigger.interval_seconds }
+            : { cron: trigger.cron, timezone: trigger.timezone },
+      };
+    case 'email':
+      return { ...common, props: {} };
+    case 'source':
+      return { ...common, name: trigger.name, props: { source_id: id } };
+  }
+}
+
+export function newTrigger(type: TriggerKind): TriggerDraft {
+  const props: Record<TriggerKind, Record<string, unknown>> = {
+    http: { custom_response: false, auth: { type: 'none' } },
+    timer: { interval_seconds: 3600 },
+    email: {},
+    source: {},
+  };
+  return { key: newKey(), id: null, type, props: props[type], name: null, isChanged: true };
+}
+
+export const firstCode = `export default defineComponent({
+  async run({ steps, $ }) {
+    return steps.trigger.event;
+  },
+});
+`;
+
+export function newStep(taken: readonly string[], begun: Partial<StepDraft> & { word: string }): StepDraft {
+  const { word, ...rest } = begun;
+  return {
+    key: newKey(),
+    namespace: freeName(word, taken),
+    disabled: false,
+    code: null,
+    component: null,
+    props: {},
+    definitions: [],
+    ...rest,
+  };
+}
+
+/** A step that runs an action. */
+export function actionStep(taken: readonly string[], component: Component): StepDraft {
+  const { key = '', id, version, code, configurable_props } = component;
+  const name = key === '' ? id : key;
+  return newStep(taken, {
+    word: key === '' ? 'step' : (key.split('/').at(-1) ?? key),
+    component: { ref: key === '' ? id : `${key}@${version}`, name, version, code },
+    definitions: configurable_props,
+  });
+}
+
+function freeName(word: string, taken: readonly string[]): string {
+  const name =
+    word
+      .replaceAll(/[^A-Za-z0-9_]+/g, '_')
+      .replace(/^(?=\d)/, '_')
+      .slice(0, 60) || 'step';
+  for (let count = 1; ; count += 1) {
+    const candidate = count === 1 ? name : `${name}_${count}`;
+    if (!taken.includes(candidate)) return candidate;
+  }
+}
+
+/** A draft as the API takes it. */
+export function definitionOf({ name, triggers, steps, settings }: WorkflowDraft) {
+  return {
+    settings: { name: name.trim(), ...settings },
+    triggers: triggers.map(({ id, type, props, isChanged }) => ({
+      ...(id === null ? { type, props } : { id }),
+      ...(id !== null && isChanged ? { props } : {}),
+    })),
+    steps: steps.map(stepInputOf),
+  };
+}
+
+export function stepInputOf({ namespace, disabled, code, component, props }: StepDraft) {
+  return {
+    namespace,
+    ...(code === null ? { component: component?.ref ?? '' } : { code }),
+    props,
+    ...(disabled ? { disabled } : {}),
+  };
+}
+
+/** The step or trigger that an answer is about: `steps[2].code` is { list: 'steps', index: 2, field: 'code' }. */
+export function placeOf(
+  parameter: unknown,
+): { list: 'steps' | 'triggers' | 'settings'; index: number; field: string } | undefined {
+  const match = /^(steps|triggers)\[(\d+)\]\.?(.*)$/.exec(String(parameter ?? ''));
+  if (match !== null)
+    return { list: match[1] as 'steps' | 'triggers', index: Number(match[2]), field: match[3] ?? '' };
+  const setting = /^settings\.?(.*)$/.exec(String(parameter ?? ''));
+  return setting === null ? undefined : { list: 'settings', index: 0, field: setting[1] ?? '' };
+}

@@ -1,0 +1,157 @@
+import { type ReactNode, useState } from 'react';
+import { ApiError } from '~/api/client.ts';
+import type { Workflow } from '~/api/workflow-types.ts';
+import { compare, comparedDraft, hasChanges } from '~/editing/definition-diff.ts';
+import { useLastRun } from '~/editing/use-known-steps.ts';
+import type { useWorkflowDraft } from '~/editing/use-workflow-draft.ts';
+import { placeOf, type WorkflowDraft } from '~/editing/workflow-draft.ts';
+import { Ago } from '~/parts/ago.tsx';
+import { DefinitionChanges } from '~/parts/definition-changes.tsx';
+import { EditSettings } from '~/parts/edit-settings.tsx';
+import { EditSteps } from '~/parts/edit-steps.tsx';
+import { EditTriggers } from '~/parts/edit-triggers.tsx';
+import { Problem } from '~/parts/problem.tsx';
+
+/** What was sent, and what the service said of it. */
+export interface Refusal {
+  error: Error;
+  sent: WorkflowDraft;
+}
+
+/** The form of a workflow, new or there: name, triggers, steps, settings, and what would change. */
+export function WorkflowEditor({
+  editing,
+  workflow,
+  ownerId,
+  refusal,
+  children,
+}: {
+  editing: ReturnType<typeof useWorkflowDraft>;
+  workflow: Workflow | undefined;
+  ownerId: string;
+  refusal: Refusal | undefined;
+  /** The buttons that deploy it. */
+  children: ReactNode;
+}) {
+  const { draft, base, change, isChanged, keptAtMs, canKeep } = editing;
+  const lastRun = useLastRun(workflow?.id);
+  const [isTold, setIsTold] = useState(false);
+  const changes = compare(comparedDraft(base.draft), comparedDraft(draft));
+  const told = placed(refusal);
+  return (
+    <div className="edit-sections">
+      {keptAtMs !== undefined && isChanged && !isTold && (
+        <div className="note edit-row" role="status">
+          <span>
+            You changed this <Ago ms={keptAtMs} /> and did not deploy it: here it is again. Secrets have to be
+            given anew.
+          </span>
+          <button type="button" className="button small" onClick={() => setIsTold(true)}>
+            Go on
+          </button>
+          <button type="button" className="button small" onClick={() => editing.restart(base)}>
+            Discard the changes
+          </button>
+        </div>
+      )}
+      {!canKeep && (
+        <p className="note">This is too large to be kept by the tab: deploy it before you leave the page.</p>
+      )}
+      <section className="card edit-section" aria-label="Name and settings">
+        <div className="field">
+          <label className="label" htmlFor="workflow-name">
+            Name
+          </label>
+          <input
+            id="workflow-name"
+            className="input"
+            maxLength={200}
+            value={draft.name}
+            onChange={(event) => change({ name: event.target.value })}
+          />
+        </div>
+        <EditSettings
+          settings={draft.settings}
+          onChange={(settings) => change({ settings })}
+          problem={told?.setting}
+        />
+      </section>
+      <EditTriggers
+        triggers={draft.triggers}
+        onChange={(triggers) => change({ triggers })}
+        ownerId={ownerId}
+        problem={told?.trigger}
+      />
+      <EditSteps
+        steps={draft.steps}
+        onChange={(steps) => change({ steps })}
+        ownerId={ownerId}
+        workflowId={workflow?.id}
+        lastRun={lastRun}
+        isHttp={draft.triggers.some(({ type }) => type === 'http')}
+        problem={told?.step}
+      />
+      {workflow !== undefined && (
+        <section className="card edit-section" aria-labelledby="what-changes">
+          <h2 id="what-changes">What changes</h2>
+          <DefinitionChanges changes={changes} none="Nothing yet: it is as it was deployed." />
+          {takesPlaces(draft, base.draft).map((text) => (
+            <p key={text} className="note">
+              {text}
+            </p>
+          ))}
+        </section>
+      )}
+      {refusal !== undefined && <Refused refusal={refusal} isPlaced={told?.isPlaced === true} />}
+      <div className="edit-row edit-deploy">
+        {children}
+        {workflow !== undefined && isChanged && hasChanges(changes) && (
+          <button type="button" className="button quiet" onClick={() => editing.restart(base)}>
+            Discard all changes
+          </button>
+        )}
+      </div>
+    </div>
+  );
+}
+
+function Refused({ refusal: { error, sent }, isPlaced }: { refusal: Refusal; isPlaced: boolean }) {
+  const place = error instanceof ApiError ? placeOf(error.details.parameter) : undefined;
+  const step = place?.list === 'steps' ? sent.steps[place.index] : undefined;
+  const what = step === undefined ? `Trigger ${(place?.index ?? 0) + 1}` : `Step ${step.namespace}`;
+  return (
+    <Problem
+      error={isPlaced ? `${what} has a problem: it is shown there.` : error}
+      what="It was not deployed. What you wrote is all still here."
+    />
+  );
+}
+
+/** The step, trigger or setting that a refusal is about, by its key on this page. */
+function placed(refusal: Refusal | undefined) {
+  if (refusal === undefined || !(refusal.error instanceof ApiError)) return undefined;
+  const { error, sent } = refusal;
+  const place = placeOf(error.details.parameter);
+  const field = place?.field ?? '';
+  const step = place?.list === 'steps' ? sent.steps[place.index] : undefined;
+  const trigger = place?.list === 'triggers' ? sent.triggers[place.index] : undefined;
+  return {
+    isPlaced: step !== undefined || trigger !== undefined,
+    step: step === undefined ? undefined : { key: step.key, field, error, code: step.code },
+    trigger: trigger === undefined ? undefined : { key: trigger.key, field, message: error.message },
+    setting: place?.list === 'settings' ? { field, message: error.message } : undefined,
+  };
+}
+
+/** A new trigger that stands where one of its kind was removed takes over the address of that one. */
+function takesPlaces(draft: WorkflowDraft, base: WorkflowDraft): string[] {
+  const kept = new Set(draft.triggers.map(({ id }) => id));
+  return draft.triggers.flatMap(({ id, type }, index) => {
+    const was = base.triggers[index];
+    if (id !== null || was === undefined || kept.has(was.id) || was.type !== type || type === 'source')
+      return [];
+    return [
+      `Trigger ${index + 1} (${type}) takes the place of the one that was removed, and keeps its address.`,
+    ];
+  });
+}

@@ -1,0 +1,82 @@
+import { useState } from 'react';
+import { useRegistryComponent, useRegistrySearch } from '~/api/queries.ts';
+import type { Component } from '~/api/types.ts';
+import { Loading } from './page.tsx';
+import { shortened, visible } from './plain-text.ts';
+import { Problem } from './problem.tsx';
+import { useSettled } from './use-settled.ts';
+
+/** A component of the registry by search. It is built when it is chosen; only then its props are known. */
+export function ComponentPicker({
+  type,
+  onChosen,
+  onCancel,
+}: {
+  type: 'source' | 'action';
+  onChosen: (component: Component) => void;
+  onCancel: () => void;
+}) {
+  const [words, setWords] = useState('');
+  const [key, setKey] = useState<string>();
+  const found = useRegistrySearch(useSettled(words.trim()), type);
+  const chosen = useRegistryComponent(key);
+  return (
+    <div className="edit-body">
+      <input
+        className="input"
+        type="search"
+        // biome-ignore lint/a11y/noAutofocus: it was asked for by a button that is gone.
+        autoFocus
+        aria-label={type === 'action' ? 'Search for an action' : 'Search for a component of a source'}
+        placeholder="Search for a component"
+        value={words}
+        onChange={(event) => setWords(event.target.value)}
+      />
+      {found.error !== null && <Problem error={found.error} onRetry={() => void found.refetch()} />}
+      {found.isPending && <Loading />}
+      {key !== undefined && chosen.isPending && <Loading what="Building the component" />}
+      {chosen.error !== null && (
+        <Problem
+          error={chosen.error}
+          what="This component cannot be used."
+          onRetry={() => void chosen.refetch()}
+        />
+      )}
+      {chosen.data !== undefined && chosen.data.key === key ? (
+        <div className="edit-row">
+          <strong>
+            <bdi>{visible(shortened(chosen.data.name, 100))}</bdi>
+          </strong>
+          <button type="button" className="button primary" onClick={() => onChosen(chosen.data)}>
+            Use version {visible(chosen.data.version)}
+          </button>
+        </div>
+      ) : null}
+      <ul className="choices">
+        {found.data?.data.map(({ key: one, name, description, app, app_details }) => (
+          <li key={one}>
+            <button
+              type="button"
+              className="choice-row as-button"
+              aria-pressed={one === key}
+              onClick={() => setKey(one)}
+            >
+              <strong>
+                <bdi>{visible(shortened(name, 100))}</bdi>
+              </strong>{' '}
+              <span className="muted">{visible(shortened(app_details?.name ?? app, 60))}</span>
+              <span className="choice-text">{visible(shortened(description, 200))}</span>
+              <code className="muted">{visible(shortened(one, 100))}</code>
+            </button>
+          </li>
+        ))}
+      </ul>
+      {found.data?.data.length === 0 && <p className="muted">Nothing in the registry fits.</p>}
+      <div>
+        <button type="button" className="button small" onClick={onCancel}>
+          Cancel
+        </button>
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,18 @@
+import type { HttpReply } from '#runner/call-outcome.ts';
+
+/** What code asked for with `$.respond`, for people: its body as text. */
+export interface HttpAnswer {
+  status: number;
+  headers: HttpReply['headers'];
+  body: string;
+}
+
+/** Redacted; null: it asked for nothing. */
+export function httpAnswer(
+  reply: HttpReply | undefined,
+  redact: (text: string) => string,
+): HttpAnswer | null {
+  if (reply === undefined) return null;
+  const { status, headers, body } = reply;
+  return JSON.parse(redact(JSON.stringify({ status, headers, body: body.toString('utf8') }))) as HttpAnswer;
+}

@@ -1,0 +1,289 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { chromiumSkip } from '../support/chromium.ts';
+import { DashboardBrowser } from '../support/dashboard-browser.ts';
+import type { Millrace } from '../support/millrace.ts';
+
+const http = { type: 'http' };
+
+function cell(body: string): string {
+  return `export default defineComponent({\n  async run({ steps, $ }) {\n    ${body}\n  },\n});\n`;
+}
+
+/** It runs in the browser, whose types tests do not have. */
+const paste = new Function(
+  'element',
+  'text',
+  `const data = new DataTransfer();
+  data.setData('text/plain', text);
+  element.dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true }));`,
+) as (element: unknown, text: string) => void;
+
+/** Workflows made and changed by a person, without a terminal. */
+describe('the editor of workflows', { skip: chromiumSkip() }, () => {
+  let dashboard: DashboardBrowser;
+  let service: Millrace;
+
+  before(async () => {
+    dashboard = await DashboardBrowser.start('editor');
+    service = dashboard.service;
+  });
+  after(() => dashboard?.close());
+
+  async function write(page: Page, name: string, code: string): Promise<void> {
+    const editor = page.getByRole('textbox', { name: new RegExp(`^Code of the step ${name}\\b`) });
+    await editor.click();
+    await page.keyboard.press('ControlOrMeta+a');
+    // As somebody pastes it: typed, lines would be indented and brackets closed by themselves.
+    await editor.evaluate(paste, code);
+  }
+
+  function send(url: string, body: unknown): Promise<Response> {
+    return fetch(url, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    });
+  }
+
+  test('from nothing to a run, then changed, tried, compared and deployed', async () => {
+    const page = await dashboard.signedIn('/workflows');
+    await page.getByRole('link', { name: 'New workflow' }).click();
+    await dashboard.screenshot(page, 'new-workflow');
+    await page.getByRole('button', { name: /^An HTTP request/ }).click();
+    await page.getByLabel('Name', { exact: true }).fill('greets');
+    await page.getByLabel('Name of the step').fill('greet');
+    await write(page, 'greet', cell("return 'Hello ' + steps.trigger.event.body.name;"));
+    await dashboard.screenshot(page, 'new-workflow-code');
+    await page.getByRole('button', { name: 'Create workflow' }).click();
+    await page.getByText('Nothing has run yet').waitFor();
+    const address = (await page.locator('.endpoint code.break').textContent()) ?? '';
+    assert.equal((await send(address, { name: 'Ada' })).status, 200);
+    await page.getByRole('link', { name: /Succeeded/ }).waitFor();
+    await page.getByRole('link', { name: 'Edit', exact: true }).click();
+    await page.getByText('Nothing yet: it is as it was deployed.').waitFor();
+    // With one step it is open.
+    await write(
+      page,
+      'greet',
+      cell(
+        "$.export('who', steps.trigger.event.body.name);\n    console.log('greeting');\n    return 'Good day';",
+      ),
+    );
+    await page.getByRole('region', { name: 'Changes of step greet' }).getByText('+').first().waitFor();
+    await page.getByText('Test this step').click();
+    await page.getByRole('button', { name: 'Run this step' }).click();
+    const result = page.getByRole('region', { name: 'Result of the test' });
+    await result.getByText('"Good day"').waitFor();
+    await result.getByText('"Ada"').waitFor();
+    await result.getByText('greeting', { exact: true }).waitFor();
+    await dashboard.screenshot(page, 'edit-tested');
+    const id = /workflows\/(p_\w+)/.exec(page.url())?.[1] ?? '';
+    assert.equal((await service.runs(id)).length, 1, 'a test is no run');
+    await page.getByRole('button', { name: 'Add a step of code' }).click();
+    await page.getByLabel('Name of the step').fill('after');
+    await page.getByRole('button', { name: 'Move step after up' }).click();
+    await page.getByRole('button', { name: 'Deploy' }).click();
+    await page.getByText('Deployed. New runs have it').waitFor();
+    const { data } = (await service.api('GET', `/v1/workflows/${id}`)).body;
+    assert.deepEqual(
+      data.steps.map((step: { namespace: string }) => step.namespace),
+      ['after', 'greet'],
+    );
+    assert.equal(data.triggers[0].endpoint_url, address);
+    dashboard.nothingWrong();
+  });
+
+  test('a syntax error is shown at its line and at its step, and nothing is lost when the page is left', async () => {
+    const workflow = await service.createWorkflow({
+      settings: { name: 'two steps' },
+      triggers: [http],
+      steps: [
+        { namespace: 'first', code: cell('return 1;') },
+        { namespace: 'second', code: cell('return 2;') },
+      ],
+    });
+    const page = await dashboard.signedIn(`/workflows/${workflow.id}/edit`);
+    await page.getByRole('button', { name: 'Edit step second' }).click();
+    const wrong = cell('return steps..first;');
+    await write(page, 'second', wrong);
+    await page.getByRole('button', { name: 'Check the code' }).click();
+    const problem = page.getByText(/^Line 3, column \d+: Expected identifier/);
+    await problem.waitFor();
+    await page.locator('.cm-lintRange-error').waitFor();
+    await page.getByRole('button', { name: 'Close step second' }).click();
+    await page.getByRole('button', { name: 'Deploy' }).click();
+    await page.getByText('Step second has a problem: it is shown there.').waitFor();
+    const card = page.getByRole('region', { name: 'Step second' }).first();
+    await card.getByText('Has a problem').waitFor();
+    await problem.waitFor();
+    await dashboard.screenshot(page, 'edit-syntax-error');
+    // The service logs nothing, but the browser tells of each answer that is an error.
+    dashboard.forgetComplaints();
+    await page.getByRole('link', { name: 'Back to the workflow' }).click();
+    await page.getByText('did not deploy that').waitFor();
+    await dashboard.screenshot(page, 'workflow-with-draft');
+    await page.getByRole('link', { name: 'Go on editing' }).click();
+    await page.getByText('here it is again').waitFor();
+    await page.getByRole('button', { name: 'Edit step second' }).click();
+    await page.getByText('return steps..first;').first().waitFor();
+    await write(page, 'second', cell('return steps.first.$return_value + 1;'));
+    await page.getByRole('button', { name: 'Deploy' }).click();
+    await page.getByText('Deployed. New runs have it').waitFor();
+    await page.getByRole('link', { name: 'Back to the workflow' }).click();
+    await page.getByRole('heading', { name: 'two steps' }).waitFor();
+    assert.equal(await page.getByText('did not deploy that').count(), 0);
+    dashboard.nothingWrong();
+  });
+
+  test('completion offers what the code can reach, and the keyboard gets out of the editor', async () => {
+    const workflow = await service.createWorkflow({
+      settings: { name: 'completes' },
+      triggers: [http],
+      steps: [
+        { namespace: 'order', code: cell("$.export('total', 12);\n    return { 'item-count': 3 };") },
+        { namespace: 'later', code: cell('return 1;') },
+      ],
+    });
+    await send(workflow.triggers[0].endpoint_url, { customer: 'Ada', 'vat-id': 'x' });
+    await service.runInState(workflow.id, 'succeeded');
+    const page = await dashboard.signedIn(`/workflows/${workflow.id}/edit`);
+    await page.getByRole('button', { name: 'Edit step later' }).click();
+    const offered = page.getByRole('listbox', { name: 'Completions' }).getByRole('option');
+    const typed = async (code: string, cursorBack = 0) => {
+      await write(page, 'later', code);
+      for (let left = 0; left < cursorBack; left += 1) await page.keyboard.press('ArrowLeft');
+    };
+    await typed('steps', 0);
+    await page.keyboard.type('.');
+    await offered.filter({ hasText: 'trigger' }).waitFor();
+    await offered.filter({ hasText: 'order' }).waitFor();
+    await dashboard.screenshot(page, 'edit-completion');
+    await page.keyboard.press('Escape');
+    await typed('steps.trigger.event.body', 0);
+    await page.keyboard.type('.');
+    await offered.filter({ hasText: 'customer' }).waitFor();
+    await page.keyboard.type('va');
+    await offered.filter({ hasText: 'vat-id' }).click();
+    await page.getByText('steps.trigger.event.body["vat-id"]').first().waitFor();
+    await typed('steps.order');
+    await page.keyboard.type('.');
+    await offered.filter({ hasText: 'total' }).waitFor();
+    await page.keyboard.press('Escape');
+    await typed('$');
+    await page.keyboard.type('.');
+    await offered.filter({ hasText: 'respond' }).waitFor();
+    await page.keyboard.type('flow.');
+    await offered.filter({ hasText: 'suspend' }).waitFor();
+    await page.keyboard.press('Escape');
+    await typed(
+      "export default defineComponent({ props: { amount: { type: 'integer' } }, run() { return this } })",
+      5,
+    );
+    await page.keyboard.type('.');
+    await offered.filter({ hasText: 'amount' }).waitFor();
+    await page.keyboard.press('Escape');
+    await typed("export default defineComponent({ props: { amount: { type: '' } } })", 8);
+    await page.keyboard.press('Control+Space');
+    await offered.filter({ hasText: 'data_store' }).waitFor();
+    await page.keyboard.press('Escape');
+    // Tab indents; Escape and Tab leave, both ways.
+    await page.getByRole('textbox', { name: /Escape, then Tab, leaves the editor/ }).waitFor();
+    await page.keyboard.press('Tab');
+    await page.locator('.cm-content:focus').waitFor();
+    await page.keyboard.press('Escape');
+    await page.keyboard.press('Tab');
+    await page.locator('button:focus', { hasText: 'Check the code' }).waitFor();
+    await page.keyboard.press('Shift+Tab');
+    await page.keyboard.press('Escape');
+    await page.keyboard.press('Shift+Tab');
+    await page.locator('input:focus').waitFor();
+    dashboard.nothingWrong();
+  });
+
+  test('components by search, expressions, triggers and settings; what does not fit is told at its place', async () => {
+    const source = await service.createSource({ name: 'the inbox', key: 'http-new-requests-payload-only' });
+    await service.api('POST', '/v1/components', {
+      component_code: `export default { key: 'our-payment', name: 'Pay somebody', version: '0.1.0', type: 'action',
+        props: { amount: { type: 'integer', label: 'Amount' }, note: { type: 'string', optional: true } },
+        run() { return this.amount; } };`,
+    });
+    const workflow = await service.createWorkflow({
+      settings: { name: 'pays' },
+      triggers: [http],
+      steps: [
+        { namespace: 'code', code: cell('return 3;') },
+        { namespace: 'pay', component: 'our-payment', props: { amount: 3 } },
+      ],
+    });
+    const page = await dashboard.signedIn(`/workflows/${workflow.id}/edit`);
+    await page.getByRole('button', { name: 'Edit step pay' }).click();
+    await page.getByLabel('Amount').fill('');
+    await page.getByRole('button', { name: 'Deploy' }).click();
+    await page.locator('.field-problem', { hasText: 'amount' }).waitFor();
+    dashboard.forgetComplaints();
+    await page.getByRole('button', { name: 'Use an expression for Amount' }).click();
+    await page.getByLabel('Amount').fill('{{steps.code.$return_value * 2}}');
+    await page.getByRole('button', { name: 'Timer' }).click();
+    await page.getByLabel('Kind of schedule').selectOption('cron');
+    await page.getByPlaceholder('0 9 * * 1-5').fill('0 25 * * *');
+    await page.getByRole('button', { name: 'Source', exact: true }).click();
+    await page.getByLabel('Source', { exact: true }).selectOption(source.id);
+    await page.getByText('Settings of its runs').click();
+    await page.getByLabel('Runs at the same time').fill('2');
+    await page.getByRole('button', { name: 'Move step pay up' }).click();
+    await page
+      .getByText(/moved from place \d to \d/)
+      .first()
+      .waitFor();
+    await page.getByRole('button', { name: 'Move step pay down' }).click();
+    await page.getByRole('button', { name: 'Deploy' }).click();
+    await page.getByText('This trigger does not fit.').waitFor();
+    await dashboard.screenshot(page, 'edit-trigger-problem');
+    dashboard.forgetComplaints();
+    await page.getByPlaceholder('0 9 * * 1-5').fill('0 5 * * *');
+    await page.getByRole('button', { name: 'Add a component' }).click();
+    await page.getByLabel('Search for an action').fill('http');
+    await dashboard.screenshot(page, 'edit-picker');
+    await page.getByRole('button', { name: 'Cancel' }).click();
+    await page.getByRole('button', { name: 'Deploy' }).click();
+    await page.getByText('Deployed. New runs have it').waitFor();
+    const { data } = (await service.api('GET', `/v1/workflows/${workflow.id}`)).body;
+    assert.deepEqual(
+      data.triggers.map((one: { type: string; id: string }) => one.type),
+      ['http', 'timer', 'source'],
+    );
+    assert.equal(data.triggers[0].endpoint_url, workflow.triggers[0].endpoint_url);
+    assert.equal(data.triggers[2].id, source.id);
+    assert.equal(data.settings.concurrency, 2);
+    await send(workflow.triggers[0].endpoint_url, {});
+    const run = await service.runInState(workflow.id, 'succeeded');
+    assert.equal(run.steps[1].exports.$return_value, 6);
+    dashboard.nothingWrong();
+  });
+
+  test('who edits is told when another version was deployed meanwhile', async () => {
+    const workflow = await service.createWorkflow({
+      settings: { name: 'contested' },
+      steps: [{ namespace: 'code', code: cell('return 1;') }],
+    });
+    const page = await dashboard.signedIn(`/workflows/${workflow.id}/edit`);
+    await write(page, 'code', cell('return "mine";'));
+    const theirs = { steps: [{ namespace: 'code', code: cell('return "theirs";') }] };
+    assert.equal((await service.api('POST', `/v1/workflows/${workflow.id}/deployments`, theirs)).status, 200);
+    await page.getByRole('button', { name: 'Deploy' }).click();
+    const told = page.getByRole('alert', { name: 'Somebody else deployed another version meanwhile' });
+    await told.getByText('return "theirs";').waitFor();
+    await dashboard.screenshot(page, 'edit-conflict');
+    dashboard.forgetComplaints();
+    const now = (await service.api('GET', `/v1/workflows/${workflow.id}`)).body.data;
+    assert.match(now.steps[0].code_raw, /theirs/, 'theirs was not overwritten');
+    await told.getByRole('button', { name: 'Go on with mine on top' }).click();
+    await page.getByRole('button', { name: 'Deploy' }).click();
+    await page.getByText('Deployed. New runs have it').waitFor();
+    const after = (await service.api('GET', `/v1/workflows/${workflow.id}`)).body.data;
+    assert.match(after.steps[0].code_raw, /mine/);
+    dashboard.nothingWrong();
+  });
+});
