@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { homedir, tmpdir } from 'node:os';
+import { availableParallelism, homedir, tmpdir } from 'node:os';
 import { extname, join, resolve } from 'node:path';
 import { createComponentBuilder, defaultBuildLimits } from '#components/build-component.ts';
 import { npmConfigWith, readNpmConfig } from '#components/npm-config.ts';
@@ -68,7 +68,8 @@ async function run(request: CorpusRequest): Promise<number> {
       ...shared,
       ...{ packages: packageFolders, addons },
       fetchText: refuseUrl,
-      limits: { concurrency: request.concurrency },
+      // While some components wait for their process, others are built.
+      limits: { concurrency: Math.min(request.concurrency, availableParallelism()) },
     });
     const policy = closedPolicy();
     const runner = await createProcessRunner({
