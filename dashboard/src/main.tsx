@@ -5,6 +5,7 @@ import './style/parts.css';
 import './style/shell.css';
 import './style/pages.css';
 import './style/workflows.css';
+import './style/sources.css';
 import { App } from './app.tsx';
 
 const root = document.getElementById('root');
