@@ -71,6 +71,7 @@ function ReplayForm({ source }: { source: Source }) {
             <button
               type="button"
               className="button small"
+              disabled={events.length === 0}
               onClick={() => setChosen(new Set(events.map(({ id }) => id)))}
             >
               All
