@@ -21,6 +21,7 @@ import {
 } from '#workspaces/admin-command-line.ts';
 import { identityCommands } from '#workspaces/admin-commands.ts';
 import { hasUsers } from '#workspaces/user-store.ts';
+import packageJson from '../package.json' with { type: 'json' };
 
 /** `npm run millrace -- …`: administration without the API. Exit codes: 0 done, 1 failed, 2 wrong command line. */
 
@@ -48,6 +49,7 @@ async function execute(
   const environment = process.env;
   const tools: LoneTools = {
     clock: systemClock,
+    version: packageJson.version,
     settings,
     environment,
     // npm changes to the project's folder, and says where it was called.

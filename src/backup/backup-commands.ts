@@ -11,7 +11,6 @@ import {
   type Options,
   UsageError,
 } from '#workspaces/admin-command-line.ts';
-import packageJson from '../../package.json' with { type: 'json' };
 import { BackupError } from './backup-error.ts';
 import { type BackupHeader, readHeader } from './backup-header.ts';
 import { secretOf } from './backup-secret.ts';
@@ -48,7 +47,7 @@ export const backupCommands: AdminCommands = {
 };
 
 async function backup(tools: LoneTools, options: Options, argument: string): Promise<AdminAnswer> {
-  const { settings, folder, clock, status, progress } = tools;
+  const { settings, folder, clock, version, status, progress } = tools;
   const secret = await secretOf(tools, options, 'new');
   const snapshot = await openSnapshot({ databaseUrl: settings.databaseUrl, folder: settings.data });
   if (snapshot === undefined) {
@@ -65,7 +64,7 @@ async function backup(tools: LoneTools, options: Options, argument: string): Pro
     const done = await writeBackup({
       ...{ snapshot, vault, secret, clock, signal },
       target: resolve(folder, argument),
-      version: packageJson.version,
+      version,
       onProgress: (table, { tables, rows, bytes }) =>
         paced(() => status(`${table}: ${tables} tables, ${rows} rows, ${megabytes(bytes)} so far`)),
     });

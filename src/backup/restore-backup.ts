@@ -7,7 +7,7 @@ import type { Vault } from '#vault/vault.ts';
 import { BackupError } from './backup-error.ts';
 import { backupTables } from './backup-tables.ts';
 import type { OpenBackup } from './read-backup.ts';
-import { settleRestored } from './settle-store.ts';
+import { countUsers, settleRestored } from './settle-store.ts';
 import { rewrapper } from './write-backup.ts';
 
 export interface RestoreJob {
@@ -42,11 +42,7 @@ export async function restoreBackup(job: RestoreJob): Promise<RestoredBackup> {
     tables: Object.keys(backupTables),
     mayBegin: async (db) => {
       await refuseLiveNodes(db);
-      const found = await db
-        .selectFrom('users')
-        .select((select) => select.fn.countAll().as('count'))
-        .executeTakeFirst();
-      refuseUsed(Number(found?.count ?? 0), job.mayReplace);
+      refuseUsed(await countUsers(db), job.mayReplace);
     },
     fill: async (insert) => {
       // A transaction that is tried again begins anew.

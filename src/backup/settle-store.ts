@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import type { Tx } from '#storage/store.ts';
+import type { Db, Tx } from '#storage/store.ts';
 import { putRotation } from '#vault/key-rotation-store.ts';
 
 /** Makes a store that was just filled one that nobody works on: whoever held something is another instance's process. */
@@ -28,4 +28,12 @@ export async function settleRestored(tx: Tx, masterKeyId: string, nowMs: number)
     started_at_ms: nowMs,
     finished_at_ms: nowMs,
   });
+}
+
+export async function countUsers(db: Db): Promise<number> {
+  const found = await db
+    .selectFrom('users')
+    .select((select) => select.fn.countAll().as('count'))
+    .executeTakeFirst();
+  return Number(found?.count ?? 0);
 }

@@ -58,6 +58,8 @@ export interface AdminTools extends LoneTools {
 
 export interface LoneTools {
   clock: Clock;
+  /** Of this program. */
+  version: string;
   settings: Settings;
   /** For npm's own configuration. */
   environment: Readonly<Record<string, string | undefined>>;
