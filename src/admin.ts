@@ -119,6 +119,7 @@ function print(answer: AdminAnswer, json: boolean): void {
 }
 
 function fail(error: Error): number {
+  status('');
   const isUsage = error instanceof UsageError;
   if (wantsJson) {
     const code = isUsage ? 'usage' : error instanceof CallerError ? error.code : 'failed';

@@ -13,7 +13,7 @@ import {
 } from '#workspaces/admin-command-line.ts';
 import { BackupError } from './backup-error.ts';
 import { type BackupHeader, readHeader } from './backup-header.ts';
-import { secretOf } from './backup-secret.ts';
+import { answered, secretOf } from './backup-secret.ts';
 import { checkBackup, openBackup } from './read-backup.ts';
 import { refuseUsed, restoreBackup } from './restore-backup.ts';
 import { writeBackup } from './write-backup.ts';
@@ -127,7 +127,11 @@ async function restore(tools: LoneTools, options: Options, argument = ''): Promi
     refuseUsed(target.users, mayReplace);
     if (target.users > 0) await confirmReplacing(tools, options, target.name);
     const opened = await openBackup(file, () => secretOf(tools, options, 'existing'));
-    await checkBackup(opened, bytesDone(tools, 'checked', opened.fileBytes));
+    const checked = bytesDone(tools, 'checked', opened.fileBytes);
+    await checkBackup(opened, (bytes) => {
+      if (signal.aborted) throw new BackupError('interrupted: nothing was changed');
+      checked(bytes);
+    });
     const vault = new Vault(
       await loadMasterKey({ setting: settings.encryptionKey, dataFolder: settings.data, mayCreate: true }),
     );
@@ -170,8 +174,8 @@ async function confirmReplacing(tools: LoneTools, options: Options, store: strin
   const what =
     store === 'sqlite' ? `the store in ${tools.settings.data}` : 'the database of MILLRACE_DATABASE_URL';
   const message = `Everything in ${what} is replaced by the backup${store === 'sqlite' ? '; a copy is kept' : ', and no copy is kept'}. Go on?`;
-  if (!(await confirm({ message, default: false }, { output: process.stderr })))
-    throw new BackupError('nothing was changed');
+  const isSure = await answered(confirm({ message, default: false }, { output: process.stderr }));
+  if (!isSure) throw new BackupError('nothing was changed');
 }
 
 function holdFolder(folder: string): () => void {

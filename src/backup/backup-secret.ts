@@ -61,9 +61,17 @@ async function asked(isInteractive: boolean, use: 'new' | 'existing'): Promise<s
     );
   }
   const { default: password } = await import('@inquirer/password');
-  const ask = (message: string) => password({ message, mask: true }, { output: process.stderr });
+  const ask = (message: string) => answered(password({ message, mask: true }, { output: process.stderr }));
   const text = await ask('Passphrase of the backup');
   if (use === 'new' && (await ask('The same once more')) !== text)
     throw new BackupError('these are two different passphrases');
   return text;
+}
+
+/** The answer to a question; Ctrl-C is one too. */
+export function answered<T>(question: Promise<T>): Promise<T> {
+  return question.catch((error: unknown) => {
+    if ((error as Error).name !== 'ExitPromptError') throw error;
+    throw new BackupError('interrupted: nothing was changed', { cause: error });
+  });
 }

@@ -257,19 +257,11 @@ describe('a large backup', () => {
       environment: { MILLRACE_BACKUP_PASSPHRASE: 'four words nobody guessed' },
     });
     assert.deepEqual([wrong.code, /not the passphrase/.test(wrong.stderr)], [1, true]);
-    const damaged = await readFile(file);
-    const at = Math.floor(damaged.length * 0.9);
-    damaged[at] = (damaged[at] ?? 0) ^ 1;
-    await writeFile(join(folder.path, 'damaged.backup'), damaged);
-    const told = await millrace(place, [
-      'restore',
-      join(folder.path, 'damaged.backup'),
-      '--replace',
-      '--yes',
-      '--json',
-    ]);
+    const cut = join(folder.path, 'cut.backup');
+    await writeFile(cut, (await readFile(file)).subarray(0, megabyte));
+    const told = await millrace(place, ['restore', cut, '--replace', '--yes', '--json']);
     assert.equal(told.code, 1);
-    assert.match(JSON.parse(told.stderr).error, /the file is damaged: part \d+ of it, after \d+\.\d MB/);
+    assert.match(JSON.parse(told.stderr).error, /the file is cut off/);
     service = await Millrace.start(place);
     assert.equal((await service.api('GET', `/v1/webhooks/${made.data.id}`)).body.data.name, 'mine');
     const live = await millrace(place, ['restore', file, '--replace', '--yes']);
