@@ -11,10 +11,11 @@ import { createEmittingSource, createListeningWebhook } from '../support/emittin
 import { HttpReceiver } from '../support/http-receiver.ts';
 import { Millrace } from '../support/millrace.ts';
 import { programFile } from '../support/program-file.ts';
+import { projectRoot } from '../support/project-files.ts';
 import { createTempFolder } from '../support/temp-folder.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-const commandLine = programFile('cli/main.ts');
+const commandLine = join(projectRoot, 'cli/main.ts');
 const passphrase = 'four words nobody guesses';
 
 interface Place {
