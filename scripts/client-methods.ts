@@ -17,6 +17,7 @@ export const clientMethods: Readonly<Record<string, string>> = {
   listMySources: 'sources.list',
   listWorkspaceSources: 'sources.listInWorkspace',
   listSourceTicks: 'sources.listTicks',
+  listSourceTimers: 'sources.listTimers',
 
   listMyEvents: 'eventSummaries.list',
   listWorkspaceEvents: 'eventSummaries.listInWorkspace',
@@ -217,6 +218,7 @@ export const typeNames: Readonly<Record<string, string>> = {
   Emit: 'listSourceEmits.data',
   SourceLog: 'listSourceLogs.data',
   SourceTick: 'listSourceTicks.data',
+  SourceTimer: 'listSourceTimers.data',
   Source: 'getSource.data',
   Replay: 'getReplay.data',
   Subscription: 'getSubscription.data',

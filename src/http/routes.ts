@@ -29,6 +29,7 @@ import { type ReplayRouteDeps, replayRoutes } from './routes/replay-routes.ts';
 import { type RunRouteDeps, runRoutes } from './routes/run-routes.ts';
 import { type SessionRouteDeps, sessionRoutes } from './routes/session-routes.ts';
 import { type SourceRouteDeps, sourceRoutes } from './routes/source-routes.ts';
+import { type SourceTimerDeps, sourceTimerRoutes } from './routes/source-timer-routes.ts';
 import { type SubscriptionRouteDeps, subscriptionRoutes } from './routes/subscription-routes.ts';
 import { type TemplateRouteDeps, templateRoutes } from './routes/template-routes.ts';
 import { type UserRouteParts, userRoutes } from './routes/user-routes.ts';
@@ -57,6 +58,7 @@ export type RouteParts = HealthRouteParts &
   ActionRouteDeps &
   RegistryRouteDeps &
   SourceRouteDeps &
+  SourceTimerDeps &
   WorkflowRouteDeps &
   TemplateRouteDeps &
   EmitterRouteDeps &
@@ -121,6 +123,7 @@ export const routes: readonly RoutesOfPart[] = [
   { prefix: '/v1', register: actionRoutes },
   { prefix: '/v1', register: registryRoutes },
   { prefix: '/v1', register: sourceRoutes },
+  { prefix: '/v1', register: sourceTimerRoutes },
   { prefix: '/v1', register: workflowRoutes },
   { prefix: '/v1', register: workflowTickRoutes },
   { prefix: '/v1', register: templateRoutes },

@@ -205,6 +205,7 @@ describe('the TypeScript client', () => {
       [source.id],
     );
     assert.deepEqual(await client.sources.listTicks(source.id).take(10), []);
+    assert.deepEqual(await client.sources.listTimers(source.id), []);
 
     const told = await firstOf(client.events.streamOfSource<{ n: number }>(source.id), () => emit(source));
     assert.equal(told.type === 'event' && told.data.event.n, 1);

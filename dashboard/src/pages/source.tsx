@@ -1,4 +1,5 @@
 import { useComponent, useMayWrite, useSource } from '~/api/queries.ts';
+import { useTimers } from '~/api/source-queries.ts';
 import type { Source } from '~/api/types.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { Command, CopyButton } from '~/parts/copy.tsx';
@@ -8,7 +9,9 @@ import { PageTabs } from '~/parts/page-tabs.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
 import { SourceEvents } from './source-events.tsx';
 import { SourceLogs } from './source-logs.tsx';
+import { SourceReplay } from './source-replay.tsx';
 import { SourceSettings } from './source-settings.tsx';
+import { SourceTimers } from './source-timers.tsx';
 
 export function SourcePage({ id }: { id: string }) {
   const source = useSource(id);
@@ -23,6 +26,11 @@ function Details({ source }: { source: Source }) {
   const component = useComponent(source.component_id);
   const mayWrite = useMayWrite(source.owner_id) === true;
   const endpoint = endpointOf(source);
+  // A timer may also come from additionalProps, which the component's own list does not have.
+  const hasTimerProp =
+    component.data?.configurable_props.some(({ type }) => type === '$.interface.timer') === true;
+  const timers = useTimers(source.id, !hasTimerProp);
+  const hasTimers = hasTimerProp || (timers.data?.length ?? 0) > 0;
   return (
     <PageFrame
       title={source.name}
@@ -65,11 +73,17 @@ function Details({ source }: { source: Source }) {
       <PageTabs
         href={`/sources/${source.id}`}
         tabs={[
-          { id: 'events', name: 'Events', content: <SourceEvents source={source} /> },
+          { id: 'events', name: 'Events', content: <SourceEvents source={source} mayWrite={mayWrite} /> },
           {
             id: 'logs',
             name: 'Logs and errors',
             content: <SourceLogs sourceId={source.id} code={component.data?.code} />,
+          },
+          ...(hasTimers ? [{ id: 'timers', name: 'Timers', content: <SourceTimers source={source} /> }] : []),
+          {
+            id: 'replay',
+            name: 'Replay',
+            content: <SourceReplay source={source} mayWrite={mayWrite} />,
           },
           {
             id: 'settings',

@@ -53,9 +53,28 @@ export interface SourceTick {
   recorded_at: number;
   /** fired | late | skipped | missed */
   outcome: string;
+  /** Milliseconds from its time to when it ran; null: it did not run (integer) */
+  late_by_ms: number | null;
   reason: string | null;
   /** Planned ticks this entry stands for (integer) */
   ticks: number;
+}
+
+/** `data` in answers of `GET /v1/sources/{id}/timers`. */
+export interface SourceTimer {
+  /** The timer prop */
+  prop: string;
+  /** Integer */
+  interval_seconds: number | null;
+  cron: string | null;
+  /** IANA zone of cron */
+  timezone: string;
+  /** Epoch seconds of the next run; in the past: it is due (integer) */
+  next_at: number;
+  /** The next 5 runs, epoch seconds, the first is next_at; fewer where the schedule ends */
+  planned_at: number[];
+  /** Epoch seconds (integer) */
+  schedule_changed_at: number;
 }
 
 /** `data` in answers of `GET /v1/sources/{id}`. */
@@ -337,6 +356,8 @@ export interface WorkflowTick {
   recorded_at: number;
   /** fired | late | skipped | missed */
   outcome: string;
+  /** Milliseconds from its time to when it ran; null: it did not run (integer) */
+  late_by_ms: number | null;
   reason: string | null;
   /** Planned ticks this entry stands for (integer) */
   ticks: number;
@@ -2873,6 +2894,24 @@ export interface DeleteSourceQuery {
   ignore_hook_errors?: boolean;
 }
 
+/** Query of `GET /v1/sources/{id}/ticks`. */
+export interface ListSourceTicksQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Items on a page; values above 100 mean 100 (integer, at least 1, default 10) */
+  limit?: number;
+  /** Cursor: items after it */
+  after?: string;
+  /** Cursor: items before it */
+  before?: string;
+}
+
 /** Query of `GET /v1/users/me/workflows`. */
 export interface ListMyWorkflowsQuery {
   /** Response fields to include, comma-separated; default all */
@@ -3319,24 +3358,6 @@ export interface ListWorkflowErrorsQuery {
 
 /** Query of `GET /v1/sources/{id}/logs`. */
 export interface ListSourceLogsQuery {
-  /** Response fields to include, comma-separated; default all */
-  include?: string;
-  /** Response fields to exclude, comma-separated; default none */
-  exclude?: string;
-  /** Workspace in which the operation takes effect */
-  org_id?: string;
-  /** The same as org_id */
-  workspace_id?: string;
-  /** Items on a page; values above 100 mean 100 (integer, at least 1, default 10) */
-  limit?: number;
-  /** Cursor: items after it */
-  after?: string;
-  /** Cursor: items before it */
-  before?: string;
-}
-
-/** Query of `GET /v1/sources/{id}/ticks`. */
-export interface ListSourceTicksQuery {
   /** Response fields to include, comma-separated; default all */
   include?: string;
   /** Response fields to exclude, comma-separated; default none */

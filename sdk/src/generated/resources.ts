@@ -145,6 +145,7 @@ import type {
   Source,
   SourceLog,
   SourceTick,
+  SourceTimer,
   StreamSourceEventsQuery,
   StreamWorkflowEventsQuery,
   StreamWorkspaceEventsQuery,
@@ -1867,6 +1868,17 @@ export class Sources {
    */
   listTicks(sourceId: string, query: ListSourceTicksQuery = {}, options: RequestOptions = {}): Paged<SourceTick> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/sources/${sourceId}/ticks`, query: { ...query }, isRepeatable: true }, options);
+  }
+
+  /**
+   * The timers of a source and their next runs, the next first; an inactive source has none.
+   *
+   * `GET /v1/sources/{id}/timers`
+   * @param sourceId dc_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  listTimers(sourceId: string, query: CommonParameters = {}, options: RequestOptions = {}): Promise<SourceTimer[]> {
+    return this.#transport.data({ method: 'GET', path: pathOf`/v1/sources/${sourceId}/timers`, query: { ...query }, isRepeatable: true }, options);
   }
 }
 
