@@ -15,6 +15,7 @@ import { type DeliveryRouteDeps, deliveryRoutes } from './routes/delivery-routes
 import { type EmitterRouteDeps, emitterRoutes } from './routes/emitter-routes.ts';
 import { type EventRouteDeps, eventRoutes, eventStreamRoutes } from './routes/event-routes.ts';
 import { type FileRouteDeps, fileRoutes } from './routes/file-routes.ts';
+import { type FlowRouteDeps, flowRoutes } from './routes/flow-routes.ts';
 import { type HealthRouteParts, healthRoutes } from './routes/health-routes.ts';
 import { type OAuthClientRouteDeps, oauthClientRoutes } from './routes/oauth-client-routes.ts';
 import { type OAuthTokenRouteDeps, oauthTokenRoutes } from './routes/oauth-token-routes.ts';
@@ -70,6 +71,7 @@ export type RouteParts = HealthRouteParts &
   AccountHealthRouteDeps &
   OwnerEventRouteDeps &
   OverviewRouteDeps &
+  FlowRouteDeps &
   SessionRouteDeps &
   DashboardRouteDeps &
   AccountRouteDeps & { settings: { /** '' when none was set. */ publicUrl: string } };
@@ -96,6 +98,7 @@ export const routes: readonly RoutesOfPart[] = [
   { prefix: '/v1', register: sessionRoutes },
   { prefix: '/v1', register: quotaRoutes },
   { prefix: '/v1', register: overviewRoutes },
+  { prefix: '/v1', register: flowRoutes },
   { prefix: '/v1', register: dataStoreRoutes },
   { prefix: '/v1', register: appRoutes },
   { prefix: '/v1', register: apphookRoutes },

@@ -119,6 +119,7 @@ describe('the TypeScript client', () => {
     const { id: other } = await client.users.create({ username: 'other', email: 'other@example.com' });
     assert.ok(Array.isArray(await client.users.usage()));
     assert.equal((await client.users.overview()).rates.minutes.length, 60);
+    assert.equal((await client.users.flow()).owner_id, me.id);
 
     const key = await client.apiKeys.create({ name: 'second' });
     assert.equal((await client.apiKeys.list().take(10)).length, 2);
@@ -127,6 +128,7 @@ describe('the TypeScript client', () => {
     const { id } = await client.workspaces.create({ name: 'Team' });
     assert.equal((await client.workspaces.get(id)).name, 'Team');
     assert.equal((await client.workspaces.overview(id)).dead_letters, 0);
+    assert.deepEqual((await client.workspaces.flow(id)).edges, []);
     assert.ok(Array.isArray(await client.workspaces.usage(id)));
     const project = await client.projects.create(id, { name: 'Ours' });
     assert.deepEqual(
