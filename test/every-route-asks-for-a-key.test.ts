@@ -37,6 +37,7 @@ const publicRoutes = [
   ...['/', '/sign-in', '/sign-in/*', '/sources', '/sources/*', '/object', '/object/*'],
   ...['/workflows', '/workflows/*', '/runs', '/runs/*'],
   ...['/webhooks', '/webhooks/*', '/dead-letters', '/dead-letters/*'],
+  ...['/map', '/map/*', '/subscriptions', '/subscriptions/*'],
   ...['/assets/:name', '/favicon.svg', '/theme.js'],
 ];
 

@@ -1,6 +1,6 @@
 import { CSPProvider } from '@base-ui/react/csp-provider';
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query';
-import { useEffect } from 'react';
+import { lazy, Suspense, useEffect } from 'react';
 import { Route, Switch, useLocation } from 'wouter';
 import { ApiError, whenSignedOut } from '~/api/client.ts';
 import { DeadLetters } from '~/pages/dead-letters.tsx';
@@ -17,7 +17,13 @@ import { WebhookPage } from '~/pages/webhook.tsx';
 import { Webhooks } from '~/pages/webhooks.tsx';
 import { WorkflowPage } from '~/pages/workflow.tsx';
 import { Workflows } from '~/pages/workflows.tsx';
+import { Loading } from '~/parts/page.tsx';
 import { Shell } from '~/parts/shell.tsx';
+
+const Subscriptions = lazy(async () => ({
+  default: (await import('~/pages/subscriptions.tsx')).Subscriptions,
+}));
+const MapPage = lazy(async () => ({ default: (await import('~/pages/map.tsx')).MapPage }));
 
 const queries = new QueryClient({
   defaultOptions: {
@@ -68,6 +74,16 @@ function Routes() {
             <Route path="/webhooks/new" component={NewWebhookPage} />
             <Route path="/webhooks/:id">{({ id }) => <WebhookPage key={id} id={id} />}</Route>
             <Route path="/dead-letters" component={DeadLetters} />
+            <Route path="/subscriptions">
+              <Suspense fallback={<Loading />}>
+                <Subscriptions />
+              </Suspense>
+            </Route>
+            <Route path="/map">
+              <Suspense fallback={<Loading />}>
+                <MapPage />
+              </Suspense>
+            </Route>
             <Route path="/object/*?" component={ObjectPage} />
             <Route component={NotFound} />
           </Switch>

@@ -4,6 +4,7 @@ import type { Workflow, WorkflowTrigger } from '~/api/workflow-types.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { Command, CopyButton } from '~/parts/copy.tsx';
 import { LoadedPage } from '~/parts/loaded-page.tsx';
+import { MapLink } from '~/parts/map-link.tsx';
 import { PageFrame } from '~/parts/page.tsx';
 import { PageTabs } from '~/parts/page-tabs.tsx';
 import { WorkflowDeployments } from './workflow-deployments.tsx';
@@ -29,6 +30,7 @@ function Details({ workflow }: { workflow: Workflow }) {
   return (
     <PageFrame
       title={workflow.name}
+      actions={<MapLink id={workflow.id} ownerId={workflow.owner_id} />}
       lead={
         <p className="muted facts">
           <span className={workflow.active ? 'state good' : 'state off'}>

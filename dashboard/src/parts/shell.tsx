@@ -15,9 +15,11 @@ import { ThemeSwitch } from './theme.tsx';
 /** The pages that are reached from everywhere. A new page gets its line here. */
 const places: readonly { href: string; name: string; icon: IconName; also?: string }[] = [
   { href: '/', name: 'Home', icon: 'home' },
+  { href: '/map', name: 'Flow map', icon: 'map' },
   { href: '/sources', name: 'Sources', icon: 'source' },
   { href: '/workflows', name: 'Workflows', icon: 'workflow', also: '/runs/' },
   { href: '/webhooks', name: 'Webhooks', icon: 'webhook' },
+  { href: '/subscriptions', name: 'Subscriptions', icon: 'link' },
 ];
 
 /** What is around every page but the one to sign in: where to go, whose things are shown, who is signed in. */
