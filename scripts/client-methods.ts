@@ -157,6 +157,8 @@ export const clientMethods: Readonly<Record<string, string>> = {
   getMyUsage: 'users.usage',
   getMyOverview: 'users.overview',
   getWorkspaceOverview: 'workspaces.overview',
+  getMyFlow: 'users.flow',
+  getWorkspaceFlow: 'workspaces.flow',
 
   listApiKeys: 'apiKeys.list',
   createApiKey: 'apiKeys.create',
@@ -249,6 +251,7 @@ export const typeNames: Readonly<Record<string, string>> = {
   DataStore: 'getDataStore.data',
   DataStoreEntry: 'getDataStoreEntry.data',
   Overview: 'getMyOverview.data',
+  Flow: 'getMyFlow.data',
   User: 'getMe.data',
   ApiKey: 'listApiKeys.data',
   Workspace: 'getWorkspace.data',

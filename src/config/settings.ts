@@ -90,6 +90,7 @@ export const settingDefinitions = {
     env: 'MILLRACE_BACKUP_PASSPHRASE',
     type: 'string',
     default: '',
+    shown: 'never',
     text: 'Only for `millrace backup` and `millrace restore`: what backups are encrypted with, where no file says it.',
   },
   endpointDomain: {

@@ -15,6 +15,7 @@ import { type DeliveryRouteDeps, deliveryRoutes } from './routes/delivery-routes
 import { type EmitterRouteDeps, emitterRoutes } from './routes/emitter-routes.ts';
 import { type EventRouteDeps, eventRoutes, eventStreamRoutes } from './routes/event-routes.ts';
 import { type FileRouteDeps, fileRoutes } from './routes/file-routes.ts';
+import { type FlowRouteDeps, flowRoutes } from './routes/flow-routes.ts';
 import { type HealthRouteParts, healthRoutes } from './routes/health-routes.ts';
 import { type InstanceRouteDeps, instanceRoutes } from './routes/instance-routes.ts';
 import { type OAuthClientRouteDeps, oauthClientRoutes } from './routes/oauth-client-routes.ts';
@@ -76,6 +77,7 @@ export type RouteParts = HealthRouteParts &
   OverviewRouteDeps &
   InstanceRouteDeps &
   ProjectRouteDeps &
+  FlowRouteDeps &
   SessionRouteDeps &
   DashboardRouteDeps &
   AccountRouteDeps & { settings: { /** '' when none was set. */ publicUrl: string } };
@@ -104,6 +106,7 @@ export const routes: readonly RoutesOfPart[] = [
   { prefix: '/v1', register: overviewRoutes },
   { prefix: '/v1', register: instanceRoutes },
   { prefix: '/v1', register: projectRoutes },
+  { prefix: '/v1', register: flowRoutes },
   { prefix: '/v1', register: dataStoreRoutes },
   { prefix: '/v1', register: appRoutes },
   { prefix: '/v1', register: apphookRoutes },

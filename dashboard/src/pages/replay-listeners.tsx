@@ -1,7 +1,8 @@
 import { useState } from 'react';
 import { useSources, useSubscriptions } from '~/api/queries.ts';
 import type { Source } from '~/api/types.ts';
-import { useEmittingWorkflows, useWebhooks } from '~/api/webhook-queries.ts';
+import { useWebhooks } from '~/api/webhook-queries.ts';
+import { useWorkflows } from '~/api/workflow-queries.ts';
 import { Loading } from '~/parts/page.tsx';
 import { oneLine, shortened, visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
@@ -22,12 +23,12 @@ export function useListenersOf(source: Source, channel: string): KnownListeners 
   const ownerId = source.owner_id;
   const subscriptions = useSubscriptions(ownerId);
   const webhooks = useWebhooks(ownerId);
-  const workflows = useEmittingWorkflows(ownerId);
+  const workflows = useWorkflows(ownerId, '');
   const sources = useSources(ownerId, '');
   const names = new Map<string, string>();
   for (const { id, name, url } of webhooks.data?.pages.flatMap(({ data }) => data) ?? [])
     names.set(id, name ?? url);
-  for (const { id, name } of workflows.data ?? []) names.set(id, name);
+  for (const { id, name } of workflows.data?.pages[0]?.data ?? []) names.set(id, name);
   for (const { id, name } of sources.data?.pages[0]?.data ?? []) names.set(id, name);
   const emitters = new Set([source.id, 'dc_*', ownerId]);
   const subscribed = new Set(

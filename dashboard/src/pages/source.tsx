@@ -4,6 +4,7 @@ import type { Source } from '~/api/types.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { Command, CopyButton } from '~/parts/copy.tsx';
 import { LoadedPage } from '~/parts/loaded-page.tsx';
+import { MapLink } from '~/parts/map-link.tsx';
 import { PageFrame } from '~/parts/page.tsx';
 import { PageTabs } from '~/parts/page-tabs.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
@@ -34,6 +35,7 @@ function Details({ source }: { source: Source }) {
   return (
     <PageFrame
       title={source.name}
+      actions={<MapLink id={source.id} ownerId={source.owner_id} />}
       lead={
         <p className="muted facts">
           <span className={source.active ? 'state good' : 'state off'}>
