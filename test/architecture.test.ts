@@ -39,6 +39,7 @@ const folderOrder = [
     'delivery',
     'ingress',
     'pages',
+    'manual',
     'http',
   ],
 ];

@@ -1,0 +1,99 @@
+import assert from 'node:assert/strict';
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { blocksOf, commandsOf, outputPattern } from '../support/manual-blocks.ts';
+import { ManualSession } from '../support/manual-session.ts';
+import { Millrace } from '../support/millrace.ts';
+import { startNpmRegistry } from '../support/npm-registry.ts';
+import { projectFiles, readProjectFile } from '../support/project-files.ts';
+import { createTempFolder, type TempFolder } from '../support/temp-folder.ts';
+
+/** Whose every block is a file, a command, its output, or says that it is not run. Each is done on its own. */
+const pages = projectFiles().filter(
+  (file) =>
+    /^docs\/guides\/.*\.md$/.test(file) ||
+    ['docs/tutorial.md', 'docs/components.md', 'docs/apps.md', 'docs/reference/api.md'].includes(file),
+);
+
+/** What cannot be done in a test: services of the machine, other hosts, other proxies. Grows only with a reason. */
+const notRunMax = 14;
+
+/** In place of what is published: the same names, and components that say what the manual shows. */
+const published = (version: string) => ({
+  name: '@pipedream/slack',
+  version,
+  files: {
+    'slack.app.mjs': 'export default { type: "app", app: "slack", propDefinitions: {}, methods: {} };',
+    'actions/send-message/send-message.mjs': `import slack from "../../slack.app.mjs";
+      export default { key: "slack-send-message", name: "Send Message", version: "${version === '0.10.3' ? '0.0.19' : '0.0.20'}", type: "action",
+        description: "Sends a message", props: { slack, text: { type: "string" } }, run() { return this.text; } };`,
+    'sources/new-message/new-message.mjs': `import slack from "../../slack.app.mjs";
+      export default { key: "slack-new-message-in-channels", name: "New Message In Channels", version: "0.0.1", type: "source",
+        description: "Emits each message", props: { slack, http: "$.interface.http" }, run({ body }) { this.$emit(body); } };`,
+  },
+});
+
+describe('the manual', () => {
+  let folder: TempFolder;
+  let service: Millrace;
+  let registry: Awaited<ReturnType<typeof startNpmRegistry>>;
+
+  before(async () => {
+    folder = await createTempFolder('manual');
+    registry = await startNpmRegistry(() => [published('0.10.3'), published('0.11.0')]);
+    service = await Millrace.start({
+      dataFolder: join(folder.path, 'data'),
+      environment: { MILLRACE_NPM_REGISTRY: registry.url },
+    });
+  });
+  after(async () => {
+    await service?.stop();
+    await registry?.close();
+    await folder?.remove();
+  });
+
+  test('has few blocks that are not run', () => {
+    const notRun = pages.flatMap((page) =>
+      blocksOf(page, readProjectFile(page)).filter(({ marks }) => marks.has('not-run')),
+    );
+    assert.ok(notRun.length <= notRunMax, `${notRun.length}: ${notRun.map(({ place }) => place).join(', ')}`);
+  });
+
+  for (const page of pages) {
+    const blocks = blocksOf(page, readProjectFile(page)).filter(({ marks }) => !marks.has('not-run'));
+    if (blocks.length === 0) continue;
+    test(`${page}: what it says to do works, and prints what it says`, async () => {
+      const place = join(folder.path, page.replaceAll('/', '-'));
+      await mkdir(place);
+      const session = await ManualSession.start(place, service);
+      try {
+        for (const block of blocks) {
+          await session.follow(block).catch((error: unknown) => {
+            throw new Error(`${block.place}: ${(error as Error).message}`, { cause: error });
+          });
+        }
+      } finally {
+        await session.end();
+      }
+    });
+  }
+});
+
+test('blocks, commands and outputs are read as people read them', () => {
+  const page = 'text\n\n```sh until=a\nx\n```\n\n1. item\n\n   ```text output\n   y\n     z\n   ```\n';
+  const [first, second] = blocksOf('p.md', page);
+  assert.deepEqual([first?.place, first?.text, first?.marks.get('until')], ['p.md:3', 'x', 'a']);
+  assert.deepEqual([second?.text, second?.marks.has('output')], ['y\n  z', true]);
+  assert.deepEqual(commandsOf("a \\\n  b\ncat > f <<'X'\n'\nX\nc 'd\ne'\n# no\nf"), [
+    'a \\\n  b',
+    "cat > f <<'X'\n'\nX",
+    "c 'd\ne'",
+    'f',
+  ]);
+  const pattern = outputPattern('dc_…  inbox\n…\nend');
+  assert.match('dc_1   inbox\nmore\nmore\nend\n', pattern);
+  assert.match('dc_1 inbox\nend', pattern);
+  assert.doesNotMatch('dc_1 outbox\nend', pattern);
+  assert.doesNotMatch('dc_1 inbox\nend\nmore', pattern);
+});
