@@ -64,7 +64,9 @@ export function renderPage(
         // Narrow screens show a row as a list, with the name of its column before each cell.
         const cell = (item: Tokens.TableCell, at: number) =>
           `<td data-name="${escapeHtml(names[at] ?? '')}">${inner(item)}</td>`;
-        const body = rows.map((items) => `<tr>${items.map(cell).join('')}</tr>`).join('\n');
+        const body = rows
+          .map((items) => `<tr${rowAnchor(names[0], items[0]?.text)}>${items.map(cell).join('')}</tr>`)
+          .join('\n');
         return `<div class="wide"><table><thead><tr>${head}</tr></thead><tbody>\n${body}\n</tbody></table></div>\n`;
       },
     },
@@ -84,6 +86,14 @@ export function renderPage(
   }
   const title = headings.find(({ depth }) => depth === 1)?.text ?? place.file;
   return { title, html, headings: headings.filter(({ depth }) => depth === 2 || depth === 3), sections };
+}
+
+/** Each error, and each setting, can be linked to: `#code-…`. */
+function rowAnchor(column = '', firstCell = ''): string {
+  const code = /^`(\w+)`$/.exec(firstCell)?.[1];
+  return code === undefined || !['code', 'variable'].includes(column)
+    ? ''
+    : ` id="code-${code.toLowerCase()}"`;
 }
 
 /** Marked leaves character references in texts as they are written. */

@@ -110,6 +110,16 @@ describe('the manual on a service', () => {
     assert.deepEqual([head.status, head.headers.get('etag')], [200, etag]);
   });
 
+  test('has the pages that the dashboard leads to, and a place for each error', async () => {
+    const links = projectFiles()
+      .filter((file) => file.startsWith('dashboard/src/') && file.endsWith('.tsx'))
+      .flatMap((file) => [...readProjectFile(file).matchAll(/<ReadMore page="([^"]+)"/g)])
+      .map(([, page]) => `/docs/${page}`);
+    assert.ok(links.length > 4, `${links.length}`);
+    for (const link of links) assert.ok(pages.has(link), link);
+    assert.match(pages.get('/docs/reference/errors') ?? '', /<tr id="code-hook_failed">/);
+  });
+
   test('leads from addresses of the Markdown to its pages', async () => {
     for (const [from, to] of [
       ['/docs/guides/webhooks.md', '/docs/guides/webhooks'],
