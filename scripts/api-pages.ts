@@ -1,14 +1,18 @@
 import type { ApiParameter, Operation, Schema } from './api-document.ts';
-import { sampleBody, sampleText } from './api-samples.ts';
-import { clientMethods, hasMethod, typeNames } from './client-methods.ts';
+import { exampleText } from './api-examples.ts';
+import {
+  anchor,
+  fileOf,
+  groupOf,
+  link,
+  type NamedShape,
+  namedShapes,
+  shapeOf,
+  shapeTitle,
+} from './api-shapes.ts';
+import { fieldRows, meaning, plain, requiredMarked, table, typeText } from './api-tables.ts';
+import { clientMethods } from './client-methods.ts';
 import { type ClientOperation, clientOperations } from './client-operations.ts';
-
-/** A shape that has a name, and the page that describes it. */
-interface NamedShape {
-  readonly name: string;
-  readonly group: string;
-  readonly schema: Schema;
-}
 
 /**
  * A page of docs/reference/api for each group of operations: parameters, bodies, answers, an example with curl and one with the
@@ -105,67 +109,6 @@ function answerText({ responses }: Operation, shapes: readonly NamedShape[]): st
   return rows.length === 0 ? `${what}.` : `${what} with\n\n${table(['field', 'type', 'meaning'], rows)}`;
 }
 
-/** With curl, and with the client where it has a method. Parameters of the path are as their descriptions begin. */
-function exampleText(operation: Operation, client: ClientOperation | undefined): string {
-  const { method, path, parameters = [], security } = operation;
-  const address = path.replaceAll(/\{(\w+)\}/g, (_, name: string) =>
-    sampleText(parameters.find((parameter) => parameter.name === name)?.description),
-  );
-  const query = parameters
-    .filter((parameter) => parameter.in === 'query' && parameter.required === true)
-    .map(({ name, description }) => `${name}=${sampleText(description)}`)
-    .join('&');
-  const body = client === undefined ? undefined : sampleBody(client);
-  const sends = body !== undefined && Object.keys(body).length > 0;
-  const isStream = client?.answer.kind === 'stream';
-  const url = `"$URL${address.replaceAll('$', '\\$')}${query === '' ? '' : `?${query}`}"`;
-  const lines = [
-    `curl ${isStream ? '-N ' : ''}${method === 'GET' ? '' : `-X ${method} `}${url}`,
-    ...(security === undefined ? [] : ['-H "Authorization: Bearer $KEY"']),
-    ...(sends
-      ? [`-H 'content-type: application/json'`, `-d '${jsonText(body).replaceAll("'", "'\\''")}'`]
-      : []),
-  ];
-  const curl = `\`\`\`sh\n${lines.join(' \\\n  ')}\n\`\`\``;
-  if (client === undefined || !hasMethod(operation.operationId)) return curl;
-  const ids = client.pathParameters.map(({ description }) => `'${sampleText(description)}'`);
-  const needed = Object.entries(client.query?.properties ?? {}).filter(([name]) =>
-    client.query?.required?.includes(name),
-  );
-  const given =
-    sends && body !== undefined
-      ? [literal(body, '')]
-      : needed.length > 0
-        ? [`{ ${needed.map(([name, schema]) => `${name}: '${sampleText(schema.description)}'`).join(', ')} }`]
-        : [];
-  const call = `client.${client.resource}.${client.method}(${[...ids, ...given].join(', ')})`;
-  const isMany = client.answer.kind === 'page' || isStream;
-  const item = isStream ? 'message' : 'item';
-  const code = isMany
-    ? `for await (const ${item} of ${call}) console.log(${item});`
-    : client.answer.kind === 'nothing'
-      ? `await ${call};`
-      : `const answer = await ${call};`;
-  return `${curl}\n\n\`\`\`ts\n${code}\n\`\`\``;
-}
-
-/** On one line where it fits there. */
-function jsonText(value: unknown): string {
-  const short = JSON.stringify(value, null, 1).replaceAll(/\n\s*/g, ' ');
-  return short.length <= 90 ? short : JSON.stringify(value, null, 2);
-}
-
-function literal(value: unknown, indent: string): string {
-  if (typeof value === 'string') return value.includes("'") ? JSON.stringify(value) : `'${value}'`;
-  if (Array.isArray(value)) return `[${value.map((item) => literal(item, indent)).join(', ')}]`;
-  if (typeof value !== 'object' || value === null) return String(value);
-  const entries = Object.entries(value).map(([name, item]) => `${name}: ${literal(item, `${indent}  `)}`);
-  const short = `{ ${entries.join(', ')} }`;
-  if (entries.length === 0) return '{}';
-  if (short.length <= 70) return short;
-  return `{\n${entries.map((entry) => `${indent}  ${entry},\n`).join('')}${indent}}`;
-}
-
 function shapeText({ name, schema }: NamedShape, shapes: readonly NamedShape[]): string {
   const others = shapes.filter((shape) => shape.name !== name);
   return [
@@ -173,70 +116,6 @@ function shapeText({ name, schema }: NamedShape, shapes: readonly NamedShape[]):
     ...(schema.description === undefined ? [] : [plain(schema.description)]),
     table(['field', 'type', 'meaning'], fieldRows(schema, others)),
   ].join('\n\n');
-}
-
-/** Fields of an object, those of objects in it too, as `settings.name` and `steps[].namespace`. */
-function fieldRows(schema: Schema, shapes: readonly NamedShape[], prefix = ''): string[][] {
-  const object = objectOf(schema);
-  return Object.entries(object.properties ?? {}).flatMap(([name, field]) => {
-    const path = `${prefix}${name}`;
-    const row = [`\`${path}\``, typeText(field, shapes), meaning(field)];
-    if (namedIn(field, shapes) !== undefined) return [row];
-    const inner = objectOf(field);
-    const item = objectOf(inner.items ?? {});
-    if (inner.properties !== undefined) return [row, ...fieldRows(inner, shapes, `${path}.`)];
-    return item.properties === undefined ? [row] : [row, ...fieldRows(item, shapes, `${path}[].`)];
-  });
-}
-
-function requiredMarked(rows: string[][], required: readonly string[] = []): string[][] {
-  return rows.map(([name = '', type = '', text = '']) =>
-    required.some((field) => name === `\`${field}\``)
-      ? [name, type, `Required. ${text}`.trim()]
-      : [name, type, text],
-  );
-}
-
-/** The object that a schema is, besides perhaps null. */
-function objectOf(schema: Schema): Schema {
-  const rest = (schema.anyOf ?? []).filter(({ type }) => type !== 'null');
-  return rest.length === 1 && rest[0] !== undefined ? rest[0] : schema;
-}
-
-function typeText(schema: Schema, shapes: readonly NamedShape[]): string {
-  const named = shapeOf(schema, shapes);
-  if (named !== undefined) return link(named);
-  if (schema.enum !== undefined) return schema.enum.map((value) => `\`${String(value)}\``).join(', ');
-  if (schema.anyOf !== undefined) {
-    const types = new Set(schema.anyOf.map((one) => typeText(one, shapes)));
-    return [...types].join(' or ');
-  }
-  if (schema.type === 'array') {
-    const item = typeText(schema.items ?? {}, shapes);
-    return item === 'any' ? 'array' : `array of ${item}`;
-  }
-  return schema.type ?? (schema.allOf === undefined ? 'any' : 'object');
-}
-
-/** The description, then bounds and default. */
-function meaning(schema: Schema): string {
-  const { description = '', minimum, maximum, minLength, maxLength } = schema;
-  const bounds = [
-    ...(minimum !== undefined && maximum !== undefined
-      ? [`${minimum} to ${maximum}`]
-      : minimum !== undefined
-        ? [`at least ${minimum}`]
-        : maximum !== undefined
-          ? [`at most ${maximum}`]
-          : []),
-    ...(maxLength === undefined
-      ? []
-      : [
-          `${minLength !== undefined && minLength > 0 ? `${minLength} to` : 'at most'} ${maxLength} characters`,
-        ]),
-    ...(schema.default === undefined ? [] : [`default \`${JSON.stringify(schema.default)}\``]),
-  ].join(', ');
-  return [plain(description), bounds].filter((text) => text !== '').join('; ');
 }
 
 interface Common {
@@ -266,41 +145,6 @@ function withoutCommon(schema: Schema, { names }: Common): Schema {
   return { ...schema, properties: Object.fromEntries(rest) };
 }
 
-function namedShapes(operations: readonly Operation[]): NamedShape[] {
-  return Object.entries(typeNames).map(([name, place]) => {
-    const [operationId = '', ...steps] = place.split('.');
-    const operation = operations.find((one) => one.operationId === operationId);
-    if (operation === undefined) throw new Error(`${place}: no such operation`);
-    const [, response] = Object.entries(operation.responses).find(([code]) => code.startsWith('2')) ?? [];
-    let schema = response?.content?.['application/json']?.schema ?? {};
-    for (const step of steps) {
-      const next: Schema = schema.properties?.[step] ?? {};
-      schema = objectOf(next.items ?? next);
-    }
-    return { name, group: groupOf(operation), schema };
-  });
-}
-
-function namedIn(schema: Schema, shapes: readonly NamedShape[]): NamedShape | undefined {
-  const object = objectOf(schema);
-  return shapeOf(object, shapes) ?? shapeOf(objectOf(object.items ?? {}), shapes);
-}
-
-/** By what it has, whatever its description says in this place. */
-function shapeOf(schema: Schema, shapes: readonly NamedShape[]): NamedShape | undefined {
-  if (schema.properties === undefined) return undefined;
-  const key = JSON.stringify({ ...schema, description: undefined });
-  return shapes.find((shape) => JSON.stringify({ ...shape.schema, description: undefined }) === key);
-}
-
-function shapeTitle(name: string): string {
-  return `Shape: ${name}`;
-}
-
-function link({ name, group }: NamedShape): string {
-  return `[${name}](${fileOf(group)}#${anchor(shapeTitle(name))})`;
-}
-
 /** Those at the address of the group come first. */
 function ownFirst(group: string, operations: readonly Operation[]): Operation[] {
   const own = `/v1/${group.replaceAll(' ', '_')}`;
@@ -308,32 +152,6 @@ function ownFirst(group: string, operations: readonly Operation[]): Operation[] 
   return operations.toSorted((a, b) => rank(a) - rank(b));
 }
 
-function groupOf({ tags = [] }: Operation): string {
-  return tags.find((tag) => tag !== 'addition') ?? 'operations';
-}
-
-function fileOf(group: string): string {
-  return `${group.replaceAll(' ', '-')}.md`;
-}
-
-function anchor(heading: string): string {
-  return heading
-    .toLowerCase()
-    .replaceAll(/[^\p{L}\p{N}\s_-]/gu, '')
-    .replaceAll(/\s/g, '-');
-}
-
 function sentence(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
-}
-
-/** A sentence of the document, with what Markdown would take for HTML as text. */
-function plain(text: string): string {
-  return text.replaceAll('<', '\\<').replaceAll('*', '\\*');
-}
-
-function table(head: string[], rows: string[][]): string {
-  const line = (cells: string[]) =>
-    `| ${cells.map((cell) => cell.replaceAll('|', '\\|').replaceAll('\n', ' ')).join(' | ')} |`;
-  return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
 }

@@ -1,5 +1,4 @@
-import type { Schema } from './api-document.ts';
-import type { ClientOperation } from './client-operations.ts';
+import type { Operation, Schema } from './api-document.ts';
 
 /** Bodies of examples where what is required alone would be no example. Fields that the operation does not have fail. */
 const sampleBodies: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
@@ -26,6 +25,8 @@ const sampleBodies: Readonly<Record<string, Readonly<Record<string, unknown>>>> 
   createAccount: { app: 'openai', name: 'ours', credentials: { api_key: '…' } },
   updateAccount: { name: 'ours' },
   connectAccount: { app: 'github' },
+  createApp: { slug: 'acme', name: 'Acme', auth_type: 'keys', custom_fields: [{ name: 'api_key' }] },
+  replaceApp: { slug: 'acme', name: 'Acme', auth_type: 'keys', custom_fields: [{ name: 'token' }] },
   createUser: { username: 'ada', email: 'ada@example.com' },
   addRegistryPackage: { name: '@pipedream/slack' },
   pushAppEvent: { app: 'slack', event_name: 'message', payload: { text: 'hello' } },
@@ -36,18 +37,39 @@ const sampleBodies: Readonly<Record<string, Readonly<Record<string, unknown>>>> 
   reloadComponentProps: { id: 'sc_…', configured_props: {} },
 };
 
+/** Queries of examples whose parameters are needed, but may stand in the body as well. */
+const sampleQueries: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  deleteSubscription: { emitter_id: 'dc_…', listener_id: 'wh_…' },
+  removeRegistryPackage: { name: '@pipedream/slack', version: '0.10.3' },
+};
+
+/** What an example asks with: the parameters that it must have. */
+export function sampleQuery({ operationId, parameters = [] }: Operation): Readonly<Record<string, string>> {
+  const required = parameters.filter((parameter) => parameter.in === 'query' && parameter.required === true);
+  return (
+    sampleQueries[operationId] ??
+    Object.fromEntries(required.map(({ name, description }) => [name, sampleText(description)]))
+  );
+}
+
 /** What an example sends, or undefined when the operation takes no body. */
-export function sampleBody({ operation, body }: ClientOperation): Record<string, unknown> | undefined {
-  if (body === undefined) return undefined;
-  const { properties = {}, required = [] } = body.schema;
-  const sample = sampleBodies[operation.operationId];
+export function sampleBody({
+  operationId,
+  method,
+  requestBody,
+}: Operation): Record<string, unknown> | undefined {
+  const schema = requestBody?.content['application/json']?.schema;
+  // Parameters of a DELETE may stand in the query, where nothing on the way drops them.
+  if (schema === undefined || method === 'DELETE') return undefined;
+  const { properties = {}, required = [] } = schema;
+  const sample = sampleBodies[operationId];
   if (sample === undefined)
     return Object.fromEntries(required.map((name) => [name, sampleValue(name, properties[name] ?? {})]));
   const unknown = Object.keys(sample).filter((name) => properties[name] === undefined);
   const missing = required.filter((name) => sample[name] === undefined);
   if (unknown.length > 0 || missing.length > 0)
     throw new Error(
-      `scripts/api-samples.ts, ${operation.operationId}: unknown are ${unknown.join(', ') || 'none'}, missing ${missing.join(', ') || 'none'}`,
+      `scripts/api-samples.ts, ${operationId}: unknown are ${unknown.join(', ') || 'none'}, missing ${missing.join(', ') || 'none'}`,
     );
   return { ...sample };
 }

@@ -1,12 +1,15 @@
 import assert from 'node:assert/strict';
-import { mkdir } from 'node:fs/promises';
+import { execFile } from 'node:child_process';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import { promisify } from 'node:util';
 import { blocksOf, commandsOf, outputPattern } from '../support/manual-blocks.ts';
 import { ManualSession } from '../support/manual-session.ts';
-import { Millrace } from '../support/millrace.ts';
+import { Millrace, testApiKey } from '../support/millrace.ts';
 import { startNpmRegistry } from '../support/npm-registry.ts';
-import { projectFiles, readProjectFile } from '../support/project-files.ts';
+import { projectFiles, projectRoot, readProjectFile } from '../support/project-files.ts';
 import { createTempFolder, type TempFolder } from '../support/temp-folder.ts';
 
 /** Whose every block is a file, a command, its output, or says that it is not run. Each is done on its own. */
@@ -15,6 +18,9 @@ const pages = projectFiles().filter(
     /^docs\/guides\/.*\.md$/.test(file) ||
     ['docs/tutorial.md', 'docs/components.md', 'docs/apps.md', 'docs/reference/api.md'].includes(file),
 );
+
+/** Generated: an example with curl, and one with the client, of each operation. */
+const reference = projectFiles().filter((file) => /^docs\/reference\/api\/.*\.md$/.test(file));
 
 /** What cannot be done in a test: services of the machine, other hosts, other proxies. Grows only with a reason. */
 const notRunMax = 14;
@@ -60,6 +66,35 @@ describe('the manual', () => {
     assert.ok(notRun.length <= notRunMax, `${notRun.length}: ${notRun.map(({ place }) => place).join(', ')}`);
   });
 
+  test('has an example with curl for each operation, which the service understands', async () => {
+    const examples = referenceBlocks('sh');
+    assert.ok(examples.length > 140, `${examples.length} examples`);
+    // Nothing of these can be there: what they name is of nobody.
+    const misunderstood = [
+      'unknown_path',
+      'method_not_allowed',
+      'unknown_parameter',
+      'invalid_json',
+      'missing_parameter',
+    ];
+    const understood = async ({ place, text }: (typeof examples)[number]) => {
+      const command = text.replaceAll('_…', '_none').replaceAll('…', 'none');
+      const { stdout } = await promisify(execFile)(
+        'bash',
+        ['-c', `${command} -sS -m 60 -w '\\n%{http_code}'`],
+        {
+          env: { PATH: process.env.PATH, URL: service.url, KEY: testApiKey },
+        },
+      );
+      const [, answer = '', status = ''] = /^(.*)\n(\d+)$/s.exec(stdout) ?? [];
+      assert.ok(Number(status) < 500, `${place}: ${stdout}`);
+      if (status.startsWith('4'))
+        assert.ok(!misunderstood.includes(JSON.parse(answer).code), `${place}: ${answer}`);
+    };
+    for (let at = 0; at < examples.length; at += 8)
+      await Promise.all(examples.slice(at, at + 8).map(understood));
+  });
+
   for (const page of pages) {
     const blocks = blocksOf(page, readProjectFile(page)).filter(({ marks }) => !marks.has('not-run'));
     if (blocks.length === 0) continue;
@@ -79,6 +114,33 @@ describe('the manual', () => {
     });
   }
 });
+
+test('every example with the client in the reference is what its types say', async () => {
+  const folder = await createTempFolder('manual-types');
+  try {
+    const examples = referenceBlocks('ts').map(
+      ({ text }, at) => `export async function example${at}(client: Millrace) {\n${text}\n}`,
+    );
+    assert.ok(examples.length > 100, `${examples.length} examples`);
+    const client = pathToFileURL(join(projectRoot, 'sdk', 'src', 'millrace.ts')).pathname;
+    const file = join(folder.path, 'examples.ts');
+    await writeFile(file, `import type { Millrace } from '${client}';\n${examples.join('\n')}\n`);
+    const options =
+      '--noEmit --ignoreConfig --strict --target es2024 --lib es2024,dom,dom.iterable,dom.asynciterable --module nodenext --allowImportingTsExtensions --skipLibCheck --types';
+    const tsc = join(projectRoot, 'node_modules', 'typescript', 'bin', 'tsc');
+    await promisify(execFile)(process.execPath, [tsc, ...options.split(' '), '', file]).catch(
+      (error: { stdout: string }) => assert.fail(error.stdout),
+    );
+  } finally {
+    await folder.remove();
+  }
+});
+
+function referenceBlocks(language: string) {
+  return reference
+    .flatMap((page) => blocksOf(page, readProjectFile(page)))
+    .filter((block) => block.language === language);
+}
 
 test('blocks, commands and outputs are read as people read them', () => {
   const page = 'text\n\n```sh until=a\nx\n```\n\n1. item\n\n   ```text output\n   y\n     z\n   ```\n';
