@@ -16,7 +16,7 @@ import { createTempFolder, type TempFolder } from '../support/temp-folder.ts';
 const pages = projectFiles().filter(
   (file) =>
     /^docs\/guides\/.*\.md$/.test(file) ||
-    ['docs/tutorial.md', 'docs/components.md', 'docs/apps.md', 'docs/reference/api.md'].includes(file),
+    ['README.md', 'docs/tutorial.md', 'docs/components.md', 'docs/apps.md', 'docs/reference/api.md'].includes(file),
 );
 
 /** Generated: an example with curl, and one with the client, of each operation. */
