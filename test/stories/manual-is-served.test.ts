@@ -142,6 +142,31 @@ describe('the manual on a service', () => {
     assert.deepEqual([answer.status, answer.body.code], [404, 'unknown_path']);
   });
 
+  test('names settings, metrics and commands that there are', async () => {
+    const metrics = await (await fetch(`${service.url}/metrics`)).text();
+    const known = [
+      readProjectFile('docs/reference/settings.md'),
+      readProjectFile('docs/reference/cli.md'),
+      [...metrics.matchAll(/^# TYPE (\w+)/gm)].map(([, name]) => name).join(' '),
+    ].join(' ');
+    const commands = new Set(
+      [...readProjectFile('docs/reference/cli.md').matchAll(/^###? ([a-z-]+)|^\| `([a-z]+)` \|/gm)].map(
+        ([, heading, row]) => heading ?? row,
+      ),
+    );
+    assert.ok(commands.size > 20, [...commands].join(' '));
+    for (const file of [...written, 'README.md']) {
+      if (file.startsWith('docs/reference/cli')) continue;
+      const text = readProjectFile(file);
+      for (const [name] of text.matchAll(
+        /\bMILLRACE_[A-Z0-9_]+[A-Z0-9]\b|\bmillrace_(?!session)[a-z]+_[a-z_0-9]+/g,
+      ))
+        assert.match(known, new RegExp(`\\b${name}\\b`), `${file}: ${name}`);
+      for (const [, command = ''] of text.matchAll(/(?:^|[`|]|&& |npm run )millrace (?:-- )?([a-z][a-z-]*)/gm))
+        assert.ok(commands.has(command) || command === 'help', `${file}: millrace ${command}`);
+    }
+  });
+
   test('gives away no other file, however it is asked for', async () => {
     for (const path of [
       ...[
