@@ -162,7 +162,9 @@ describe('the manual on a service', () => {
         /\bMILLRACE_[A-Z0-9_]+[A-Z0-9]\b|\bmillrace_(?!session)[a-z]+_[a-z_0-9]+/g,
       ))
         assert.match(known, new RegExp(`\\b${name}\\b`), `${file}: ${name}`);
-      for (const [, command = ''] of text.matchAll(/(?:^|[`|]|&& |npm run )millrace (?:-- )?([a-z][a-z-]*)/gm))
+      for (const [, command = ''] of text.matchAll(
+        /(?:^|[`|]|&& |npm run )millrace (?:-- )?([a-z][a-z-]*)/gm,
+      ))
         assert.ok(commands.has(command) || command === 'help', `${file}: millrace ${command}`);
     }
   });
