@@ -59,6 +59,7 @@ ${html}</article>
 </main>
 <nav id="contents" class="contents" aria-label="Contents">
 ${parts.map((part) => partOfContents(part, address)).join('\n')}
+<ul><li><a href="/docs/api">Try operations in the browser</a></li></ul>
 <p class="version">Millrace ${escapeHtml(version)}</p>
 </nav>
 <aside class="side-toc">${onThisPage(headings, 'broad')}</aside>

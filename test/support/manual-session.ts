@@ -114,7 +114,11 @@ export class ManualSession {
     child.stderr?.on('data', (chunk: Buffer) => {
       errors += chunk;
     });
-    await within(once(child, 'close'), commandPatienceMs, `${command} to end`);
+    try {
+      await within(once(child, 'close'), commandPatienceMs, `${command} to end`);
+    } finally {
+      if (child.exitCode === null && child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
+    }
     assert.equal(child.exitCode, 0, `${command}\n${output}${errors}`);
     return output;
   }
