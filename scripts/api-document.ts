@@ -38,6 +38,7 @@ export interface Operation {
   /** With `{name}` for its parameters. */
   readonly path: string;
   readonly summary: string;
+  readonly tags?: readonly string[];
   readonly description?: string;
   readonly parameters?: readonly ApiParameter[];
   readonly requestBody?: {

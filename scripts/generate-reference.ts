@@ -4,6 +4,7 @@ import { pathToFileURL } from 'node:url';
 import { type SettingDefinition, settingDefinitions } from '#config/settings.ts';
 import { commandLinePage } from '../cli/reference-page.ts';
 import { readOperations } from './api-document.ts';
+import { apiPages } from './api-pages.ts';
 import { clientPages } from './generate-client.ts';
 
 /**
@@ -24,7 +25,9 @@ export async function referencePages(): Promise<ReferencePage[]> {
   const pages = [{ path: 'docs/reference/settings.md', text: settingsPage(settingDefinitions) }];
   const errors = await loadErrorCatalogue();
   if (errors !== undefined) pages.push({ path: 'docs/reference/errors.md', text: errorsPage(errors) });
-  pages.push(...clientPages(await readOperations(), Object.keys(errors ?? {})));
+  const operations = await readOperations();
+  pages.push(...clientPages(operations, Object.keys(errors ?? {})));
+  pages.push(...apiPages(operations, notice));
   pages.push({ path: 'docs/reference/cli.md', text: `${notice}\n${commandLinePage()}` });
   return pages;
 }
@@ -99,11 +102,16 @@ function defaultText(definition: SettingDefinition): string {
 }
 
 function row(cells: string[]): string {
-  return `| ${cells.map((cell) => cell.replaceAll('|', '\\|').replaceAll('\n', ' ')).join(' | ')} |`;
+  return `| ${cells.map((cell) => withoutHtml(cell).replaceAll('|', '\\|').replaceAll('\n', ' ')).join(' | ')} |`;
+}
+
+/** `<key>` is text, which readers of Markdown would take for HTML and leave out, but in code. */
+function withoutHtml(text: string): string {
+  return text.replaceAll(/(`[^`]*`)|</g, (found, code?: string) => code ?? `\\${found}`);
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
-  await mkdir(new URL('docs/reference/', root), { recursive: true });
+  await mkdir(new URL('docs/reference/api/', root), { recursive: true });
   await mkdir(new URL('sdk/src/generated/', root), { recursive: true });
   for (const page of await referencePages()) {
     await writeFile(new URL(page.path, root), page.text);

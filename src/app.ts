@@ -48,6 +48,7 @@ import type { Clock } from '#lib/clock.ts';
 import { UnavailableError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Logger } from '#lib/logger.ts';
+import { Manual } from '#manual/manual.ts';
 import { QuotaGuard } from '#metering/quota-guard.ts';
 import { DashboardPages } from '#pages/dashboard-pages.ts';
 import { ComponentCatalogue } from '#registry/component-catalogue.ts';
@@ -548,6 +549,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       version: packageJson.version,
       settings: { publicUrl: settings.publicUrl, sessionHours: settings.sessionHours },
       dashboardPages,
+      manual: new Manual({ root, version: packageJson.version }),
       eventRates,
       viewInstance: () =>
         viewInstance({

@@ -60,7 +60,7 @@ function isStartError(error: Error & { code?: unknown }): boolean {
 
 function welcome({ address, firstStart }: RunningApp, { hasApi }: { hasApi: boolean }): string {
   const lines = ['', `  Millrace is running at ${address}`];
-  if (hasApi) lines.push(`  Open it in a browser; API reference: ${address}/docs`);
+  if (hasApi) lines.push(`  Open it in a browser; the manual: ${address}/docs`);
   if (firstStart !== undefined) {
     lines.push('', `  Your API key (shown once, also in ${firstStart.keyFile}):`, `  ${firstStart.apiKey}`);
   }

@@ -40,6 +40,7 @@ const folderOrder = [
     'delivery',
     'ingress',
     'pages',
+    'manual',
     'http',
   ],
 ];

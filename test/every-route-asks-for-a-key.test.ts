@@ -17,8 +17,10 @@ import { createTempFolder, type TempFolder } from './support/temp-folder.ts';
 const publicRoutes = [
   ...['/healthz', '/readyz', '/metrics', '/openapi.json'],
   // The reference page and what it loads.
-  ...['/docs', '/docs/json', '/docs/yaml', '/docs/*', '/docs/static/index.html'],
-  ...['/docs/static/swagger-initializer.js', '/docs/static/theme/millrace.css'],
+  ...['/docs/api', '/docs/api/json', '/docs/api/yaml', '/docs/api/*', '/docs/api/static/index.html'],
+  ...['/docs/api/static/swagger-initializer.js', '/docs/api/static/theme/millrace.css'],
+  // The manual is the same for everybody.
+  ...['/docs', '/docs/*'],
   // Endpoints of sources and workflows: their keys are the secret.
   ...['/in/:key', '/in/:key/*'],
   // Links of waiting runs have a token, URLs of files a signature.
@@ -79,6 +81,7 @@ describe('every route', () => {
       version: '0.0.0',
       settings: { publicUrl: '', sessionHours: 1 },
       dashboardPages: { look: () => ({ state: 'building' }), settled: () => Promise.resolve() },
+      manual: { find: async () => undefined, missing: untouchable('manual') },
       eventRates: untouchable('eventRates'),
       viewInstance: untouchable('viewInstance'),
       endpointUrl: () => undefined,

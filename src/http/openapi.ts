@@ -3,7 +3,7 @@ import swaggerUi from '@fastify/swagger-ui';
 import { Type } from 'typebox';
 import type { App } from './route-support.ts';
 
-const referencePrefix = '/docs';
+const referencePrefix = '/docs/api';
 // Everything the page needs comes from here; it may call nobody else.
 const referencePolicy =
   "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self'; " +
@@ -95,7 +95,7 @@ function correct(operation: Operation): void {
   }
 }
 
-/** `/openapi.json` and the reference page `/docs`. */
+/** `/openapi.json`, and `/docs/api`, where its operations can be tried; the manual has them as pages, too. */
 export async function serveReference(app: App): Promise<void> {
   app.get(
     '/openapi.json',

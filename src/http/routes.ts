@@ -18,6 +18,7 @@ import { type FileRouteDeps, fileRoutes } from './routes/file-routes.ts';
 import { type FlowRouteDeps, flowRoutes } from './routes/flow-routes.ts';
 import { type HealthRouteParts, healthRoutes } from './routes/health-routes.ts';
 import { type InstanceRouteDeps, instanceRoutes } from './routes/instance-routes.ts';
+import { type ManualRouteDeps, manualRoutes } from './routes/manual-routes.ts';
 import { type OAuthClientRouteDeps, oauthClientRoutes } from './routes/oauth-client-routes.ts';
 import { type OAuthTokenRouteDeps, oauthTokenRoutes } from './routes/oauth-token-routes.ts';
 import { type OAuth1RouteDeps, oauth1Routes } from './routes/oauth1-routes.ts';
@@ -80,6 +81,7 @@ export type RouteParts = HealthRouteParts &
   FlowRouteDeps &
   SessionRouteDeps &
   DashboardRouteDeps &
+  ManualRouteDeps &
   AccountRouteDeps & { settings: { /** '' when none was set. */ publicUrl: string } };
 
 interface RoutesOfPart {
@@ -138,4 +140,5 @@ export const routes: readonly RoutesOfPart[] = [
   { prefix: '', register: workflowStreamRoutes },
   { prefix: '/v1', register: eventStreamRoutes },
   { prefix: '', register: dashboardRoutes },
+  { prefix: '', register: manualRoutes },
 ];

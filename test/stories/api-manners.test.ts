@@ -586,7 +586,7 @@ forEachService((fixture) => {
 
   test('the reference page needs no other host, and everything it asks for is there', async () => {
     const { service } = fixture;
-    for (const page of ['/docs', '/docs/']) {
+    for (const page of ['/docs/api', '/docs/api/']) {
       const response = await fetch(service.url + page);
       assert.equal(response.status, 200);
       const html = await response.text();
@@ -610,7 +610,7 @@ forEachService((fixture) => {
       }
     }
     // The initializer reads the document from here.
-    assert.equal((await fetch(`${service.url}/docs/json`)).status, 200);
+    assert.equal((await fetch(`${service.url}/docs/api/json`)).status, 200);
   });
 
   test('/openapi.json is a whole OpenAPI 3.1 document', async () => {

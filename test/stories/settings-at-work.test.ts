@@ -38,7 +38,7 @@ describe('MILLRACE_ROLES', () => {
         const answer = await service.api('GET', path);
         assert.deepEqual([answer.status, answer.body.code], [404, 'unknown_path'], path);
       }
-      assert.doesNotMatch(service.output, /API reference/);
+      assert.doesNotMatch(service.output, /manual/);
     });
   });
 

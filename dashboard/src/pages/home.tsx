@@ -11,6 +11,7 @@ import { Empty, Loading, PageFrame } from '~/parts/page.tsx';
 import { oneLine, shortened, visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
 import { RateChart } from '~/parts/rate-chart.tsx';
+import { ReadMore } from '~/parts/read-more.tsx';
 
 export function Home() {
   const { me, ownerId } = useOwner();
@@ -67,6 +68,7 @@ function FirstSteps({ ownerId }: { ownerId: string }) {
         <Command
           text={`curl -X POST ${window.location.origin}/v1/sources/ -H "Authorization: Bearer $KEY" \\\n  -H 'content-type: application/json' -d '{"key": "http-new-requests-payload-only", "name": "inbox"${owner}}'`}
         />
+        <ReadMore page="tutorial">Five minutes, from here to a workflow</ReadMore>
       </Empty>
     </div>
   );

@@ -1,5 +1,6 @@
 import { Link } from 'wouter';
 import { Empty, PageFrame } from '~/parts/page.tsx';
+import { ReadMore } from '~/parts/read-more.tsx';
 
 export function NotFound() {
   return (
@@ -8,6 +9,7 @@ export function NotFound() {
         <p>
           Go on at <Link href="/">Home</Link>.
         </p>
+        <ReadMore page="guides/dashboard">what is where</ReadMore>
       </Empty>
     </PageFrame>
   );

@@ -10,6 +10,7 @@ import { useOwner } from '~/parts/owner.tsx';
 import { Empty, Loading, PageFrame } from '~/parts/page.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
+import { ReadMore } from '~/parts/read-more.tsx';
 import { useSettled } from '~/parts/use-settled.ts';
 import { VirtualList } from '~/parts/virtual-list.tsx';
 
@@ -116,6 +117,7 @@ function NoSources({ ownerId }: { ownerId: string }) {
       <Command
         text={`curl -X POST ${window.location.origin}/v1/sources/ -H "Authorization: Bearer $KEY" \\\n  -H 'content-type: application/json' -d '{"key": "http-new-requests-payload-only", "name": "inbox"${owner}}'`}
       />
+      <ReadMore page="guides/sources">Write a source</ReadMore>
     </Empty>
   );
 }

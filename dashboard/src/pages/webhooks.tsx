@@ -11,6 +11,7 @@ import { useOwner } from '~/parts/owner.tsx';
 import { Empty, Loading, PageFrame } from '~/parts/page.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
+import { ReadMore } from '~/parts/read-more.tsx';
 import { VirtualList } from '~/parts/virtual-list.tsx';
 
 export function Webhooks() {
@@ -98,6 +99,7 @@ function NoWebhooks({ ownerId, mayWrite }: { ownerId: string; mayWrite: boolean 
       <Command
         text={`curl -X POST ${window.location.origin}/v1/webhooks -H "Authorization: Bearer $KEY" \\\n  -H 'content-type: application/json' -d '{"url": "https://example.com/hook", "name": "example"${owner}}'`}
       />
+      <ReadMore page="guides/webhooks">Receive webhooks</ReadMore>
     </Empty>
   );
 }

@@ -11,6 +11,7 @@ import { useOwner } from '~/parts/owner.tsx';
 import { Empty, Loading, PageFrame } from '~/parts/page.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
+import { ReadMore } from '~/parts/read-more.tsx';
 import { RunState } from '~/parts/run-state.tsx';
 import { useSettled } from '~/parts/use-settled.ts';
 import { VirtualList } from '~/parts/virtual-list.tsx';
@@ -139,6 +140,7 @@ function NoWorkflows({ ownerId }: { ownerId: string }) {
       <Command
         text={`curl -X POST ${window.location.origin}/v1/workflows -H "Authorization: Bearer $KEY" \\\n  -H 'content-type: application/json' -d '${JSON.stringify(body)}'`}
       />
+      <ReadMore page="guides/workflows">Write a workflow</ReadMore>
     </Empty>
   );
 }

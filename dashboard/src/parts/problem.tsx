@@ -13,6 +13,11 @@ export function Problem({ error, what, onRetry }: { error: unknown; what?: strin
         {what !== undefined && <strong>{what}</strong>}
         <p className="pre-line">{visible(told)}</p>
         {hint !== undefined && <p className="muted">{hint}</p>}
+        {error instanceof ApiError && /^[a-z0-9_]+$/.test(error.code) && error.status > 0 && (
+          <p className="muted">
+            What it means: <a href={`/docs/reference/errors#code-${error.code}`}>{error.code}</a>
+          </p>
+        )}
         {error instanceof ApiError && error.requestId !== null && error.status >= 500 && (
           <p className="muted">
             Request <code>{error.requestId}</code> in the log of the service.

@@ -104,7 +104,7 @@ function Frame({ children }: { children: ReactNode }) {
           <li>
             <a href="/docs" className="place">
               <Icon name="book" />
-              API reference
+              Docs
             </a>
           </li>
         </ul>

@@ -1,10 +1,9 @@
-import { createHash } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { App } from '#http/route-support.ts';
+import { sendPageFile } from '#http/send-page-file.ts';
 import { waitingPage } from '#http/waiting-page.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { DashboardPages } from '#pages/dashboard-pages.ts';
-import type { PageFile } from '#pages/page-files.ts';
 
 /**
  * Addresses that the pages take over once they are loaded (dashboard/src/app.tsx has the same). Each is one and everything
@@ -70,14 +69,14 @@ export function dashboardRoutes(app: App, { dashboardPages }: DashboardRouteDeps
     }
     const index = look.files.get('/index.html');
     if (index === undefined) throw unknownPath();
-    return send(request, reply, index);
+    return sendPageFile(request, reply.headers(pageHeaders), index);
   };
 
   const file = async (request: FastifyRequest, reply: FastifyReply) => {
     const look = dashboardPages.look();
     const found = look.state === 'ready' ? look.files.get(request.url.split('?', 1)[0] ?? '') : undefined;
     if (found === undefined) throw unknownPath();
-    return send(request, reply, found);
+    return sendPageFile(request, reply.headers(pageHeaders), found);
   };
 
   app.get('/', options, page);
@@ -96,29 +95,4 @@ function afterPatience(): Promise<void> {
 
 function unknownPath(): CallerError {
   return new CallerError('unknown_path', 'no operation has this path; /openapi.json lists them all');
-}
-
-function send(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  { contentType, immutable, plain, encoded }: PageFile,
-) {
-  const etag = `"${createHash('sha256').update(plain).digest('base64url').slice(0, 22)}"`;
-  reply.headers({
-    ...pageHeaders,
-    'content-type': contentType,
-    'cache-control': immutable ? 'public, max-age=31536000, immutable' : 'no-cache',
-    vary: 'accept-encoding',
-    etag,
-  });
-  if (request.headers['if-none-match']?.includes(etag) === true) return reply.code(304).send();
-  const accepted = String(request.headers['accept-encoding'] ?? '');
-  for (const encoding of ['br', 'gzip'] as const) {
-    const body = encoded[encoding];
-    if (body === undefined || !new RegExp(`\\b${encoding}\\b(?!;q=0(?:\\.0*)?(?:,|$))`).test(accepted))
-      continue;
-    reply.header('content-encoding', encoding);
-    return reply.send(body);
-  }
-  return reply.send(plain);
 }

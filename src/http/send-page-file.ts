@@ -1,0 +1,31 @@
+import { createHash } from 'node:crypto';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { PageFile } from '#pages/page-files.ts';
+
+/**
+ * A file of the pages that the service has for people, compressed where the browser takes that; 304 without it when the browser has
+ * this very one. Files that are named by their content are kept for a year, others are asked for again each time.
+ */
+export function sendPageFile(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { contentType, immutable, plain, encoded }: PageFile,
+) {
+  const etag = `"${createHash('sha256').update(plain).digest('base64url').slice(0, 22)}"`;
+  reply.headers({
+    'content-type': contentType,
+    'cache-control': immutable ? 'public, max-age=31536000, immutable' : 'no-cache',
+    vary: 'accept-encoding',
+    etag,
+  });
+  if (request.headers['if-none-match']?.includes(etag) === true) return reply.code(304).send();
+  const accepted = String(request.headers['accept-encoding'] ?? '');
+  for (const encoding of ['br', 'gzip'] as const) {
+    const body = encoded[encoding];
+    if (body === undefined || !new RegExp(`\\b${encoding}\\b(?!;q=0(?:\\.0*)?(?:,|$))`).test(accepted))
+      continue;
+    reply.header('content-encoding', encoding);
+    return reply.send(body);
+  }
+  return reply.send(plain);
+}
