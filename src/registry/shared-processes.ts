@@ -2,7 +2,7 @@ import { newId } from '#lib/ids.ts';
 import type { CallOutcome } from '#runner/call-outcome.ts';
 import type { Bundle, CallRequest, DescribeOutcome, Runner, UserCall } from '#runner/runner.ts';
 
-/** What one process holds before another one takes over: text of bundles, and how many they are. */
+/** What one process holds before another one takes over: text with packages in it, and how many bundles there are. */
 const codeBytesMax = 24 * 1024 * 1024;
 const bundlesMax = 64;
 
@@ -107,7 +107,8 @@ export class SharedProcesses {
       this.#started.add(current.deploymentId);
     }
     current.bundles.add(bundle.hash);
-    current.bytes += bundle.code.length;
+    // Packages as files are there once for all.
+    if (bundle.packages === undefined) current.bytes += bundle.code.length;
     return current;
   }
 }
