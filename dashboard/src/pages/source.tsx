@@ -6,6 +6,7 @@ import { LoadedPage } from '~/parts/loaded-page.tsx';
 import { PageFrame } from '~/parts/page.tsx';
 import { PageTabs } from '~/parts/page-tabs.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
+import { SourceCode } from './source-code.tsx';
 import { SourceEvents } from './source-events.tsx';
 import { SourceLogs } from './source-logs.tsx';
 import { SourceSettings } from './source-settings.tsx';
@@ -71,6 +72,7 @@ function Details({ source }: { source: Source }) {
             name: 'Logs and errors',
             content: <SourceLogs sourceId={source.id} code={component.data?.code} />,
           },
+          { id: 'code', name: 'Code and props', content: <SourceCode source={source} mayWrite={mayWrite} /> },
           {
             id: 'settings',
             name: 'Settings',

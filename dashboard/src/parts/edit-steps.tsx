@@ -37,6 +37,7 @@ export function EditSteps({
     setShownProblem(problem);
     if (problem !== undefined) setOpen(problem.key);
   }
+  const [removed, setRemoved] = useState<{ step: StepDraft; index: number }>();
   const names = steps.map(({ namespace }) => namespace);
   const add = (step: StepDraft) => {
     onChange([...steps, step]);
@@ -73,11 +74,26 @@ export function EditSteps({
               onToggle={() => setOpen(open === step.key ? undefined : step.key)}
               onChange={(change) => replace(step.key, change)}
               onMove={(by) => move(index, by)}
-              onRemove={() => onChange(steps.filter(({ key }) => key !== step.key))}
+              onRemove={() => {
+                setRemoved({ step, index });
+                onChange(steps.filter(({ key }) => key !== step.key));
+              }}
             />
           </li>
         ))}
       </ol>
+      {removed !== undefined && !steps.some(({ key }) => key === removed.step.key) && (
+        <div className="note edit-row" role="status">
+          <span>Step {visible(shortened(removed.step.namespace, 60))} was removed.</span>
+          <button
+            type="button"
+            className="button small"
+            onClick={() => onChange(steps.toSpliced(removed.index, 0, removed.step))}
+          >
+            Put it back
+          </button>
+        </div>
+      )}
       {isChoosing ? (
         <div className="card">
           <ComponentPicker

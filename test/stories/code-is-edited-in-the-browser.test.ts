@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { chromiumSkip } from '../support/chromium.ts';
-import { DashboardBrowser } from '../support/dashboard-browser.ts';
+import { DashboardBrowser, pasteCode } from '../support/dashboard-browser.ts';
 import type { Millrace } from '../support/millrace.ts';
 
 const http = { type: 'http' };
@@ -11,17 +11,8 @@ function cell(body: string): string {
   return `export default defineComponent({\n  async run({ steps, $ }) {\n    ${body}\n  },\n});\n`;
 }
 
-/** It runs in the browser, whose types tests do not have. */
-const paste = new Function(
-  'element',
-  'text',
-  `const data = new DataTransfer();
-  data.setData('text/plain', text);
-  element.dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true }));`,
-) as (element: unknown, text: string) => void;
-
-/** Workflows made and changed by a person, without a terminal. */
-describe('the editor of workflows', { skip: chromiumSkip() }, () => {
+/** Workflows and sources made and changed by a person, without a terminal. */
+describe('editing in the browser', { skip: chromiumSkip() }, () => {
   let dashboard: DashboardBrowser;
   let service: Millrace;
 
@@ -31,13 +22,8 @@ describe('the editor of workflows', { skip: chromiumSkip() }, () => {
   });
   after(() => dashboard?.close());
 
-  async function write(page: Page, name: string, code: string): Promise<void> {
-    const editor = page.getByRole('textbox', { name: new RegExp(`^Code of the step ${name}\\b`) });
-    await editor.click();
-    await page.keyboard.press('ControlOrMeta+a');
-    // As somebody pastes it: typed, lines would be indented and brackets closed by themselves.
-    await editor.evaluate(paste, code);
-  }
+  const write = (page: Page, name: string, code: string) =>
+    pasteCode(page, new RegExp(`^Code of the step ${name}\\b`), code);
 
   function send(url: string, body: unknown): Promise<Response> {
     return fetch(url, {
@@ -284,6 +270,175 @@ describe('the editor of workflows', { skip: chromiumSkip() }, () => {
     await page.getByText('Deployed. New runs have it').waitFor();
     const after = (await service.api('GET', `/v1/workflows/${workflow.id}`)).body.data;
     assert.match(after.steps[0].code_raw, /mine/);
+    dashboard.nothingWrong();
+  });
+
+  test('any two versions of a workflow are compared, step by step and line by line', async () => {
+    const workflow = await service.createWorkflow({
+      settings: { name: 'versions' },
+      steps: [
+        { namespace: 'one', code: cell('return 1;') },
+        { namespace: 'two', code: cell('return 2;') },
+      ],
+    });
+    const path = `/v1/workflows/${workflow.id}/deployments`;
+    const [one, two] = [
+      { namespace: 'one', code: cell('return "changed";') },
+      { namespace: 'two', code: cell('return 2;') },
+    ];
+    for (const definition of [
+      { steps: [one, two] },
+      { steps: [two, one], settings: { memory_mb: 512 } },
+      { steps: [two, { namespace: 'three', code: cell('return 3;') }] },
+    ])
+      assert.equal((await service.api('POST', path, definition)).status, 200);
+    const page = await dashboard.signedIn(`/workflows/${workflow.id}?tab=deployments`);
+    await page.getByText('Step one is gone.').waitFor();
+    await page.getByText('Setting memory_mb: 256 became 512.').waitFor();
+    await page.getByText('What changed since version 1').click();
+    await page
+      .getByRole('region', { name: 'Code of one, what changed' })
+      .getByText('return "changed";')
+      .waitFor();
+    await page.getByLabel('Compare version').selectOption({ label: '1' });
+    await page.getByLabel('with version').selectOption({ label: '3' });
+    await page.getByRole('button', { name: 'Show the differences' }).click();
+    const between = page.getByRole('region', { name: 'Compare two versions' });
+    await between.getByText(/moved from place \d to \d/).waitFor();
+    await between.getByText('return "changed";').waitFor();
+    await between.getByText('memory_mb').waitFor();
+    await dashboard.screenshot(page, 'versions-compared');
+    dashboard.nothingWrong();
+  });
+
+  test('a source is written, and its code and props are changed while its events stay', async () => {
+    const source = (summary: string) => `export default {
+  name: 'Inbox', version: '0.0.1', type: 'source',
+  props: {
+    http: '$.interface.http',
+    word: { type: 'string', label: 'Word', default: 'none' },
+    token: { type: 'string', label: 'Token', secret: true },
+  },
+  hooks: { activate() { console.log('activated'); } },
+  run(event) { this.$emit({ word: this.word, is: this.token.length }, { summary: '${summary}' }); },
+};
+`;
+    const page = await dashboard.signedIn('/sources/new');
+    await pasteCode(page, /^Code of the component/, source('first').replace('run(event)', 'run(event'));
+    await page.getByRole('button', { name: 'Use this code' }).click();
+    await page.getByText(/^Line 9, column \d+: Expected/).waitFor();
+    dashboard.forgetComplaints();
+    await pasteCode(page, /^Code of the component/, source('first'));
+    await page.getByRole('button', { name: 'Use this code' }).click();
+    await page.getByLabel('Token').fill('12345678');
+    await page.getByRole('button', { name: 'Create source' }).click();
+    const address = (await page.locator('.endpoint code.break').textContent()) ?? '';
+    await send(address, {});
+    await page.getByText('first', { exact: true }).waitFor();
+    await page.getByRole('tab', { name: 'Code and props' }).click();
+    await page.getByLabel('Word').fill('hello');
+    await pasteCode(page, /^Code of the source/, source('second'));
+    const changes = page.getByRole('region', { name: 'What happens when it is saved' });
+    await changes.getByText('Its events, its address').waitFor();
+    await changes.getByText("summary: 'second'").waitFor();
+    await dashboard.screenshot(page, 'source-code');
+    await page.getByRole('tab', { name: 'Events' }).click();
+    await page.getByRole('tab', { name: 'Code and props' }).click();
+    await changes.getByText("summary: 'second'").waitFor();
+    await page.getByLabel('Word').fill('hello');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('Saved.').waitFor();
+    assert.equal(await page.getByRole('button', { name: 'Save' }).isEnabled(), false);
+    await send(address, {});
+    await page.getByRole('tab', { name: 'Events' }).click();
+    await page.getByText('second', { exact: true }).waitFor();
+    await page.getByText('first', { exact: true }).waitFor();
+    const id = /sources\/(dc_\w+)/.exec(page.url())?.[1] ?? '';
+    const [latest] = await service.events(id);
+    assert.deepEqual(latest.event, { word: 'hello', is: 8 }, 'the secret stayed what it was');
+    // A hook that throws: told with its line, nothing changed.
+    await page.getByRole('tab', { name: 'Code and props' }).click();
+    await pasteCode(
+      page,
+      /^Code of the source/,
+      source('third').replace("console.log('activated')", "throw new Error('no way')"),
+    );
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('A hook failed, and nothing was changed.').waitFor();
+    await page.getByText(/^Line 8, column \d+: .*no way/).waitFor();
+    await dashboard.screenshot(page, 'source-hook-failed');
+    dashboard.forgetComplaints();
+    await page.getByRole('button', { name: 'Discard the changes' }).click();
+    await page.getByText('third').waitFor({ state: 'detached' });
+    dashboard.nothingWrong();
+  });
+
+  test('a viewer reads code and changes nothing; hostile text is text; a narrow dark screen has room for all', async () => {
+    const { body: me } = await service.api('GET', '/v1/users/me');
+    const workspace = me.data.orgs[0].id;
+    const hostile = `// <img src=x onerror=alert(1)> \u202e \u001b[31m ${'w'.repeat(300)}\n`;
+    const workflow = await service.createWorkflow({
+      org_id: workspace,
+      settings: { name: `<script>alert(1)</script>${'n'.repeat(150)}` },
+      triggers: [http],
+      steps: [{ namespace: 'a'.repeat(100), code: cell('return 1;') }],
+    });
+    await service.api('POST', `/v1/workflows/${workflow.id}/deployments`, {
+      steps: [{ namespace: 'a'.repeat(100), code: hostile + cell('return 2;') }],
+    });
+    const source = await service.createSource({
+      org_id: workspace,
+      name: 'inbox',
+      key: 'http-new-requests-payload-only',
+    });
+    const { body: user } = await service.api('POST', '/v1/users', {
+      username: 'vera',
+      email: 'vera@example.com',
+    });
+    const members = `/v1/workspaces/${workspace}/members`;
+    await service.api('POST', members, { user_id: user.data.id, role: 'viewer' });
+    const narrow = { viewport: { width: 360, height: 860 }, colorScheme: 'dark' } as const;
+    const fits = async (page: Page, what: string) => {
+      const tooWide = await page.evaluate('document.documentElement.scrollWidth - window.innerWidth');
+      assert.ok(Number(tooWide) <= 0, `${what} is ${tooWide} px too wide`);
+    };
+    const viewer = await dashboard.signedIn(`/workflows/${workflow.id}?tab=steps`, narrow, user.data.api_key);
+    await viewer.getByText('Code', { exact: true }).click();
+    const readOnly = viewer.getByRole('textbox', { name: /^Code of the step/ });
+    await readOnly.getByText('<img src=x onerror=alert(1)>').waitFor();
+    assert.equal(await readOnly.getAttribute('aria-readonly'), 'true');
+    await readOnly.click();
+    await viewer.keyboard.type('changed');
+    assert.equal(await readOnly.getByText('changed').count(), 0);
+    assert.equal(await viewer.getByRole('link', { name: 'Edit' }).count(), 0);
+    await dashboard.screenshot(viewer, 'viewer-code');
+    await fits(viewer, 'code of a viewer');
+    await viewer.goto(`${service.url}/workflows/${workflow.id}?tab=deployments`);
+    await viewer.getByText('What changed since version 1').click();
+    await viewer.getByText('<img src=x onerror=alert(1)> ⟨U+202E⟩ \\x1b[31m', { exact: false }).waitFor();
+    await fits(viewer, 'differences');
+    await dashboard.screenshot(viewer, 'viewer-differences');
+    await viewer.goto(`${service.url}/workflows/${workflow.id}/edit`);
+    await viewer.getByText('You can look at this workflow, and not change it').waitFor();
+    assert.equal(await viewer.getByRole('textbox').count(), 0);
+    await viewer.goto(`${service.url}/sources/${source.id}?tab=code`);
+    await viewer.getByRole('textbox', { name: 'Code of the source' }).waitFor();
+    assert.equal(await viewer.getByRole('button', { name: /Save|Check/ }).count(), 0);
+    const page = await dashboard.signedIn(`/workflows/${workflow.id}/edit`, narrow);
+    await page.getByRole('textbox', { name: /^Code of the step/ }).waitFor();
+    await page.getByText('Test this step').click();
+    await page.getByText('Settings of its runs').click();
+    await fits(page, 'editor');
+    await dashboard.screenshot(page, 'narrow-editor');
+    await page.goto(`${service.url}/workflows/new`);
+    await page.getByRole('button', { name: /^A timer/ }).waitFor();
+    await fits(page, 'new workflow');
+    await dashboard.screenshot(page, 'narrow-new');
+    await page.goto(`${service.url}/sources/${source.id}?tab=code`);
+    await page.getByRole('button', { name: 'Check the code' }).waitFor();
+    await fits(page, 'code of a source');
+    await dashboard.screenshot(page, 'narrow-source');
+    assert.equal(await page.locator('main img, main script').count(), 0);
     dashboard.nothingWrong();
   });
 });
