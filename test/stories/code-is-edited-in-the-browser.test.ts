@@ -174,6 +174,12 @@ describe('editing in the browser', { skip: chromiumSkip() }, () => {
     await page.keyboard.press('Control+Space');
     await offered.filter({ hasText: 'data_store' }).waitFor();
     await page.keyboard.press('Escape');
+    await typed('$.export');
+    await page
+      .locator('.cm-line')
+      .first()
+      .hover({ position: { x: 35, y: 8 } });
+    await page.locator('.cm-tooltip-hover', { hasText: 'Keeps a value for later steps' }).waitFor();
     // Tab indents; Escape and Tab leave, both ways.
     await page.getByRole('textbox', { name: /Escape, then Tab, leaves the editor/ }).waitFor();
     await page.keyboard.press('Tab');
@@ -185,6 +191,58 @@ describe('editing in the browser', { skip: chromiumSkip() }, () => {
     await page.keyboard.press('Escape');
     await page.keyboard.press('Shift+Tab');
     await page.locator('input:focus').waitFor();
+    dashboard.nothingWrong();
+  });
+
+  test('from a failed run to the step at fault, which is mended and tried with what that run had', async () => {
+    const workflow = await service.createWorkflow({
+      settings: { name: 'fails' },
+      triggers: [http],
+      steps: [
+        { namespace: 'read', code: cell('return { sum: steps.trigger.event.body.sum };') },
+        { namespace: 'pay', code: cell("throw new Error('cannot pay ' + steps.read.$return_value.sum);") },
+      ],
+    });
+    await send(workflow.triggers[0].endpoint_url, { sum: 12 });
+    const failed = await service.runInState(workflow.id, 'failed');
+    await send(workflow.triggers[0].endpoint_url, { sum: 13 });
+    const page = await dashboard.signedIn(`/runs/${failed.id}`);
+    await page.getByRole('link', { name: 'Edit this step, and try it' }).click();
+    await page.getByRole('button', { name: 'Run this step' }).click();
+    const result = page.getByRole('region', { name: 'Result of the test' });
+    await result.getByText('Error: cannot pay 12').waitFor();
+    await result.locator('.excerpt-line.here', { hasText: 'throw new Error' }).waitFor();
+    await dashboard.screenshot(page, 'test-failed');
+    await pasteCode(
+      page,
+      /^Code of the step pay/,
+      cell("await $.respond({ status: 202 });\n    return 'paid ' + steps.read.$return_value.sum;"),
+    );
+    await page.getByRole('button', { name: 'Run this step' }).click();
+    await result.getByText('"paid 12"').waitFor();
+    await result.getByText('202').waitFor();
+    await page.getByLabel('With what came before it').selectOption('json');
+    const given = page.getByLabel('What the step finds in steps, as JSON');
+    assert.deepEqual(JSON.parse(await given.inputValue()).read, { $return_value: { sum: 12 } });
+    await given.fill('{ "read": { "$return_value": { "sum": 99 } }');
+    await page.getByRole('button', { name: 'Run this step' }).click();
+    await page.getByText('What is given is not JSON').waitFor();
+    await given.fill('{ "read": { "$return_value": { "sum": 99 } } }');
+    await page.getByRole('button', { name: 'Run this step' }).click();
+    await result.getByText('"paid 99"').waitFor();
+    // Reloaded, with the question of the browser that a changed page asks.
+    page.removeAllListeners('dialog');
+    let asked = '';
+    page.once('dialog', (dialog) => {
+      asked = dialog.type();
+      void dialog.accept();
+    });
+    await page.reload();
+    await page.getByText('here it is again').waitFor();
+    assert.equal(asked, 'beforeunload');
+    await page.getByText("return 'paid '").first().waitFor();
+    await page.getByRole('button', { name: 'Discard the changes' }).click();
+    await page.getByText('Nothing yet: it is as it was deployed.').waitFor();
     dashboard.nothingWrong();
   });
 

@@ -8,7 +8,7 @@ import { placeOf, type WorkflowDraft } from '~/editing/workflow-draft.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { DefinitionChanges } from '~/parts/definition-changes.tsx';
 import { EditSettings } from '~/parts/edit-settings.tsx';
-import { EditSteps } from '~/parts/edit-steps.tsx';
+import { type EditBegin, EditSteps } from '~/parts/edit-steps.tsx';
 import { EditTriggers } from '~/parts/edit-triggers.tsx';
 import { Problem } from '~/parts/problem.tsx';
 
@@ -24,12 +24,15 @@ export function WorkflowEditor({
   workflow,
   ownerId,
   refusal,
+  begin = {},
   children,
 }: {
   editing: ReturnType<typeof useWorkflowDraft>;
   workflow: Workflow | undefined;
   ownerId: string;
   refusal: Refusal | undefined;
+  /** The step that is open at first, by its namespace, and the run whose exports it is tried with. */
+  begin?: EditBegin;
   /** The buttons that deploy it. */
   children: ReactNode;
 }) {
@@ -90,6 +93,7 @@ export function WorkflowEditor({
         lastRun={lastRun}
         isHttp={draft.triggers.some(({ type }) => type === 'http')}
         problem={told?.step}
+        begin={begin}
       />
       {workflow !== undefined && (
         <section className="card edit-section" aria-labelledby="what-changes">
