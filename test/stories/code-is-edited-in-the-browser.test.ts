@@ -287,23 +287,40 @@ describe('editing in the browser', { skip: chromiumSkip() }, () => {
     await dashboard.screenshot(page, 'edit-trigger-problem');
     dashboard.forgetComplaints();
     await page.getByPlaceholder('0 9 * * 1-5').fill('0 5 * * *');
+    await page.getByText('This trigger does not fit.').waitFor({ state: 'detached' });
     await page.getByRole('button', { name: 'Add a component' }).click();
-    await page.getByLabel('Search for an action').fill('http');
+    await page.getByLabel('Search for an action').fill('nothing is called so');
+    await page.getByText('Nothing in the registry fits.').waitFor();
+    await page.getByLabel('Search for an action').fill('our-payment');
+    await page.getByRole('button', { name: 'Look for a saved component' }).click();
     await dashboard.screenshot(page, 'edit-picker');
-    await page.getByRole('button', { name: 'Cancel' }).click();
+    await page.getByRole('button', { name: 'Use version 0.1.0' }).click();
+    await page.getByLabel('Name of the step').fill('pay_again');
+    await page.getByLabel('Amount').fill('5');
+    await page.getByRole('button', { name: 'Source', exact: true }).click();
+    await page.getByRole('button', { name: 'Make one from a component' }).last().click();
+    await page.getByLabel('Search for a component of a source').fill('custom interval');
+    await page.getByRole('button', { name: /schedule-custom-interval/ }).click();
+    await page.getByRole('button', { name: /^Use version/ }).click();
+    await page.getByText('which comes and goes').waitFor();
+    await page.getByRole('button', { name: 'Remove step pay_again' }).click();
+    await page.getByRole('button', { name: 'Put it back' }).click();
     await page.getByRole('button', { name: 'Deploy' }).click();
     await page.getByText('Deployed. New runs have it').waitFor();
     const { data } = (await service.api('GET', `/v1/workflows/${workflow.id}`)).body;
     assert.deepEqual(
       data.triggers.map((one: { type: string; id: string }) => one.type),
-      ['http', 'timer', 'source'],
+      ['http', 'timer', 'source', 'source'],
     );
     assert.equal(data.triggers[0].endpoint_url, workflow.triggers[0].endpoint_url);
     assert.equal(data.triggers[2].id, source.id);
     assert.equal(data.settings.concurrency, 2);
     await send(workflow.triggers[0].endpoint_url, {});
     const run = await service.runInState(workflow.id, 'succeeded');
-    assert.equal(run.steps[1].exports.$return_value, 6);
+    assert.deepEqual(
+      run.steps.map((step: { exports: { $return_value: unknown } }) => step.exports.$return_value),
+      [3, 6, 5],
+    );
     dashboard.nothingWrong();
   });
 

@@ -41,9 +41,10 @@ export function EditSteps({
     steps.length === 1 ? steps[0]?.key : steps.find(({ namespace }) => namespace === begin.step)?.key,
   );
   const [isChoosing, setIsChoosing] = useState(false);
-  const [shownProblem, setShownProblem] = useState(problem);
-  if (problem !== shownProblem) {
-    setShownProblem(problem);
+  // Opened once for each refusal; afterwards it is closed and opened as somebody likes.
+  const [shownError, setShownError] = useState(problem?.error);
+  if (problem?.error !== shownError) {
+    setShownError(problem?.error);
     if (problem !== undefined) setOpen(problem.key);
   }
   const [removed, setRemoved] = useState<{ step: StepDraft; index: number }>();
