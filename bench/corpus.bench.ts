@@ -9,7 +9,7 @@ import { createComponentBuilder } from '../src/components/build-component.ts';
 import { PackageFetcher } from '../src/components/package-fetcher.ts';
 import { systemClock } from '../src/lib/clock.ts';
 import { silentLogger } from '../src/lib/logger.ts';
-import { ClosedPolicy } from '../src/registry/closed-policy.ts';
+import { closedPolicy } from '../src/registry/closed-policy.ts';
 import { type CheckedPackage, runCorpus } from '../src/registry/run-corpus.ts';
 import { createProcessRunner } from '../src/runner/process-runner.ts';
 import { type FakePackage, startNpmRegistry } from '../test/support/npm-registry.ts';
@@ -116,10 +116,9 @@ async function measureSpeed(): Promise<void> {
     fetchText: () => Promise.reject(new Error('nothing is fetched')),
     limits: { concurrency },
   });
-  const policy = new ClosedPolicy();
   const runner = await createProcessRunner({
     ...{ level: 'auto', folder: join(folder, 'runner'), logger: silentLogger, clock: systemClock },
-    policy,
+    policy: closedPolicy(),
     limits: { prewarmed: concurrency + 1, refillIntervalMs: 0 },
   });
   const bundles: string[] = [];
@@ -130,14 +129,13 @@ async function measureSpeed(): Promise<void> {
   };
   try {
     const run = async (ownerId: string, of: readonly string[]): Promise<CheckedPackage[]> => {
-      const nextRefusal = (): Promise<void> => policy.nextRefusal();
       const parts = {
         fetcher,
         builder: { build: kept },
         runner,
         ownerId,
         callDeadlineMs: 10_000,
-        nextRefusal,
+        rebuild: false,
       };
       const wanted = of.map((name) => ({ argument: name, wanted: { name } }));
       return Array.fromAsync(

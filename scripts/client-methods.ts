@@ -7,6 +7,7 @@ export const clientMethods: Readonly<Record<string, string>> = {
   getHealth: 'health.get',
   getReadiness: 'health.readiness',
   getMetrics: 'health.metrics',
+  getInstance: 'health.instance',
   getOpenApiDocument: 'health.openApiDocument',
 
   createSource: 'sources.create',
@@ -145,11 +146,13 @@ export const clientMethods: Readonly<Record<string, string>> = {
   putDataStoreEntry: 'dataStores.putEntry',
   deleteDataStoreEntry: 'dataStores.deleteEntry',
 
+  getSession: 'sessions.get',
   startSession: 'none: a cookie, instead of the key that the client has',
   endSession: 'none: a cookie, instead of the key that the client has',
 
   getMe: 'users.me',
   createUser: 'users.create',
+  listUsers: 'users.list',
   getMyUsage: 'users.usage',
   getMyOverview: 'users.overview',
   getWorkspaceOverview: 'workspaces.overview',
@@ -159,11 +162,15 @@ export const clientMethods: Readonly<Record<string, string>> = {
   revokeApiKey: 'apiKeys.revoke',
 
   createWorkspace: 'workspaces.create',
+  listWorkspaces: 'workspaces.list',
   getWorkspace: 'workspaces.get',
+  updateWorkspace: 'workspaces.update',
   getWorkspaceUsage: 'workspaces.usage',
 
   listProjects: 'projects.list',
   createProject: 'projects.create',
+  updateProject: 'projects.update',
+  deleteProject: 'projects.delete',
 
   listMembers: 'members.list',
   putMember: 'members.put',
@@ -243,6 +250,7 @@ export const typeNames: Readonly<Record<string, string>> = {
   User: 'getMe.data',
   ApiKey: 'listApiKeys.data',
   Workspace: 'getWorkspace.data',
+  OwnWorkspace: 'listWorkspaces.data',
   Project: 'createProject.data',
   Member: 'putMember.data',
   OAuthClient: 'listApiClients.data',

@@ -85,6 +85,7 @@ import { type FirstStart, firstStart } from '#workspaces/first-start.ts';
 import packageJson from '../package.json' with { type: 'json' };
 import { backgroundJobs } from './background-jobs.ts';
 import { observeService } from './observe-service.ts';
+import { viewInstance } from './view-instance.ts';
 
 /** A running service. */
 export interface RunningApp {
@@ -276,6 +277,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       logger,
     });
     const node = newId('node');
+    const startedAtMs = clock.now();
     const context: DeploymentContext = {
       endpointUrl: (key) =>
         key === null
@@ -547,6 +549,12 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       settings: { publicUrl: settings.publicUrl, sessionHours: settings.sessionHours },
       dashboardPages,
       eventRates,
+      viewInstance: () =>
+        viewInstance({
+          ...{ settings, environment, node, startedAtMs, clock, store, runner, pool, streams, publicUrl },
+          version: packageJson.version,
+          deliveries: delivery.dispatcher,
+        }),
       endpointUrl: context.endpointUrl,
       quotas,
       dataStores,

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { homedir, tmpdir } from 'node:os';
+import { availableParallelism, homedir, tmpdir } from 'node:os';
 import { extname, join, resolve } from 'node:path';
 import { createComponentBuilder, defaultBuildLimits } from '#components/build-component.ts';
 import { npmConfigWith, readNpmConfig } from '#components/npm-config.ts';
@@ -9,9 +9,8 @@ import { PackageFolders } from '#components/package-folders.ts';
 import { readSettings, SettingsError } from '#config/settings.ts';
 import { systemClock } from '#lib/clock.ts';
 import { CallerError, toError } from '#lib/errors.ts';
-import { newId } from '#lib/ids.ts';
 import { silentLogger } from '#lib/logger.ts';
-import { ClosedPolicy } from '#registry/closed-policy.ts';
+import { closedPolicy } from '#registry/closed-policy.ts';
 import { type CorpusRequest, corpusHelp, readCorpusRequest } from '#registry/corpus-command.ts';
 import {
   type CorpusReport,
@@ -69,27 +68,27 @@ async function run(request: CorpusRequest): Promise<number> {
       ...shared,
       ...{ packages: packageFolders, addons },
       fetchText: refuseUrl,
-      limits: { concurrency: request.concurrency },
+      // While some components wait for their process, others are built.
+      limits: { concurrency: Math.min(request.concurrency, availableParallelism()) },
     });
-    const policy = new ClosedPolicy();
+    const policy = closedPolicy();
     const runner = await createProcessRunner({
       ...{ level: settings.sandbox, policy, folder: cacheFolder, packages: packageFolders, addons },
       ...{ logger: silentLogger, clock: systemClock },
-      limits: { prewarmed: request.concurrency + 1, refillIntervalMs: 0 },
+      limits: { prewarmed: 1, refillIntervalMs: 0 },
     });
     const checked: CheckedPackage[] = [];
     const show = progressOn(process.stderr);
     try {
-      const ownerId = request.rebuild ? newId('rebuild') : 'corpus';
+      const { rebuild } = request;
       const nowMs = (): number => performance.now();
-      const nextRefusal = (): Promise<void> => policy.nextRefusal();
       const packages = request.packages.map((argument) => ({
         argument,
         wanted: readPackageArgument(folder, argument),
       }));
       const running = runCorpus(
         {
-          ...{ fetcher, builder, runner, ownerId, callDeadlineMs, nowMs, nextRefusal },
+          ...{ fetcher, builder, runner, ownerId: 'corpus', rebuild, callDeadlineMs, nowMs },
           ...(request.form === undefined ? {} : { form: request.form }),
         },
         packages,

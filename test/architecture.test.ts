@@ -44,7 +44,15 @@ const folderOrder = [
 ];
 
 /** Files directly in src, above every folder; each may import the ones to its left. */
-const topFiles = ['observe-service.ts', 'background-jobs.ts', 'app.ts', 'main.ts', 'admin.ts', 'corpus.ts'];
+const topFiles = [
+  'observe-service.ts',
+  'view-instance.ts',
+  'background-jobs.ts',
+  'app.ts',
+  'main.ts',
+  'admin.ts',
+  'corpus.ts',
+];
 
 /** Where `process.env` may stand besides config/settings.ts, and why. */
 const environmentReaders: Record<string, string> = {

@@ -37,6 +37,9 @@ const publicRoutes = [
   ...['/', '/sign-in', '/sign-in/*', '/sources', '/sources/*', '/object', '/object/*'],
   ...['/workflows', '/workflows/*', '/runs', '/runs/*'],
   ...['/webhooks', '/webhooks/*', '/dead-letters', '/dead-letters/*'],
+  ...['/workspace', '/workspace/*', '/instance', '/instance/*'],
+  ...['/accounts', '/accounts/*', '/apps', '/apps/*'],
+  ...['/registry', '/registry/*', '/templates', '/templates/*'],
   ...['/assets/:name', '/favicon.svg', '/theme.js'],
 ];
 
@@ -76,6 +79,7 @@ describe('every route', () => {
       settings: { publicUrl: '', sessionHours: 1 },
       dashboardPages: { look: () => ({ state: 'building' }), settled: () => Promise.resolve() },
       eventRates: untouchable('eventRates'),
+      viewInstance: untouchable('viewInstance'),
       endpointUrl: () => undefined,
       quotas: untouchable('quotas'),
       dataStores: untouchable('dataStores'),

@@ -225,7 +225,7 @@ function encode(text: string): string {
 /** Only aimed at what is not there: else the run would soon go on without what it aims at. */
 const removing = new Set([
   ...['deleteSource', 'deleteMember', 'deleteAccount', 'deleteWebhook'],
-  ...['deleteSubscription', 'deleteSubscriptionById', 'deleteWorkflow', 'deleteTemplate'],
+  ...['deleteSubscription', 'deleteSubscriptionById', 'deleteWorkflow', 'deleteTemplate', 'deleteProject'],
 ]);
 
 /** Random names of packages are nobody else's business. */

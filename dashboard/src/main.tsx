@@ -5,6 +5,8 @@ import './style/parts.css';
 import './style/shell.css';
 import './style/pages.css';
 import './style/workflows.css';
+import './style/accounts.css';
+import './style/workspace.css';
 import './style/editing.css';
 import { App } from './app.tsx';
 

@@ -69,13 +69,14 @@ export const recordReads: BatchWrite<AuditEntry[], void> = {
 /** What was done with accounts, newest first: with one of them, or with all that an owner has or had. */
 export async function selectAudit(
   db: Db,
-  filter: { ownerId: string; accountId?: string; action?: AuditAction },
+  filter: { ownerId: string; accountId?: string; action?: AuditAction; userId?: string },
   page: PageRequest,
 ): Promise<Page<AccountAuditTable>> {
-  const { ownerId, accountId, action } = filter;
+  const { ownerId, accountId, action, userId } = filter;
   let query = db.selectFrom('account_audit').select(auditColumns).where('owner_id', '=', ownerId);
   if (accountId !== undefined) query = query.where('account_id', '=', accountId);
   if (action !== undefined) query = query.where('action', '=', action);
+  if (userId !== undefined) query = query.where('user_id', '=', userId);
   return pageOf(query, page);
 }
 

@@ -7,6 +7,8 @@ import type { Account } from './account-store.ts';
 export function viewAccount(account: Account, opened?: Record<string, unknown>) {
   return {
     id: account.id,
+    user_id: account.user_id,
+    owner_id: account.owner_id,
     name: account.name,
     app: { id: account.app_id, name_slug: account.app_slug, name: account.app_name },
     healthy: account.healthy === 1,

@@ -5,7 +5,13 @@ import { type Clock, systemClock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { BundlePackages } from '#runner/runner.ts';
-import type { BundleForm, BundleRequest, NpmConfig, PackageLock } from './builder/build-messages.ts';
+import type {
+  BundleForm,
+  BundleRequest,
+  BundlerOutput,
+  NpmConfig,
+  PackageLock,
+} from './builder/build-messages.ts';
 import { parsePackageSpecifier } from './builder/package-specifier.ts';
 import { BuilderPool } from './builder-pool.ts';
 import {
@@ -49,6 +55,13 @@ export interface BuildOptions {
   form?: BundleForm;
   /** Of the form 'tree': packages whose native addon something stands in for, where addons are refused. */
   standIns?: readonly string[];
+  /** Takes no bundle of an earlier build. */
+  rebuild?: boolean;
+  /**
+   * Of the form 'tree': has all packages that the package.json above declares, as other components of it do that are
+   * built too; where they can be had.
+   */
+  allDeclared?: boolean;
   signal?: AbortSignal;
 }
 
@@ -123,7 +136,7 @@ export interface ComponentBuilderOptions {
 }
 
 /** Counted up when the same input gives another bundle. */
-const builderVersion = 4;
+const builderVersion = 5;
 
 const providedModules: Record<string, string> = {
   '@pipedream/platform': join(providedFolder, 'pipedream-platform.ts'),
@@ -153,6 +166,8 @@ class ProcessBuilder implements ComponentBuilder {
     string,
     { result: Promise<BuiltBundle>; stop: AbortController; waiters: number }
   >();
+  /** Packages that cannot all be had together. */
+  readonly #refusedTogether = new Set<string>();
   #version: Promise<string> | undefined;
   #prepared: Promise<string> | undefined;
 
@@ -178,17 +193,19 @@ class ProcessBuilder implements ComponentBuilder {
 
   async build(
     source: ComponentSource,
-    { ownerId, form, standIns = [], signal }: BuildOptions,
+    { ownerId, form, standIns = [], rebuild = false, allDeclared = false, signal }: BuildOptions,
   ): Promise<BuiltBundle> {
     signal?.throwIfAborted();
     this.#closing.signal.throwIfAborted();
-    const key = JSON.stringify([ownerId, form, standIns, source]);
+    const key = JSON.stringify([ownerId, form, standIns, rebuild, allDeclared, source]);
     let running = this.#running.get(key);
     if (running === undefined) {
       const stop = new AbortController();
-      const result = this.#buildNow(source, { ownerId, form, standIns }, stop.signal).finally(() =>
-        this.#running.delete(key),
-      );
+      const result = this.#buildNow(
+        source,
+        { ownerId, form, standIns, rebuild, allDeclared },
+        stop.signal,
+      ).finally(() => this.#running.delete(key));
       running = { result, stop, waiters: 0 };
       this.#running.set(key, running);
     }
@@ -216,7 +233,7 @@ class ProcessBuilder implements ComponentBuilder {
 
   async #buildNow(
     source: ComponentSource,
-    wanted: Pick<Build, 'ownerId' | 'form' | 'standIns'>,
+    wanted: Pick<Build, 'ownerId' | 'form' | 'standIns' | 'rebuild' | 'allDeclared'>,
     stop: AbortSignal,
   ): Promise<BuiltBundle> {
     const deadline = new AbortController();
@@ -264,21 +281,35 @@ class ProcessBuilder implements ComponentBuilder {
     return this.#pool.use(
       async (bundler) => {
         // Packages are looked for in the second pass only, so the first needs no folder of its own.
-        const outcome = await this.#runBundler(bundler, build, { folder: build.buildsFolder });
+        const { form = 'inline' } = build;
+        const outcome = await this.#runBundler(bundler, build, { folder: build.buildsFolder, form });
         if (outcome.type === 'bundled')
           return this.#finish(build, outcome, { lock: emptyLock, declared: {} });
         if (outcome.type === 'unfit') throw errorOf(outcome.problem);
-        return this.#bundleWithPackages(bundler, build, outcome.specifiers);
+        return this.#bundleWithPackages(bundler, build, outcome);
       },
       (error) => error instanceof CallerError && !build.signal.aborted,
     );
   }
 
-  async #bundleWithPackages(
-    bundler: BundlerProcess,
-    build: Build,
-    specifiers: string[],
-  ): Promise<BuiltBundle> {
+  async #bundleWithPackages(bundler: BundlerProcess, build: Build, needs: Needs): Promise<BuiltBundle> {
+    const declared = await build.own.declaredDependencies();
+    const all =
+      build.form === 'tree' && build.allDeclared ? allNeeded(needs.specifiers, declared) : undefined;
+    if (all === undefined || this.#refusedTogether.has(all.join('\n')))
+      return this.#bundleWith(bundler, build, needs);
+    try {
+      return await this.#bundleWith(bundler, build, { ...needs, specifiers: all });
+    } catch (error) {
+      if (!(error instanceof CallerError) || build.signal.aborted) throw error;
+      // One that cannot be had is in the way of those that do not need it.
+      this.#refusedTogether.add(all.join('\n'));
+      return this.#bundleWith(bundler, build, needs);
+    }
+  }
+
+  async #bundleWith(bundler: BundlerProcess, build: Build, needs: Needs): Promise<BuiltBundle> {
+    const { specifiers } = needs;
     const declared = await this.#declaredFor(build.own, specifiers);
     const fresh = await this.#findFresh(build, declared);
     if (fresh !== null) return fresh;
@@ -300,13 +331,12 @@ class ProcessBuilder implements ComponentBuilder {
         { signal, logger: this.#options.logger },
       );
     const key = JSON.stringify([build.ownerId, specifiers, Object.entries(declared).sort()]);
+    const asFiles = await this.#bundleAsFiles(bundler, build, { key, declared, needs });
+    if (asFiles !== null) return asFiles;
     return this.#trees.use({ key, install, signal: build.signal }, async (tree) => {
       const { folder, aliases, lock, lockfile } = tree;
-      const known = await this.#cache.find(build.ownerId, treeHashOf(build, JSON.stringify(lock)));
-      if (known !== null) {
-        await this.#save(build, known.built, specifiers, declared);
-        return known.built;
-      }
+      const known = await this.#findTree(build, { lock, declared });
+      if (known !== null) return known;
       const installed = { folder, aliases };
       const { inlineFilesMax, inlineCodeBytesMax } = this.#limits;
       const isLarge = tree.files > inlineFilesMax || tree.codeBytes > inlineCodeBytesMax;
@@ -320,8 +350,42 @@ class ProcessBuilder implements ComponentBuilder {
       if (outcome.type !== 'bundled') throw new Error('assertion failed: a tree asks for packages again');
       const packages = { ownerId: build.ownerId, lockfile };
       await this.#options.packages?.keepCopy(packages, folder);
+      const resolved = { aliases, lock, lockfile };
+      await this.#cached(this.#cache.saveResolution(build.ownerId, key, resolved));
       return this.#finish(build, outcome, { lock, declared, packages });
     });
+  }
+
+  /** Where packages are to stay files, nothing is read of them: what they resolved to a while ago is enough. Null: unknown. */
+  async #bundleAsFiles(
+    bundler: BundlerProcess,
+    build: Build,
+    { key, declared, needs }: { key: string; declared: Record<string, string>; needs: Needs },
+  ): Promise<BuiltBundle | null> {
+    if (build.form !== 'tree' || this.#options.packages === undefined) return null;
+    const resolved = await this.#cache.findResolution(build.ownerId, key);
+    if (resolved === null || !this.#isRecent(resolved.savedAtMs)) return null;
+    const { aliases, lock, lockfile } = resolved.installed;
+    const known = await this.#findTree(build, { lock, declared });
+    if (known !== null) return known;
+    const { standIns, buildsFolder: folder } = build;
+    const isKnown = Object.keys(aliases).length === 0 && standIns.length === 0;
+    const outcome =
+      (isKnown ? needs.asTree : undefined) ??
+      (await this.#runBundler(bundler, build, { folder, aliases, form: 'tree', standIns }));
+    if (outcome.type !== 'bundled') throw new Error('assertion failed: a tree asks for packages again');
+    return this.#finish(build, outcome, { lock, declared, packages: { ownerId: build.ownerId, lockfile } });
+  }
+
+  /** What the same files were built to with the same packages. */
+  async #findTree(
+    build: Build,
+    { lock, declared }: { lock: PackageLock; declared: Record<string, string> },
+  ): Promise<BuiltBundle | null> {
+    if (build.rebuild) return null;
+    const known = await this.#cache.find(build.ownerId, treeHashOf(build, JSON.stringify(lock)));
+    if (known !== null) await this.#save(build, known.built, Object.keys(lock.imports), declared);
+    return known?.built ?? null;
   }
 
   /** Null when the packages had better stay files. */
@@ -409,18 +473,27 @@ class ProcessBuilder implements ComponentBuilder {
   ): Promise<void> {
     const isPinned = specifiers.every((specifier) => isExactVersion(parsePackageSpecifier(specifier)?.range));
     const keys = [built.treeHash, sourceKeyOf(build, declared)];
-    // The cache saves work; a full disk must not fail the build.
-    await this.#cache.save(build.ownerId, keys, { built, isPinned }).catch((error: unknown) => {
-      this.#options.logger.warn({ err: error }, 'a bundle could not be cached');
+    await this.#cached(this.#cache.save(build.ownerId, keys, { built, isPinned }));
+  }
+
+  /** The cache saves work; a full disk must not fail the build. */
+  async #cached(saved: Promise<void>): Promise<void> {
+    await saved.catch((error: unknown) => {
+      this.#options.logger.warn({ err: error }, 'a build could not be cached');
     });
   }
 
   /** What the very same files were built to before: for ever when all versions were exact, else for a while. */
   async #findFresh(build: Build, declared: Record<string, string>): Promise<BuiltBundle | null> {
+    if (build.rebuild) return null;
     const cached = await this.#cache.find(build.ownerId, sourceKeyOf(build, declared));
     if (cached === null) return null;
-    const ageMs = this.#clock.now() - cached.savedAtMs;
-    return cached.isPinned || (ageMs >= 0 && ageMs < this.#limits.unpinnedMaxAgeMs) ? cached.built : null;
+    return cached.isPinned || this.#isRecent(cached.savedAtMs) ? cached.built : null;
+  }
+
+  #isRecent(savedAtMs: number): boolean {
+    const ageMs = this.#clock.now() - savedAtMs;
+    return ageMs >= 0 && ageMs < this.#limits.unpinnedMaxAgeMs;
   }
 
   /** Makes the folder of builds, and clears what a crash left in it. */
@@ -452,6 +525,21 @@ class ProcessBuilder implements ComponentBuilder {
   }
 }
 
+type Needs = Extract<BundlerOutput, { type: 'needs' }>;
+
+/** As many as people declare for components; a checkout of everything has more. */
+const togetherMax = 100;
+
+/** What one component needs and what is declared beside it; undefined where that is too much. */
+function allNeeded(specifiers: readonly string[], declared: Record<string, string>): string[] | undefined {
+  const names = new Set(specifiers.map((specifier) => parsePackageSpecifier(specifier)?.name));
+  const others = Object.keys(declared).filter(
+    (name) => !names.has(name) && !Object.hasOwn(providedModules, name),
+  );
+  const all = [...specifiers, ...others].sort();
+  return all.length > togetherMax ? undefined : all;
+}
+
 type Bundled = { code: string; format: 'cjs' | 'esm' };
 
 interface Build {
@@ -460,6 +548,8 @@ interface Build {
   /** As it was asked for. */
   form: BundleForm | undefined;
   standIns: readonly string[];
+  rebuild: boolean;
+  allDeclared: boolean;
   version: string;
   signal: AbortSignal;
   buildsFolder: string;

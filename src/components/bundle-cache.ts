@@ -2,6 +2,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Clock } from '#lib/clock.ts';
+import type { Installed } from './builder/install-packages.ts';
 import { type BuiltBundle, hashOfBundle } from './built-bundle.ts';
 
 /** Disk that bundles may take before the ones not used for longest go. */
@@ -15,6 +16,15 @@ export interface CachedBuild {
   /** No package of it was named without an exact version. */
   isPinned: boolean;
   savedAtMs: number;
+}
+
+export interface CachedResolution {
+  installed: Installed;
+  savedAtMs: number;
+}
+
+function resolutionKey(key: string): string {
+  return `resolution ${key}`;
 }
 
 /**
@@ -33,22 +43,42 @@ export class BundleCache {
   }
 
   /** `key` says what was built: the hash of the tree, or of what led to it. */
-  async find(ownerId: string, key: string): Promise<CachedBuild | null> {
+  find(ownerId: string, key: string): Promise<CachedBuild | null> {
+    return this.#read<CachedBuild>(ownerId, key, ({ built: { bundle, code, codeHash } }) => {
+      return hashOfBundle(bundle) === bundle.hash && sha256(code) === codeHash;
+    });
+  }
+
+  save(ownerId: string, keys: readonly string[], entry: Omit<CachedBuild, 'savedAtMs'>): Promise<void> {
+    return this.#write(ownerId, keys, entry);
+  }
+
+  /** The versions that packages resolved to; `key` says what was asked for. */
+  findResolution(ownerId: string, key: string): Promise<CachedResolution | null> {
+    return this.#read<CachedResolution>(ownerId, resolutionKey(key), ({ installed }) => {
+      return typeof installed.lockfile === 'string';
+    });
+  }
+
+  saveResolution(ownerId: string, key: string, installed: Installed): Promise<void> {
+    return this.#write(ownerId, [resolutionKey(key)], { installed });
+  }
+
+  async #read<T>(ownerId: string, key: string, isWhole: (entry: T) => boolean): Promise<T | null> {
     const file = this.#fileOf(ownerId, key);
     try {
-      const cached = JSON.parse(await readFile(file, 'utf8')) as CachedBuild;
-      const { bundle, code, codeHash } = cached.built;
-      if (hashOfBundle(bundle) !== bundle.hash || sha256(code) !== codeHash) return null;
+      const entry = JSON.parse(await readFile(file, 'utf8')) as T;
+      if (!isWhole(entry)) return null;
       const now = new Date(this.#clock.now());
       await utimes(file, now, now).catch(() => {});
-      return cached;
+      return entry;
     } catch {
       return null;
     }
   }
 
-  async save(ownerId: string, keys: readonly string[], entry: Omit<CachedBuild, 'savedAtMs'>): Promise<void> {
-    const text = JSON.stringify({ ...entry, savedAtMs: this.#clock.now() } satisfies CachedBuild);
+  async #write(ownerId: string, keys: readonly string[], entry: object): Promise<void> {
+    const text = JSON.stringify({ ...entry, savedAtMs: this.#clock.now() });
     for (const key of new Set(keys)) {
       const file = this.#fileOf(ownerId, key);
       await mkdir(join(file, '..'), { recursive: true });

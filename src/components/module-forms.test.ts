@@ -14,7 +14,14 @@ import {
   stepRequest,
 } from '../../test/support/runner-fixture.ts';
 import { createTempFolder, type TempFolder } from '../../test/support/temp-folder.ts';
-import { type ComponentBuilder, createComponentBuilder } from './build-component.ts';
+import {
+  type BundleForm,
+  type ComponentBuilder,
+  createComponentBuilder,
+  defaultBuildLimits,
+} from './build-component.ts';
+import { npmConfigWith } from './npm-config.ts';
+import { PackageFolders } from './package-folders.ts';
 
 const png = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x00, 0xff, 0xed, 0xa0, 0x80, 0x0d, 0x0a]);
 const pngImport = 'import png from "./logo.png" with { type: "bytes" };';
@@ -28,6 +35,8 @@ interface Form {
   refused?: [string, RegExp];
   /** The message of the failure when it is loaded or run. */
   fails?: RegExp;
+  /** What differs when packages stay files. */
+  asTree?: Pick<Form, 'gives' | 'fails'>;
 }
 
 const at = 'https://files.example/components';
@@ -174,6 +183,8 @@ const forms: Record<string, Form> = {
       [`${at}/a/logo.png`]: png,
     },
     gives: ['Hëllo\n', png.toString('hex'), 'notes of 2.0.0', 'Hëllo\n'],
+    // Node imports no text; a deployment takes it into one text then.
+    asTree: { fails: /Unknown file extension/ },
   },
   'bytes without saying so': {
     files: {
@@ -243,6 +254,7 @@ describe('forms of modules', () => {
   let folder: TempFolder;
   let registry: Awaited<ReturnType<typeof startNpmRegistry>>;
   let builder: ComponentBuilder;
+  let packages: PackageFolders;
   let fixture: RunnerFixture;
   let files: Record<string, string | Buffer> = {};
 
@@ -276,10 +288,18 @@ describe('forms of modules', () => {
         files: { 'm.js': 'export const version = "modern";', 'sub.js': 'export default "modern sub";' },
       },
     ]);
+    const npmConfig = { registry: registry.url, credentials: {}, ca: [] };
+    packages = new PackageFolders({
+      folder: join(folder.path, 'packages'),
+      cache: join(folder.path, 'npm'),
+      npm: npmConfigWith(npmConfig, registry.url),
+      limits: defaultBuildLimits,
+      logger: silentLogger,
+    });
     builder = createComponentBuilder({
       cacheFolder: join(folder.path, 'cache'),
       registry: registry.url,
-      npmConfig: { registry: registry.url, credentials: {}, ca: [] },
+      npmConfig,
       fetchText: (url) => {
         const body = files[url];
         return Promise.resolve({
@@ -288,40 +308,50 @@ describe('forms of modules', () => {
           url,
         });
       },
+      packages,
       logger: silentLogger,
     });
-    fixture = await startRunnerFixture();
+    fixture = await startRunnerFixture({ packages });
   });
 
   after(async () => {
     await fixture?.close();
     await builder?.close();
+    await packages?.close();
     await registry?.close();
     await folder?.remove();
   });
 
-  for (const [what, form] of Object.entries(forms)) {
-    test(what, async () => {
-      const isCode = typeof form.files === 'string';
-      files = typeof form.files === 'string' ? {} : form.files;
-      const source =
-        typeof form.files === 'string'
-          ? ({ kind: 'code', code: form.files } as const)
-          : ({ kind: 'url', url: Object.keys(files)[0] ?? '' } as const);
-      assert.ok(isCode || source.kind === 'url');
-      const building = builder.build(source, { ownerId: 'u_1' });
-      if (form.refused !== undefined) {
-        const [code, message] = form.refused;
-        await assert.rejects(building, { code, message });
-        return;
-      }
-      const { bundle } = await building;
-      const described = await fixture.runner.describe({ bundle, ownerId: 'u_1' });
-      assert.ok(described.status === 'described', JSON.stringify(described));
-      const deploymentId = `d_${bundle.hash.slice(0, 12)}`;
-      const outcome = await fixture.runner.call(stepRequest('', { bundle, deploymentId }));
-      if (form.fails === undefined) assert.deepEqual(exportsOf(outcome).$return_value, form.gives);
-      else assert.match(outcome.error?.message ?? '', form.fails);
-    });
+  for (const [what, of] of Object.entries(forms)) {
+    for (const form of ['inline', 'tree'] as const)
+      test(`${what}, ${form === 'inline' ? 'in one text' : 'with packages as files'}`, () =>
+        buildAndRun(form === 'tree' ? { ...of, ...of.asTree } : of, form));
+  }
+
+  async function buildAndRun(form: Form, bundleForm: BundleForm): Promise<void> {
+    const isCode = typeof form.files === 'string';
+    files = typeof form.files === 'string' ? {} : form.files;
+    const source =
+      typeof form.files === 'string'
+        ? ({ kind: 'code', code: form.files } as const)
+        : ({ kind: 'url', url: Object.keys(files)[0] ?? '' } as const);
+    assert.ok(isCode || source.kind === 'url');
+    const building = builder.build(source, { ownerId: 'u_1', form: bundleForm });
+    if (form.refused !== undefined) {
+      const [code, message] = form.refused;
+      await assert.rejects(building, { code, message });
+      return;
+    }
+    const { bundle } = await building;
+    const described = await fixture.runner.describe({ bundle, ownerId: 'u_1' });
+    if (form.fails !== undefined && described.status !== 'described') {
+      assert.match(described.error.message, form.fails);
+      return;
+    }
+    assert.ok(described.status === 'described', JSON.stringify(described));
+    const deploymentId = `d_${bundle.hash.slice(0, 12)}`;
+    const outcome = await fixture.runner.call(stepRequest('', { bundle, deploymentId }));
+    if (form.fails === undefined) assert.deepEqual(exportsOf(outcome).$return_value, form.gives);
+    else assert.match(outcome.error?.message ?? '', form.fails);
   }
 });

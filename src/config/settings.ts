@@ -19,42 +19,49 @@ export const settingDefinitions = {
     env: 'MILLRACE_HOST',
     type: 'string',
     default: '127.0.0.1',
+    shown: 'whole',
     text: 'Address to listen on. Use 0.0.0.0 behind a proxy that adds TLS.',
   },
   publicUrl: {
     env: 'MILLRACE_PUBLIC_URL',
     type: 'string',
     default: '',
+    shown: 'place',
     text: 'Address under which others reach the service, used in endpoint URLs; empty means http://<host>:<port>.',
   },
   trustedProxies: {
     env: 'MILLRACE_TRUSTED_PROXIES',
     type: 'list',
     default: '',
+    shown: 'whole',
     text: 'Addresses or CIDRs of proxies in front of the service, whose X-Forwarded-For, -Host and -Proto are believed: client_ip is then the address of the caller. Empty believes nobody; everybody (0.0.0.0/0) cannot be believed.',
   },
   data: {
     env: 'MILLRACE_DATA',
     type: 'string',
     default: './.millrace',
+    shown: 'whole',
     text: 'Folder of everything durable: database, caches, first API key.',
   },
   databaseUrl: {
     env: 'MILLRACE_DATABASE_URL',
     type: 'string',
     default: '',
+    shown: 'place',
     text: 'postgres://… to keep everything in PostgreSQL 15 or newer; empty means SQLite in the data folder.',
   },
   roles: {
     env: 'MILLRACE_ROLES',
     type: 'list',
     default: 'api,ingress,scheduler,worker',
+    shown: 'whole',
     text: 'What this process does: any of api, ingress (HTTP endpoints), scheduler (timers), worker (runs). Health and metrics are answered with any.',
   },
   apiKey: {
     env: 'MILLRACE_API_KEY',
     type: 'string',
     default: '',
+    shown: 'never',
     text: 'API key of the first user, on first start: 20 to 1,024 printable ASCII characters without spaces; empty means a new one is made and printed once.',
   },
   sessionHours: {
@@ -69,42 +76,49 @@ export const settingDefinitions = {
     env: 'MILLRACE_ENCRYPTION_KEY',
     type: 'string',
     default: '',
+    shown: 'never',
     text: 'Master key that seals credentials: 32 bytes as base64 or hex; empty means a key file of mode 0600 beside the data folder.',
   },
   newEncryptionKey: {
     env: 'MILLRACE_NEW_ENCRYPTION_KEY',
     type: 'string',
     default: '',
+    shown: 'never',
     text: 'Only for `npm run millrace -- keys rotate-master`: the master key that takes the place of the present one.',
   },
   endpointDomain: {
     env: 'MILLRACE_ENDPOINT_DOMAIN',
     type: 'string',
     default: '',
+    shown: 'whole',
     text: 'Domain whose sub-domains are HTTP endpoints, such as example.com for https://<key>.example.com/.',
   },
   egress: {
     env: 'MILLRACE_EGRESS',
     type: 'list',
     default: 'public',
+    shown: 'whole',
     text: 'Where user code and deliveries may connect: public (global unicast), local (loopback and private ranges too), or CIDRs.',
   },
   appsFolder: {
     env: 'MILLRACE_APPS',
     type: 'string',
     default: '',
+    shown: 'whole',
     text: 'Folder of more apps for the catalogue, one <slug>.json each; one with the slug of an app that comes with the service takes its place. Empty means none.',
   },
   connectTo: {
     env: 'MILLRACE_CONNECT_TO',
     type: 'list',
     default: '',
+    shown: 'whole',
     text: "Connections of user code and of the service that are led elsewhere, to a mirror or gateway: HOST1:PORT1:HOST2:PORT2 as in curl's --connect-to. TLS still expects the certificate of HOST1, and MILLRACE_EGRESS must allow HOST2. IPv6 addresses stand in brackets; an empty HOST1 or PORT1 means any, an empty HOST2 or PORT2 the same.",
   },
   extraCa: {
     env: 'MILLRACE_EXTRA_CA',
     type: 'string',
     default: '',
+    shown: 'whole',
     text: 'PEM file of certificate authorities trusted besides the bundled ones.',
   },
   sandbox: {
@@ -125,6 +139,7 @@ export const settingDefinitions = {
     env: 'MILLRACE_NPM_REGISTRY',
     type: 'string',
     default: '',
+    shown: 'place',
     text: 'Registry that components are installed from; empty means the one npm is configured with.',
   },
   runDeadlineSeconds: {
@@ -171,24 +186,28 @@ export const settingDefinitions = {
     env: 'MILLRACE_SMTP_HOST',
     type: 'string',
     default: '127.0.0.1',
+    shown: 'whole',
     text: 'Address on which that mail is taken.',
   },
   emailDomain: {
     env: 'MILLRACE_EMAIL_DOMAIN',
     type: 'string',
     default: '',
+    shown: 'whole',
     text: 'Domain of the addresses of email triggers, whose MX record leads here; empty means the host of the public URL.',
   },
   smtpTlsKey: {
     env: 'MILLRACE_SMTP_TLS_KEY',
     type: 'string',
     default: '',
+    shown: 'whole',
     text: 'PEM file of the private key with which senders of mail may go over to TLS (STARTTLS); empty means they cannot.',
   },
   smtpTlsCert: {
     env: 'MILLRACE_SMTP_TLS_CERT',
     type: 'string',
     default: '',
+    shown: 'whole',
     text: 'PEM file of the certificate that belongs to that key, with those between it and its authority.',
   },
   runsKept: {
@@ -250,36 +269,42 @@ export const settingDefinitions = {
     env: 'MILLRACE_SMTP_URL',
     type: 'string',
     default: '',
+    shown: 'place',
     text: 'Mail server that $.send.email sends through: smtp://user:password@host:port, or smtps://… for TLS from the start; empty means no mail is sent.',
   },
   emailFrom: {
     env: 'MILLRACE_EMAIL_FROM',
     type: 'string',
     default: '',
+    shown: 'whole',
     text: 'Sender of those mails, such as millrace@example.com.',
   },
   s3Endpoint: {
     env: 'MILLRACE_S3_ENDPOINT',
     type: 'string',
     default: '',
+    shown: 'place',
     text: 'Object storage that $.send.s3 writes to, by path (<endpoint>/<bucket>/<key>); empty means that of AWS in the region.',
   },
   s3Region: {
     env: 'MILLRACE_S3_REGION',
     type: 'string',
     default: 'us-east-1',
+    shown: 'whole',
     text: 'Region of that object storage.',
   },
   s3AccessKey: {
     env: 'MILLRACE_S3_ACCESS_KEY',
     type: 'string',
     default: '',
+    shown: 'never',
     text: 'Access key of that object storage. Workflows write to every bucket it may write to; empty means none is written to.',
   },
   s3SecretKey: {
     env: 'MILLRACE_S3_SECRET_KEY',
     type: 'string',
     default: '',
+    shown: 'never',
     text: 'Secret key that belongs to the access key.',
   },
   uploadMaxMb: {
@@ -315,10 +340,16 @@ export const settingDefinitions = {
   },
 } as const satisfies Record<string, SettingDefinition>;
 
+/**
+ * What the admin of a running service sees of a text: all of it; of a URL no more than where it leads, for it may hold a
+ * password; or only whether it is set.
+ */
+type ShownAs = 'whole' | 'place' | 'never';
+
 export type SettingDefinition = { env: string; text: string } & (
   | { type: 'integer'; default: number; min: number; max: number }
-  | { type: 'string'; default: string }
-  | { type: 'list'; default: string }
+  | { type: 'string'; default: string; shown: ShownAs }
+  | { type: 'list'; default: string; shown: ShownAs }
   | { type: 'choice'; default: string; choices: readonly string[] }
 );
 

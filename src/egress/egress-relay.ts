@@ -14,6 +14,8 @@ export interface EgressRelayOptions {
   idleTimeoutMs?: number;
   /** For resolving and connecting together. Default 10 seconds. */
   connectTimeoutMs?: number;
+  /** A connection could not be made; `call` is what the child said of which of its calls asked for it. */
+  onRefused?: (call: number | undefined) => void;
   /** The child broke the protocol; the relay is closed already and the child should be killed. */
   onViolation?: (reason: string) => void;
   lookup?: LookupAll;
@@ -82,7 +84,7 @@ class Relay {
   }
 
   start(channel: MuxChannel, request: unknown): ChannelHandler {
-    const { host, port, lookup } = readRequest(request);
+    const { host, port, lookup, call } = readRequest(request);
     if (this.live.size >= this.connectionsMax) {
       channel.fail({
         code: 'EMFILE',
@@ -91,7 +93,7 @@ class Relay {
     } else if (lookup !== undefined) {
       this.#answerLookup(channel, lookup);
     } else if (host !== undefined && port !== undefined) {
-      return new RelayedConnection(channel, { host, port }, this);
+      return new RelayedConnection(channel, { host, port, call }, this);
     } else {
       channel.fail({ code: 'EINVAL', message: 'expected a host and a port' });
     }
@@ -127,17 +129,24 @@ class Relay {
   }
 }
 
-function readRequest(request: unknown): { host?: string; port?: number; lookup?: string } {
+function readRequest(request: unknown): { host?: string; port?: number; lookup?: string; call?: number } {
   if (typeof request !== 'object' || request === null) return {};
   return {
     ...('host' in request && typeof request.host === 'string' ? { host: request.host } : {}),
     ...('port' in request && typeof request.port === 'number' ? { port: request.port } : {}),
     ...('lookup' in request && typeof request.lookup === 'string' ? { lookup: request.lookup } : {}),
+    ...('call' in request && typeof request.call === 'number' ? { call: request.call } : {}),
   };
 }
 
 /** What a connection of the child is joined with: a dialled socket, or the door's end of one. */
 type Outside = Duplex & Partial<Pick<Socket, 'setTimeout'>>;
+
+interface Target {
+  host: string;
+  port: number;
+  call: number | undefined;
+}
 
 /** One connection of the child and the dialled socket, joined with back-pressure in both directions. */
 class RelayedConnection implements ChannelHandler {
@@ -147,11 +156,11 @@ class RelayedConnection implements ChannelHandler {
   #giveUp = new AbortController();
   #pendingBytes = 0;
 
-  constructor(channel: MuxChannel, target: { host: string; port: number }, relay: Relay) {
+  constructor(channel: MuxChannel, target: Target, relay: Relay) {
     this.#channel = channel;
     this.#relay = relay;
     relay.live.add(this);
-    void this.#start(target.host, target.port);
+    void this.#start(target);
   }
 
   data(chunk: Buffer, cost: number): void {
@@ -184,8 +193,8 @@ class RelayedConnection implements ChannelHandler {
     this.#socket?.destroy();
   }
 
-  async #start(host: string, port: number): Promise<void> {
-    const { policy, door, connectTimeoutMs = 10_000 } = this.#relay.options;
+  async #start({ host, port, call }: Target): Promise<void> {
+    const { policy, door, onRefused, connectTimeoutMs = 10_000 } = this.#relay.options;
     try {
       if (door?.takes(host, port) === true) return this.#join(door.open(), peerOf(host, port));
       const { lookup } = this.#relay;
@@ -203,6 +212,7 @@ class RelayedConnection implements ChannelHandler {
     } catch (error) {
       this.#relay.live.delete(this);
       this.#channel.fail(faultOf(error));
+      onRefused?.(call);
     }
   }
 

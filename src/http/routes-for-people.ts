@@ -8,9 +8,9 @@ const forPeople: readonly { method?: string; route: RegExp }[] = [
   { method: 'POST', route: /^\/v1\/sources\/?$/ },
   { method: 'POST', route: /^\/v1\/workflows\/?$/ },
   { method: 'PUT', route: /^\/v1\/workflows\/:id$/ },
-  // Additions that do the same: a new version of a workflow, and a workspace, which has to be somebody's.
+  // Additions that do the same: a new version of a workflow, and workspaces, which have to be somebody's.
   { method: 'POST', route: /^\/v1\/workflows\/:id\/deployments$/ },
-  { method: 'POST', route: /^\/v1\/workspaces\/?$/ },
+  { route: /^\/v1\/workspaces\/?$/ },
 ];
 
 /** @param route the pattern of the route, such as /v1/workflows/:id */

@@ -16,11 +16,13 @@ import { type EmitterRouteDeps, emitterRoutes } from './routes/emitter-routes.ts
 import { type EventRouteDeps, eventRoutes, eventStreamRoutes } from './routes/event-routes.ts';
 import { type FileRouteDeps, fileRoutes } from './routes/file-routes.ts';
 import { type HealthRouteParts, healthRoutes } from './routes/health-routes.ts';
+import { type InstanceRouteDeps, instanceRoutes } from './routes/instance-routes.ts';
 import { type OAuthClientRouteDeps, oauthClientRoutes } from './routes/oauth-client-routes.ts';
 import { type OAuthTokenRouteDeps, oauthTokenRoutes } from './routes/oauth-token-routes.ts';
 import { type OAuth1RouteDeps, oauth1Routes } from './routes/oauth1-routes.ts';
 import { type OverviewRouteDeps, overviewRoutes } from './routes/overview-routes.ts';
 import { type OwnerEventRouteDeps, ownerEventRoutes } from './routes/owner-event-routes.ts';
+import { type ProjectRouteDeps, projectRoutes } from './routes/project-routes.ts';
 import { type QuotaRouteDeps, quotaRoutes } from './routes/quota-routes.ts';
 import { type RegistryRouteDeps, registryRoutes } from './routes/registry-routes.ts';
 import { type ReplayRouteDeps, replayRoutes } from './routes/replay-routes.ts';
@@ -70,6 +72,8 @@ export type RouteParts = HealthRouteParts &
   AccountHealthRouteDeps &
   OwnerEventRouteDeps &
   OverviewRouteDeps &
+  InstanceRouteDeps &
+  ProjectRouteDeps &
   SessionRouteDeps &
   DashboardRouteDeps &
   AccountRouteDeps & { settings: { /** '' when none was set. */ publicUrl: string } };
@@ -96,6 +100,8 @@ export const routes: readonly RoutesOfPart[] = [
   { prefix: '/v1', register: sessionRoutes },
   { prefix: '/v1', register: quotaRoutes },
   { prefix: '/v1', register: overviewRoutes },
+  { prefix: '/v1', register: instanceRoutes },
+  { prefix: '/v1', register: projectRoutes },
   { prefix: '/v1', register: dataStoreRoutes },
   { prefix: '/v1', register: appRoutes },
   { prefix: '/v1', register: apphookRoutes },

@@ -3,12 +3,12 @@ import type { FileContent } from '#components/builder/text-of.ts';
 import type { ComponentShape, PropDefinition } from '#components/component-shape.ts';
 import { refuseUnknownTypes } from '#components/prop-types.ts';
 import { toError } from '#lib/errors.ts';
-import { newId } from '#lib/ids.ts';
-import type { CallOutcome } from '#runner/call-outcome.ts';
-import type { Bundle, DescribeOutcome, Runner, UserCall } from '#runner/runner.ts';
+import type { UserCodeError } from '#runner/call-outcome.ts';
+import type { Bundle, DescribeOutcome, UserCall } from '#runner/runner.ts';
 import type { CorpusInput } from './corpus-input.ts';
 import { type BuildWay, buildAndEvaluate } from './evaluated-component.ts';
 import type { ScannedComponent } from './scan-package.ts';
+import type { SharedProcesses, TriedCall } from './shared-processes.ts';
 
 /** How far a component came. */
 export type CheckStage = 'build' | 'load' | 'props' | 'options' | 'additionalProps';
@@ -35,35 +35,33 @@ export interface CheckedComponent {
   failures: { stage: CheckStage; reason: string }[];
 }
 
-export interface CheckUnderWay {
-  checked: CheckedComponent;
-  /** Asks again what did not end, and is to be called when no other component is being checked. */
-  settle?: () => Promise<void>;
-}
-
 export interface CheckParts {
   builder: Pick<ComponentBuilder, 'build'>;
-  /** Its calls may connect nowhere: no account is there, and nobody asked to reach a vendor. */
-  runner: Pick<Runner, 'describe' | 'call' | 'forget'>;
-  /** Whose builds these are: another name builds everything anew. */
+  /** Their calls may connect nowhere: no account is there, and nobody asked to reach a vendor. */
+  processes: SharedProcesses;
+  /** Whose builds these are. */
   ownerId: string;
+  /** Takes no bundle of an earlier run. */
+  rebuild: boolean;
   /** Absent: the one that the service would take. */
   form?: BundleForm;
   /** For one call of options or additionalProps; code that is still at it hangs. */
   callDeadlineMs: number;
   nowMs: () => number;
-  /** Settles when the next connection of any code is refused. */
-  nextRefusal: () => Promise<void>;
 }
 
+/** To evaluate a component beside others. */
+const describeDeadlineMs = 10_000;
 /** What has not ended by then is asked again alone. */
 const togetherMsMax = 3_000;
+/** What tries again and again to connect is left to itself until its process has done its part. */
+const leftDeadlineMs = 10 * 60_000;
 
 /** Told where a reason would be longer. */
 const reasonLengthMax = 500;
 
 /** What a call may end with when its code is asked for something without an account: it was reached, and it came to an end. */
-const endsOfCode: ReadonlySet<CallOutcome['status']> = new Set(['finished', 'threw']);
+const endsOfCode: ReadonlySet<TriedCall['status']> = new Set(['finished', 'threw', 'refused']);
 
 /**
  * Builds one component and evaluates it in the sandbox as a deploy does, then calls the functions of its props with empty
@@ -74,16 +72,16 @@ export async function checkComponent(
   parts: CheckParts,
   input: Pick<CorpusInput, 'name' | 'version' | 'files'>,
   { key, version, path }: Pick<ScannedComponent, 'key' | 'version' | 'path'>,
-): Promise<CheckUnderWay> {
+): Promise<CheckedComponent> {
   const checked: CheckedComponent = {
     ...{ key, version, path },
     ...{ ownFiles: 0, bundleBytes: 0, buildMs: 0, loadMs: 0, isLoaded: false, hasProps: false },
     ...{ options: 0, optionsCallable: 0, hasAdditionalProps: false, additionalPropsCallable: false },
     failures: [],
   };
-  const fail = (stage: CheckStage, reason: string): CheckUnderWay => {
+  const fail = (stage: CheckStage, reason: string): CheckedComponent => {
     checked.failures.push({ stage, reason: reason.replace(/\s+/g, ' ').trim().slice(0, reasonLengthMax) });
-    return { checked };
+    return checked;
   };
   let made: { bundle: Bundle; described: DescribeOutcome };
   try {
@@ -102,8 +100,8 @@ export async function checkComponent(
   } catch (error) {
     fail('props', toError(error).message);
   }
-  const settle = await callFunctions(parts, bundle, shape, { checked, fail });
-  return settle === undefined ? { checked } : { checked, settle };
+  await callFunctions(parts, bundle, shape, { checked, fail });
+  return checked;
 }
 
 interface CheckedFile extends Pick<CorpusInput, 'name' | 'version' | 'files'> {
@@ -118,7 +116,7 @@ async function buildAndLoad(
   file: CheckedFile,
 ): Promise<{ bundle: Bundle; described: DescribeOutcome }> {
   const { checked } = file;
-  const { ownerId, nowMs, form } = parts;
+  const { nowMs, form } = parts;
   const { built, outcome } = await buildAndEvaluate<never>(form === undefined ? {} : { form }, {
     build: (way) => {
       const startedMs = nowMs();
@@ -128,7 +126,7 @@ async function buildAndLoad(
     },
     evaluate: ({ bundle }) => {
       const builtMs = nowMs();
-      return untilRun(() => parts.runner.describe({ bundle, ownerId })).finally(() => {
+      return untilRun(() => parts.processes.describe(bundle, describeDeadlineMs)).finally(() => {
         checked.loadMs += nowMs() - builtMs;
       });
     },
@@ -141,13 +139,13 @@ async function buildAndLoad(
 }
 
 function buildOf(
-  { builder, ownerId }: CheckParts,
+  { builder, ownerId, rebuild }: CheckParts,
   { name, version, files, path }: CheckedFile,
   way: BuildWay,
 ): Promise<BuiltBundle> {
   const read = async (file: string): Promise<FileContent | null> => files.get(file) ?? null;
   const source = { kind: 'stored', packageId: `${name}@${version}`, path, read } as const;
-  return builder.build(source, { ownerId, ...way });
+  return builder.build(source, { ownerId, rebuild, allDeclared: true, ...way });
 }
 
 async function callFunctions(
@@ -155,7 +153,8 @@ async function callFunctions(
   bundle: Bundle,
   shape: ComponentShape,
   { checked, fail }: { checked: CheckedComponent; fail: (stage: CheckStage, reason: string) => void },
-): Promise<CheckUnderWay['settle']> {
+): Promise<void> {
+  const { processes, callDeadlineMs } = parts;
   const asked = shape.configurableProps.filter(({ remoteOptions }) => remoteOptions === true);
   checked.options = asked.length;
   checked.hasAdditionalProps = shape.hasAdditionalProps;
@@ -164,81 +163,49 @@ async function callFunctions(
     ...asked.map(({ name: prop }) => ({ kind: 'options', prop, ...firstPage }) as const),
     ...(shape.hasAdditionalProps ? [{ kind: 'additionalProps', previous } as const] : []),
   ];
-  if (calls.length === 0) return undefined;
   const props = emptyValues(shape.configurableProps);
-  const call = async (
-    deploymentId: string,
-    made: UserCall,
-    options: { deadlineMs: number; signal?: AbortSignal },
-  ): Promise<string | undefined> => {
-    const { deadlineMs, signal } = options;
-    const { ownerId } = parts;
-    const own = { deploymentId, ownerId, bundle, revision: 0, call: made, props, db: {}, deadlineMs };
-    const isStopped = () => signal?.aborted === true;
-    const outcome = await untilRun(
-      () => parts.runner.call(own, signal === undefined ? {} : { signal }),
-      isStopped,
-    );
-    if (endsOfCode.has(outcome.status) && !isNotFound(outcome, made)) return undefined;
-    return `${outcome.status}: ${outcome.error?.name ?? 'Error'}: ${outcome.error?.message ?? ''}`;
-  };
-  const isCallable = (made: UserCall): void => {
-    if (made.kind === 'options') checked.optionsCallable += 1;
-    else checked.additionalPropsCallable = true;
-  };
-  // All at once in one process: most of them wait, for what they retry.
-  const togetherMs = Math.min(parts.callDeadlineMs, togetherMsMax);
-  const failed = await withProcess(parts.runner, (deploymentId) =>
-    Promise.all(calls.map((made) => call(deploymentId, made, { deadlineMs: togetherMs }))),
-  );
-  for (const [at, made] of calls.entries()) if (failed[at] === undefined) isCallable(made);
-  const again = calls.filter((_, at) => failed[at] !== undefined);
-  if (again.length === 0) return undefined;
-  // One that ends the process or keeps it busy took the others with it: alone it shows which. And one that still waits may
-  // only be trying again and again to connect, which is an end too.
-  return async () => {
-    for (const made of again) {
-      const refused = new AbortController();
-      void parts.nextRefusal().then(() => refused.abort());
-      const options = { deadlineMs: parts.callDeadlineMs, signal: refused.signal };
-      const reason = await withProcess(parts.runner, (deploymentId) => call(deploymentId, made, options));
-      if (reason === undefined || refused.signal.aborted) isCallable(made);
-      else if (made.kind === 'options') fail('options', `${made.prop}: ${reason}`);
+  const isCallable = (made: UserCall, outcome: TriedCall): boolean =>
+    endsOfCode.has(outcome.status) && !isNotFound(outcome, made);
+  const times = { patienceMs: Math.min(callDeadlineMs, togetherMsMax), deadlineMs: leftDeadlineMs };
+  await Promise.all(
+    calls.map(async (call) => {
+      let outcome = await processes.call(bundle, { call, props }, times);
+      // One that ends the process or keeps it busy took others with it: alone it shows which.
+      if (!isCallable(call, outcome))
+        outcome = await untilRun(() => processes.callAlone(bundle, { call, props }, callDeadlineMs));
+      if (isCallable(call, outcome)) {
+        if (call.kind === 'options') checked.optionsCallable += 1;
+        else checked.additionalPropsCallable = true;
+        return;
+      }
+      const reason = `${outcome.status}: ${errorOf(outcome)?.name ?? 'Error'}: ${errorOf(outcome)?.message ?? ''}`;
+      if (call.kind === 'options') fail('options', `${call.prop}: ${reason}`);
       else fail('additionalProps', reason);
-    }
-  };
+    }),
+  );
+}
+
+function errorOf(outcome: TriedCall): UserCodeError | undefined {
+  return 'error' in outcome ? outcome.error : undefined;
 }
 
 /** Where the machine had no process for it, that says nothing of the component. */
 const triesMax = 3;
 
-async function untilRun<T extends { status: string }>(
-  run: () => Promise<T>,
-  isStopped: () => boolean = () => false,
-): Promise<T> {
+async function untilRun<T extends { status: string }>(run: () => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries += 1) {
     const outcome = await run();
-    if (outcome.status !== 'cancelled' || tries === triesMax || isStopped()) return outcome;
+    if (outcome.status !== 'cancelled' || tries === triesMax) return outcome;
   }
 }
 
 const firstPage = { page: 0, prevContext: {}, query: '' };
 
-async function withProcess<T>(
-  runner: Pick<Runner, 'forget'>,
-  work: (deploymentId: string) => Promise<T>,
-): Promise<T> {
-  const deploymentId = newId('dc');
-  try {
-    return await work(deploymentId);
-  } finally {
-    await runner.forget(deploymentId);
-  }
-}
-
 /** The sandbox says so when it has no function for a prop that was described with one. */
-function isNotFound({ error }: CallOutcome, made: UserCall): boolean {
-  return made.kind === 'options' && error?.message === `prop ${made.prop} has no options to choose from`;
+function isNotFound(outcome: TriedCall, made: UserCall): boolean {
+  return (
+    made.kind === 'options' && errorOf(outcome)?.message === `prop ${made.prop} has no options to choose from`
+  );
 }
 
 /** As for somebody who has chosen nothing yet but connected accounts, in which nothing is. */

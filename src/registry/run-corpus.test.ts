@@ -13,7 +13,7 @@ import { createProcessRunner } from '#runner/process-runner.ts';
 import type { Runner } from '#runner/runner.ts';
 import { startNpmRegistry } from '../../test/support/npm-registry.ts';
 import { createTempFolder, type TempFolder } from '../../test/support/temp-folder.ts';
-import { ClosedPolicy } from './closed-policy.ts';
+import { closedPolicy } from './closed-policy.ts';
 import { readCorpusRequest } from './corpus-command.ts';
 import { makeReport, reportLines, reportMarkdown, reportValues } from './corpus-report.ts';
 import { type CheckedPackage, runCorpus } from './run-corpus.ts';
@@ -98,10 +98,9 @@ describe('components of a package and of a folder', () => {
     };
     fetcher = new PackageFetcher(shared);
     builder = createComponentBuilder({ ...shared, fetchText: () => assert.fail('nothing is fetched') });
-    const policy = new ClosedPolicy();
     runner = await createProcessRunner({
       level: 'auto',
-      policy,
+      policy: closedPolicy(),
       folder: folder.path,
       logger: silentLogger,
       clock: systemClock,
@@ -112,7 +111,7 @@ describe('components of a package and of a folder', () => {
       runner,
       ownerId: 'corpus',
       callDeadlineMs: 2000,
-      nextRefusal: () => policy.nextRefusal(),
+      rebuild: false,
     };
     const packages = [
       { argument: '@pipedream/shop', wanted: { name: '@pipedream/shop' } },

@@ -1,14 +1,11 @@
 import type { PackageFetcher } from '#components/package-fetcher.ts';
 import { toError } from '#lib/errors.ts';
-import {
-  type CheckedComponent,
-  type CheckParts,
-  type CheckUnderWay,
-  checkComponent,
-} from './check-component.ts';
+import type { Runner } from '#runner/runner.ts';
+import { type CheckedComponent, type CheckParts, checkComponent } from './check-component.ts';
 import { readCorpusInput } from './corpus-input.ts';
 import type { PackageArgument } from './package-argument.ts';
 import type { FileProblem } from './scan-package.ts';
+import { SharedProcesses } from './shared-processes.ts';
 
 /** What became of all components of a package or a folder. */
 export interface CheckedPackage {
@@ -45,7 +42,10 @@ export interface CorpusProgress {
 
 /** Checks packages one after the other, in the order given, and their components side by side. */
 export async function* runCorpus(
-  parts: CheckParts & { fetcher: Pick<PackageFetcher, 'download' | 'scan'> },
+  parts: Omit<CheckParts, 'processes'> & {
+    fetcher: Pick<PackageFetcher, 'download' | 'scan'>;
+    runner: Pick<Runner, 'describe' | 'call' | 'forget'>;
+  },
   packages: readonly { argument: string; wanted: PackageArgument }[],
   options: CorpusOptions,
 ): AsyncGenerator<CheckedPackage> {
@@ -63,12 +63,15 @@ export async function* runCorpus(
       if (chosen.length === 0)
         result.error = input.components.length === 0 ? 'no components found' : 'no key matches';
       const readyMs = parts.nowMs();
-      const underWay = await sideBySide(chosen, options.concurrency, {
-        work: (component) => checkComponent(parts, input, component),
-        onDone: (done, last) => options.onProgress?.(progressOf(input.name, done, chosen.length, last)),
-      });
-      for (const { settle } of underWay) await settle?.();
-      result.components = underWay.map(({ checked }) => checked);
+      const processes = new SharedProcesses(parts.runner, parts.ownerId);
+      try {
+        result.components = await sideBySide(chosen, options.concurrency, {
+          work: (component) => checkComponent({ ...parts, processes }, input, component),
+          onDone: (done, last) => options.onProgress?.(progressOf(input.name, done, chosen.length, last)),
+        });
+      } finally {
+        await processes.close();
+      }
       result.checkMs = parts.nowMs() - readyMs;
     } catch (error) {
       result.error = toError(error).message;
@@ -79,12 +82,12 @@ export async function* runCorpus(
 
 function progressOf(
   name: string,
-  done: readonly CheckUnderWay[],
+  done: readonly CheckedComponent[],
   of: number,
-  last: CheckUnderWay,
+  last: CheckedComponent,
 ): CorpusProgress {
-  const failed = done.filter(({ checked }) => checked.failures.length > 0).length;
-  return { name, done: done.length, of, failed, key: last.checked.key };
+  const failed = done.filter(({ failures }) => failures.length > 0).length;
+  return { name, done: done.length, of, failed, key: last.key };
 }
 
 /** Results in the order of `items`. */

@@ -39,7 +39,7 @@ export function encodeCall(
       deadlineMs,
       ...(call.byItself === true ? { byItself: true } : {}),
     };
-  } else if (call.event !== undefined) header.event = add(call.event);
+  } else if (call.kind === 'run' && call.event !== undefined) header.event = add(call.event);
   if (options.withProps) header.props = add(JSON.stringify([request.props, request.dynamicProps ?? {}]));
   const keys = Object.keys(request.db);
   if (keys.length > 0) {

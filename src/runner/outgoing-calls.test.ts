@@ -62,6 +62,33 @@ test('loopback, private and metadata addresses are refused otherwise', async () 
   assert.equal(requests, before);
 });
 
+test('a refused connection is told of the call that asked for it, of others beside it not', async () => {
+  const told: string[] = [];
+  const overrides = { deploymentId: 'dc_refused' };
+  const calling = (name: string, body: string) =>
+    closed.call(
+      `module.exports = { async run() { return this.work(); }, methods: { async work() { ${body} } } };`,
+      overrides,
+      { onRefused: () => told.push(name) },
+    );
+  const asks = `await fetch('http://127.0.0.1:${port}/').catch(() => {});`;
+  const source = `module.exports = { async run({ asks }) { if (asks) { ${asks} } await new Promise((go) => setTimeout(go, 100)); } };`;
+  const run = (name: string, event: object) =>
+    closed.call(
+      source,
+      { ...overrides, call: { kind: 'run', event: JSON.stringify(event) } },
+      { onRefused: () => told.push(name) },
+    );
+  await Promise.all([run('quiet', { asks: false }), run('asks', { asks: true })]);
+  assert.deepEqual(told, ['asks']);
+  // Code that left the context of its call has only one that it can belong to.
+  await calling(
+    'alone',
+    `const { AsyncResource } = require('node:async_hooks'); await new AsyncResource('other').runInAsyncScope(async () => { ${asks} });`,
+  );
+  assert.ok(told.includes('alone'));
+});
+
 test('sockets that do not go through the relay are denied', async () => {
   for (const expression of [
     "new Promise((resolve, reject) => { const s = require('net').connect('/var/run/docker.sock'); s.on('connect', resolve).on('error', reject); })",

@@ -20,6 +20,7 @@ export interface PendingCall {
   isLoad: boolean;
   isStep: boolean;
   onRespond: ((reply: HttpReply) => void) | undefined;
+  onRefused: CallOptions['onRefused'];
   onAsk: CallOptions['onAsk'];
   stopListening: (() => void) | undefined;
 }

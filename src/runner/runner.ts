@@ -98,6 +98,8 @@ export type UserCall =
   | { kind: 'hook'; hook: 'deploy' | 'activate' | 'deactivate' }
   /** `event` is JSON text (absent: undefined). A component without `run` emits the event it was given. */
   | { kind: 'run'; event?: string }
+  /** Result: JSON text of a `ComponentShape`, as `describe` gives it, of code beside other code. */
+  | { kind: 'describe' }
   | StepCall
   /** Result: JSON of `{ props: {…definitions returned}, previous: {…the argument after in-place changes} }`. */
   | { kind: 'additionalProps'; previous: Record<string, unknown> }
@@ -155,6 +157,8 @@ export interface AskAnswer {
 export interface CallOptions {
   /** Called at the first `http.respond` of this call (of a step: `$.respond`), before the call has ended. */
   onRespond?: (reply: HttpReply) => void;
+  /** Called when a connection that the code of this call asked for cannot be made; of which call it is, the process says. */
+  onRefused?: () => void;
   /** Answers an ask; what it rejects with (a CallerError: its message) is thrown at the code that asked. */
   onAsk?: (ask: Ask) => Promise<AskAnswer>;
   signal?: AbortSignal;

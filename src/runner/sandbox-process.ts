@@ -141,6 +141,7 @@ export class SandboxProcess {
       maxConnections: limits.connectionsMax,
       idleTimeoutMs: limits.connectionIdleTimeoutMs,
       connectTimeoutMs: limits.connectTimeoutMs,
+      onRefused: (call) => this.#callOf(call)?.onRefused?.(),
       onViolation: (reason) => this.kill('protocol', `on the way out: ${reason}`),
     });
     this.#asks = new ProcessAsks((header, body) => this.#sendAnswer(header, body), options.logger);
@@ -151,6 +152,13 @@ export class SandboxProcess {
       limits.bootDeadlineMs,
     );
     void this.ready.then(() => clearTimeout(bootDeadline));
+  }
+
+  /** The one that was named, as far as code can tell; the only one, whatever it told. */
+  #callOf(id: number | undefined): PendingCall | undefined {
+    const named = id === undefined ? undefined : this.#calls.get(id);
+    if (named !== undefined || this.#calls.size !== 1) return named;
+    return this.#calls.values().next().value;
   }
 
   /** No call is in flight. */
@@ -260,6 +268,7 @@ export class SandboxProcess {
       isLoad: options.isLoad,
       isStep: options.isStep === true,
       onRespond: options.onRespond,
+      onRefused: options.onRefused,
       onAsk: options.onAsk,
       stopListening: undefined,
     };

@@ -263,6 +263,28 @@ test('one process serves the modules of a deployment, each evaluated once with p
   );
 });
 
+test('a module is described beside others, as it is alone', async () => {
+  const described = (source: string, module: string) =>
+    fixture.runner.call(
+      stepRequest(source, { deploymentId: 'd_described', module, call: { kind: 'describe' } }),
+    );
+  const source = `module.exports = { type: 'action', key: 'a', props: { who: { type: 'string' } }, run() {} };`;
+  const { bundle, ownerId } = stepRequest(source, {});
+  const alone = await fixture.runner.describe({ bundle, ownerId });
+  assert.ok(alone.status === 'described');
+  const beside = await Promise.all([described(source, 'c_1'), described(source, 'c_2')]);
+  assert.deepEqual(
+    beside.map(({ status, result }) => [status, result]),
+    [
+      ['finished', alone.shape],
+      ['finished', alone.shape],
+    ],
+  );
+  const wrong = await described("module.exports = { run() {}, dedupe: 'most' };", 'c_3');
+  assert.equal(wrong.status, 'load_failed');
+  assert.match(wrong.error?.message ?? '', /dedupe must be unique, greatest or last/);
+});
+
 test('a module that does not load fails its calls with its logs; calls of others finish, and a fresh process follows', async () => {
   const deploymentId = 'd_load';
   const pid = async () =>

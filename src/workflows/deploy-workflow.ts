@@ -12,7 +12,7 @@ import type { DeploymentContext } from '#sources/deployment.ts';
 import { findSource } from '#sources/source-store.ts';
 import type { Store } from '#storage/store.ts';
 import type { TriggerTable, WorkflowTable } from '#storage/tables/workflow-tables.ts';
-import { projectOfWorkspace } from '#workspaces/project-store.ts';
+import { lockProject, projectOfWorkspace } from '#workspaces/project-store.ts';
 import { atParameter, invalidAt } from './at-parameter.ts';
 import { type FormerSteps, StepBuilder } from './build-steps.ts';
 import { planTriggers, type TriggerPlan } from './plan-triggers.ts';
@@ -123,14 +123,19 @@ export class WorkflowDeployer {
       userId: owner.userId,
     });
     await this.#withSources(plan, owner, () =>
-      store.transaction((tx) =>
-        writeWorkflow({ store, links }, tx, {
+      store.transaction(async (tx) => {
+        // It may have been deleted while the steps were built.
+        if (projectId !== null) {
+          await lockProject(tx, store, projectId);
+          await projectOfWorkspace(tx, projectId, owner.ownerId);
+        }
+        return writeWorkflow({ store, links }, tx, {
           workflow,
           deployment,
           accounts: built.accounts,
           triggers: plan.rows,
-        }),
-      ),
+        });
+      }),
     );
     this.#changed(workflow, plan.rows);
     this.#parts.logger.info(

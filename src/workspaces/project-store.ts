@@ -1,6 +1,6 @@
 import { CallerError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
-import type { Db, Tx } from '#storage/store.ts';
+import type { Db, Store, Tx } from '#storage/store.ts';
 import type { ProjectTable } from '#storage/tables/identity-tables.ts';
 
 export type Project = ProjectTable;
@@ -81,4 +81,35 @@ export async function projectOfWorkspace(db: Db, id: string, workspaceId: string
 
 export async function findProject(db: Db, id: string): Promise<Project | undefined> {
   return db.selectFrom('projects').select(columns).where('id', '=', id).executeTakeFirst();
+}
+
+/** The project, held until the end of the transaction. */
+export async function lockProject(
+  tx: Tx,
+  store: Pick<Store, 'lockRows'>,
+  id: string,
+): Promise<Project | undefined> {
+  await store
+    .lockRows(tx.selectFrom('projects').select('projects.id as id').where('projects.id', '=', id))
+    .execute();
+  return findProject(tx, id);
+}
+
+export async function renameProject(tx: Tx, project: Project, name: string, nowMs: number): Promise<Project> {
+  await tx.updateTable('projects').set({ name, updated_at_ms: nowMs }).where('id', '=', project.id).execute();
+  return { ...project, name, updated_at_ms: nowMs };
+}
+
+/** Throws CallerError `conflict` while it has workflows: none of them should lose its place unnoticed. */
+export async function deleteProject(tx: Tx, id: string): Promise<void> {
+  const { count } = await tx
+    .selectFrom('workflows')
+    .select((eb) => eb.fn.countAll<number>().as('count'))
+    .where('project_id', '=', id)
+    .executeTakeFirstOrThrow();
+  if (Number(count) > 0) {
+    const what = Number(count) === 1 ? 'a workflow' : `${count} workflows`;
+    throw new CallerError('conflict', `the project has ${what}: only an empty project can be deleted`);
+  }
+  await tx.deleteFrom('projects').where('id', '=', id).execute();
 }

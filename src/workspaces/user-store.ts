@@ -1,6 +1,7 @@
-import { sql } from 'kysely';
+import { type SqlBool, sql } from 'kysely';
 import { CallerError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
+import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import { isUniqueViolation } from '#storage/store-errors.ts';
 import type { UserTable } from '#storage/tables/identity-tables.ts';
@@ -35,6 +36,20 @@ export function findFirstAdmin(db: Db): Promise<User | undefined> {
 /** Oldest first, `limit` of them. */
 export function listUsers(db: Db, limit: number): Promise<User[]> {
   return db.selectFrom('users').select(columns).orderBy('created_at_ms').orderBy('id').limit(limit).execute();
+}
+
+/** Newest first; with `words` those that have them in their name, e-mail address or id. */
+export async function pageOfUsers(db: Db, words: string, page: PageRequest): Promise<Page<User>> {
+  const query = db.selectFrom('users').select(columns);
+  const sought = words.trim().toLowerCase();
+  if (sought === '') return pageOf(query, page);
+  const pattern = `%${sought.replaceAll(/[\\%_]/g, '\\$&')}%`;
+  const has = (column: 'username' | 'email' | 'id') =>
+    sql<SqlBool>`lower(${sql.ref(column)}) like ${pattern} escape '\\'`;
+  return pageOf(
+    query.where((where) => where.or([has('username'), has('email'), has('id')])),
+    page,
+  );
 }
 
 export async function hasUsers(db: Db): Promise<boolean> {

@@ -100,6 +100,15 @@ export async function insertWorkspace(
   return workspace;
 }
 
+export async function updateWorkspace(
+  tx: Tx,
+  id: string,
+  changes: Partial<Pick<Workspace, 'name' | 'email'>>,
+): Promise<void> {
+  if (Object.keys(changes).length === 0) return;
+  await tx.updateTable('workspaces').set(changes).where('id', '=', id).execute();
+}
+
 async function isTaken(db: Db, orgname: string): Promise<boolean> {
   const found = await db
     .selectFrom('workspaces')

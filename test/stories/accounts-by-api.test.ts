@@ -150,7 +150,8 @@ forEachService((fixture) => {
   test('an account is told without its credentials, and with them only when these are asked for', async () => {
     const id = await team.account(team.maker);
     const metadata = await done(team.ask(team.maker, 'GET', `/v1/accounts/${id}`));
-    const { created_at, updated_at, checked_at, app, healthy, error, ...rest } = metadata;
+    const { created_at, updated_at, checked_at, app, healthy, error, user_id, owner_id, ...rest } = metadata;
+    assert.deepEqual([user_id, owner_id], [team.maker.id, team.workspace]);
     assert.deepEqual(rest, {
       id,
       name: 'Work',
@@ -179,6 +180,22 @@ forEachService((fixture) => {
       team.ask(team.maker, 'GET', `/v1/accounts/${id}?include_credentials=1&include=id,name`),
     );
     assert.deepEqual(narrow, { id, name: 'Work' });
+  });
+
+  test('a list is narrowed to one owner, and to none whose accounts the caller may not see', async () => {
+    const shared = await team.account(team.maker);
+    const personal = await team.account(team.maker, { personal: true });
+    const ids = async (person: Person, query: string): Promise<string[]> =>
+      (await done(team.ask(person, 'GET', `/v1/accounts?limit=100&${query}`))).map(
+        (one: { id: string }) => one.id,
+      );
+    const ofWorkspace = await ids(team.maker, `owner_id=${team.workspace}`);
+    assert.ok(ofWorkspace.includes(shared) && !ofWorkspace.includes(personal));
+    const own = await ids(team.maker, `owner_id=${team.maker.id}`);
+    assert.ok(own.includes(personal) && !own.includes(shared));
+    assert.deepEqual(await ids(team.stranger, `owner_id=${team.workspace}`), []);
+    assert.deepEqual(await ids(team.admin, `owner_id=${team.maker.id}`), []);
+    assert.deepEqual(await ids(team.maker, `org_id=${team.workspace}&owner_id=${team.maker.id}`), []);
   });
 
   test('the list has credentials of the accounts that the caller may read, and of no others', async () => {
@@ -451,6 +468,12 @@ forEachService((fixture) => {
     assert.ok(!JSON.stringify(all).includes('canary'));
     const deleted = await done(team.ask(team.admin, 'GET', `${path}&action=deleted`));
     assert.ok(deleted.length > 0 && deleted.every(({ action }: Entry) => action === 'deleted'));
+    const byAdmin = await done(team.ask(team.admin, 'GET', `${path}&user_id=${team.admin.id}`));
+    assert.deepEqual(
+      byAdmin,
+      all.filter(({ user_id }: Entry) => user_id === team.admin.id),
+    );
+    assert.ok(byAdmin.length > 0 && byAdmin.length < all.length);
     const pages = await team.ask(team.admin, 'GET', `/v1/workspaces/${team.workspace}/audit?limit=2`);
     const next = await done(
       team.ask(

@@ -116,6 +116,9 @@ describe('the TypeScript client', () => {
   test('knows users, keys, workspaces, projects, members, OAuth clients and quotas', async () => {
     const me = await client.users.me();
     assert.match(me.id, /^u_/);
+    assert.equal((await client.sessions.get()).user_id, me.id);
+    assert.equal((await client.users.list({ q: me.id }).take(10)).length, 1);
+    assert.equal((await client.health.instance()).store, 'sqlite');
     const { id: other } = await client.users.create({ username: 'other', email: 'other@example.com' });
     assert.ok(Array.isArray(await client.users.usage()));
     assert.equal((await client.users.overview()).rates.minutes.length, 60);
@@ -126,6 +129,8 @@ describe('the TypeScript client', () => {
 
     const { id } = await client.workspaces.create({ name: 'Team' });
     assert.equal((await client.workspaces.get(id)).name, 'Team');
+    assert.ok((await client.workspaces.list()).some((one) => one.id === id));
+    assert.equal((await client.workspaces.update(id, { name: 'Team one' })).name, 'Team one');
     assert.equal((await client.workspaces.overview(id)).dead_letters, 0);
     assert.ok(Array.isArray(await client.workspaces.usage(id)));
     const project = await client.projects.create(id, { name: 'Ours' });
@@ -133,6 +138,9 @@ describe('the TypeScript client', () => {
       (await client.projects.list(id)).map((one) => one.id),
       [project.id],
     );
+    assert.equal((await client.projects.update(project.id, { name: 'Theirs' })).name, 'Theirs');
+    const empty = await client.projects.create(id, { name: 'Empty' });
+    await client.projects.delete(empty.id);
     assert.equal((await client.members.put(id, { user_id: other, role: 'viewer' })).role, 'viewer');
     assert.equal((await client.members.list(id)).length, 2);
     await client.members.delete(id, other);

@@ -29,9 +29,9 @@ export class DashboardBrowser {
   readonly #contexts: BrowserContext[] = [];
   readonly #complaints: string[] = [];
 
-  static async start(name: string): Promise<DashboardBrowser> {
+  static async start(name: string, environment: Record<string, string> = {}): Promise<DashboardBrowser> {
     const folder = await createTempFolder(name);
-    const service = await Millrace.start({ dataFolder: `${folder.path}/data` });
+    const service = await Millrace.start({ dataFolder: `${folder.path}/data`, environment });
     return new DashboardBrowser(folder, service, await openChromium());
   }
 

@@ -62,7 +62,7 @@ export class EgressChildren {
         ? ''
         : `const shim = { exports: {} };
           (function (module, exports) { ${this.#shim}\n})(shim, shim.exports);
-          shim.exports.installEgressShim(4);
+          shim.exports.installEgressShim(4, () => undefined);
           ${options.extraCa === undefined ? '' : `shim.exports.trustExtraCa(${JSON.stringify(options.extraCa)});`}`;
     await writeFile(
       file,

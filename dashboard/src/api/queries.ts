@@ -10,6 +10,7 @@ import type {
   Page,
   Source,
   Subscription,
+  Workspace,
 } from './types.ts';
 
 /**
@@ -33,7 +34,12 @@ function sourcesPath(ownerId: string): string {
 export function useMe() {
   return useQuery({
     queryKey: ['me'],
-    queryFn: async ({ signal }) => (await api<Data<Me>>('GET', '/v1/users/me', { signal })).data,
+    queryFn: async ({ signal }) => {
+      const me = (await api<Data<Me>>('GET', '/v1/users/me', { signal })).data;
+      if (me.orgs !== undefined) return me;
+      // On the paid plan it is silent about them.
+      return { ...me, orgs: (await api<Data<Workspace[]>>('GET', '/v1/workspaces', { signal })).data };
+    },
     refetchInterval: 60_000,
   });
 }

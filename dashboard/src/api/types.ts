@@ -89,6 +89,8 @@ export interface ListedComponent {
   type: 'source' | 'action';
   app: string;
   app_details: { name: string } | null;
+  /** null: it comes with the service. */
+  package: { name: string; version: string } | null;
 }
 
 export interface EventSummary {
@@ -111,9 +113,20 @@ export interface LogLine {
 
 export interface Account {
   id: string;
+  user_id: string;
+  owner_id: string;
   name: string | null;
-  app: { id: string; name: string; name_slug?: string };
-  healthy?: boolean;
+  app: { id: string; name: string; name_slug: string };
+  healthy: boolean;
+  dead: boolean;
+  error: string | null;
+  authorized_scopes: string[] | null;
+  /** ISO 8601, as all times of accounts. */
+  last_refreshed_at: string | null;
+  next_refresh_at: string | null;
+  checked_at: string | null;
+  created_at: string;
+  updated_at: string;
 }
 
 export interface Subscription {

@@ -1,4 +1,4 @@
-import type { PropDefinition } from '../api/types.ts';
+import type { Component, PropDefinition } from '../api/types.ts';
 import type { Workflow, WorkflowSettings, WorkflowStep, WorkflowTrigger } from '../api/workflow-types.ts';
 
 /** A step as it is edited. */
@@ -144,6 +144,17 @@ export function newStep(taken: readonly string[], begun: Partial<StepDraft> & { 
     definitions: [],
     ...rest,
   };
+}
+
+/** A step that runs an action. */
+export function actionStep(taken: readonly string[], component: Component): StepDraft {
+  const { key = '', id, version, code, configurable_props } = component;
+  const name = key === '' ? id : key;
+  return newStep(taken, {
+    word: key === '' ? 'step' : (key.split('/').at(-1) ?? key),
+    component: { ref: key === '' ? id : `${key}@${version}`, name, version, code },
+    definitions: configurable_props,
+  });
 }
 
 function freeName(word: string, taken: readonly string[]): string {

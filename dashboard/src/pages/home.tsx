@@ -171,12 +171,7 @@ function Attention({ overview }: { overview: Overview }) {
         </li>
       ))}
       {unhealthy_accounts.map((one) => (
-        <TroubleItem
-          key={one.id}
-          one={one}
-          href={`/object/v1/accounts/${one.id}`}
-          what="Account does not work"
-        />
+        <TroubleItem key={one.id} one={one} href={`/accounts/${one.id}`} what="Account does not work" />
       ))}
       {disabled_webhooks.map((one) => (
         <TroubleItem key={one.id} one={one} href={`/webhooks/${one.id}`} what="Webhook is disabled" />

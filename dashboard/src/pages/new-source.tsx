@@ -7,7 +7,6 @@ import type { Component, Source } from '~/api/types.ts';
 import { type CodeContext, nothingBefore } from '~/editing/code-context.ts';
 import { codeProblemOf } from '~/editing/code-problem.ts';
 import { CodeEditor } from '~/parts/code-editor.tsx';
-import { Command } from '~/parts/copy.tsx';
 import { useOwner } from '~/parts/owner.tsx';
 import { Empty, Loading, PageFrame } from '~/parts/page.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
@@ -110,8 +109,9 @@ function Choose({ onSaved }: { onSaved: (component: Component) => void }) {
           ))}
         </ul>
         {found.data?.data.length === 0 && <p className="muted">Nothing in the registry fits.</p>}
-        <p className="hint">More components come with a package, added on the machine of the service:</p>
-        <Command text="npm run millrace -- registry add @pipedream/slack" />
+        <p className="hint">
+          More come with packages: see <Link href="/registry">the registry</Link>.
+        </p>
       </section>
       <OwnCode onSaved={onSaved} />
     </div>

@@ -1,11 +1,12 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useMemo, useState } from 'react';
-import { useLocation } from 'wouter';
+import { useLocation, useSearch } from 'wouter';
 import { api } from '~/api/client.ts';
-import { type Data, useMayWrite } from '~/api/queries.ts';
+import { type Data, useMayWrite, useRegistryComponent } from '~/api/queries.ts';
 import type { Workflow } from '~/api/workflow-types.ts';
 import { useWorkflowDraft } from '~/editing/use-workflow-draft.ts';
 import {
+  actionStep,
   definitionOf,
   firstCode,
   newStep,
@@ -15,7 +16,9 @@ import {
   type WorkflowDraft,
 } from '~/editing/workflow-draft.ts';
 import { useOwner } from '~/parts/owner.tsx';
-import { Empty, PageFrame } from '~/parts/page.tsx';
+import { Empty, Loading, PageFrame } from '~/parts/page.tsx';
+import { shortened, visible } from '~/parts/plain-text.ts';
+import { Problem } from '~/parts/problem.tsx';
 import { WorkflowEditor } from './workflow-editor.tsx';
 
 const beginnings: readonly { name: string; text: string; trigger: TriggerKind | null }[] = [
@@ -52,6 +55,8 @@ function Create({ ownerId }: { ownerId: string }) {
   const { draft, isChanged } = editing;
   const [hasBegun, setHasBegun] = useState(isChanged);
   const [isActive, setIsActive] = useState(true);
+  const asked = new URLSearchParams(useSearch()).get('component') ?? undefined;
+  const action = useRegistryComponent(asked);
   const create = useMutation({
     mutationFn: async (sent: WorkflowDraft) => {
       const { settings, ...definition } = definitionOf(sent);
@@ -74,8 +79,28 @@ function Create({ ownerId }: { ownerId: string }) {
     },
   });
   if (!hasBegun && !isChanged) {
+    if (asked !== undefined && action.data === undefined) {
+      return (
+        <PageFrame title="New workflow">
+          {action.error === null ? (
+            <Loading what="Building the component" />
+          ) : (
+            <Problem
+              error={action.error}
+              what="This component cannot be used."
+              onRetry={() => void action.refetch()}
+            />
+          )}
+        </PageFrame>
+      );
+    }
     return (
       <PageFrame title="New workflow">
+        {action.data !== undefined && (
+          <p className="note">
+            Its first step is <bdi>{visible(shortened(action.data.name, 200))}</bdi>.
+          </p>
+        )}
         <h2>What starts it?</h2>
         <ul className="choices begin">
           {beginnings.map(({ name, text, trigger }) => (
@@ -84,10 +109,14 @@ function Create({ ownerId }: { ownerId: string }) {
                 type="button"
                 className="choice-row as-button"
                 onClick={() => {
-                  if (trigger !== null)
+                  if (trigger !== null || action.data !== undefined)
                     editing.change({
-                      triggers: [newTrigger(trigger)],
-                      steps: [newStep([], { word: 'code', code: firstCode })],
+                      triggers: trigger === null ? [] : [newTrigger(trigger)],
+                      steps: [
+                        action.data === undefined
+                          ? newStep([], { word: 'code', code: firstCode })
+                          : actionStep([], action.data),
+                      ],
                     });
                   setHasBegun(true);
                 }}
@@ -104,6 +133,12 @@ function Create({ ownerId }: { ownerId: string }) {
   }
   return (
     <PageFrame title="New workflow">
+      {asked !== undefined && !draft.steps.some(({ component }) => component?.name === asked) && (
+        <p className="note">
+          This workflow was begun before. Add <code>{visible(shortened(asked, 200))}</code> to its steps, or
+          begin again below.
+        </p>
+      )}
       <WorkflowEditor
         editing={editing}
         workflow={undefined}

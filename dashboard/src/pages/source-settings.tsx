@@ -5,6 +5,7 @@ import { ApiError, api } from '~/api/client.ts';
 import { type Data, useSubscriptions } from '~/api/queries.ts';
 import type { PropDefinition, Source } from '~/api/types.ts';
 import { Confirm } from '~/parts/confirm.tsx';
+import { End } from '~/parts/delivery-detail.tsx';
 import { JsonView } from '~/parts/json-view.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
@@ -59,6 +60,8 @@ function Props({ source, definitions }: { source: Source; definitions: readonly 
             <dd>
               {definition?.secret === true ? (
                 <span className="muted">{String(value)} (secret, kept sealed)</span>
+              ) : definition?.type === 'app' ? (
+                <AccountOf value={value} />
               ) : (
                 <JsonView value={value} label={`Value of ${name}`} />
               )}
@@ -68,6 +71,11 @@ function Props({ source, definitions }: { source: Source; definitions: readonly 
       })}
     </dl>
   );
+}
+
+function AccountOf({ value }: { value: unknown }) {
+  const id = (value as { authProvisionId?: unknown } | null)?.authProvisionId;
+  return typeof id === 'string' ? <End id={id} /> : <JsonView value={value} label="Account" />;
 }
 
 function useChange(source: Source) {

@@ -2,6 +2,7 @@ import type { ReactNode } from 'react';
 import { Link } from 'wouter';
 import { useSubscriptions } from '~/api/queries.ts';
 import type { Workflow, WorkflowStep, WorkflowTrigger } from '~/api/workflow-types.ts';
+import { End } from '~/parts/delivery-detail.tsx';
 import { formatDuration } from '~/parts/format.ts';
 import { oneLine, shortened, visible } from '~/parts/plain-text.ts';
 import { StepCode, StepKind, StepProps } from '~/parts/step-parts.tsx';
@@ -138,7 +139,13 @@ function Step({ step, number }: { step: WorkflowStep; number: number }) {
       </header>
       {accounts.length > 0 && (
         <p className="muted break">
-          Accounts: {accounts.map(([prop, id]) => `${oneLine(prop, 60)} ${id}`).join(', ')}
+          Accounts:{' '}
+          {accounts.map(([prop, id], index) => (
+            <span key={prop}>
+              {index > 0 && ', '}
+              {oneLine(prop, 60)} <End id={id} />
+            </span>
+          ))}
         </p>
       )}
       <StepProps step={step} />

@@ -6,6 +6,7 @@ import { type Data, useSubscriptions } from '~/api/queries.ts';
 import type { WorkflowSettings as SettingsOf, Workflow } from '~/api/workflow-types.ts';
 import { Confirm } from '~/parts/confirm.tsx';
 import { formatNumber } from '~/parts/format.ts';
+import { MakeTemplate } from '~/parts/make-template.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
 
@@ -20,6 +21,7 @@ export function WorkflowSettings({ workflow, mayWrite }: { workflow: Workflow; m
       {mayWrite ? (
         <>
           <Activity workflow={workflow} />
+          <MakeTemplate workflow={workflow} />
           <Remove workflow={workflow} />
         </>
       ) : (

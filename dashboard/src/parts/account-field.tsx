@@ -1,7 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import { api } from '~/api/client.ts';
 import type { Account, Page } from '~/api/types.ts';
-import { Command } from './copy.tsx';
 import { shortened, visible } from './plain-text.ts';
 import { Problem } from './problem.tsx';
 import type { FieldProps } from './prop-form.tsx';
@@ -44,16 +43,13 @@ export function AccountField({ ownerId, ...props }: FieldProps & { ownerId: stri
       </select>
       {accounts.error !== null && <Problem error={accounts.error} />}
       {accounts.isSuccess && list.length === 0 && (
-        <>
-          <p className="hint">
-            There is no account of this app yet. What it needs is told by the first command; it appears here
-            by itself.
-          </p>
-          <Command
-            text={`curl "${window.location.origin}/v1/apps/${slug}" -H "Authorization: Bearer $KEY"\ncurl -X POST ${window.location.origin}/v1/accounts -H "Authorization: Bearer $KEY" \\\n  -H 'content-type: application/json' -d '{"app": "${slug}", "name": "ours", "credentials": {}}'`}
-            label="Copy the commands"
-          />
-        </>
+        <p className="hint">
+          There is no account of this app yet:{' '}
+          <a href={`/accounts/new?app=${encodeURIComponent(slug)}`} target="_blank" rel="noreferrer">
+            connect one
+          </a>{' '}
+          (in another tab); it appears here by itself.
+        </p>
       )}
     </>
   );

@@ -1,7 +1,7 @@
 import { useState } from 'react';
+import { Link } from 'wouter';
 import { useComponent, useRegistryComponent, useRegistrySearch } from '~/api/queries.ts';
 import type { Component } from '~/api/types.ts';
-import { Command } from './copy.tsx';
 import { Loading } from './page.tsx';
 import { shortened, visible } from './plain-text.ts';
 import { Problem } from './problem.tsx';
@@ -86,13 +86,10 @@ export function ComponentPicker({
         ))}
       </ul>
       {found.data?.data.length === 0 && (
-        <>
-          <p className="muted">
-            Nothing in the registry fits. More components come with a package, added on the machine of the
-            service:
-          </p>
-          <Command text="npm run millrace -- registry add @pipedream/slack" />
-        </>
+        <p className="muted">
+          Nothing in the registry fits. More come with packages: see{' '}
+          <Link href="/registry">the registry</Link>.
+        </p>
       )}
       <div className="edit-row">
         {words.trim() !== '' && (

@@ -181,7 +181,7 @@ function Again({
   );
 }
 
-/** An emitter or a listener, by its id. */
+/** An emitter, a listener, or an account, by its id. */
 export function End({ id }: { id: string }) {
   const href = id.startsWith('dc_')
     ? `/sources/${id}`
@@ -189,7 +189,9 @@ export function End({ id }: { id: string }) {
       ? `/webhooks/${id}`
       : id.startsWith('p_')
         ? `/workflows/${id}`
-        : undefined;
+        : id.startsWith('apn_')
+          ? `/accounts/${id}`
+          : undefined;
   const shown = <code>{visible(shortened(id, 60))}</code>;
   return href === undefined || id.endsWith('*') ? shown : <Link href={href}>{shown}</Link>;
 }

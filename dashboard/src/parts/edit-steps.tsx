@@ -1,7 +1,7 @@
 import { useState } from 'react';
 import type { RunDetail } from '~/api/workflow-types.ts';
 import { useKnownSteps } from '~/editing/use-known-steps.ts';
-import { firstCode, newStep, type StepDraft } from '~/editing/workflow-draft.ts';
+import { actionStep, firstCode, newStep, type StepDraft } from '~/editing/workflow-draft.ts';
 import { ComponentPicker } from './component-picker.tsx';
 import { EditStep, type StepProblem } from './edit-step.tsx';
 import { Icon } from './icon.tsx';
@@ -110,20 +110,7 @@ export function EditSteps({
           <ComponentPicker
             type="action"
             onCancel={() => setIsChoosing(false)}
-            onChosen={({ key = '', id, version, code, configurable_props }) =>
-              add(
-                newStep(names, {
-                  word: key === '' ? 'step' : (key.split('/').at(-1) ?? key),
-                  component: {
-                    ref: key === '' ? id : `${key}@${version}`,
-                    name: key === '' ? id : key,
-                    version,
-                    code,
-                  },
-                  definitions: configurable_props,
-                }),
-              )
-            }
+            onChosen={(component) => add(actionStep(names, component))}
           />
         </div>
       ) : (

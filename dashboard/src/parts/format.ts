@@ -18,6 +18,14 @@ export function formatDuration(ms: number): string {
   return `${Math.floor(hours / 24)} d`;
 }
 
+const units = ['B', 'KB', 'MB', 'GB', 'TB'];
+
+export function formatBytes(bytes: number): string {
+  const power = Math.min(units.length - 1, Math.floor(Math.log(Math.max(1, bytes)) / Math.log(1024)));
+  const value = bytes / 1024 ** power;
+  return `${value < 10 && power > 0 ? value.toFixed(1) : Math.round(value)} ${units[power]}`;
+}
+
 export function formatAgo(ms: number, nowMs: number): string {
   const age = nowMs - ms;
   if (age < -1500) return `in ${formatDuration(-age)}`;

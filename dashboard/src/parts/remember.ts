@@ -17,3 +17,12 @@ export function remember(choice: Choice, value: string | undefined): void {
     // Storage is switched off: then it holds until the page is left.
   }
 }
+
+/** Calls the listener when another tab forgets this choice. Answers how to stop. */
+export function forgotten(choice: Choice, listener: () => void): () => void {
+  const look = ({ key, newValue }: StorageEvent) => {
+    if (key === `millrace.${choice}` && newValue === null) listener();
+  };
+  window.addEventListener('storage', look);
+  return () => window.removeEventListener('storage', look);
+}

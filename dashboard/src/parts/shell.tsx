@@ -2,8 +2,9 @@ import { Menu } from '@base-ui/react/menu';
 import { useQueryClient } from '@tanstack/react-query';
 import { type ReactNode, useEffect, useRef, useState } from 'react';
 import { Link, useLocation } from 'wouter';
-import { api } from '~/api/client.ts';
+import { ApiError, api } from '~/api/client.ts';
 import { useMe } from '~/api/queries.ts';
+import { useSession } from '~/api/workspace-queries.ts';
 import { Icon, type IconName } from './icon.tsx';
 import { OwnerProvider, useOwner } from './owner.tsx';
 import { Loading } from './page.tsx';
@@ -13,11 +14,17 @@ import { remember } from './remember.ts';
 import { ThemeSwitch } from './theme.tsx';
 
 /** The pages that are reached from everywhere. A new page gets its line here. */
-const places: readonly { href: string; name: string; icon: IconName; also?: string }[] = [
+const places: readonly { href: string; name: string; icon: IconName; also?: string; forAdmin?: true }[] = [
   { href: '/', name: 'Home', icon: 'home' },
   { href: '/sources', name: 'Sources', icon: 'source' },
   { href: '/workflows', name: 'Workflows', icon: 'workflow', also: '/runs/' },
   { href: '/webhooks', name: 'Webhooks', icon: 'webhook' },
+  { href: '/accounts', name: 'Accounts', icon: 'account' },
+  { href: '/apps', name: 'Apps', icon: 'app' },
+  { href: '/registry', name: 'Registry', icon: 'registry' },
+  { href: '/templates', name: 'Templates', icon: 'template' },
+  { href: '/workspace', name: 'Workspace', icon: 'people' },
+  { href: '/instance', name: 'Instance', icon: 'gear', forAdmin: true },
 ];
 
 /** What is around every page but the one to sign in: where to go, whose things are shown, who is signed in. */
@@ -44,6 +51,7 @@ export function Shell({ children }: { children: ReactNode }) {
 function Frame({ children }: { children: ReactNode }) {
   const [location] = useLocation();
   const [open, setOpen] = useState(false);
+  const session = useSession();
   const main = useRef<HTMLElement>(null);
   const isFirst = useRef(true);
   // biome-ignore lint/correctness/useExhaustiveDependencies: each new page closes the menu and is read from its beginning.
@@ -74,7 +82,8 @@ function Frame({ children }: { children: ReactNode }) {
         <Brand />
         <OwnerSwitch />
         <ul>
-          {places.map(({ href, name, icon, also }) => {
+          {places.map(({ href, name, icon, also, forAdmin }) => {
+            if (forAdmin === true && session.data?.is_admin !== true) return null;
             const isHere =
               href === '/'
                 ? location === '/'
@@ -140,12 +149,16 @@ function Account() {
   const [, navigate] = useLocation();
   const queries = useQueryClient();
   const [problem, setProblem] = useState<unknown>();
+  const ends = useSession().data?.expires_at;
   const signOut = async () => {
     try {
       await api('DELETE', '/v1/session');
     } catch (error) {
-      setProblem(error);
-      return;
+      // A session that has ended already is what was asked for.
+      if (!(error instanceof ApiError && error.status === 401)) {
+        setProblem(error);
+        return;
+      }
     }
     remember('signed-in', undefined);
     queries.clear();
@@ -167,6 +180,12 @@ function Account() {
                 Signed in as <bdi>{visible(shortened(me.email, 80))}</bdi>
                 <br />
                 <code>{me.id}</code>
+                {ends !== undefined && ends !== null && (
+                  <>
+                    <br />
+                    until {new Date(ends * 1000).toLocaleString()}
+                  </>
+                )}
               </p>
               <Menu.Item className="menu-item" onClick={() => void signOut()}>
                 Sign out

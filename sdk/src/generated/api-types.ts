@@ -593,6 +593,10 @@ export interface RegistryPackage {
 export interface Account {
   /** apn_… */
   id: string;
+  /** Addition: who connected it */
+  user_id: string;
+  /** Addition: u_… or o_… */
+  owner_id: string;
   /** Nickname */
   name: string | null;
   app: {
@@ -895,25 +899,7 @@ export type User = {
   daily_invocations_quota: number;
   /** Integer */
   daily_invocations_used: number;
-  orgs: {
-    /** o_… */
-    id: string;
-    orgname: string;
-    name: string;
-    email: string;
-    /** Integer */
-    daily_credits_quota: number;
-    /** Integer */
-    daily_credits_used: number;
-    /** Milliseconds (integer) */
-    daily_compute_time_quota: number;
-    /** Milliseconds (integer) */
-    daily_compute_time_used: number;
-    /** Integer */
-    daily_invocations_quota: number;
-    /** Integer */
-    daily_invocations_used: number;
-  }[];
+  orgs: OwnWorkspace[];
 } | {
   /** u_… */
   id: string;
@@ -951,6 +937,27 @@ export interface Workspace {
   daily_credits_quota: number;
   /** Integer */
   daily_credits_used: number;
+}
+
+/** `data` in answers of `GET /v1/workspaces`. */
+export interface OwnWorkspace {
+  /** o_… */
+  id: string;
+  orgname: string;
+  name: string;
+  email: string;
+  /** Integer */
+  daily_credits_quota: number;
+  /** Integer */
+  daily_credits_used: number;
+  /** Milliseconds (integer) */
+  daily_compute_time_quota: number;
+  /** Milliseconds (integer) */
+  daily_compute_time_used: number;
+  /** Integer */
+  daily_invocations_quota: number;
+  /** Integer */
+  daily_invocations_used: number;
 }
 
 /** `data` in answers of `POST /v1/workspaces/{id}/projects`. */
@@ -1126,29 +1133,43 @@ export type CreateUserAnswer = {
   daily_invocations_quota: number;
   /** Integer */
   daily_invocations_used: number;
-  orgs: {
-    /** o_… */
-    id: string;
-    orgname: string;
-    name: string;
-    email: string;
-    /** Integer */
-    daily_credits_quota: number;
-    /** Integer */
-    daily_credits_used: number;
-    /** Milliseconds (integer) */
-    daily_compute_time_quota: number;
-    /** Milliseconds (integer) */
-    daily_compute_time_used: number;
-    /** Integer */
-    daily_invocations_quota: number;
-    /** Integer */
-    daily_invocations_used: number;
-  }[];
+  orgs: OwnWorkspace[];
 } & {
   /** Shown once, here */
   api_key: string;
 };
+
+/** Query of `GET /v1/users`. */
+export interface ListUsersQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Items on a page; values above 100 mean 100 (integer, at least 1, default 10) */
+  limit?: number;
+  /** Cursor: items after it */
+  after?: string;
+  /** Cursor: items before it */
+  before?: string;
+  /** Only users with this in their name, e-mail address or id (at most 200 characters) */
+  q?: string;
+}
+
+/** Answer of `GET /v1/users`. */
+export interface ListUsersAnswer {
+  /** u_… */
+  id: string;
+  username: string;
+  email: string;
+  /** Of the instance */
+  is_admin: boolean;
+  /** Integer */
+  created_at: number;
+}
 
 /** Query of `GET /v1/users/me/api_keys`. */
 export interface ListApiKeysQuery {
@@ -1202,6 +1223,22 @@ export interface CreateWorkspaceBody {
   name: string;
   /** Unique short name: lower-case letters, digits and hyphens (1 to 64 characters) */
   orgname?: string;
+  /** 3 to 254 characters */
+  email?: string;
+}
+
+/** Body of `PUT /v1/workspaces/{id}`. */
+export interface UpdateWorkspaceBody {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** 1 to 200 characters */
+  name?: string;
   /** 3 to 254 characters */
   email?: string;
 }
@@ -1320,6 +1357,18 @@ export interface RevokeAccessTokenBody {
 /** Answer of `POST /v1/oauth/revoke`. */
 export type RevokeAccessTokenAnswer = Record<string, unknown>;
 
+/** Answer of `GET /v1/session`. */
+export interface GetSessionAnswer {
+  /** u_…; oac_… with an access token */
+  user_id: string;
+  /** Of the instance */
+  is_admin: boolean;
+  /** key_… of the request, or that the session began with; tok_… of an access token */
+  key_id: string;
+  /** Epoch seconds: when the session ends; null: the request came without one (integer) */
+  expires_at: number | null;
+}
+
 /** Body of `PUT /v1/quotas/{id}`. */
 export interface PutQuotaBody {
   /** Response fields to include, comma-separated; default all */
@@ -1340,6 +1389,77 @@ export interface PutQuotaBody {
   enforced?: boolean | null;
   /** paid: /users/me tells of billing periods of a month, of which the first begins today */
   plan?: 'free' | 'paid';
+}
+
+/** Answer of `GET /v1/instance`. */
+export interface GetInstanceAnswer {
+  /** Of Millrace */
+  version: string;
+  /** Of Node, such as v26.1.0 */
+  node_version: string;
+  /** Operating system and processor, such as linux x64 */
+  platform: string;
+  /** node_…: this process among those on the same store */
+  node: string;
+  /** Epoch seconds: its clock (integer) */
+  now: number;
+  /** Epoch seconds (integer) */
+  started_at: number;
+  /** Under which others reach it */
+  address: string;
+  /** sqlite | postgres */
+  store: string;
+  /** Isolation of user code: hardened | default | off */
+  sandbox: string;
+  /** That this process takes, those of user code not counted (integer) */
+  memory_bytes: number;
+  /** The file system of the data folder; null: the system does not say */
+  disk: {
+    folder: string;
+    /** That the service may still write (integer) */
+    free_bytes: number;
+    /** Integer */
+    total_bytes: number;
+  } | null;
+  /** In the store, of all users and workspaces */
+  jobs: {
+    kind: string;
+    state: string;
+    /** Integer */
+    count: number;
+  }[];
+  /** In this process (integer) */
+  jobs_running: number;
+  /** By this process (integer) */
+  deliveries_sending: number;
+  /** To this process (integer) */
+  streams_open: number;
+  /** Sandboxed processes of this one that belong to a deployment (integer) */
+  user_processes: number;
+  settings: ({
+    /** Name of the variable */
+    env: string;
+    /** What it is for */
+    text: string;
+    /** null: it is set, and kept secret. URLs are without user, password and query */
+    value: string | null;
+    /** environment | default */
+    from: string;
+  })[];
+}
+
+/** Body of `PUT /v1/projects/{id}`. */
+export interface UpdateProjectBody {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** 1 to 200 characters */
+  name: string;
 }
 
 /** Body of `POST /v1/data_stores`. */
@@ -1549,6 +1669,8 @@ export interface ListAccountsQuery {
   query?: string;
   /** Only accounts connected through this OAuth client: oa_ id */
   oauth_app_id?: string;
+  /** Addition: only accounts of this owner, u_… or o_…, that the caller may see */
+  owner_id?: string;
   /**
    * 1 or true: with credentials, of accounts that you created (while you are a member of their workspace)
    * or administer
@@ -1747,6 +1869,8 @@ export interface ListWorkspaceAuditQuery {
   /** Cursor: items before it */
   before?: string;
   action?: 'created' | 'connected' | 'reconnected' | 'read_credentials' | 'updated' | 'credentials_replaced' | 'became_unhealthy' | 'became_healthy' | 'deleted';
+  /** Only what this user did */
+  user_id?: string;
 }
 
 /** Body of `POST /v1/accounts/{id}/test`. */

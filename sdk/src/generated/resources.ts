@@ -59,6 +59,8 @@ import type {
   GetAccountQuery,
   GetDeliveryQuery,
   GetHealthAnswer,
+  GetInstanceAnswer,
+  GetSessionAnswer,
   ListAccountAuditQuery,
   ListAccountsQuery,
   ListApiClientsQuery,
@@ -84,6 +86,8 @@ import type {
   ListSourceTicksQuery,
   ListSubscriptionDeliveriesQuery,
   ListTemplatesQuery,
+  ListUsersAnswer,
+  ListUsersQuery,
   ListWebhookDeliveriesQuery,
   ListWorkflowEmitsQuery,
   ListWorkflowErrorsQuery,
@@ -102,6 +106,7 @@ import type {
   OAuthClient,
   OAuthClientWithSecret,
   Overview,
+  OwnWorkspace,
   PageParameters,
   PauseWebhookBody,
   Project,
@@ -149,9 +154,11 @@ import type {
   TestStepAnswer,
   TestStepBody,
   UpdateAccountBody,
+  UpdateProjectBody,
   UpdateSourceBody,
   UpdateWebhookBody,
   UpdateWorkflowBody,
+  UpdateWorkspaceBody,
   Usage,
   User,
   Webhook,
@@ -199,6 +206,18 @@ export class Health {
   }
 
   /**
+   * What is running and with which settings; only for the admin of the instance.
+   *
+   * On several machines the process that answers tells of itself. Secrets are never shown.
+   *
+   * `GET /v1/instance`
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  instance(query: CommonParameters = {}, options: RequestOptions = {}): Promise<GetInstanceAnswer> {
+    return this.#transport.data({ method: 'GET', path: '/v1/instance', query: { ...query }, isRepeatable: true }, options);
+  }
+
+  /**
    * This document.
    *
    * `GET /openapi.json`
@@ -235,6 +254,17 @@ export class Users {
    */
   create(body: CreateUserBody, options: RequestOptions = {}): Promise<CreateUserAnswer> {
     return this.#transport.data({ method: 'POST', path: '/v1/users', body }, options);
+  }
+
+  /**
+   * All users, newest first; only for the admin of the instance.
+   *
+   * `GET /v1/users`
+   * @returns all items by `for await`, or pages
+   * @throws MillraceError while it is iterated: what the service refused, with its `code`
+   */
+  list(query: ListUsersQuery = {}, options: RequestOptions = {}): Paged<ListUsersAnswer> {
+    return this.#transport.paged({ method: 'GET', path: '/v1/users', query: { ...query }, isRepeatable: true }, options);
   }
 
   /**
@@ -318,6 +348,18 @@ export class Workspaces {
   }
 
   /**
+   * All workspaces you are in, oldest first, with their use of today.
+   *
+   * The same as `orgs` of /users/me, also for users on the paid plan.
+   *
+   * `GET /v1/workspaces`
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  list(query: CommonParameters = {}, options: RequestOptions = {}): Promise<OwnWorkspace[]> {
+    return this.#transport.data({ method: 'GET', path: '/v1/workspaces', query: { ...query }, isRepeatable: true }, options);
+  }
+
+  /**
    * A workspace with its credit usage of today.
    *
    * `GET /v1/workspaces/{id}`
@@ -326,6 +368,19 @@ export class Workspaces {
    */
   get(workspaceId: string, query: CommonParameters = {}, options: RequestOptions = {}): Promise<Workspace> {
     return this.#transport.data({ method: 'GET', path: pathOf`/v1/workspaces/${workspaceId}`, query: { ...query }, isRepeatable: true }, options);
+  }
+
+  /**
+   * Changes name and e-mail address of a workspace; only for its admins.
+   *
+   * What is not named stays as it is, as does the orgname.
+   *
+   * `PUT /v1/workspaces/{id}`
+   * @param workspaceId o_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  update(workspaceId: string, body: UpdateWorkspaceBody = {}, options: RequestOptions = {}): Promise<Workspace> {
+    return this.#transport.data({ method: 'PUT', path: pathOf`/v1/workspaces/${workspaceId}`, body }, options);
   }
 
   /**
@@ -379,6 +434,28 @@ export class Projects {
    */
   create(workspaceId: string, body: CreateProjectBody, options: RequestOptions = {}): Promise<Project> {
     return this.#transport.data({ method: 'POST', path: pathOf`/v1/workspaces/${workspaceId}/projects`, body }, options);
+  }
+
+  /**
+   * Renames a project.
+   *
+   * `PUT /v1/projects/{id}`
+   * @param projectId proj_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  update(projectId: string, body: UpdateProjectBody, options: RequestOptions = {}): Promise<Project> {
+    return this.#transport.data({ method: 'PUT', path: pathOf`/v1/projects/${projectId}`, body }, options);
+  }
+
+  /**
+   * Deletes a project that has no workflows.
+   *
+   * `DELETE /v1/projects/{id}`
+   * @param projectId proj_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  delete(projectId: string, query: CommonParameters = {}, options: RequestOptions = {}): Promise<void> {
+    return this.#transport.nothing({ method: 'DELETE', path: pathOf`/v1/projects/${projectId}`, query: { ...query } }, options);
   }
 }
 
@@ -513,6 +590,25 @@ export class AccessTokens {
    */
   revoke(body: RevokeAccessTokenBody = {}, options: RequestOptions = {}): Promise<RevokeAccessTokenAnswer> {
     return this.#transport.json({ method: 'POST', path: '/v1/oauth/revoke', body, isPublic: true, isRepeatable: true }, options);
+  }
+}
+
+/** `client.sessions` */
+export class Sessions {
+  readonly #transport: Transport;
+
+  constructor(transport: Transport) {
+    this.#transport = transport;
+  }
+
+  /**
+   * Who this request comes from: user, API key, and until when the session lasts.
+   *
+   * `GET /v1/session`
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  get(query: CommonParameters = {}, options: RequestOptions = {}): Promise<GetSessionAnswer> {
+    return this.#transport.data({ method: 'GET', path: '/v1/session', query: { ...query }, isRepeatable: true }, options);
   }
 }
 
@@ -2074,6 +2170,7 @@ export class Resources {
   readonly members: Members;
   readonly oauthClients: OauthClients;
   readonly accessTokens: AccessTokens;
+  readonly sessions: Sessions;
   readonly quotas: Quotas;
   readonly dataStores: DataStores;
   readonly apps: Apps;
@@ -2103,6 +2200,7 @@ export class Resources {
     this.members = new Members(transport);
     this.oauthClients = new OauthClients(transport);
     this.accessTokens = new AccessTokens(transport);
+    this.sessions = new Sessions(transport);
     this.quotas = new Quotas(transport);
     this.dataStores = new DataStores(transport);
     this.apps = new Apps(transport);

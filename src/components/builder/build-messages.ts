@@ -45,14 +45,23 @@ export type BundlerInput =
   | BundleRequest
   | { type: 'found'; lookup: number; file: OwnFile | null; problem?: BuildProblem };
 
+/**
+ * `beside`: packages in the text that may read files beside themselves, which a text has not; `addons`: those that bring a
+ * native addon.
+ */
+export interface BundledOutput {
+  type: 'bundled';
+  code: string;
+  format: 'cjs' | 'esm';
+  beside: string[];
+  addons: string[];
+}
+
 export type BundlerOutput =
   | { type: 'lookup'; lookup: number; importer: string; specifier: string }
-  /**
-   * `beside`: packages in the text that may read files beside themselves, which a text has not; `addons`: those that
-   * bring a native addon.
-   */
-  | { type: 'bundled'; code: string; format: 'cjs' | 'esm'; beside: string[]; addons: string[] }
-  | { type: 'needs'; specifiers: string[] }
+  | BundledOutput
+  /** `asTree`: what a tree of it is when each package is installed under its own name. */
+  | { type: 'needs'; specifiers: string[]; asTree?: BundledOutput }
   /** The packages cannot be a part of one text. */
   | { type: 'unfit'; problem: BuildProblem }
   | { type: 'failed'; problem: BuildProblem };

@@ -5,6 +5,7 @@ import { after, test } from 'node:test';
 import { stop } from 'esbuild';
 import { createTempFolder } from '../../../test/support/temp-folder.ts';
 import { BuildFailure, bundle } from './bundle-component.ts';
+import { ProvidedTexts } from './provided-texts.ts';
 
 after(() => stop());
 
@@ -30,6 +31,7 @@ test('a pattern in a package, which esbuild expands itself, loads nothing outsid
       bundleBytesMax: 1_000_000,
     },
     async () => null,
+    new ProvidedTexts(),
   ).catch((error: unknown) => error);
   assert.ok(outcome instanceof BuildFailure, JSON.stringify(outcome));
   assert.equal(outcome.problem.code, 'invalid_component_code');
@@ -61,6 +63,7 @@ test('a package that does not declare what it imports is named, with what to do 
       bundleBytesMax: 1_000_000,
     },
     async () => null,
+    new ProvidedTexts(),
   ).catch((error: unknown) => error);
   assert.ok(outcome instanceof BuildFailure, JSON.stringify(outcome));
   assert.equal(

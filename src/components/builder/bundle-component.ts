@@ -1,8 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { isBuiltin } from 'node:module';
-import { basename, resolve, sep } from 'node:path';
+import { resolve } from 'node:path';
 import {
-  build,
   type Loader,
   type Message,
   type Metafile,
@@ -10,9 +9,11 @@ import {
   type OnResolveResult,
   type Plugin,
   type PluginBuild,
+  build as runEsbuild,
   transform,
 } from 'esbuild';
-import type { BuildProblem, BundleRequest, BundlerOutput, OwnFile } from './build-messages.ts';
+import type { BuildProblem, BundleForm, BundleRequest, BundlerOutput, OwnFile } from './build-messages.ts';
+import { describeErrors } from './bundle-errors.ts';
 import { ownModuleName, pathOfOwnModule } from './own-module-name.ts';
 import { mapComment, withOwnMap } from './own-source-map.ts';
 import {
@@ -23,6 +24,7 @@ import {
   type SeenPackages,
 } from './package-files.ts';
 import { parsePackageSpecifier } from './package-specifier.ts';
+import { importOfCreateRequire, type ProvidedTexts, withOwnRequire } from './provided-texts.ts';
 import { packageFolderOf, readsBeside } from './reads-beside.ts';
 import { bytesOf } from './text-of.ts';
 
@@ -44,7 +46,6 @@ const entryPoint = 'millrace-entry';
 /** esbuild's own answer, asked for from inside the plugin, which must not answer it again. */
 const nativeOnly = 'native-only';
 
-const importOfCreateRequire = "import { createRequire as __createRequire } from 'node:module';\n";
 const globalRequire = "globalThis.require ??= __createRequire('file:///component.js');";
 
 /** Where code in one text is told to be; as a tree it has a place, which Node tells. */
@@ -63,47 +64,73 @@ const awaitNeedsEsm = /Top-level await is currently not supported with the "cjs"
  * packages, says which ones it needs instead. CommonJS unless the component awaits at its top level.
  *
  * As a tree the text has its own files only and imports packages where it runs: as ES module, in which Node decides what
- * an import of either kind of module gives.
+ * an import of either kind of module gives. What we provide comes in front of it, as texts of their own.
  *
  * esbuild reads any file it is pointed to. So it reads none here: every file goes through `onLoad`, which checks its
  * real path and reads it in this process, under the permission flags.
  */
-export async function bundle(request: BundleRequest, lookUp: LookUp): Promise<BundlerOutput> {
+export async function bundle(
+  request: BundleRequest,
+  lookUp: LookUp,
+  providedTexts: ProvidedTexts,
+): Promise<BundlerOutput> {
   const entry = { ...request.entry, loader: await loaderOfEntry(request.entry) };
-  const needed = new Set<string>();
-  const seen: SeenPackages = { placed: new Set(), addons: new Set() };
-  const run = { request, entry, lookUp, needed, seen };
-  let outcome = await runBuild(run, request.form === 'tree' ? 'esm' : 'cjs');
-  if ('errors' in outcome && outcome.errors.some((error) => awaitNeedsEsm.test(error.text)))
-    outcome = await runBuild(run, 'esm');
+  const runAs = (form: BundleForm, apart?: Set<string>): BuildRun => {
+    const seen: SeenPackages = { placed: new Set(), addons: new Set() };
+    return { request, entry, lookUp, form, apart, needed: new Set(), seen };
+  };
+  const { form } = request;
+  if (request.aliases !== undefined)
+    return build(form === 'tree' ? runAs('tree', new Set()) : runAs('inline'), providedTexts);
+  // What is provided costs more than all else, and says nothing of which packages are needed.
+  const apart = new Set<string>();
+  const listing = runAs(form, apart);
+  const listed = await build(listing, providedTexts);
+  if (listed.type !== 'bundled') return listed;
+  const specifiers = [...listing.needed].sort();
+  if (specifiers.length > 0)
+    return { type: 'needs', specifiers, ...(form === 'tree' ? { asTree: listed } : {}) };
+  const isWhole = form === 'tree' ? apart.size > 0 : apart.size === 0;
+  return isWhole ? listed : build(runAs('inline'), providedTexts);
+}
+
+/** Throws BuildFailure for what is wrong with the component itself. */
+async function build(
+  run: BuildRun,
+  providedTexts: ProvidedTexts,
+): Promise<Extract<BundlerOutput, { type: 'bundled' | 'unfit' }>> {
+  const { request, seen } = run;
+  const outcome = await runInAnyFormat(run);
   if ('errors' in outcome) {
     const problem = describeErrors(outcome.errors, request.folder);
     if (outcome.errors.every((error) => noLoader.test(error.text) || isOfPackage(error)))
       return { type: 'unfit', problem };
     throw new BuildFailure(problem);
   }
-  if (request.aliases === undefined && needed.size > 0)
-    return { type: 'needs', specifiers: [...needed].sort() };
-  if (Buffer.byteLength(outcome.code) > request.bundleBytesMax) {
+  const code = await withProvided(run, outcome.code, providedTexts);
+  if (Buffer.byteLength(code) > request.bundleBytesMax) {
     const message = `the component with its packages is larger than ${request.bundleBytesMax} bytes`;
     return { type: 'unfit', problem: { kind: 'caller', code: 'component_too_large', message, details: {} } };
   }
-  const { code, format, metafile } = outcome;
-  return {
-    type: 'bundled',
-    code: request.form === 'tree' ? withOwnRequire(code) : code,
-    format,
-    beside: await packagesThatReadBeside(metafile, request.folder, seen),
-    addons: [...seen.addons],
-  };
+  const { format, metafile } = outcome;
+  const beside = await packagesThatReadBeside(metafile, request.folder, seen);
+  return { type: 'bundled', code, format, beside, addons: [...seen.addons] };
 }
 
-/** esbuild asks a global for what CommonJS code requires; a process with several trees has none that fits all. */
-function withOwnRequire(code: string): string {
-  const asked = '((x) => typeof require !== "undefined" ? require :';
-  if (!code.includes('Dynamic require of "')) return code;
-  if (!code.includes(asked)) throw new Error('assertion failed: esbuild makes require in another way');
-  return code.replace(asked, '((x) => true ? __createRequire(import.meta.url) :');
+async function runInAnyFormat(run: BuildRun): Promise<BuildOutcome> {
+  const outcome = await runBuild(run, run.form === 'tree' ? 'esm' : 'cjs');
+  const needsEsm = 'errors' in outcome && outcome.errors.some((error) => awaitNeedsEsm.test(error.text));
+  return needsEsm ? runBuild(run, 'esm') : outcome;
+}
+
+async function withProvided(
+  { request, form, apart }: BuildRun,
+  code: string,
+  providedTexts: ProvidedTexts,
+): Promise<string> {
+  if (form !== 'tree') return code;
+  const own = withOwnRequire(code);
+  return apart === undefined || apart.size === 0 ? own : providedTexts.before(own, apart, request);
 }
 
 /** Only of files that are a part of the bundle: much of what was read is not. */
@@ -150,6 +177,10 @@ interface BuildRun {
   lookUp: LookUp;
   needed: Set<string>;
   seen: SeenPackages;
+  /** As that of the request; when packages are only listed, the one that asks least of esbuild. */
+  form: BundleForm;
+  /** Modules of ours that the code imports, which are no part of its text; absent: they are. */
+  apart: Set<string> | undefined;
 }
 
 type BuildOutcome = { code: string; format: 'cjs' | 'esm'; metafile: Metafile } | { errors: Message[] };
@@ -171,9 +202,9 @@ async function buildOnce(
   asksForPackages: boolean,
 ): Promise<BuildOutcome> {
   const isEsm = format === 'esm';
-  const isTree = run.request.form === 'tree';
+  const isTree = run.form === 'tree';
   try {
-    const result = await build({
+    const result = await runEsbuild({
       entryPoints: [entryPoint],
       bundle: true,
       write: false,
@@ -190,9 +221,7 @@ async function buildOnce(
         __dirname: '"/"',
       },
       // A global, since a constant of that name would collide with a component that makes its own `require`.
-      banner: isEsm
-        ? { js: standInLine(run.request) + importOfCreateRequire + (isTree ? '' : globalRequire) }
-        : {},
+      banner: isEsm ? { js: standInLine(run) + importOfCreateRequire + (isTree ? '' : globalRequire) } : {},
       tsconfigRaw: {},
       charset: 'utf8',
       legalComments: 'none',
@@ -214,7 +243,7 @@ async function buildOnce(
 }
 
 /** Read by the sandbox. Names of packages have none of the characters that would end it. */
-function standInLine({ form, standIns = [] }: BundleRequest): string {
+function standInLine({ form, request: { standIns = [] } }: BuildRun): string {
   const names = standIns.filter((name) => /^[\w@./-]+$/.test(name));
   return form === 'tree' && names.length > 0 ? `// without addons of: ${names.join(' ')}\n` : '';
 }
@@ -238,7 +267,7 @@ function confinement(run: BuildRun, asksForPackages: boolean): Plugin {
         if (args.pluginData === nativeOnly) return undefined;
         if (isBuiltin(args.path)) return { path: args.path, external: true };
         const provided = providedModule(args.path, request.provided);
-        if (provided !== undefined) return { path: provided, namespace: 'file' };
+        if (provided !== undefined) return resolveProvided(provided);
         return args.namespace === 'own' ? resolveFromOwn(esbuild, args) : resolveFromPackage(esbuild, args);
       };
       esbuild.onResolve({ filter: /.*/, namespace: 'own' }, find);
@@ -267,6 +296,12 @@ function confinement(run: BuildRun, asksForPackages: boolean): Plugin {
     },
   };
 
+  function resolveProvided(name: string): OnResolveResult {
+    if (run.apart === undefined) return { path: request.provided[name] ?? '', namespace: 'file' };
+    run.apart.add(name);
+    return { path: name, external: true };
+  }
+
   async function resolveFromOwn(
     esbuild: PluginBuild,
     args: OnResolveArgs,
@@ -290,7 +325,7 @@ function confinement(run: BuildRun, asksForPackages: boolean): Plugin {
       if (args.kind !== 'require-resolve') needed.add(specifier.request);
       return { path: args.path, external: true };
     }
-    if (request.form === 'tree') {
+    if (run.form === 'tree') {
       const installedAs = request.aliases[specifier.request] ?? specifier.name;
       return { path: installedAs + specifier.subpath, external: true };
     }
@@ -361,58 +396,15 @@ function filterOf(names: readonly string[]): RegExp {
   return names.length === 0 ? /^$/ : new RegExp(`^(?:${names.join('|')})(?:@|$)`);
 }
 
-/** `@pipedream/platform`, also with a version behind it. */
+/** The name of `@pipedream/platform`, also with a version behind it. */
 function providedModule(specifier: string, provided: Record<string, string>): string | undefined {
   const parsed = parsePackageSpecifier(specifier);
   if (parsed === null || parsed.subpath !== '' || !Object.hasOwn(provided, parsed.name)) return undefined;
-  return provided[parsed.name];
+  return parsed.name;
 }
 
 function fileName(path: string): string {
   return path.slice(path.lastIndexOf('/') + 1);
-}
-
-/** esbuild's messages without what they quote: no source lines, no absolute paths. */
-function describeErrors(errors: Message[], folder: string): BuildProblem {
-  const own = errors.find((error) => isProblem(error.detail));
-  const places = errors.slice(0, 5).map((error) => place(error, folder));
-  if (own !== undefined && isProblem(own.detail)) {
-    const { file, line, column } = place(own, folder);
-    return {
-      ...own.detail,
-      details: { ...(file === undefined ? {} : { file, line, column }), ...own.detail.details },
-    };
-  }
-  const first = places[0] ?? { message: 'the component could not be built' };
-  const { message, ...where } = first;
-  const at = where.file === undefined ? '' : ` (${where.file}:${where.line}:${where.column})`;
-  return {
-    kind: 'caller',
-    code: 'invalid_component_code',
-    message: message + at,
-    details: { ...where, ...(places.length > 1 ? { errors: places } : {}) },
-  };
-}
-
-function place(
-  error: Message,
-  folder: string,
-): { message: string; file?: string; line?: number; column?: number } {
-  const message = error.text
-    .replaceAll(folder + sep, '')
-    .replaceAll(/(?<![\w:./])\/(?:[\w.@+-]+\/)+[\w.@+-]+/g, (path) => basename(path));
-  if (error.location === null) return { message };
-  const file = pathOfOwnModule(error.location.file.replace(/^own:/, ''));
-  return {
-    message,
-    file: file.startsWith('..') ? basename(file) : file,
-    line: error.location.line,
-    column: error.location.column + 1,
-  };
-}
-
-function isProblem(detail: unknown): detail is BuildProblem {
-  return typeof detail === 'object' && detail !== null && 'code' in detail && 'kind' in detail;
 }
 
 function quote(text: string): string {

@@ -3,6 +3,7 @@ import { stop } from 'esbuild';
 import type { BuildProblem, BundleRequest, BundlerInput, BundlerOutput, OwnFile } from './build-messages.ts';
 import { BuildFailure, bundle } from './bundle-component.ts';
 import { readMessages, writeMessage } from './message-lines.ts';
+import { ProvidedTexts } from './provided-texts.ts';
 
 /**
  * The bundler process. It may read the folder of builds, the project's node_modules and the provided modules, may write
@@ -10,6 +11,7 @@ import { readMessages, writeMessage } from './message-lines.ts';
  * when its stdin does.
  */
 const output = createWriteStream('', { fd: 3 });
+const providedTexts = new ProvidedTexts();
 const waiting = new Map<number, (answer: { file: OwnFile | null; problem?: BuildProblem }) => void>();
 let lookups = 0;
 
@@ -24,7 +26,7 @@ process.stdin.on('close', () => {
 
 async function answer(request: BundleRequest): Promise<void> {
   try {
-    send(await bundle(request, lookUp));
+    send(await bundle(request, lookUp, providedTexts));
   } catch (error) {
     const problem: BuildProblem =
       error instanceof BuildFailure

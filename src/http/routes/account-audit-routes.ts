@@ -80,15 +80,22 @@ export function accountAuditRoutes(app: App, { store }: AccountAuditRouteDeps): 
         summary: 'Who did what with the accounts of a workspace, newest first; only for its admins',
         description: 'Also with accounts that were deleted. Kept for MILLRACE_AUDIT_DAYS.',
         params: IdParams('o_…'),
-        querystring: Type.Object(auditParameters),
+        querystring: Type.Object({
+          ...auditParameters,
+          user_id: Type.Optional(Type.String({ description: 'Only what this user did' })),
+        }),
         response: { 200: PageOf(AuditEntry) },
       },
     },
     async (request) => {
       const { id } = request.params;
-      const { action } = request.query;
+      const { action, user_id: userId } = request.query;
       await requireWorkspace(store.read, callerOf(request), id, 'administer');
-      const filter = { ownerId: id, ...(action === undefined ? {} : { action }) };
+      const filter = {
+        ownerId: id,
+        ...(action === undefined ? {} : { action }),
+        ...(userId === undefined ? {} : { userId }),
+      };
       return auditPage(request, await selectAudit(store.read, filter, pageRequest(request)));
     },
   );

@@ -122,6 +122,11 @@ export function accountRoutes(app: App, deps: AccountRouteDeps): void {
           oauth_app_id: Type.Optional(
             Type.String({ description: 'Only accounts connected through this OAuth client: oa_ id' }),
           ),
+          owner_id: Type.Optional(
+            Type.String({
+              description: 'Addition: only accounts of this owner, u_… or o_…, that the caller may see',
+            }),
+          ),
           include_credentials: includeCredentials,
         }),
         response: { 200: PageOf(Account) },
@@ -134,7 +139,9 @@ export function accountRoutes(app: App, deps: AccountRouteDeps): void {
       const workspace = namedWorkspace(request);
       if (workspace !== undefined)
         await requireWorkspace(store.read, caller, workspace.id, 'read', workspace.parameter);
-      const ownerIds = workspace === undefined ? (await ownersOf(store.read, caller)).ids : [workspace.id];
+      const seen = workspace === undefined ? (await ownersOf(store.read, caller)).ids : [workspace.id];
+      const { owner_id: only } = request.query;
+      const ownerIds = only === undefined ? seen : seen.filter((id) => id === only);
       const filter = {
         ownerIds,
         ...(appName === undefined ? {} : { app: appName }),

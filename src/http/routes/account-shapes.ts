@@ -9,6 +9,8 @@ const TextOrNull = Type.Union([Type.String(), Type.Null()]);
 export const Account = Type.Object(
   {
     id: Type.String({ description: 'apn_…' }),
+    user_id: Type.String({ description: 'Addition: who connected it' }),
+    owner_id: Type.String({ description: 'Addition: u_… or o_…' }),
     name: Type.Union([Type.String(), Type.Null()], { description: 'Nickname' }),
     app: Type.Object({ id: Type.String(), name_slug: Type.String(), name: Type.String() }),
     healthy: Type.Boolean({ description: 'Whether the last test request succeeded' }),

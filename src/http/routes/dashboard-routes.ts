@@ -10,7 +10,21 @@ import type { PageFile } from '#pages/page-files.ts';
  * Addresses that the pages take over once they are loaded (dashboard/src/app.tsx has the same). Each is one and everything
  * below it. Whoever asks for something else than a page there is told that there is no such operation.
  */
-const pagePaths = ['sign-in', 'sources', 'workflows', 'runs', 'webhooks', 'dead-letters', 'object'];
+const pagePaths = [
+  'sign-in',
+  'sources',
+  'workflows',
+  'runs',
+  'webhooks',
+  'dead-letters',
+  'accounts',
+  'apps',
+  'registry',
+  'templates',
+  'workspace',
+  'instance',
+  'object',
+];
 
 const pagePolicy =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; " +

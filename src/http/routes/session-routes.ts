@@ -1,7 +1,9 @@
 import { Type } from 'typebox';
 import { noteUse } from '#auth/api-keys.ts';
+import { findSession } from '#auth/session-store.ts';
 import { endSession, startSession } from '#auth/sessions.ts';
 import { type App, callerOf, DataOf, NoContent } from '#http/route-support.ts';
+import { selectFields } from '#http/select-fields.ts';
 import { clearSessionCookie, csrfHeader, requireOwnOrigin, setSessionCookie } from '#http/session-cookie.ts';
 import { type Clock, epochSeconds } from '#lib/clock.ts';
 import { CallerError, toError } from '#lib/errors.ts';
@@ -56,6 +58,42 @@ export function sessionRoutes(app: App, { store, clock, logger, settings }: Sess
       logger.info({ user: caller.userId, key: caller.keyId, session: caller.sessionId }, 'session.started');
       setSessionCookie(request, reply, { token: session.token, maxAgeSeconds: lifeMs / 1000, publicUrl });
       return { data: { user_id: caller.userId, expires_at: epochSeconds(session.expiresAtMs) } };
+    },
+  );
+
+  app.get(
+    '/session',
+    {
+      schema: {
+        operationId: 'getSession',
+        summary: 'Who this request comes from: user, API key, and until when the session lasts',
+        tags: ['sessions', 'addition'],
+        response: {
+          200: DataOf(
+            Type.Object({
+              user_id: Type.String({ description: 'u_…; oac_… with an access token' }),
+              is_admin: Type.Boolean({ description: 'Of the instance' }),
+              key_id: Type.String({
+                description: 'key_… of the request, or that the session began with; tok_… of an access token',
+              }),
+              expires_at: Type.Union([Type.Integer(), Type.Null()], {
+                description: 'Epoch seconds: when the session ends; null: the request came without one',
+              }),
+            }),
+          ),
+        },
+      },
+    },
+    async (request) => {
+      const { userId, isAdmin, keyId, sessionId } = callerOf(request);
+      const session = sessionId === undefined ? undefined : await findSession(store.read, sessionId);
+      const data = {
+        user_id: userId,
+        is_admin: isAdmin,
+        key_id: keyId,
+        expires_at: session === undefined ? null : epochSeconds(session.expires_at_ms),
+      };
+      return { data: selectFields(request, data) };
     },
   );
 

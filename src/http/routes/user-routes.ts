@@ -2,7 +2,16 @@ import { type Static, Type } from 'typebox';
 import { createApiKey, listApiKeys, revokeApiKey } from '#auth/api-keys.ts';
 import { notFound } from '#auth/permissions.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
-import { type App, callerOf, DataOf, IdParams, NoContent, PageOf, PageQuery } from '#http/route-support.ts';
+import {
+  type App,
+  callerOf,
+  DataOf,
+  IdParams,
+  NoContent,
+  PageOf,
+  PageQuery,
+  pageParameters,
+} from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
 import type { Clock } from '#lib/clock.ts';
 import { epochSeconds } from '#lib/clock.ts';
@@ -10,27 +19,19 @@ import { CallerError } from '#lib/errors.ts';
 import { billingPeriod } from '#metering/billing-period.ts';
 import type { QuotaGuard } from '#metering/quota-guard.ts';
 import { ownerQuotasOf } from '#metering/quota-store.ts';
-import { effectiveQuotas } from '#metering/quotas.ts';
-import { usageByDay, usageTodayOf } from '#metering/usage-store.ts';
+import { usageByDay } from '#metering/usage-store.ts';
 import type { Store } from '#storage/store.ts';
 import type { ApiKey } from '#workspaces/api-key-store.ts';
 import { createUser } from '#workspaces/create-identity.ts';
-import { findUser, type User } from '#workspaces/user-store.ts';
-import { listWorkspacesOf } from '#workspaces/workspace-store.ts';
+import { findUser, pageOfUsers, type User } from '#workspaces/user-store.ts';
 import { Email, KeyName, Username } from './identity-shapes.ts';
+import { DailyUse, OwnWorkspace, ownWorkspaces } from './own-workspaces.ts';
 
 export interface UserRouteParts {
   store: Store;
   clock: Clock;
   quotas: QuotaGuard;
 }
-
-const DailyUse = {
-  daily_compute_time_quota: Type.Integer({ description: 'Milliseconds' }),
-  daily_compute_time_used: Type.Integer({ description: 'Milliseconds' }),
-  daily_invocations_quota: Type.Integer(),
-  daily_invocations_used: Type.Integer(),
-};
 
 const userFields = {
   id: Type.String({ description: 'u_…' }),
@@ -41,17 +42,7 @@ const userFields = {
 const FreeUser = Type.Object({
   ...userFields,
   ...DailyUse,
-  orgs: Type.Array(
-    Type.Object({
-      id: Type.String({ description: 'o_…' }),
-      orgname: Type.String(),
-      name: Type.String(),
-      email: Type.String(),
-      daily_credits_quota: Type.Integer(),
-      daily_credits_used: Type.Integer(),
-      ...DailyUse,
-    }),
-  ),
+  orgs: Type.Array(OwnWorkspace),
 });
 
 /** Of a user for whom the admin of the instance set the plan `paid`. */
@@ -62,6 +53,12 @@ const PaidUser = Type.Object({
   billing_period_credits: Type.Integer({
     description: 'Used by what belongs to the user, not to a workspace',
   }),
+});
+
+const ListedUser = Type.Object({
+  ...userFields,
+  is_admin: Type.Boolean({ description: 'Of the instance' }),
+  created_at: Type.Integer(),
 });
 
 const ApiKeyShape = Type.Object({
@@ -112,6 +109,37 @@ export function userRoutes(app: App, parts: UserRouteParts): void {
       const { user, secret } = await createUser(store, request.body, clock);
       const shape = await freeUser(parts, user);
       return { data: selectFields(request, { ...shape, api_key: secret }) };
+    },
+  );
+
+  app.get(
+    '/',
+    {
+      schema: {
+        operationId: 'listUsers',
+        summary: 'All users, newest first; only for the admin of the instance',
+        tags: ['users', 'addition'],
+        querystring: Type.Object({
+          ...pageParameters,
+          q: Type.Optional(
+            Type.String({
+              maxLength: 200,
+              description: 'Only users with this in their name, e-mail address or id',
+            }),
+          ),
+        }),
+        response: { 200: PageOf(ListedUser) },
+      },
+    },
+    async (request) => {
+      if (!callerOf(request).isAdmin) {
+        throw new CallerError('forbidden', 'only the admin of this instance may see its users');
+      }
+      const { rows, totalCount } = await pageOfUsers(store.read, request.query.q ?? '', pageRequest(request));
+      return pageResponse(selectFields(request, rows.map(listedUser)), {
+        totalCount,
+        cursorOf: (_, index) => encodeCursor(rows[index]?.id ?? ''),
+      });
     },
   );
 
@@ -197,38 +225,10 @@ async function userShape(
   };
 }
 
-async function freeUser(
-  { store, clock, quotas }: UserRouteParts,
-  user: User,
-): Promise<Static<typeof FreeUser>> {
-  const workspaces = await listWorkspacesOf(store.read, user.id);
-  const ownerIds = [user.id, ...workspaces.map(({ id }) => id)];
-  const [usage, own] = await Promise.all([
-    usageTodayOf(store.read, ownerIds, clock.now()),
-    ownerQuotasOf(store.read, ownerIds),
-  ]);
-  const quotasOf = (ownerId: string) => effectiveQuotas(quotas.defaults, own.get(ownerId));
-  const dailyUse = (ownerId: string) => ({
-    daily_compute_time_quota: quotasOf(ownerId).computeMs,
-    daily_compute_time_used: usage.get(ownerId)?.computeMs ?? 0,
-    daily_invocations_quota: quotasOf(ownerId).invocations,
-    daily_invocations_used: usage.get(ownerId)?.invocations ?? 0,
-  });
-  return {
-    id: user.id,
-    username: user.username,
-    email: user.email,
-    ...dailyUse(user.id),
-    orgs: workspaces.map((workspace) => ({
-      id: workspace.id,
-      orgname: workspace.orgname,
-      name: workspace.name,
-      email: workspace.email,
-      daily_credits_quota: quotasOf(workspace.id).credits,
-      daily_credits_used: usage.get(workspace.id)?.credits ?? 0,
-      ...dailyUse(workspace.id),
-    })),
-  };
+async function freeUser(parts: UserRouteParts, user: User): Promise<Static<typeof FreeUser>> {
+  const { id, username, email } = user;
+  const { personal, workspaces } = await ownWorkspaces(parts, id);
+  return { id, username, email, ...personal, orgs: workspaces };
 }
 
 function apiKeyShape(key: ApiKey): Static<typeof ApiKeyShape> {
@@ -238,5 +238,15 @@ function apiKeyShape(key: ApiKey): Static<typeof ApiKeyShape> {
     hint: key.key_hint,
     created_at: epochSeconds(key.created_at_ms),
     last_used_at: key.last_used_at_ms === null ? null : epochSeconds(key.last_used_at_ms),
+  };
+}
+
+function listedUser(user: User): Static<typeof ListedUser> {
+  return {
+    id: user.id,
+    username: user.username,
+    email: user.email,
+    is_admin: user.is_admin === 1,
+    created_at: epochSeconds(user.created_at_ms),
   };
 }

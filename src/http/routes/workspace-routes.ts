@@ -13,7 +13,7 @@ import { usageToday } from '#metering/usage-store.ts';
 import type { Db, Store } from '#storage/store.ts';
 import { createWorkspace } from '#workspaces/create-identity.ts';
 import { roles } from '#workspaces/membership.ts';
-import { insertProject, listProjects, type Project } from '#workspaces/project-store.ts';
+import { insertProject, listProjects } from '#workspaces/project-store.ts';
 import { findUser, findUserByEmail, type User } from '#workspaces/user-store.ts';
 import {
   deleteMember,
@@ -22,9 +22,12 @@ import {
   listMembers,
   type Member,
   putMember,
+  updateWorkspace,
   type Workspace,
 } from '#workspaces/workspace-store.ts';
 import { Email, Name, Orgname } from './identity-shapes.ts';
+import { OwnWorkspace, ownWorkspaces } from './own-workspaces.ts';
+import { ProjectShape, projectShape } from './project-routes.ts';
 
 export interface WorkspaceRouteParts {
   store: Store;
@@ -49,20 +52,6 @@ const MemberShape = Type.Object({
   email: Type.String(),
   role: Type.String({ description: roles.join(', ') }),
   created_at: Type.Integer(),
-});
-
-const nullableText = Type.Union([Type.String(), Type.Null()]);
-const ProjectShape = Type.Object({
-  id: Type.String({ description: 'proj_…' }),
-  hid: Type.String(),
-  name: Type.String(),
-  repository_id: nullableText,
-  repository_path: nullableText,
-  created_at: Type.String({ description: 'ISO 8601' }),
-  updated_at: Type.String({ description: 'ISO 8601' }),
-  org_id: Type.String({ description: 'o_…' }),
-  exceptions: nullableText,
-  allow_support: Type.Boolean(),
 });
 
 export function workspaceRoutes(app: App, parts: WorkspaceRouteParts): void {
@@ -98,6 +87,23 @@ export function workspaceRoutes(app: App, parts: WorkspaceRouteParts): void {
   );
 
   app.get(
+    '/',
+    {
+      schema: {
+        operationId: 'listWorkspaces',
+        summary: 'All workspaces you are in, oldest first, with their use of today',
+        description: 'The same as `orgs` of /users/me, also for users on the paid plan.',
+        tags: ['workspaces', 'addition'],
+        response: { 200: DataOf(Type.Array(OwnWorkspace)) },
+      },
+    },
+    async (request) => {
+      const { workspaces } = await ownWorkspaces(parts, callerOf(request).userId);
+      return { data: selectFields(request, workspaces) };
+    },
+  );
+
+  app.get(
     '/:id',
     {
       schema: {
@@ -117,11 +123,40 @@ export function workspaceRoutes(app: App, parts: WorkspaceRouteParts): void {
     },
   );
 
-  projectRoutes(app, parts);
+  app.put(
+    '/:id',
+    {
+      schema: {
+        operationId: 'updateWorkspace',
+        summary: 'Changes name and e-mail address of a workspace; only for its admins',
+        description: 'What is not named stays as it is, as does the orgname.',
+        tags: ['workspaces', 'addition'],
+        params: IdParams('o_…'),
+        body: Type.Object({ name: Type.Optional(Name), email: Type.Optional(Email) }),
+        response: { 200: DataOf(WorkspaceShape) },
+      },
+    },
+    async (request) => {
+      const { id } = request.params;
+      const { name, email } = request.body;
+      const workspace = await store.transaction(async (tx) => {
+        await requireWorkspace(tx, callerOf(request), id, 'administer');
+        await updateWorkspace(tx, id, {
+          ...(name !== undefined && { name }),
+          ...(email !== undefined && { email }),
+        });
+        return findWorkspace(tx, id);
+      });
+      if (workspace === undefined) throw notFound('workspace', id);
+      return { data: selectFields(request, await workspaceShape(parts, workspace)) };
+    },
+  );
+
+  projectListRoutes(app, parts);
   memberRoutes(app, parts);
 }
 
-function projectRoutes(app: App, { store, clock }: WorkspaceRouteParts): void {
+function projectListRoutes(app: App, { store, clock }: WorkspaceRouteParts): void {
   app.get(
     '/:id/projects',
     {
@@ -292,20 +327,5 @@ function memberShape(member: Member): Static<typeof MemberShape> {
     email: member.email,
     role: member.role,
     created_at: epochSeconds(member.created_at_ms),
-  };
-}
-
-function projectShape(project: Project): Static<typeof ProjectShape> {
-  return {
-    id: project.id,
-    hid: project.hid,
-    name: project.name,
-    repository_id: project.repository_id,
-    repository_path: project.repository_path,
-    created_at: new Date(project.created_at_ms).toISOString(),
-    updated_at: new Date(project.updated_at_ms).toISOString(),
-    org_id: project.org_id,
-    exceptions: project.exceptions,
-    allow_support: project.allow_support === 1,
   };
 }

@@ -51,7 +51,7 @@ export class EgressConnection implements ChannelHandler {
   constructor(
     session: MuxSession,
     socket: SocketInternals,
-    target: { host: string; port: number },
+    target: { host: string; port: number; call: number | undefined },
     keepAlive: () => () => void,
   ) {
     this.#socket = socket;
@@ -60,7 +60,7 @@ export class EgressConnection implements ChannelHandler {
     this.#keepAlive = keepAlive;
     this.#letGo = keepAlive();
     this.#adopt();
-    this.#channel = session.open({ host: target.host, port: target.port }, this);
+    this.#channel = session.open(target, this);
   }
 
   opened(answer: unknown): void {

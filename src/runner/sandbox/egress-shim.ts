@@ -24,14 +24,17 @@ const normalizeArgs = (net as unknown as { _normalizeArgs: NormalizeArgs })._nor
 const onMux = new WeakSet<object>();
 let session: MuxSession | undefined;
 
-/** Once per process, before any user code. `fd` is a stream socket whose other end has `attachEgressRelay`. */
-export function installEgressShim(fd: number): void {
+/**
+ * Once per process, before any user code. `fd` is a stream socket whose other end has `attachEgressRelay`. `callNow` says
+ * whose call code runs for.
+ */
+export function installEgressShim(fd: number, callNow: () => number | undefined): void {
   if (session !== undefined) throw new Error('assertion failed: the egress shim is installed already');
   const socket = new net.Socket({ fd, readable: true, writable: true });
   const openSession = new MuxSession(socket, { ids: 'odd' });
   session = openSession;
   const liveness = new Liveness(socket);
-  patchConnect(openSession, liveness);
+  patchConnect(openSession, liveness, callNow);
   patchTlsConnect();
   createLookups(openSession, () => liveness.begin());
   nodeModule.syncBuiltinESMExports();
@@ -67,7 +70,7 @@ class Liveness {
   }
 }
 
-function patchConnect(openSession: MuxSession, liveness: Liveness): void {
+function patchConnect(openSession: MuxSession, liveness: Liveness, callNow: () => number | undefined): void {
   const prototype = net.Socket.prototype as unknown as {
     connect: (this: SocketInternals, ...args: unknown[]) => SocketInternals;
     _destroy: SocketInternals['_destroy'];
@@ -95,7 +98,7 @@ function patchConnect(openSession: MuxSession, liveness: Liveness): void {
     onMux.add(this);
     // A second life of the same socket must not wrap the methods of its first one.
     this._destroy = prototype._destroy;
-    new EgressConnection(openSession, this, { host, port }, () => liveness.begin());
+    new EgressConnection(openSession, this, { host, port, call: callNow() }, () => liveness.begin());
     return this;
   };
 }

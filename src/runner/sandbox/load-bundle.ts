@@ -1,6 +1,6 @@
 import { isBuiltin, registerHooks } from 'node:module';
 import { compileFunction, constants } from 'node:vm';
-import { importsFrom, servePackages } from './package-imports.ts';
+import { importsFrom, servePackages, serveProvided } from './package-imports.ts';
 import { failureOf, refusalsInText, refuseAddons } from './refused-addons.ts';
 import { rememberBundle } from './source-map.ts';
 
@@ -21,7 +21,9 @@ export async function loadBundle(
   packages?: string,
 ): Promise<unknown> {
   const folder = module === undefined ? folderOfOnly : `${folderOfOnly}/${encodeURIComponent(module)}`;
-  if (packages !== undefined) return loadWithPackages(code, folder, packages);
+  const { code: own, provided } = serveProvided(code);
+  if (packages !== undefined || provided.size > 0)
+    return loadWithImports(own, folder, { packages, provided });
   const refusals = refusalsInText();
   try {
     return format === 'cjs' ? loadCommonJs(code, folder) : await loadModule(code, folder);
@@ -63,12 +65,17 @@ async function loadModule(code: string, folder: string): Promise<unknown> {
 }
 
 /** Under the same address as one without packages, so that stacks show the same; only what it imports is elsewhere. */
-async function loadWithPackages(code: string, folder: string, packages: string): Promise<unknown> {
+async function loadWithImports(
+  code: string,
+  folder: string,
+  imports: { packages: string | undefined; provided: ReadonlyMap<string, string> },
+): Promise<unknown> {
   const address = `file://${folder}/index.mjs`;
   rememberBundle(address, code);
   servePackages();
-  importsFrom.set(address, { code, packages });
-  const refusals = refuseAddons(packages, standInsOf(code));
+  importsFrom.set(address, { code, ...imports });
+  const { packages } = imports;
+  const refusals = packages === undefined ? refusalsInText() : refuseAddons(packages, standInsOf(code));
   try {
     return await import(address);
   } catch (error) {

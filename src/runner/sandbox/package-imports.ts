@@ -1,14 +1,19 @@
+import { createHash } from 'node:crypto';
 import { createRequire, isBuiltin, registerHooks } from 'node:module';
 import { pathToFileURL } from 'node:url';
 
 interface ImportingBundle {
   code: string;
-  /** Folder with the `node_modules` that its imports are looked for in. */
-  packages: string;
+  /** Folder with the `node_modules` that its imports are looked for in; without one it has Node's own modules only. */
+  packages: string | undefined;
+  /** Addresses of modules that came with its text, by the specifier that it imports them by. */
+  provided: ReadonlyMap<string, string>;
 }
 
 /** Bundles that import packages from files, by the address they run under. */
 export const importsFrom = new Map<string, ImportingBundle>();
+/** By the hash of their text: what has two names is one module. */
+const addressesOfProvided = new Map<string, string>();
 let isServing = false;
 
 /**
@@ -24,6 +29,9 @@ export function servePackages(): void {
       if (own !== undefined) return { url: specifier, format: 'module', shortCircuit: true };
       const bundle = context.parentURL === undefined ? undefined : importsFrom.get(context.parentURL);
       if (bundle === undefined || isBuiltin(specifier)) return next(specifier, context);
+      const provided = bundle.provided.get(specifier);
+      if (provided !== undefined) return { url: provided, format: 'module', shortCircuit: true };
+      if (bundle.packages === undefined) return next(specifier, context);
       const parent = `${bundle.packages}/index.mjs`;
       const required = (): { url: string; shortCircuit: true } => ({
         url: pathToFileURL(createRequire(parent).resolve(specifier)).href,
@@ -52,6 +60,28 @@ export function servePackages(): void {
   });
 }
 
+/**
+ * The text of a bundle without the modules that stand in front of it, and where each of these is served: the same one at
+ * the same address for all bundles of the process.
+ */
+export function serveProvided(text: string): { code: string; provided: ReadonlyMap<string, string> } {
+  const provided = new Map<string, string>();
+  const [line, lengths] = /^\/\/ provided: ([^\n]+)\n/.exec(text) ?? [];
+  if (line === undefined || lengths === undefined) return { code: text, provided };
+  let at = line.length;
+  for (const entry of lengths.split(' ')) {
+    const [name = '', length = ''] = entry.split('=');
+    const code = text.slice(at, at + Number(length));
+    at += Number(length);
+    const hash = createHash('sha256').update(code).digest('hex');
+    const address = addressesOfProvided.get(hash) ?? `file:///provided/${hash.slice(0, 12)}/${name}.mjs`;
+    addressesOfProvided.set(hash, address);
+    importsFrom.set(address, { code, packages: undefined, provided: new Map() });
+    provided.set(name, address);
+  }
+  return { code: text.slice(at), provided };
+}
+
 function isLenient(error: unknown, specifier: string): boolean {
   const code = (error as { code?: unknown } | null)?.code;
   const isPath = /^(?:@[^/]+\/)?[^/@.][^/]*\//.test(specifier);
@@ -62,6 +92,7 @@ function isLenient(error: unknown, specifier: string): boolean {
 export function withoutPackageFolders(text: string): string {
   let shown = text;
   for (const { packages } of importsFrom.values()) {
+    if (packages === undefined) continue;
     shown = shown.replaceAll(`file://${packages}/`, '').replaceAll(`${packages}/`, '');
   }
   return shown;

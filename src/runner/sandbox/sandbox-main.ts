@@ -80,7 +80,7 @@ async function init(header: InitHeader, payload: Buffer): Promise<void> {
     },
     header.packages,
   );
-  installEgressShim(egressDescriptor);
+  installEgressShim(egressDescriptor, () => currentCall.getStore()?.id);
   if (payload.length > 0) trustExtraCa(payload.toString('utf8'));
   prewarm();
   catchTheUncaught();

@@ -1,0 +1,135 @@
+import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query';
+import { api } from './client.ts';
+import { type Data, ownerPath, useMe } from './queries.ts';
+import type { Page } from './types.ts';
+import type {
+  ApiKey,
+  AuditEntry,
+  Instance,
+  ListedUser,
+  Project,
+  Quota,
+  Session,
+  UsageDay,
+  WorkspaceMember,
+} from './workspace-types.ts';
+
+const listPageSize = 100;
+
+const nextOf = ({ page_info: { count, end_cursor } }: Page<unknown>) =>
+  count < listPageSize ? undefined : end_cursor;
+
+/** Who is signed in, with which key, and whether they look after the instance. */
+export function useSession() {
+  return useQuery({
+    queryKey: ['session'],
+    queryFn: async ({ signal }) => (await api<Data<Session>>('GET', '/v1/session', { signal })).data,
+    staleTime: 60_000,
+  });
+}
+
+export function useMembers(workspaceId: string) {
+  return useQuery({
+    queryKey: ['members', workspaceId],
+    queryFn: async ({ signal }) =>
+      (await api<Data<WorkspaceMember[]>>('GET', `/v1/workspaces/${workspaceId}/members`, { signal })).data,
+    enabled: workspaceId.startsWith('o_'),
+    staleTime: 10_000,
+  });
+}
+
+/** What one is in a workspace; undefined while it is not known. */
+export function useRole(workspaceId: string): WorkspaceMember['role'] | undefined {
+  const me = useMe();
+  const members = useMembers(workspaceId);
+  return members.data?.find(({ user_id }) => user_id === me.data?.id)?.role;
+}
+
+export function useProjects(workspaceId: string) {
+  return useQuery({
+    queryKey: ['projects', workspaceId],
+    queryFn: async ({ signal }) =>
+      (await api<Data<Project[]>>('GET', `/v1/workspaces/${workspaceId}/projects`, { signal })).data,
+  });
+}
+
+/** Its workflows: the newest hundred, and how many there are. */
+export function useWorkflowsOfProject(projectId: string, enabled: boolean) {
+  return useQuery({
+    queryKey: ['workflows of project', projectId],
+    queryFn: ({ signal }) =>
+      api<Page<{ id: string; name: string; active: boolean }>>('GET', `/v1/projects/${projectId}/workflows`, {
+        signal,
+        query: { limit: listPageSize },
+      }),
+    enabled,
+  });
+}
+
+/** One's own, newest first: there are never more than a page holds. */
+export function useApiKeys() {
+  return useQuery({
+    queryKey: ['api keys'],
+    queryFn: async ({ signal }) =>
+      (await api<Page<ApiKey>>('GET', '/v1/users/me/api_keys', { signal, query: { limit: listPageSize } }))
+        .data,
+    refetchInterval: 15_000,
+  });
+}
+
+/** Of the last 30 UTC days, oldest first. */
+export function useUsage(ownerId: string) {
+  return useQuery({
+    queryKey: ['usage', ownerId],
+    queryFn: async ({ signal }) =>
+      (await api<Data<UsageDay[]>>('GET', `${ownerPath(ownerId)}/usage`, { signal })).data,
+    refetchInterval: 5_000,
+  });
+}
+
+export function useAudit(workspaceId: string, filter: { action: string; user_id: string }) {
+  return useInfiniteQuery({
+    queryKey: ['audit', workspaceId, filter],
+    queryFn: ({ signal, pageParam }) =>
+      api<Page<AuditEntry>>('GET', `/v1/workspaces/${workspaceId}/audit`, {
+        signal,
+        query: { ...filter, limit: listPageSize, after: pageParam },
+      }),
+    initialPageParam: '',
+    getNextPageParam: nextOf,
+    placeholderData: keepPreviousData,
+    refetchInterval: ({ state }) => (state.data?.pages.length === 1 ? 10_000 : false),
+  });
+}
+
+export function useInstance() {
+  return useQuery({
+    queryKey: ['instance'],
+    queryFn: async ({ signal }) => (await api<Data<Instance>>('GET', '/v1/instance', { signal })).data,
+    refetchInterval: 10_000,
+  });
+}
+
+/** All users of the instance, newest first, a page at a time. */
+export function useUsers(words: string) {
+  return useInfiniteQuery({
+    queryKey: ['users', words],
+    queryFn: ({ signal, pageParam }) =>
+      api<Page<ListedUser>>('GET', '/v1/users', {
+        signal,
+        query: { limit: listPageSize, q: words, after: pageParam },
+      }),
+    initialPageParam: '',
+    getNextPageParam: nextOf,
+    placeholderData: keepPreviousData,
+  });
+}
+
+export function useQuota(ownerId: string) {
+  return useQuery({
+    queryKey: ['quota', ownerId],
+    queryFn: async ({ signal }) =>
+      (await api<Data<Quota>>('GET', `/v1/quotas/${encodeURIComponent(ownerId)}`, { signal })).data,
+    enabled: ownerId !== '',
+  });
+}

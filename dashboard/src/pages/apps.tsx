@@ -1,0 +1,111 @@
+import { useState } from 'react';
+import { Link, useLocation, useSearch } from 'wouter';
+import { useApps } from '~/api/account-queries.ts';
+import type { ListedApp } from '~/api/account-types.ts';
+import { useMayAdminister } from '~/api/rights.ts';
+import { formatNumber } from '~/parts/format.ts';
+import { Icon } from '~/parts/icon.tsx';
+import { useOwner } from '~/parts/owner.tsx';
+import { Empty, Loading, PageFrame } from '~/parts/page.tsx';
+import { oneLine, shortened, visible } from '~/parts/plain-text.ts';
+import { Problem } from '~/parts/problem.tsx';
+import { SearchField } from '~/parts/search-field.tsx';
+import { useSettled } from '~/parts/use-settled.ts';
+import { VirtualList } from '~/parts/virtual-list.tsx';
+
+/** How accounts of an app are connected, in words. */
+export const authWords = { oauth: 'OAuth', keys: 'keys', none: 'no accounts' } as const;
+
+/** The catalogue: what accounts can be of, and what own apps were added to it. */
+export function Apps() {
+  const { ownerId } = useOwner();
+  const [, navigate] = useLocation();
+  const [words, setWords] = useState(new URLSearchParams(useSearch()).get('q') ?? '');
+  const [withComponents, setWithComponents] = useState(false);
+  const mayAdminister = useMayAdminister(ownerId) === true;
+  const asked = useSettled(words.trim());
+  const apps = useApps(asked, ownerId, withComponents ? { has_components: '1' } : {});
+  const rows = apps.data?.pages.flatMap(({ data }) => data) ?? [];
+  const total = apps.data?.pages[0]?.page_info.total_count ?? rows.length;
+  return (
+    <PageFrame
+      title="Apps"
+      lead={
+        <p className="muted">
+          What accounts can be of{apps.data !== undefined && `: ${formatNumber(total)} apps`}
+        </p>
+      }
+      actions={
+        mayAdminister && (
+          <Link href="/apps/new" className="button primary">
+            <Icon name="plus" />
+            Add an app
+          </Link>
+        )
+      }
+    >
+      <div className="tools">
+        <SearchField
+          label="Search for an app"
+          value={words}
+          onChange={(text) => {
+            setWords(text);
+            navigate(text.trim() === '' ? '/apps' : `/apps?q=${encodeURIComponent(text.trim())}`, {
+              replace: true,
+            });
+          }}
+        />
+        <label className="check">
+          <input
+            type="checkbox"
+            checked={withComponents}
+            onChange={(event) => setWithComponents(event.target.checked)}
+          />
+          Only with components in the registry
+        </label>
+      </div>
+      {apps.error !== null && <Problem error={apps.error} onRetry={() => void apps.refetch()} />}
+      {apps.isPending && <Loading />}
+      {apps.data !== undefined && rows.length === 0 && (
+        <Empty title="No app of the catalogue fits">
+          <p>
+            Accounts of an app that nobody described can be used all the same.{' '}
+            {mayAdminister && (
+              <>
+                So that it is tested and its form is there, <Link href="/apps/new">add it</Link>.
+              </>
+            )}
+          </p>
+        </Empty>
+      )}
+      {rows.length > 0 && (
+        <VirtualList
+          label="Apps"
+          rows={rows}
+          total={total}
+          needMore={() => {
+            if (apps.hasNextPage && !apps.isFetchingNextPage) void apps.fetchNextPage();
+          }}
+        >
+          {(app) => <AppRow app={app} />}
+        </VirtualList>
+      )}
+    </PageFrame>
+  );
+}
+
+function AppRow({ app: { name_slug, name, description, auth_type, owner_id } }: { app: ListedApp }) {
+  return (
+    <Link href={`/apps/${name_slug}`} className="row">
+      <span className="row-main">
+        <span className="cut">
+          <bdi className="row-name">{visible(shortened(name, 200))}</bdi>{' '}
+          <code className="muted">{name_slug}</code>
+        </span>
+        <bdi className="muted cut">{oneLine(description, 300)}</bdi>
+      </span>
+      {owner_id !== null && <span className="state good">own</span>}
+      <span className="muted row-side">{authWords[auth_type]}</span>
+    </Link>
+  );
+}

@@ -1,0 +1,25 @@
+import { useEffect, useState } from 'react';
+import { resultIn, tell } from '~/parts/connect-result.ts';
+import { shortened, visible } from '~/parts/plain-text.ts';
+
+/** Where the window of a provider ends: it tells the page that opened it, and closes. */
+export function Connected() {
+  const [result] = useState(() => resultIn(window.location.search));
+  useEffect(() => {
+    document.title = 'Connecting an account · Millrace';
+    tell(result);
+    // Where the browser does not let it, it says that it can be closed.
+    window.close();
+  }, [result]);
+  return (
+    <main className="alone">
+      <section className="card sign-in">
+        <h1>{result.problem === undefined ? 'The account is connected' : 'No account was connected'}</h1>
+        {result.problem !== undefined && (
+          <p className="pre-line break">{visible(shortened(result.problem, 1_000))}</p>
+        )}
+        <p className="muted">You can close this window: the page that opened it goes on by itself.</p>
+      </section>
+    </main>
+  );
+}

@@ -1,0 +1,168 @@
+import type { ReactNode } from 'react';
+import { Link } from 'wouter';
+import type { Instance } from '~/api/workspace-types.ts';
+import { Ago } from '~/parts/ago.tsx';
+import { formatBytes, formatDuration, formatNumber } from '~/parts/format.ts';
+import { visible } from '~/parts/plain-text.ts';
+
+/** Seconds that its clock and that of this browser may be apart. */
+const clockDifferenceMax = 30;
+/** Below this share of the disk, or this many bytes, there is something to do. */
+const freeMin = { share: 0.05, bytes: 1024 ** 3 };
+
+const stores = { sqlite: 'SQLite, in the data folder', postgres: 'PostgreSQL' } as const;
+
+const sandboxes: Readonly<Record<Instance['sandbox'], { tone: string; text: string }>> = {
+  hardened: { tone: 'state good', text: 'User code has processes, files and a network of its own.' },
+  default: {
+    tone: 'state busy',
+    text: 'User code is kept from files and processes by Node; what the hardened level needs is missing on this machine.',
+  },
+  off: { tone: 'state bad', text: 'User code may do whatever the service may: for development only.' },
+};
+
+export function InstanceRunning({ instance }: { instance: Instance }) {
+  const { disk, jobs, sandbox } = instance;
+  const waiting = jobs.reduce((sum, { state, count }) => (state === 'queued' ? sum + count : sum), 0);
+  const difference = Math.abs(instance.now - Date.now() / 1000);
+  const egress = instance.settings.find(({ env }) => env === 'MILLRACE_EGRESS')?.value ?? '';
+  return (
+    <>
+      <section className="card" aria-label="At work">
+        <dl className="figures">
+          <Figure name="Runs under way" value={formatNumber(instance.jobs_running)}>
+            in this process
+          </Figure>
+          <Figure name="Jobs that wait" value={formatNumber(waiting)}>
+            due now or later, of everybody
+          </Figure>
+          <Figure name="Deliveries being sent" value={formatNumber(instance.deliveries_sending)}>
+            by this process
+          </Figure>
+          <Figure name="Open streams" value={formatNumber(instance.streams_open)}>
+            of browsers and programs
+          </Figure>
+          <Figure name="Processes of user code" value={formatNumber(instance.user_processes)}>
+            kept for their next call
+          </Figure>
+          <Figure name="Memory" value={formatBytes(instance.memory_bytes)}>
+            of the service itself
+          </Figure>
+        </dl>
+      </section>
+      <div className="columns">
+        <section className="card" aria-labelledby="what-runs">
+          <h2 id="what-runs">What runs</h2>
+          <dl className="props">
+            <Fact name="Millrace">{visible(instance.version)}</Fact>
+            <Fact name="Since">
+              <Ago ms={instance.started_at * 1000} /> ({new Date(instance.started_at * 1000).toLocaleString()}
+              )
+            </Fact>
+            <Fact name="Node">
+              {visible(instance.node_version)} on {visible(instance.platform)}
+            </Fact>
+            <Fact name="Address">
+              <code className="break">{visible(instance.address)}</code>
+            </Fact>
+            <Fact name="This process">
+              <code>{instance.node}</code>
+            </Fact>
+            <Fact name="Its clock">
+              {difference > clockDifferenceMax ? (
+                <strong>{formatDuration(difference * 1000)} apart from that of this browser</strong>
+              ) : (
+                'as that of this browser'
+              )}
+            </Fact>
+          </dl>
+        </section>
+        <section className="card" aria-labelledby="rests-on">
+          <h2 id="rests-on">What it rests on</h2>
+          <dl className="props">
+            <Fact name="Store">{stores[instance.store]}</Fact>
+            <Fact name="Disk of the data folder">
+              {disk === null ? 'The system does not say how full it is.' : <Disk disk={disk} />}
+            </Fact>
+            <Fact name="Sandbox">
+              <span className={sandboxes[sandbox].tone}>{sandbox}</span> {sandboxes[sandbox].text}
+            </Fact>
+            <Fact name="User code may connect to">
+              <code className="break">{visible(egress)}</code>
+            </Fact>
+            <Fact name="Components of everybody">
+              <Link href="/object/v1/registry/packages">Packages of the registry</Link>
+            </Fact>
+          </dl>
+        </section>
+      </div>
+      {jobs.length > 0 && (
+        <section className="card" aria-labelledby="jobs">
+          <h2 id="jobs">Jobs in the store</h2>
+          <div className="table-scroll">
+            <table className="table">
+              <thead>
+                <tr>
+                  <th scope="col">What for</th>
+                  <th scope="col">State</th>
+                  <th scope="col">How many</th>
+                </tr>
+              </thead>
+              <tbody>
+                {jobs.map(({ kind, state, count }) => (
+                  <tr key={`${kind} ${state}`}>
+                    <th scope="row">{visible(kind)}</th>
+                    <td>{visible(state)}</td>
+                    <td>{formatNumber(count)}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        </section>
+      )}
+    </>
+  );
+}
+
+function Disk({ disk }: { disk: NonNullable<Instance['disk']> }) {
+  const { folder, free_bytes: free, total_bytes: total } = disk;
+  const isLow = free < freeMin.bytes || free < total * freeMin.share;
+  return (
+    <>
+      <span className={isLow ? 'low-disk' : undefined}>
+        {formatBytes(free)} of {formatBytes(total)} free
+        {isLow && ': when it is full, nothing more is accepted'}
+      </span>
+      <meter
+        aria-label="Disk"
+        min={0}
+        max={1}
+        low={0.8}
+        high={0.95}
+        optimum={0}
+        value={total === 0 ? 1 : 1 - free / total}
+      />
+      <code className="break muted">{visible(folder)}</code>
+    </>
+  );
+}
+
+function Figure({ name, value, children }: { name: string; value: string; children: ReactNode }) {
+  return (
+    <div className="figure">
+      <dt>{name}</dt>
+      <dd className="figure-value">{value}</dd>
+      <dd className="muted">{children}</dd>
+    </div>
+  );
+}
+
+function Fact({ name, children }: { name: string; children: ReactNode }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd className="break">{children}</dd>
+    </div>
+  );
+}

@@ -1,0 +1,212 @@
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
+import { Link } from 'wouter';
+import { ApiError, api } from '~/api/client.ts';
+import type { Data } from '~/api/queries.ts';
+import { useUsers } from '~/api/workspace-queries.ts';
+import type { ListedUser, WithApiKey } from '~/api/workspace-types.ts';
+import { Ago } from '~/parts/ago.tsx';
+import { formatNumber } from '~/parts/format.ts';
+import { Icon } from '~/parts/icon.tsx';
+import { Loading } from '~/parts/page.tsx';
+import { shortened, visible } from '~/parts/plain-text.ts';
+import { Problem } from '~/parts/problem.tsx';
+import { SecretOnce } from '~/parts/secret-once.tsx';
+import { useSettled } from '~/parts/use-settled.ts';
+import { VirtualList } from '~/parts/virtual-list.tsx';
+
+/** Everybody who may sign in, and how somebody else comes to. */
+export function InstanceUsers() {
+  const [words, setWords] = useState('');
+  const users = useUsers(useSettled(words));
+  const rows = users.data?.pages.flatMap(({ data }) => data) ?? [];
+  const total = users.data?.pages[0]?.page_info.total_count ?? 0;
+  return (
+    <>
+      <Create />
+      <div className="tools">
+        <div className="search grow">
+          <Icon name="search" />
+          <input
+            className="input"
+            type="search"
+            aria-label="Search users"
+            placeholder="Name, e-mail address or id"
+            maxLength={200}
+            value={words}
+            onChange={(event) => setWords(event.target.value)}
+          />
+        </div>
+        {users.data !== undefined && (
+          <span className="muted" role="status">
+            {formatNumber(total)} {total === 1 ? 'user' : 'users'}
+          </span>
+        )}
+      </div>
+      {users.error !== null && <Problem error={users.error} onRetry={() => void users.refetch()} />}
+      {users.isPending && <Loading what="Loading users" />}
+      {users.data !== undefined && rows.length === 0 && <p>Nobody is called that.</p>}
+      {rows.length > 0 && (
+        <VirtualList
+          label="Users"
+          rows={rows}
+          total={total}
+          needMore={() => {
+            if (users.hasNextPage && !users.isFetchingNextPage) void users.fetchNextPage();
+          }}
+        >
+          {(user) => (
+            <div className="row still">
+              <span className="row-main">
+                <bdi className="cut row-name">{visible(shortened(user.username, 100))}</bdi>
+                <bdi className="muted cut">
+                  {visible(shortened(user.email, 200))} · {user.id}
+                </bdi>
+              </span>
+              {user.is_admin && <span className="state busy">admin</span>}
+              <span className="muted row-side">
+                since <Ago ms={user.created_at * 1000} />
+              </span>
+              <Link
+                href={`/instance?tab=quotas&owner=${encodeURIComponent(user.id)}`}
+                className="button small"
+                aria-label={`Quotas of ${visible(shortened(user.username, 60))}`}
+              >
+                Quotas
+              </Link>
+            </div>
+          )}
+        </VirtualList>
+      )}
+    </>
+  );
+}
+
+function Create() {
+  const [username, setUsername] = useState('');
+  const [email, setEmail] = useState('');
+  const [made, setMade] = useState<{ username: string; secret: string }>();
+  const queries = useQueryClient();
+  const create = useMutation({
+    mutationFn: async () =>
+      (
+        await api<Data<ListedUser & WithApiKey>>('POST', '/v1/users', {
+          body: { username: username.trim(), email: email.trim() },
+        })
+      ).data,
+    // What is no longer looked at forgets the key.
+    gcTime: 0,
+    onSuccess: (user) => {
+      setMade({ username: user.username, secret: user.api_key });
+      setUsername('');
+      setEmail('');
+      void queries.invalidateQueries({ queryKey: ['users'] });
+    },
+  });
+  const parameter = create.error instanceof ApiError ? create.error.details.parameter : undefined;
+  const problemOf = (field: 'username' | 'email') =>
+    parameter === field ? visible(create.error?.message ?? '') : undefined;
+  if (made !== undefined) {
+    const { origin } = window.location;
+    return (
+      <>
+        <SecretOnce
+          secret={made.secret}
+          name="API key"
+          title={`The first key of ${visible(shortened(made.username, 100))}`}
+        >
+          <strong>It is shown now, and never again.</strong> Give it to them in a safe way: with it they sign
+          in at <code className="break">{origin}</code>, and make keys of their own.
+        </SecretOnce>
+        <p>
+          <button
+            type="button"
+            className="button"
+            onClick={() => {
+              setMade(undefined);
+              create.reset();
+            }}
+          >
+            I have kept it
+          </button>
+        </p>
+      </>
+    );
+  }
+  return (
+    <details className="card">
+      <summary>New user</summary>
+      <form
+        className="form"
+        onSubmit={(event) => {
+          event.preventDefault();
+          create.mutate();
+        }}
+      >
+        <Field
+          id="username"
+          label="User name"
+          value={username}
+          onChange={setUsername}
+          problem={problemOf('username')}
+        />
+        <Field
+          id="email"
+          label="E-mail address"
+          value={email}
+          onChange={setEmail}
+          problem={problemOf('email')}
+        />
+        {create.error !== null && parameter !== 'username' && parameter !== 'email' && (
+          <Problem error={create.error} what="The user was not made." />
+        )}
+        <button
+          type="submit"
+          className="button primary"
+          disabled={create.isPending || username.trim() === '' || email.trim() === ''}
+        >
+          {create.isPending ? 'Creating …' : 'Create user'}
+        </button>
+      </form>
+    </details>
+  );
+}
+
+function Field({
+  id,
+  label,
+  value,
+  onChange,
+  problem,
+}: {
+  id: string;
+  label: string;
+  value: string;
+  onChange: (value: string) => void;
+  problem: string | undefined;
+}) {
+  return (
+    <div className="field">
+      <label className="label" htmlFor={id}>
+        {label}
+      </label>
+      <input
+        id={id}
+        className="input"
+        required
+        maxLength={254}
+        autoComplete="off"
+        spellCheck={false}
+        value={value}
+        aria-invalid={problem !== undefined || undefined}
+        aria-describedby={problem === undefined ? undefined : `${id}-problem`}
+        onChange={(event) => onChange(event.target.value)}
+      />
+      {problem !== undefined && (
+        <p id={`${id}-problem`} className="field-problem" role="alert">
+          {problem}
+        </p>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,145 @@
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
+import { Link, useLocation } from 'wouter';
+import { api } from '~/api/client.ts';
+import { useMayWrite } from '~/api/queries.ts';
+import { type Template, useTemplate } from '~/api/template-queries.ts';
+import { Ago } from '~/parts/ago.tsx';
+import { Confirm } from '~/parts/confirm.tsx';
+import { CopyButton } from '~/parts/copy.tsx';
+import { JsonView } from '~/parts/json-view.tsx';
+import { LoadedPage } from '~/parts/loaded-page.tsx';
+import { useOwner } from '~/parts/owner.tsx';
+import { PageFrame } from '~/parts/page.tsx';
+import { visible } from '~/parts/plain-text.ts';
+import { Problem } from '~/parts/problem.tsx';
+import { StepContent, StepMadeOf, sourceOf, triggerWords } from '~/parts/template-parts.tsx';
+import { OwnerName } from './templates.tsx';
+
+export function TemplatePage({ id }: { id: string }) {
+  const template = useTemplate(id);
+  return (
+    <LoadedPage
+      query={template}
+      title={`Template ${id}`}
+      list={{ href: '/templates', name: 'All templates' }}
+    >
+      {(data) => <Details template={data} />}
+    </LoadedPage>
+  );
+}
+
+function Details({ template }: { template: Template }) {
+  const { ownerId } = useOwner();
+  const mayUse = useMayWrite(ownerId) === true;
+  const mayRemove = useMayWrite(template.owner_id ?? undefined) === true;
+  const { id, name, steps, triggers, settings } = template;
+  return (
+    <PageFrame
+      title={name}
+      lead={
+        <p className="muted facts">
+          <span className="with-copy">
+            <code className="break">{id}</code>
+            <CopyButton text={id} label="Copy the id" />
+          </span>
+          <OwnerName id={template.owner_id} />
+          <span>
+            made <Ago ms={template.created_at * 1000} />
+          </span>
+        </p>
+      }
+      actions={
+        mayUse && (
+          <Link href={`/templates/${id}/use`} className="button primary">
+            Use this template
+          </Link>
+        )
+      }
+    >
+      <p className="muted">
+        What a workflow of it has. Accounts, data stores, secrets and tokens are not in it: who uses it gives
+        their own. Whoever knows its id may use it.
+      </p>
+      <ol className="graph" aria-label="Triggers and steps">
+        <li>
+          {triggers.length === 0 ? (
+            <div className="graph-node card muted">Nothing triggers it.</div>
+          ) : (
+            <ul className="graph-side" aria-label="Triggers">
+              {triggers.map((trigger, index) => (
+                // biome-ignore lint/suspicious/noArrayIndexKey: a template never changes.
+                <li key={index} className="graph-node card">
+                  <strong>{triggerWords(trigger)}</strong>
+                  {trigger.type === 'source' && (
+                    <>
+                      <StepMadeOf step={sourceOf(trigger)} />
+                      <StepContent step={sourceOf(trigger)} />
+                    </>
+                  )}
+                </li>
+              ))}
+            </ul>
+          )}
+        </li>
+        {steps.map((step, index) => (
+          <li key={step.namespace}>
+            <section className="graph-node card" aria-label={`Step ${visible(step.namespace)}`}>
+              <header className="facts">
+                <span className="muted">{index + 1}</span>
+                <strong>{visible(step.namespace)}</strong>
+                <StepMadeOf step={step} />
+              </header>
+              <StepContent step={step} />
+            </section>
+          </li>
+        ))}
+      </ol>
+      <details className="card">
+        <summary>How it runs</summary>
+        <JsonView value={settings} label="Settings" />
+      </details>
+      {mayRemove && <TakeOff template={template} />}
+    </PageFrame>
+  );
+}
+
+function TakeOff({ template: { id } }: { template: Template }) {
+  const [open, setOpen] = useState(false);
+  const [, navigate] = useLocation();
+  const queries = useQueryClient();
+  const remove = useMutation({
+    mutationFn: () => api<void>('DELETE', `/v1/templates/${id}`),
+    onSuccess: () => {
+      navigate('/templates');
+      queries.removeQueries({ queryKey: ['template', id] });
+      void queries.invalidateQueries({ queryKey: ['templates'] });
+    },
+  });
+  return (
+    <section className="card" aria-labelledby="remove">
+      <h2 id="remove">Take it off the list</h2>
+      <p className="muted">Of yours and of the workspaces in which you may. Workflows made of it stay.</p>
+      <button type="button" className="button danger" onClick={() => setOpen(true)}>
+        Take off the list
+      </button>
+      <Confirm
+        open={open}
+        onClose={() => {
+          setOpen(false);
+          remove.reset();
+        }}
+        title="Take this template off the list?"
+        action="Take off the list"
+        busy={remove.isPending}
+        onConfirm={() => remove.mutate()}
+      >
+        <p>
+          Its id leads nowhere then, unless others made the same template: they keep it. Workflows that were
+          made of it stay, and the same template can be made again of the same workflow.
+        </p>
+        {remove.error !== null && <Problem error={remove.error} what="It is still there." />}
+      </Confirm>
+    </section>
+  );
+}

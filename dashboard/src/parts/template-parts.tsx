@@ -1,0 +1,69 @@
+import { Link } from 'wouter';
+import type { TemplateStep, TemplateTrigger } from '~/api/template-queries.ts';
+import { formatDuration } from './format.ts';
+import { JsonView } from './json-view.tsx';
+import { oneLine, shortened, visible } from './plain-text.ts';
+
+/** What starts runs of the workflow that a template makes, in words. */
+export function triggerWords({ type, props = {} }: TemplateTrigger): string {
+  switch (type) {
+    case 'http':
+      return `HTTP request${props.custom_response === true ? ', a step answers' : ''}`;
+    case 'email':
+      return 'Mail';
+    case 'timer':
+      return typeof props.cron === 'string'
+        ? `Timer: cron ${oneLine(props.cron, 100)}, ${oneLine(props.timezone ?? 'UTC', 60)}`
+        : `Timer: every ${formatDuration(Number(props.interval_seconds ?? 0) * 1000)}`;
+    default:
+      return 'Source';
+  }
+}
+
+/** Of a trigger that is a source: what it is made of, and the values it comes with. */
+export function sourceOf({ props = {} }: TemplateTrigger): TemplateStep {
+  const { code, component, configured_props } = props;
+  return {
+    namespace: 'source',
+    ...(typeof code === 'string' ? { code } : {}),
+    ...(typeof component === 'string' ? { component } : {}),
+    props: (configured_props ?? {}) as Record<string, unknown>,
+  };
+}
+
+/** A key of the registry, without its version. */
+function keyOf(component: string): string | undefined {
+  if (component.startsWith('sc_') || component.includes('/')) return undefined;
+  const at = component.indexOf('@', 1);
+  return at === -1 ? component : component.slice(0, at);
+}
+
+export function StepMadeOf({ step: { code, component } }: { step: TemplateStep }) {
+  if (code !== undefined || component === undefined) return <span className="muted">code of its own</span>;
+  const key = keyOf(component);
+  const shown = <code className="break">{visible(shortened(component, 200))}</code>;
+  return key === undefined ? shown : <Link href={`/registry/${encodeURIComponent(key)}`}>{shown}</Link>;
+}
+
+/** The values and the code that a step comes with. */
+export function StepContent({ step: { namespace, code, props = {} } }: { step: TemplateStep }) {
+  return (
+    <>
+      {Object.keys(props).length > 0 && (
+        <details>
+          <summary>Values it comes with</summary>
+          <JsonView value={props} label={`Values of ${visible(namespace)}`} />
+        </details>
+      )}
+      {code !== undefined && (
+        <details>
+          <summary>Code</summary>
+          {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reachable. */}
+          <pre className="code-text" tabIndex={0}>
+            {visible(shortened(code, 100_000))}
+          </pre>
+        </details>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,50 @@
+import { type SettingDefinition, type Settings, settingDefinitions } from './settings.ts';
+
+/** A setting as the admin of a running service sees it. */
+export interface SettingView {
+  env: string;
+  text: string;
+  /** As it would stand in the environment; '' when it is empty; null: it is set, and not shown. */
+  value: string | null;
+  /** Where the value comes from. */
+  from: 'environment' | 'default';
+}
+
+/**
+ * Pure: every setting with its value and where that comes from. Never a secret: how a text is shown stands beside its
+ * definition, and a URL is cut down to where it leads. Of the environment nothing but the settings is looked at.
+ */
+export function viewSettings(
+  settings: Settings,
+  environment: Readonly<Record<string, string | undefined>>,
+): SettingView[] {
+  const names = Object.keys(settingDefinitions) as (keyof Settings)[];
+  return names.map((name) => {
+    const definition: SettingDefinition = settingDefinitions[name];
+    const { env, text } = definition;
+    const given = environment[env];
+    return {
+      env,
+      text,
+      value: shownValue(definition, settings[name]),
+      from: given === undefined || given === '' ? 'default' : 'environment',
+    };
+  });
+}
+
+function shownValue(
+  definition: SettingDefinition,
+  value: string | number | readonly string[],
+): string | null {
+  const text = typeof value === 'object' ? value.join(',') : String(value);
+  if (text === '' || definition.type === 'integer' || definition.type === 'choice') return text;
+  if (definition.shown === 'whole') return text;
+  return definition.shown === 'place' ? placeOf(text) : null;
+}
+
+/** Without user, password, query and fragment, each of which may hold a secret; null for what is no plain URL with a host. */
+function placeOf(text: string): string | null {
+  if (!URL.canParse(text)) return null;
+  const { protocol, host, pathname } = new URL(text);
+  return host === '' ? null : `${protocol}//${host}${pathname}`;
+}

@@ -1,0 +1,79 @@
+import { type Static, Type } from 'typebox';
+import { type App, callerOf, DataOf } from '#http/route-support.ts';
+import { selectFields } from '#http/select-fields.ts';
+import { CallerError } from '#lib/errors.ts';
+
+const InstanceShape = Type.Object({
+  version: Type.String({ description: 'Of Millrace' }),
+  node_version: Type.String({ description: 'Of Node, such as v26.1.0' }),
+  platform: Type.String({ description: 'Operating system and processor, such as linux x64' }),
+  node: Type.String({ description: 'node_…: this process among those on the same store' }),
+  now: Type.Integer({ description: 'Epoch seconds: its clock' }),
+  started_at: Type.Integer({ description: 'Epoch seconds' }),
+  address: Type.String({ description: 'Under which others reach it' }),
+  store: Type.String({ description: 'sqlite | postgres' }),
+  sandbox: Type.String({ description: 'Isolation of user code: hardened | default | off' }),
+  memory_bytes: Type.Integer({ description: 'That this process takes, those of user code not counted' }),
+  disk: Type.Union(
+    [
+      Type.Object({
+        folder: Type.String(),
+        free_bytes: Type.Integer({ description: 'That the service may still write' }),
+        total_bytes: Type.Integer(),
+      }),
+      Type.Null(),
+    ],
+    { description: 'The file system of the data folder; null: the system does not say' },
+  ),
+  jobs: Type.Array(
+    Type.Object({
+      kind: Type.String(),
+      state: Type.String(),
+      count: Type.Integer(),
+    }),
+    { description: 'In the store, of all users and workspaces' },
+  ),
+  jobs_running: Type.Integer({ description: 'In this process' }),
+  deliveries_sending: Type.Integer({ description: 'By this process' }),
+  streams_open: Type.Integer({ description: 'To this process' }),
+  user_processes: Type.Integer({
+    description: 'Sandboxed processes of this one that belong to a deployment',
+  }),
+  settings: Type.Array(
+    Type.Object({
+      env: Type.String({ description: 'Name of the variable' }),
+      text: Type.String({ description: 'What it is for' }),
+      value: Type.Union([Type.String(), Type.Null()], {
+        description: 'null: it is set, and kept secret. URLs are without user, password and query',
+      }),
+      from: Type.String({ description: 'environment | default' }),
+    }),
+  ),
+});
+export type Instance = Static<typeof InstanceShape>;
+
+export interface InstanceRouteDeps {
+  viewInstance: () => Promise<Instance>;
+}
+
+/** Addition: what runs here and how it is set up, without secrets, for the admin of the instance. */
+export function instanceRoutes(app: App, { viewInstance }: InstanceRouteDeps): void {
+  app.get(
+    '/instance',
+    {
+      schema: {
+        operationId: 'getInstance',
+        summary: 'What is running and with which settings; only for the admin of the instance',
+        description: 'On several machines the process that answers tells of itself. Secrets are never shown.',
+        tags: ['operations', 'addition'],
+        response: { 200: DataOf(InstanceShape) },
+      },
+    },
+    async (request) => {
+      if (!callerOf(request).isAdmin) {
+        throw new CallerError('forbidden', 'only the admin of this instance may see how it is set up');
+      }
+      return { data: selectFields(request, await viewInstance()) };
+    },
+  );
+}

@@ -1,0 +1,271 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { chromiumSkip } from '../support/chromium.ts';
+import { DashboardBrowser } from '../support/dashboard-browser.ts';
+import { HttpReceiver } from '../support/http-receiver.ts';
+import type { Millrace } from '../support/millrace.ts';
+import { OAuthProvider } from '../support/oauth-provider.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+const hostileName = 'Acme <img src=x onerror=alert(1)> \u202eseton';
+const shownName = 'Acme <img src=x onerror=alert(1)> ⟨U+202E⟩seton';
+
+describe('accounts in the dashboard', { skip: chromiumSkip() }, () => {
+  let dashboard: DashboardBrowser;
+  let service: Millrace;
+  let receiver: HttpReceiver;
+  let provider: OAuthProvider;
+
+  before(async () => {
+    // New accounts are tested unasked, as on every service that somebody runs.
+    dashboard = await DashboardBrowser.start('dashboard-accounts', { MILLRACE_ACCOUNT_CHECK_HOURS: '24' });
+    service = dashboard.service;
+    receiver = await HttpReceiver.start();
+    provider = await OAuthProvider.start([`${service.url}/connect/callback`]);
+    await done('POST', '/v1/apps', {
+      slug: 'acme_notes',
+      name: hostileName,
+      auth_type: 'keys',
+      custom_fields: [
+        { name: 'api_key', label: 'API key of Acme', secret: true },
+        { name: 'region', label: 'Region', default: 'eu' },
+      ],
+      test_request: { url: `${receiver.url}/me`, headers: { authorization: 'Bearer {{api_key}}' } },
+    });
+    await done('POST', '/v1/apps', provider.app('testhub'));
+    const client = { client_id: provider.clientId, client_secret: provider.clientSecret };
+    await done('PUT', '/v1/apps/testhub/oauth_client', client);
+  });
+  after(async () => {
+    await provider?.close();
+    await receiver?.close();
+    await dashboard?.close();
+  });
+
+  async function done(method: string, path: string, body?: unknown) {
+    const answer = await service.api(method, path, body);
+    assert.ok(answer.status < 300, JSON.stringify(answer.body));
+    return answer.body?.data;
+  }
+
+  /** Presses the button, and says yes in the window that opens, as far as the provider lets it. */
+  async function inWindow(page: Page, button: string): Promise<Page> {
+    const [popup] = await Promise.all([
+      page.waitForEvent('popup'),
+      page.getByRole('button', { name: button }).click(),
+    ]);
+    await popup.getByRole('button', { name: 'Go on to Testhub' }).click();
+    return popup;
+  }
+
+  test('an account with a key is made from the form of its app, tested, given another key, renamed and deleted', async () => {
+    receiver.answerAlways({ status: 401 });
+    const page = await dashboard.signedIn('/accounts');
+    await page.getByText('No accounts yet').waitFor();
+    await page.getByRole('link', { name: 'Connect an account' }).click();
+    await page.getByLabel('Search for an app').fill('acme');
+    await page.getByRole('link', { name: shownName }).click();
+    await page.getByLabel('Name').fill('ours <b>');
+    await page.getByLabel('API key of Acme').fill('very-secret-key');
+    await dashboard.screenshot(page, 'account-new');
+    await page.getByRole('button', { name: 'Connect', exact: true }).click();
+    await page.getByRole('heading', { name: 'ours <b>', level: 1 }).waitFor();
+    await page.getByText('Does not work', { exact: true }).waitFor();
+    assert.equal(receiver.requests.at(-1)?.headers.authorization, 'Bearer very-secret-key');
+
+    receiver.answerAlways({ status: 200, body: { ok: true } });
+    await page.getByRole('tab', { name: 'Settings' }).click();
+    await page.getByLabel('API key of Acme').fill('another-secret-key');
+    await page.getByRole('button', { name: 'Replace the keys' }).click();
+    await page.getByText('Replaced.').waitFor();
+    await page.getByText('Works', { exact: true }).waitFor();
+    assert.equal(receiver.requests.at(-1)?.headers.authorization, 'Bearer another-secret-key');
+    assert.equal(await page.getByLabel('API key of Acme').inputValue(), '');
+    await page.getByRole('button', { name: 'Test now' }).click();
+    await page.getByText('Tested: it works.').waitFor();
+    await page.getByLabel('Name of the account').fill('renamed');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByRole('heading', { name: 'renamed', level: 1 }).waitFor();
+    await page.getByRole('tab', { name: 'Audit' }).click();
+    await page.getByText('credentials replaced').waitFor();
+    const html = await page.content();
+    for (const secret of ['very-secret-key', 'another-secret-key']) assert.ok(!html.includes(secret));
+
+    await page.getByRole('tab', { name: 'Settings' }).click();
+    await page.getByRole('button', { name: 'Delete account' }).click();
+    const dialog = page.getByRole('alertdialog');
+    await dialog.getByText('Nothing uses it.').waitFor();
+    await dialog.getByRole('button', { name: 'Delete account' }).click();
+    await page.getByText('No accounts yet').waitFor();
+    dashboard.nothingWrong();
+  });
+
+  test('an account that was made elsewhere becomes unhealthy by itself, is found from home, and its page follows', async () => {
+    receiver.answerAlways({ status: 401 });
+    const account = await done('POST', '/v1/accounts', {
+      app: 'acme_notes',
+      name: 'x'.repeat(200),
+      credentials: { api_key: 'refused' },
+    });
+    const page = await dashboard.signedIn('/');
+    await page.getByRole('link', { name: /Account does not work/ }).click();
+    await page.getByText('Does not work', { exact: true }).waitFor();
+    await dashboard.screenshot(page, 'account-unhealthy');
+    receiver.answerAlways({ status: 200 });
+    await done('POST', `/v1/accounts/${account.id}/test`);
+    await page.getByText('Works', { exact: true }).waitFor();
+    await page.getByText('It does not work.').waitFor({ state: 'detached' });
+    await page.close();
+    await done('DELETE', `/v1/accounts/${account.id}`);
+    dashboard.nothingWrong();
+  });
+
+  test('an account is connected in the window of a provider, and the page goes on by itself', async () => {
+    provider.decision = { login: 'ada' };
+    const page = await dashboard.signedIn('/accounts/new?app=testhub');
+    await page.getByLabel('Name').fill('Ada at Testhub');
+    const popup = await inWindow(page, 'Connect at Testhub');
+    await page.getByRole('heading', { name: 'Ada at Testhub', level: 1 }).waitFor();
+    await page.getByText('Works', { exact: true }).waitFor();
+    await waitFor(() => popup.isClosed(), { what: 'the window to close by itself' });
+    await page.getByText('next refresh').waitFor();
+    await dashboard.screenshot(page, 'account-oauth');
+    dashboard.nothingWrong();
+  });
+
+  test('who says no at the provider is told so on the page, and can try again', async () => {
+    provider.decision = 'deny';
+    const page = await dashboard.signedIn('/accounts/new?app=testhub');
+    await page.getByLabel('Name').fill('refused');
+    await inWindow(page, 'Connect at Testhub');
+    await page.getByText('No account was connected.').waitFor();
+    await page.getByText('Access was not granted at Testhub').waitFor();
+    await dashboard.screenshot(page, 'account-refused');
+    provider.decision = { login: 'grace' };
+    await inWindow(page, 'Connect at Testhub');
+    await page.getByRole('heading', { name: 'refused', level: 1 }).waitFor();
+    dashboard.nothingWrong();
+  });
+
+  test('an account that ended says so, and is connected again under the same id, by the same person only', async () => {
+    provider.decision = { login: 'ada' };
+    provider.accessTokenSeconds = 2;
+    const page = await dashboard.signedIn('/accounts/new?app=testhub');
+    await page.getByLabel('Name').fill('short-lived');
+    await inWindow(page, 'Connect at Testhub');
+    await page.getByRole('heading', { name: 'short-lived', level: 1 }).waitFor();
+    provider.intercept = (_request, response) => {
+      response.writeHead(400, { 'content-type': 'application/json' }).end('{"error":"invalid_grant"}');
+      return true;
+    };
+    await page.getByText('Ended', { exact: true }).waitFor();
+    await page.getByText('connect it again, under Settings').waitFor();
+    await dashboard.screenshot(page, 'account-ended');
+    provider.intercept = undefined;
+    provider.accessTokenSeconds = 3600;
+    const address = page.url();
+    await page.getByRole('tab', { name: 'Settings' }).click();
+    provider.decision = { login: 'mallory' };
+    await inWindow(page, 'Connect again');
+    await page.getByText('No account was connected.').waitFor();
+    await page.getByText('Ended', { exact: true }).waitFor();
+    provider.decision = { login: 'ada' };
+    await inWindow(page, 'Connect again');
+    await page.getByText('It was connected again.').waitFor();
+    await page.getByText('Works', { exact: true }).waitFor();
+    await page.getByRole('tab', { name: 'Audit' }).click();
+    await page.getByText('reconnected').waitFor();
+    assert.equal(page.url().split('?')[0], address);
+    dashboard.nothingWrong();
+  });
+
+  test('a link that is opened elsewhere is found too', async () => {
+    provider.decision = { login: 'joan' };
+    const page = await dashboard.signedIn('/accounts/new?app=testhub');
+    await page.getByLabel('Name').fill('elsewhere');
+    const [popup] = await Promise.all([
+      page.waitForEvent('popup'),
+      page.getByRole('button', { name: 'Connect at Testhub' }).click(),
+    ]);
+    await popup.close();
+    const url = await page.getByRole('link', { name: 'Open it' }).getAttribute('href');
+    const other = await dashboard.open();
+    await other.goto(url ?? '');
+    await other.getByRole('button', { name: 'Go on to Testhub' }).click();
+    await other.getByText('The account is connected').waitFor();
+    await page.getByRole('heading', { name: 'elsewhere', level: 1 }).waitFor();
+    // The other browser went to the provider, as it should.
+    dashboard.forgetComplaints();
+  });
+
+  test('what uses an account is shown before it is deleted, and a viewer has no buttons that fail, on a narrow dark screen', async () => {
+    const { orgs } = await done('GET', '/v1/users/me');
+    const workspace = orgs[0].id;
+    receiver.answerAlways({ status: 200 });
+    await done('POST', '/v1/apps', {
+      org_id: workspace,
+      slug: 'team_notes',
+      name: 'Team notes',
+      auth_type: 'keys',
+      custom_fields: [{ name: 'api_key', label: 'API key' }],
+      test_request: { url: `${receiver.url}/me` },
+    });
+    const account = await done('POST', '/v1/accounts', {
+      org_id: workspace,
+      app: 'team_notes',
+      name: 'of the team',
+      credentials: { api_key: 'k' },
+    });
+    await service.createSource({
+      org_id: workspace,
+      name: 'reader <i>',
+      component_code: `export default { name: 'Reader', version: '0.0.1', type: 'source',
+        props: { notes: { type: 'app', app: 'team_notes' }, http: '$.interface.http' }, run() {} };`,
+      configured_props: { notes: { authProvisionId: account.id } },
+    });
+    const user = await done('POST', '/v1/users', { username: 'vera', email: 'vera@example.com' });
+    await done('POST', `/v1/workspaces/${workspace}/members`, { user_id: user.id, role: 'viewer' });
+    const buttons = (page: Page) =>
+      page.getByRole('button', { name: /Test|Save|Connect|Replace|Delete|Audit/ });
+    const small = { viewport: { width: 360, height: 740 }, colorScheme: 'dark' } as const;
+    const page = await dashboard.signedIn(`/accounts/${account.id}`, small, user.api_key);
+    await page.getByText('reader <i>').waitFor();
+    for (const path of [
+      '/accounts',
+      '/accounts/new',
+      `/accounts/${account.id}`,
+      `/accounts/${account.id}?tab=settings`,
+    ]) {
+      await page.goto(service.url + path);
+      await page.getByRole('heading', { level: 1 }).waitFor();
+      if (path === '/accounts') {
+        await page.getByRole('button', { name: 'Menu' }).click();
+        await page.getByLabel('Showing').selectOption(workspace);
+        await page.getByRole('button', { name: 'Menu' }).click();
+        await page.getByText('of the team').waitFor();
+      }
+      if (path === '/accounts/new') await page.getByText('and not change it').waitFor();
+      if (path.includes('settings')) await page.getByText('Only who connected it').waitFor();
+      assert.equal(await buttons(page).count(), 0, path);
+      const tooWide = await page.evaluate('document.documentElement.scrollWidth - window.innerWidth');
+      assert.ok(Number(tooWide) <= 0, `${path} is ${tooWide} px too wide`);
+      await dashboard.screenshot(page, `account-viewer${path.replaceAll(/\W+/g, '-')}`.slice(0, 40));
+    }
+    const own = await dashboard.signedIn(`/accounts/${account.id}`);
+    await own.getByRole('list', { name: 'Sources and workflows' }).getByRole('link').click();
+    await own.getByRole('tab', { name: 'Settings' }).click();
+    await own.getByRole('link', { name: account.id }).click();
+    await own.getByRole('heading', { name: 'of the team', level: 1 }).waitFor();
+    await own.getByRole('tab', { name: 'Settings' }).click();
+    await own.getByRole('button', { name: 'Delete account' }).click();
+    const dialog = own.getByRole('alertdialog');
+    await dialog.getByText('1 source or workflow uses it, and its next runs end with an error:').waitFor();
+    await dialog.getByText('reader <i>').waitFor();
+    await dashboard.screenshot(own, 'account-delete');
+    await dialog.getByRole('button', { name: 'Delete it all the same' }).click();
+    await own.waitForURL(`${service.url}/accounts`);
+    assert.equal((await service.api('GET', `/v1/accounts/${account.id}`)).status, 404);
+    dashboard.nothingWrong();
+  });
+});

@@ -1,0 +1,449 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { chromiumSkip } from '../support/chromium.ts';
+import { DashboardBrowser } from '../support/dashboard-browser.ts';
+import { createEmittingSource } from '../support/emitting-source.ts';
+import { type Millrace, testApiKey } from '../support/millrace.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+const hostile = '<img src=x onerror=alert(1)>\u202egnp';
+const hostileShown = '<img src=x onerror=alert(1)>⟨U+202E⟩gnp';
+const mailPassword = 'canary-of-the-mail-server';
+
+/** Sooner than any list asks again by itself, and finds out that way. */
+const soonMs = 8_000;
+
+describe('workspaces, keys, usage and the instance in the dashboard', { skip: chromiumSkip() }, () => {
+  let dashboard: DashboardBrowser;
+  let service: Millrace;
+
+  before(async () => {
+    dashboard = await DashboardBrowser.start('dashboard-workspace', {
+      MILLRACE_SMTP_URL: `smtp://millrace:${mailPassword}@mail.example:587`,
+      MILLRACE_EMAIL_FROM: 'millrace@example.com',
+    });
+    service = dashboard.service;
+  });
+  after(() => dashboard?.close());
+
+  const data = async (method: string, path: string, body?: unknown, key = testApiKey) => {
+    const answer = await service.api(method, path, body, { key });
+    assert.ok(answer.status < 300, `${method} ${path}: ${answer.status} ${JSON.stringify(answer.body)}`);
+    return answer.body?.data;
+  };
+  const addUser = async (username: string, email = `${username}@example.com`) => {
+    const made = await data('POST', '/v1/users', { username, email });
+    return { id: made.id as string, key: made.api_key as string };
+  };
+  const list = (page: Page, name: string) => page.getByRole('list', { name });
+  const show = (page: Page, owner: string) => page.getByLabel('Showing').selectOption(owner);
+  const fits = async (page: Page, what: string) => {
+    const tooWide = await page.evaluate('document.documentElement.scrollWidth - window.innerWidth');
+    assert.ok(Number(tooWide) <= 0, `${what} is ${tooWide} px too wide`);
+  };
+
+  test('a workspace is made, gets members, whose roles change, and is renamed', async () => {
+    const ann = await addUser('ann', '<script>alert(1)</script>@example.com');
+    const page = await dashboard.signedIn('/workspace');
+    await page.getByRole('link', { name: 'New workspace' }).click();
+    await page.getByLabel('Name', { exact: true }).fill(hostile);
+    await page.getByLabel('Short name').fill('Not Good');
+    await page.getByRole('button', { name: 'Create workspace' }).click();
+    await page.locator('#orgname-problem').waitFor();
+    dashboard.forgetComplaints();
+    await page.getByLabel('Short name').fill('team-one');
+    await page.getByRole('button', { name: 'Create workspace' }).click();
+    await page.getByRole('heading', { name: hostileShown, level: 1 }).waitFor();
+    const me = await data('GET', '/v1/users/me');
+    const { id: workspace } = me.orgs.find(({ orgname }: { orgname: string }) => orgname === 'team-one');
+    const members = list(page, 'Members');
+    await members.getByText('admin (you)').waitFor();
+    // The only admin can neither leave nor give up the role.
+    assert.equal(await members.getByRole('button').count(), 0);
+    assert.equal(await members.getByRole('combobox').count(), 0);
+
+    await page.getByLabel('E-mail address or user id').fill('nobody@example.com');
+    await page.getByRole('button', { name: 'Add', exact: true }).click();
+    await page.getByText('There is no such user').waitFor();
+    dashboard.forgetComplaints();
+    await page.getByLabel('E-mail address or user id').fill(ann.id);
+    await page.getByLabel('viewer').check();
+    await page.getByRole('button', { name: 'Add', exact: true }).click();
+    await page.getByText('is viewer now').waitFor();
+    await members.getByText('<script>alert(1)</script>@example.com').waitFor();
+    const role = async () =>
+      (await data('GET', `/v1/workspaces/${workspace}/members`)).find(
+        ({ user_id }: { user_id: string }) => user_id === ann.id,
+      )?.role;
+    assert.equal(await role(), 'viewer');
+    await page.getByLabel('Role of ann').selectOption('member');
+    await waitFor(async () => (await role()) === 'member');
+    await page.getByLabel('Role of ann').selectOption('admin');
+    // With a second admin the first may go, and is asked before.
+    await page.getByLabel('Role of admin').selectOption('viewer');
+    const dialog = page.getByRole('alertdialog');
+    await dialog.getByText('You cannot change it back yourself').waitFor();
+    await dialog.getByRole('button', { name: 'Cancel' }).click();
+    await dialog.waitFor({ state: 'detached' });
+    await dashboard.screenshot(page, 'workspace-members');
+
+    await page.getByRole('tab', { name: 'Settings' }).click();
+    await page.getByLabel('Name', { exact: true }).fill('Team one');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByRole('heading', { name: 'Team one', level: 1 }).waitFor();
+    await page.getByText('Saved.').waitFor();
+
+    await page.getByRole('tab', { name: 'Members' }).click();
+    await page.getByRole('button', { name: 'Remove ann' }).click();
+    await dialog.getByText('personal accounts are taken out').waitFor();
+    await dialog.getByRole('button', { name: 'Remove' }).click();
+    await dialog.waitFor({ state: 'detached' });
+    await members.getByText('ann', { exact: true }).waitFor({ state: 'detached' });
+    assert.equal(await role(), undefined);
+    dashboard.nothingWrong();
+  });
+
+  test('who leaves a workspace sees their own things again', async () => {
+    const ben = await addUser('ben');
+    const { id: workspace } = await data('POST', '/v1/workspaces', { name: 'To be left' });
+    await data('POST', `/v1/workspaces/${workspace}/members`, { user_id: ben.id, role: 'member' });
+    const page = await dashboard.signedIn('/workspace', {}, ben.key);
+    await show(page, workspace);
+    await page.getByRole('heading', { name: 'To be left', level: 1 }).waitFor();
+    await page.getByRole('button', { name: 'Leave the workspace' }).click();
+    await page.getByRole('alertdialog').getByRole('button', { name: 'Leave' }).click();
+    await page.getByRole('heading', { name: 'My own (ben)', level: 1 }).waitFor();
+    assert.deepEqual((await data('GET', '/v1/users/me', undefined, ben.key)).orgs, []);
+    dashboard.forgetComplaints();
+  });
+
+  test('somebody on the paid plan finds their workspaces too, and usage without a quota of their own', async () => {
+    const paul = await addUser('paul');
+    const { id: workspace } = await data('POST', '/v1/workspaces', { name: 'Of the payers' }, paul.key);
+    await data('PUT', `/v1/quotas/${paul.id}`, { plan: 'paid' });
+    const page = await dashboard.signedIn('/workspace?tab=usage', {}, paul.key);
+    const invocations = page.getByRole('region', { name: 'Invocations' });
+    await invocations.getByText('0 in 30 days').waitFor();
+    assert.equal(await page.getByText('a day may use').count(), 0);
+    await show(page, workspace);
+    await page.getByRole('heading', { name: 'Of the payers', level: 1 }).waitFor();
+    await invocations.getByText('a day may use').waitFor();
+    dashboard.nothingWrong();
+  });
+
+  test('projects are made, show what is in them, are renamed, and deleted once they are empty', async () => {
+    const { id: workspace } = await data('POST', '/v1/workspaces', { name: 'With projects' });
+    const page = await dashboard.signedIn('/workspace?tab=projects');
+    await show(page, workspace);
+    await page.getByRole('tab', { name: 'Projects' }).click();
+    await page.getByText('No projects yet').waitFor();
+    await page.getByLabel('Name').fill(hostile);
+    await page.getByRole('button', { name: 'Create project' }).click();
+    const projects = list(page, 'Projects');
+    await projects.getByText(hostileShown).click();
+    await projects.getByText('It has no workflows.').waitFor();
+    const [project] = await data('GET', `/v1/workspaces/${workspace}/projects`);
+    const workflow = await service.createWorkflow({
+      ...{ org_id: workspace, project_id: project.id, steps: [], triggers: [] },
+      settings: { name: '<b>inside</b>' },
+    });
+    await page.reload();
+    await projects.getByText(hostileShown).click();
+    await projects.getByRole('link', { name: '<b>inside</b>' }).waitFor();
+    assert.equal(await projects.getByRole('button', { name: 'Delete project' }).count(), 0);
+    await projects.getByLabel('Name').fill('Renamed');
+    await projects.getByRole('button', { name: 'Rename' }).click();
+    await projects.locator('summary', { hasText: 'Renamed' }).waitFor();
+    await dashboard.screenshot(page, 'workspace-projects');
+    await data('DELETE', `/v1/workflows/${workflow.id}`);
+    await page.reload();
+    await projects.getByText('Renamed').click();
+    await projects.getByRole('button', { name: 'Delete project' }).click();
+    await page.getByRole('alertdialog').getByRole('button', { name: 'Delete project' }).click();
+    await page.getByText('No projects yet').waitFor();
+    assert.deepEqual(await data('GET', `/v1/workspaces/${workspace}/projects`), []);
+    dashboard.nothingWrong();
+  });
+
+  test('a key is made, shown once, used, and revoked; the one in use here says so before it ends', async () => {
+    const cleo = await addUser('cleo');
+    const page = await dashboard.signedIn('/workspace?tab=keys', {}, cleo.key);
+    const keys = list(page, 'Your API keys');
+    await keys.getByText('in use here').waitFor();
+    await page.getByText('Your last key cannot be revoked').waitFor();
+    assert.equal(await keys.getByRole('button').count(), 0);
+    await page.getByLabel('What it is for').fill(hostile);
+    await page.getByRole('button', { name: 'Create key' }).click();
+    const secret = (await page.locator('.secret pre').textContent()) ?? '';
+    assert.ok(secret.length >= 20);
+    const row = keys.getByRole('listitem').filter({ hasText: hostileShown });
+    await row.getByText('not used yet').waitFor();
+    await dashboard.screenshot(page, 'workspace-key-once');
+    await page.getByRole('button', { name: 'I have kept it' }).click();
+    await page.locator('.secret').waitFor({ state: 'detached' });
+    assert.ok(!(await page.content()).includes(secret), 'the key is shown once');
+
+    assert.equal((await service.api('GET', '/v1/users/me', undefined, { key: secret })).status, 200);
+    await waitFor(async () => {
+      const mine = await data('GET', '/v1/users/me/api_keys', undefined, cleo.key);
+      return mine[0].last_used_at !== null;
+    });
+    await page.reload();
+    await row.getByText(/used (just now|\d+ s ago)/).waitFor();
+    await dashboard.screenshot(page, 'workspace-keys');
+    await row.getByRole('button', { name: /^Revoke/ }).click();
+    const dialog = page.getByRole('alertdialog');
+    await dialog.getByText('ends at once').waitFor();
+    assert.equal(await dialog.getByText('the key you are signed in with').count(), 0);
+    await dialog.getByRole('button', { name: 'Revoke key' }).click();
+    await dialog.waitFor({ state: 'detached' });
+    await row.waitFor({ state: 'detached' });
+    assert.equal((await service.api('GET', '/v1/users/me', undefined, { key: secret })).status, 401);
+
+    const spare = await data('POST', '/v1/users/me/api_keys', { name: 'spare' }, cleo.key);
+    await page.reload();
+    await keys.getByRole('button', { name: 'Revoke first key' }).click();
+    await dialog.getByText('This is the key you are signed in with').waitFor();
+    await dialog.getByRole('button', { name: 'Revoke key' }).click();
+    await page.getByLabel('API key', { exact: true }).waitFor();
+    assert.equal(await page.getByText('Your session has ended').count(), 0, 'it was said before');
+    await dashboard.signIn(page, spare.api_key);
+    await page.getByRole('heading', { name: 'Home' }).waitFor();
+    dashboard.nothingWrong();
+  });
+
+  test('usage shows what just happened, against the quota, as bars and as a table', async () => {
+    const { id: workspace } = await data('POST', '/v1/workspaces', { name: 'Busy' });
+    await data('PUT', `/v1/quotas/${workspace}`, { invocations: 4, credits: 9 });
+    const page = await dashboard.signedIn('/workspace');
+    await show(page, workspace);
+    await page.getByRole('tab', { name: 'Usage' }).click();
+    const invocations = page.getByRole('region', { name: 'Invocations' });
+    await invocations.getByText('0 in 30 days, 0 today.').waitFor();
+    const source = await createEmittingSource(service, { workspace });
+    for (const n of [1, 2, 3]) await source.emit([n]);
+    await invocations.getByText('3 in 30 days, 3 today.').waitFor();
+    await invocations.getByText('a day may use 4').waitFor();
+    assert.equal(await invocations.locator('line.quota-mark').count(), 1);
+    // The run time has the quota of the settings, which no line can show.
+    assert.equal(await page.getByRole('region', { name: 'Run time' }).locator('line').count(), 0);
+    await page.getByText('The same as a table').click();
+    const today = page.getByRole('row').nth(1);
+    assert.match((await today.textContent()) ?? '', /^\w+ \d+3/);
+    assert.equal(await page.getByRole('row').count(), 31);
+    await dashboard.screenshot(page, 'workspace-usage');
+    await page.getByLabel('Days to show').selectOption('7');
+    await invocations.getByText('3 in 7 days').waitFor();
+    assert.equal(await page.getByRole('row').count(), 8);
+    dashboard.nothingWrong();
+  });
+
+  test('the audit log tells who did what with accounts, and is narrowed', async () => {
+    const { id: workspace } = await data('POST', '/v1/workspaces', { name: 'Audited' });
+    const dora = await addUser('dora');
+    await data('POST', `/v1/workspaces/${workspace}/members`, { user_id: dora.id, role: 'member' });
+    const account = await data(
+      'POST',
+      `/v1/accounts?org_id=${workspace}`,
+      { app: 'acme_vault', name: 'first', credentials: { token: 'canary-of-the-account' } },
+      dora.key,
+    );
+    await data('PUT', `/v1/accounts/${account.id}`, { name: hostile }, dora.key);
+    await data('DELETE', `/v1/accounts/${account.id}?force=true`);
+    const page = await dashboard.signedIn('/workspace');
+    await show(page, workspace);
+    await page.getByRole('tab', { name: 'Audit log' }).click();
+    const log = list(page, 'Audit log');
+    await log.getByRole('button', { name: /^admin deleted the account/ }).waitFor();
+    await log.getByRole('button', { name: /^dora renamed or changed it/ }).click();
+    const detail = page.getByRole('region', { name: 'Entry of the audit log' });
+    await detail.getByText(`"${hostileShown}"`).waitFor();
+    await detail.getByText(dora.id).waitFor();
+    await dashboard.screenshot(page, 'workspace-audit');
+    await page.getByLabel('Who did it').selectOption({ label: 'admin' });
+    await log.getByRole('button', { name: /^dora/ }).first().waitFor({ state: 'detached' });
+    await log.getByRole('button', { name: /deleted/ }).waitFor();
+    await page.getByLabel('What was done').selectOption('became_unhealthy');
+    await page.getByText('Nothing of that kind').waitFor();
+    assert.ok(!(await page.content()).includes('canary-of-the-account'));
+    dashboard.nothingWrong();
+  });
+
+  test('the admin sees what runs and every setting without secrets, makes a user, and sets a quota', async () => {
+    const page = await dashboard.signedIn('/');
+    await page.getByRole('link', { name: 'Instance' }).click();
+    await page.getByText('SQLite, in the data folder').waitFor();
+    await page.getByRole('heading', { name: 'What it rests on' }).waitFor();
+    await page.getByText(`${process.version} on ${process.platform}`).waitFor();
+    await page.getByRole('meter', { name: 'Disk' }).waitFor();
+    await dashboard.screenshot(page, 'instance-running');
+
+    await page.getByRole('tab', { name: 'Settings' }).click();
+    const settings = list(page, 'Settings');
+    const setting = (env: string) =>
+      settings.getByRole('listitem').filter({ has: page.getByText(env, { exact: true }) });
+    await setting('MILLRACE_SMTP_URL').getByText('smtp://mail.example:587').waitFor();
+    await setting('MILLRACE_API_KEY').getByText('is set, and not shown').waitFor();
+    await setting('MILLRACE_RUN_DEADLINE').getByText('default').waitFor();
+    const content = await page.content();
+    for (const secret of [mailPassword, testApiKey]) assert.ok(!content.includes(secret));
+    const all = await settings.getByRole('listitem').count();
+    await dashboard.screenshot(page, 'instance-settings');
+    await page.getByLabel('only those that were set').check();
+    await setting('MILLRACE_RUN_DEADLINE').waitFor({ state: 'detached' });
+    assert.ok((await settings.getByRole('listitem').count()) < all);
+
+    await page.getByRole('tab', { name: 'Users' }).click();
+    await page.getByText('New user').click();
+    await page.getByLabel('User name').fill('not good');
+    await page.getByLabel('E-mail address').fill('emil@example.com');
+    await page.getByRole('button', { name: 'Create user' }).click();
+    await page.locator('#username-problem').waitFor();
+    dashboard.forgetComplaints();
+    await page.getByLabel('User name').fill('emil');
+    await page.getByRole('button', { name: 'Create user' }).click();
+    const key = (await page.locator('.secret pre').textContent()) ?? '';
+    const { id } = await data('GET', '/v1/users/me', undefined, key);
+    await page.getByRole('button', { name: 'I have kept it' }).click();
+    assert.ok(!(await page.content()).includes(key));
+    await page.getByLabel('Search users').fill('EMIL@');
+    await page.getByText('1 user', { exact: true }).waitFor();
+    await dashboard.screenshot(page, 'instance-users');
+    await page.getByRole('link', { name: 'Quotas of emil' }).click();
+    await page.getByRole('heading', { name: id }).waitFor();
+    await page.getByLabel('Invocations a day').fill('500');
+    await page.getByLabel('What goes beyond').selectOption({ label: 'is refused' });
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('Saved.').waitFor();
+    await page.getByText('Used today: 0 of 500').waitFor();
+    await dashboard.screenshot(page, 'instance-quotas');
+    const quota = await data('GET', `/v1/quotas/${id}`);
+    assert.deepEqual([quota.invocations, quota.enforced, quota.own.credits], [500, true, null]);
+    dashboard.nothingWrong();
+  });
+
+  test('a viewer sees no buttons that fail, on a narrow dark screen that shows all of it', async () => {
+    const { id: workspace } = await data('POST', '/v1/workspaces', { name: `${hostile}${'w'.repeat(150)}` });
+    const vera = await addUser('vera', `${'v'.repeat(200)}@example.com`);
+    await data('POST', `/v1/workspaces/${workspace}/members`, { user_id: vera.id, role: 'viewer' });
+    await data('POST', `/v1/workspaces/${workspace}/projects`, { name: 'p'.repeat(200) });
+    await data('POST', '/v1/users/me/api_keys', { name: 'k'.repeat(100) }, vera.key);
+    const small = { viewport: { width: 360, height: 740 }, colorScheme: 'dark' } as const;
+    const page = await dashboard.signedIn('/workspace', small, vera.key);
+    await page.getByRole('button', { name: 'Menu' }).click();
+    await show(page, workspace);
+    assert.equal(await page.getByRole('link', { name: 'Instance' }).count(), 0);
+    await page.getByRole('button', { name: 'Menu' }).click();
+    const forbidden = page.getByRole('button', { name: /^(Add|Remove|Create project|Rename|Delete|Save)/ });
+    for (const tab of ['members', 'projects', 'usage', 'keys']) {
+      await page.goto(`${service.url}/workspace?tab=${tab}`);
+      await page.locator('.panel:not([hidden]) .card').first().waitFor();
+      if (tab === 'projects') await page.locator('summary').click();
+      assert.equal(await forbidden.count(), 0, tab);
+      await fits(page, tab);
+      await dashboard.screenshot(page, `narrow-${tab}`);
+    }
+    for (const name of ['Audit log', 'Settings'])
+      assert.equal(await page.getByRole('tab', { name }).count(), 0);
+    await page.goto(`${service.url}/instance`);
+    await page.getByText('For the admin of this instance').waitFor();
+    assert.equal(await page.getByRole('tab').count(), 0);
+    await page.goto(`${service.url}/workspace/new`);
+    await page.getByRole('heading', { name: 'New workspace' }).waitFor();
+    await fits(page, 'new workspace');
+    dashboard.nothingWrong();
+
+    const admin = await dashboard.signedIn('/instance', small);
+    await admin.getByRole('button', { name: 'Menu' }).click();
+    await show(admin, workspace);
+    for (const tab of ['members', 'projects', 'keys', 'audit', 'settings']) {
+      await admin.goto(`${service.url}/workspace?tab=${tab}`);
+      await admin.getByRole('tab', { selected: true }).waitFor();
+      await admin.locator('.panel:not([hidden]) :is(.card, .empty)').first().waitFor();
+      await fits(admin, `${tab} of an admin`);
+      await dashboard.screenshot(admin, `narrow-admin-${tab}`);
+    }
+    for (const tab of ['running', 'settings', 'users', 'quotas']) {
+      await admin.goto(`${service.url}/instance?tab=${tab}&owner=${vera.id}`);
+      await admin.getByRole('tab', { selected: true }).waitFor();
+      await admin.locator('.panel:not([hidden]) .card').first().waitFor();
+      await fits(admin, tab);
+      await dashboard.screenshot(admin, `narrow-instance-${tab}`);
+    }
+    dashboard.nothingWrong();
+  });
+
+  test('a session that ends while a page is open leads to signing in and back, revoked or expired', async () => {
+    const fred = await addUser('fred');
+    const { id, api_key: key } = await data('POST', '/v1/users/me/api_keys', { name: 'soon gone' }, fred.key);
+    const page = await dashboard.signedIn('/workspace?tab=usage', {}, key);
+    const usage = page.getByRole('region', { name: 'Invocations' });
+    await usage.waitFor();
+    // Nobody reloads or clicks: the next read finds out.
+    await data('DELETE', `/v1/users/me/api_keys/${id}`, undefined, fred.key);
+    await page.getByText('Your session has ended. Sign in again').waitFor();
+    assert.equal(await usage.count(), 0);
+    await dashboard.screenshot(page, 'session-ended');
+    await dashboard.signIn(page, key);
+    await page.getByText('This is no API key of this service, or it was revoked').waitFor();
+    await dashboard.signIn(page, fred.key);
+    await usage.waitFor();
+    assert.match(page.url(), /\/workspace\?tab=usage$/);
+    // A browser drops a cookie when its time is over.
+    await page.context().clearCookies();
+    await page.getByText('Your session has ended').waitFor();
+    await dashboard.signIn(page, fred.key);
+    await usage.waitFor();
+    dashboard.nothingWrong();
+  });
+
+  test('a wrong key is told apart from a service that is away', async () => {
+    const page = await dashboard.open();
+    await page.goto(`${service.url}/sign-in`);
+    await dashboard.signIn(page, '  no-such-key-0123456789  ');
+    await page.getByText('This is no API key of this service').waitFor();
+    assert.equal(await page.getByLabel('API key').getAttribute('aria-invalid'), 'true');
+    await page.context().setOffline(true);
+    await dashboard.signIn(page, testApiKey);
+    await page.getByText('The service does not answer').waitFor();
+    assert.equal(await page.getByText('This is no API key of this service').count(), 0);
+    await page.context().setOffline(false);
+    dashboard.forgetComplaints();
+    // What was copied with spaces around it is taken.
+    await dashboard.signIn(page, ` ${testApiKey} `);
+    await page.getByRole('heading', { name: 'Home' }).waitFor();
+    dashboard.nothingWrong();
+  });
+
+  test('signing out takes cookie and data away, in every tab, and leaves nothing to who signs in next', async () => {
+    await service.createSource({ name: 'secret plans', key: 'http-new-requests-payload-only' });
+    const gina = await addUser('gina');
+    const page = await dashboard.signedIn('/sources');
+    await page.getByText('secret plans').waitFor();
+    const second = await page.context().newPage();
+    await second.goto(`${service.url}/sources`);
+    await second.getByText('secret plans').waitFor();
+    await page.getByRole('button', { name: 'admin' }).click();
+    await page.getByRole('menuitem', { name: 'Sign out' }).click();
+    for (const tab of [page, second]) {
+      await tab.getByLabel('API key').waitFor({ timeout: soonMs });
+      assert.equal(await tab.getByText('secret plans').count(), 0);
+      assert.equal(await tab.getByText('Your session has ended').count(), 0);
+    }
+    assert.deepEqual(await page.context().cookies(`${service.url}/v1/`), []);
+    await page.goBack().catch(() => undefined);
+    await page.goto(`${service.url}/sources`);
+    await page.getByLabel('API key').waitFor();
+    await dashboard.signIn(page, gina.key);
+    await page.getByText('No sources yet').waitFor();
+    assert.equal(await page.getByText('secret plans').count(), 0);
+    // Signing out of a session that has ended meanwhile is no failure.
+    await page.context().clearCookies();
+    await page.getByRole('button', { name: 'gina' }).click();
+    await page.getByRole('menuitem', { name: 'Sign out' }).click();
+    await page.getByLabel('API key').waitFor({ timeout: soonMs });
+    assert.equal(await page.getByText('You are still signed in').count(), 0);
+    dashboard.nothingWrong();
+  });
+});
