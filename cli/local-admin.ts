@@ -14,6 +14,8 @@ export const localCommands: Readonly<Record<string, string>> = {
   member: 'members of workspaces: add',
   key: 'API keys of any user: create, list, revoke',
   keys: 'the keys that seal credentials: status, rotate-master, rotate-data',
+  backup: 'everything into one encrypted file, also while the service runs; --check reads such a file',
+  restore: 'a backup into an empty instance on either store; --replace for one that is in use',
 };
 
 const adminFile = fileURLToPath(new URL('../src/admin.ts', import.meta.url));

@@ -17,7 +17,7 @@ import { deliveryCommands, subscriptionCommands, webhookCommands } from './webho
 import { workflowCommands } from './workflow-commands.ts';
 
 export const localHeading =
-  'On the data folder, without the API (the service must be stopped, unless it is on PostgreSQL):';
+  'On the data folder, without the API (the service must be stopped, unless it is on PostgreSQL; for a backup it may run):';
 
 /** Every command there is: the help, the completion and the reference page are made from it. */
 export function makeProgram(parts: Parts, version: string): Command {

@@ -31,7 +31,7 @@ export function commandLinePage(): string {
     '## On the data folder',
     '',
     'Without the API, with the settings of the service, and on the embedded store only while it is stopped.',
-    '`npm run millrace -- user --help` has their options. `registry` is among them with `--local`, with a folder as its argument,',
+    'For a backup it may run ([backup and restore](../backup.md)). `npm run millrace -- user --help` has their options. `registry` is among them with `--local`, with a folder as its argument,',
     'and where you are not logged in.',
     '',
     '| command | what it is about |',

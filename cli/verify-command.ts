@@ -175,7 +175,9 @@ async function checkFolder(session: Session, url: string): Promise<Result | read
   const { bavail, bsize } = await statfs(folder);
   const free = bavail * bsize;
   const gigabytes = `${(free / 1024 ** 3).toFixed(1)} GB are free`;
-  const readable = ['.', 'api-key'].filter((name) => isReadableByOthers(join(folder, name)));
+  // The master key stands beside the folder, so that a copy of the folder is worth nothing.
+  const secretFiles = [join(folder, 'api-key'), `${folder.replace(/[/\\]+$/, '')}.key`];
+  const readable = secretFiles.filter((file) => isReadableByOthers(file));
   return [
     {
       name: 'disk',
@@ -184,8 +186,8 @@ async function checkFolder(session: Session, url: string): Promise<Result | read
     },
     {
       name: 'data folder',
-      ...(readable.includes('api-key')
-        ? { state: 'failed' as const, detail: `others can read ${join(folder, 'api-key')}: chmod 600` }
+      ...(readable.length > 0
+        ? { state: 'failed' as const, detail: `others can read ${readable.join(' and ')}: chmod 600` }
         : { state: 'ok' as const, detail: folder }),
     },
   ];

@@ -17,6 +17,7 @@ export const clientMethods: Readonly<Record<string, string>> = {
   listMySources: 'sources.list',
   listWorkspaceSources: 'sources.listInWorkspace',
   listSourceTicks: 'sources.listTicks',
+  listSourceTimers: 'sources.listTimers',
 
   listMyEvents: 'eventSummaries.list',
   listWorkspaceEvents: 'eventSummaries.listInWorkspace',
@@ -156,6 +157,8 @@ export const clientMethods: Readonly<Record<string, string>> = {
   getMyUsage: 'users.usage',
   getMyOverview: 'users.overview',
   getWorkspaceOverview: 'workspaces.overview',
+  getMyFlow: 'users.flow',
+  getWorkspaceFlow: 'workspaces.flow',
 
   listApiKeys: 'apiKeys.list',
   createApiKey: 'apiKeys.create',
@@ -217,6 +220,7 @@ export const typeNames: Readonly<Record<string, string>> = {
   Emit: 'listSourceEmits.data',
   SourceLog: 'listSourceLogs.data',
   SourceTick: 'listSourceTicks.data',
+  SourceTimer: 'listSourceTimers.data',
   Source: 'getSource.data',
   Replay: 'getReplay.data',
   Subscription: 'getSubscription.data',
@@ -247,6 +251,7 @@ export const typeNames: Readonly<Record<string, string>> = {
   DataStore: 'getDataStore.data',
   DataStoreEntry: 'getDataStoreEntry.data',
   Overview: 'getMyOverview.data',
+  Flow: 'getMyFlow.data',
   User: 'getMe.data',
   ApiKey: 'listApiKeys.data',
   Workspace: 'getWorkspace.data',

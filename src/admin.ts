@@ -1,4 +1,6 @@
 import { existsSync } from 'node:fs';
+import { backupCommands } from '#backup/backup-commands.ts';
+import { BackupError } from '#backup/backup-error.ts';
 import { readSettings, type Settings, SettingsError } from '#config/settings.ts';
 import { systemClock } from '#lib/clock.ts';
 import { CallerError, toError, UnavailableError } from '#lib/errors.ts';
@@ -13,11 +15,13 @@ import {
   type AdminAnswer,
   type AdminRequest,
   adminHelp,
+  type LoneTools,
   readAdminRequest,
   UsageError,
 } from '#workspaces/admin-command-line.ts';
 import { identityCommands } from '#workspaces/admin-commands.ts';
 import { hasUsers } from '#workspaces/user-store.ts';
+import packageJson from '../package.json' with { type: 'json' };
 
 /** `npm run millrace -- …`: administration without the API. Exit codes: 0 done, 1 failed, 2 wrong command line. */
 
@@ -26,7 +30,7 @@ class AdminError extends Error {
   override name = 'AdminError';
 }
 
-const commands = { ...identityCommands, ...keyCommands, ...registryCommands };
+const commands = { ...identityCommands, ...keyCommands, ...registryCommands, ...backupCommands };
 const wantsJson = process.argv.includes('--json');
 
 try {
@@ -42,6 +46,19 @@ async function execute(
   command: NonNullable<AdminRequest['command']>,
 ): Promise<AdminAnswer> {
   const settings = readSettings(process.env);
+  const environment = process.env;
+  const tools: LoneTools = {
+    clock: systemClock,
+    version: packageJson.version,
+    settings,
+    environment,
+    // npm changes to the project's folder, and says where it was called.
+    folder: environment.INIT_CWD ?? process.cwd(),
+    progress,
+    status,
+    isInteractive: process.stdin.isTTY && process.stderr.isTTY && !wantsJson,
+  };
+  if ('runAlone' in command) return command.runAlone(tools, request.options, request.argument);
   const release = holdFolder(settings, command.api);
   try {
     const store = await openStore({
@@ -51,11 +68,7 @@ async function execute(
     });
     try {
       await refuseEmpty(store);
-      const environment = process.env;
-      // npm changes to the project's folder, and says where it was called.
-      const folder = environment.INIT_CWD ?? process.cwd();
-      const tools = { store, clock: systemClock, settings, environment, folder, progress };
-      return await command.run(tools, request.options, request.argument);
+      return await command.run({ ...tools, store }, request.options, request.argument);
     } finally {
       await store.close();
     }
@@ -94,12 +107,19 @@ function progress(line: string): void {
   if (!wantsJson) process.stderr.write(`${line}\n`);
 }
 
+/** A line that the next one takes the place of. */
+function status(line: string): void {
+  if (wantsJson || !process.stderr.isTTY) return;
+  process.stderr.write(`\r\u001b[K${line}`);
+}
+
 function print(answer: AdminAnswer, json: boolean): void {
   const text = json ? JSON.stringify(answer.data, null, 2) : answer.lines.join('\n');
   process.stdout.write(text === '' ? '' : `${text}\n`);
 }
 
 function fail(error: Error): number {
+  status('');
   const isUsage = error instanceof UsageError;
   if (wantsJson) {
     const code = isUsage ? 'usage' : error instanceof CallerError ? error.code : 'failed';
@@ -113,7 +133,7 @@ function fail(error: Error): number {
 
 function isForPeople(error: Error): boolean {
   return (
-    [AdminError, UsageError, CallerError, UnavailableError, SettingsError, MasterKeyError].some(
+    [AdminError, BackupError, UsageError, CallerError, UnavailableError, SettingsError, MasterKeyError].some(
       (kind) => error instanceof kind,
     ) || error.name === 'SchemaError'
   );

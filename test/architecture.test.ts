@@ -19,6 +19,7 @@ const folderOrder = [
     'events',
     'egress',
     'vault',
+    'backup',
     'apps',
     'oauth',
     'probes',

@@ -40,6 +40,7 @@ const publicRoutes = [
   ...['/workspace', '/workspace/*', '/instance', '/instance/*'],
   ...['/accounts', '/accounts/*', '/apps', '/apps/*'],
   ...['/registry', '/registry/*', '/templates', '/templates/*'],
+  ...['/map', '/map/*', '/subscriptions', '/subscriptions/*'],
   ...['/assets/:name', '/favicon.svg', '/theme.js'],
 ];
 

@@ -37,6 +37,8 @@ import { Shell } from '~/parts/shell.tsx';
 const WorkspacePage = later(async () => (await import('~/pages/workspace.tsx')).WorkspacePage);
 const NewWorkspacePage = later(async () => (await import('~/pages/new-workspace.tsx')).NewWorkspacePage);
 const InstancePage = later(async () => (await import('~/pages/instance.tsx')).InstancePage);
+const MapPage = later(async () => (await import('~/pages/map.tsx')).MapPage);
+const Subscriptions = later(async () => (await import('~/pages/subscriptions.tsx')).Subscriptions);
 
 /** As large as it is, it is loaded when somebody edits. */
 const Editing = lazy(() => import('~/pages/editing.tsx'));
@@ -125,6 +127,8 @@ function Routes() {
             <Route path="/workspace" component={WorkspacePage} />
             <Route path="/workspace/new" component={NewWorkspacePage} />
             <Route path="/instance" component={InstancePage} />
+            <Route path="/subscriptions" component={Subscriptions} />
+            <Route path="/map" component={MapPage} />
             <Route path="/object/*?" component={ObjectPage} />
             <Route component={NotFound} />
           </Switch>

@@ -8,6 +8,7 @@ import './style/workflows.css';
 import './style/accounts.css';
 import './style/workspace.css';
 import './style/editing.css';
+import './style/sources.css';
 import { App } from './app.tsx';
 
 const root = document.getElementById('root');

@@ -86,6 +86,13 @@ export const settingDefinitions = {
     shown: 'never',
     text: 'Only for `npm run millrace -- keys rotate-master`: the master key that takes the place of the present one.',
   },
+  backupPassphrase: {
+    env: 'MILLRACE_BACKUP_PASSPHRASE',
+    type: 'string',
+    default: '',
+    shown: 'never',
+    text: 'Only for `millrace backup` and `millrace restore`: what backups are encrypted with, where no file says it.',
+  },
   endpointDomain: {
     env: 'MILLRACE_ENDPOINT_DOMAIN',
     type: 'string',

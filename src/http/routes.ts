@@ -15,6 +15,7 @@ import { type DeliveryRouteDeps, deliveryRoutes } from './routes/delivery-routes
 import { type EmitterRouteDeps, emitterRoutes } from './routes/emitter-routes.ts';
 import { type EventRouteDeps, eventRoutes, eventStreamRoutes } from './routes/event-routes.ts';
 import { type FileRouteDeps, fileRoutes } from './routes/file-routes.ts';
+import { type FlowRouteDeps, flowRoutes } from './routes/flow-routes.ts';
 import { type HealthRouteParts, healthRoutes } from './routes/health-routes.ts';
 import { type InstanceRouteDeps, instanceRoutes } from './routes/instance-routes.ts';
 import { type OAuthClientRouteDeps, oauthClientRoutes } from './routes/oauth-client-routes.ts';
@@ -29,6 +30,7 @@ import { type ReplayRouteDeps, replayRoutes } from './routes/replay-routes.ts';
 import { type RunRouteDeps, runRoutes } from './routes/run-routes.ts';
 import { type SessionRouteDeps, sessionRoutes } from './routes/session-routes.ts';
 import { type SourceRouteDeps, sourceRoutes } from './routes/source-routes.ts';
+import { type SourceTimerDeps, sourceTimerRoutes } from './routes/source-timer-routes.ts';
 import { type SubscriptionRouteDeps, subscriptionRoutes } from './routes/subscription-routes.ts';
 import { type TemplateRouteDeps, templateRoutes } from './routes/template-routes.ts';
 import { type UserRouteParts, userRoutes } from './routes/user-routes.ts';
@@ -57,6 +59,7 @@ export type RouteParts = HealthRouteParts &
   ActionRouteDeps &
   RegistryRouteDeps &
   SourceRouteDeps &
+  SourceTimerDeps &
   WorkflowRouteDeps &
   TemplateRouteDeps &
   EmitterRouteDeps &
@@ -74,6 +77,7 @@ export type RouteParts = HealthRouteParts &
   OverviewRouteDeps &
   InstanceRouteDeps &
   ProjectRouteDeps &
+  FlowRouteDeps &
   SessionRouteDeps &
   DashboardRouteDeps &
   AccountRouteDeps & { settings: { /** '' when none was set. */ publicUrl: string } };
@@ -102,6 +106,7 @@ export const routes: readonly RoutesOfPart[] = [
   { prefix: '/v1', register: overviewRoutes },
   { prefix: '/v1', register: instanceRoutes },
   { prefix: '/v1', register: projectRoutes },
+  { prefix: '/v1', register: flowRoutes },
   { prefix: '/v1', register: dataStoreRoutes },
   { prefix: '/v1', register: appRoutes },
   { prefix: '/v1', register: apphookRoutes },
@@ -121,6 +126,7 @@ export const routes: readonly RoutesOfPart[] = [
   { prefix: '/v1', register: actionRoutes },
   { prefix: '/v1', register: registryRoutes },
   { prefix: '/v1', register: sourceRoutes },
+  { prefix: '/v1', register: sourceTimerRoutes },
   { prefix: '/v1', register: workflowRoutes },
   { prefix: '/v1', register: workflowTickRoutes },
   { prefix: '/v1', register: templateRoutes },

@@ -101,3 +101,15 @@ export function occurrencesBetween(
   }
   return count;
 }
+
+/** Pure: `count` occurrences from `plannedMs`, which is one, on; fewer where the schedule ends. */
+export function occurrencesFrom(schedule: Schedule, plannedMs: number, count: number): number[] {
+  const times = [plannedMs];
+  for (let at = plannedMs; times.length < count; ) {
+    const next = nextOccurrence(schedule, at, at);
+    if (next === undefined) break;
+    times.push(next);
+    at = next;
+  }
+  return times;
+}

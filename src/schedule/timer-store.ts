@@ -37,6 +37,18 @@ export async function deleteTimersOf(tx: Tx, subjectId: string): Promise<void> {
   await tx.deleteFrom('timers').where('subject_id', '=', subjectId).execute();
 }
 
+/** The timers of a source or workflow, the next first. */
+export async function timersOf(db: Db, subjectId: string, limit: number): Promise<TimerTable[]> {
+  return db
+    .selectFrom('timers')
+    .select(timerColumns)
+    .where('subject_id', '=', subjectId)
+    .orderBy('next_at_ms')
+    .orderBy('id')
+    .limit(limit)
+    .execute();
+}
+
 /** Due timers, earliest first, locked so that no other process fires them too. */
 export async function lockDueTimers(
   store: Pick<Store, 'name'>,

@@ -82,7 +82,8 @@ function refuseNewer(dialect: Store['name'], applied: readonly string[], known: 
   );
 }
 
-async function appliedMigrations(store: Pick<Store, 'name' | 'read'>): Promise<string[]> {
+/** Names of the migrations that a store has; none: it is empty. */
+export async function appliedMigrations(store: Pick<Store, 'name' | 'read'>): Promise<string[]> {
   // Only the schema our statements go to: other applications in one database have tables of this name too.
   const { rows } = await (store.name === 'sqlite'
     ? sql`select 1 from sqlite_master where type = 'table' and name = 'schema_migrations'`

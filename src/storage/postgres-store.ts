@@ -76,16 +76,28 @@ export async function openPostgresStore(options: {
   };
 }
 
-function openPool(
+/** Kysely on a pool of its own. */
+export function openPool(
   url: string,
   options: {
     logger: Logger;
     connectMs: number;
     statement_timeout?: number;
+    /** Connections, unless it is the usual number. */
+    max?: number;
+    /** 0: for ever; for who reads or writes all there is in one transaction. */
+    idleMs?: number;
     onConnect?: (client: pg.PoolClient) => void;
   },
 ): Kysely<Tables> {
-  const { logger, connectMs, onConnect, ...more } = options;
+  const {
+    logger,
+    connectMs,
+    onConnect,
+    max = connectionsMax,
+    idleMs = idleInTransactionMs,
+    ...more
+  } = options;
   const types = {
     getTypeParser: (oid: number, format?: 'text') =>
       oid === int8 ? Number : pg.types.getTypeParser(oid, format),
@@ -93,9 +105,9 @@ function openPool(
   const pool = new pg.Pool({
     ...connectionOptions(url, { connectMs }),
     ...more,
-    max: connectionsMax,
+    max,
     types: types as pg.CustomTypesConfig,
-    idle_in_transaction_session_timeout: idleInTransactionMs,
+    idle_in_transaction_session_timeout: idleMs,
     application_name: 'millrace',
   });
   // An idle connection that dies is replaced by the pool; without a listener it would end the process.

@@ -14,24 +14,52 @@ export class UsageError extends Error {
   override name = 'UsageError';
 }
 
-type OptionName = 'username' | 'email' | 'name' | 'owner' | 'workspace' | 'user' | 'role' | 'id';
+type OptionName =
+  | 'username'
+  | 'email'
+  | 'name'
+  | 'owner'
+  | 'workspace'
+  | 'user'
+  | 'role'
+  | 'id'
+  | 'passphrase-file'
+  | 'key-file'
+  | 'check'
+  | 'replace'
+  | 'yes';
 export type Options = Partial<Record<OptionName, string>>;
 
-interface Command {
+interface CommandWords {
   /** What follows the command's name, as the help text shows it. */
   argument?: { name: string; isRequired: boolean };
-  /** Option and what stands for its value in the help text. */
+  /** Option and what stands for its value in the help text; '': it has none, and is 'true' where it was given. */
   required: Partial<Record<OptionName, string>>;
   optional: Partial<Record<OptionName, string>>;
   summary: string;
   /** The same through the API, for when the service runs; null: there is no such operation. */
   api: string | null;
+}
+
+interface StoreCommand extends CommandWords {
   run(tools: AdminTools, options: Options, argument?: string): Promise<AdminAnswer>;
 }
 
-export interface AdminTools {
+/** A command that comes to the store in its own way: beside a service that runs, or before there is one. */
+interface LoneCommand extends CommandWords {
+  runAlone(tools: LoneTools, options: Options, argument?: string): Promise<AdminAnswer>;
+}
+
+export type Command = StoreCommand | LoneCommand;
+
+export interface AdminTools extends LoneTools {
   store: Store;
+}
+
+export interface LoneTools {
   clock: Clock;
+  /** Of this program. */
+  version: string;
   settings: Settings;
   /** For npm's own configuration. */
   environment: Readonly<Record<string, string | undefined>>;
@@ -39,6 +67,10 @@ export interface AdminTools {
   folder: string;
   /** Says what is done so far, to people only. */
   progress(line: string): void;
+  /** How far long work has come: one line that is written over, where a person looks. */
+  status(line: string): void;
+  /** Whether somebody is there who can be asked. */
+  isInteractive: boolean;
 }
 
 /** By name, such as `user create`. */
@@ -49,7 +81,7 @@ export const listedMax = 10_000;
 
 export interface AdminRequest {
   /** Undefined asks for help. */
-  command: Pick<Command, 'run' | 'api'> | undefined;
+  command: Command | undefined;
   options: Options;
   argument?: string;
   json: boolean;
@@ -59,7 +91,9 @@ export interface AdminRequest {
 export function readAdminRequest(commands: AdminCommands, argv: readonly string[]): AdminRequest {
   const { positionals, values } = parse(commands, argv);
   const { json = false, help = false, ...given } = values;
-  const options = given as Options;
+  const options = Object.fromEntries(
+    Object.entries(given).map(([option, value]) => [option, String(value)]),
+  ) as Options;
   const { name, argument } = commandIn(commands, positionals);
   if (help === true || name === 'help') return { command: undefined, options: {}, json: json === true };
   const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
@@ -97,7 +131,9 @@ function commandIn(
 export function adminHelp(commands: AdminCommands): string {
   const entries = Object.entries(commands).map(([name, { argument, required, optional, summary }]) => {
     const needed = Object.entries(required).map(([option, value]) => ` --${option} ${value}`);
-    const possible = Object.entries(optional).map(([option, value]) => ` [--${option} ${value}]`);
+    const possible = Object.entries(optional).map(
+      ([option, value]) => ` [--${option}${value === '' ? '' : ` ${value}`}]`,
+    );
     const own =
       argument === undefined ? '' : argument.isRequired ? ` ${argument.name}` : ` [${argument.name}]`;
     return `  ${name}${own}${needed.join('')}${possible.join('')}\n      ${summary}`;
@@ -111,18 +147,20 @@ ${entries.join('\n')}
       this text
 
 --json prints JSON for machines (npm run --silent keeps npm's own lines out of it).
-On the embedded store the service must be stopped; on PostgreSQL it may run, unless a command says otherwise.
+On the embedded store the service must be stopped; on PostgreSQL it may run, unless a command says otherwise. A backup is made beside
+a service that runs, on both.
 Exit codes: 0 done, 1 failed, 2 the command line is wrong.
 `;
 }
 
 function parse(commands: AdminCommands, argv: readonly string[]) {
-  const text = { type: 'string' } as const;
-  const names = Object.values(commands).flatMap((command) =>
-    Object.keys({ ...command.required, ...command.optional }),
+  const known = Object.values(commands).flatMap((command) =>
+    Object.entries({ ...command.required, ...command.optional }),
   );
   const options: ParseArgsOptionsConfig = {
-    ...Object.fromEntries(names.map((name) => [name, text])),
+    ...Object.fromEntries(
+      known.map(([name, value]) => [name, { type: value === '' ? 'boolean' : 'string' }]),
+    ),
     json: { type: 'boolean' },
     help: { type: 'boolean', short: 'h' },
   };

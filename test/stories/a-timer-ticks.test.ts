@@ -127,6 +127,67 @@ forEachService((fixture) => {
     }
   });
 
+  test('the next runs of each timer are told, and the ledger of two timers of one moment is paged without a loss', async () => {
+    const { service } = fixture;
+    const source = await service.createSource({
+      component_code: `
+export default {
+  name: 'Two', props: { often: '$.interface.timer', daily: '$.interface.timer' }, run() {},
+};`,
+      configured_props: {
+        often: { intervalSeconds: 3600 },
+        daily: { cron: '30 9 * * *', timezone: 'Europe/Berlin' },
+      },
+    });
+    const path = `/v1/sources/${source.id}`;
+    const timersOf = async () => (await service.api('GET', `${path}/timers`)).body.data;
+    const often = await waitFor(async () => {
+      const found = (await timersOf()).find((timer: { prop: string }) => timer.prop === 'often');
+      return found.next_at * 1000 > Date.now() && found;
+    });
+    assert.equal(often.interval_seconds, 3600);
+    assert.deepEqual(
+      often.planned_at,
+      [0, 1, 2, 3, 4].map((n) => often.next_at + n * 3600),
+    );
+    const daily = (await timersOf()).find((timer: { prop: string }) => timer.prop === 'daily');
+    assert.deepEqual(
+      [daily.cron, daily.timezone, daily.planned_at.length],
+      ['30 9 * * *', 'Europe/Berlin', 5],
+    );
+    const [first] = (await service.api('GET', `${path}/ticks`)).body.data;
+    assert.deepEqual([first.prop, first.outcome], ['often', 'fired']);
+    assert.ok(first.late_by_ms >= 0 && first.late_by_ms < 2_000);
+    const { body: off } = await service.api('PUT', path, { active: false });
+    assert.equal(off.data.active, false);
+    assert.deepEqual(await timersOf(), []);
+
+    const both = await service.createSource({
+      component_code: `
+export default {
+  name: 'Both', props: { a: '$.interface.timer', b: '$.interface.timer', c: '$.interface.timer' }, run() {},
+};`,
+      configured_props: {
+        a: { intervalSeconds: 3600 },
+        b: { intervalSeconds: 3600 },
+        c: { intervalSeconds: 3600 },
+      },
+    });
+    const page = async (query: string) =>
+      (await service.api('GET', `/v1/sources/${both.id}/ticks?limit=1${query}`)).body;
+    await waitFor(
+      async () => (await service.api('GET', `/v1/sources/${both.id}/ticks`)).body.data.length === 3,
+    );
+    const props: string[] = [];
+    for (let cursor = ''; props.length < 3; ) {
+      const { data, page_info } = await page(cursor === '' ? '' : `&after=${cursor}`);
+      props.push(data[0].prop);
+      cursor = page_info.end_cursor;
+    }
+    assert.deepEqual(props.sort(), ['a', 'b', 'c']);
+    assert.equal((await page('&after=nonsense')).code, 'unknown_cursor');
+  });
+
   // Takes as long as the smallest interval; scheduler.test.ts has it on both stores, by its own clock.
   if (fixture.dialect === 'sqlite') {
     test('a source slower than its interval never overlaps itself, its ledger shows the skipped tick, and others go on', async () => {

@@ -236,6 +236,7 @@ forEachService((fixture) => {
           ['DELETE', (it) => `/v1/sources/${it}/events`, id, nothing.dc],
           ['GET', (it) => `/v1/sources/${it}/logs`, id, nothing.dc],
           ['GET', (it) => `/v1/sources/${it}/ticks`, id, nothing.dc],
+          ['GET', (it) => `/v1/sources/${it}/timers`, id, nothing.dc],
           ['GET', (it) => `/v1/sources/${it}/sse`, id, nothing.dc],
           ['GET', (it) => `/sources/${it}/sse`, id, nothing.dc],
         ],

@@ -122,6 +122,7 @@ describe('the TypeScript client', () => {
     const { id: other } = await client.users.create({ username: 'other', email: 'other@example.com' });
     assert.ok(Array.isArray(await client.users.usage()));
     assert.equal((await client.users.overview()).rates.minutes.length, 60);
+    assert.equal((await client.users.flow()).owner_id, me.id);
 
     const key = await client.apiKeys.create({ name: 'second' });
     assert.equal((await client.apiKeys.list().take(10)).length, 2);
@@ -132,6 +133,7 @@ describe('the TypeScript client', () => {
     assert.ok((await client.workspaces.list()).some((one) => one.id === id));
     assert.equal((await client.workspaces.update(id, { name: 'Team one' })).name, 'Team one');
     assert.equal((await client.workspaces.overview(id)).dead_letters, 0);
+    assert.deepEqual((await client.workspaces.flow(id)).edges, []);
     assert.ok(Array.isArray(await client.workspaces.usage(id)));
     const project = await client.projects.create(id, { name: 'Ours' });
     assert.deepEqual(
@@ -205,6 +207,7 @@ describe('the TypeScript client', () => {
       [source.id],
     );
     assert.deepEqual(await client.sources.listTicks(source.id).take(10), []);
+    assert.deepEqual(await client.sources.listTimers(source.id), []);
 
     const told = await firstOf(client.events.streamOfSource<{ n: number }>(source.id), () => emit(source));
     assert.equal(told.type === 'event' && told.data.event.n, 1);

@@ -270,6 +270,7 @@ forEachService((fixture) => {
       ['DELETE', '/events'],
       ['GET', '/logs'],
       ['GET', '/ticks'],
+      ['GET', '/timers'],
     ] as const) {
       const answer = await service.api(
         method,

@@ -216,6 +216,14 @@ describe('the command line', () => {
         disk: states.disk,
         'data folder': 'ok',
       });
+      if (process.platform !== 'win32') {
+        const keyFile = join(folder.path, 'data.key');
+        await chmod(keyFile, 0o644);
+        const open = await runCommand(place2, ['verify']);
+        await chmod(keyFile, 0o600);
+        assert.equal(open.code, 1);
+        assert.match(open.stdout, /data folder +failed +others can read .*data\.key: chmod 600/);
+      }
       const gone = await runCommand(
         { ...place, environment: { MILLRACE_URL: 'http://127.0.0.1:1', MILLRACE_API_KEY: testApiKey } },
         ['verify'],

@@ -41,6 +41,11 @@ export class DashboardBrowser {
     this.#browser = browser;
   }
 
+  /** The data folder of the service. */
+  get dataFolder(): string {
+    return `${this.#folder.path}/data`;
+  }
+
   /** An empty page of somebody who is not signed in. */
   async open(options: BrowserContextOptions = {}): Promise<Page> {
     const context = await this.#browser.newContext({ viewport: { width: 1280, height: 860 }, ...options });

@@ -31,6 +31,7 @@ export interface Me {
 
 export interface Member {
   user_id: string;
+  username: string;
   role: 'admin' | 'member' | 'viewer';
 }
 
@@ -134,6 +135,9 @@ export interface Subscription {
   emitter_id: string;
   listener_id: string;
   event_name: string;
+  /** Who made it. */
+  user_id: string;
+  created_at: number;
 }
 
 export interface Webhook {

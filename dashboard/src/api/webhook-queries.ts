@@ -63,17 +63,3 @@ export function useDelivery(id: string) {
     refetchInterval: 3_000,
   });
 }
-
-/** Workflows that can be subscribed to: the newest hundred. */
-export function useEmittingWorkflows(ownerId: string) {
-  return useQuery({
-    queryKey: ['emitting workflows', ownerId],
-    queryFn: async ({ signal }) =>
-      (
-        await api<Page<{ id: string; name: string }>>('GET', `${ownerPath(ownerId)}/workflows`, {
-          signal,
-          query: { limit: listPageSize },
-        })
-      ).data,
-  });
-}

@@ -5,6 +5,7 @@ import { Ago, useNow } from '~/parts/ago.tsx';
 import { Command } from '~/parts/copy.tsx';
 import { webhookReason } from '~/parts/delivery-words.ts';
 import { formatDuration, formatNumber } from '~/parts/format.ts';
+import { Icon } from '~/parts/icon.tsx';
 import { useOwner } from '~/parts/owner.tsx';
 import { Empty, Loading, PageFrame } from '~/parts/page.tsx';
 import { oneLine, shortened, visible } from '~/parts/plain-text.ts';
@@ -17,7 +18,15 @@ export function Home() {
   const sources = useSources(ownerId, '');
   const total = sources.data?.pages[0]?.page_info.total_count;
   return (
-    <PageFrame title="Home">
+    <PageFrame
+      title="Home"
+      actions={
+        <Link href="/map" className="button">
+          <Icon name="map" />
+          See all of it on the flow map
+        </Link>
+      }
+    >
       {overview.error !== null && (
         <Problem
           error={overview.error}

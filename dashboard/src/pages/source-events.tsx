@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { useMemo, useRef, useState } from 'react';
+import { Link } from 'wouter';
 import { api, withQuery } from '~/api/client.ts';
 import { useRecentEvents } from '~/api/queries.ts';
 import type { EventSummary, Page, Source } from '~/api/types.ts';
@@ -16,7 +17,7 @@ import { Problem } from '~/parts/problem.tsx';
 const rowPx = 44;
 
 /** The events of a source: what is kept, and what comes while one looks. */
-export function SourceEvents({ source }: { source: Source }) {
+export function SourceEvents({ source, mayWrite }: { source: Source; mayWrite: boolean }) {
   const [channel, setChannel] = useState('');
   const [asked, setAsked] = useState('');
   const [paused, setPaused] = useState(false);
@@ -90,6 +91,7 @@ export function SourceEvents({ source }: { source: Source }) {
               key={chosen.id}
               event={chosen}
               sourceId={source.id}
+              mayWrite={mayWrite}
               onClose={() => setChosenId(undefined)}
             />
           )}
@@ -176,10 +178,12 @@ function EventList({
 function EventDetail({
   event,
   sourceId,
+  mayWrite,
   onClose,
 }: {
   event: EventSummary;
   sourceId: string;
+  mayWrite: boolean;
   onClose: () => void;
 }) {
   const whole = useQuery({
@@ -210,6 +214,14 @@ function EventDetail({
         <div className="with-copy">
           {shown !== undefined && (
             <CopyButton text={JSON.stringify(shown.event, null, 2)} label="Copy the event as JSON" />
+          )}
+          {mayWrite && (
+            <Link
+              className="button quiet small"
+              href={`/sources/${sourceId}?${new URLSearchParams({ tab: 'replay', event: event.id, channel: event.metadata.name }).toString()}`}
+            >
+              Send again …
+            </Link>
           )}
           <button type="button" className="button quiet small" onClick={onClose}>
             <Icon name="close" size={16} />

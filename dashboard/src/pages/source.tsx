@@ -1,15 +1,19 @@
 import { useComponent, useMayWrite, useSource } from '~/api/queries.ts';
+import { useTimers } from '~/api/source-queries.ts';
 import type { Source } from '~/api/types.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { Command, CopyButton } from '~/parts/copy.tsx';
 import { LoadedPage } from '~/parts/loaded-page.tsx';
+import { MapLink } from '~/parts/map-link.tsx';
 import { PageFrame } from '~/parts/page.tsx';
 import { PageTabs } from '~/parts/page-tabs.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
 import { SourceCode } from './source-code.tsx';
 import { SourceEvents } from './source-events.tsx';
 import { SourceLogs } from './source-logs.tsx';
+import { SourceReplay } from './source-replay.tsx';
 import { SourceSettings } from './source-settings.tsx';
+import { SourceTimers } from './source-timers.tsx';
 
 export function SourcePage({ id }: { id: string }) {
   const source = useSource(id);
@@ -24,9 +28,15 @@ function Details({ source }: { source: Source }) {
   const component = useComponent(source.component_id);
   const mayWrite = useMayWrite(source.owner_id) === true;
   const endpoint = endpointOf(source);
+  // A timer may also come from additionalProps, which the component's own list does not have.
+  const hasTimerProp =
+    component.data?.configurable_props.some(({ type }) => type === '$.interface.timer') === true;
+  const timers = useTimers(source.id, !hasTimerProp);
+  const hasTimers = hasTimerProp || (timers.data?.length ?? 0) > 0;
   return (
     <PageFrame
       title={source.name}
+      actions={<MapLink id={source.id} ownerId={source.owner_id} />}
       lead={
         <p className="muted facts">
           <span className={source.active ? 'state good' : 'state off'}>
@@ -66,13 +76,19 @@ function Details({ source }: { source: Source }) {
       <PageTabs
         href={`/sources/${source.id}`}
         tabs={[
-          { id: 'events', name: 'Events', content: <SourceEvents source={source} /> },
+          { id: 'events', name: 'Events', content: <SourceEvents source={source} mayWrite={mayWrite} /> },
           {
             id: 'logs',
             name: 'Logs and errors',
             content: <SourceLogs sourceId={source.id} code={component.data?.code} />,
           },
           { id: 'code', name: 'Code and props', content: <SourceCode source={source} mayWrite={mayWrite} /> },
+          ...(hasTimers ? [{ id: 'timers', name: 'Timers', content: <SourceTimers source={source} /> }] : []),
+          {
+            id: 'replay',
+            name: 'Replay',
+            content: <SourceReplay source={source} mayWrite={mayWrite} />,
+          },
           {
             id: 'settings',
             name: 'Settings',

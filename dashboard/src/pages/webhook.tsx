@@ -8,6 +8,7 @@ import { CopyButton } from '~/parts/copy.tsx';
 import { toneOf, webhookReason } from '~/parts/delivery-words.ts';
 import { formatNumber } from '~/parts/format.ts';
 import { LoadedPage } from '~/parts/loaded-page.tsx';
+import { MapLink } from '~/parts/map-link.tsx';
 import { PageFrame } from '~/parts/page.tsx';
 import { PageTabs } from '~/parts/page-tabs.tsx';
 import { oneLine, shortened, visible } from '~/parts/plain-text.ts';
@@ -30,6 +31,7 @@ function Details({ webhook }: { webhook: Webhook }) {
   return (
     <PageFrame
       title={webhook.name ?? webhook.url}
+      actions={<MapLink id={webhook.id} ownerId={webhook.owner_id} />}
       lead={
         <p className="muted facts">
           <span className={toneOf(webhook.state)}>{visible(webhook.state)}</span>

@@ -7,6 +7,7 @@ import { dropDraft, keptDraft } from '~/editing/kept-draft.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { Command, CopyButton } from '~/parts/copy.tsx';
 import { LoadedPage } from '~/parts/loaded-page.tsx';
+import { MapLink } from '~/parts/map-link.tsx';
 import { PageFrame } from '~/parts/page.tsx';
 import { PageTabs } from '~/parts/page-tabs.tsx';
 import { WorkflowDeployments } from './workflow-deployments.tsx';
@@ -51,11 +52,14 @@ function Details({ workflow }: { workflow: Workflow }) {
         </p>
       }
       actions={
-        mayWrite && (
-          <Link href={`/workflows/${workflow.id}/edit`} className="button primary">
-            Edit
-          </Link>
-        )
+        <>
+          <MapLink id={workflow.id} ownerId={workflow.owner_id} />
+          {mayWrite && (
+            <Link href={`/workflows/${workflow.id}/edit`} className="button primary">
+              Edit
+            </Link>
+          )}
+        </>
       }
     >
       {mayWrite && kept !== undefined && (

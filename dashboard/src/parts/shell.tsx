@@ -16,9 +16,11 @@ import { ThemeSwitch } from './theme.tsx';
 /** The pages that are reached from everywhere. A new page gets its line here. */
 const places: readonly { href: string; name: string; icon: IconName; also?: string; forAdmin?: true }[] = [
   { href: '/', name: 'Home', icon: 'home' },
+  { href: '/map', name: 'Flow map', icon: 'map' },
   { href: '/sources', name: 'Sources', icon: 'source' },
   { href: '/workflows', name: 'Workflows', icon: 'workflow', also: '/runs/' },
   { href: '/webhooks', name: 'Webhooks', icon: 'webhook' },
+  { href: '/subscriptions', name: 'Subscriptions', icon: 'link' },
   { href: '/accounts', name: 'Accounts', icon: 'account' },
   { href: '/apps', name: 'Apps', icon: 'app' },
   { href: '/registry', name: 'Registry', icon: 'registry' },

@@ -53,9 +53,28 @@ export interface SourceTick {
   recorded_at: number;
   /** fired | late | skipped | missed */
   outcome: string;
+  /** Milliseconds from its time to when it ran; null: it did not run (integer) */
+  late_by_ms: number | null;
   reason: string | null;
   /** Planned ticks this entry stands for (integer) */
   ticks: number;
+}
+
+/** `data` in answers of `GET /v1/sources/{id}/timers`. */
+export interface SourceTimer {
+  /** The timer prop */
+  prop: string;
+  /** Integer */
+  interval_seconds: number | null;
+  cron: string | null;
+  /** IANA zone of cron */
+  timezone: string;
+  /** Epoch seconds of the next run; in the past: it is due (integer) */
+  next_at: number;
+  /** The next 5 runs, epoch seconds, the first is next_at; fewer where the schedule ends */
+  planned_at: number[];
+  /** Epoch seconds (integer) */
+  schedule_changed_at: number;
 }
 
 /** `data` in answers of `GET /v1/sources/{id}`. */
@@ -337,6 +356,8 @@ export interface WorkflowTick {
   recorded_at: number;
   /** fired | late | skipped | missed */
   outcome: string;
+  /** Milliseconds from its time to when it ran; null: it did not run (integer) */
+  late_by_ms: number | null;
   reason: string | null;
   /** Planned ticks this entry stands for (integer) */
   ticks: number;
@@ -882,6 +903,114 @@ export interface Overview {
     since: number | null;
     /** p_… */
     workflow_id: string;
+  })[];
+}
+
+/** `data` in answers of `GET /v1/users/me/flow`. */
+export interface Flow {
+  /** u_… or o_… */
+  owner_id: string;
+  /** Epoch milliseconds: when these figures were read (integer) */
+  at_ms: number;
+  /** How many there are, shown or not */
+  totals: {
+    /** Integer */
+    sources: number;
+    /** Integer */
+    workflows: number;
+    /** Integer */
+    webhooks: number;
+    /** Integer */
+    subscriptions: number;
+  };
+  /** There is more than the nodes and edges of this answer */
+  truncated: boolean;
+  /** At most 400 */
+  nodes: ({
+    /** dc_…, p_… or wh_…; dc_*, p_*, o_… or u_… for all emitters of a kind or an owner */
+    id: string;
+    /** source | workflow | webhook | all */
+    kind: string;
+    /** Null: all of a kind, or something of another owner */
+    name: string | null;
+    /** active | inactive | deploying | paused | disabled; null where the name is */
+    state: string | null;
+    /** Why the service disabled a webhook */
+    reason: string | null;
+    /** Epoch seconds: since when a webhook takes nothing (integer) */
+    failing_since: number | null;
+    /** Of a workflow */
+    project_id: string | null;
+    /** Events on the default channel; failed: on $errors */
+    emitted: {
+      /**
+       * Within the last minute; where very many came, as many as that would be at the pace of the newest
+       * (integer)
+       */
+      per_minute: number;
+      /** Of the newest within the last hour (integer) */
+      failed: number;
+      /** Epoch seconds; null: nothing that is kept (integer) */
+      last_at: number | null;
+    } | null;
+    /** Of a workflow */
+    runs: {
+      /**
+       * Within the last minute; where very many came, as many as that would be at the pace of the newest
+       * (integer)
+       */
+      per_minute: number;
+      /** Of the newest within the last hour (integer) */
+      failed: number;
+      /** Epoch seconds; null: nothing that is kept (integer) */
+      last_at: number | null;
+    } | null;
+    /** What starts runs of a workflow besides subscriptions */
+    triggers: ({
+      /** hi_…, ti_… or ei_… */
+      id: string;
+      /** http | timer | email */
+      kind: string;
+      /** Integer */
+      interval_seconds: number | null;
+      cron: string | null;
+      /**
+       * Within the last minute; where very many came, as many as that would be at the pace of the newest
+       * (integer)
+       */
+      per_minute: number;
+      /** Of the newest within the last hour (integer) */
+      failed: number;
+      /** Epoch seconds; null: nothing that is kept (integer) */
+      last_at: number | null;
+    })[];
+    /** That it uses (integer) */
+    unhealthy_accounts: number;
+    /** Undelivered to it, among the newest 1,000 records of the owner (integer) */
+    dead_letters: number;
+  })[];
+  /** Subscriptions; at most 800 */
+  edges: ({
+    /** sub_… */
+    id: string;
+    emitter_id: string;
+    listener_id: string;
+    /** The channel; empty for the default one */
+    event_name: string;
+    /** Failed: undelivered, or to be tried again. Null: the listener is of another owner */
+    deliveries: {
+      /**
+       * Within the last minute; where very many came, as many as that would be at the pace of the newest
+       * (integer)
+       */
+      per_minute: number;
+      /** Of the newest within the last hour (integer) */
+      failed: number;
+      /** Epoch seconds; null: nothing that is kept (integer) */
+      last_at: number | null;
+    } | null;
+    /** Undelivered, among the newest 1,000 records of the owner (integer) */
+    dead_letters: number;
   })[];
 }
 
@@ -1460,6 +1589,40 @@ export interface UpdateProjectBody {
   workspace_id?: string;
   /** 1 to 200 characters */
   name: string;
+}
+
+/** Query of `GET /v1/users/me/flow`. */
+export interface GetMyFlowQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /**
+   * dc_…, p_… or wh_…: it and its subscriptions are part of the answer before anything else (at most 100
+   * characters)
+   */
+  focus?: string;
+}
+
+/** Query of `GET /v1/workspaces/{id}/flow`. */
+export interface GetWorkspaceFlowQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /**
+   * dc_…, p_… or wh_…: it and its subscriptions are part of the answer before anything else (at most 100
+   * characters)
+   */
+  focus?: string;
 }
 
 /** Body of `POST /v1/data_stores`. */
@@ -2873,6 +3036,24 @@ export interface DeleteSourceQuery {
   ignore_hook_errors?: boolean;
 }
 
+/** Query of `GET /v1/sources/{id}/ticks`. */
+export interface ListSourceTicksQuery {
+  /** Response fields to include, comma-separated; default all */
+  include?: string;
+  /** Response fields to exclude, comma-separated; default none */
+  exclude?: string;
+  /** Workspace in which the operation takes effect */
+  org_id?: string;
+  /** The same as org_id */
+  workspace_id?: string;
+  /** Items on a page; values above 100 mean 100 (integer, at least 1, default 10) */
+  limit?: number;
+  /** Cursor: items after it */
+  after?: string;
+  /** Cursor: items before it */
+  before?: string;
+}
+
 /** Query of `GET /v1/users/me/workflows`. */
 export interface ListMyWorkflowsQuery {
   /** Response fields to include, comma-separated; default all */
@@ -3319,24 +3500,6 @@ export interface ListWorkflowErrorsQuery {
 
 /** Query of `GET /v1/sources/{id}/logs`. */
 export interface ListSourceLogsQuery {
-  /** Response fields to include, comma-separated; default all */
-  include?: string;
-  /** Response fields to exclude, comma-separated; default none */
-  exclude?: string;
-  /** Workspace in which the operation takes effect */
-  org_id?: string;
-  /** The same as org_id */
-  workspace_id?: string;
-  /** Items on a page; values above 100 mean 100 (integer, at least 1, default 10) */
-  limit?: number;
-  /** Cursor: items after it */
-  after?: string;
-  /** Cursor: items before it */
-  before?: string;
-}
-
-/** Query of `GET /v1/sources/{id}/ticks`. */
-export interface ListSourceTicksQuery {
   /** Response fields to include, comma-separated; default all */
   include?: string;
   /** Response fields to exclude, comma-separated; default none */

@@ -56,11 +56,14 @@ import type {
   Deployment,
   Emit,
   EventSummary,
+  Flow,
   GetAccountQuery,
   GetDeliveryQuery,
   GetHealthAnswer,
   GetInstanceAnswer,
+  GetMyFlowQuery,
   GetSessionAnswer,
+  GetWorkspaceFlowQuery,
   ListAccountAuditQuery,
   ListAccountsQuery,
   ListApiClientsQuery,
@@ -145,6 +148,7 @@ import type {
   Source,
   SourceLog,
   SourceTick,
+  SourceTimer,
   StreamSourceEventsQuery,
   StreamWorkflowEventsQuery,
   StreamWorkspaceEventsQuery,
@@ -286,6 +290,19 @@ export class Users {
   overview(query: CommonParameters = {}, options: RequestOptions = {}): Promise<Overview> {
     return this.#transport.data({ method: 'GET', path: '/v1/users/me/overview', query: { ...query }, isRepeatable: true }, options);
   }
+
+  /**
+   * Your sources, workflows and webhooks, what listens to what, and the rates between them.
+   *
+   * Bounded: 400 nodes and 800 edges. What fails and what had traffic last comes first, the newest next.
+   * Read from the store, the same on every node; may be up to 2 seconds old.
+   *
+   * `GET /v1/users/me/flow`
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  flow(query: GetMyFlowQuery = {}, options: RequestOptions = {}): Promise<Flow> {
+    return this.#transport.data({ method: 'GET', path: '/v1/users/me/flow', query: { ...query }, isRepeatable: true }, options);
+  }
 }
 
 /** `client.apiKeys` */
@@ -403,6 +420,20 @@ export class Workspaces {
    */
   overview(workspaceId: string, query: CommonParameters = {}, options: RequestOptions = {}): Promise<Overview> {
     return this.#transport.data({ method: 'GET', path: pathOf`/v1/workspaces/${workspaceId}/overview`, query: { ...query }, isRepeatable: true }, options);
+  }
+
+  /**
+   * Sources, workflows and webhooks of a workspace, what listens to what, and the rates between them.
+   *
+   * Bounded: 400 nodes and 800 edges. What fails and what had traffic last comes first, the newest next.
+   * Read from the store, the same on every node; may be up to 2 seconds old.
+   *
+   * `GET /v1/workspaces/{id}/flow`
+   * @param workspaceId o_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  flow(workspaceId: string, query: GetWorkspaceFlowQuery = {}, options: RequestOptions = {}): Promise<Flow> {
+    return this.#transport.data({ method: 'GET', path: pathOf`/v1/workspaces/${workspaceId}/flow`, query: { ...query }, isRepeatable: true }, options);
   }
 }
 
@@ -1867,6 +1898,17 @@ export class Sources {
    */
   listTicks(sourceId: string, query: ListSourceTicksQuery = {}, options: RequestOptions = {}): Paged<SourceTick> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/sources/${sourceId}/ticks`, query: { ...query }, isRepeatable: true }, options);
+  }
+
+  /**
+   * The timers of a source and their next runs, the next first; an inactive source has none.
+   *
+   * `GET /v1/sources/{id}/timers`
+   * @param sourceId dc_…
+   * @throws MillraceError what the service refused, with its `code`
+   */
+  listTimers(sourceId: string, query: CommonParameters = {}, options: RequestOptions = {}): Promise<SourceTimer[]> {
+    return this.#transport.data({ method: 'GET', path: pathOf`/v1/sources/${sourceId}/timers`, query: { ...query }, isRepeatable: true }, options);
   }
 }
 

@@ -23,6 +23,8 @@ const pagePaths = [
   'templates',
   'workspace',
   'instance',
+  'map',
+  'subscriptions',
   'object',
 ];
 

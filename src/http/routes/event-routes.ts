@@ -9,14 +9,12 @@ import { compareEventIds, formatEventId, parseEventId } from '#events/event-id.t
 import { eventBatches, pageOfPlaces } from '#events/event-page-store.ts';
 import type { LiveStreams } from '#http/live-updates.ts';
 import { type LogLine, logLine } from '#http/log-line.ts';
-import { pageRequest, pageResponse } from '#http/pagination.ts';
+import { pageResponse } from '#http/pagination.ts';
 import { type App, callerOf, IdParams, PageOf, PageQuery } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
 import { StreamMark } from '#http/stream-mark.ts';
-import { type Clock, epochSeconds } from '#lib/clock.ts';
-import { CallerError } from '#lib/errors.ts';
+import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
-import { readTicks } from '#schedule/timer-store.ts';
 import type { Store } from '#storage/store.ts';
 import {
   type EmitterKind,
@@ -46,15 +44,6 @@ const LogLineShape = Type.Object(
   },
   { additionalProperties: true },
 );
-
-const Tick = Type.Object({
-  prop: Type.String({ description: 'The timer prop' }),
-  planned_at: Type.Integer({ description: 'Epoch seconds' }),
-  recorded_at: Type.Integer({ description: 'Epoch seconds' }),
-  outcome: Type.String({ description: 'fired | late | skipped | missed' }),
-  reason: Type.Union([Type.String(), Type.Null()]),
-  ticks: Type.Integer({ description: 'Planned ticks this entry stands for' }),
-});
 
 /** Additions: what only sources have beside their events. */
 export function eventRoutes(app: App, deps: EventRouteDeps): void {
@@ -94,40 +83,6 @@ export function eventRoutes(app: App, deps: EventRouteDeps): void {
       const cursors = lines.map((line) => line.id);
       return pageResponse(selectFields(request, lines), {
         cursorOf: (_line, index) => cursors[index] ?? '',
-      });
-    },
-  );
-
-  app.get(
-    '/sources/:id/ticks',
-    {
-      schema: {
-        operationId: 'listSourceTicks',
-        tags: ['sources', 'addition'],
-        summary: 'What became of each planned run of a timer source, newest first',
-        params: IdParams('dc_…'),
-        querystring: PageQuery,
-        response: { 200: PageOf(Tick) },
-      },
-    },
-    async (request) => {
-      const source = await emitterOf(store, sourceKind, request, 'read');
-      const { limit, after, before } = pageRequest(request, { cursors: 'plain' });
-      const rows = await readTicks(store.read, source.id, {
-        limit,
-        ...(after === undefined ? {} : { before: { plannedMs: tickCursor(after, 'after') } }),
-        ...(before === undefined ? {} : { after: { plannedMs: tickCursor(before, 'before') } }),
-      });
-      const ticks = rows.map((row) => ({
-        prop: row.timer_id.slice(row.timer_id.indexOf(':') + 1),
-        planned_at: epochSeconds(row.planned_at_ms),
-        recorded_at: epochSeconds(row.recorded_at_ms),
-        outcome: row.outcome,
-        reason: row.reason,
-        ticks: row.ticks,
-      }));
-      return pageResponse(selectFields(request, ticks), {
-        cursorOf: (_tick, index) => String(rows[index]?.planned_at_ms ?? ''),
       });
     },
   );
@@ -245,10 +200,4 @@ async function mayStillRead(
 ): Promise<boolean> {
   const isValid = await isStillValid(store.read, caller, clock.now());
   return isValid && (await mayRead(store.read, caller, ownerId));
-}
-
-function tickCursor(text: string, parameter: string): number {
-  if (!/^\d{1,15}$/.test(text))
-    throw new CallerError('unknown_cursor', `${parameter} is not a cursor of this list`, { parameter });
-  return Number(text);
 }

@@ -1,0 +1,64 @@
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import type { Flow } from '~/flow/flow-types.ts';
+import { api, type RequestOptions } from './client.ts';
+import { type Data, ownerPath } from './queries.ts';
+
+/** The flow map of an owner; `focus` is part of it, whatever else has no place. */
+export function useFlow(ownerId: string, focus?: string) {
+  return useQuery({
+    queryKey: ['flow', ownerId, focus ?? ''],
+    queryFn: async ({ signal }) =>
+      (await api<Data<Flow>>('GET', `${ownerPath(ownerId)}/flow`, { signal, query: { focus } })).data,
+    // Large answers are many bytes.
+    refetchInterval: ({ state }) => ((state.data?.nodes.length ?? 0) > 150 ? 5_000 : 3_000),
+    // Of the same owner: what is asked for next has most of it too.
+    placeholderData: (previous) => (previous?.owner_id === ownerId ? previous : undefined),
+  });
+}
+
+export interface Project {
+  id: string;
+  name: string;
+}
+
+export function useProjects(ownerId: string) {
+  return useQuery({
+    queryKey: ['projects', ownerId],
+    queryFn: async ({ signal }) =>
+      (await api<Data<Project[]>>('GET', `/v1/workspaces/${ownerId}/projects`, { signal })).data,
+    enabled: ownerId.startsWith('o_'),
+    staleTime: 60_000,
+  });
+}
+
+/** The newest of a list, as long as it is looked at. */
+export function useLatest<T>(path: string, query: NonNullable<RequestOptions['query']>) {
+  return useQuery({
+    queryKey: ['latest', path, query],
+    queryFn: async ({ signal }) => (await api<Data<T[]>>('GET', path, { signal, query })).data,
+    refetchInterval: 3_000,
+    placeholderData: keepPreviousData,
+  });
+}
+
+export interface AutoSubscription {
+  /** asub_… */
+  id: string;
+  event_name: string;
+  listener_id: string;
+  owner_id: string;
+  created_at: number;
+}
+
+export function useAutoSubscriptions(ownerId: string) {
+  return useQuery({
+    queryKey: ['auto subscriptions', ownerId],
+    queryFn: async ({ signal }) =>
+      (
+        await api<Data<AutoSubscription[]>>('GET', '/v1/auto_subscriptions', {
+          signal,
+          query: { org_id: ownerId.startsWith('o_') ? ownerId : undefined },
+        })
+      ).data,
+  });
+}

@@ -1,0 +1,501 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { chmod, readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
+import { sql } from 'kysely';
+import { TestClock } from '#lib/clock.ts';
+import { migrations } from '#storage/migrate.ts';
+import { openRestoreTarget } from '#storage/restore-target.ts';
+import { openSnapshot } from '#storage/snapshot.ts';
+import { openSqliteStore } from '#storage/sqlite-store.ts';
+import type { Store } from '#storage/store.ts';
+import type { Tables } from '#storage/tables.ts';
+import { checkMasterKey, takeMasterKey } from '#vault/check-master-key.ts';
+import { Vault } from '#vault/vault.ts';
+import { postgresSkip } from '../../test/support/databases.ts';
+import { expectedSecrets, openSealed, storeSealed } from '../../test/support/sealed-store.ts';
+import { createStoreLocation, type Dialect, type StoreLocation } from '../../test/support/stores.ts';
+import { createTempFolder, type TempFolder } from '../../test/support/temp-folder.ts';
+import type { BackupSecret } from './backup-key.ts';
+import { backupTables, keptTables } from './backup-tables.ts';
+import { checkBackup, openBackup } from './read-backup.ts';
+import { restoreBackup } from './restore-backup.ts';
+import { writeBackup } from './write-backup.ts';
+
+const secret: BackupSecret & { kind: 'passphrase' } = {
+  kind: 'passphrase',
+  text: 'four words that nobody guesses',
+};
+const recoveryKey: BackupSecret = { kind: 'key', key: randomBytes(32) };
+const oldVault = new Vault(Buffer.alloc(32, 1));
+const newVault = new Vault(Buffer.alloc(32, 2));
+const clock = new TestClock(Date.parse('2026-11-21T10:00:00Z'));
+const never = new AbortController().signal;
+/** What a text of a user may hold. */
+const nasty = `"'\\ \n\r\t \u2028 \u202e <b> 😀 ${'é'.repeat(20)}`;
+
+const whereOf = ({ dialect, location }: StoreLocation) =>
+  dialect === 'sqlite' ? { databaseUrl: '', folder: location } : { databaseUrl: location, folder: '' };
+
+async function backupOf(
+  place: StoreLocation,
+  target: string,
+  more: { secret?: BackupSecret; migrations?: readonly { name: string }[]; claims?: readonly string[] } = {},
+): Promise<string> {
+  const snapshot = await openSnapshot(whereOf(place));
+  assert.ok(snapshot);
+  const { claims, ...job } = more;
+  try {
+    const { file } = await writeBackup({
+      ...{ vault: oldVault, secret, target, clock, version: '0.1.0', signal: never, ...job },
+      snapshot: claims === undefined ? snapshot : { ...snapshot, migrations: claims },
+      onProgress: () => {},
+    });
+    return file;
+  } finally {
+    await snapshot.close();
+  }
+}
+
+async function restoreInto(
+  place: StoreLocation,
+  file: string,
+  more: { secret?: BackupSecret; mayReplace?: boolean } = {},
+) {
+  const backup = await openBackup(file, async () => more.secret ?? secret);
+  await checkBackup(backup);
+  const target = await openRestoreTarget(whereOf(place));
+  return restoreBackup({
+    ...{ backup, target, clock, signal: never },
+    vault: newVault,
+    mayReplace: more.mayReplace === true,
+    onProgress: () => {},
+  });
+}
+
+/** Three rows in each table, where ids of one are ids of the others; data keys and what they seal apart. */
+async function fillEveryTable(store: Store): Promise<void> {
+  const found = await store.read.introspection.getTables();
+  for (const name of Object.keys(backupTables)) {
+    if (name === 'data_keys' || name === 'key_rotations' || name === 'nodes') continue;
+    const columns = (found.find((table) => table.name === name)?.columns ?? []).map((column) => ({
+      ...column,
+      // SQLite says of its primary keys that they may be null.
+      isNullable: column.isNullable && !/(^|_)id$|^kind$/.test(column.name),
+    }));
+    assert.ok(columns.length > 0, name);
+    for (let n = 0; n < 3; n += 1) {
+      const row = Object.fromEntries(
+        columns.map(({ name: column, dataType, isNullable }) => [
+          column,
+          /text/i.test(dataType)
+            ? isNullable && n === 2
+              ? null
+              : /^(event|payload|code|content|name|db|value|error)$/.test(column)
+                ? `${n} ${nasty}`
+                : `t${n}`
+            : /bytea/i.test(dataType)
+              ? Buffer.from([0, 255, n])
+              : isNullable && n === 2
+                ? null
+                : /bigint|int8/i.test(dataType)
+                  ? 1_795_000_000_000 + n
+                  : n,
+        ]),
+      );
+      await store.transaction((tx) =>
+        tx
+          .insertInto(name as keyof Tables)
+          .values(row as never)
+          .execute(),
+      );
+    }
+  }
+}
+
+async function rowsOf(store: Store, table: keyof Tables): Promise<string[]> {
+  const { rows } = await sql<Record<string, unknown>>`select * from ${sql.table(table)}`.execute(store.read);
+  return rows
+    .map((row) =>
+      JSON.stringify(
+        Object.entries(row)
+          .map(([name, value]) => [name, value instanceof Uint8Array ? [...value] : value])
+          .sort(([a], [b]) => (String(a) < String(b) ? -1 : 1)),
+      ),
+    )
+    .sort();
+}
+
+const pairs: [Dialect, Dialect][] = [
+  ['sqlite', 'postgres'],
+  ['postgres', 'sqlite'],
+  ['sqlite', 'sqlite'],
+  ['postgres', 'postgres'],
+];
+
+for (const [from, to] of pairs) {
+  const skip = (from === 'postgres' || to === 'postgres') && postgresSkip();
+  describe(`a backup from ${from} into ${to}`, { skip }, () => {
+    let source: StoreLocation;
+    let target: StoreLocation;
+    let folder: TempFolder;
+    beforeEach(async () => {
+      source = await createStoreLocation(from);
+      target = await createStoreLocation(to);
+      folder = await createTempFolder('backup');
+    });
+    afterEach(async () => {
+      await source.remove();
+      await target.remove();
+      await folder.remove();
+    });
+
+    test('has every row of every table that is kept, opens what was sealed, and shows no secret', async () => {
+      const store = await source.open();
+      await takeMasterKey(store, oldVault, clock);
+      for (const owner of ['o_1', 'u_2']) await storeSealed(store, { vault: oldVault, clock }, owner);
+      await fillEveryTable(store);
+      // Beside a service that has the store open.
+      const file = await backupOf(source, folder.path);
+      assert.match(file, /millrace-2026-11-21T10-00-00Z\.backup$/);
+      if (process.platform !== 'win32') assert.equal((await stat(file)).mode & 0o777, 0o600);
+      assert.deepEqual(await readdir(folder.path), [file.slice(folder.path.length + 1)]);
+      const bytes = await readFile(file);
+      for (const text of [nasty, 'data_keys', 'secret of']) assert.ok(!bytes.includes(text), text);
+
+      const done = await restoreInto(target, file);
+      assert.equal(done.dataKeys, 2);
+      const restored = await target.open();
+      await checkMasterKey(restored.read, newVault);
+      for (const table of Object.keys(backupTables) as (keyof Tables)[]) {
+        const rows = await rowsOf(restored, table);
+        if (!keptTables.includes(table)) assert.deepEqual([table, rows], [table, []]);
+        else if (
+          table !== 'data_keys' &&
+          table !== 'key_rotations' &&
+          table !== 'deliveries' &&
+          table !== 'accounts'
+        )
+          assert.deepEqual([table, rows], [table, await rowsOf(store, table)]);
+        else assert.equal(rows.length, (await rowsOf(store, table)).length, table);
+      }
+      // Who is connecting an account begins again; for what is sealed elsewhere the helper wants these rows.
+      const flows = await store.read.selectFrom('connect_flows').selectAll().execute();
+      await restored.transaction((tx) => tx.insertInto('connect_flows').values(flows).execute());
+      for (const owner of ['o_1', 'u_2'])
+        assert.deepEqual(await openSealed(restored, newVault, owner), expectedSecrets(owner));
+      await restored.close();
+      await store.close();
+    });
+
+    test('what somebody was working on is free again, and the attempt is not counted', async () => {
+      const store = await source.open();
+      await takeMasterKey(store, oldVault, clock);
+      await fillEveryTable(store);
+      await store.transaction(async (tx) => {
+        await tx
+          .updateTable('jobs')
+          .set({ state: 'running', lease_node: 'node_x', attempts: 2 })
+          .where('id', '=', 't0')
+          .execute();
+        await tx
+          .updateTable('jobs')
+          .set({ state: 'quarantined', lease_node: null })
+          .where('id', '=', 't1')
+          .execute();
+        await tx.updateTable('accounts').set({ lease_node: 'node_x', lease_until_ms: 5 }).execute();
+      });
+      await store.close();
+      await restoreInto(target, await backupOf(source, join(folder.path, 'one')));
+      const restored = await target.open();
+      const jobs = await restored.read
+        .selectFrom('jobs')
+        .select(['id', 'state', 'lease_node', 'attempts'])
+        .orderBy('id')
+        .execute();
+      assert.deepEqual(jobs.slice(0, 2), [
+        { id: 't0', state: 'queued', lease_node: null, attempts: 1 },
+        { id: 't1', state: 'quarantined', lease_node: null, attempts: 1 },
+      ]);
+      for (const table of ['deliveries', 'accounts'] as const) {
+        const leased = await restored.read
+          .selectFrom(table)
+          .select('id')
+          .where('lease_node', 'is not', null)
+          .execute();
+        assert.deepEqual(leased, []);
+      }
+      await restored.close();
+    });
+  });
+}
+
+describe('a backup', () => {
+  let source: StoreLocation;
+  let folder: TempFolder;
+  let file: string;
+  before(async () => {
+    source = await createStoreLocation('sqlite');
+    folder = await createTempFolder('backup');
+    const store = await source.open();
+    await takeMasterKey(store, oldVault, clock);
+    await storeSealed(store, { vault: oldVault, clock }, 'o_1');
+    await fillEveryTable(store);
+    await store.transaction((tx) =>
+      tx
+        .insertInto('file_chunks')
+        .values(
+          Array.from({ length: 4 }, (_, number) => ({
+            file_id: 'f',
+            number,
+            owner_id: 'o_1',
+            bytes: randomBytes(300_000),
+          })),
+        )
+        .execute(),
+    );
+    await store.close();
+    file = await backupOf(source, join(folder.path, 'whole'));
+  });
+  after(async () => {
+    await source.remove();
+    await folder.remove();
+  });
+
+  for (const dialect of ['sqlite', 'postgres'] as const) {
+    describe(`refused, on ${dialect}`, { skip: dialect === 'postgres' && postgresSkip() }, () => {
+      let target: StoreLocation;
+      before(async () => {
+        target = await createStoreLocation(dialect);
+      });
+      after(() => target.remove());
+      const refused = async (path: string, expected: RegExp, use: BackupSecret = secret) => {
+        await assert.rejects(restoreInto(target, path, { secret: use }), expected);
+        if (dialect === 'sqlite') assert.deepEqual(await readdir(target.location), []);
+        else {
+          const snapshot = await openSnapshot(whereOf(target));
+          assert.deepEqual(snapshot?.migrations, [], 'no table was made');
+          await snapshot?.close();
+        }
+      };
+
+      test('with a wrong passphrase, a key where a passphrase is needed, or the other way round', async () => {
+        await refused(file, /this is not the passphrase/, { kind: 'passphrase', text: 'something else' });
+        await refused(file, /made with a passphrase, not with a recovery key/, recoveryKey);
+        const keyed = await backupOf(source, join(folder.path, `keyed ${dialect}`), { secret: recoveryKey });
+        await refused(keyed, /made with a recovery key: give it with --key-file/);
+        await refused(keyed, /this is not the recovery key/, { kind: 'key', key: randomBytes(32) });
+        await checkBackup(await openBackup(keyed, async () => recoveryKey));
+      });
+
+      test('when it was changed anywhere, cut off, or is something else', async () => {
+        const whole = await readFile(file);
+        const body = whole.indexOf(10, whole.indexOf(10) + 1) + 1;
+        for (const [at, expected] of [
+          [3, /is not a backup of Millrace/],
+          [16, /restore it with a newer version|is not a backup/],
+          [whole.indexOf('"salt":"') + 12, /not the passphrase/],
+          [whole.indexOf('"created_at_ms":') + 20, /the file is damaged: part 1 /],
+          [body + 100, /the file is damaged: part 1 /],
+          [body + 600_000, /the file is damaged: part 3 /],
+          [whole.length - 1, /the file is damaged/],
+        ] as const) {
+          const changed = Buffer.from(whole);
+          changed[at] = (changed[at] ?? 0) ^ 1;
+          const path = join(folder.path, 'changed');
+          await writeFile(path, changed);
+          await refused(path, expected);
+        }
+        const path = join(folder.path, 'cut');
+        for (const length of [0, 10, 100, body, body + 50, body + 700_000, whole.length - 1]) {
+          await writeFile(path, whole.subarray(0, length));
+          await refused(path, /is not a backup|cut off|damaged/);
+        }
+        await refused(folder.path, /is not a file/);
+        await refused(join(folder.path, 'none'), /there is no file/);
+      });
+
+      test('when a newer version made it', async () => {
+        const names = [...migrations.map(({ name }) => name), '0999-of-tomorrow'];
+        const newer = await backupOf(source, join(folder.path, `newer ${dialect}`), {
+          claims: names,
+          migrations: names.map((name) => ({ name })),
+        });
+        await refused(newer, /made by a newer version of Millrace \(0\.1\.0; it has 0999-of-tomorrow\)/);
+      });
+    });
+  }
+
+  test('is not made of a store that is not there, is empty, of another version, or sealed under another key', async () => {
+    await using empty = await createTempFolder('empty');
+    assert.equal(await openSnapshot({ databaseUrl: '', folder: empty.path }), undefined);
+    await assert.rejects(backupOf(source, file), /is there already/);
+    await assert.rejects(backupOf(source, join(folder.path, 'no', 'such')), /there is no folder/);
+    await assert.rejects(
+      backupOf(source, join(folder.path, 'x'), { migrations: migrations.slice(0, -1) }),
+      /of another version of Millrace than this program/,
+    );
+    const snapshot = await openSnapshot(whereOf(source));
+    assert.ok(snapshot);
+    const job = { snapshot, secret, clock, version: '0.1.0', signal: never, onProgress: () => {} };
+    await assert.rejects(
+      writeBackup({ ...job, vault: newVault, target: join(folder.path, 'y') }),
+      /sealed under another encryption key/,
+    );
+    const stopped = AbortSignal.abort();
+    await assert.rejects(
+      writeBackup({ ...job, vault: oldVault, target: join(folder.path, 'z'), signal: stopped }),
+      /interrupted: no backup was made/,
+    );
+    await snapshot.close();
+    assert.deepEqual(
+      (await readdir(folder.path)).filter((name) => /^[xyz]/.test(name)),
+      [],
+    );
+  });
+
+  test('of an older version is brought to this one', async () => {
+    await using older = await createTempFolder('older');
+    const known = migrations.slice(0, 6);
+    const store = await openSqliteStore({ folder: older.path, migrations: known });
+    await store.transaction(async (tx) => {
+      await sql`insert into users (id, username, email, is_admin, created_at_ms) values ('u_1', 'ann', 'a@b', 1, 5)`.execute(
+        tx,
+      );
+      await sql`insert into bundles (owner_id, hash, format, code, created_at_ms) values ('u_1', 'h', 'f', 'c', 5)`.execute(
+        tx,
+      );
+    });
+    await store.close();
+    const place = { dialect: 'sqlite', location: older.path } as StoreLocation;
+    const made = await backupOf(place, join(folder.path, 'older'), { migrations: known });
+    for (const dialect of ['sqlite', ...(postgresSkip() === false ? (['postgres'] as const) : [])] as const) {
+      const target = await createStoreLocation(dialect);
+      await restoreInto(target, made);
+      const restored = await target.open();
+      assert.deepEqual(await restored.read.selectFrom('bundles').select(['code', 'packages']).execute(), [
+        { code: 'c', packages: null },
+      ]);
+      assert.deepEqual(await restored.read.selectFrom('sessions').selectAll().execute(), []);
+      await restored.close();
+      await target.remove();
+    }
+  });
+
+  for (const dialect of ['sqlite', 'postgres'] as const) {
+    test(`replaces a ${dialect} store that was used only when that is wanted`, {
+      skip: dialect === 'postgres' && postgresSkip(),
+    }, async () => {
+      const target = await createStoreLocation(dialect);
+      const store = await target.open();
+      await store.transaction((tx) =>
+        tx
+          .insertInto('users')
+          .values({ id: 'u_9', username: 'nine', email: 'n@b', is_admin: 1, created_at_ms: 5 })
+          .execute(),
+      );
+      await store.close();
+      await assert.rejects(
+        restoreInto(target, file),
+        /somebody has used this instance already: it has 1 user\./,
+      );
+      const { kept } = await restoreInto(target, file, { mayReplace: true });
+      const restored = await target.open();
+      const ids = async (from: Store) =>
+        (await from.read.selectFrom('users').select('id').orderBy('id').execute()).map(({ id }) => id);
+      assert.deepEqual(await ids(restored), ['t0', 't1', 't2']);
+      await restored.close();
+      if (dialect === 'sqlite') {
+        assert.ok(kept !== undefined && existsSync(kept));
+        await using back = await createTempFolder('kept');
+        await writeFile(join(back.path, 'millrace.sqlite'), await readFile(kept));
+        const old = await openSqliteStore({ folder: back.path });
+        assert.deepEqual(await ids(old), ['u_9'], 'the store that was there is kept whole');
+        await old.close();
+      }
+      await target.remove();
+    });
+  }
+
+  test('a damaged data key is in it as it is, and is told of', async () => {
+    const place = await createStoreLocation('sqlite');
+    const store = await place.open();
+    await takeMasterKey(store, oldVault, clock);
+    await storeSealed(store, { vault: oldVault, clock }, 'o_1');
+    await storeSealed(store, { vault: oldVault, clock }, 'o_2');
+    await store.transaction(async (tx) => {
+      const { wrapped } = await tx
+        .selectFrom('data_keys')
+        .select('wrapped')
+        .where('owner_id', '=', 'o_2')
+        .executeTakeFirstOrThrow();
+      await tx
+        .updateTable('data_keys')
+        .set({ wrapped: `${wrapped.slice(0, -3)}AAA` })
+        .where('owner_id', '=', 'o_2')
+        .execute();
+    });
+    await store.close();
+    const made = await backupOf(place, join(folder.path, 'lost'));
+    const { lost, dataKeys } = await checkBackup(await openBackup(made, async () => secret));
+    assert.deepEqual([lost.length, dataKeys], [1, 1]);
+    assert.match(lost[0] ?? '', / of o_2$/);
+    await place.remove();
+  });
+
+  test('shows one moment of a store that is written to meanwhile', async () => {
+    for (const dialect of ['sqlite', ...(postgresSkip() === false ? (['postgres'] as const) : [])] as const) {
+      const place = await createStoreLocation(dialect);
+      const store = await place.open();
+      const add = (n: number) =>
+        store.transaction((tx) =>
+          tx
+            .insertInto('component_dbs')
+            .values({ source_id: `s${String(n).padStart(6, '0')}`, owner_id: 'u_1', db: '{}' })
+            .execute(),
+        );
+      for (let n = 0; n < 300; n += 1) await add(n);
+      const snapshot = await openSnapshot(whereOf(place));
+      assert.ok(snapshot);
+      const seen: unknown[] = [];
+      for await (const batch of snapshot.rows('component_dbs', ['source_id'])) {
+        seen.push(...batch);
+        await add(300 + seen.length);
+        await store.transaction((tx) =>
+          tx
+            .deleteFrom('component_dbs')
+            .where('source_id', '=', `s000${String(299 - (seen.length % 100)).padStart(3, '0')}`)
+            .execute(),
+        );
+      }
+      assert.equal(seen.length, 300);
+      await snapshot.close();
+      await store.close();
+      await place.remove();
+    }
+  });
+
+  test('files of keys and passphrases that others may read are refused', {
+    skip: process.platform === 'win32',
+  }, async () => {
+    const { secretOf } = await import('./backup-secret.ts');
+    const settings = { backupPassphrase: '' } as never;
+    const tools = { settings, folder: folder.path, isInteractive: false };
+    const path = join(folder.path, 'words');
+    await writeFile(path, 'four words of mine\n', { mode: 0o600 });
+    assert.deepEqual(await secretOf(tools, { 'passphrase-file': 'words' }, 'new'), {
+      kind: 'passphrase',
+      text: 'four words of mine',
+    });
+    await chmod(path, 0o644);
+    await assert.rejects(secretOf(tools, { 'passphrase-file': path }, 'new'), /others may read/);
+    await assert.rejects(secretOf(tools, { 'key-file': path }, 'new'), /mode 0644, so others may read it/);
+    await assert.rejects(secretOf(tools, {}, 'existing'), /there is no passphrase: give --passphrase-file/);
+    await assert.rejects(
+      secretOf({ ...tools, settings: { backupPassphrase: 'short' } as never }, {}, 'new'),
+      /has 5 characters; expected at least 12/,
+    );
+  });
+});

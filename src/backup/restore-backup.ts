@@ -1,0 +1,86 @@
+import { databaseTimeMs, listLiveNodes } from '#jobs/node-store.ts';
+import type { Clock } from '#lib/clock.ts';
+import type { RestoreTarget } from '#storage/restore-target.ts';
+import type { Cell } from '#storage/snapshot.ts';
+import type { Db } from '#storage/store.ts';
+import type { Vault } from '#vault/vault.ts';
+import { BackupError } from './backup-error.ts';
+import { backupTables } from './backup-tables.ts';
+import type { OpenBackup } from './read-backup.ts';
+import { countUsers, settleRestored } from './settle-store.ts';
+import { rewrapper } from './write-backup.ts';
+
+export interface RestoreJob {
+  /** Checked already: all of it can be read. */
+  backup: OpenBackup;
+  target: RestoreTarget;
+  /** Of the instance that gets it. */
+  vault: Vault;
+  /** Whether a store that somebody has used may be replaced. */
+  mayReplace: boolean;
+  clock: Clock;
+  onProgress: (restored: { table: string; rows: number; fileBytes: number }) => void;
+  signal: AbortSignal;
+}
+
+export interface RestoredBackup {
+  rows: number;
+  /** Data keys that were wrapped anew. */
+  dataKeys: number;
+  lost: string[];
+  /** Where the store that was there is now. */
+  kept: string | undefined;
+}
+
+/** Puts what is in a backup in the place of a store: all of it, or nothing. */
+export async function restoreBackup(job: RestoreJob): Promise<RestoredBackup> {
+  const { backup, target, vault, clock, signal } = job;
+  refuseUsed(target.users, job.mayReplace);
+  const done: RestoredBackup = { rows: 0, dataKeys: 0, lost: [], kept: undefined };
+  done.kept = await target.replace({
+    migrations: backup.header.migrations,
+    tables: Object.keys(backupTables),
+    mayBegin: async (db) => {
+      await refuseLiveNodes(db);
+      refuseUsed(await countUsers(db), job.mayReplace);
+    },
+    fill: async (insert) => {
+      // A transaction that is tried again begins anew.
+      Object.assign(done, { rows: 0, dataKeys: 0, lost: [] });
+      let fileBytes = 0;
+      const onRead = (bytes: number) => {
+        fileBytes = bytes;
+      };
+      for await (const { table, columns, rows } of backup.batches(onRead)) {
+        if (signal.aborted) throw new BackupError('interrupted: nothing was changed');
+        const changed =
+          table === 'data_keys' ? rows.map(rewrapper(columns, backup.keys.vault, vault, done.lost)) : rows;
+        if (table === 'data_keys') done.dataKeys += rows.length;
+        if (rows.length > 0) await insert(table, columns, changed as Cell[][]);
+        done.rows += rows.length;
+        job.onProgress({ table, rows: done.rows, fileBytes });
+      }
+      done.dataKeys -= done.lost.length;
+    },
+    finish: (tx) => settleRestored(tx, vault.masterKeyId, clock.now()),
+  });
+  return done;
+}
+
+export function refuseUsed(users: number, mayReplace: boolean): void {
+  if (users === 0 || mayReplace) return;
+  throw new BackupError(
+    `somebody has used this instance already: it has ${users} ${users === 1 ? 'user' : 'users'}. Restore into an empty one, or ` +
+      'say --replace: everything in it is then replaced by the backup',
+  );
+}
+
+/** Those that run would go on with what they remember of the store that was there. */
+async function refuseLiveNodes(db: Db): Promise<void> {
+  const nodes = await listLiveNodes(db, await databaseTimeMs(db));
+  if (nodes.length === 0) return;
+  throw new BackupError(
+    `the service is running (${nodes.join(', ')}): stop every process of it first. One that was killed is forgotten ` +
+      'after 15 seconds',
+  );
+}

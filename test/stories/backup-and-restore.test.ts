@@ -1,0 +1,347 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { describe, test } from 'node:test';
+import { Webhook } from 'standardwebhooks';
+import { createTestDatabase, postgresSkip, type TestDatabase } from '../support/databases.ts';
+import { createEmittingSource, createListeningWebhook } from '../support/emitting-source.ts';
+import { HttpReceiver } from '../support/http-receiver.ts';
+import { Millrace } from '../support/millrace.ts';
+import { programFile } from '../support/program-file.ts';
+import { projectRoot } from '../support/project-files.ts';
+import { createTempFolder } from '../support/temp-folder.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+const commandLine = join(projectRoot, 'cli/main.ts');
+const passphrase = 'four words nobody guesses';
+
+interface Place {
+  dataFolder: string;
+  databaseUrl?: string;
+}
+
+interface Ended {
+  code: number | null;
+  stdout: string;
+  stderr: string;
+  /** The most memory that the program on the store had, in MB; 0 where /proc does not tell. */
+  peakMb: number;
+}
+
+/** `millrace …`, as somebody at a terminal has it; `onStart` gets the process that works on the store. */
+async function millrace(
+  place: Place,
+  words: readonly string[],
+  more: { environment?: Record<string, string>; killWhen?: () => boolean } = {},
+): Promise<Ended> {
+  const child = spawn(process.execPath, [programFile('src/admin.ts'), ...words], {
+    env: {
+      PATH: process.env.PATH,
+      HOME: process.env.HOME,
+      NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE,
+      MILLRACE_DATA: place.dataFolder,
+      MILLRACE_BACKUP_PASSPHRASE: passphrase,
+      ...(place.databaseUrl === undefined ? {} : { MILLRACE_DATABASE_URL: place.databaseUrl }),
+      ...more.environment,
+    },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const ended = { stdout: '', stderr: '', peakMb: 0 };
+  child.stdout.on('data', (chunk: Buffer) => {
+    ended.stdout += chunk;
+  });
+  child.stderr.on('data', (chunk: Buffer) => {
+    ended.stderr += chunk;
+  });
+  const watch = setInterval(() => {
+    if (more.killWhen?.() === true) child.kill('SIGKILL');
+    readFile(`/proc/${child.pid}/status`, 'utf8').then(
+      (status) => {
+        ended.peakMb = Math.max(ended.peakMb, Number(/VmHWM:\s+(\d+)/.exec(status)?.[1] ?? 0) / 1024);
+      },
+      () => {},
+    );
+  }, 20);
+  const code = await new Promise<number | null>((resolve) => child.once('close', resolve));
+  clearInterval(watch);
+  return { code, ...ended };
+}
+
+async function done(place: Place, ...words: string[]) {
+  const ended = await millrace(place, [...words, '--json']);
+  assert.equal(ended.code, 0, ended.stderr);
+  return JSON.parse(ended.stdout);
+}
+
+/** Emits on the timer, and for each request. */
+const timed = `export default {
+  name: 'Timed', type: 'source', version: '0.0.1', props: { timer: '$.interface.timer' },
+  run() { this.$emit({ tick: true }); },
+};`;
+
+for (const [from, to] of [
+  ['sqlite', 'postgres'],
+  ['postgres', 'sqlite'],
+] as const) {
+  describe(`an instance on ${from} that is brought to ${to}`, { skip: postgresSkip() }, () => {
+    test('goes on with all that was acknowledged before the backup, which was made while it was busy', async () => {
+      await using folder = await createTempFolder('moved');
+      await using receiver = await HttpReceiver.start();
+      const database: TestDatabase = await createTestDatabase();
+      const placeOf = (name: string, dialect: string): Place => ({
+        dataFolder: join(folder.path, name),
+        ...(dialect === 'postgres' ? { databaseUrl: database.url } : {}),
+      });
+      const old = placeOf('old', from);
+      const place = placeOf('new', to);
+      let service = await Millrace.start(old);
+      try {
+        const quiet = await createEmittingSource(service);
+        const busy = await createEmittingSource(service);
+        const webhook = await createListeningWebhook(service, { url: receiver.url, emitterId: quiet.id });
+        const timer = await service.createSource({
+          component_code: timed,
+          configured_props: { timer: { intervalSeconds: 15 } },
+        });
+        const { body: person } = await service.api('POST', '/v1/users', {
+          username: 'ann',
+          email: 'ann@example.com',
+        });
+        const { body: account } = await service.api('POST', '/v1/accounts', {
+          app: 'acme_vault',
+          name: 'Work',
+          credentials: { token: 'canary-of-the-account' },
+        });
+        assert.ok(account.data?.id, JSON.stringify(account));
+        await quiet.emit(Array.from({ length: 50 }, (_, n) => ({ n })));
+        await waitFor(() => receiver.requests.length === 50, { what: 'deliveries before the backup' });
+
+        let isOver = false;
+        const acknowledged: { name: string; atMs: number }[] = [];
+        const load = (async () => {
+          for (let n = 0; !isOver; n += 1) {
+            const name = `hook ${n}`;
+            const made = await service.api('POST', '/v1/webhooks', { url: receiver.url, name });
+            assert.equal(made.status, 200);
+            acknowledged.push({ name, atMs: performance.now() });
+            await busy.emit([{ n }]);
+          }
+        })();
+        await waitFor(() => acknowledged.length >= 10);
+        const beganMs = performance.now();
+        const made = await done(old, 'backup', folder.path);
+        await waitFor(() => acknowledged.some(({ atMs }) => atMs > beganMs), {
+          what: 'more, after the backup',
+        });
+        isOver = true;
+        await load;
+        const checked = await done(place, 'backup', '--check', made.file);
+        assert.equal(checked.rows, made.rows);
+        await service.stop();
+        const bytes = await readFile(made.file);
+        for (const secret of ['canary-of-the-account', 'hook 1', webhook.signing_secret])
+          assert.ok(!bytes.includes(secret), secret);
+
+        const restored = await done(place, 'restore', made.file);
+        assert.equal(restored.store, to);
+        assert.ok(restored.data_keys >= 1);
+        service = await Millrace.start(place);
+        assert.ok(!/API key/.test(service.output), 'nobody is made anew');
+
+        const events = await service.events(quiet.id);
+        assert.equal(events.length, 50);
+        const { body: hooks } = await service.api('GET', '/v1/users/me/webhooks?limit=100');
+        const names = new Set(hooks.data.map(({ name }: { name: string }) => name));
+        for (const { name, atMs } of acknowledged)
+          if (atMs < beganMs && names.size < 100) assert.ok(names.has(name), name);
+        const ns = (await service.events(busy.id))
+          .map(({ event }) => event.n as number)
+          .sort((a, b) => a - b);
+        assert.deepEqual(
+          ns,
+          Array.from({ length: ns.length }, (_, at) => (ns[0] ?? 0) + at),
+          'of one moment: no holes',
+        );
+
+        const ann = await service.api('GET', '/v1/users/me', undefined, { key: person.data.api_key });
+        assert.equal(ann.body.data.username, 'ann');
+        const opened = await service.api('GET', `/v1/accounts/${account.data.id}?include_credentials=1`);
+        assert.equal(opened.body.data.credentials.token, 'canary-of-the-account');
+
+        const { body: kept } = await service.api('GET', `/v1/sources/${quiet.id}`);
+        const before = receiver.requests.length;
+        await fetch(kept.data.configured_props.http.endpoint_url, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: JSON.stringify({ values: [{ n: 'after' }] }),
+        });
+        const sent = await waitFor(
+          () => receiver.requests.slice(before).find(({ body }) => String(body).includes('after')),
+          { what: 'a delivery of the restored instance' },
+        );
+        new Webhook(webhook.signing_secret).verify(sent.body, sent.headers as Record<string, string>);
+
+        const ticks = async () =>
+          (await service.api('GET', `/v1/sources/${timer.id}/ticks?limit=100`)).body.data;
+        await waitFor(async () => (await ticks()).length >= 2, {
+          timeoutMs: 40_000,
+          what: 'the timer to run on',
+        });
+      } finally {
+        await service.stop();
+        await database.drop();
+      }
+    });
+  });
+}
+
+describe('a large backup', () => {
+  const chunks = 200;
+  const megabyte = 1024 * 1024;
+
+  /** A folder with so much that cannot be compressed and 100,000 small rows, and its backup. */
+  async function large(
+    folder: string,
+    megabytes: number,
+  ): Promise<{ place: Place; file: string; ended: Ended }> {
+    const place = { dataFolder: join(folder, 'large') };
+    await (await Millrace.start(place)).stop();
+    const database = new DatabaseSync(join(place.dataFolder, 'millrace.sqlite'));
+    database.exec('begin');
+    const chunk = database.prepare('insert into file_chunks values (?, ?, ?, randomblob(?))');
+    for (let n = 0; n < megabytes; n += 1) chunk.run('f_1', n, 'u_1', megabyte);
+    database.exec(`insert into component_dbs with recursive n(i) as (select 1 union all select i + 1 from n where i < 100000)
+      select 's' || i, 'u_1', '{"n":' || i || '}' from n`);
+    database.exec('commit');
+    database.close();
+    const file = join(folder, 'large.backup');
+    const ended = await millrace(place, ['backup', file, '--json']);
+    assert.equal(ended.code, 0, ended.stderr);
+    return { place, file, ended };
+  }
+
+  test('takes bounded memory; killed in the middle of a restore, the instance is as it was; wrong and damaged ones are refused', async (t) => {
+    await using folder = await createTempFolder('large');
+    const { file, ended } = await large(folder.path, chunks);
+    const { bytes } = JSON.parse(ended.stdout);
+    assert.ok(bytes > chunks * megabyte);
+    t.diagnostic(`${Math.round(bytes / megabyte)} MB; backup: ${Math.round(ended.peakMb)} MB of memory`);
+    assert.ok(ended.peakMb < 500, `${ended.peakMb} MB`);
+
+    // Into nothing: killed, nothing is there.
+    const place = { dataFolder: join(folder.path, 'target') };
+    const draft = join(place.dataFolder, 'restoring', 'millrace.sqlite');
+    const killed = await millrace(place, ['restore', file], { killWhen: () => existsSync(draft) });
+    assert.equal(killed.code, null, killed.stderr);
+    assert.ok(!existsSync(join(place.dataFolder, 'millrace.sqlite')));
+
+    // In the place of one that is used: killed, it is as it was.
+    let service = await Millrace.start(place);
+    const { body: made } = await service.api('POST', '/v1/webhooks', {
+      url: 'https://example.com/x',
+      name: 'mine',
+    });
+    await service.stop();
+    const refused = await millrace(place, ['restore', file]);
+    assert.equal(refused.code, 1);
+    assert.match(refused.stderr, /somebody has used this instance already/);
+    const unsaid = await millrace(place, ['restore', file, '--replace']);
+    assert.equal(unsaid.code, 2);
+    const again = await millrace(place, ['restore', file, '--replace', '--yes'], {
+      killWhen: () => existsSync(draft),
+    });
+    assert.equal(again.code, null, again.stderr);
+    const wrong = await millrace(place, ['restore', file, '--replace', '--yes'], {
+      environment: { MILLRACE_BACKUP_PASSPHRASE: 'four words nobody guessed' },
+    });
+    assert.deepEqual([wrong.code, /not the passphrase/.test(wrong.stderr)], [1, true]);
+    const cut = join(folder.path, 'cut.backup');
+    await writeFile(cut, (await readFile(file)).subarray(0, megabyte));
+    const told = await millrace(place, ['restore', cut, '--replace', '--yes', '--json']);
+    assert.equal(told.code, 1);
+    assert.match(JSON.parse(told.stderr).error, /the file is cut off/);
+    service = await Millrace.start(place);
+    assert.equal((await service.api('GET', `/v1/webhooks/${made.data.id}`)).body.data.name, 'mine');
+    const live = await millrace(place, ['restore', file, '--replace', '--yes']);
+    assert.match(live.stderr, /the service is running on the data folder/);
+    await service.stop();
+
+    const restored = await millrace(place, ['restore', file, '--replace', '--yes', '--json']);
+    assert.equal(restored.code, 0, restored.stderr);
+    t.diagnostic(`restore: ${Math.round(restored.peakMb)} MB of memory`);
+    assert.ok(restored.peakMb < 500, `${restored.peakMb} MB`);
+    assert.deepEqual(
+      (await readdir(place.dataFolder)).filter((name) => name === 'restoring'),
+      [],
+    );
+    service = await Millrace.start(place);
+    assert.equal((await service.api('GET', `/v1/webhooks/${made.data.id}`)).status, 404);
+    await service.stop();
+    const database = new DatabaseSync(join(place.dataFolder, 'millrace.sqlite'), { readOnly: true });
+    const { rows } = database.prepare('select count(*) as rows from component_dbs').get() as { rows: number };
+    const { size } = database.prepare('select sum(length(bytes)) as size from file_chunks').get() as {
+      size: number;
+    };
+    database.close();
+    assert.deepEqual([rows, size], [100_000, chunks * megabyte]);
+  });
+
+  test('killed in the middle of a restore into PostgreSQL, nothing is there, and the next one succeeds', {
+    skip: postgresSkip(),
+  }, async () => {
+    await using folder = await createTempFolder('large');
+    const { file } = await large(folder.path, 40);
+    const database = await createTestDatabase();
+    try {
+      const place = { dataFolder: join(folder.path, 'target'), databaseUrl: database.url };
+      // The key file is made right before the transaction begins.
+      const keyFile = `${place.dataFolder}.key`;
+      let sinceMs: number | undefined;
+      const killWhen = () => {
+        if (!existsSync(keyFile)) return false;
+        sinceMs ??= performance.now();
+        return performance.now() - sinceMs > 300;
+      };
+      const killed = await millrace(place, ['restore', file], { killWhen });
+      assert.equal(killed.code, null, killed.stderr);
+      const restored = await done(place, 'restore', file);
+      assert.equal(restored.store, 'postgres');
+      const second = await millrace(place, ['restore', file]);
+      assert.match(second.stderr, /somebody has used this instance already/);
+      const service = await Millrace.start(place);
+      const live = await millrace(place, ['restore', file, '--replace', '--yes']);
+      await service.stop();
+      assert.deepEqual(
+        [live.code, /the service is running \(node_/.test(live.stderr)],
+        [1, true],
+        live.stderr,
+      );
+    } finally {
+      await database.drop();
+    }
+  });
+});
+
+test('`millrace backup` is for the store itself, wherever one is logged in', async () => {
+  await using folder = await createTempFolder('backup-words');
+  const child = spawn(process.execPath, [commandLine, 'backup', folder.path], {
+    env: {
+      PATH: process.env.PATH,
+      HOME: folder.path,
+      MILLRACE_DATA: join(folder.path, 'none'),
+      MILLRACE_URL: 'http://127.0.0.1:1',
+      MILLRACE_BACKUP_PASSPHRASE: passphrase,
+    },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  let stderr = '';
+  child.stderr.on('data', (chunk: Buffer) => {
+    stderr += chunk;
+  });
+  const code = await new Promise((resolve) => child.once('close', resolve));
+  assert.equal(code, 1);
+  assert.match(stderr, /there is no store in .*none: set MILLRACE_DATA/);
+});
