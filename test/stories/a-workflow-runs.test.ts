@@ -379,6 +379,23 @@ forEachService((fixture) => {
     assert.deepEqual([refused.status, refused.body.details.parameter], [400, 'steps']);
   });
 
+  test('an owner tries ten steps at once; one more is refused and can be tried again', async () => {
+    const { service } = fixture;
+    const workflow = await service.createWorkflow({
+      steps: [
+        { namespace: 'slow', code: cell('await new Promise((resolve) => setTimeout(resolve, 3000));') },
+      ],
+    });
+    const attempt = () => service.api('POST', `/v1/workflows/${workflow.id}/steps/slow/test`, {});
+    const tried = await Promise.all(Array.from({ length: 11 }, attempt));
+    const refused = tried.filter(({ status }) => status !== 200);
+    assert.deepEqual(
+      refused.map(({ status, body }) => [status, body.code]),
+      [[429, 'actions_busy']],
+    );
+    assert.equal((await attempt()).status, 200);
+  });
+
   test('a step is tried before it is deployed, with its secrets, its state and its own errors', async () => {
     const { service } = fixture;
     const props = "{ db: '$.service.db', key: { type: 'string', secret: true }, n: { type: 'integer' } }";

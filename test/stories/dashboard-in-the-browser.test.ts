@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { chromiumSkip } from '../support/chromium.ts';
-import { DashboardBrowser } from '../support/dashboard-browser.ts';
+import { DashboardBrowser, pasteCode } from '../support/dashboard-browser.ts';
 import type { Millrace } from '../support/millrace.ts';
 
 /** Everything that the pages may ever load, compressed as it is sent. */
@@ -194,7 +194,7 @@ describe('the dashboard', { skip: chromiumSkip() }, () => {
       run() {},
     }`;
     const page = await dashboard.signedIn('/sources/new');
-    await page.getByLabel('Code of the component').fill(code);
+    await pasteCode(page, /^Code of the component/, code);
     await page.getByRole('button', { name: 'Use this code' }).click();
     await page.getByLabel('Some text').fill('hello');
     await page.getByLabel('How many').fill('3');

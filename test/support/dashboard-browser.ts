@@ -4,6 +4,23 @@ import { openChromium } from './chromium.ts';
 import { Millrace, testApiKey } from './millrace.ts';
 import { createTempFolder, type TempFolder } from './temp-folder.ts';
 
+/** It runs in the browser, whose types tests do not have. */
+const paste = new Function(
+  'element',
+  'text',
+  `const data = new DataTransfer();
+  data.setData('text/plain', text);
+  element.dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true }));`,
+) as (element: unknown, text: string) => void;
+
+/** Puts code into an editor in place of what is there, as somebody pastes it: typed, it would be completed and indented. */
+export async function pasteCode(page: Page, editor: string | RegExp, code: string): Promise<void> {
+  const field = page.getByRole('textbox', { name: editor });
+  await field.click();
+  await page.keyboard.press('ControlOrMeta+a');
+  await field.evaluate(paste, code);
+}
+
 /** The dashboard of a service of its own, in a real browser that notes what no page of ours may do. */
 export class DashboardBrowser {
   readonly service: Millrace;

@@ -1,5 +1,4 @@
-import type { Deployment, WorkflowStep } from '~/api/workflow-types.ts';
-import { codeOf } from '~/parts/step-parts.tsx';
+import type { Deployment, WorkflowStep } from '../api/workflow-types.ts';
 import type { TriggerDraft, WorkflowDraft } from './workflow-draft.ts';
 
 /** What is compared of a step. */
@@ -152,6 +151,27 @@ function jsonOf(value: unknown): string | undefined {
   );
 }
 
+/** A sentence for each thing that is other. */
+export function sentencesOf({ steps, triggers, settings }: Changes): string[] {
+  return [
+    ...triggers.map(({ kind, text }) => `Trigger ${kind}: ${text}.`),
+    ...steps.map(({ namespace, kind, moved, disabled, made, code, props }) => {
+      if (kind !== 'changed') return `Step ${namespace} is ${kind === 'added' ? 'new' : 'gone'}.`;
+      const parts = [
+        made === undefined ? undefined : `${made.before} became ${made.after}`,
+        code === undefined ? undefined : 'code',
+        props.length === 0 ? undefined : 'props',
+        disabled === undefined ? undefined : disabled ? 'now disabled' : 'no longer disabled',
+        moved === undefined ? undefined : `moved from place ${moved.from} to ${moved.to}`,
+      ].filter((part) => part !== undefined);
+      return `Step ${namespace} changed: ${parts.join(', ')}.`;
+    }),
+    ...settings.map(
+      ({ name, before, after }) => `Setting ${name}: ${before ?? 'nothing'} became ${after ?? 'nothing'}.`,
+    ),
+  ];
+}
+
 export function comparedDeployment({ steps, settings }: Pick<Deployment, 'steps' | 'settings'>): Compared {
   return { steps: steps.map(comparedStep), settings: { ...settings } };
 }
@@ -162,7 +182,7 @@ function comparedStep(step: WorkflowStep): ComparedStep {
     namespace: step.namespace,
     disabled: step.disabled,
     made: step.code_raw === null ? `${key} ${step.savedComponent?.version ?? ''}` : 'code of its own',
-    code: codeOf(step) ?? '',
+    code: step.code_raw ?? step.savedComponent?.code ?? '',
     props: JSON.parse(step.configured_props_json ?? '{}') as Record<string, unknown>,
   };
 }

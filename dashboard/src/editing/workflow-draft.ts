@@ -1,5 +1,5 @@
-import type { Component, PropDefinition } from '~/api/types.ts';
-import type { Workflow, WorkflowSettings, WorkflowStep, WorkflowTrigger } from '~/api/workflow-types.ts';
+import type { Component, PropDefinition } from '../api/types.ts';
+import type { Workflow, WorkflowSettings, WorkflowStep, WorkflowTrigger } from '../api/workflow-types.ts';
 
 /** A step as it is edited. */
 export interface StepDraft {

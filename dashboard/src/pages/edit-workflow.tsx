@@ -1,6 +1,6 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useMemo } from 'react';
-import { Link } from 'wouter';
+import { Link, useSearch } from 'wouter';
 import { ApiError, api } from '~/api/client.ts';
 import { type Data, useMayWrite } from '~/api/queries.ts';
 import { useDeployment, useWorkflow } from '~/api/workflow-queries.ts';
@@ -45,6 +45,7 @@ function Gate({ workflow }: { workflow: Workflow }) {
 
 function Edit({ workflow }: { workflow: Workflow }) {
   const { id, deployment_id } = workflow;
+  const asked = new URLSearchParams(useSearch());
   const queries = useQueryClient();
   const present = useMemo(
     () => ({ deploymentId: deployment_id, draft: draftOf(workflow) }),
@@ -111,6 +112,7 @@ function Edit({ workflow }: { workflow: Workflow }) {
         workflow={workflow}
         ownerId={workflow.owner_id}
         refusal={isConflict && isOld ? undefined : refusal}
+        begin={{ step: asked.get('step') ?? undefined, runId: asked.get('run') ?? undefined }}
       >
         <button
           type="button"

@@ -1,9 +1,12 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { useState } from 'react';
+import { useMemo, useState } from 'react';
 import { Link, useLocation, useSearch } from 'wouter';
 import { api } from '~/api/client.ts';
 import { type Data, useMayWrite, useRegistryComponent, useRegistrySearch } from '~/api/queries.ts';
 import type { Component, Source } from '~/api/types.ts';
+import { type CodeContext, nothingBefore } from '~/editing/code-context.ts';
+import { codeProblemOf } from '~/editing/code-problem.ts';
+import { CodeEditor } from '~/parts/code-editor.tsx';
 import { useOwner } from '~/parts/owner.tsx';
 import { Empty, Loading, PageFrame } from '~/parts/page.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
@@ -22,6 +25,8 @@ const example = `export default {
   },
 };
 `;
+
+const sourceContext: CodeContext = { kind: 'source', steps: nothingBefore };
 
 /** Choose a component, or write one; then a form of its props. */
 export function NewSourcePage() {
@@ -117,30 +122,33 @@ function OwnCode({ onSaved }: { onSaved: (component: Component) => void }) {
   const { ownerId } = useOwner();
   const [code, setCode] = useState(example);
   const save = useMutation({
-    mutationFn: async () =>
+    mutationFn: async (text: string) =>
       (
         await api<Data<Component>>('POST', '/v1/components', {
-          body: { component_code: code, ...(ownerId.startsWith('o_') ? { org_id: ownerId } : {}) },
+          body: { component_code: text, ...(ownerId.startsWith('o_') ? { org_id: ownerId } : {}) },
         })
       ).data,
     onSuccess: onSaved,
   });
+  const told = save.variables === code ? save.error : null;
+  const places = useMemo(() => [codeProblemOf(told)].filter((place) => place !== undefined), [told]);
   return (
     <section className="card" aria-labelledby="own-code">
       <h2 id="own-code">From your own code</h2>
-      <textarea
-        className="input code"
-        aria-label="Code of the component"
-        rows={14}
-        spellCheck={false}
+      <CodeEditor
+        label="Code of the component"
         value={code}
-        onChange={(event) => setCode(event.target.value)}
+        onChange={setCode}
+        problems={places}
+        context={sourceContext}
       />
-      {save.error !== null && <Problem error={save.error} what="The component cannot be used." />}
+      {save.error !== null && places.length === 0 && (
+        <Problem error={save.error} what="The component cannot be used." />
+      )}
       <button
         type="button"
         className="button"
-        onClick={() => save.mutate()}
+        onClick={() => save.mutate(code)}
         disabled={save.isPending || code.trim() === ''}
       >
         {save.isPending ? 'Building …' : 'Use this code'}

@@ -92,7 +92,14 @@ function Details({ run }: { run: RunDetail }) {
           Ended before its last step: <bdi>{oneLine(run.reason, 500)}</bdi>
         </p>
       )}
-      {run.error !== null && <Failure error={run.error} steps={steps} />}
+      {run.error !== null && (
+        <Failure
+          error={run.error}
+          steps={steps}
+          run={run}
+          mayEdit={mayWrite && workflow.data !== undefined}
+        />
+      )}
       {deployment.error !== null && (
         <Problem
           error={deployment.error}
@@ -112,9 +119,13 @@ function Details({ run }: { run: RunDetail }) {
 function Failure({
   error,
   steps,
+  run,
+  mayEdit,
 }: {
   error: RunFailure & { namespace: string | null };
   steps: readonly WorkflowStep[] | undefined;
+  run: RunDetail;
+  mayEdit: boolean;
 }) {
   const message = `${error.code}: ${error.msg}`;
   return (
@@ -128,6 +139,15 @@ function Failure({
         message={message}
         code={codeOf(steps?.find(({ namespace }) => namespace === error.namespace))}
       />
+      {mayEdit && error.namespace !== null && (
+        <p>
+          <Link
+            href={`/workflows/${run.workflow_id}/edit?step=${encodeURIComponent(error.namespace)}&run=${run.id}`}
+          >
+            Edit this step, and try it with what this run had
+          </Link>
+        </p>
+      )}
     </section>
   );
 }

@@ -8,6 +8,7 @@ import { MapLink } from '~/parts/map-link.tsx';
 import { PageFrame } from '~/parts/page.tsx';
 import { PageTabs } from '~/parts/page-tabs.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
+import { SourceCode } from './source-code.tsx';
 import { SourceEvents } from './source-events.tsx';
 import { SourceLogs } from './source-logs.tsx';
 import { SourceReplay } from './source-replay.tsx';
@@ -81,6 +82,7 @@ function Details({ source }: { source: Source }) {
             name: 'Logs and errors',
             content: <SourceLogs sourceId={source.id} code={component.data?.code} />,
           },
+          { id: 'code', name: 'Code and props', content: <SourceCode source={source} mayWrite={mayWrite} /> },
           ...(hasTimers ? [{ id: 'timers', name: 'Timers', content: <SourceTimers source={source} /> }] : []),
           {
             id: 'replay',

@@ -1,11 +1,14 @@
+import { useState } from 'react';
 import { useDeployments } from '~/api/workflow-queries.ts';
 import type { Deployment, Workflow } from '~/api/workflow-types.ts';
+import { compare, comparedDeployment, sentencesOf } from '~/editing/definition-diff.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { CopyButton } from '~/parts/copy.tsx';
+import { DefinitionChanges } from '~/parts/definition-changes.tsx';
 import { Loading } from '~/parts/page.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
-import { codeOf, StepCode, StepKind, StepProps } from '~/parts/step-parts.tsx';
+import { StepCode, StepKind, StepProps } from '~/parts/step-parts.tsx';
 
 /** Versions, newest first, each with what is other than in the one before. */
 export function WorkflowDeployments({ workflow }: { workflow: Workflow }) {
@@ -21,8 +24,10 @@ export function WorkflowDeployments({ workflow }: { workflow: Workflow }) {
   return (
     <>
       <p className="muted">
-        Every deployment is a version that never changes; a run keeps the one it began with.
+        Every deployment is a version that never changes; a run keeps the one it began with. Triggers belong
+        to the workflow and are the same for all of them.
       </p>
+      {rows.length > 1 && <Between versions={rows} />}
       <ol className="deployments">
         {rows.map((deployment, index) => (
           <li key={deployment.id} className="card version">
@@ -71,13 +76,7 @@ function Version({
           <CopyButton text={deployment.id} label="Copy the id of the deployment" />
         </span>
       </header>
-      {before !== undefined && (
-        <ul className="changes">
-          {changesBetween(before, deployment).map((change) => (
-            <li key={change}>{visible(shortened(change, 300))}</li>
-          ))}
-        </ul>
-      )}
+      {before !== undefined && <SinceBefore before={before} deployment={deployment} />}
       <details>
         <summary>
           {deployment.steps.length} {deployment.steps.length === 1 ? 'step' : 'steps'}
@@ -97,38 +96,78 @@ function Version({
   );
 }
 
-/** What is other in a version than in the one before, a sentence for each. */
-function changesBetween(before: Deployment, after: Deployment): string[] {
-  const old = new Map(before.steps.map((step) => [step.namespace, step]));
-  const changes: string[] = [];
-  for (const step of after.steps) {
-    const was = old.get(step.namespace);
-    old.delete(step.namespace);
-    if (was === undefined) {
-      changes.push(`Step ${step.namespace} is new.`);
-      continue;
-    }
-    const parts = [
-      codeOf(was) === codeOf(step) ? undefined : 'code',
-      was.configured_props_json === step.configured_props_json ? undefined : 'props',
-      was.disabled === step.disabled ? undefined : step.disabled ? 'now disabled' : 'no longer disabled',
-    ].filter((part) => part !== undefined);
-    if (parts.length > 0) changes.push(`Step ${step.namespace} changed: ${parts.join(', ')}.`);
-  }
-  for (const namespace of old.keys()) changes.push(`Step ${namespace} is gone.`);
-  const kept = (one: Deployment, other: Deployment) =>
-    one.steps
-      .map(({ namespace }) => namespace)
-      .filter((namespace) => other.steps.some((step) => step.namespace === namespace))
-      .join(' ');
-  if (kept(before, after) !== kept(after, before)) changes.push('The order of the steps changed.');
-  const [were, are] = [before.settings, after.settings].map(
-    (settings) => new Map<string, unknown>(Object.entries(settings ?? {})),
+/** What is other in a version than in the one before: in sentences, and line by line when it is opened. */
+function SinceBefore({ before, deployment }: { before: Deployment; deployment: Deployment }) {
+  const [open, setOpen] = useState(false);
+  const changes = compare(comparedDeployment(before), comparedDeployment(deployment));
+  const sentences = sentencesOf(changes);
+  return (
+    <>
+      <ul className="changes">
+        {sentences.map((sentence) => (
+          <li key={sentence}>{visible(shortened(sentence, 300))}</li>
+        ))}
+        {sentences.length === 0 && <li>{same}</li>}
+      </ul>
+      {sentences.length > 0 && (
+        <details open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
+          <summary>What changed since version {before.number}</summary>
+          {open && <DefinitionChanges changes={changes} none={same} />}
+        </details>
+      )}
+    </>
   );
-  const names = new Set([...(were?.keys() ?? []), ...(are?.keys() ?? [])]);
-  for (const name of names) {
-    const [from, to] = [were?.get(name), are?.get(name)].map((value) => JSON.stringify(value) ?? 'nothing');
-    if (from !== to) changes.push(`Setting ${name}: ${from} became ${to}.`);
-  }
-  return changes.length === 0 ? ['Its steps and settings are those of the version before.'] : changes;
+}
+
+const same = 'Its steps and settings are those of the version before.';
+
+/** Any two of the versions that are shown. */
+function Between({ versions }: { versions: readonly Deployment[] }) {
+  const [from, setFrom] = useState(versions[1]?.id);
+  const [to, setTo] = useState(versions[0]?.id);
+  const [isShown, setIsShown] = useState(false);
+  const before = versions.find(({ id }) => id === from);
+  const after = versions.find(({ id }) => id === to);
+  return (
+    <section className="card edit-section" aria-label="Compare two versions">
+      <div className="versions-between">
+        <VersionChoice name="Compare version" versions={versions} chosen={from} onChosen={setFrom} />
+        <VersionChoice name="with version" versions={versions} chosen={to} onChosen={setTo} />
+        <button type="button" className="button" aria-expanded={isShown} onClick={() => setIsShown(!isShown)}>
+          {isShown ? 'Hide the differences' : 'Show the differences'}
+        </button>
+      </div>
+      {isShown && before !== undefined && after !== undefined && (
+        <DefinitionChanges
+          changes={compare(comparedDeployment(before), comparedDeployment(after))}
+          none="Their steps and settings are the same."
+        />
+      )}
+    </section>
+  );
+}
+
+function VersionChoice({
+  name,
+  versions,
+  chosen,
+  onChosen,
+}: {
+  name: string;
+  versions: readonly Deployment[];
+  chosen: string | undefined;
+  onChosen: (id: string) => void;
+}) {
+  return (
+    <label className="check">
+      {name}
+      <select className="select small" value={chosen} onChange={(event) => onChosen(event.target.value)}>
+        {versions.map(({ id, number }) => (
+          <option key={id} value={id}>
+            {number}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
 }

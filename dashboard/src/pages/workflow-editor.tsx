@@ -4,11 +4,11 @@ import type { Workflow } from '~/api/workflow-types.ts';
 import { compare, comparedDraft, hasChanges } from '~/editing/definition-diff.ts';
 import { useLastRun } from '~/editing/use-known-steps.ts';
 import type { useWorkflowDraft } from '~/editing/use-workflow-draft.ts';
-import { placeOf, type WorkflowDraft } from '~/editing/workflow-draft.ts';
+import { placeOf, type StepDraft, type WorkflowDraft } from '~/editing/workflow-draft.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { DefinitionChanges } from '~/parts/definition-changes.tsx';
 import { EditSettings } from '~/parts/edit-settings.tsx';
-import { EditSteps } from '~/parts/edit-steps.tsx';
+import { type EditBegin, EditSteps } from '~/parts/edit-steps.tsx';
 import { EditTriggers } from '~/parts/edit-triggers.tsx';
 import { Problem } from '~/parts/problem.tsx';
 
@@ -24,12 +24,15 @@ export function WorkflowEditor({
   workflow,
   ownerId,
   refusal,
+  begin = {},
   children,
 }: {
   editing: ReturnType<typeof useWorkflowDraft>;
   workflow: Workflow | undefined;
   ownerId: string;
   refusal: Refusal | undefined;
+  /** The step that is open at first, by its namespace, and the run whose exports it is tried with. */
+  begin?: EditBegin;
   /** The buttons that deploy it. */
   children: ReactNode;
 }) {
@@ -37,7 +40,7 @@ export function WorkflowEditor({
   const lastRun = useLastRun(workflow?.id);
   const [isTold, setIsTold] = useState(false);
   const changes = compare(comparedDraft(base.draft), comparedDraft(draft));
-  const told = placed(refusal);
+  const told = placed(refusal, draft);
   return (
     <div className="edit-sections">
       {keptAtMs !== undefined && isChanged && !isTold && (
@@ -90,6 +93,7 @@ export function WorkflowEditor({
         lastRun={lastRun}
         isHttp={draft.triggers.some(({ type }) => type === 'http')}
         problem={told?.step}
+        begin={begin}
       />
       {workflow !== undefined && (
         <section className="card edit-section" aria-labelledby="what-changes">
@@ -102,7 +106,9 @@ export function WorkflowEditor({
           ))}
         </section>
       )}
-      {refusal !== undefined && <Refused refusal={refusal} isPlaced={told?.isPlaced === true} />}
+      {refusal !== undefined && told?.isMended !== true && (
+        <Refused refusal={refusal} isPlaced={told?.isPlaced === true} />
+      )}
       <div className="edit-row edit-deploy">
         {children}
         {workflow !== undefined && isChanged && hasChanges(changes) && (
@@ -127,20 +133,39 @@ function Refused({ refusal: { error, sent }, isPlaced }: { refusal: Refusal; isP
   );
 }
 
-/** The step, trigger or setting that a refusal is about, by its key on this page. */
-function placed(refusal: Refusal | undefined) {
+/**
+ * The step, trigger or setting that a refusal is about, by its key on this page. What was changed since is not at fault any
+ * more, as far as anybody knows.
+ */
+function placed(refusal: Refusal | undefined, draft: WorkflowDraft) {
   if (refusal === undefined || !(refusal.error instanceof ApiError)) return undefined;
   const { error, sent } = refusal;
   const place = placeOf(error.details.parameter);
   const field = place?.field ?? '';
   const step = place?.list === 'steps' ? sent.steps[place.index] : undefined;
   const trigger = place?.list === 'triggers' ? sent.triggers[place.index] : undefined;
+  const isMended =
+    (step !== undefined && !draft.steps.some((one) => isSameStep(one, step))) ||
+    (trigger !== undefined && !draft.triggers.includes(trigger));
   return {
+    isMended,
     isPlaced: step !== undefined || trigger !== undefined,
-    step: step === undefined ? undefined : { key: step.key, field, error, code: step.code },
-    trigger: trigger === undefined ? undefined : { key: trigger.key, field, message: error.message },
+    step: step === undefined || isMended ? undefined : { key: step.key, field, error, code: step.code },
+    trigger:
+      trigger === undefined || isMended ? undefined : { key: trigger.key, field, message: error.message },
     setting: place?.list === 'settings' ? { field, message: error.message } : undefined,
   };
+}
+
+/** What was learned of its code since does not count. */
+function isSameStep(one: StepDraft, other: StepDraft): boolean {
+  return (
+    one.key === other.key &&
+    one.namespace === other.namespace &&
+    one.code === other.code &&
+    one.component === other.component &&
+    one.props === other.props
+  );
 }
 
 /** A new trigger that stands where one of its kind was removed takes over the address of that one. */

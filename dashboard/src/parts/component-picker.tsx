@@ -1,5 +1,6 @@
 import { useState } from 'react';
-import { useRegistryComponent, useRegistrySearch } from '~/api/queries.ts';
+import { Link } from 'wouter';
+import { useComponent, useRegistryComponent, useRegistrySearch } from '~/api/queries.ts';
 import type { Component } from '~/api/types.ts';
 import { Loading } from './page.tsx';
 import { shortened, visible } from './plain-text.ts';
@@ -19,7 +20,12 @@ export function ComponentPicker({
   const [words, setWords] = useState('');
   const [key, setKey] = useState<string>();
   const found = useRegistrySearch(useSettled(words.trim()), type);
-  const chosen = useRegistryComponent(key);
+  const [saved, setSaved] = useState<string>();
+  const ofRegistry = useRegistryComponent(key);
+  const ofOwner = useComponent(saved);
+  const isSaved = saved !== undefined;
+  const chosen = isSaved ? ofOwner : ofRegistry;
+  const component = isSaved || chosen.data?.key === key ? chosen.data : undefined;
   return (
     <div className="edit-body">
       <input
@@ -34,7 +40,7 @@ export function ComponentPicker({
       />
       {found.error !== null && <Problem error={found.error} onRetry={() => void found.refetch()} />}
       {found.isPending && <Loading />}
-      {key !== undefined && chosen.isPending && <Loading what="Building the component" />}
+      {(isSaved || key !== undefined) && chosen.isPending && <Loading what="Building the component" />}
       {chosen.error !== null && (
         <Problem
           error={chosen.error}
@@ -42,16 +48,21 @@ export function ComponentPicker({
           onRetry={() => void chosen.refetch()}
         />
       )}
-      {chosen.data !== undefined && chosen.data.key === key ? (
+      {component !== undefined && component.type !== type && (
+        <Problem
+          error={`This component is of type ${visible(component.type)}, and one of type ${type} is needed.`}
+        />
+      )}
+      {component !== undefined && component.type === type && (
         <div className="edit-row">
           <strong>
-            <bdi>{visible(shortened(chosen.data.name, 100))}</bdi>
+            <bdi>{visible(shortened(component.name, 100))}</bdi>
           </strong>
-          <button type="button" className="button primary" onClick={() => onChosen(chosen.data)}>
-            Use version {visible(chosen.data.version)}
+          <button type="button" className="button primary" onClick={() => onChosen(component)}>
+            Use version {visible(component.version)}
           </button>
         </div>
-      ) : null}
+      )}
       <ul className="choices">
         {found.data?.data.map(({ key: one, name, description, app, app_details }) => (
           <li key={one}>
@@ -59,7 +70,10 @@ export function ComponentPicker({
               type="button"
               className="choice-row as-button"
               aria-pressed={one === key}
-              onClick={() => setKey(one)}
+              onClick={() => {
+                setSaved(undefined);
+                setKey(one);
+              }}
             >
               <strong>
                 <bdi>{visible(shortened(name, 100))}</bdi>
@@ -71,8 +85,18 @@ export function ComponentPicker({
           </li>
         ))}
       </ul>
-      {found.data?.data.length === 0 && <p className="muted">Nothing in the registry fits.</p>}
-      <div>
+      {found.data?.data.length === 0 && (
+        <p className="muted">
+          Nothing in the registry fits. More come with packages: see{' '}
+          <Link href="/registry">the registry</Link>.
+        </p>
+      )}
+      <div className="edit-row">
+        {words.trim() !== '' && (
+          <button type="button" className="button small" onClick={() => setSaved(words.trim())}>
+            Look for a saved component with this key or id
+          </button>
+        )}
         <button type="button" className="button small" onClick={onCancel}>
           Cancel
         </button>

@@ -8,6 +8,13 @@ import { Icon } from './icon.tsx';
 import { shortened, visible } from './plain-text.ts';
 import { StepTest } from './step-test.tsx';
 
+/** Where somebody comes from: a failed run. */
+export interface EditBegin {
+  /** Namespace. */
+  step?: string | undefined;
+  runId?: string | undefined;
+}
+
 /** The steps of a workflow, in the order in which they run: one is open at a time. */
 export function EditSteps({
   steps,
@@ -17,6 +24,7 @@ export function EditSteps({
   lastRun,
   isHttp,
   problem,
+  begin,
 }: {
   steps: readonly StepDraft[];
   onChange: (steps: StepDraft[]) => void;
@@ -27,16 +35,19 @@ export function EditSteps({
   isHttp: boolean;
   /** Of one step. */
   problem: (StepProblem & { key: string }) | undefined;
+  begin: EditBegin;
 }) {
   const [open, setOpen] = useState<string | undefined>(() =>
-    steps.length === 1 ? steps[0]?.key : undefined,
+    steps.length === 1 ? steps[0]?.key : steps.find(({ namespace }) => namespace === begin.step)?.key,
   );
   const [isChoosing, setIsChoosing] = useState(false);
-  const [shownProblem, setShownProblem] = useState(problem);
-  if (problem !== shownProblem) {
-    setShownProblem(problem);
+  // Opened once for each refusal; afterwards it is closed and opened as somebody likes.
+  const [shownError, setShownError] = useState(problem?.error);
+  if (problem?.error !== shownError) {
+    setShownError(problem?.error);
     if (problem !== undefined) setOpen(problem.key);
   }
+  const [removed, setRemoved] = useState<{ step: StepDraft; index: number }>();
   const names = steps.map(({ namespace }) => namespace);
   const add = (step: StepDraft) => {
     onChange([...steps, step]);
@@ -70,14 +81,30 @@ export function EditSteps({
               workflowId={workflowId}
               lastRun={lastRun}
               isHttp={isHttp}
+              testRunId={step.namespace === begin.step ? begin.runId : undefined}
               onToggle={() => setOpen(open === step.key ? undefined : step.key)}
               onChange={(change) => replace(step.key, change)}
               onMove={(by) => move(index, by)}
-              onRemove={() => onChange(steps.filter(({ key }) => key !== step.key))}
+              onRemove={() => {
+                setRemoved({ step, index });
+                onChange(steps.filter(({ key }) => key !== step.key));
+              }}
             />
           </li>
         ))}
       </ol>
+      {removed !== undefined && !steps.some(({ key }) => key === removed.step.key) && (
+        <div className="note edit-row" role="status">
+          <span>Step {visible(shortened(removed.step.namespace, 60))} was removed.</span>
+          <button
+            type="button"
+            className="button small"
+            onClick={() => onChange(steps.toSpliced(removed.index, 0, removed.step))}
+          >
+            Put it back
+          </button>
+        </div>
+      )}
       {isChoosing ? (
         <div className="card">
           <ComponentPicker
@@ -115,6 +142,7 @@ function StepCard({
   workflowId,
   lastRun,
   isHttp,
+  testRunId,
   onToggle,
   onChange,
   onMove,
@@ -130,6 +158,8 @@ function StepCard({
   workflowId: string | undefined;
   lastRun: RunDetail | undefined;
   isHttp: boolean;
+  /** The run that its test begins with. */
+  testRunId: string | undefined;
   onToggle: () => void;
   onChange: (change: Partial<StepDraft>) => void;
   onMove: (by: number) => void;
@@ -190,7 +220,9 @@ function StepCard({
       </header>
       {isOpen && (
         <EditStep step={step} known={known} ownerId={ownerId} problem={problem} onChange={onChange}>
-          {workflowId !== undefined && <StepTest workflowId={workflowId} step={step} before={before} />}
+          {workflowId !== undefined && (
+            <StepTest workflowId={workflowId} step={step} before={before} runId={testRunId} />
+          )}
         </EditStep>
       )}
     </section>

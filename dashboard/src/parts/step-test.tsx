@@ -23,14 +23,19 @@ export function StepTest({
   workflowId,
   step,
   before,
+  runId,
 }: {
   workflowId: string;
   step: StepDraft;
   before: readonly StepDraft[];
+  /** Whose exports it begins with; absent: those of the last run. */
+  runId: string | undefined;
 }) {
   const runs = useRuns(workflowId, '');
   const list = runs.data?.pages.flatMap(({ data }) => data) ?? [];
-  const [chosen, setChosen] = useState<Given>();
+  const [chosen, setChosen] = useState<Given | undefined>(
+    runId === undefined ? undefined : { kind: 'run', id: runId },
+  );
   const newest = list[0]?.id;
   const given: Given =
     chosen ?? (newest === undefined ? { kind: 'json', text: firstJson } : { kind: 'run', id: newest });
@@ -45,7 +50,7 @@ export function StepTest({
   });
   const id = `${step.key}-test`;
   return (
-    <details>
+    <details open={runId !== undefined || undefined}>
       <summary>Test this step</summary>
       <div className="edit-body">
         <p className="hint">
@@ -68,6 +73,9 @@ export function StepTest({
               )
             }
           >
+            {given.kind === 'run' && !list.some(({ id: one }) => one === given.id) && (
+              <option value={given.id}>Run {given.id}</option>
+            )}
             {list.map((one) => (
               <option key={one.id} value={one.id}>
                 Run of {new Date(one.created_at).toLocaleString()}, {one.state}
