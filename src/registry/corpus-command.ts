@@ -30,7 +30,7 @@ Builds every component of npm packages and folders, evaluates it in the sandbox 
 any account and with no way out to the network, and says what does not work. The exit code is 1 when a component fails.
 
   --only REGEX         only components whose key matches
-  --concurrency N      components at the same time (twice as many as there are processors)
+  --concurrency N      components at the same time (four times as many as there are processors)
   --form FORM          inline: npm packages in one text with the component; tree: as files beside it (as the service would)
   --cache FOLDER       where packages and bundles are kept (corpus in the data folder)
   --rebuild            build also what an earlier run has built
@@ -49,7 +49,7 @@ export function readCorpusRequest(argv: readonly string[]): CorpusRequest {
     ...{ packages: positionals, cache, output, json, rebuild, help },
     only: only === undefined ? undefined : patternOf(only),
     form: form === undefined ? undefined : formOf(form),
-    concurrency: concurrency === undefined ? 2 * availableParallelism() : countOf(concurrency),
+    concurrency: concurrency === undefined ? 4 * availableParallelism() : countOf(concurrency),
   };
 }
 

@@ -16,7 +16,7 @@ export interface CheckedPackage {
   components: CheckedComponent[];
   /** Files that were not read as components, with the reason. */
   leftOut: FileProblem[];
-  /** To fetch and read it; to build and check all of it. */
+  /** To fetch and read it; to build and check all of it, as far as the package before was done. */
   readMs: number;
   checkMs: number;
   /** Why there is nothing of it. */
@@ -40,44 +40,81 @@ export interface CorpusProgress {
   key?: string;
 }
 
-/** Checks packages one after the other, in the order given, and their components side by side. */
+type CorpusParts = Omit<CheckParts, 'processes'> & {
+  fetcher: Pick<PackageFetcher, 'download' | 'scan'>;
+  runner: Pick<Runner, 'describe' | 'call' | 'forget'>;
+};
+
+interface WantedPackage {
+  argument: string;
+  wanted: PackageArgument;
+}
+
+/**
+ * Checks packages in the order given. While the last components of one are under way, the next one is read and its first
+ * components begin: evaluating a package keeps one processor busy, building others.
+ */
 export async function* runCorpus(
-  parts: Omit<CheckParts, 'processes'> & {
-    fetcher: Pick<PackageFetcher, 'download' | 'scan'>;
-    runner: Pick<Runner, 'describe' | 'call' | 'forget'>;
-  },
-  packages: readonly { argument: string; wanted: PackageArgument }[],
+  parts: CorpusParts,
+  packages: readonly WantedPackage[],
   options: CorpusOptions,
 ): AsyncGenerator<CheckedPackage> {
-  for (const { argument, wanted } of packages) {
-    const startedMs = parts.nowMs();
-    const name = 'folder' in wanted ? wanted.folder : wanted.name;
-    const result: CheckedPackage = {
-      ...{ argument, name, version: '', components: [], leftOut: [], readMs: 0, checkMs: 0 },
-    };
-    try {
-      const input = await readCorpusInput(parts.fetcher, wanted);
-      result.readMs = parts.nowMs() - startedMs;
-      Object.assign(result, { name: input.name, version: input.version, leftOut: input.problems });
-      const chosen = input.components.filter(({ key }) => options.only?.test(key) ?? true);
-      if (chosen.length === 0)
-        result.error = input.components.length === 0 ? 'no components found' : 'no key matches';
-      const readyMs = parts.nowMs();
-      const processes = new SharedProcesses(parts.runner, parts.ownerId);
-      try {
-        result.components = await sideBySide(chosen, options.concurrency, {
-          work: (component) => checkComponent({ ...parts, processes }, input, component),
-          onDone: (done, last) => options.onProgress?.(progressOf(input.name, done, chosen.length, last)),
-        });
-      } finally {
-        await processes.close();
-      }
-      result.checkMs = parts.nowMs() - readyMs;
-    } catch (error) {
-      result.error = toError(error).message;
-    }
+  const places = new Places(options.concurrency);
+  const start = (wanted: WantedPackage | undefined) =>
+    wanted === undefined ? undefined : checkPackage(parts, wanted, { ...options, places });
+  let current = start(packages[0]);
+  let countedUntilMs = 0;
+  for (let at = 1; current !== undefined; at += 1) {
+    const next = start(packages[at]);
+    const { result, startedMs, endedMs } = await current;
+    result.checkMs = Math.max(0, endedMs - Math.max(startedMs, countedUntilMs));
+    countedUntilMs = Math.max(countedUntilMs, endedMs);
     yield result;
+    current = next;
   }
+}
+
+/** When its first component was begun, and its last one was done. Never rejects. */
+async function checkPackage(
+  parts: CorpusParts,
+  { argument, wanted }: WantedPackage,
+  options: CorpusOptions & { places: Places },
+): Promise<{ result: CheckedPackage; startedMs: number; endedMs: number }> {
+  const { nowMs } = parts;
+  const name = 'folder' in wanted ? wanted.folder : wanted.name;
+  const result: CheckedPackage = {
+    ...{ argument, name, version: '', components: [], leftOut: [], readMs: 0, checkMs: 0 },
+  };
+  let startedMs = nowMs();
+  try {
+    const input = await readCorpusInput(parts.fetcher, wanted);
+    result.readMs = nowMs() - startedMs;
+    Object.assign(result, { name: input.name, version: input.version, leftOut: input.problems });
+    const chosen = input.components.filter(({ key }) => options.only?.test(key) ?? true);
+    if (chosen.length === 0)
+      result.error = input.components.length === 0 ? 'no components found' : 'no key matches';
+    const processes = new SharedProcesses(parts.runner, parts.ownerId);
+    const done: CheckedComponent[] = [];
+    startedMs = Number.POSITIVE_INFINITY;
+    try {
+      result.components = await Promise.all(
+        chosen.map((component) =>
+          options.places.use(async () => {
+            startedMs = Math.min(startedMs, nowMs());
+            const checked = await checkComponent({ ...parts, processes }, input, component);
+            done.push(checked);
+            options.onProgress?.(progressOf(input.name, done, chosen.length, checked));
+            return checked;
+          }),
+        ),
+      );
+    } finally {
+      await processes.close();
+    }
+  } catch (error) {
+    result.error = toError(error).message;
+  }
+  return { result, startedMs, endedMs: nowMs() };
 }
 
 function progressOf(
@@ -90,23 +127,24 @@ function progressOf(
   return { name, done: done.length, of, failed, key: last.key };
 }
 
-/** Results in the order of `items`. */
-async function sideBySide<T, R>(
-  items: readonly T[],
-  concurrency: number,
-  { work, onDone }: { work: (item: T) => Promise<R>; onDone: (done: readonly R[], last: R) => void },
-): Promise<R[]> {
-  const results: R[] = [];
-  const done: R[] = [];
-  const waiting = items.entries();
-  const worker = async (): Promise<void> => {
-    for (const [index, item] of waiting) {
-      const result = await work(item);
-      results[index] = result;
-      done.push(result);
-      onDone(done, result);
+/** At most so many at a time, in the order in which they ask. */
+class Places {
+  readonly #waiting: (() => void)[] = [];
+  #free: number;
+
+  constructor(places: number) {
+    this.#free = places;
+  }
+
+  async use<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#free > 0) this.#free -= 1;
+    else await new Promise<void>((enter) => this.#waiting.push(enter));
+    try {
+      return await work();
+    } finally {
+      const next = this.#waiting.shift();
+      if (next === undefined) this.#free += 1;
+      else next();
     }
-  };
-  await Promise.all(Array.from({ length: concurrency }, worker));
-  return results;
+  }
 }
