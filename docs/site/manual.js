@@ -120,7 +120,8 @@ async function search() {
  * @param {string} word
  */
 function escaped(word) {
-  return word.replaceAll(/[\\^$.*+?()[\]{}|/-]/g, '\\$&');
+  // No hyphen: it is plain there, and to escape it is an error in patterns of Unicode.
+  return word.replaceAll(/[\\^$.*+?()[\]{}|/]/g, '\\$&');
 }
 
 /** @param {string} text */

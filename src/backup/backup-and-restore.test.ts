@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { chmod, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
+import { zstdCompressSync } from 'node:zlib';
 import { sql } from 'kysely';
 import { TestClock } from '#lib/clock.ts';
 import { migrations } from '#storage/migrate.ts';
@@ -18,10 +19,13 @@ import { postgresSkip } from '../../test/support/databases.ts';
 import { expectedSecrets, openSealed, storeSealed } from '../../test/support/sealed-store.ts';
 import { createStoreLocation, type Dialect, type StoreLocation } from '../../test/support/stores.ts';
 import { createTempFolder, type TempFolder } from '../../test/support/temp-folder.ts';
-import type { BackupSecret } from './backup-key.ts';
+import { encodeHeader, newDerivation } from './backup-header.ts';
+import { type BackupSecret, deriveKeys } from './backup-key.ts';
+import { rowLine, tableLine } from './backup-records.ts';
 import { backupTables, keptTables } from './backup-tables.ts';
 import { checkBackup, openBackup } from './read-backup.ts';
 import { restoreBackup } from './restore-backup.ts';
+import { sealFrames } from './sealed-frames.ts';
 import { writeBackup } from './write-backup.ts';
 
 const secret: BackupSecret & { kind: 'passphrase' } = {
@@ -315,6 +319,34 @@ describe('a backup', () => {
         }
         await refused(folder.path, /is not a file/);
         await refused(join(folder.path, 'none'), /there is no file/);
+      });
+
+      test('when it was made by hand, with a table that is in no backup or a line that is no record', async () => {
+        const header = { created_at_ms: clock.now(), millrace: '0.1.0', store: 'sqlite' as const };
+        const key = newDerivation(recoveryKey);
+        const { body, check } = await deriveKeys(recoveryKey, key);
+        const names = migrations.map(({ name }) => name);
+        const start = encodeHeader({ ...header, migrations: names, key, check });
+        const bound = createHash('sha256').update(start).digest();
+        const path = join(folder.path, `by hand ${dialect}`);
+        for (const [lines, expected] of [
+          [tableLine('schema_migrations', ['name']) + rowLine(['0999-of-tomorrow']), /a table that is in no/],
+          [tableLine('sessions', ['id']) + rowLine(['ses_1']), /a table that is in no backup/],
+          [tableLine('pg_catalog.pg_authid', ['rolname']), /a table that is in no backup/],
+          ['null\n', /a number of rows is not what it was/],
+        ] as const) {
+          const packed = async function* () {
+            yield zstdCompressSync(lines);
+          };
+          const frames = await Array.fromAsync(sealFrames(packed(), { key: body, bound }));
+          await writeFile(path, Buffer.concat([start, ...frames]));
+          await refused(path, expected, recoveryKey);
+        }
+        // Nobody knows yet who wrote its header, which is told of: a terminal would take that for more than text.
+        for (const more of [{ millrace: '\u001b]0;title\u0007' }, { migrations: ['\u001b[2J'] }]) {
+          await writeFile(path, encodeHeader({ ...header, migrations: names, key, check, ...more }));
+          await refused(path, /its header is not as it was written$/, recoveryKey);
+        }
       });
 
       test('when a newer version made it', async () => {

@@ -8,6 +8,8 @@ import { type BackupSecret, type KeyDerivation, scryptCost } from './backup-key.
 const magic = 'millrace backup';
 const formatVersion = 1;
 const headerBytesMax = 64 * 1024;
+/** What a Date takes. */
+const epochMsMax = 8.64e15;
 
 /** The second line, as JSON: all that stands in clear in the file. */
 export interface BackupHeader {
@@ -86,15 +88,22 @@ function parseHeader(file: string, text: string): BackupHeader {
     throw new BackupError(`${file} is damaged: its header is no JSON`, { cause: error });
   }
   const { created_at_ms: at, millrace, store, migrations: names, key, check } = header ?? {};
+  // Texts of it are printed before anybody knows who wrote them.
   const isWhole =
     typeof at === 'number' &&
-    typeof millrace === 'string' &&
+    Math.abs(at) <= epochMsMax &&
+    isPlain(millrace) &&
     (store === 'sqlite' || store === 'postgres') &&
     Array.isArray(names) &&
-    names.every((name) => typeof name === 'string') &&
+    names.every(isPlain) &&
     typeof check === 'string' &&
     typeof key?.salt === 'string' &&
     (key.kind === 'key' || (key.kind === 'scrypt' && [key.n, key.r, key.p].every(Number.isInteger)));
   if (!isWhole) throw new BackupError(`${file} is damaged: its header is not as it was written`);
   return { created_at_ms: at, millrace, store, migrations: names, key, check };
+}
+
+/** A version or the name of a migration. */
+function isPlain(text: unknown): text is string {
+  return typeof text === 'string' && /^[\w.+-]{1,100}$/.test(text);
 }

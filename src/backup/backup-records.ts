@@ -1,5 +1,6 @@
 import { bytesOfRow, type Cell } from '#storage/snapshot.ts';
 import { BackupError } from './backup-error.ts';
+import { keptTables } from './backup-tables.ts';
 
 /**
  * What is in the body of a backup, unsealed and unpacked: lines of JSON.
@@ -49,6 +50,7 @@ export async function* readRecords(source: AsyncIterable<Buffer>): AsyncGenerato
   let batch: TableBatch | undefined;
   let bytes = 0;
   const counts = { table: 0, tables: 0, rows: 0 };
+  const names: ReadonlySet<string> = new Set(keptTables);
   let isComplete = false;
   for await (const line of linesOf(source)) {
     const record: unknown = parse(line);
@@ -66,8 +68,10 @@ export async function* readRecords(source: AsyncIterable<Buffer>): AsyncGenerato
       bytes = 0;
       continue;
     }
-    const { table, columns, end, rows, complete, tables } = record as Record<string, unknown>;
+    const { table, columns, end, rows, complete, tables } = (record ?? {}) as Record<string, unknown>;
     if (batch === undefined && typeof table === 'string' && isNames(columns)) {
+      // Rows go to the table of this name: in a file that somebody made by hand it could be one of the database itself.
+      if (!names.has(table)) throw notAsWritten('it has a table that is in no backup');
       batch = { table, columns, rows: [] };
       bytes = 0;
       counts.table = 0;

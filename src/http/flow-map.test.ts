@@ -171,6 +171,8 @@ forEachStore((fixture) => {
     assert.deepEqual(map.totals, { sources: 1, workflows: 0, webhooks: 0, subscriptions: 1 });
     const nobody = await readFlowMap({ store, clock }, 'o_3');
     assert.deepEqual([nobody.nodes, nobody.edges], [[], []]);
+    for (const focus of ['o_1', 'u_1', 'dc_*', 'dc_1', 'nothing'])
+      assert.deepEqual((await readFlowMap({ store, clock }, 'o_3', focus)).nodes, [], focus);
   });
 
   test('of very many, a bounded number is told: the one asked for, what fails, what had traffic last', async () => {

@@ -55,7 +55,10 @@ describe('accounts in the dashboard', { skip: chromiumSkip() }, () => {
       page.waitForEvent('popup'),
       page.getByRole('button', { name: button }).click(),
     ]);
-    await popup.getByRole('button', { name: 'Go on to Testhub' }).click();
+    const goOn = popup.getByRole('button', { name: 'Go on to Testhub' });
+    await goOn.waitFor();
+    assert.equal(await popup.evaluate('opener === null'), true, 'it could lead our page elsewhere');
+    await goOn.click();
     return popup;
   }
 

@@ -424,10 +424,15 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
     const second = await page.context().newPage();
     await second.goto(`${service.url}/sources`);
     await second.getByText('secret plans').waitFor();
+    const third = await page.context().newPage();
+    await third.goto(`${service.url}/workflows/new`);
+    await third.getByRole('button', { name: /^An HTTP request/ }).click();
+    await third.getByLabel('Name', { exact: true }).fill('a draft of secret plans');
     await page.getByRole('button', { name: 'admin' }).click();
     await page.getByRole('menuitem', { name: 'Sign out' }).click();
-    for (const tab of [page, second]) {
+    for (const tab of [page, second, third]) {
       await tab.getByLabel('API key').waitFor({ timeout: soonMs });
+      assert.deepEqual(await tab.evaluate('Object.keys(sessionStorage)'), []);
       assert.equal(await tab.getByText('secret plans').count(), 0);
       assert.equal(await tab.getByText('Your session has ended').count(), 0);
     }

@@ -3,7 +3,7 @@ import { type FormEvent, useEffect, useRef, useState } from 'react';
 import { useLocation, useSearch } from 'wouter';
 import { ApiError, api } from '~/api/client.ts';
 import { Problem } from '~/parts/problem.tsx';
-import { remember, remembered } from '~/parts/remember.ts';
+import { forgetWork, remember, remembered } from '~/parts/remember.ts';
 import { Brand } from '~/parts/shell.tsx';
 import { ThemeSwitch } from '~/parts/theme.tsx';
 
@@ -19,6 +19,8 @@ export function SignIn() {
   const ended = remembered('signed-in') !== undefined && problem === undefined;
   useEffect(() => {
     document.title = 'Sign in · Millrace';
+    // Who signed out may leave the browser to somebody else; whose session ended goes on with what was kept.
+    if (remembered('signed-in') === undefined) forgetWork();
     field.current?.focus();
   }, []);
 

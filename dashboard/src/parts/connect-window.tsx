@@ -51,7 +51,11 @@ export function ConnectWindow({
             body: { ...body, redirect_url: returnAddress(flow) },
           })
         ).data;
-        if (opened !== null) opened.location.href = url;
+        if (opened !== null) {
+          // What comes to be in it, pages of the provider too, could lead this page elsewhere.
+          opened.opener = null;
+          opened.location.href = url;
+        }
         return { flow, url, until: Date.parse(expires_at), before };
       } catch (error) {
         opened?.close();

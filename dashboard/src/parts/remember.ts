@@ -18,6 +18,15 @@ export function remember(choice: Choice, value: string | undefined): void {
   }
 }
 
+/** Nothing is left of what this tab kept of somebody's work, such as drafts. */
+export function forgetWork(): void {
+  try {
+    sessionStorage.clear();
+  } catch {
+    // Storage is switched off: then nothing was kept.
+  }
+}
+
 /** Calls the listener when another tab forgets this choice. Answers how to stop. */
 export function forgotten(choice: Choice, listener: () => void): () => void {
   const look = ({ key, newValue }: StorageEvent) => {
