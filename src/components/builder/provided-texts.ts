@@ -26,6 +26,7 @@ export class ProvidedTexts {
     if (text === undefined) {
       text = textOf(file, request);
       this.#texts.set(file, text);
+      text.catch(() => this.#texts.delete(file));
     }
     return text;
   }

@@ -74,7 +74,7 @@ export function serveProvided(text: string): { code: string; provided: ReadonlyM
     const code = text.slice(at, at + Number(length));
     at += Number(length);
     const hash = createHash('sha256').update(code).digest('hex');
-    const address = addressesOfProvided.get(hash) ?? `file:///provided/${hash.slice(0, 12)}/${name}.mjs`;
+    const address = addressesOfProvided.get(hash) ?? `file:///provided/${hash}/${name}.mjs`;
     addressesOfProvided.set(hash, address);
     importsFrom.set(address, { code, packages: undefined, provided: new Map() });
     provided.set(name, address);
