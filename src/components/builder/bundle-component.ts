@@ -80,25 +80,34 @@ export async function bundle(
     return { request, entry, lookUp, form, apart, needed: new Set(), seen };
   };
   const { form } = request;
+  const whole = async (run: BuildRun) => refuseTooLarge(await build(run, providedTexts), request);
   if (request.aliases !== undefined)
-    return build(form === 'tree' ? runAs('tree', new Set()) : runAs('inline'), providedTexts);
+    return whole(form === 'tree' ? runAs('tree', new Set()) : runAs('inline'));
   // What is provided costs more than all else, and says nothing of which packages are needed.
   const apart = new Set<string>();
   const listing = runAs(form, apart);
   const listed = await build(listing, providedTexts);
   if (listed.type !== 'bundled') return listed;
   const specifiers = [...listing.needed].sort();
-  if (specifiers.length > 0)
-    return { type: 'needs', specifiers, ...(form === 'tree' ? { asTree: listed } : {}) };
+  const fitting = refuseTooLarge(listed, request);
+  if (specifiers.length > 0) {
+    const asTree = form === 'tree' && fitting.type === 'bundled' ? { asTree: fitting } : {};
+    return { type: 'needs', specifiers, ...asTree };
+  }
   const isWhole = form === 'tree' ? apart.size > 0 : apart.size === 0;
-  return isWhole ? listed : build(runAs('inline'), providedTexts);
+  return isWhole ? fitting : whole(runAs('inline'));
+}
+
+type BuildOutput = Extract<BundlerOutput, { type: 'bundled' | 'unfit' }>;
+
+function refuseTooLarge(output: BuildOutput, { bundleBytesMax }: BundleRequest): BuildOutput {
+  if (output.type !== 'bundled' || Buffer.byteLength(output.code) <= bundleBytesMax) return output;
+  const message = `the component with its packages is larger than ${bundleBytesMax} bytes`;
+  return { type: 'unfit', problem: { kind: 'caller', code: 'component_too_large', message, details: {} } };
 }
 
 /** Throws BuildFailure for what is wrong with the component itself. */
-async function build(
-  run: BuildRun,
-  providedTexts: ProvidedTexts,
-): Promise<Extract<BundlerOutput, { type: 'bundled' | 'unfit' }>> {
+async function build(run: BuildRun, providedTexts: ProvidedTexts): Promise<BuildOutput> {
   const { request, seen } = run;
   const outcome = await runInAnyFormat(run);
   if ('errors' in outcome) {
@@ -108,10 +117,6 @@ async function build(
     throw new BuildFailure(problem);
   }
   const code = await withProvided(run, outcome.code, providedTexts);
-  if (Buffer.byteLength(code) > request.bundleBytesMax) {
-    const message = `the component with its packages is larger than ${request.bundleBytesMax} bytes`;
-    return { type: 'unfit', problem: { kind: 'caller', code: 'component_too_large', message, details: {} } };
-  }
   const { format, metafile } = outcome;
   const beside = await packagesThatReadBeside(metafile, request.folder, seen);
   return { type: 'bundled', code, format, beside, addons: [...seen.addons] };
