@@ -13,16 +13,12 @@ import type {
   PackageLock,
 } from './builder/build-messages.ts';
 import { parsePackageSpecifier } from './builder/package-specifier.ts';
+import { errorOf, projectModules } from './builder-child.ts';
 import { BuilderPool } from './builder-pool.ts';
-import {
-  type BundlerProcess,
-  errorOf,
-  projectModules,
-  providedFolder,
-  runInstaller,
-} from './builder-process.ts';
 import { type BuiltBundle, hashOfBundle } from './built-bundle.ts';
 import { BundleCache, sha256 } from './bundle-cache.ts';
+import { BundlerProcess, providedFolder } from './bundler-process.ts';
+import { runInstaller } from './installer-process.ts';
 import { npmConfigWith } from './npm-config.ts';
 import {
   type FetchText,
@@ -158,7 +154,7 @@ class ProcessBuilder implements ComponentBuilder {
   readonly #npm: NpmConfig;
   readonly #cache: BundleCache;
   readonly #cacheFolder: string;
-  readonly #pool: BuilderPool;
+  readonly #pool: BuilderPool<BundlerProcess>;
   readonly #trees: PackageTrees;
   readonly #closing = new AbortController();
   /** Builds that run now, by owner and source: the same one asked for twice is built once. */
@@ -188,7 +184,10 @@ class ProcessBuilder implements ComponentBuilder {
       clock: this.#clock,
       logger: options.logger,
     });
-    this.#pool = new BuilderPool({ buildsFolder, concurrency, waitingMax, logger: options.logger });
+    this.#pool = new BuilderPool({
+      start: () => BundlerProcess.start(buildsFolder, options.logger),
+      ...{ concurrency, waitingMax, what: 'components wait to be built' },
+    });
   }
 
   async build(

@@ -1,73 +1,87 @@
 import { UnavailableError } from '#lib/errors.ts';
-import type { Logger } from '#lib/logger.ts';
-import { BundlerProcess } from './builder-process.ts';
 
-/** A bundler waits this long for its next build before it ends. */
+/** A process waits this long for its next use before it ends. */
 const idleMs = 10_000;
 
-/** A bundler is replaced after this many builds, whatever it may have kept in memory by then. */
-const buildsPerProcess = 200;
+/** A process is replaced after this many uses, whatever it may have kept in memory by then. */
+const usesPerProcess = 200;
 
-interface Slot {
-  bundler: BundlerProcess;
-  builds: number;
+export interface WarmProcess {
+  /** False once it ended, or when its last use left it in no state for another. */
+  readonly isUsable: boolean;
+  /** Kills it; answers when it is gone. */
+  stop(): Promise<void>;
+}
+
+interface Slot<P> {
+  process: P;
+  uses: number;
   idleTimer?: NodeJS.Timeout;
 }
 
-/** At most `concurrency` builds at a time, at most `waitingMax` in line; bundlers stay warm for a while. */
-export class BuilderPool {
-  readonly #options: { buildsFolder: string; concurrency: number; waitingMax: number; logger: Logger };
-  readonly #idle: Slot[] = [];
+interface PoolOptions<P> {
+  start: () => Promise<P>;
+  concurrency: number;
+  waitingMax: number;
+  /** Of the message that too many are in line: `components wait to be built`. */
+  what: string;
+}
+
+/** At most `concurrency` uses at a time, at most `waitingMax` in line; processes stay warm for a while. */
+export class BuilderPool<P extends WarmProcess> {
+  readonly #options: PoolOptions<P>;
+  readonly #idle: Slot<P>[] = [];
   readonly #waiting: (() => void)[] = [];
   #busy = 0;
 
-  constructor(options: { buildsFolder: string; concurrency: number; waitingMax: number; logger: Logger }) {
+  constructor(options: PoolOptions<P>) {
     this.#options = options;
   }
 
-  /** Runs `work` with a bundler of its own. A bundler whose build failed for other reasons than the component is ended. */
+  /**
+   * Runs `work` with a process of its own, in the order of the calls. After an error the process is ended, unless
+   * `isReusableAfter` says that it is not to blame.
+   */
   async use<T>(
-    work: (bundler: BundlerProcess) => Promise<T>,
-    isReusableAfter: (error: unknown) => boolean,
+    work: (process: P) => Promise<T>,
+    isReusableAfter: (error: unknown) => boolean = () => false,
   ): Promise<T> {
     await this.#enter();
     try {
       const slot = await this.#take();
       let isReusable = false;
       try {
-        const result = await work(slot.bundler);
+        const result = await work(slot.process);
         isReusable = true;
         return result;
       } catch (error) {
         isReusable = isReusableAfter(error);
         throw error;
       } finally {
-        slot.builds += 1;
-        if (isReusable && slot.builds < buildsPerProcess) this.#keep(slot);
-        else await slot.bundler.stop();
+        slot.uses += 1;
+        if (isReusable && slot.process.isUsable && slot.uses < usesPerProcess) this.#keep(slot);
+        else await slot.process.stop();
       }
     } finally {
       this.#leave();
     }
   }
 
+  /** Ends the processes that nobody uses; call it when all uses have ended. */
   async close(): Promise<void> {
     const slots = this.#idle.splice(0);
     for (const slot of slots) clearTimeout(slot.idleTimer);
-    await Promise.all(slots.map((slot) => slot.bundler.stop()));
+    await Promise.all(slots.map((slot) => slot.process.stop()));
   }
 
   async #enter(): Promise<void> {
-    if (this.#busy < this.#options.concurrency) {
+    const { concurrency, waitingMax, what } = this.#options;
+    if (this.#busy < concurrency) {
       this.#busy += 1;
       return;
     }
-    if (this.#waiting.length >= this.#options.waitingMax) {
-      throw new UnavailableError(
-        'builder_busy',
-        'too many components wait to be built; try again in a moment',
-      );
-    }
+    if (this.#waiting.length >= waitingMax)
+      throw new UnavailableError('builder_busy', `too many ${what}; try again in a moment`);
     await new Promise<void>((enter) => this.#waiting.push(enter));
   }
 
@@ -77,23 +91,20 @@ export class BuilderPool {
     else next();
   }
 
-  async #take(): Promise<Slot> {
+  async #take(): Promise<Slot<P>> {
     for (;;) {
       const slot = this.#idle.pop();
       if (slot === undefined) break;
       clearTimeout(slot.idleTimer);
-      if (!slot.bundler.hasEnded) return slot;
+      if (slot.process.isUsable) return slot;
     }
-    return {
-      bundler: await BundlerProcess.start(this.#options.buildsFolder, this.#options.logger),
-      builds: 0,
-    };
+    return { process: await this.#options.start(), uses: 0 };
   }
 
-  #keep(slot: Slot): void {
+  #keep(slot: Slot<P>): void {
     slot.idleTimer = setTimeout(() => {
       this.#idle.splice(this.#idle.indexOf(slot), 1);
-      void slot.bundler.stop();
+      void slot.process.stop();
     }, idleMs).unref();
     this.#idle.push(slot);
   }

@@ -1,13 +1,15 @@
 import { join, resolve } from 'node:path';
-import { CallerError, UnavailableError } from '#lib/errors.ts';
+import { CallerError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { NpmConfig, PackageFile, ScanOutput } from './builder/build-messages.ts';
 import { filesInParts } from './builder/file-parts.ts';
 import { parsePackageSpecifier } from './builder/package-specifier.ts';
-import { runFetcher, runScanner } from './builder-process.ts';
+import { BuilderPool, type WarmProcess } from './builder-pool.ts';
+import { type FetchedPackage, InstallerProcess } from './installer-process.ts';
 import { npmConfigWith } from './npm-config.ts';
+import { ScannerProcess } from './scanner-process.ts';
 
-export type { PackageFile };
+export type { FetchedPackage, PackageFile };
 
 /** What one package may hold, unpacked. */
 export const packageFilesMax = 20_000;
@@ -17,34 +19,39 @@ export const packageBytesMax = 24 * 1024 * 1024;
 const scanCharactersMax = 1024 * 1024;
 /** Packages that may wait for the one being fetched. */
 const waitingMax = 16;
-const deadlineMs = 120_000;
+const defaultDeadlineMs = 120_000;
 /** More for each file that is read: a checkout of all public components has 10,000. */
 const deadlineMsPerFile = 20;
 
-export interface FetchedPackage {
-  name: string;
-  version: string;
-  /** Subresource integrity of the tarball, checked. */
-  integrity: string;
-  files: PackageFile[];
-}
-
 /**
  * Whole packages from the npm registry, for the registry of components: fetched and read in confined processes, one of
- * each at a time. Nothing of a package is evaluated, and its dependencies are not looked at.
+ * each at a time, which stay warm for the next package. Nothing of a package is evaluated, and its dependencies are not
+ * looked at.
  */
 export class PackageFetcher {
-  readonly #cacheFolder: string;
+  readonly #cache: string;
   readonly #npm: NpmConfig;
-  readonly #logger: Logger;
+  readonly #deadlineMs: number;
   readonly #closing = new AbortController();
+  readonly #running = new Set<Promise<unknown>>();
   /** Reading does not wait for the network: lists of what ships are read this way too. */
-  readonly #lanes = { fetch: emptyLane(), scan: emptyLane() };
+  readonly #installers: BuilderPool<InstallerProcess>;
+  readonly #scanners: BuilderPool<ScannerProcess>;
 
-  constructor(options: { cacheFolder: string; registry: string; npmConfig?: NpmConfig; logger: Logger }) {
+  /** `deadlineMs` is for one package, from when it is its turn. */
+  constructor(options: {
+    cacheFolder: string;
+    registry: string;
+    npmConfig?: NpmConfig;
+    logger: Logger;
+    deadlineMs?: number;
+  }) {
     this.#npm = npmConfigWith(options.npmConfig, options.registry);
-    this.#cacheFolder = resolve(options.cacheFolder);
-    this.#logger = options.logger;
+    this.#cache = join(resolve(options.cacheFolder), 'npm');
+    this.#deadlineMs = options.deadlineMs ?? defaultDeadlineMs;
+    const { logger } = options;
+    this.#installers = this.#laneOf(() => InstallerProcess.forFetching(this.#cache, logger));
+    this.#scanners = this.#laneOf(async () => new ScannerProcess(logger));
   }
 
   /**
@@ -60,17 +67,17 @@ export class PackageFetcher {
       const message = `${shown} is not supported: expected the name of an npm package with a version, range or tag`;
       throw new CallerError('unsupported_specifier', message, { specifier });
     }
-    return this.#inTurn('fetch', deadlineMs, (signal) =>
-      runFetcher(
+    return this.#inTurn(this.#installers, this.#deadlineMs, (installer, signal) =>
+      installer.fetchPackage(
         {
           type: 'fetch',
-          cache: join(this.#cacheFolder, 'npm'),
+          cache: this.#cache,
           npm: this.#npm,
           specifiers: [specifier],
           filesMax: packageFilesMax,
           bytesMax: packageBytesMax,
         },
-        { signal, logger: this.#logger },
+        signal,
       ),
     );
   }
@@ -79,33 +86,38 @@ export class PackageFetcher {
   scan(files: readonly PackageFile[]): Promise<ScanOutput['readings']> {
     if (files.length === 0) return Promise.resolve([]);
     const parts = filesInParts(files, scanCharactersMax);
-    return this.#inTurn('scan', deadlineMs + files.length * deadlineMsPerFile, (signal) =>
-      runScanner(parts, { signal, logger: this.#logger }),
-    );
+    const ms = this.#deadlineMs + files.length * deadlineMsPerFile;
+    return this.#inTurn(this.#scanners, ms, (scanner, signal) => scanner.scan(parts, signal));
   }
 
   async close(): Promise<void> {
     this.#closing.abort(new CallerError('build_cancelled', 'the service is stopping'));
-    await Promise.all(Object.values(this.#lanes).map(({ last }) => last));
+    await Promise.allSettled(this.#running);
+    await Promise.all([this.#installers.close(), this.#scanners.close()]);
   }
 
-  async #inTurn<T>(
-    name: 'fetch' | 'scan',
+  #laneOf<P extends WarmProcess>(start: () => Promise<P>): BuilderPool<P> {
+    return new BuilderPool({
+      start: () => {
+        this.#closing.signal.throwIfAborted();
+        return start();
+      },
+      ...{ concurrency: 1, waitingMax, what: 'packages wait to be added' },
+    });
+  }
+
+  async #inTurn<P extends WarmProcess, T>(
+    lane: BuilderPool<P>,
     ms: number,
-    work: (signal: AbortSignal) => Promise<T>,
+    work: (process: P, signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
-    const lane = this.#lanes[name];
-    if (lane.waiting >= waitingMax) {
-      throw new UnavailableError('builder_busy', 'too many packages wait to be added; try again in a moment');
+    const turn = lane.use((process) => this.#withDeadline(ms, (signal) => work(process, signal)));
+    this.#running.add(turn);
+    try {
+      return await turn;
+    } finally {
+      this.#running.delete(turn);
     }
-    lane.waiting += 1;
-    const turn = lane.last.then(() => this.#withDeadline(ms, work));
-    lane.last = turn
-      .catch(() => {})
-      .finally(() => {
-        lane.waiting -= 1;
-      });
-    return turn;
   }
 
   async #withDeadline<T>(ms: number, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
@@ -120,8 +132,4 @@ export class PackageFetcher {
       clearTimeout(timer);
     }
   }
-}
-
-function emptyLane(): { last: Promise<unknown>; waiting: number } {
-  return { last: Promise.resolve(), waiting: 0 };
 }

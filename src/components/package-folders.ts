@@ -8,9 +8,9 @@ import type { BundlePackages, OpenPackages, PackageSource } from '#runner/runner
 import { reachableBase } from '#runner/sandbox-folders.ts';
 import { mayUseDistinctUsers } from '#runner/self-test.ts';
 import type { NpmConfig } from './builder/build-messages.ts';
-import { runInstaller } from './builder-process.ts';
 import { sha256 } from './bundle-cache.ts';
 import { copyTree } from './copy-tree.ts';
+import { runInstaller } from './installer-process.ts';
 import { processFolder } from './process-folder.ts';
 import { settleFolder } from './settle-folder.ts';
 

@@ -133,6 +133,8 @@ export interface ComponentHead {
 export interface ScanOutput {
   /** `problem`: the text does not parse. `head` null: nothing is exported that could be a component. */
   readings: { head: ComponentHead | null; problem?: string }[];
+  /** A text ended esbuild, or keeps it busy still: the process is not for another package. */
+  isSpent: boolean;
 }
 
 export type InstallerOutput =

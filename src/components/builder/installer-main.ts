@@ -6,21 +6,27 @@ import { limitConnections, limitWrites } from './limit-builder.ts';
 import { lineBytesMax, readMessages, writeMessage } from './message-lines.ts';
 
 /**
- * The installer process: one install, or one package fetched, then it ends. It may read and write the build folder and npm's cache, connect to
- * the registry, and start nothing. npm's code (a quarter of a second, 250 MB) is loaded here and nowhere else.
+ * The installer process: one install, or packages fetched one after the other; it ends when its stdin does. It may read and
+ * write the build folder and npm's cache, connect to the registries of its first request, and start nothing. npm's code (a
+ * quarter of a second, 250 MB) is loaded here and nowhere else.
  */
 const answerFd = 3;
 /** Of the files in one message. A single file may be longer. */
 const partCharactersMax = 1024 * 1024;
 const output = createWriteStream('', { fd: answerFd });
+const boundWrites = limitWrites(answerFd);
+let hasConnections = false;
 
 readMessages<InstallRequest | FetchRequest>(process.stdin, (request) => void answer(request));
+process.stdin.on('close', () => output.end());
 
 async function answer(request: InstallRequest | FetchRequest): Promise<void> {
   let message: InstallerOutput;
   try {
-    limitConnections(allowedHosts(request.npm));
-    const checkWrites = limitWrites({ filesMax: request.filesMax, bytesMax: request.bytesMax, answerFd });
+    // For good: a later request with other registries is refused them.
+    if (!hasConnections) limitConnections(allowedHosts(request.npm));
+    hasConnections = true;
+    const checkWrites = boundWrites(request);
     if (request.type === 'install') {
       const { installPackages } = await import('./install-packages.ts');
       message = { type: 'installed', ...(await installPackages(request)) };
@@ -36,8 +42,6 @@ async function answer(request: InstallRequest | FetchRequest): Promise<void> {
     if (message.problem.kind === 'unavailable') console.error(error);
   }
   writeMessage(output, message);
-  output.end();
-  process.stdin.destroy();
 }
 
 /** A file of nothing but control characters is six times as long as JSON. */

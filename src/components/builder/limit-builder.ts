@@ -35,10 +35,14 @@ function targetOf(given: unknown[]): string | null {
 
 /**
  * Fails writes beyond the bounds, so that a package cannot unpack to a disk full of files. `answerFd` stays open for the
- * message that says so. Answers a function that throws once a bound was passed: tar takes a file it cannot write for a
- * warning and goes on, so an install that ends well may have files missing.
+ * message that says so. Answers a function that sets the bounds, and counts anew, for one request; until it is called
+ * nothing may be written. That one answers a function that throws once a bound was passed: tar takes a file it cannot write
+ * for a warning and goes on, so an install that ends well may have files missing.
  */
-export function limitWrites(bounds: { filesMax: number; bytesMax: number; answerFd: number }): () => void {
+export function limitWrites(
+  answerFd: number,
+): (bounds: { filesMax: number; bytesMax: number }) => () => void {
+  let bounds = { filesMax: 0, bytesMax: 0 };
   let files = 0;
   let bytes = 0;
   const { open, write, writev } = fs;
@@ -54,8 +58,8 @@ export function limitWrites(bounds: { filesMax: number; bytesMax: number; answer
   const limited =
     (original: (...given: never[]) => unknown, count: (given: unknown[]) => void) =>
     (...given: unknown[]): void => {
-      if (given[0] !== bounds.answerFd) count(given);
-      if (isOver() && given[0] !== bounds.answerFd) refuse(given);
+      if (given[0] !== answerFd) count(given);
+      if (isOver() && given[0] !== answerFd) refuse(given);
       else Reflect.apply(original, fs, given);
     };
   Object.assign(fs, {
@@ -79,7 +83,12 @@ export function limitWrites(bounds: { filesMax: number; bytesMax: number; answer
       for (const buffer of buffers as Buffer[]) bytes += buffer.byteLength;
     }),
   });
-  return () => {
-    if (isOver()) throw tooLarge();
+  return ({ filesMax, bytesMax }) => {
+    bounds = { filesMax, bytesMax };
+    files = 0;
+    bytes = 0;
+    return () => {
+      if (isOver()) throw tooLarge();
+    };
   };
 }

@@ -1,0 +1,75 @@
+import { mkdir } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { CallerError } from '#lib/errors.ts';
+import type { Logger } from '#lib/logger.ts';
+import type { BundleRequest, BundlerInput, BundlerOutput, OwnFile } from './builder/build-messages.ts';
+import { BuilderChild, errorOf, problemOf, readGrants } from './builder-child.ts';
+
+export const providedFolder = fileURLToPath(new URL('./provided/', import.meta.url)).replace(/[/\\]$/, '');
+
+/** Answers the bundler's questions for the component's own files; a `CallerError` reaches the caller as it is. */
+export type AnswerLookup = (importer: string, specifier: string) => Promise<OwnFile | null>;
+
+/** A bundler that stays for more builds; one at a time. */
+export class BundlerProcess {
+  readonly #child: BuilderChild<BundlerOutput>;
+
+  /** `buildsFolder` holds the folders that builds take packages from. */
+  static async start(buildsFolder: string, logger: Logger): Promise<BundlerProcess> {
+    await mkdir(buildsFolder, { recursive: true });
+    const flags = ['--allow-child-process', ...readGrants([buildsFolder, providedFolder])];
+    return new BundlerProcess(new BuilderChild('bundler-main.ts', { flags, cwd: buildsFolder, logger }));
+  }
+
+  private constructor(child: BuilderChild<BundlerOutput>) {
+    this.#child = child;
+  }
+
+  get isUsable(): boolean {
+    return !this.#child.hasEnded;
+  }
+
+  /** After a failure that is not a `CallerError`, or when `signal` aborts, the process is no longer to be used. */
+  async bundle(
+    request: BundleRequest,
+    answer: AnswerLookup,
+    signal: AbortSignal,
+  ): Promise<Exclude<BundlerOutput, { type: 'lookup' | 'failed' }>> {
+    const { promise, resolve, reject } = Promise.withResolvers<Exclude<BundlerOutput, { type: 'lookup' }>>();
+    let refusal: CallerError | undefined;
+    this.#child.onMessage = (message) => {
+      if (message.type !== 'lookup') {
+        resolve(message);
+        return;
+      }
+      const { lookup, importer, specifier } = message;
+      answer(importer, specifier).then(
+        (file) => this.#send({ type: 'found', lookup, file }),
+        (error: unknown) => {
+          if (!(error instanceof CallerError)) {
+            reject(error);
+            return;
+          }
+          refusal ??= error;
+          this.#send({ type: 'found', lookup, file: null, problem: problemOf(error) });
+        },
+      );
+    };
+    this.#send(request);
+    const outcome = await this.#child.untilEnd(promise, signal);
+    this.#child.onMessage = () => {};
+    if (outcome.type !== 'failed') return outcome;
+    if (refusal !== undefined && refusal.code === outcome.problem.code) {
+      throw new CallerError(refusal.code, refusal.message, outcome.problem.details, { cause: refusal });
+    }
+    throw errorOf(outcome.problem);
+  }
+
+  async stop(): Promise<void> {
+    await this.#child.stop();
+  }
+
+  #send(message: BundlerInput): void {
+    this.#child.send(message);
+  }
+}

@@ -1,0 +1,95 @@
+import { mkdir } from 'node:fs/promises';
+import type { Logger } from '#lib/logger.ts';
+import type { FetchRequest, InstallerOutput, InstallRequest, PackageFile } from './builder/build-messages.ts';
+import type { Installed } from './builder/install-packages.ts';
+import { BuilderChild, errorOf, readGrants, writeGrants } from './builder-child.ts';
+
+export interface FetchedPackage {
+  name: string;
+  version: string;
+  /** Subresource integrity of the tarball, checked. */
+  integrity: string;
+  files: PackageFile[];
+}
+
+type InstallerEnd = Exclude<InstallerOutput, { type: 'files' }>;
+
+/**
+ * An installer: for one install, or for packages that are fetched one after the other. Where it may connect to is settled by
+ * its first request.
+ */
+export class InstallerProcess {
+  readonly #child: BuilderChild<InstallerOutput>;
+  readonly #logger: Logger;
+
+  /** `folders` is what it may read and write. */
+  constructor(folders: readonly string[], cwd: string, logger: Logger) {
+    const flags = ['--allow-net', ...readGrants(folders), ...writeGrants(folders)];
+    this.#child = new BuilderChild('installer-main.ts', { flags, cwd, logger });
+    this.#logger = logger;
+  }
+
+  /** One that fetches packages by way of npm's cache in the folder `cache`. */
+  static async forFetching(cache: string, logger: Logger): Promise<InstallerProcess> {
+    await mkdir(cache, { recursive: true });
+    return new InstallerProcess([cache], cache, logger);
+  }
+
+  get isUsable(): boolean {
+    return !this.#child.hasEnded;
+  }
+
+  async install(request: InstallRequest, signal: AbortSignal): Promise<Installed> {
+    const outcome = await this.#ask(request, signal);
+    if (outcome.type !== 'installed') throw new Error(`assertion failed: an install was ${outcome.type}`);
+    return outcome;
+  }
+
+  /** After any failure the process is no longer to be used: what was refused may still be on its way to it. */
+  async fetchPackage(request: FetchRequest, signal: AbortSignal): Promise<FetchedPackage> {
+    const files: PackageFile[] = [];
+    const outcome = await this.#ask(request, signal, (part) => {
+      for (const file of part) files.push(file);
+    });
+    if (outcome.type !== 'fetched') throw new Error(`assertion failed: a package was ${outcome.type}`);
+    const { name, version, integrity } = outcome;
+    return { name, version, integrity, files };
+  }
+
+  async stop(): Promise<void> {
+    const stderr = await this.#child.stop();
+    if (stderr !== '') this.#logger.warn({ stderr }, 'component installer');
+  }
+
+  /** The message that ends the answer; those of files come before it. */
+  async #ask(
+    request: InstallRequest | FetchRequest,
+    signal: AbortSignal,
+    onFiles: (files: PackageFile[]) => void = () => {},
+  ): Promise<Exclude<InstallerEnd, { type: 'failed' }>> {
+    const { promise, resolve } = Promise.withResolvers<InstallerEnd>();
+    this.#child.onMessage = (message) => {
+      if (message.type === 'files') onFiles(message.files);
+      else resolve(message);
+    };
+    this.#child.send(request);
+    const outcome = await this.#child.untilEnd(promise, signal);
+    this.#child.onMessage = () => {};
+    if (outcome.type === 'failed') throw errorOf(outcome.problem);
+    return outcome;
+  }
+}
+
+/** One install in a process of its own. */
+export async function runInstaller(
+  request: InstallRequest,
+  { signal, logger }: { signal: AbortSignal; logger: Logger },
+): Promise<Installed> {
+  await mkdir(request.cache, { recursive: true });
+  const installer = new InstallerProcess([request.folder, request.cache], request.folder, logger);
+  try {
+    return await installer.install(request, signal);
+  } finally {
+    await installer.stop();
+  }
+}

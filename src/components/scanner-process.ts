@@ -1,0 +1,36 @@
+import type { Logger } from '#lib/logger.ts';
+import type { ScanOutput, ScanRequest } from './builder/build-messages.ts';
+import { BuilderChild, builderFolder } from './builder-child.ts';
+
+/** A scanner without network or files, for packages that are read one after the other. */
+export class ScannerProcess {
+  readonly #child: BuilderChild<ScanOutput>;
+  #isSpent = false;
+
+  constructor(logger: Logger) {
+    const flags = ['--allow-child-process'];
+    this.#child = new BuilderChild('scanner-main.ts', { flags, cwd: builderFolder, logger });
+  }
+
+  get isUsable(): boolean {
+    return !this.#child.hasEnded && !this.#isSpent;
+  }
+
+  /** Reads the heads of components. One request for each of `parts`. After a failure the process is no longer to be used. */
+  async scan(parts: Iterable<ScanRequest['files']>, signal: AbortSignal): Promise<ScanOutput['readings']> {
+    const readings: ScanOutput['readings'] = [];
+    for (const files of parts) {
+      const { promise, resolve } = Promise.withResolvers<ScanOutput>();
+      this.#child.onMessage = resolve;
+      this.#child.send({ files } satisfies ScanRequest);
+      const answer = await this.#child.untilEnd(promise, signal);
+      for (const reading of answer.readings) readings.push(reading);
+      this.#isSpent ||= answer.isSpent;
+    }
+    return readings;
+  }
+
+  async stop(): Promise<void> {
+    await this.#child.stop();
+  }
+}
