@@ -74,7 +74,7 @@ describe('the dashboard', { skip: chromiumSkip() }, () => {
     const [cookie] = await page.context().cookies(`${service.url}/v1/`);
     assert.ok(cookie?.httpOnly === true && cookie.sameSite === 'Strict' && cookie.path === '/v1');
     await page.getByRole('button', { name: 'admin' }).click();
-    await page.getByRole('menuitem', { name: 'Sign out' }).click();
+    await page.getByRole('button', { name: 'Sign out' }).click();
     await page.getByLabel('API key').waitFor();
     const again = await fetch(`${service.url}/v1/users/me`, {
       headers: { cookie: `${cookie.name}=${cookie.value}`, 'x-millrace-csrf': '1' },
@@ -161,7 +161,7 @@ describe('the dashboard', { skip: chromiumSkip() }, () => {
     await page.getByRole('button', { name: 'Save' }).click();
     await page.getByRole('heading', { name: 'changed', level: 1, exact: true }).waitFor();
     await page.getByRole('button', { name: 'Deactivate' }).click();
-    await page.getByRole('button', { name: 'Activate' }).waitFor();
+    await page.getByRole('button', { name: 'Activate', exact: true }).waitFor();
     const { body } = await service.api('GET', `/v1/sources/${source.id}`);
     assert.deepEqual([body.data.name, body.data.active], ['changed', false]);
     await page.getByRole('button', { name: 'Delete source' }).click();

@@ -425,7 +425,7 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
     await second.goto(`${service.url}/sources`);
     await second.getByText('secret plans').waitFor();
     await page.getByRole('button', { name: 'admin' }).click();
-    await page.getByRole('menuitem', { name: 'Sign out' }).click();
+    await page.getByRole('button', { name: 'Sign out' }).click();
     for (const tab of [page, second]) {
       await tab.getByLabel('API key').waitFor({ timeout: soonMs });
       assert.equal(await tab.getByText('secret plans').count(), 0);
@@ -441,7 +441,7 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
     // Signing out of a session that has ended meanwhile is no failure.
     await page.context().clearCookies();
     await page.getByRole('button', { name: 'gina' }).click();
-    await page.getByRole('menuitem', { name: 'Sign out' }).click();
+    await page.getByRole('button', { name: 'Sign out' }).click();
     await page.getByLabel('API key').waitFor({ timeout: soonMs });
     assert.equal(await page.getByText('You are still signed in').count(), 0);
     dashboard.nothingWrong();

@@ -1,5 +1,5 @@
 import { Link } from 'wouter';
-import { useMayWrite } from '~/api/queries.ts';
+import { useMayWrite } from '~/api/rights.ts';
 import type { Webhook } from '~/api/types.ts';
 import { useWebhooks } from '~/api/webhook-queries.ts';
 import { Ago } from '~/parts/ago.tsx';
