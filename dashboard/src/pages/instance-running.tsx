@@ -111,7 +111,7 @@ export function InstanceRunning({ instance }: { instance: Instance }) {
               <tbody>
                 {jobs.map(({ kind, state, count }) => (
                   <tr key={`${kind} ${state}`}>
-                    <th scope="row">{visible(kind)}</th>
+                    <th scope="row">{visible(kind.replaceAll('_', ' '))}</th>
                     <td>{visible(state)}</td>
                     <td>{formatNumber(count)}</td>
                   </tr>

@@ -260,12 +260,12 @@ function Account() {
       <button
         type="button"
         ref={opener}
-        className="button quiet who"
+        className="button quiet small who"
         aria-expanded={open}
         aria-controls={open ? id : undefined}
         onClick={() => setOpen(!open)}
       >
-        <Icon name="user" />
+        <Icon name="user" size={16} />
         <bdi className="cut">{visible(shortened(me.username, 60))}</bdi>
         <Icon name={open ? 'down' : 'up'} size={14} />
       </button>
