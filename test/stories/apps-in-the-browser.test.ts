@@ -193,14 +193,18 @@ describe('apps in the dashboard', { skip: chromiumSkip() }, () => {
       if (path.includes('client')) await page.getByText('An admin of this workspace can set one').waitFor();
       if (/edit|new/.test(path)) await page.getByText('not yours to change').waitFor();
       const buttons = page
-        .getByRole('button', { name: /Save|Delete|Add/ })
+        .getByRole('button', { name: /Save|Delete|Create/ })
         .or(page.getByRole('link', { name: /Change|New app|Copy to/ }));
       assert.equal(await buttons.count(), 0, path);
       const tooWide = await page.evaluate('document.documentElement.scrollWidth - window.innerWidth');
       assert.ok(Number(tooWide) <= 0, `${path} is ${tooWide} px too wide`);
       await dashboard.screenshot(page, `app-narrow${path.replaceAll(/\W+/g, '-')}`);
     }
-    const own = await dashboard.signedIn('/apps/new', small);
+    const own = await dashboard.signedIn('/apps/gitlab', small);
+    await own.getByRole('link', { name: 'Copy to an own app' }).waitFor();
+    const tooWideOwn = await own.evaluate('document.documentElement.scrollWidth - window.innerWidth');
+    assert.ok(Number(tooWideOwn) <= 0, `two actions are ${tooWideOwn} px too wide`);
+    await own.goto(`${service.url}/apps/new`);
     await own.getByLabel('Slug').waitFor();
     await dashboard.screenshot(own, 'app-new-narrow');
     const tooWide = await own.evaluate('document.documentElement.scrollWidth - window.innerWidth');

@@ -1,4 +1,4 @@
-import { type KeyboardEvent, type ReactNode, useId } from 'react';
+import { type KeyboardEvent, type ReactNode, useEffect, useId, useRef } from 'react';
 import { useLocation, useSearch } from 'wouter';
 
 export interface PageTab {
@@ -23,10 +23,18 @@ export function PageTabs({
   const asked = new URLSearchParams(useSearch()).get('tab');
   const shown = tabs.find(({ id }) => id === asked) ?? tabs[0];
   const prefix = useId();
+  const list = useRef<HTMLDivElement>(null);
+  const at = shown === undefined ? -1 : tabs.indexOf(shown);
+  useEffect(() => {
+    // On a narrow screen they are wider than it; only they are scrolled, and not the page.
+    const tab = list.current?.children[at];
+    if (tab instanceof HTMLElement && list.current !== null)
+      list.current.scrollLeft = tab.offsetLeft - list.current.offsetLeft - tab.offsetWidth / 2;
+  }, [at]);
   if (shown === undefined) return null;
   return (
     <div className={className}>
-      <div role="tablist" className="tabs">
+      <div ref={list} role="tablist" className="tabs">
         {tabs.map(({ id, name }) => (
           <button
             key={id}
