@@ -284,6 +284,52 @@ describe('the dashboard', { skip: chromiumSkip() }, () => {
     dashboard.nothingWrong();
   });
 
+  test('places are lists with names, tabs are walked by arrows, and a dialog keeps the focus and gives it back', async () => {
+    const source = await service.createSource({ name: 'by keys', key: 'http-new-requests-payload-only' });
+    const page = await dashboard.signedIn(`/sources/${source.id}`);
+    const navigation = page.getByRole('navigation', { name: 'Main' });
+    for (const [name, first, count] of [
+      ['Overview', 'Home', 2],
+      ['Events', 'Sources', 4],
+      ['Building blocks', 'Accounts', 4],
+      ['Looking after it', 'Workspace', 3],
+    ] as const) {
+      const links = navigation.getByRole('list', { name }).getByRole('link');
+      await links.nth(count - 1).waitFor();
+      assert.equal(await links.count(), count, name);
+      assert.equal(await links.first().textContent(), first);
+    }
+    assert.equal(await navigation.locator('[aria-current=page]').textContent(), 'Sources');
+    const focused = () => page.evaluate('document.activeElement.textContent');
+    await page.getByRole('tab', { name: 'Events', selected: true }).focus();
+    await page.keyboard.press('ArrowLeft');
+    assert.equal(await focused(), 'Settings');
+    await page.keyboard.press('Home');
+    assert.equal(await focused(), 'Events');
+    await page.keyboard.press('End');
+    await page.keyboard.press('Enter');
+    await page.getByRole('tabpanel', { name: 'Settings' }).waitFor();
+    const opener = page.getByRole('button', { name: 'Delete source' });
+    await opener.focus();
+    await page.keyboard.press('Enter');
+    const dialog = page.getByRole('alertdialog', { name: 'Delete this source?' });
+    await dialog.waitFor();
+    assert.equal(await focused(), 'Cancel');
+    await page.locator('a.place').first().evaluate('(link) => link.focus()');
+    assert.notEqual(await focused(), 'Home', 'what is behind a dialog cannot be reached');
+    await page.keyboard.press('Escape');
+    await dialog.waitFor({ state: 'detached' });
+    assert.equal(await focused(), 'Delete source');
+    const who = page.getByRole('button', { name: 'admin' });
+    await who.focus();
+    await page.keyboard.press('Enter');
+    await page.getByText('Signed in as').waitFor();
+    await page.keyboard.press('Escape');
+    await page.getByText('Signed in as').waitFor({ state: 'detached' });
+    assert.equal(await focused(), 'admin');
+    dashboard.nothingWrong();
+  });
+
   test('all that is loaded is small, is kept by the browser, and is painted at once', async (t) => {
     const page = await dashboard.open({ colorScheme: 'dark' });
     const sizes = new Map<string, number>();
