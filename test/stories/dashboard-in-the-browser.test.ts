@@ -6,6 +6,8 @@ import type { Millrace } from '../support/millrace.ts';
 
 /** Everything that the pages may ever load, compressed as it is sent. */
 const bundleBytesMax = 400 * 1024;
+/** Of that, what the first page loads. */
+const firstBytesMax = 200 * 1024;
 
 /** Looks at every page with the eyes of Chromium: what is missing here is missing for a person. */
 describe('the dashboard', { skip: chromiumSkip() }, () => {
@@ -346,7 +348,15 @@ describe('the dashboard', { skip: chromiumSkip() }, () => {
     t.diagnostic(
       `first paint after ${Math.round(paintMs)} ms; ${Math.round(bytes / 1024)} KB loaded, compressed`,
     );
-    assert.ok(bytes > 50_000 && bytes < bundleBytesMax, `${bytes} bytes`);
+    assert.ok(bytes > 50_000 && bytes < firstBytesMax, `${bytes} bytes`);
+    const all = await allFiles(service.url);
+    const sum = [...all.values()].reduce((total, size) => total + size, 0);
+    t.diagnostic(`${all.size} files, ${Math.round(sum / 1024)} KB together`);
+    assert.ok(
+      [...all.keys()].some((name) => name.includes('code-mirror')),
+      'what is loaded late is counted',
+    );
+    assert.ok(sum > bytes && sum < bundleBytesMax, `${sum} bytes`);
     assert.ok(paintMs > 0, 'something was painted');
     await page.evaluate("localStorage.setItem('millrace.theme', 'light')");
     await page.reload();
@@ -355,3 +365,18 @@ describe('the dashboard', { skip: chromiumSkip() }, () => {
     dashboard.nothingWrong();
   });
 });
+
+/** Compressed bytes of each file that the pages name, or a file that they name, and so on. */
+async function allFiles(origin: string): Promise<Map<string, number>> {
+  const sizes = new Map<string, number>();
+  const waiting = [''];
+  for (let path = waiting.pop(); path !== undefined; path = waiting.pop()) {
+    if (sizes.has(path)) continue;
+    const answer = await fetch(`${origin}/${path}`, { headers: { accept: '*/*', 'accept-encoding': 'br' } });
+    assert.equal(answer.status, 200, path);
+    sizes.set(path, Number(answer.headers.get('content-length')));
+    for (const [name] of (await answer.text()).matchAll(/[a-z][a-z-]*-[\w-]{8}\.(?:js|css)\b/g))
+      waiting.push(`assets/${name}`);
+  }
+  return sizes;
+}
