@@ -2,7 +2,11 @@ import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { availableParallelism, homedir, tmpdir } from 'node:os';
 import { extname, join, resolve } from 'node:path';
-import { createComponentBuilder, defaultBuildLimits } from '#components/build-component.ts';
+import {
+  type ComponentBuilder,
+  createComponentBuilder,
+  defaultBuildLimits,
+} from '#components/build-component.ts';
 import { npmConfigWith, readNpmConfig } from '#components/npm-config.ts';
 import { PackageFetcher } from '#components/package-fetcher.ts';
 import { PackageFolders } from '#components/package-folders.ts';
@@ -86,6 +90,7 @@ async function run(request: CorpusRequest): Promise<number> {
         argument,
         wanted: readPackageArgument(folder, argument),
       }));
+      const started = startBundlers(builder, request);
       const running = runCorpus(
         {
           ...{ fetcher, builder, runner, ownerId: 'corpus', rebuild, callDeadlineMs, nowMs },
@@ -102,6 +107,7 @@ async function run(request: CorpusRequest): Promise<number> {
         checked.push(one);
         show.package(one);
       }
+      await started;
     } finally {
       await Promise.all([runner.close(), builder.close(), fetcher.close()]);
       await packageFolders.close();
@@ -116,6 +122,17 @@ async function run(request: CorpusRequest): Promise<number> {
   } finally {
     await leave();
   }
+}
+
+/** While the first package is read: each builds something, and makes what it puts in front of trees. */
+async function startBundlers(builder: ComponentBuilder, { form, concurrency }: CorpusRequest): Promise<void> {
+  const codes = Array.from(
+    { length: Math.min(concurrency, availableParallelism()) },
+    (_, at) =>
+      `import { axios } from '@pipedream/platform'; export default { key: 'start-${at}', run: axios };`,
+  );
+  const wanted = { ownerId: 'corpus', rebuild: true, ...(form === undefined ? {} : { form }) };
+  await Promise.allSettled(codes.map((code) => builder.build({ kind: 'code', code }, wanted)));
 }
 
 /** Below the data folder, but away from the service, which may be building there; without a data folder for this run only. */

@@ -1,4 +1,3 @@
-import { CSPProvider } from '@base-ui/react/csp-provider';
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query';
 import { lazy, Suspense, useEffect } from 'react';
 import { Route, Switch, useLocation } from 'wouter';
@@ -56,11 +55,9 @@ const queries = new QueryClient({
 
 export function App() {
   return (
-    <CSPProvider disableStyleElements>
-      <QueryClientProvider client={queries}>
-        <Routes />
-      </QueryClientProvider>
-    </CSPProvider>
+    <QueryClientProvider client={queries}>
+      <Routes />
+    </QueryClientProvider>
   );
 }
 

@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { link, mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Clock } from '#lib/clock.ts';
 import type { Installed } from './builder/install-packages.ts';
@@ -79,12 +79,21 @@ export class BundleCache {
 
   async #write(ownerId: string, keys: readonly string[], entry: object): Promise<void> {
     const text = JSON.stringify({ ...entry, savedAtMs: this.#clock.now() });
+    let written: string | undefined;
     for (const key of new Set(keys)) {
       const file = this.#fileOf(ownerId, key);
       await mkdir(join(file, '..'), { recursive: true });
       const temporary = `${file}.${randomUUID()}.part`;
-      await writeFile(temporary, text);
+      // One file with two names, where the disk has such.
+      const isLinked =
+        written !== undefined &&
+        (await link(written, temporary).then(
+          () => true,
+          () => false,
+        ));
+      if (!isLinked) await writeFile(temporary, text);
       await rename(temporary, file);
+      written = file;
     }
     this.#writes += 1;
     if (this.#writes % writesPerSweep === 1) await this.#sweep();

@@ -63,7 +63,7 @@ describe('apps in the dashboard', { skip: chromiumSkip() }, () => {
     await page.getByLabel('Name', { exact: true }).fill('Acme <script>alert(1)</script> \u202eseton');
     await page.getByLabel('URL of a test request').fill(`${receiver.url}/me`);
     await page.getByLabel('Authorization header of it').fill('Bearer {{api_key}}');
-    await page.getByRole('button', { name: 'Add the app' }).click();
+    await page.getByRole('button', { name: 'Create app' }).click();
     await page.getByText('slug: expected', { exact: false }).waitFor();
     dashboard.forgetComplaints();
     await page.getByLabel('Slug').fill('acme_own');
@@ -72,7 +72,7 @@ describe('apps in the dashboard', { skip: chromiumSkip() }, () => {
     await page.getByLabel('Label of field 2').fill('Region');
     await page.getByRole('checkbox', { name: 'Optional' }).nth(1).check();
     await dashboard.screenshot(page, 'app-new');
-    await page.getByRole('button', { name: 'Add the app' }).click();
+    await page.getByRole('button', { name: 'Create app' }).click();
     await page
       .getByRole('heading', { name: 'Acme <script>alert(1)</script> ⟨U+202E⟩seton', level: 1 })
       .waitFor();
@@ -129,11 +129,11 @@ describe('apps in the dashboard', { skip: chromiumSkip() }, () => {
     assert.deepEqual(typed.oauth.scopes, ['openid', 'offline_access', 'api']);
     await json.fill('{ not json');
     await page.getByText('This is no JSON object yet.').waitFor();
-    assert.ok(await page.getByRole('button', { name: 'Add the app' }).isDisabled());
+    assert.ok(await page.getByRole('button', { name: 'Create app' }).isDisabled());
     await json.fill(
       JSON.stringify({ ...typed, oauth: { ...typed.oauth, client_auth: 'basic', uid: oauth.uid } }),
     );
-    await page.getByRole('button', { name: 'Add the app' }).click();
+    await page.getByRole('button', { name: 'Create app' }).click();
     await page.getByRole('heading', { name, level: 1 }).waitFor();
     await page.getByRole('link', { name: 'Connect an account' }).click();
     await page.getByRole('button', { name: `Connect at ${name}` }).click();
@@ -193,14 +193,18 @@ describe('apps in the dashboard', { skip: chromiumSkip() }, () => {
       if (path.includes('client')) await page.getByText('An admin of this workspace can set one').waitFor();
       if (/edit|new/.test(path)) await page.getByText('not yours to change').waitFor();
       const buttons = page
-        .getByRole('button', { name: /Save|Delete|Add/ })
-        .or(page.getByRole('link', { name: /Change|Add an app|Copy to/ }));
+        .getByRole('button', { name: /Save|Delete|Create/ })
+        .or(page.getByRole('link', { name: /Change|New app|Copy to/ }));
       assert.equal(await buttons.count(), 0, path);
       const tooWide = await page.evaluate('document.documentElement.scrollWidth - window.innerWidth');
       assert.ok(Number(tooWide) <= 0, `${path} is ${tooWide} px too wide`);
       await dashboard.screenshot(page, `app-narrow${path.replaceAll(/\W+/g, '-')}`);
     }
-    const own = await dashboard.signedIn('/apps/new', small);
+    const own = await dashboard.signedIn('/apps/gitlab', small);
+    await own.getByRole('link', { name: 'Copy to an own app' }).waitFor();
+    const tooWideOwn = await own.evaluate('document.documentElement.scrollWidth - window.innerWidth');
+    assert.ok(Number(tooWideOwn) <= 0, `two actions are ${tooWideOwn} px too wide`);
+    await own.goto(`${service.url}/apps/new`);
     await own.getByLabel('Slug').waitFor();
     await dashboard.screenshot(own, 'app-new-narrow');
     const tooWide = await own.evaluate('document.documentElement.scrollWidth - window.innerWidth');

@@ -159,7 +159,7 @@ describe('the pages of workflows', { skip: chromiumSkip() }, () => {
     await dashboard.screenshot(page, 'workflow-steps');
     await page.getByRole('tab', { name: 'Settings' }).click();
     await page.getByRole('button', { name: 'Deactivate' }).click();
-    await page.getByRole('button', { name: 'Activate' }).waitFor();
+    await page.getByRole('button', { name: 'Activate', exact: true }).waitFor();
     await dashboard.screenshot(page, 'workflow-settings');
     assert.equal((await service.api('GET', `/v1/workflows/${workflow.id}`)).body.data.active, false);
     await page.getByRole('button', { name: 'Delete workflow' }).click();

@@ -429,7 +429,7 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
     await third.getByRole('button', { name: /^An HTTP request/ }).click();
     await third.getByLabel('Name', { exact: true }).fill('a draft of secret plans');
     await page.getByRole('button', { name: 'admin' }).click();
-    await page.getByRole('menuitem', { name: 'Sign out' }).click();
+    await page.getByRole('button', { name: 'Sign out' }).click();
     for (const tab of [page, second, third]) {
       await tab.getByLabel('API key').waitFor({ timeout: soonMs });
       assert.deepEqual(await tab.evaluate('Object.keys(sessionStorage)'), []);
@@ -446,7 +446,7 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
     // Signing out of a session that has ended meanwhile is no failure.
     await page.context().clearCookies();
     await page.getByRole('button', { name: 'gina' }).click();
-    await page.getByRole('menuitem', { name: 'Sign out' }).click();
+    await page.getByRole('button', { name: 'Sign out' }).click();
     await page.getByLabel('API key').waitFor({ timeout: soonMs });
     assert.equal(await page.getByText('You are still signed in').count(), 0);
     dashboard.nothingWrong();

@@ -1,8 +1,8 @@
 import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import type { AccountUses, App, AuditEntry, ListedApp } from './account-types.ts';
 import { api } from './client.ts';
-import { type Data, useMayWrite, useMe } from './queries.ts';
-import { useMayAdminister } from './rights.ts';
+import { type Data, useMe } from './queries.ts';
+import { useMayAdminister, useMayWrite } from './rights.ts';
 import type { Account, Page } from './types.ts';
 
 const listPageSize = 100;

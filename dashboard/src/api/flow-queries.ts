@@ -16,21 +16,6 @@ export function useFlow(ownerId: string, focus?: string) {
   });
 }
 
-export interface Project {
-  id: string;
-  name: string;
-}
-
-export function useProjects(ownerId: string) {
-  return useQuery({
-    queryKey: ['projects', ownerId],
-    queryFn: async ({ signal }) =>
-      (await api<Data<Project[]>>('GET', `/v1/workspaces/${ownerId}/projects`, { signal })).data,
-    enabled: ownerId.startsWith('o_'),
-    staleTime: 60_000,
-  });
-}
-
 /** The newest of a list, as long as it is looked at. */
 export function useLatest<T>(path: string, query: NonNullable<RequestOptions['query']>) {
   return useQuery({

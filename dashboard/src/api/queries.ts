@@ -5,7 +5,6 @@ import type {
   EventSummary,
   ListedComponent,
   Me,
-  Member,
   Overview,
   Page,
   Source,
@@ -42,29 +41,6 @@ export function useMe() {
     },
     refetchInterval: 60_000,
   });
-}
-
-/** Of a workspace; nobody is asked for of a user. */
-export function useMembers(ownerId: string | undefined) {
-  return useQuery({
-    queryKey: ['members', ownerId],
-    queryFn: async ({ signal }) =>
-      (await api<Data<Member[]>>('GET', `/v1/workspaces/${ownerId}/members`, { signal })).data,
-    enabled: ownerId?.startsWith('o_') === true,
-    staleTime: 60_000,
-  });
-}
-
-/** Whether the person may change things of this owner; undefined while it is not known. */
-export function useMayWrite(ownerId: string | undefined): boolean | undefined {
-  const me = useMe();
-  const isWorkspace = ownerId?.startsWith('o_') === true;
-  const members = useMembers(ownerId);
-  if (ownerId === undefined || me.data === undefined) return undefined;
-  if (!isWorkspace) return ownerId === me.data.id;
-  if (members.data === undefined) return undefined;
-  const role = members.data.find(({ user_id }) => user_id === me.data.id)?.role;
-  return role === 'admin' || role === 'member';
 }
 
 export function useOverview(ownerId: string) {

@@ -1,6 +1,5 @@
 import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { ApiError, api } from './client.ts';
-import type { Data } from './queries.ts';
 import type { ListedComponent, Page } from './types.ts';
 
 /** What components come from. */
@@ -56,18 +55,6 @@ export function useListedComponent(key: string) {
       return data.find((one) => one.key === key) ?? null;
     },
   });
-}
-
-/** Whether the person is an admin of the instance. */
-export function useIsInstanceAdmin(): boolean {
-  return (
-    useQuery({
-      queryKey: ['session'],
-      queryFn: async ({ signal }) =>
-        (await api<Data<{ is_admin: boolean }>>('GET', '/v1/session', { signal })).data,
-      staleTime: 60_000,
-    }).data?.is_admin === true
-  );
 }
 
 /** For admins of the instance: where components come from, newest first. */

@@ -2,21 +2,43 @@ import { useQuery } from '@tanstack/react-query';
 import { api } from './client.ts';
 import { type Data, useMe } from './queries.ts';
 import type { Member } from './types.ts';
+import { useSession } from './workspace-queries.ts';
 
-/** Whether the person administers what this owner has: their own, or a workspace as its admin; undefined while it is not known. */
-export function useMayAdminister(ownerId: string | null): boolean | undefined {
-  const me = useMe();
-  const isWorkspace = ownerId?.startsWith('o_') === true;
-  const members = useQuery({
+/** Of a workspace; nobody is asked for of a user. */
+export function useMembers(ownerId: string | null | undefined) {
+  return useQuery({
     queryKey: ['members', ownerId],
     queryFn: async ({ signal }) =>
       (await api<Data<Member[]>>('GET', `/v1/workspaces/${ownerId}/members`, { signal })).data,
-    enabled: isWorkspace,
-    staleTime: 60_000,
+    enabled: ownerId?.startsWith('o_') === true,
+    staleTime: 10_000,
   });
-  if (ownerId === null) return false;
-  if (me.data === undefined) return undefined;
-  if (!isWorkspace) return ownerId === me.data.id;
+}
+
+/** What the person is to this owner: of their own things the admin; undefined while it is not known, null for a stranger. */
+export function useRole(ownerId: string | null | undefined): Member['role'] | null | undefined {
+  const me = useMe();
+  const members = useMembers(ownerId);
+  if (ownerId === null) return null;
+  if (ownerId === undefined || me.data === undefined) return undefined;
+  if (!ownerId.startsWith('o_')) return ownerId === me.data.id ? 'admin' : null;
   if (members.data === undefined) return undefined;
-  return members.data.some(({ user_id, role }) => user_id === me.data.id && role === 'admin');
+  return members.data.find(({ user_id }) => user_id === me.data.id)?.role ?? null;
+}
+
+/** Whether the person may change things of this owner; undefined while it is not known. */
+export function useMayWrite(ownerId: string | null | undefined): boolean | undefined {
+  const role = useRole(ownerId);
+  return role === undefined ? undefined : role === 'admin' || role === 'member';
+}
+
+/** Whether the person may do what only admins of a workspace may, and everybody with their own; undefined while it is not known. */
+export function useMayAdminister(ownerId: string | null | undefined): boolean | undefined {
+  const role = useRole(ownerId);
+  return role === undefined ? undefined : role === 'admin';
+}
+
+/** Whether the person looks after the instance. */
+export function useIsInstanceAdmin(): boolean {
+  return useSession().data?.is_admin === true;
 }

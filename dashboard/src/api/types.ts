@@ -32,7 +32,10 @@ export interface Me {
 export interface Member {
   user_id: string;
   username: string;
+  email: string;
   role: 'admin' | 'member' | 'viewer';
+  /** Seconds since 1970. */
+  created_at: number;
 }
 
 export interface Source {

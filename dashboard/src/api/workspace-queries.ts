@@ -1,6 +1,6 @@
 import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { api } from './client.ts';
-import { type Data, ownerPath, useMe } from './queries.ts';
+import { type Data, ownerPath } from './queries.ts';
 import type { Page } from './types.ts';
 import type {
   ApiKey,
@@ -11,7 +11,6 @@ import type {
   Quota,
   Session,
   UsageDay,
-  WorkspaceMember,
 } from './workspace-types.ts';
 
 const listPageSize = 100;
@@ -28,28 +27,14 @@ export function useSession() {
   });
 }
 
-export function useMembers(workspaceId: string) {
+/** Of a workspace; whoever is no workspace has none. */
+export function useProjects(ownerId: string) {
   return useQuery({
-    queryKey: ['members', workspaceId],
+    queryKey: ['projects', ownerId],
     queryFn: async ({ signal }) =>
-      (await api<Data<WorkspaceMember[]>>('GET', `/v1/workspaces/${workspaceId}/members`, { signal })).data,
-    enabled: workspaceId.startsWith('o_'),
+      (await api<Data<Project[]>>('GET', `/v1/workspaces/${ownerId}/projects`, { signal })).data,
+    enabled: ownerId.startsWith('o_'),
     staleTime: 10_000,
-  });
-}
-
-/** What one is in a workspace; undefined while it is not known. */
-export function useRole(workspaceId: string): WorkspaceMember['role'] | undefined {
-  const me = useMe();
-  const members = useMembers(workspaceId);
-  return members.data?.find(({ user_id }) => user_id === me.data?.id)?.role;
-}
-
-export function useProjects(workspaceId: string) {
-  return useQuery({
-    queryKey: ['projects', workspaceId],
-    queryFn: async ({ signal }) =>
-      (await api<Data<Project[]>>('GET', `/v1/workspaces/${workspaceId}/projects`, { signal })).data,
   });
 }
 

@@ -1,5 +1,3 @@
-import type { Member } from './types.ts';
-
 /** Answers of the public API about people, workspaces and the instance. Times are epoch seconds unless they say otherwise. */
 
 export interface Session {
@@ -8,12 +6,6 @@ export interface Session {
   is_admin: boolean;
   key_id: string;
   expires_at: number | null;
-}
-
-export interface WorkspaceMember extends Member {
-  username: string;
-  email: string;
-  created_at: number;
 }
 
 export interface WorkspaceAnswer {

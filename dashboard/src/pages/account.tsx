@@ -86,7 +86,7 @@ function Details({ account }: { account: Account }) {
         href={`/accounts/${account.id}`}
         tabs={[
           { id: 'uses', name: 'What uses it', content: <Uses account={account} /> },
-          ...(mayChange ? [{ id: 'audit', name: 'Audit', content: <Audit id={account.id} /> }] : []),
+          ...(mayChange ? [{ id: 'audit', name: 'Audit log', content: <Audit id={account.id} /> }] : []),
           {
             id: 'settings',
             name: 'Settings',

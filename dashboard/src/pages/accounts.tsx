@@ -1,6 +1,6 @@
 import { Link } from 'wouter';
 import { useAccounts } from '~/api/account-queries.ts';
-import { useMayWrite } from '~/api/queries.ts';
+import { useMayWrite } from '~/api/rights.ts';
 import type { Account } from '~/api/types.ts';
 import { Health, lifeOf } from '~/parts/account-health.tsx';
 import { Ago } from '~/parts/ago.tsx';

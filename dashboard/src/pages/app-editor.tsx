@@ -29,7 +29,7 @@ export function AppEditor({ slug }: { slug?: string }) {
   const app = useApp(from, ownerId);
   const owner = slug === undefined ? ownerId : (app.data?.owner_id ?? null);
   const mayAdminister = useMayAdminister(owner);
-  const title = slug === undefined ? 'Add an app' : `Change ${app.data?.name ?? slug}`;
+  const title = slug === undefined ? 'New app' : `Change ${app.data?.name ?? slug}`;
   if (from !== '' && app.data === undefined) {
     return (
       <PageFrame title={title}>
@@ -186,7 +186,7 @@ function Editor({ first, ownerId, slug }: { first: AppDraft; ownerId: string; sl
       </details>
       {save.error !== null && <Problem error={save.error} what="It was not saved." />}
       <button type="submit" className="button primary" disabled={!isJson || save.isPending}>
-        {save.isPending ? 'Saving …' : slug === undefined ? 'Add the app' : 'Save'}
+        {save.isPending ? 'Saving …' : slug === undefined ? 'Create app' : 'Save'}
       </button>
     </form>
   );

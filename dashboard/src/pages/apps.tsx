@@ -39,7 +39,7 @@ export function Apps() {
         mayAdminister && (
           <Link href="/apps/new" className="button primary">
             <Icon name="plus" />
-            Add an app
+            New app
           </Link>
         )
       }

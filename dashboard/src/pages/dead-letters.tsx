@@ -1,4 +1,5 @@
-import { ownerPath, useMayWrite } from '~/api/queries.ts';
+import { ownerPath } from '~/api/queries.ts';
+import { useMayWrite } from '~/api/rights.ts';
 import { useDeliveries } from '~/api/webhook-queries.ts';
 import { DeliveryList } from '~/parts/delivery-list.tsx';
 import { useOwner } from '~/parts/owner.tsx';

@@ -91,7 +91,7 @@ export function InstanceRunning({ instance }: { instance: Instance }) {
               <code className="break">{visible(egress)}</code>
             </Fact>
             <Fact name="Components of everybody">
-              <Link href="/object/v1/registry/packages">Packages of the registry</Link>
+              <Link href="/registry?tab=packages">Packages of the registry</Link>
             </Fact>
           </dl>
         </section>
@@ -111,7 +111,7 @@ export function InstanceRunning({ instance }: { instance: Instance }) {
               <tbody>
                 {jobs.map(({ kind, state, count }) => (
                   <tr key={`${kind} ${state}`}>
-                    <th scope="row">{visible(kind)}</th>
+                    <th scope="row">{visible(kind.replaceAll('_', ' '))}</th>
                     <td>{visible(state)}</td>
                     <td>{formatNumber(count)}</td>
                   </tr>

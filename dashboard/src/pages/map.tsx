@@ -1,7 +1,9 @@
 import { useCallback, useEffect, useMemo, useState } from 'react';
 import { Link, useLocation, useSearch } from 'wouter';
-import { useFlow, useProjects } from '~/api/flow-queries.ts';
-import { useMayWrite, useSources } from '~/api/queries.ts';
+import { useFlow } from '~/api/flow-queries.ts';
+import { useSources } from '~/api/queries.ts';
+import { useMayWrite } from '~/api/rights.ts';
+import { useProjects } from '~/api/workspace-queries.ts';
 import { boxFigures, lineFigures } from '~/flow/figures.ts';
 import { FlowList } from '~/flow/flow-list.tsx';
 import type { Flow } from '~/flow/flow-types.ts';

@@ -1,6 +1,7 @@
 import { Link } from 'wouter';
-import { useMayWrite, useRegistryComponent } from '~/api/queries.ts';
+import { useRegistryComponent } from '~/api/queries.ts';
 import { useListedComponent } from '~/api/registry-queries.ts';
+import { useMayWrite } from '~/api/rights.ts';
 import type { Component, ListedComponent, PropDefinition } from '~/api/types.ts';
 import { CopyButton } from '~/parts/copy.tsx';
 import { MarkedText } from '~/parts/marked-text.tsx';

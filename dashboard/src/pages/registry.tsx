@@ -1,6 +1,7 @@
 import { useState } from 'react';
 import { Link, useLocation, useSearch } from 'wouter';
-import { type RegistryFilter, useIsInstanceAdmin, useRegistry } from '~/api/registry-queries.ts';
+import { type RegistryFilter, useRegistry } from '~/api/registry-queries.ts';
+import { useIsInstanceAdmin } from '~/api/rights.ts';
 import type { ListedComponent } from '~/api/types.ts';
 import { Command } from '~/parts/copy.tsx';
 import { formatNumber } from '~/parts/format.ts';

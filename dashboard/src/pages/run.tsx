@@ -1,6 +1,6 @@
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
-import { useMayWrite } from '~/api/queries.ts';
+import { useMayWrite } from '~/api/rights.ts';
 import { isOver, useDeployment, useRun, useWorkflow } from '~/api/workflow-queries.ts';
 import type { RunDetail, RunFailure, RunSend, WorkflowStep } from '~/api/workflow-types.ts';
 import { Ago, useNow } from '~/parts/ago.tsx';

@@ -1,4 +1,5 @@
-import { useComponent, useMayWrite, useSource } from '~/api/queries.ts';
+import { useComponent, useSource } from '~/api/queries.ts';
+import { useMayWrite } from '~/api/rights.ts';
 import { useTimers } from '~/api/source-queries.ts';
 import type { Source } from '~/api/types.ts';
 import { Ago } from '~/parts/ago.tsx';

@@ -1,6 +1,7 @@
 import { useState } from 'react';
 import { Link, useLocation, useSearch } from 'wouter';
-import { useMayWrite, useSources } from '~/api/queries.ts';
+import { useSources } from '~/api/queries.ts';
+import { useMayWrite } from '~/api/rights.ts';
 import type { Source } from '~/api/types.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { Command } from '~/parts/copy.tsx';

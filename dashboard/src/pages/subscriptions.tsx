@@ -1,7 +1,8 @@
 import { useState } from 'react';
 import { Link } from 'wouter';
 import { useFlow } from '~/api/flow-queries.ts';
-import { useMayWrite, useMembers, useSubscriptions } from '~/api/queries.ts';
+import { useSubscriptions } from '~/api/queries.ts';
+import { useMayWrite, useMembers } from '~/api/rights.ts';
 import type { Subscription } from '~/api/types.ts';
 import type { FlowEdge, FlowNode } from '~/flow/flow-types.ts';
 import { edgeTroubles } from '~/flow/troubles.ts';

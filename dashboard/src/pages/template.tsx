@@ -2,7 +2,7 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link, useLocation } from 'wouter';
 import { api } from '~/api/client.ts';
-import { useMayWrite } from '~/api/queries.ts';
+import { useMayWrite } from '~/api/rights.ts';
 import { type Template, useTemplate } from '~/api/template-queries.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { Confirm } from '~/parts/confirm.tsx';

@@ -1,6 +1,7 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { api } from '~/api/client.ts';
-import { type Data, useMayWrite } from '~/api/queries.ts';
+import type { Data } from '~/api/queries.ts';
+import { useMayWrite } from '~/api/rights.ts';
 import type { Webhook } from '~/api/types.ts';
 import { useWebhook } from '~/api/webhook-queries.ts';
 import { Ago } from '~/parts/ago.tsx';

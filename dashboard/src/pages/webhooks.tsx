@@ -1,5 +1,5 @@
 import { Link } from 'wouter';
-import { useMayWrite } from '~/api/queries.ts';
+import { useMayWrite } from '~/api/rights.ts';
 import type { Webhook } from '~/api/types.ts';
 import { useWebhooks } from '~/api/webhook-queries.ts';
 import { Ago } from '~/parts/ago.tsx';
@@ -65,7 +65,11 @@ function WebhookRow({ webhook }: { webhook: Webhook }) {
       <span className={toneOf(webhook.state)}>{visible(webhook.state)}</span>
       <span className="row-main">
         <bdi className="cut row-name">{visible(shortened(webhook.name ?? webhook.url, 200))}</bdi>
-        <bdi className="muted cut">{visible(shortened(webhook.url, 200))}</bdi>
+        {webhook.name === null ? (
+          <code className="muted cut">{webhook.id}</code>
+        ) : (
+          <bdi className="muted cut">{visible(shortened(webhook.url, 200))}</bdi>
+        )}
       </span>
       <span className="muted row-side">
         {webhook.failing_since === null ? (

@@ -1,6 +1,6 @@
 import { useState } from 'react';
 import { Link } from 'wouter';
-import { useMayWrite } from '~/api/queries.ts';
+import { useMayWrite } from '~/api/rights.ts';
 import { useWorkflow } from '~/api/workflow-queries.ts';
 import type { Workflow, WorkflowTrigger } from '~/api/workflow-types.ts';
 import { dropDraft, keptDraft } from '~/editing/kept-draft.ts';

@@ -1,6 +1,6 @@
 import { useState } from 'react';
 import { Link, useLocation, useSearch } from 'wouter';
-import { useMayWrite } from '~/api/queries.ts';
+import { useMayWrite } from '~/api/rights.ts';
 import { useWorkflows } from '~/api/workflow-queries.ts';
 import type { ListedWorkflow } from '~/api/workflow-types.ts';
 import { Ago } from '~/parts/ago.tsx';

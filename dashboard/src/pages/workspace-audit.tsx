@@ -1,6 +1,7 @@
 import { useState } from 'react';
 import { Link } from 'wouter';
-import { useAudit, useMembers } from '~/api/workspace-queries.ts';
+import { useMembers } from '~/api/rights.ts';
+import { useAudit } from '~/api/workspace-queries.ts';
 import type { AuditEntry } from '~/api/workspace-types.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { formatNumber } from '~/parts/format.ts';
@@ -151,7 +152,7 @@ function Detail({ entry, who }: { entry: AuditEntry; who: string }) {
             {entry.action === 'deleted' ? (
               <code>{visible(entry.account_id)}</code>
             ) : (
-              <Link href={`/object/v1/accounts/${encodeURIComponent(entry.account_id)}`}>
+              <Link href={`/accounts/${encodeURIComponent(entry.account_id)}`}>
                 {visible(entry.account_id)}
               </Link>
             )}{' '}

@@ -2,9 +2,8 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { ApiError, api } from '~/api/client.ts';
 import type { Data } from '~/api/queries.ts';
-import type { Workspace } from '~/api/types.ts';
-import { useMembers } from '~/api/workspace-queries.ts';
-import type { WorkspaceMember } from '~/api/workspace-types.ts';
+import { useMembers } from '~/api/rights.ts';
+import type { Member, Workspace } from '~/api/types.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { Confirm } from '~/parts/confirm.tsx';
 import { useOwner } from '~/parts/owner.tsx';
@@ -12,7 +11,7 @@ import { Loading } from '~/parts/page.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
 
-type Role = WorkspaceMember['role'];
+type Role = Member['role'];
 
 const roles: readonly { role: Role; may: string }[] = [
   { role: 'viewer', may: 'reads everything' },
@@ -78,7 +77,7 @@ function usePutMember(workspaceId: string) {
   const queries = useQueryClient();
   return useMutation({
     mutationFn: async (body: { user_id?: string; email?: string; role: Role }) =>
-      (await api<Data<WorkspaceMember>>('POST', `/v1/workspaces/${workspaceId}/members`, { body })).data,
+      (await api<Data<Member>>('POST', `/v1/workspaces/${workspaceId}/members`, { body })).data,
     onSuccess: () => queries.invalidateQueries({ queryKey: ['members', workspaceId] }),
   });
 }
@@ -89,7 +88,7 @@ function RoleOf({
   isSelf,
   mayChange,
 }: {
-  member: WorkspaceMember;
+  member: Member;
   workspace: Workspace;
   isSelf: boolean;
   mayChange: boolean;
@@ -141,15 +140,7 @@ function RoleOf({
   );
 }
 
-function Remove({
-  member,
-  workspace,
-  isSelf,
-}: {
-  member: WorkspaceMember;
-  workspace: Workspace;
-  isSelf: boolean;
-}) {
+function Remove({ member, workspace, isSelf }: { member: Member; workspace: Workspace; isSelf: boolean }) {
   const [open, setOpen] = useState(false);
   const queries = useQueryClient();
   const remove = useMutation({
@@ -198,7 +189,7 @@ function Remove({
   );
 }
 
-function Add({ workspaceId, members }: { workspaceId: string; members: readonly WorkspaceMember[] }) {
+function Add({ workspaceId, members }: { workspaceId: string; members: readonly Member[] }) {
   const [who, setWho] = useState('');
   const [role, setRole] = useState<Role>('member');
   const put = usePutMember(workspaceId);

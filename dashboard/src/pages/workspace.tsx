@@ -1,5 +1,5 @@
 import { Link } from 'wouter';
-import { useMembers, useRole } from '~/api/workspace-queries.ts';
+import { useMembers, useRole } from '~/api/rights.ts';
 import { Icon } from '~/parts/icon.tsx';
 import { useOwner } from '~/parts/owner.tsx';
 import { Loading, PageFrame } from '~/parts/page.tsx';
@@ -61,7 +61,7 @@ export function WorkspacePage() {
           ) : (
             <>
               Workspace <code>{workspace.orgname}</code> · <code>{workspace.id}</code>
-              {role !== undefined && <> · your role is {role}</>}
+              {typeof role === 'string' && <> · your role is {role}</>}
             </>
           )}
         </p>

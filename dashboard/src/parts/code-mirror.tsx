@@ -41,7 +41,8 @@ const look = EditorView.theme({
     maxHeight: '34rem',
   },
   '&.cm-focused': { outline: '2.5px solid var(--accent)', outlineOffset: '2px' },
-  '.cm-scroller': { fontFamily: 'var(--mono)', lineHeight: '1.5', overflow: 'auto', minHeight: '8rem' },
+  '.cm-scroller': { fontFamily: 'var(--mono)', lineHeight: '1.5', overflow: 'auto' },
+  '.cm-content, .cm-gutter': { minHeight: '8rem' },
   '.cm-content': { caretColor: 'var(--text)' },
   '.cm-cursor': { borderLeftColor: 'var(--text)' },
   '.cm-gutters': {

@@ -85,7 +85,7 @@ export function ComponentPicker({
           </li>
         ))}
       </ul>
-      {found.data?.data.length === 0 && (
+      {found.data?.data.length === 0 && component === undefined && (
         <p className="muted">
           Nothing in the registry fits. More come with packages: see{' '}
           <Link href="/registry">the registry</Link>.

@@ -1,18 +1,12 @@
-import { AlertDialog } from '@base-ui/react/alert-dialog';
-import type { ReactNode } from 'react';
+import { type ReactNode, useId, useLayoutEffect, useRef } from 'react';
+import { createPortal } from 'react-dom';
 
 /** Asks before something that cannot be undone. Says what would happen; stays open while it happens, and when it failed. */
-export function Confirm({
-  open,
-  onClose,
-  title,
-  action,
-  otherwise = 'Cancel',
-  busy,
-  onConfirm,
-  children,
-}: {
-  open: boolean;
+export function Confirm({ open, ...question }: QuestionProps & { open: boolean }) {
+  return open ? createPortal(<Question {...question} />, document.body) : null;
+}
+
+interface QuestionProps {
   onClose: () => void;
   title: string;
   /** On the button, such as "Delete source". */
@@ -22,31 +16,53 @@ export function Confirm({
   busy: boolean;
   onConfirm: () => void;
   children: ReactNode;
-}) {
+}
+
+/** The browser's own dialog: while it is open nothing else can be reached, and afterwards the focus is where it was. */
+function Question({
+  onClose,
+  title,
+  action,
+  otherwise = 'Cancel',
+  busy,
+  onConfirm,
+  children,
+}: QuestionProps) {
+  const id = useId();
+  const dialog = useRef<HTMLDialogElement>(null);
+  useLayoutEffect(() => {
+    const element = dialog.current;
+    element?.showModal();
+    return () => element?.close();
+  }, []);
   return (
-    <AlertDialog.Root
-      open={open}
-      onOpenChange={(next) => {
-        if (!next && !busy) onClose();
+    <dialog
+      ref={dialog}
+      role="alertdialog"
+      className="dialog"
+      aria-labelledby={`${id}title`}
+      aria-describedby={`${id}body`}
+      onCancel={(event) => {
+        // What is chosen of a file cancels too, and bubbles.
+        if (event.target !== event.currentTarget) return;
+        event.preventDefault();
+        if (!busy) onClose();
       }}
     >
-      <AlertDialog.Portal>
-        <AlertDialog.Backdrop className="backdrop" />
-        <AlertDialog.Popup className="dialog">
-          <AlertDialog.Title className="dialog-title">{title}</AlertDialog.Title>
-          <AlertDialog.Description render={<div />} className="dialog-body">
-            {children}
-          </AlertDialog.Description>
-          <div className="dialog-actions">
-            <AlertDialog.Close className="button" disabled={busy}>
-              {otherwise}
-            </AlertDialog.Close>
-            <button type="button" className="button danger" onClick={onConfirm} disabled={busy}>
-              {busy ? 'One moment …' : action}
-            </button>
-          </div>
-        </AlertDialog.Popup>
-      </AlertDialog.Portal>
-    </AlertDialog.Root>
+      <h2 id={`${id}title`} className="dialog-title">
+        {title}
+      </h2>
+      <div id={`${id}body`} className="dialog-body">
+        {children}
+      </div>
+      <div className="dialog-actions">
+        <button type="button" className="button" onClick={onClose} disabled={busy}>
+          {otherwise}
+        </button>
+        <button type="button" className="button danger" onClick={onConfirm} disabled={busy}>
+          {busy ? 'One moment …' : action}
+        </button>
+      </div>
+    </dialog>
   );
 }

@@ -1,5 +1,4 @@
-import { Tabs } from '@base-ui/react/tabs';
-import type { ReactNode } from 'react';
+import { type KeyboardEvent, type ReactNode, useEffect, useId, useRef } from 'react';
 import { useLocation, useSearch } from 'wouter';
 
 export interface PageTab {
@@ -23,24 +22,56 @@ export function PageTabs({
   const [, navigate] = useLocation();
   const asked = new URLSearchParams(useSearch()).get('tab');
   const shown = tabs.find(({ id }) => id === asked) ?? tabs[0];
+  const prefix = useId();
+  const list = useRef<HTMLDivElement>(null);
+  const at = shown === undefined ? -1 : tabs.indexOf(shown);
+  useEffect(() => {
+    // On a narrow screen they are wider than it; only they are scrolled, and not the page.
+    const tab = list.current?.children[at];
+    if (tab instanceof HTMLElement && list.current !== null)
+      list.current.scrollLeft = tab.offsetLeft - list.current.offsetLeft - tab.offsetWidth / 2;
+  }, [at]);
+  if (shown === undefined) return null;
   return (
-    <Tabs.Root
-      className={className}
-      value={shown?.id ?? null}
-      onValueChange={(next) => navigate(`${href}?tab=${String(next)}`, { replace: true })}
-    >
-      <Tabs.List className="tabs">
+    <div className={className}>
+      <div ref={list} role="tablist" className="tabs">
         {tabs.map(({ id, name }) => (
-          <Tabs.Tab key={id} value={id} className="tab">
+          <button
+            key={id}
+            type="button"
+            role="tab"
+            id={`${prefix}tab-${id}`}
+            aria-selected={id === shown.id}
+            aria-controls={id === shown.id ? `${prefix}panel` : undefined}
+            tabIndex={id === shown.id ? 0 : -1}
+            className="tab"
+            onKeyDown={walk}
+            onClick={() => navigate(`${href}?tab=${id}`, { replace: true })}
+          >
             {name}
-          </Tabs.Tab>
+          </button>
         ))}
-      </Tabs.List>
-      {tabs.map(({ id, content }) => (
-        <Tabs.Panel key={id} value={id} className="panel">
-          {content}
-        </Tabs.Panel>
-      ))}
-    </Tabs.Root>
+      </div>
+      <div
+        key={shown.id}
+        role="tabpanel"
+        id={`${prefix}panel`}
+        aria-labelledby={`${prefix}tab-${shown.id}`}
+        tabIndex={-1}
+        className="panel"
+      >
+        {shown.content}
+      </div>
+    </div>
   );
+}
+
+/** Arrows, Home and End go to another tab; Enter or Space opens it, since what it shows may have to be loaded. */
+function walk(event: KeyboardEvent<HTMLButtonElement>) {
+  const all = [...(event.currentTarget.parentElement?.querySelectorAll<HTMLElement>('[role=tab]') ?? [])];
+  const at = all.indexOf(event.currentTarget);
+  const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: all.length - 1 }[event.key];
+  if (to === undefined) return;
+  event.preventDefault();
+  all.at(to % all.length)?.focus();
 }

@@ -1,9 +1,9 @@
-import { Menu } from '@base-ui/react/menu';
 import { useQueryClient } from '@tanstack/react-query';
-import { type ReactNode, useEffect, useRef, useState } from 'react';
+import { type ReactNode, useEffect, useId, useRef, useState } from 'react';
 import { Link, useLocation } from 'wouter';
 import { ApiError, api } from '~/api/client.ts';
 import { useMe } from '~/api/queries.ts';
+import { useIsInstanceAdmin } from '~/api/rights.ts';
 import { useSession } from '~/api/workspace-queries.ts';
 import { Icon, type IconName } from './icon.tsx';
 import { OwnerProvider, useOwner } from './owner.tsx';
@@ -13,20 +13,52 @@ import { Problem } from './problem.tsx';
 import { remember } from './remember.ts';
 import { ThemeSwitch } from './theme.tsx';
 
-/** The pages that are reached from everywhere. A new page gets its line here. */
-const places: readonly { href: string; name: string; icon: IconName; also?: string; forAdmin?: true }[] = [
-  { href: '/', name: 'Home', icon: 'home' },
-  { href: '/map', name: 'Flow map', icon: 'map' },
-  { href: '/sources', name: 'Sources', icon: 'source' },
-  { href: '/workflows', name: 'Workflows', icon: 'workflow', also: '/runs/' },
-  { href: '/webhooks', name: 'Webhooks', icon: 'webhook' },
-  { href: '/subscriptions', name: 'Subscriptions', icon: 'link' },
-  { href: '/accounts', name: 'Accounts', icon: 'account' },
-  { href: '/apps', name: 'Apps', icon: 'app' },
-  { href: '/registry', name: 'Registry', icon: 'registry' },
-  { href: '/templates', name: 'Templates', icon: 'template' },
-  { href: '/workspace', name: 'Workspace', icon: 'people' },
-  { href: '/instance', name: 'Instance', icon: 'gear', forAdmin: true },
+interface Place {
+  href: string;
+  name: string;
+  icon: IconName;
+  /** Begins the addresses of other pages that belong to it. */
+  also?: string;
+  forAdmin?: true;
+  /** A page of the service that is none of the dashboard. */
+  isOutside?: true;
+}
+
+/** The pages that are reached from everywhere, what belongs together in one list. A new page gets its line here. */
+const groups: readonly { name: string; places: readonly Place[] }[] = [
+  {
+    name: 'Overview',
+    places: [
+      { href: '/', name: 'Home', icon: 'home' },
+      { href: '/map', name: 'Flow map', icon: 'map' },
+    ],
+  },
+  {
+    name: 'Events',
+    places: [
+      { href: '/sources', name: 'Sources', icon: 'source' },
+      { href: '/workflows', name: 'Workflows', icon: 'workflow', also: '/runs/' },
+      { href: '/webhooks', name: 'Webhooks', icon: 'webhook', also: '/dead-letters' },
+      { href: '/subscriptions', name: 'Subscriptions', icon: 'link' },
+    ],
+  },
+  {
+    name: 'Building blocks',
+    places: [
+      { href: '/accounts', name: 'Accounts', icon: 'account' },
+      { href: '/apps', name: 'Apps', icon: 'app' },
+      { href: '/registry', name: 'Registry', icon: 'registry' },
+      { href: '/templates', name: 'Templates', icon: 'template' },
+    ],
+  },
+  {
+    name: 'Looking after it',
+    places: [
+      { href: '/workspace', name: 'Workspace', icon: 'people' },
+      { href: '/instance', name: 'Instance', icon: 'gear', forAdmin: true },
+      { href: '/docs', name: 'Docs', icon: 'book', isOutside: true },
+    ],
+  },
 ];
 
 /** What is around every page but the one to sign in: where to go, whose things are shown, who is signed in. */
@@ -53,7 +85,6 @@ export function Shell({ children }: { children: ReactNode }) {
 function Frame({ children }: { children: ReactNode }) {
   const [location] = useLocation();
   const [open, setOpen] = useState(false);
-  const session = useSession();
   const main = useRef<HTMLElement>(null);
   const isFirst = useRef(true);
   // biome-ignore lint/correctness/useExhaustiveDependencies: each new page closes the menu and is read from its beginning.
@@ -83,31 +114,11 @@ function Frame({ children }: { children: ReactNode }) {
       <nav id="side" className={open ? 'side open' : 'side'} aria-label="Main">
         <Brand />
         <OwnerSwitch />
-        <ul>
-          {places.map(({ href, name, icon, also, forAdmin }) => {
-            if (forAdmin === true && session.data?.is_admin !== true) return null;
-            const isHere =
-              href === '/'
-                ? location === '/'
-                : location === href ||
-                  location.startsWith(`${href}/`) ||
-                  (also !== undefined && location.startsWith(also));
-            return (
-              <li key={href}>
-                <Link href={href} aria-current={isHere ? 'page' : undefined} className="place">
-                  <Icon name={icon} />
-                  {name}
-                </Link>
-              </li>
-            );
-          })}
-          <li>
-            <a href="/docs" className="place">
-              <Icon name="book" />
-              Docs
-            </a>
-          </li>
-        </ul>
+        <div className="places">
+          {groups.map(({ name, places }) => (
+            <PlaceGroup key={name} name={name} places={places} />
+          ))}
+        </div>
         <div className="side-foot">
           <ThemeSwitch />
           <Account />
@@ -118,6 +129,54 @@ function Frame({ children }: { children: ReactNode }) {
       </main>
     </div>
   );
+}
+
+function PlaceGroup({ name, places }: { name: string; places: readonly Place[] }) {
+  const [location] = useLocation();
+  const id = useId();
+  const isAdmin = useIsInstanceAdmin();
+  return (
+    <>
+      <p id={id} className="place-group">
+        {name}
+      </p>
+      <ul aria-labelledby={id}>
+        {places.map((place) => {
+          const { href, icon, forAdmin, isOutside } = place;
+          if (forAdmin === true && !isAdmin) return null;
+          const inside = (
+            <>
+              <Icon name={icon} />
+              {place.name}
+            </>
+          );
+          return (
+            <li key={href}>
+              {isOutside === true ? (
+                <a href={href} className="place">
+                  {inside}
+                </a>
+              ) : (
+                <Link
+                  href={href}
+                  aria-current={isWithin(location, place) ? 'page' : undefined}
+                  className="place"
+                >
+                  {inside}
+                </Link>
+              )}
+            </li>
+          );
+        })}
+      </ul>
+    </>
+  );
+}
+
+function isWithin(location: string, { href, also }: Place): boolean {
+  if (location === href) return true;
+  if (also !== undefined && location.startsWith(also)) return true;
+  return href !== '/' && location.startsWith(`${href}/`);
 }
 
 export function Brand() {
@@ -151,6 +210,9 @@ function Account() {
   const [, navigate] = useLocation();
   const queries = useQueryClient();
   const [problem, setProblem] = useState<unknown>();
+  const [open, setOpen] = useState(false);
+  const opener = useRef<HTMLButtonElement>(null);
+  const id = useId();
   const ends = useSession().data?.expires_at;
   const signOut = async () => {
     try {
@@ -167,35 +229,46 @@ function Account() {
     navigate('/sign-in', { replace: true });
   };
   return (
-    <>
+    // biome-ignore lint/a11y/noStaticElementInteractions: Escape closes what a button of it opened.
+    <div
+      className="account-foot"
+      onKeyDown={(event) => {
+        if (event.key !== 'Escape' || !open) return;
+        setOpen(false);
+        opener.current?.focus();
+      }}
+    >
       {problem !== undefined && <Problem error={problem} what="You are still signed in." />}
-      <Menu.Root>
-        <Menu.Trigger className="button quiet who">
-          <Icon name="user" />
-          <bdi className="cut">{visible(shortened(me.username, 60))}</bdi>
-          <Icon name="down" size={14} />
-        </Menu.Trigger>
-        <Menu.Portal>
-          <Menu.Positioner sideOffset={6} side="top" align="start" className="floating">
-            <Menu.Popup className="menu">
-              <p className="menu-note">
-                Signed in as <bdi>{visible(shortened(me.email, 80))}</bdi>
+      {open && (
+        <div id={id} className="account-note">
+          <p className="break">
+            Signed in as <bdi>{visible(shortened(me.email, 80))}</bdi>
+            <br />
+            <code>{me.id}</code>
+            {ends !== undefined && ends !== null && (
+              <>
                 <br />
-                <code>{me.id}</code>
-                {ends !== undefined && ends !== null && (
-                  <>
-                    <br />
-                    until {new Date(ends * 1000).toLocaleString()}
-                  </>
-                )}
-              </p>
-              <Menu.Item className="menu-item" onClick={() => void signOut()}>
-                Sign out
-              </Menu.Item>
-            </Menu.Popup>
-          </Menu.Positioner>
-        </Menu.Portal>
-      </Menu.Root>
-    </>
+                until {new Date(ends * 1000).toLocaleString()}
+              </>
+            )}
+          </p>
+          <button type="button" className="button small" onClick={() => void signOut()}>
+            Sign out
+          </button>
+        </div>
+      )}
+      <button
+        type="button"
+        ref={opener}
+        className="button quiet small who"
+        aria-expanded={open}
+        aria-controls={open ? id : undefined}
+        onClick={() => setOpen(!open)}
+      >
+        <Icon name="user" size={16} />
+        <bdi className="cut">{visible(shortened(me.username, 60))}</bdi>
+        <Icon name={open ? 'down' : 'up'} size={14} />
+      </button>
+    </div>
   );
 }
