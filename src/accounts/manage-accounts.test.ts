@@ -91,6 +91,8 @@ for (const dialect of dialects) {
       const iso = new Date(clock.now()).toISOString();
       const view = {
         id: account.id,
+        user_id: ownerId,
+        owner_id: ownerId,
         name: 'Work',
         app: { id: appIdOf('google_sheets'), name_slug: 'google_sheets', name: 'Google Sheets' },
         healthy: true,
