@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { silentLogger } from '#lib/logger.ts';
@@ -92,9 +93,18 @@ test('what packages resolved to a while ago is enough to build another component
 });
 
 test('a rebuild takes no bundle of an earlier build, and gives the same', async () => {
+  const bundles = join(folder.path, 'cache', 'bundles');
+  /** What is written anew is another file. */
+  const kept = async (): Promise<number[]> => {
+    const names = (await readdir(bundles, { recursive: true })).filter((name) => name.endsWith('.json'));
+    return Promise.all(names.sort().map(async (name) => (await stat(join(bundles, name))).ino));
+  };
   const first = await build(importing('one', 3));
-  const again = await build(importing('one', 3), { rebuild: true });
-  assert.deepEqual(again, first);
+  const files = await kept();
+  assert.deepEqual(await build(importing('one', 3)), first);
+  assert.deepEqual(await kept(), files);
+  assert.deepEqual(await build(importing('one', 3), { rebuild: true }), first);
+  assert.notDeepEqual(await kept(), files);
 });
 
 test('with all that is declared, components of a package share their packages', async () => {
