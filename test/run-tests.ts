@@ -1,20 +1,33 @@
-import { spawn } from 'node:child_process';
+import { globSync, readFileSync } from 'node:fs';
+import { readdir } from 'node:fs/promises';
 import { constants } from 'node:os';
 import { join } from 'node:path';
+import { run } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
 import { bundlePrograms } from './support/bundle-programs.ts';
+import { chromiumSkip } from './support/chromium.ts';
+import { cpuSecondsSoFar } from './support/cpu-time.ts';
+import { keepReturnedDatabases } from './support/databases.ts';
 import { mariadbSkip } from './support/mariadb-server.ts';
-import { type PostgresServer, PostgresUnavailableError, startPostgres } from './support/postgres-server.ts';
+import { PostgresUnavailableError, startPostgres } from './support/postgres-server.ts';
+import { startSharedServices } from './support/shared-services.ts';
+import { slowestFirst } from './support/slowest-first.ts';
+import { createRunFolder } from './support/temp-folder.ts';
+import { TestReport } from './support/test-report.ts';
 
 /**
- * `npm test`: starts one real PostgreSQL, runs node's test runner against it, and ends the server again, whatever
- * happened in between. Arguments go to the runner: `npm test -- src/storage/*.test.ts --test-name-pattern=lease`.
+ * `npm test`: starts what test files share (one PostgreSQL, one service per store), runs the files with Node's test runner, the
+ * slowest first, prints what test-report.ts says, and ends everything again, whatever happened in between.
+ *
+ * Arguments: test files, and `--test-name-pattern=<regular expression>` any number of times.
+ * Example: `npm test -- src/storage/*.test.ts --test-name-pattern=lease`.
  *
  * - `MILLRACE_TEST_DATABASE_URL` set: that server is used and none is started.
  * - `MILLRACE_TEST_PROGRAMS=` (empty): services under test start from their sources, as `npm start` does, not from what is
  *   bundled of these for the run (bundle-programs.ts). One story always starts from the sources: nobody-reads-the-log.
- * - `MILLRACE_TEST_REQUIRE_POSTGRES=1`: tests that cannot run without PostgreSQL fail the run instead of being skipped.
- * - `MILLRACE_TEST_REQUIRE_MARIADB=1`: likewise, where there is no MariaDB on this machine.
+ * - `MILLRACE_TEST_REQUIRE_POSTGRES=1`, `_MARIADB=1`, `_CHROMIUM=1`: where the program is missing, the run fails instead of skipping
+ *   its tests.
  */
 const allTests = [
   'src/**/*.test.ts',
@@ -25,84 +38,124 @@ const allTests = [
   'sdk/src/**/*.test.ts',
 ];
 
-/**
- * One more than the cores of the smallest machine we support: much of a run waits for leases and grace periods. More only
- * makes what is sensitive to timing noisier.
- */
-const filesAtATime = 3;
+/** More than the cores of the smallest machine we support: much of a run waits for leases and grace periods. */
+const filesAtATime = 4;
 
 /** A test that hangs must not hold the run for ever; the longest fault test stays well below. */
 const testTimeoutMs = 180_000;
 
 const root = fileURLToPath(new URL('..', import.meta.url));
+const started = performance.now();
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { 'test-name-pattern': { type: 'string', multiple: true, default: [] } },
+});
+const files = globSync(positionals.length === 0 ? allTests : positionals, { cwd: root });
 
-const stopSignal = Promise.withResolvers<NodeJS.Signals>();
+const stopped = new AbortController();
+let stopSignal: NodeJS.Signals | undefined;
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
-  process.on(signal, () => stopSignal.resolve(signal));
+  process.on(signal, () => {
+    stopSignal ??= signal;
+    stopped.abort();
+  });
 
-const environment: NodeJS.ProcessEnv = {
-  ...process.env,
-  // Every test file and every service under test loads the same code: compiled once, that is a third of their start.
-  NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE ?? join(root, 'node_modules', '.cache', 'compiled'),
-};
-environment.MILLRACE_TEST_PROGRAMS ??= await bundlePrograms();
-let server: PostgresServer | undefined;
+/** Called in reverse order at the end. */
+const cleanups: (() => Promise<unknown>)[] = [];
 const notices: string[] = [];
-let isRequirementMet = true;
-if (!environment.MILLRACE_TEST_DATABASE_URL) {
+const problems: string[] = [];
+const report = new TestReport({ root, print: (line) => console.log(line) });
+
+try {
+  if (files.length === 0) problems.push(`no test file matches ${positionals.join(' ')}`);
+  else await runFiles();
+} finally {
+  for (const clean of cleanups.reverse()) await clean().catch((error: unknown) => problems.push(`${error}`));
+}
+for (const line of report.summary({
+  wallSeconds: (performance.now() - started) / 1000,
+  cpuSeconds: cpuSecondsSoFar(),
+  notices: [...notices, ...problems.map((problem) => `✖ ${problem}`)],
+}))
+  console.log(line);
+process.exitCode =
+  stopSignal !== undefined
+    ? 128 + constants.signals[stopSignal]
+    : report.failed + problems.length > 0
+      ? 1
+      : 0;
+
+async function runFiles(): Promise<void> {
+  const folder = await createRunFolder();
+  cleanups.push(async () => {
+    // Every test removes what it made.
+    const left = await readdir(folder.temporary);
+    await folder.remove();
+    if (left.length > 0 && positionals.length === 0)
+      problems.push(`temporary files were left: ${left.join(', ')}`);
+  });
+  // The servers that are started here take their folders there too.
+  process.env.TMPDIR = folder.temporary;
+  // Every test file and every service under test loads the same code: compiled once, that is a third of their start.
+  process.env.NODE_COMPILE_CACHE ??= join(root, 'node_modules', '.cache', 'compiled');
+  process.env.MILLRACE_TEST_PROGRAMS ??= await bundlePrograms();
+  await providePostgres();
+  skipWithout('MariaDB', mariadbSkip(), process.env.MILLRACE_TEST_REQUIRE_MARIADB);
+  skipWithout('Chromium', chromiumSkip(), process.env.MILLRACE_TEST_REQUIRE_CHROMIUM);
+  if (problems.length > 0 || stopped.signal.aborted) return;
+  if (positionals.length === 0) {
+    const hasPostgres = process.env.MILLRACE_TEST_POSTGRES_UNAVAILABLE === undefined;
+    const services = await startSharedServices(hasPostgres ? ['sqlite', 'postgres'] : ['sqlite']);
+    cleanups.push(() => services.stop());
+    Object.assign(process.env, services.environment);
+  }
+  const cpuTimes = join(folder.path, 'cpu-times');
+  const events = run({
+    files: slowestFirst(files).map((file) => join(root, file)),
+    cwd: root,
+    concurrency: filesAtATime,
+    timeout: testTimeoutMs,
+    signal: stopped.signal,
+    testNamePatterns: values['test-name-pattern'],
+    execArgv: ['--import', join(import.meta.dirname, 'support', 'report-cpu-time.ts')],
+    env: { ...process.env, MILLRACE_TEST_CPU_TIMES: cpuTimes },
+  });
+  for await (const event of events) report.take(event);
+  report.addCpuSeconds(readCpuTimes(cpuTimes));
+}
+
+async function providePostgres(): Promise<void> {
+  const given = process.env.MILLRACE_TEST_DATABASE_URL;
+  if (given) {
+    cleanups.push(await keepReturnedDatabases(given));
+    return;
+  }
   try {
-    server = await startPostgres();
-    environment.MILLRACE_TEST_DATABASE_URL = server.url;
+    const server = await startPostgres();
+    cleanups.push(() => server.stop());
+    process.env.MILLRACE_TEST_DATABASE_URL = server.url;
+    await keepReturnedDatabases(server.url);
   } catch (error) {
     if (!(error instanceof PostgresUnavailableError)) throw error;
-    notices.push(`PostgreSQL cannot run here, its tests are skipped: ${error.message}`);
-    isRequirementMet &&= environment.MILLRACE_TEST_REQUIRE_POSTGRES !== '1';
-    environment.MILLRACE_TEST_POSTGRES_UNAVAILABLE = error.message;
+    process.env.MILLRACE_TEST_POSTGRES_UNAVAILABLE = error.message;
+    skipWithout('PostgreSQL', error.message, process.env.MILLRACE_TEST_REQUIRE_POSTGRES);
   }
 }
 
-const noMariadb = mariadbSkip();
-if (noMariadb !== false) {
-  notices.push(`The tests of MariaDB are skipped: ${noMariadb}`);
-  isRequirementMet &&= environment.MILLRACE_TEST_REQUIRE_MARIADB !== '1';
+/** Says what is not tested here; a problem where it has to be. */
+function skipWithout(program: string, reason: string | false, isRequired: string | undefined): void {
+  if (reason === false) return;
+  const text = `tests with ${program} are skipped: ${reason}`;
+  (isRequired === '1' ? problems : notices).push(text);
 }
 
-let exitCode: number;
-if (!isRequirementMet) {
-  exitCode = 1;
-  await server?.stop();
-} else {
-  try {
-    exitCode = await runNodeTests(process.argv.slice(2));
-  } finally {
-    await server?.stop();
+/** The lines of report-cpu-time.ts, by path relative to the root. */
+function readCpuTimes(file: string): Map<string, number> {
+  const seconds = new Map<string, number>();
+  for (const line of readFileSync(file, { encoding: 'utf8', flag: 'a+' }).split('\n')) {
+    if (line === '') continue;
+    const [path, value] = JSON.parse(line) as [string, number];
+    seconds.set(path.slice(root.length), value);
   }
-}
-// The runner's own summary stays the last thing printed, but for the lines nobody should miss.
-for (const notice of notices) console.error(notice);
-process.exitCode = exitCode;
-
-async function runNodeTests(extraArguments: string[]): Promise<number> {
-  const files = extraArguments.some((argument) => !argument.startsWith('-')) ? [] : allTests;
-  const runner = spawn(
-    process.execPath,
-    [
-      '--test',
-      `--test-concurrency=${filesAtATime}`,
-      `--test-timeout=${testTimeoutMs}`,
-      '--test-reporter=spec',
-      ...extraArguments,
-      ...files,
-    ],
-    { cwd: root, env: environment, stdio: 'inherit' },
-  );
-  const ended = new Promise<number>((resolve, reject) => {
-    runner.on('error', reject);
-    runner.on('exit', (code, signal) => resolve(code ?? 128 + (signal ? constants.signals[signal] : 0)));
-  });
-  void stopSignal.promise.then(() => runner.kill('SIGTERM'));
-  return await Promise.race([
-    ended,
-    stopSignal.promise.then((signal) => ended.then(() => 128 + constants.signals[signal])),
-  ]);
+  return seconds;
 }

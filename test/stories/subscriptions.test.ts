@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { forEachService, type Millrace } from '../support/millrace.ts';
+import { forEachSharedService, type ServiceClient } from '../support/millrace.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 /** Emits what it is sent: `{ emits: [{ event, channel }], throws }`. */
@@ -27,7 +27,7 @@ interface Emits {
   says?: string;
 }
 
-async function emitter(service: Millrace) {
+async function emitter(service: ServiceClient) {
   const source = await service.createSource({ component_code: emitterCode });
   return {
     id: source.id as string,
@@ -42,22 +42,22 @@ async function emitter(service: Millrace) {
   };
 }
 
-async function listener(service: Millrace): Promise<string> {
+async function listener(service: ServiceClient): Promise<string> {
   return (await service.createSource({ component_code: listenerCode })).id;
 }
 
-async function subscribe(service: Millrace, body: Record<string, string>) {
+async function subscribe(service: ServiceClient, body: Record<string, string>) {
   const answer = await service.api('POST', '/v1/subscriptions', body);
   assert.equal(answer.status, 200, JSON.stringify(answer.body));
   return answer.body.data;
 }
 
 /** What a listener has heard, oldest first. */
-async function heard(service: Millrace, id: string): Promise<unknown[]> {
+async function heard(service: ServiceClient, id: string): Promise<unknown[]> {
   return (await service.events(id)).map(({ event }) => event.heard).reverse();
 }
 
-async function untilHeard(service: Millrace, id: string, count: number): Promise<unknown[]> {
+async function untilHeard(service: ServiceClient, id: string, count: number): Promise<unknown[]> {
   return waitFor(
     async () => {
       const list = await heard(service, id);
@@ -67,7 +67,7 @@ async function untilHeard(service: Millrace, id: string, count: number): Promise
   );
 }
 
-forEachService((fixture) => {
+forEachSharedService((fixture) => {
   test('a source that listens gets the emitted object itself as run(event), in the order of the emits', async () => {
     const { service } = fixture;
     const from = await emitter(service);
@@ -293,9 +293,8 @@ forEachService((fixture) => {
 
   test('both ends must be the caller’s to change, and events stop to flow to a member who leaves', async () => {
     const { service } = fixture;
-    const person = (await service.api('POST', '/v1/users', { username: 'sam', email: 'sam@example.com' }))
-      .body.data;
-    const key = person.api_key as string;
+    const person = await service.createUser('sam');
+    const { key } = person;
     const org = (await service.api('POST', '/v1/workspaces', { name: 'Team of two' })).body.data.id;
     const shared = await service.api('POST', `/v1/sources?org_id=${org}`, { component_code: emitterCode });
     const own = await service.api('POST', '/v1/sources', { component_code: listenerCode }, { key });

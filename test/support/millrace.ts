@@ -1,26 +1,20 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
 import { after, before, describe } from 'node:test';
-import { createTestDatabase, postgresSkip, type TestDatabase } from './databases.ts';
+import { borrowTestDatabase, postgresSkip, type TestDatabase } from './databases.ts';
 import { programFile } from './program-file.ts';
+import { ServiceClient, testApiKey } from './service-client.ts';
+import { type SharedService, sharedService } from './shared-services.ts';
 import { createTempFolder } from './temp-folder.ts';
-import { waitFor, within } from './wait-for.ts';
+import { within } from './wait-for.ts';
+
+export { type ApiAnswer, EventStream, ServiceClient, type TestUser, testApiKey } from './service-client.ts';
 
 /** A busy machine takes ten times longer than an idle one; who waits in vain sees it when the process ends. */
 const startPatienceMs = 120_000;
 
 const mainFile = programFile('src/main.ts');
-
-/** The API key of the first user of every service under test. */
-export const testApiKey = 'test-key-0123456789abcdefghij';
-
-export interface ApiAnswer {
-  status: number;
-  headers: Headers;
-  /** The parsed JSON body; undefined when there is none. */
-  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape.
-  body: any;
-}
 
 export interface MillraceOptions {
   /** The service keeps everything here; the caller removes it. */
@@ -30,15 +24,14 @@ export interface MillraceOptions {
 }
 
 /** A real service: `node src/main.ts` as a child process on a free port of 127.0.0.1. */
-export class Millrace {
-  readonly url: string;
+export class Millrace extends ServiceClient {
   readonly process: ChildProcess;
   /** Everything it wrote to standard output so far. */
   output: string;
 
   private constructor(child: ChildProcess, url: string, output: string) {
+    super(url, { key: testApiKey, adminKey: testApiKey });
     this.process = child;
-    this.url = url;
     this.output = output;
     child.stdout?.on('data', (chunk: Buffer) => {
       this.output += chunk;
@@ -75,6 +68,7 @@ export class Millrace {
       env: {
         PATH: process.env.PATH,
         HOME: process.env.HOME,
+        ...(process.env.TMPDIR === undefined ? {} : { TMPDIR: process.env.TMPDIR }),
         NODE_EXTRA_CA_CERTS: process.env.NODE_EXTRA_CA_CERTS,
         NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE,
         MILLRACE_PORT: '0',
@@ -88,97 +82,6 @@ export class Millrace {
       },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
-  }
-
-  async api(
-    method: string,
-    path: string,
-    body?: unknown,
-    options: { key?: string; headers?: Record<string, string> } = {},
-  ): Promise<ApiAnswer> {
-    const response = await fetch(`${this.url}${path}`, {
-      method,
-      headers: {
-        authorization: `Bearer ${options.key ?? testApiKey}`,
-        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-        ...options.headers,
-      },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    });
-    const text = await response.text();
-    return {
-      status: response.status,
-      headers: response.headers,
-      body: text === '' ? undefined : JSON.parse(text),
-    };
-  }
-
-  /** Creates a source from code (or another reference) and answers it; fails with the answer when it is not 200. */
-  // biome-ignore lint/suspicious/noExplicitAny: tests look into sources of every shape.
-  async createSource(source: Record<string, unknown>): Promise<any> {
-    const answer = await this.api('POST', '/v1/sources/', source);
-    if (answer.status !== 200)
-      throw new Error(`POST /v1/sources/: ${answer.status} ${JSON.stringify(answer.body)}`);
-    return answer.body.data;
-  }
-
-  /** Creates an active workflow and answers it; fails with the answer when it is not 200. */
-  // biome-ignore lint/suspicious/noExplicitAny: tests look into workflows of every shape.
-  async createWorkflow(workflow: { settings?: object; [field: string]: unknown }): Promise<any> {
-    const { settings, ...rest } = workflow;
-    const answer = await this.api('POST', '/v1/workflows', {
-      ...rest,
-      settings: { name: 'under test', auto_deploy: true, ...settings },
-    });
-    if (answer.status !== 200)
-      throw new Error(`POST /v1/workflows: ${answer.status} ${JSON.stringify(answer.body)}`);
-    return answer.body.data;
-  }
-
-  /** Runs of a workflow, newest first. */
-  // biome-ignore lint/suspicious/noExplicitAny: tests look into runs of every shape.
-  async runs(workflowId: string, query = ''): Promise<any[]> {
-    const answer = await this.api('GET', `/v1/workflows/${workflowId}/runs?limit=100${query}`);
-    if (answer.status !== 200) throw new Error(`runs: ${answer.status} ${JSON.stringify(answer.body)}`);
-    return answer.body.data;
-  }
-
-  /** A run with its steps. */
-  // biome-ignore lint/suspicious/noExplicitAny: tests look into runs of every shape.
-  async runDetail(runId: string): Promise<any> {
-    const answer = await this.api('GET', `/v1/runs/${runId}`);
-    if (answer.status !== 200) throw new Error(`run: ${answer.status} ${JSON.stringify(answer.body)}`);
-    return answer.body.data;
-  }
-
-  /** The newest run of a workflow once it is in one of these states. */
-  // biome-ignore lint/suspicious/noExplicitAny: tests look into runs of every shape.
-  async runInState(workflowId: string, ...states: string[]): Promise<any> {
-    const found = await waitFor(
-      async () => (await this.runs(workflowId)).slice(0, 1).find((run) => states.includes(run.state)),
-      { what: `a run of ${workflowId} to be ${states.join(' or ')}` },
-    );
-    return this.runDetail(found.id);
-  }
-
-  /** Full events of a source, newest first. */
-  // biome-ignore lint/suspicious/noExplicitAny: tests look into events of every shape.
-  async events(sourceId: string, query = ''): Promise<any[]> {
-    const answer = await this.api(
-      'GET',
-      `/v1/sources/${sourceId}/event_summaries?expand=event&limit=100${query}`,
-    );
-    if (answer.status !== 200)
-      throw new Error(`event_summaries: ${answer.status} ${JSON.stringify(answer.body)}`);
-    return answer.body.data;
-  }
-
-  /** Opens the event stream of a source; resolves after the handshake. */
-  async stream(
-    sourceId: string,
-    options: { lastEventId?: string; query?: string } = {},
-  ): Promise<EventStream> {
-    return EventStream.open(`${this.url}/sources/${sourceId}/sse${options.query ?? ''}`, options.lastEventId);
   }
 
   /** SIGTERM and the exit code. */
@@ -198,89 +101,6 @@ export class Millrace {
   }
 }
 
-export interface StreamMessage {
-  event: string;
-  id: string | undefined;
-  // biome-ignore lint/suspicious/noExplicitAny: tests look into messages of every shape.
-  data: any;
-}
-
-/** A reader of server-sent events that keeps every message. */
-export class EventStream {
-  readonly messages: StreamMessage[] = [];
-  comments = 0;
-  /** Resolves when the service ended the stream. */
-  readonly ended: Promise<void>;
-  readonly #abort: AbortController;
-  readonly #waiting: { ready: () => boolean; resolve: () => void }[] = [];
-
-  private constructor(body: ReadableStream<Uint8Array>, abort: AbortController) {
-    this.#abort = abort;
-    this.ended = this.#read(body);
-  }
-
-  static async open(url: string, lastEventId?: string, key = testApiKey): Promise<EventStream> {
-    const abort = new AbortController();
-    const response = await fetch(url, {
-      headers: {
-        authorization: `Bearer ${key}`,
-        ...(lastEventId === undefined ? {} : { 'last-event-id': lastEventId }),
-      },
-      signal: abort.signal,
-    });
-    if (response.status !== 200 || response.body === null)
-      throw new Error(`stream: ${response.status} ${await response.text()}`);
-    const stream = new EventStream(response.body, abort);
-    await stream.until(() => stream.comments > 0, 'the handshake');
-    return stream;
-  }
-
-  /** Waits for the n-th message (1 is the first). */
-  async message(n: number): Promise<StreamMessage> {
-    await this.until(() => this.messages.length >= n, `message ${n}`);
-    const message = this.messages[n - 1];
-    if (message === undefined) throw new Error(`no message ${n}`);
-    return message;
-  }
-
-  async until(ready: () => boolean, what: string): Promise<void> {
-    if (ready()) return;
-    await within(new Promise<void>((resolve) => this.#waiting.push({ ready, resolve })), 30_000, what);
-  }
-
-  close(): void {
-    this.#abort.abort();
-  }
-
-  async #read(body: ReadableStream<Uint8Array>): Promise<void> {
-    let rest = '';
-    try {
-      for await (const chunk of body.pipeThrough(
-        new TextDecoderStream() as unknown as ReadableWritablePair<string, Uint8Array>,
-      )) {
-        rest += chunk;
-        const parts = rest.split('\n\n');
-        rest = parts.pop() ?? '';
-        for (const part of parts) this.#take(part);
-        for (const waiting of this.#waiting) if (waiting.ready()) waiting.resolve();
-      }
-    } catch {
-      // Closed by the test, or cut off: what came is in `messages`.
-    }
-  }
-
-  #take(part: string): void {
-    const message: StreamMessage = { event: 'message', id: undefined, data: undefined };
-    for (const line of part.split('\n')) {
-      if (line.startsWith(':')) this.comments += 1;
-      else if (line.startsWith('id: ')) message.id = line.slice(4);
-      else if (line.startsWith('event: ')) message.event = line.slice(7);
-      else if (line.startsWith('data: ')) message.data = JSON.parse(line.slice(6));
-    }
-    if (message.data !== undefined) this.messages.push(message);
-  }
-}
-
 export interface ServiceFixture {
   readonly dialect: 'sqlite' | 'postgres';
   /** Only inside tests and hooks. */
@@ -292,7 +112,57 @@ export interface ServiceFixture {
   restart(how?: 'stop' | 'kill'): Promise<void>;
 }
 
-/** Runs `suite` against a real service on each store. */
+export interface SharedServiceFixture {
+  readonly dialect: 'sqlite' | 'postgres';
+  /** As a user of the suite's own sees it, who has a workspace `Main` and is no admin of the instance. Only inside tests and hooks. */
+  readonly service: ServiceClient;
+  /** Everything is kept here, also what belongs to other suites. Only inside tests and hooks. */
+  readonly dataFolder: string;
+  /** What the service logged so far, also about other suites. */
+  log(): Promise<string>;
+}
+
+/**
+ * Runs `suite` on each store, against a service that `npm test` started once for all suites of this kind: for suites that restart
+ * nothing, need no settings of their own, and look at nothing but what belongs to their user. A file that is run by itself starts the
+ * service for itself.
+ */
+export function forEachSharedService(suite: (fixture: SharedServiceFixture) => void): void {
+  describe('on SQLite', () => suite(sharedServiceFixture('sqlite')));
+  describe('on PostgreSQL', { skip: postgresSkip() }, () => suite(sharedServiceFixture('postgres')));
+}
+
+function sharedServiceFixture(dialect: 'sqlite' | 'postgres'): SharedServiceFixture {
+  let shared: SharedService | undefined;
+  let service: ServiceClient | undefined;
+  const opened = <T>(value: T | undefined): T => {
+    if (value === undefined) throw new Error('the service is only there inside tests and hooks');
+    return value;
+  };
+  before(async () => {
+    shared = await sharedService(dialect);
+    const admin = new ServiceClient(shared.url, { key: testApiKey, adminKey: testApiKey });
+    service = admin.as(await admin.createUser('owner'));
+    await service.api('POST', '/v1/workspaces', { name: 'Main' });
+  });
+  after(async () => {
+    // Timers of this suite would go on for as long as the others run.
+    await service?.deleteEverything();
+    await shared?.release();
+  });
+  return {
+    dialect,
+    get service() {
+      return opened(service);
+    },
+    get dataFolder() {
+      return opened(shared).dataFolder;
+    },
+    log: () => readFile(opened(shared).logFile, 'utf8'),
+  };
+}
+
+/** Runs `suite` against a real service of its own on each store; suites that can, use `forEachSharedService`. */
 export function forEachService(
   suite: (fixture: ServiceFixture) => void,
   options: { environment?: Record<string, string> } = {},
@@ -317,7 +187,7 @@ function serviceFixture(
   };
   before(async () => {
     folder = await createTempFolder('service');
-    if (dialect === 'postgres') database = await createTestDatabase();
+    if (dialect === 'postgres') database = await borrowTestDatabase();
     await start();
   });
   after(async () => {
