@@ -20,7 +20,8 @@ import { TestReport } from './support/test-report.ts';
  * `npm test`: starts what test files share (one PostgreSQL, one service per store), runs the files with Node's test runner, the
  * slowest first, prints what test-report.ts says, and ends everything again, whatever happened in between.
  *
- * Arguments: test files, and `--test-name-pattern=<regular expression>` any number of times.
+ * Arguments: test files, and `--test-name-pattern=<regular expression>` any number of times. When files are named, each suite starts
+ * a service for itself; with `--share`, the files use one service per store, as in a run of all.
  * Example: `npm test -- src/storage/*.test.ts --test-name-pattern=lease`.
  *
  * - `MILLRACE_TEST_DATABASE_URL` set: that server is used and none is started.
@@ -48,7 +49,10 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const started = performance.now();
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { 'test-name-pattern': { type: 'string', multiple: true, default: [] } },
+  options: {
+    'test-name-pattern': { type: 'string', multiple: true, default: [] },
+    share: { type: 'boolean', default: false },
+  },
 });
 const files = globSync(positionals.length === 0 ? allTests : positionals, { cwd: root });
 
@@ -103,7 +107,7 @@ async function runFiles(): Promise<void> {
   skipWithout('MariaDB', mariadbSkip(), process.env.MILLRACE_TEST_REQUIRE_MARIADB);
   skipWithout('Chromium', chromiumSkip(), process.env.MILLRACE_TEST_REQUIRE_CHROMIUM);
   if (problems.length > 0 || stopped.signal.aborted) return;
-  if (positionals.length === 0) {
+  if (positionals.length === 0 || values.share) {
     const hasPostgres = process.env.MILLRACE_TEST_POSTGRES_UNAVAILABLE === undefined;
     const services = await startSharedServices(hasPostgres ? ['sqlite', 'postgres'] : ['sqlite']);
     cleanups.push(() => services.stop());
