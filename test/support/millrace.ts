@@ -128,11 +128,12 @@ export interface SharedServiceFixture {
  * service for itself.
  */
 export function forEachSharedService(suite: (fixture: SharedServiceFixture) => void): void {
-  describe('on SQLite', () => suite(sharedServiceFixture('sqlite')));
-  describe('on PostgreSQL', { skip: postgresSkip() }, () => suite(sharedServiceFixture('postgres')));
+  describe('on SQLite', () => suite(useSharedService('sqlite')));
+  describe('on PostgreSQL', { skip: postgresSkip() }, () => suite(useSharedService('postgres')));
 }
 
-function sharedServiceFixture(dialect: 'sqlite' | 'postgres'): SharedServiceFixture {
+/** As `forEachSharedService`, on one store: for suites that ask nothing of the store. Called at the start of a suite. */
+export function useSharedService(dialect: 'sqlite' | 'postgres' = 'sqlite'): SharedServiceFixture {
   let shared: SharedService | undefined;
   let service: ServiceClient | undefined;
   const opened = <T>(value: T | undefined): T => {
