@@ -14,6 +14,12 @@ export { type ApiAnswer, EventStream, ServiceClient, type TestUser, testApiKey }
 /** A busy machine takes ten times longer than an idle one; who waits in vain sees it when the process ends. */
 const startPatienceMs = 120_000;
 
+/**
+ * Seconds until another node takes over from one that was killed; 15 in production. Long enough for a node of a busy machine to renew
+ * its lease in time.
+ */
+const nodeLeaseSeconds = '5';
+
 const mainFile = programFile('src/main.ts');
 
 export interface MillraceOptions {
@@ -75,6 +81,7 @@ export class Millrace extends ServiceClient {
         MILLRACE_DATA: options.dataFolder,
         MILLRACE_API_KEY: testApiKey,
         MILLRACE_EGRESS: 'public,local',
+        MILLRACE_NODE_LEASE: nodeLeaseSeconds,
         // Accounts of tests are not those of real providers.
         MILLRACE_ACCOUNT_CHECK_HOURS: '0',
         ...(options.databaseUrl === undefined ? {} : { MILLRACE_DATABASE_URL: options.databaseUrl }),
