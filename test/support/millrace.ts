@@ -6,6 +6,7 @@ import { borrowTestDatabase, postgresSkip, type TestDatabase } from './databases
 import { programFile } from './program-file.ts';
 import { ServiceClient, testApiKey } from './service-client.ts';
 import { type SharedService, sharedService } from './shared-services.ts';
+import { storesOfStory, turnVariable } from './story-stores.ts';
 import { createTempFolder } from './temp-folder.ts';
 import { within } from './wait-for.ts';
 
@@ -132,11 +133,13 @@ export interface SharedServiceFixture {
 /**
  * Runs `suite` on each store, against a service that `npm test` started once for all suites of this kind: for suites that restart
  * nothing, need no settings of their own, and look at nothing but what belongs to their user. A file that is run by itself starts the
- * service for itself.
+ * service for itself, and runs on both stores; in a run of all files it runs on one of them (story-stores.ts).
  */
 export function forEachSharedService(suite: (fixture: SharedServiceFixture) => void): void {
-  describe('on SQLite', () => suite(sharedServiceFixture('sqlite')));
-  describe('on PostgreSQL', { skip: postgresSkip() }, () => suite(sharedServiceFixture('postgres')));
+  const stores = storesOfStory(process.argv[1] ?? '', process.env[turnVariable]);
+  if (stores.includes('sqlite')) describe('on SQLite', () => suite(sharedServiceFixture('sqlite')));
+  if (stores.includes('postgres'))
+    describe('on PostgreSQL', { skip: postgresSkip() }, () => suite(sharedServiceFixture('postgres')));
 }
 
 function sharedServiceFixture(dialect: 'sqlite' | 'postgres'): SharedServiceFixture {
