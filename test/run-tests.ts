@@ -112,13 +112,14 @@ async function runFiles(): Promise<void> {
   skipWithout('Chromium', chromiumSkip(), process.env.MILLRACE_TEST_REQUIRE_CHROMIUM);
   if (problems.length > 0 || stopped.signal.aborted) return;
   if (positionals.length === 0) {
-    if (!values['every-store']) {
-      const turn = (process.env[turnVariable] ??= turnOfCommit());
+    const hasPostgres = process.env.MILLRACE_TEST_POSTGRES_UNAVAILABLE === undefined;
+    if (hasPostgres && !values['every-store']) {
+      const turn = process.env[turnVariable] ?? turnOfCommit();
+      process.env[turnVariable] = turn;
       notices.push(
         `Stories about the API ran on one store each: ${turnVariable}=${turn}; npm run test:all runs both`,
       );
     }
-    const hasPostgres = process.env.MILLRACE_TEST_POSTGRES_UNAVAILABLE === undefined;
     const services = await startSharedServices(hasPostgres ? ['sqlite', 'postgres'] : ['sqlite']);
     cleanups.push(() => services.stop());
     Object.assign(process.env, services.environment);
