@@ -22,7 +22,8 @@ import { TestReport } from './support/test-report.ts';
  * `npm test`: starts what test files share (one PostgreSQL, one service per store), runs the files with Node's test runner, the
  * slowest first, prints what test-report.ts says, and ends everything again, whatever happened in between.
  *
- * Arguments: test files, and `--test-name-pattern=<regular expression>` any number of times.
+ * Arguments: test files, and `--test-name-pattern=<regular expression>` any number of times. When files are named, each suite starts
+ * a service for itself; with `--share`, the files use one service per store, as in a run of all.
  * Example: `npm test -- src/storage/*.test.ts --test-name-pattern=lease`.
  *
  * In a run of all files, stories about the API run on one store each, in turns that change with the commit (story-stores.ts);
@@ -56,6 +57,7 @@ const { values, positionals } = parseArgs({
   options: {
     'test-name-pattern': { type: 'string', multiple: true, default: [] },
     'every-store': { type: 'boolean', default: false },
+    share: { type: 'boolean', default: false },
   },
 });
 const files = globSync(positionals.length === 0 ? allTests : positionals, { cwd: root });
@@ -111,9 +113,9 @@ async function runFiles(): Promise<void> {
   skipWithout('MariaDB', mariadbSkip(), process.env.MILLRACE_TEST_REQUIRE_MARIADB);
   skipWithout('Chromium', chromiumSkip(), process.env.MILLRACE_TEST_REQUIRE_CHROMIUM);
   if (problems.length > 0 || stopped.signal.aborted) return;
-  if (positionals.length === 0) {
+  if (positionals.length === 0 || values.share) {
     const hasPostgres = process.env.MILLRACE_TEST_POSTGRES_UNAVAILABLE === undefined;
-    if (hasPostgres && !values['every-store']) {
+    if (positionals.length === 0 && hasPostgres && !values['every-store']) {
       const turn = process.env[turnVariable] ?? turnOfCommit();
       process.env[turnVariable] = turn;
       notices.push(
