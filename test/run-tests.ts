@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { globSync, readFileSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { constants } from 'node:os';
@@ -13,6 +14,7 @@ import { mariadbSkip } from './support/mariadb-server.ts';
 import { PostgresUnavailableError, startPostgres } from './support/postgres-server.ts';
 import { startSharedServices } from './support/shared-services.ts';
 import { slowestFirst } from './support/slowest-first.ts';
+import { turnVariable } from './support/story-stores.ts';
 import { createRunFolder } from './support/temp-folder.ts';
 import { TestReport } from './support/test-report.ts';
 
@@ -23,6 +25,9 @@ import { TestReport } from './support/test-report.ts';
  * Arguments: test files, and `--test-name-pattern=<regular expression>` any number of times. When files are named, each suite starts
  * a service for itself; with `--share`, the files use one service per store, as in a run of all.
  * Example: `npm test -- src/storage/*.test.ts --test-name-pattern=lease`.
+ *
+ * In a run of all files, stories about the API run on one store each, in turns that change with the commit (story-stores.ts);
+ * `--every-store` (`npm run test:all`) runs them on both, and MILLRACE_TEST_TURN (0 or 1) repeats a turn.
  *
  * - `MILLRACE_TEST_DATABASE_URL` set: that server is used and none is started.
  * - `MILLRACE_TEST_PROGRAMS=` (empty): services under test start from their sources, as `npm start` does, not from what is
@@ -51,6 +56,7 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     'test-name-pattern': { type: 'string', multiple: true, default: [] },
+    'every-store': { type: 'boolean', default: false },
     share: { type: 'boolean', default: false },
   },
 });
@@ -109,6 +115,13 @@ async function runFiles(): Promise<void> {
   if (problems.length > 0 || stopped.signal.aborted) return;
   if (positionals.length === 0 || values.share) {
     const hasPostgres = process.env.MILLRACE_TEST_POSTGRES_UNAVAILABLE === undefined;
+    if (positionals.length === 0 && hasPostgres && !values['every-store']) {
+      const turn = process.env[turnVariable] ?? turnOfCommit();
+      process.env[turnVariable] = turn;
+      notices.push(
+        `Stories about the API ran on one store each: ${turnVariable}=${turn}; npm run test:all runs both`,
+      );
+    }
     const services = await startSharedServices(hasPostgres ? ['sqlite', 'postgres'] : ['sqlite']);
     cleanups.push(() => services.stop());
     Object.assign(process.env, services.environment);
@@ -126,6 +139,12 @@ async function runFiles(): Promise<void> {
   });
   for await (const event of events) report.take(event);
   report.addCpuSeconds(readCpuTimes(cpuTimes));
+}
+
+/** Changes with the commit; 0 where there is no git. */
+function turnOfCommit(): string {
+  const { stdout, status } = spawnSync('git', ['rev-parse', 'HEAD'], { cwd: root, encoding: 'utf8' });
+  return status === 0 ? String(Number.parseInt(stdout.trim().slice(-1), 16) % 2) : '0';
 }
 
 async function providePostgres(): Promise<void> {

@@ -393,7 +393,9 @@ forEachSharedService((fixture) => {
         key === undefined ? {} : { key },
       );
     const changed = cell(
-      `const was = await this.db.get('n'); ${body.replace(']', ', was ?? null, this.key]')}`,
+      `const was = await this.db.get('n'); console.log(this.key);
+      await $.respond({ status: 200, headers: { 'x-key': this.key }, body: { key: this.key } });
+      ${body.replace(']', ', was ?? null, this.key]')}`,
       props,
     );
     const masked = workflow.steps[0].configured_props_json;
@@ -406,6 +408,8 @@ forEachSharedService((fixture) => {
       const returned = tried.body.data.exports.$return_value;
       assert.deepEqual(returned.slice(0, 4), [5, 16, 6, null], 'it has its secret, and leaves no state');
       assert.doesNotMatch(JSON.stringify(tried.body), /a secret of ours/);
+      const { headers, body: sent } = tried.body.data.response;
+      assert.deepEqual([headers['x-key'], JSON.parse(sent)], ['[redacted]', { key: '[redacted]' }]);
     }
     const answers = await attempt('new', { code: cell("await $.respond({ status: 201, body: 'made' });") });
     assert.deepEqual([answers.body.data.response.status, answers.body.data.response.body], [201, 'made']);

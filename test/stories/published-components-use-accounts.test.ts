@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { postgresSkip } from '../support/databases.ts';
-import { exportsOf, PublishedComponents } from '../support/published-components.ts';
+import { exportsOf, PublishedComponents, storeOrEmbedded } from '../support/published-components.ts';
 import { quickbooksCompany } from '../support/service-standins/quickbooks.ts';
 import { type GraphqlCall, shopifyGraphql } from '../support/service-standins/shopify.ts';
 import type { ServiceStandIn } from '../support/service-standins/stand-in.ts';
@@ -12,27 +11,33 @@ import {
   standInApps,
 } from '../support/service-standins/stand-ins.ts';
 
-/** Which run on which store: all on one, some of every kind on the other. */
-const apps = {
-  sqlite: standInApps,
-  postgres: ['quickbooks', 'slack'] as StandInApp[],
+/**
+ * Each app runs on one store, and each store has some of every kind: sources with endpoints and with timers, actions as steps and by
+ * API, options. What is shown here, that the code of others runs with accounts, does not depend on the store.
+ */
+const apps: Record<'sqlite' | 'postgres', StandInApp[]> = {
+  sqlite: ['apify', 'gitlab', 'notion', 'shopify'],
+  postgres: ['google_drive', 'linear_app', 'quickbooks', 'slack'],
 };
 
 const json = { 'content-type': 'application/json' };
 
-for (const dialect of ['sqlite', 'postgres'] as const) {
-  describe(`published components use accounts, on ${dialect}`, {
-    skip: dialect === 'postgres' && postgresSkip(),
-  }, () => {
+test('every app with a stand-in runs on one of the stores', () => {
+  assert.deepEqual([...apps.sqlite, ...apps.postgres].sort(), [...standInApps].sort());
+});
+
+for (const wanted of ['sqlite', 'postgres'] as const) {
+  const dialect = storeOrEmbedded(wanted);
+  describe(`components of ${apps[wanted].join(', ')} use accounts and offer options, on ${dialect}`, () => {
     let published: PublishedComponents;
     let standIns: StandIns;
 
     before(async () => {
       published = await PublishedComponents.prepare();
-      standIns = await StandIns.start(published.authority, apps[dialect]);
+      standIns = await StandIns.start(published.authority, apps[wanted]);
       await published.start({
         dialect,
-        apps: apps[dialect],
+        apps: apps[wanted],
         connectTo: standIns.connectTo,
         // Linear's components believe webhooks of Linear's own addresses alone: this test is a proxy that tells such a one.
         environment: { MILLRACE_TRUSTED_PROXIES: '127.0.0.1' },
@@ -50,7 +55,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
 
     /** A test of one app with its stand-in, where the app runs on this store. */
     const appTest = (app: StandInApp, does: string, work: (standIn: ServiceStandIn) => Promise<void>) => {
-      if (!apps[dialect].includes(app)) return;
+      if (!apps[wanted].includes(app)) return;
       test(`${app}: ${does}`, () => work(standIns.of(app)));
     };
 
@@ -374,6 +379,151 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
         assert.equal(get_customer.$return_value.Customer.DisplayName, 'Ada Lovelace');
         await published.testedHealthy(account);
         assert.deepEqual(quickbooks.headerValues('authorization'), [`Bearer ${secrets.quickbooks}`]);
+      },
+    );
+
+    appTest('gitlab', 'offers projects by page, and branches of the one that was chosen', async (gitlab) => {
+      const account = await published.account('gitlab', {
+        base_api_url: gitlab.host,
+        oauth_access_token: secrets.gitlab,
+      });
+      const id = await published.save('gitlab', 'actions', 'list-commits');
+      const projects = { id, prop_name: 'projectId', configured_props: { gitlab: account } };
+      const pages = [];
+      for (const page of [0, 1, 2])
+        pages.push((await published.ask('configure', { ...projects, page })).options);
+      assert.deepEqual(pages, [
+        [{ label: 'ada/engine', value: 42 }],
+        [{ label: 'ada/notes', value: 43 }],
+        [],
+      ]);
+      const configured_props = { gitlab: account, projectId: { __lv: { label: 'ada/engine', value: 42 } } };
+      const branches = await published.ask('configure', { id, prop_name: 'refName', configured_props });
+      assert.deepEqual(branches.stringOptions, ['main', 'next']);
+      assert.deepEqual(branches.options[1], { label: 'next', value: 'next' });
+      const nobody = await published.service.api('POST', '/v1/components/configure', {
+        id,
+        prop_name: 'projectId',
+        configured_props: {},
+      });
+      assert.equal(nobody.status, 200);
+      assert.equal(nobody.body.errors.length, 1, 'without an account its code fails, and says so');
+    });
+
+    appTest(
+      'slack',
+      'offers channels by the context of the page before, and props that are shown in place',
+      async () => {
+        const account = await published.account('slack', {
+          oauth_access_token: secrets.slack,
+          oauth_uid: 'U1',
+        });
+        const id = await published.save('slack', 'actions', 'send-message-to-channel');
+        const channels = { id, prop_name: 'conversation', configured_props: { slack: account } };
+        const first = await published.ask('configure', channels);
+        assert.deepEqual(first.options, [{ label: 'Public channel: general', value: 'C123ABC456' }]);
+        assert.deepEqual(first.context, { types: ['public_channel', 'private_channel'], cursor: 'dGVhbTpD' });
+        const second = await published.ask('configure', {
+          ...channels,
+          page: 1,
+          prev_context: first.context,
+        });
+        assert.deepEqual(second.options, [{ label: 'Private channel: private-talk', value: 'C900' }]);
+        const hidden = async (values: object) => {
+          const { dynamicProps } = await published.ask('props', {
+            id,
+            configured_props: { slack: account, ...values },
+          });
+          return dynamicProps.configurableProps.find(({ name }: { name: string }) => name === 'username')
+            .hidden;
+        };
+        assert.deepEqual([await hidden({}), await hidden({ customizeBotSettings: true })], [true, false]);
+      },
+    );
+
+    appTest('google_drive', 'offers drives by the token in the context', async () => {
+      const account = await published.account('google_drive', {
+        oauth_access_token: secrets.google_drive,
+      });
+      const id = await published.save('google_drive', 'actions', 'create-folder');
+      const drives = { id, prop_name: 'drive', configured_props: { googleDrive: account } };
+      const first = await published.ask('configure', drives);
+      assert.deepEqual(
+        first.options.map(({ label }: { label: string }) => label),
+        ['My Drive', 'Team'],
+      );
+      const second = await published.ask('configure', { ...drives, page: 1, prev_context: first.context });
+      assert.deepEqual([second.options, second.context], [[{ label: 'Archive', value: 'drive-2' }], {}]);
+    });
+
+    appTest('apify', 'offers a prop of additionalProps, and its options', async () => {
+      const account = await published.account('apify', { api_token: secrets.apify });
+      const id = await published.save('apify', 'sources', 'new-finished-actor-run-instant');
+      const configured_props = { apify: account, actorSource: 'recently-used' };
+      const { dynamicProps } = await published.ask('props', { id, configured_props });
+      const actor = dynamicProps.configurableProps.at(-1);
+      assert.deepEqual([actor.name, actor.remoteOptions], ['actorId', true]);
+      const actors = {
+        id,
+        prop_name: 'actorId',
+        configured_props,
+        dynamic_props_id: dynamicProps.id,
+      };
+      const [option] = (await published.ask('configure', actors)).options;
+      assert.equal(option.value, 'actor-1');
+      assert.deepEqual((await published.ask('configure', { ...actors, page: 1 })).options, []);
+    });
+
+    appTest('gitlab', 'list-commits by API gives a summary and what it returned', async (gitlab) => {
+      const account = await published.account('gitlab', {
+        base_api_url: gitlab.host,
+        oauth_access_token: secrets.gitlab,
+      });
+      const listed = await published.runAction('gitlab', 'list-commits', {
+        gitlab: account,
+        projectId: 42,
+        max: 1,
+      });
+      assert.deepEqual(listed.exports, { $summary: 'Retrieved 1 commit' });
+      assert.equal(listed.ret[0].title, 'Replace x');
+      const { body } = await published.service.api('GET', `/v1/accounts/${account.authProvisionId}/uses`);
+      assert.equal(body.data.used[0].id, listed.component.id);
+    });
+
+    appTest(
+      'slack',
+      'send-message-to-channel by API posts, fails with another token, and asks to wait where nothing waits',
+      async (slack) => {
+        const props = {
+          slack: await published.account('slack', { oauth_access_token: secrets.slack, oauth_uid: 'U1' }),
+          conversation: 'C123ABC456',
+          text: 'Hello {{name}}',
+          include_sent_via_pipedream_flag: true,
+        };
+        const sent = await published.runAction('slack', 'send-message-to-channel', props);
+        assert.equal(
+          sent.exports.$summary,
+          'Successfully sent a message to #general',
+          JSON.stringify(sent.os),
+        );
+        const posted = new URLSearchParams(slack.last('POST /api/chat.postMessage').body.toString());
+        assert.match(posted.get('text') ?? '', /Hello \{\{name\}\}/);
+        const other = await published.account('slack', { oauth_access_token: 'xoxp-other-0123456789' });
+        const refused = await published.runAction('slack', 'send-message-to-channel', {
+          ...props,
+          slack: other,
+        });
+        const { k, err } = refused.os.at(-1);
+        assert.equal(k, 'error');
+        assert.match(err.message, /invalid_auth/);
+        assert.equal(refused.ret, null);
+        const waits = await published.runAction('slack', 'approve-workflow', {
+          slack: props.slack,
+          channelType: 'Channels',
+          conversation: 'C123ABC456',
+          message: 'May I?',
+        });
+        assert.match(waits.os.at(-1).err.message, /\$\.flow\.suspend can be used in steps of workflows only/);
       },
     );
   });

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { Client } from 'pg';
 import { CertificateAuthority } from './certificates.ts';
-import { createTestDatabase, type TestDatabase } from './databases.ts';
+import { borrowTestDatabase, postgresSkip, type TestDatabase } from './databases.ts';
 import { Millrace } from './millrace.ts';
 import { downloadPackages, shareNpmCache } from './npm-package.ts';
 import { type FolderServer, serveFolder } from './serve-folder.ts';
@@ -33,6 +34,14 @@ const packages = {
 } as const;
 
 export type PublishedApp = keyof typeof packages;
+
+/**
+ * The store that components run on. Installing, bundling and running them does not depend on the store, so each component is shown on
+ * one of the two; where PostgreSQL cannot run, on SQLite.
+ */
+export function storeOrEmbedded(wanted: 'sqlite' | 'postgres'): 'sqlite' | 'postgres' {
+  return postgresSkip() === false ? wanted : 'sqlite';
+}
 
 export interface PublishedOptions {
   dialect: 'sqlite' | 'postgres';
@@ -71,7 +80,7 @@ export class PublishedComponents {
     const downloads = join(path, 'packages');
     await mkdir(downloads);
     await shareNpmCache(this.dataFolder);
-    if (dialect === 'postgres') this.#database = await createTestDatabase();
+    if (dialect === 'postgres') this.#database = await borrowTestDatabase();
     const starting = Millrace.start({
       dataFolder: this.dataFolder,
       ...(this.#database === undefined ? {} : { databaseUrl: this.#database.url }),
@@ -146,6 +155,15 @@ export class PublishedComponents {
     return key;
   }
 
+  /** Runs an action by API, outside of any workflow. */
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape.
+  async runAction(app: PublishedApp, name: string, configured_props: object): Promise<any> {
+    const id = await this.save(app, 'actions', name);
+    const answer = await this.service.api('POST', '/v1/actions/run', { id, configured_props });
+    assert.equal(answer.status, 200, JSON.stringify(answer.body));
+    return answer.body.data;
+  }
+
   /** Makes a source of a component. */
   // biome-ignore lint/suspicious/noExplicitAny: tests look into sources of every shape.
   async source(app: PublishedApp, name: string, props: Record<string, unknown>): Promise<any> {
@@ -196,7 +214,7 @@ export class PublishedComponents {
     return answer.body;
   }
 
-  /** Fails when one of these texts stands in clear in what the service logged or in a file of its data folder. */
+  /** Fails when one of these texts stands in clear in what the service logged, in a file of its data folder, or in its database. */
   async assertSealed(secrets: readonly string[]): Promise<void> {
     const entries = await readdir(this.dataFolder, { recursive: true, withFileTypes: true });
     const files = entries
@@ -209,6 +227,28 @@ export class PublishedComponents {
       for (const secret of secrets)
         assert.equal(content.indexOf(secret), -1, `${file} has no secret in clear`);
     }
+    if (this.#database === undefined) return;
+    for await (const { table, row } of rowsOf(this.#database.url))
+      for (const secret of secrets)
+        for (const text of [secret, Buffer.from(secret).toString('hex')])
+          assert.ok(!row.includes(text), `${table} has no secret in clear`);
+  }
+}
+
+/** Each row of a PostgreSQL database as text; bytes in it are hexadecimal. */
+async function* rowsOf(databaseUrl: string): AsyncGenerator<{ table: string; row: string }> {
+  const client = new Client({ connectionString: databaseUrl });
+  await client.connect();
+  try {
+    const tables = await client.query<{ name: string }>(
+      "select tablename as name from pg_tables where schemaname = 'public'",
+    );
+    for (const { name: table } of tables.rows) {
+      const { rows } = await client.query<{ row: string }>(`select t::text as row from "${table}" t`);
+      for (const { row } of rows) yield { table, row };
+    }
+  } finally {
+    await client.end();
   }
 }
 
