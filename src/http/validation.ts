@@ -1,6 +1,6 @@
 import type { FastifySchemaCompiler } from 'fastify';
 import type { TSchema } from 'typebox';
-import { Compile } from 'typebox/compile';
+import { Compile, type Validator } from 'typebox/compile';
 import { CallerError } from '#lib/errors.ts';
 
 interface ObjectSchema {
@@ -14,7 +14,8 @@ interface ObjectSchema {
  * read here, by their one ordinary spelling. A failed check is a CallerError that names the parameter.
  */
 export const compileCheck: FastifySchemaCompiler<TSchema> = ({ schema, httpPart = 'body' }) => {
-  const validator = Compile(schema);
+  // Compiled with the first request: a start would compile two hundred of them.
+  let compiled: Validator | undefined;
   const isBody = httpPart === 'body';
   return (value: unknown) => {
     const part = isBody ? value : readText(schema, value);
@@ -29,6 +30,8 @@ export const compileCheck: FastifySchemaCompiler<TSchema> = ({ schema, httpPart 
         }),
       };
     }
+    compiled ??= Compile(schema);
+    const validator = compiled;
     if (!validator.Check(part)) return { error: asCallerError(validator.Errors(part), httpPart) };
     const withNul = isObject(part) ? fieldWithNul(part) : undefined;
     if (withNul !== undefined) {
