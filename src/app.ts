@@ -310,6 +310,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       bus,
       version: packageJson.version,
       sends: has('worker'),
+      watchMs: (settings.nodeLeaseSeconds * 1000) / 3,
       pool: () => pool,
       workflows,
       runs: () => workflowRuns.starter,
@@ -422,7 +423,11 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
     const handlers = backgroundJobs({
       ...{ store, node, bus, clock, runs, delivery, runSends, workflowRuns, appEvents },
     });
-    const pool: WorkerPool = new WorkerPool({ node, store, handlers, clock, logger, claims: has('worker') });
+    const pool: WorkerPool = new WorkerPool({
+      ...{ node, store, handlers, clock, logger },
+      claims: has('worker'),
+      leaseMs: settings.nodeLeaseSeconds * 1000,
+    });
     const scheduler = new Scheduler({
       store,
       targets: {

@@ -9,7 +9,7 @@ import { Webhook } from 'standardwebhooks';
 import { clientVersion } from '../sdk/src/version.ts';
 import { chromiumSkip, openChromium } from './support/chromium.ts';
 import { HttpReceiver } from './support/http-receiver.ts';
-import { Millrace, testApiKey } from './support/millrace.ts';
+import { useSharedService } from './support/millrace.ts';
 import { projectRoot, readProjectFile } from './support/project-files.ts';
 import { createTempFolder, type TempFolder } from './support/temp-folder.ts';
 
@@ -64,7 +64,7 @@ describe('the client as it is published', () => {
   let folder: TempFolder;
   /** As npm would install it. */
   let packageFolder: string;
-  let service: Millrace;
+  const fixture = useSharedService();
   let inputs: Record<string, unknown>;
 
   before(async () => {
@@ -76,7 +76,7 @@ describe('the client as it is published', () => {
     }).catch((error) => assert.fail(`${error.stdout}${error.stderr}`));
     for (const file of ['package.json', 'README.md'])
       await cp(join(projectRoot, 'sdk', file), join(packageFolder, file));
-    service = await Millrace.start({ dataFolder: join(folder.path, 'data') });
+    const { service } = fixture;
     const source = await service.createSource({ component_code: emitter });
     const endpoint: string = source.configured_props.http.endpoint_url;
     const secret = `whsec_${Buffer.from('a secret for this test alone').toString('base64')}`;
@@ -88,14 +88,13 @@ describe('the client as it is published', () => {
     };
     inputs = {
       url: service.url,
-      apiKey: testApiKey,
+      apiKey: service.key,
       sourceId: source.id,
       endpoint,
       webhook: { secret, headers, body: '{"n":2}' },
     };
   });
   after(async () => {
-    await service?.stop();
     await folder?.remove();
   });
 
@@ -214,8 +213,11 @@ describe('the client as it is published', () => {
         return { headers: { 'content-type': 'text/javascript' }, body: text };
       }
       const { authorization = '', 'content-type': type = 'text/plain' } = headers;
-      const answer = await fetch(service.url + url, {
+      const gone = new AbortController();
+      response.on('close', () => gone.abort());
+      const answer = await fetch(fixture.service.url + url, {
         method,
+        signal: gone.signal,
         headers: { authorization, 'content-type': type },
         ...(body.length > 0 ? { body: new Uint8Array(body) } : {}),
       });
@@ -225,7 +227,7 @@ describe('the client as it is published', () => {
       try {
         for await (const chunk of answer.body ?? []) response.write(chunk);
       } catch {
-        // The service stopped, and its stream with it.
+        // The page is gone, and its stream with it.
       }
       response.end();
       return undefined;

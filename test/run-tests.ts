@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { globSync, readFileSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { constants } from 'node:os';
@@ -13,6 +14,7 @@ import { mariadbSkip } from './support/mariadb-server.ts';
 import { PostgresUnavailableError, startPostgres } from './support/postgres-server.ts';
 import { startSharedServices } from './support/shared-services.ts';
 import { slowestFirst } from './support/slowest-first.ts';
+import { turnVariable } from './support/story-stores.ts';
 import { createRunFolder } from './support/temp-folder.ts';
 import { TestReport } from './support/test-report.ts';
 
@@ -20,8 +22,12 @@ import { TestReport } from './support/test-report.ts';
  * `npm test`: starts what test files share (one PostgreSQL, one service per store), runs the files with Node's test runner, the
  * slowest first, prints what test-report.ts says, and ends everything again, whatever happened in between.
  *
- * Arguments: test files, and `--test-name-pattern=<regular expression>` any number of times.
+ * Arguments: test files, and `--test-name-pattern=<regular expression>` any number of times. When files are named, each suite starts
+ * a service for itself; with `--share`, the files use one service per store, as in a run of all.
  * Example: `npm test -- src/storage/*.test.ts --test-name-pattern=lease`.
+ *
+ * In a run of all files, stories about the API run on one store each, in turns that change with the commit (story-stores.ts);
+ * `--every-store` (`npm run test:all`) runs them on both, and MILLRACE_TEST_TURN (0 or 1) repeats a turn.
  *
  * - `MILLRACE_TEST_DATABASE_URL` set: that server is used and none is started.
  * - `MILLRACE_TEST_PROGRAMS=` (empty): services under test start from their sources, as `npm start` does, not from what is
@@ -48,7 +54,11 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const started = performance.now();
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { 'test-name-pattern': { type: 'string', multiple: true, default: [] } },
+  options: {
+    'test-name-pattern': { type: 'string', multiple: true, default: [] },
+    'every-store': { type: 'boolean', default: false },
+    share: { type: 'boolean', default: false },
+  },
 });
 const files = globSync(positionals.length === 0 ? allTests : positionals, { cwd: root });
 
@@ -103,8 +113,15 @@ async function runFiles(): Promise<void> {
   skipWithout('MariaDB', mariadbSkip(), process.env.MILLRACE_TEST_REQUIRE_MARIADB);
   skipWithout('Chromium', chromiumSkip(), process.env.MILLRACE_TEST_REQUIRE_CHROMIUM);
   if (problems.length > 0 || stopped.signal.aborted) return;
-  if (positionals.length === 0) {
+  if (positionals.length === 0 || values.share) {
     const hasPostgres = process.env.MILLRACE_TEST_POSTGRES_UNAVAILABLE === undefined;
+    if (positionals.length === 0 && hasPostgres && !values['every-store']) {
+      const turn = process.env[turnVariable] ?? turnOfCommit();
+      process.env[turnVariable] = turn;
+      notices.push(
+        `Stories about the API ran on one store each: ${turnVariable}=${turn}; npm run test:all runs both`,
+      );
+    }
     const services = await startSharedServices(hasPostgres ? ['sqlite', 'postgres'] : ['sqlite']);
     cleanups.push(() => services.stop());
     Object.assign(process.env, services.environment);
@@ -122,6 +139,12 @@ async function runFiles(): Promise<void> {
   });
   for await (const event of events) report.take(event);
   report.addCpuSeconds(readCpuTimes(cpuTimes));
+}
+
+/** Changes with the commit; 0 where there is no git. */
+function turnOfCommit(): string {
+  const { stdout, status } = spawnSync('git', ['rev-parse', 'HEAD'], { cwd: root, encoding: 'utf8' });
+  return status === 0 ? String(Number.parseInt(stdout.trim().slice(-1), 16) % 2) : '0';
 }
 
 async function providePostgres(): Promise<void> {

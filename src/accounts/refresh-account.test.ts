@@ -16,7 +16,13 @@ import { TokenServer } from '../../test/support/token-server.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { AccountCredentials } from './account-credentials.ts';
 import { changeHealth } from './account-health.ts';
-import { type Account, changeAccount, findAccount, takeRefreshLease } from './account-store.ts';
+import {
+  type Account,
+  changeAccount,
+  findAccount,
+  giveBackLease,
+  takeRefreshLease,
+} from './account-store.ts';
 import { deleteAccount, replaceCredentials, storeAccount } from './manage-accounts.ts';
 import { AccountRefresher } from './refresh-account.ts';
 import { refreshTimes } from './refresh-times.ts';
@@ -400,6 +406,21 @@ forEachStore((fixture) => {
     // Its clock is put right, back by hours.
     assert.equal(await take('node_b', nowMs - hourMs), true);
     assert.equal(await take('node_a', nowMs - hourMs + 30_000), true, 'it ended');
+  });
+
+  test('a lease is for the credentials that its taker has read, and only its holder gives it back', async () => {
+    const { store } = fixture;
+    const account = await connect(store);
+    const take = (node: string, version: number) => {
+      const lease = { node, nowMs: clock.now(), untilMs: clock.now() + 30_000 };
+      return store.transaction((tx) => takeRefreshLease(tx, { id: account.id, version }, lease));
+    };
+    assert.equal(await take('node_a', account.version - 1), false, 'the credentials changed meanwhile');
+    assert.equal(await take('node_a', account.version), true);
+    await store.transaction((tx) => giveBackLease(tx, account.id, 'node_b'));
+    assert.equal(await take('node_b', account.version), false);
+    await store.transaction((tx) => giveBackLease(tx, account.id, 'node_a'));
+    assert.equal(await take('node_b', account.version), true);
   });
 
   test('a provider that is slow holds nobody up while the token is good', async () => {

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { open } from 'node:fs/promises';
 import { migrations } from '#storage/migrate.ts';
 import { BackupError } from './backup-error.ts';
-import { type BackupSecret, type KeyDerivation, scryptCost } from './backup-key.ts';
+import { type BackupSecret, type KeyDerivation, type ScryptCost, scryptCost } from './backup-key.ts';
 
 /** The first line of every backup: what it is, and which version of the form. */
 const magic = 'millrace backup';
@@ -25,9 +25,9 @@ export interface BackupHeader {
   check: string;
 }
 
-export function newDerivation(secret: BackupSecret): KeyDerivation {
+export function newDerivation(secret: BackupSecret, cost: Readonly<ScryptCost> = scryptCost): KeyDerivation {
   const salt = randomBytes(16).toString('base64');
-  return secret.kind === 'key' ? { kind: 'key', salt } : { kind: 'scrypt', salt, ...scryptCost };
+  return secret.kind === 'key' ? { kind: 'key', salt } : { kind: 'scrypt', salt, ...cost };
 }
 
 export function encodeHeader(header: BackupHeader): Buffer {

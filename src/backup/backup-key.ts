@@ -6,12 +6,16 @@ import { BackupError } from './backup-error.ts';
 export type BackupSecret = { kind: 'passphrase'; text: string } | { kind: 'key'; key: Buffer };
 
 /** How the key of a file comes from the secret; stands in its header. `salt` is base64 of 16 bytes. */
-export type KeyDerivation =
-  | { kind: 'scrypt'; salt: string; n: number; r: number; p: number }
-  | { kind: 'key'; salt: string };
+export type KeyDerivation = ({ kind: 'scrypt'; salt: string } & ScryptCost) | { kind: 'key'; salt: string };
+
+export interface ScryptCost {
+  n: number;
+  r: number;
+  p: number;
+}
 
 /** 128 MB and about half a second for each guess. */
-export const scryptCost = { n: 2 ** 17, r: 8, p: 1 } as const;
+export const scryptCost: Readonly<ScryptCost> = { n: 2 ** 17, r: 8, p: 1 };
 /** What a header may ask of who opens it: 1 GB at most. */
 const costMax = { n: 2 ** 20, r: 8, p: 4 } as const;
 const keyBytes = 32;

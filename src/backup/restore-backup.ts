@@ -80,7 +80,7 @@ async function refuseLiveNodes(db: Db): Promise<void> {
   const nodes = await listLiveNodes(db, await databaseTimeMs(db));
   if (nodes.length === 0) return;
   throw new BackupError(
-    `the service is running (${nodes.join(', ')}): stop every process of it first. One that was killed is forgotten ` +
-      'after 15 seconds',
+    `the service is running (${nodes.join(', ')}): stop every process of it first. One that was killed counts as running ` +
+      'until its lease runs out (MILLRACE_NODE_LEASE, 15 seconds by default)',
   );
 }

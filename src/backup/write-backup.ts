@@ -13,7 +13,7 @@ import { checkMasterKey } from '#vault/check-master-key.ts';
 import { lostMark, type Vault } from '#vault/vault.ts';
 import { BackupError } from './backup-error.ts';
 import { encodeHeader, newDerivation } from './backup-header.ts';
-import { type BackupKeys, type BackupSecret, deriveKeys } from './backup-key.ts';
+import { type BackupKeys, type BackupSecret, deriveKeys, type ScryptCost } from './backup-key.ts';
 import { completeLine, endLine, rowLine, tableLine } from './backup-records.ts';
 import { keptTables } from './backup-tables.ts';
 import { sealFrames } from './sealed-frames.ts';
@@ -31,6 +31,8 @@ export interface BackupJob {
   version: string;
   /** For tests of older and newer versions; else those of this one, and no other store is backed up. */
   migrations?: readonly Pick<Migration, 'name'>[];
+  /** For tests, which make many backups; else that of every backup. */
+  scryptCost?: ScryptCost;
   /** How far it has come. */
   onProgress: (table: string, written: WrittenSoFar) => void;
   signal: AbortSignal;
@@ -61,7 +63,7 @@ export async function writeBackup(job: BackupJob): Promise<WrittenBackup> {
   await checkMasterKey(snapshot.db, vault);
   const createdAtMs = clock.now();
   const file = await fileFor(job.target, createdAtMs);
-  const key = newDerivation(secret);
+  const key = newDerivation(secret, job.scryptCost);
   const keys = await deriveKeys(secret, key);
   const header = encodeHeader({
     created_at_ms: createdAtMs,

@@ -57,6 +57,14 @@ export const settingDefinitions = {
     shown: 'whole',
     text: 'What this process does: any of api, ingress (HTTP endpoints), scheduler (timers), worker (runs). Health and metrics are answered with any.',
   },
+  nodeLeaseSeconds: {
+    env: 'MILLRACE_NODE_LEASE',
+    type: 'integer',
+    default: 15,
+    min: 2,
+    max: 300,
+    text: 'Seconds after which the other nodes on the same database take over the work of a node that has stopped answering. A node renews its lease three times as often; one that is paused for longer finds its work taken over.',
+  },
   apiKey: {
     env: 'MILLRACE_API_KEY',
     type: 'string',

@@ -17,7 +17,7 @@ import { OAuthProvider } from '../../test/support/oauth-provider.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { TestBrowser } from '../../test/support/test-browser.ts';
 import { AccountConnector } from './connect-account.ts';
-import type { ConnectStep } from './connect-flow.ts';
+import { type ConnectStep, formTokenOf } from './connect-flow.ts';
 import { ConnectProvider, type ProviderAnswer } from './connect-provider.ts';
 
 const publicUrl = 'https://millrace.example';
@@ -156,6 +156,41 @@ forEachStore((fixture) => {
       assert.deepEqual(both.map(({ status }) => status).sort(), ['fulfilled', 'rejected']);
       await assert.rejects(late(), { name: 'ConnectRefusal', status: 403 });
       await assert.rejects(connector.open(link, noCookies), { name: 'ConnectRefusal', status: 403 });
+    });
+
+    test('go on only with the cookie of the browser that agreed, and a wrong one uses nothing up', async () => {
+      const link = await begin();
+      const { answer, cookies } = await atProvider(link);
+      const other = await atProvider(await begin());
+      const [[name = '', value = ''] = []] = cookies;
+      const [[otherName = '', otherValue = ''] = []] = other.cookies;
+      assert.ok(name !== '' && name !== otherName && value !== otherValue);
+      const wrongCookies: [string, Map<string, string>][] = [
+        ['none', noCookies],
+        ['an empty value', new Map([[name, '']])],
+        ['any value', new Map([[name, 'x'.repeat(value.length)]])],
+        ['more than the value', new Map([[name, `${value}x`]])],
+        ['the value in another case', new Map([[name, value.toLowerCase()]])],
+        ['the token of its forms', new Map([[name, formTokenOf(value)]])],
+        ['the cookie of another link', other.cookies],
+        ['the value of another link', new Map([[name, otherValue]])],
+        ['its value under another name', new Map([[otherName, value]])],
+      ];
+      const refused = { name: 'ConnectRefusal', status: 403 };
+      for (const [what, wrong] of wrongCookies) {
+        await assert.rejects(connector.callback(answer, wrong), refused, `answer with ${what}`);
+        await assert.rejects(connector.open(link, wrong), refused, `link with ${what}`);
+        const form = new URLSearchParams({ form_token: formTokenOf(wrong.get(name) ?? '') });
+        await assert.rejects(connector.submit(link, wrong, form), refused, `form with ${what}`);
+      }
+      // The cookie alone is no form of this page either.
+      for (const form_token of ['', value, formTokenOf(otherValue)]) {
+        const form = new URLSearchParams({ form_token });
+        await assert.rejects(connector.submit(link, cookies, form), refused);
+      }
+      assert.equal((await fixture.store.read.selectFrom('accounts').select('id').execute()).length, 0);
+      assert.equal((await connector.callback(answer, cookies)).kind, 'connected');
+      assert.equal((await connector.callback(other.answer, other.cookies)).kind, 'connected');
     });
 
     test('keep nothing in clear, and nothing sealed once they are used', async () => {

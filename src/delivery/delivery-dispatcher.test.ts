@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
 import { emitEvents } from '#events/emit-event.ts';
+import { TestClock } from '#lib/clock.ts';
 import { UnavailableError } from '#lib/errors.ts';
 import type { Store } from '#storage/store.ts';
 import { DeliveryFixture } from '../../test/support/delivery-fixture.ts';
@@ -203,6 +204,34 @@ forEachStore((fixture) => {
       assert.equal(await second, 0);
       const rows = await fixture.store.read.selectFrom('deliveries').select('lease_node').execute();
       assert.deepEqual(rows, [{ lease_node: 'node_1' }]);
+    });
+
+  if (fixture.dialect === 'postgres')
+    test('a node that starts leaves what a live node sends to that node, also when its own clock is ahead', async () => {
+      await using first = await DeliveryFixture.start(fixture.store);
+      await using slowly = await slowReceiver();
+      const { receiver, answers } = slowly;
+      await first.emitter();
+      await first.subscribe((await first.webhook(receiver.url)).id);
+      await first.emit(['1', '2']);
+      await receiver.waitForRequest(2);
+      const clock = new TestClock(first.clock.now() + 86_400_000);
+      const { vault } = first;
+      await using next = await DeliveryFixture.start(await fixture.open(), { vault, clock });
+      // When it took a delivery over it would send it, and wait for the answer.
+      await Promise.race([next.idle(), receiver.waitForRequest(3)]);
+      assert.equal(receiver.requests.length, 2);
+      const held = await fixture.store.read.selectFrom('deliveries').select('lease_node').execute();
+      assert.deepEqual(held, [{ lease_node: first.node }, { lease_node: first.node }]);
+      for (const answer of answers) answer();
+      await first.idle();
+      assert.deepEqual(
+        (await first.deliveries()).map(({ state, attempts }) => [state, attempts]),
+        [
+          ['delivered', 1],
+          ['delivered', 1],
+        ],
+      );
     });
 
   if (fixture.dialect === 'postgres')

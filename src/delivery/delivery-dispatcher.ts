@@ -17,8 +17,8 @@ export type Deliver = (delivery: HeldDelivery, signal: AbortSignal) => Promise<A
 const starvedTried = 8;
 /** The safety net for a lost wake-up. */
 const pollMs = 1_000;
-/** Looks after what nodes left behind that died, and what this one holds and does not know of. */
-const watchMs = 5_000;
+/** Default of `watchMs`: a third of the default lease of a node. */
+const defaultWatchMs = 5_000;
 /** An attempt of which nothing is known is made again after this. */
 const unknownDelayMs = 5_000;
 /** A receiver that asks for a pause gets it for all of its deliveries, up to this. */
@@ -47,6 +47,7 @@ export class DeliveryDispatcher {
   readonly #logger: Logger;
   readonly #deliverTo: (listenerId: string) => Deliver;
   readonly #sends: boolean;
+  readonly #watchMs: number;
   readonly #random: () => number;
   readonly #onEnded: (listenerId: string, wasDelivered: boolean) => void;
   readonly #lanes = new DeliveryLanes();
@@ -86,6 +87,8 @@ export class DeliveryDispatcher {
     deliverTo: (listenerId: string) => Deliver;
     /** False for a node without the worker role: it leaves all deliveries to others. */
     sends: boolean;
+    /** Time between two looks at what dead nodes left behind, and at what this one holds and does not know of. */
+    watchMs?: number;
     random?: () => number;
     /** A delivery ended; its record is on disk. */
     onEnded?: (listenerId: string, wasDelivered: boolean) => void;
@@ -96,6 +99,7 @@ export class DeliveryDispatcher {
     this.#logger = options.logger;
     this.#deliverTo = options.deliverTo;
     this.#sends = options.sends;
+    this.#watchMs = options.watchMs ?? defaultWatchMs;
     this.#random = options.random ?? Math.random;
     this.#onEnded = options.onEnded ?? (() => {});
     this.#claims = new DeliveryClaims({
@@ -123,7 +127,7 @@ export class DeliveryDispatcher {
       this.#watching ??= this.#watch().finally(() => {
         this.#watching = undefined;
       });
-    }, watchMs);
+    }, this.#watchMs);
     this.poke();
   }
 

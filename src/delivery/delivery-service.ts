@@ -54,6 +54,8 @@ export class DeliveryService {
     workflows: WorkflowDirectory;
     /** Makes runs of what is delivered to workflows; asked for when it is needed, since what runs emit comes here. */
     runs: () => RunPreparer;
+    /** As in `DeliveryDispatcher`. */
+    watchMs?: number;
     random?: () => number;
     /** For tests of receivers that do not answer. */
     answerTimeoutMs?: number;
@@ -89,6 +91,7 @@ export class DeliveryService {
       deliverTo: (listenerId) =>
         listenerId.startsWith('wh_') ? toWebhook : listenerId.startsWith('p_') ? toWorkflow : toSource,
       ...(random === undefined ? {} : { random }),
+      ...(options.watchMs === undefined ? {} : { watchMs: options.watchMs }),
       onEnded: (listenerId, wasDelivered) =>
         this.pruner.ended(listenerId, wasDelivered ? 'delivered' : 'undelivered'),
     });

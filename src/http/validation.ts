@@ -14,7 +14,7 @@ interface ObjectSchema {
  * read here, by their one ordinary spelling. A failed check is a CallerError that names the parameter.
  */
 export const compileCheck: FastifySchemaCompiler<TSchema> = ({ schema, httpPart = 'body' }) => {
-  // Compiled with the first request: a start would compile two hundred of them.
+  // Compiled at the first request: of four hundred schemas most instances use few, and all together take an eighth of a start.
   let compiled: Validator | undefined;
   const isBody = httpPart === 'body';
   return (value: unknown) => {

@@ -447,6 +447,10 @@ describe('the job queue', () => {
       const late = { node: 'n1', nowMs: start + leaseMs * 2, retryDelayMs: () => 0 };
       assert.deepEqual(await recoverExpired(fixture.store, late), { requeued: 0, quarantined: [] });
       assert.equal((await stored('mine'))?.lease_node, 'n1');
+      const beat = await fixture.store.transaction((tx) =>
+        heartbeat(tx, 'n1', { nowMs: late.nowMs, leaseMs }),
+      );
+      assert.equal(beat, true, 'it did not declare itself dead');
       assert.equal((await settle('n1', { id: 'mine', attempts: 1 })).size, 1);
     });
 

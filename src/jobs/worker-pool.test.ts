@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, mock, test } from 'node:test';
-import { systemClock } from '#lib/clock.ts';
+import { must } from '#lib/assert.ts';
+import { type Clock, systemClock, TestClock } from '#lib/clock.ts';
 import { UnavailableError } from '#lib/errors.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
 import { silentLogger } from '#lib/logger.ts';
@@ -41,11 +42,16 @@ const leasedHere: Omit<LeasedJob, 'id'> = {
 describe('the worker pool', () => {
   forEachStore((fixture) => {
     /** A pool whose run_source jobs are done by `run`; it is stopped at the end of `use`. */
-    async function withPool(
+    async function withPool<T>(
       run: (job: LeasedJob, signal: AbortSignal) => Promise<void>,
-      use: (pool: WorkerPool) => Promise<void>,
-      options: { store?: Store; quarantined?: JobHandler['quarantined']; claims?: boolean } = {},
-    ): Promise<void> {
+      use: (pool: WorkerPool) => Promise<T>,
+      options: {
+        store?: Store;
+        quarantined?: JobHandler['quarantined'];
+        claims?: boolean;
+        clock?: Clock;
+      } = {},
+    ): Promise<T> {
       const handler: JobHandler = { run, quarantined: options.quarantined ?? (async () => {}) };
       const pool = new WorkerPool({
         node: newTimeOrderedId(Date.now()),
@@ -62,13 +68,13 @@ describe('the worker pool', () => {
           delete_workflow: handler,
           send_from_run: handler,
         },
-        clock: systemClock,
+        clock: options.clock ?? systemClock,
         logger: silentLogger,
         claims: options.claims ?? true,
       });
       await pool.start();
       try {
-        await use(pool);
+        return await use(pool);
       } finally {
         await pool.stop(0);
       }
@@ -543,6 +549,37 @@ describe('the worker pool', () => {
     }
 
     if (fixture.dialect === 'postgres') {
+      test('a pool that starts leaves what a live pool runs to that pool, also when its own clock is ahead', async () => {
+        const began = Promise.withResolvers<void>();
+        const mayEnd = Promise.withResolvers<void>();
+        const ended = Promise.withResolvers<Set<string>>();
+        await insert(job('long'));
+        let node = '';
+        const run = async (leased: LeasedJob) => {
+          began.resolve();
+          await mayEnd.promise;
+          ended.resolve(await settle(node, leased));
+        };
+        await withPool(run, async (pool) => {
+          ({ node } = pool);
+          await began.promise;
+          const clock = new TestClock(Date.now() + 86_400_000);
+          const others: string[] = [];
+          const { lease_node, state, attempts } = await withPool(
+            async ({ id }) => void others.push(id),
+            async () => must(await stored('long'), 'the job'),
+            { store: await fixture.open(), clock },
+          );
+          assert.deepEqual(
+            { lease_node, state, attempts },
+            { lease_node: node, state: 'running', attempts: 1 },
+          );
+          assert.deepEqual(others, []);
+          mayEnd.resolve();
+          assert.deepEqual(await ended.promise, new Set(['long']));
+        });
+      });
+
       test('two pools on one PostgreSQL share the work and never do a job twice', async () => {
         const stores = [await fixture.open(), await fixture.open()];
         const done: string[] = [];

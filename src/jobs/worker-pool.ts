@@ -39,8 +39,8 @@ export const runningPerLaneMax = 128;
  * take the room of all others (each runs one job at a time, and its others only wait).
  */
 const laneShare = 1 / 16;
-/** A node is dead when it has not renewed for this long; it renews three times as often. */
-const leaseMs = 15_000;
+/** Default of `leaseMs`. */
+const defaultLeaseMs = 15_000;
 /** The safety net for a lost wake-up; ordinary wake-ups are immediate. */
 export const pollMs = 1_000;
 const claimMax = 128;
@@ -62,6 +62,7 @@ export class WorkerPool {
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #claims: boolean;
+  readonly #leaseMs: number;
   readonly #stop = new AbortController();
   #draining = false;
   #stopping: Promise<void> | undefined;
@@ -97,6 +98,8 @@ export class WorkerPool {
     logger: Logger;
     /** False for a node without the worker role: it runs only what it accepted itself. */
     claims: boolean;
+    /** A node is dead when it has not renewed its lease for this long; it renews three times as often. Default: 15 s. */
+    leaseMs?: number;
   }) {
     this.node = options.node;
     this.#store = options.store;
@@ -104,6 +107,7 @@ export class WorkerPool {
     this.#clock = options.clock;
     this.#logger = options.logger;
     this.#claims = options.claims;
+    this.#leaseMs = options.leaseMs ?? defaultLeaseMs;
   }
 
   async start(): Promise<void> {
@@ -111,7 +115,7 @@ export class WorkerPool {
     const nowMs = await this.#leaseTimeMs();
     await this.#store.transaction(async (tx) => {
       if (this.#store.name === 'sqlite') await forgetNodes(tx);
-      await registerNode(tx, node, { nowMs, leaseMs });
+      await registerNode(tx, node, { nowMs, leaseMs: this.#leaseMs });
     });
     this.#renewedAtMs = performance.now();
     await this.#recover();
@@ -120,7 +124,7 @@ export class WorkerPool {
       this.#beating ??= this.#beat().finally(() => {
         this.#beating = undefined;
       });
-    }, leaseMs / 3);
+    }, this.#leaseMs / 3);
     this.#store.onNotify((channel) => {
       if (channel === 'millrace_jobs') this.poke();
     });
@@ -286,6 +290,7 @@ export class WorkerPool {
   }
 
   async #beat(): Promise<void> {
+    const leaseMs = this.#leaseMs;
     try {
       const nowMs = await this.#leaseTimeMs();
       const known = await this.#store.transaction((tx) => heartbeat(tx, this.node, { nowMs, leaseMs }));

@@ -191,6 +191,11 @@ describe('a test request over HTTP', () => {
       assert.match(found.message, /^GET https?:\/\/[\d.:]+\/bot\{\{api_key\}\}\/me: /);
       assert.doesNotMatch(found.message, /CANARY/);
     }
+    // The host is told, so a secret that is the host is taken out of the text.
+    const api_key = '2001:db8:1111:2222:3333:4444:5555:6666';
+    const app = appWith(httpTest('http://[{{api_key}}]/me'));
+    const found = await testAccount(parts, { app, credentials: { api_key } });
+    assert.match(found?.message ?? '', /^GET http:\/\/\[\[redacted\]\]\/me: /);
   });
 
   test('HTTPS with a trusted certificate works', async (t) => {

@@ -4,7 +4,7 @@ import { finished, RunFixture, threw } from '../../test/support/run-fixture.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import type { ResumeRequest } from './resume-run.ts';
-import { findRun, markRunning } from './run-store.ts';
+import { findRun, markRunning, stepsOfRun } from './run-store.ts';
 
 const hour = 3_600_000;
 
@@ -70,6 +70,32 @@ forEachStore((stores) => {
     await waitFor(async () => (await findRun(stores.store.read, runId))?.failures === 1);
     const job = await stores.store.read.selectFrom('jobs').selectAll().executeTakeFirst();
     assert.ok(Number(job?.run_at_ms) > fixture.clock.now());
+  });
+
+  test('a secret in the request that resumes a run is neither recorded nor given to the next step', async () => {
+    await using fixture = await RunFixture.start(stores.store, {
+      steps: { a: ({ steps }) => finished(steps.trigger?.event as object, suspend), b: finished() },
+      redact: (text) => text.replaceAll('the-secret', '[redacted]'),
+    });
+    // The record of the step has exports before the request comes, or has none.
+    for (const exports of [{}, { n: 1 }]) {
+      const runId = await fixture.start(exports);
+      await fixture.until(runId, 'waiting');
+      const request = { method: 'POST', body: { key: 'the-secret' } };
+      assert.equal(await fixture.service.resumer.resume(await requestTo(runId, request)), 'resumed');
+      await fixture.until(runId, 'succeeded');
+      const kept = { ...exports, $resume_data: { method: 'POST', body: { key: '[redacted]' } } };
+      const [, resumed] = await stepsOfRun(stores.store.read, runId);
+      assert.deepEqual(JSON.parse(resumed?.exports ?? ''), kept);
+      assert.deepEqual(fixture.calls.at(-1)?.steps.a, kept);
+      const everything = JSON.stringify([
+        await findRun(stores.store.read, runId),
+        await stepsOfRun(stores.store.read, runId),
+        await stores.store.read.selectFrom('run_resumes').selectAll().execute(),
+        await stores.store.read.selectFrom('events').selectAll().execute(),
+      ]);
+      assert.doesNotMatch(everything, /the-secret/);
+    }
   });
 
   test('once the time of a suspended run has come it cannot be resumed, nor is anybody told so', async () => {

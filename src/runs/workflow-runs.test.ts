@@ -337,12 +337,15 @@ forEachStore((stores) => {
           ),
           logs: [{ ts: 1, level: 'log', message: 'canary-1' }],
         },
-        b: threw('Error', 'failed with canary-1'),
+        b: threw('canary-1 Error', 'failed with canary-1'),
       },
       redact: (text) => text.replaceAll('canary-1', '[redacted]'),
     });
     const runId = await fixture.start();
-    await fixture.until(runId, 'failed');
+    const { error } = await fixture.until(runId, 'failed');
+    const { code, msg, stack } = JSON.parse(error ?? '{}');
+    assert.deepEqual([code, msg], ['[redacted] Error', 'failed with [redacted]']);
+    assert.match(stack, /^\[redacted\] Error: failed with \[redacted\]\n/);
     assert.deepEqual(fixture.calls.at(-1)?.steps.a, { token: '[redacted]' });
     const everything = JSON.stringify([
       await stores.store.read.selectFrom('runs').selectAll().execute(),
@@ -352,6 +355,30 @@ forEachStore((stores) => {
     ]);
     assert.ok(everything.includes('[redacted]'));
     assert.ok(!everything.includes('canary-1'));
+  });
+
+  test('the reason that a step gives for the end of its run is redacted', async () => {
+    await using fixture = await RunFixture.start(stores.store, {
+      steps: { a: finished({}, { flow: { kind: 'exit', reason: 'no entry for canary-1' } }) },
+      redact: (text) => text.replaceAll('canary-1', '[redacted]'),
+    });
+    const run = await fixture.until(await fixture.start(), 'succeeded');
+    assert.equal(run.reason, 'no entry for [redacted]');
+  });
+
+  test('an error that code leaves behind after its steps is told without secrets, and names no run', async () => {
+    await using fixture = await RunFixture.start(stores.store, {
+      steps: { a: finished() },
+      redact: (text) => text.replaceAll('canary-1', '[redacted]'),
+    });
+    const error = { name: 'canary-1 Error', message: 'no canary-1', stack: 'at canary-1' };
+    await fixture.service.strayError('d_1', error);
+    const [event] = await fixture.errors();
+    const { code, msg, stack } = event.error;
+    assert.deepEqual([code, msg, stack], ['[redacted] Error', 'no [redacted]', 'at [redacted]']);
+    assert.equal(event.original_context.id, undefined);
+    const stored = await stores.store.read.selectFrom('events').selectAll().execute();
+    assert.doesNotMatch(JSON.stringify(stored), /canary-1/);
   });
 
   test('event, exports and logs beyond 6 MB together fail the step that brings them', async () => {

@@ -12,7 +12,13 @@ import { Scheduler } from './scheduler.ts';
 import { SourceTicks } from './source-ticks.ts';
 import type { TickTarget } from './tick-target.ts';
 import { timerEvent } from './timer-event.ts';
-import { insertTimers, readTicks, type TickPlace } from './timer-store.ts';
+import {
+  cronTimersWrittenAfter,
+  insertTimers,
+  lockDueTimers,
+  readTicks,
+  type TickPlace,
+} from './timer-store.ts';
 
 const start = Date.parse('2026-11-21T10:00:00Z');
 const minute = 60_000;
@@ -270,6 +276,25 @@ describe('timers', () => {
       assert.ok(rows.every(({ outcome }) => outcome === 'fired'));
       assert.equal((await queued(store)).length, 600);
     });
+
+    if (fixture.dialect === 'postgres')
+      test('timers that fire, or start anew, are left alone by the other schedulers until that is written', async () => {
+        const { store } = fixture;
+        const other = await fixture.open();
+        const cron = { interval_seconds: null, cron: '*/5 * * * *' };
+        await addTimers(store, ['dc_firing'], cron);
+        await addTimers(store, ['dc_restarting'], cron);
+        const dueElsewhere = async () =>
+          (await other.transaction((tx) => lockDueTimers(other, tx, start, 10))).map((row) => row.subject_id);
+        await store.transaction(async (tx) => {
+          const restarting = { writtenMs: start - 1, afterId: 'dc_firing:timer', limit: 10 };
+          assert.equal((await cronTimersWrittenAfter(store, tx, restarting)).length, 1);
+          assert.deepEqual(await dueElsewhere(), ['dc_firing']);
+          assert.equal((await lockDueTimers(store, tx, start, 10)).length, 2);
+          assert.deepEqual(await dueElsewhere(), []);
+        });
+        assert.deepEqual((await dueElsewhere()).sort(), ['dc_firing', 'dc_restarting']);
+      });
 
     test('the ledger keeps the last ticks of a source and pages both ways', async () => {
       const { store } = fixture;

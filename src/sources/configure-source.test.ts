@@ -252,6 +252,30 @@ forEachStore((fixture) => {
     });
   });
 
+  test('credentials of an account, and what a failing hook says of them, are redacted', async () => {
+    using parts = new DeployerFixture(fixture.store);
+    const app = { name: 'gitlab', type: 'app', app: 'gitlab' };
+    const component = await parts.component({ configurableProps: [app, secret] });
+    const authProvisionId = await parts.account('u_1', { oauth_access_token: 'opensesame-1' });
+    parts.answer = (_hook, { props }) => {
+      const { token, gitlab } = props as { token: string; gitlab: { $auth: { oauth_access_token: string } } };
+      const text = `${gitlab.$auth.oauth_access_token} ${token}`;
+      const error = { name: `${text} Error`, message: `no ${text}`, stack: `at ${text}` };
+      return { ...failed('threw', ''), error, logs: [{ ts: 1, level: 'log', message: `with ${text}` }] };
+    };
+    const configured_props = { gitlab: { authProvisionId }, token: 'opensesame-2' };
+    const text = '[redacted] [redacted]';
+    const error = { name: `${text} Error`, message: `no ${text}`, stack: `at ${text}` };
+    await assert.rejects(parts.deployer.create({ component_id: component.id, configured_props }, me), {
+      code: 'hook_failed',
+      message: `deploy: ${text} Error: no ${text}`,
+      details: {
+        ...{ hook: 'deploy', reason: 'threw', error },
+        logs: [{ ts: 1, level: 'log', message: `with ${text}` }],
+      },
+    });
+  });
+
   test('a value that was secret stays sealed and masked under code that does not call it so', async () => {
     using parts = new DeployerFixture(fixture.store);
     const { deployer } = parts;

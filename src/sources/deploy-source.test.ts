@@ -4,6 +4,7 @@ import { deleteAccount } from '#accounts/manage-accounts.ts';
 import { deleteEventsHandler } from '#events/delete-events.ts';
 import { claimJobs } from '#jobs/claim-store.ts';
 import { registerNode } from '#jobs/node-store.ts';
+import { must } from '#lib/assert.ts';
 import { newId } from '#lib/ids.ts';
 import { migrations } from '#storage/migrate.ts';
 import type { AccountTable, DataKeyTable } from '#storage/tables/account-tables.ts';
@@ -12,7 +13,7 @@ import type { SourceTable } from '#storage/tables/source-tables.ts';
 import { DeployerFixture, failed, finished, me } from '../../test/support/deployer-fixture.ts';
 import { makeMembers } from '../../test/support/members.ts';
 import { createStoreLocation, forEachStore } from '../../test/support/stores.ts';
-import { accountsOf, findSource } from './source-store.ts';
+import { accountsOf, findSource, takeOverChange } from './source-store.ts';
 
 type Gate = PromiseWithResolvers<void>;
 
@@ -335,6 +336,21 @@ forEachStore((fixture) => {
     blocked.resolve();
     await changing;
     assert.deepEqual(await stateOf(source.id), { ...asItWas, mood: 'new', intervals: [90] });
+  });
+
+  test('a change that its node abandoned is taken over by one node only', async () => {
+    using parts = new DeployerFixture(fixture.store);
+    const { id } = await makeTicking(parts);
+    const abandoned = { change_id: 'chg_abandoned', change_node: 'node_dead' };
+    await fixture.store.transaction((tx) => tx.updateTable('sources').set(abandoned).execute());
+    const takeOver = (node: string) => {
+      const change = { sourceId: id, from: 'chg_abandoned', to: `chg_${node}`, node };
+      return fixture.store.transaction((tx) => takeOverChange(tx, change));
+    };
+    assert.equal(await takeOver('node_1'), true);
+    assert.equal(await takeOver('node_2'), false);
+    const { change_id, change_node } = must(await findSource(fixture.store.read, id), 'the source');
+    assert.deepEqual({ change_id, change_node }, { change_id: 'chg_node_1', change_node: 'node_1' });
   });
 
   test('a creation whose last write fails, or whose process dies, runs deactivate and leaves nothing', async () => {

@@ -10,17 +10,21 @@ const options = {
   nowMs: 5,
 };
 
-const outcome = (emits: EmittedEvent[], error?: CallOutcome['error']): CallOutcome => ({
+const outcome = (
+  emits: EmittedEvent[],
+  error?: CallOutcome['error'],
+  logs: CallOutcome['logs'] = [],
+): CallOutcome => ({
   status: error === undefined ? 'finished' : 'threw',
   emits,
   dbSets: {},
-  logs: [],
+  logs,
   logsDropped: 0,
   durationMs: 1,
   ...(error === undefined ? {} : { error }),
 });
 
-test('no secret is left in anything a component emits: ids, channels, summaries, names of errors', () => {
+test('no secret is left in anything a component emits: ids, channels, summaries, logs, names of errors', () => {
   const events = eventsOfOutcome(
     outcome(
       [
@@ -38,6 +42,7 @@ test('no secret is left in anything a component emits: ids, channels, summaries,
         stack: 'sk-1234567890',
         code: 'sk-1234567890',
       },
+      [{ ts: 1, level: 'log', message: 'the key is sk-1234567890' }],
     ),
     options,
   );
@@ -48,6 +53,8 @@ test('no secret is left in anything a component emits: ids, channels, summaries,
     ['a?key=[redacted]', 'of [redacted]', '[redacted]'],
   );
   assert.equal(events.at(-1)?.summary, 'Error-[redacted]: [redacted]');
+  const log = events.find(({ channel }) => channel === '$logs');
+  assert.equal(JSON.parse(log?.event ?? '{}').message, 'the key is [redacted]');
 });
 
 test('ids that look the same without their secrets stay different ones, and each stays the same', () => {

@@ -219,8 +219,8 @@ async function refuseLiveNodes(store: Store): Promise<void> {
   const nodes = await listLiveNodes(store.read, await databaseTimeMs(store.read));
   if (nodes.length === 0) return;
   throw new MasterKeyError(
-    `the service is running (${nodes.join(', ')}): stop every process of it first. One that was killed is forgotten ` +
-      'after 15 seconds',
+    `the service is running (${nodes.join(', ')}): stop every process of it first. One that was killed counts as running ` +
+      'until its lease runs out (MILLRACE_NODE_LEASE, 15 seconds by default)',
   );
 }
 

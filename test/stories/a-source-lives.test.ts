@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { HttpReceiver } from '../support/http-receiver.ts';
-import { forEachService, type Millrace } from '../support/millrace.ts';
+import { forEachSharedService, type ServiceClient } from '../support/millrace.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 /** Every hook and run leaves a mark on the default channel, with what the db held before it. */
@@ -35,22 +35,22 @@ export default {
 };`;
 }
 
-async function stepsOf(service: Millrace, sourceId: string): Promise<string[]> {
+async function stepsOf(service: ServiceClient, sourceId: string): Promise<string[]> {
   const events = await service.events(sourceId);
   return events.map(({ event }) => `${[...event.before, event.step].join('>')}`).reverse();
 }
 
-async function sourceNames(service: Millrace): Promise<string[]> {
+async function sourceNames(service: ServiceClient): Promise<string[]> {
   const { body } = await service.api('GET', '/v1/users/me/sources/?limit=100');
   return body.data.map((source: { name_slug: string }) => source.name_slug);
 }
 
-async function ask(service: Millrace, source: { configured_props: { http: { endpoint_url: string } } }) {
+async function ask(service: ServiceClient, source: { configured_props: { http: { endpoint_url: string } } }) {
   const response = await fetch(service.url + new URL(source.configured_props.http.endpoint_url).pathname);
   return { status: response.status, body: (await response.json()) as Record<string, unknown> };
 }
 
-forEachService((fixture) => {
+forEachSharedService((fixture) => {
   test('a source is made from code, from a saved component, from a URL with its relative imports, or from a key', async () => {
     const { service } = fixture;
     await using files = await HttpReceiver.start({
@@ -220,40 +220,6 @@ export default {
       [true, source.component_id, 'old'],
     );
     assert.deepEqual((await ask(service, source)).body, { by: 'stable', mood: 'old' });
-  });
-
-  test('after a kill in the middle of a change the source is soon as it was, and can be changed again', async (context) => {
-    // There the next process waits until the lease of the killed one has run out: deploy-source.test.ts has that.
-    if (fixture.dialect === 'postgres') return context.skip('takes as long as a lease');
-    const gate = Promise.withResolvers<void>();
-    await using vendor = await HttpReceiver.start({
-      answer: async ({ url }) => {
-        if (url === '/blocked' && vendor.requests.length === 1) await gate.promise;
-        return {};
-      },
-    });
-    const source = await fixture.service.createSource({
-      component_code: lifeComponent('survivor'),
-      configured_props: { mood: 'old' },
-    });
-    const put = (body: object) => fixture.service.api('PUT', `/v1/sources/${source.id}`, body);
-    const change = {
-      component_code: lifeComponent('successor', { activate: `await fetch('${vendor.url}/blocked');` }),
-      configured_props: { mood: 'new' },
-    };
-    const lost = put(change).catch(() => undefined);
-    await vendor.waitForRequest(1);
-    await fixture.restart('kill');
-    gate.resolve();
-    assert.equal(await lost, undefined);
-    const back = await waitFor(async () => {
-      const { status, body } = await ask(fixture.service, source);
-      return status === 200 && body.by === 'survivor' && body;
-    });
-    assert.deepEqual(back, { by: 'survivor', mood: 'old' });
-    const changed = await put(change);
-    assert.deepEqual([changed.status, changed.body.data?.configured_props.mood], [200, 'new']);
-    assert.deepEqual((await ask(fixture.service, source)).body, { by: 'successor', mood: 'new' });
   });
 
   test('a run under way when its source is changed or paused goes on to its end, once, and is answered', async () => {

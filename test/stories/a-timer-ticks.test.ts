@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { HttpReceiver } from '../support/http-receiver.ts';
-import { forEachService, type Millrace } from '../support/millrace.ts';
+import { forEachSharedService, type ServiceClient } from '../support/millrace.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const timed = `
@@ -10,7 +10,7 @@ export default {
   run(event) { this.$emit({ event, timer: this.timer }); },
 };`;
 
-async function refusedTimer(service: Millrace, timer: unknown) {
+async function refusedTimer(service: ServiceClient, timer: unknown) {
   const { status, body } = await service.api('POST', '/v1/sources', {
     component_code: timed,
     configured_props: { timer },
@@ -18,7 +18,7 @@ async function refusedTimer(service: Millrace, timer: unknown) {
   return [status, body.details?.parameter];
 }
 
-forEachService((fixture) => {
+forEachSharedService((fixture) => {
   test('a timer of 14 seconds is refused, by the name of its prop; one of 15 seconds runs at once', async () => {
     const { service } = fixture;
     assert.deepEqual(await refusedTimer(service, { intervalSeconds: 14 }), [400, 'configured_props.timer']);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { forEachService } from '../support/millrace.ts';
+import { forEachSharedService } from '../support/millrace.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 /** The source of a code cell whose `run` has this body; `steps`, `$` and `this` are there. */
@@ -11,7 +11,7 @@ function cell(body: string, props = ''): string {
 const http = { type: 'http', props: { custom_response: true } };
 const json = { 'content-type': 'application/json' };
 
-forEachService((fixture) => {
+forEachSharedService((fixture) => {
   const post = (url: string, body: unknown = {}) =>
     fetch(url, { method: 'POST', headers: json, body: JSON.stringify(body) });
 
@@ -242,24 +242,6 @@ forEachService((fixture) => {
     assert.ok(run);
   });
 
-  test('$.flow.delay goes on by itself, also across a restart', async () => {
-    const workflow = await fixture.service.createWorkflow({
-      steps: [
-        { namespace: 'first', code: cell('$.flow.delay(1500); return Date.now();') },
-        { namespace: 'second', code: cell('return Date.now() - steps.first.$return_value;') },
-      ],
-      triggers: [{ type: 'http', props: {} }],
-    });
-    const answer = await post(workflow.triggers[0].endpoint_url);
-    assert.equal(answer.status, 200);
-    assert.match(await answer.text(), /Success/);
-    await fixture.service.runInState(workflow.id, 'waiting');
-    await fixture.restart('kill');
-    const run = await fixture.service.runInState(workflow.id, 'succeeded');
-    assert.ok(run.steps.at(-1).exports.$return_value >= 1490, String(run.steps.at(-1).exports.$return_value));
-    assert.equal(run.steps.length, 2);
-  });
-
   test('$.flow.rerun runs its step again with its context, and goes on after so many retries', async () => {
     const { service } = fixture;
     const workflow = await service.createWorkflow({
@@ -411,7 +393,9 @@ forEachService((fixture) => {
         key === undefined ? {} : { key },
       );
     const changed = cell(
-      `const was = await this.db.get('n'); ${body.replace(']', ', was ?? null, this.key]')}`,
+      `const was = await this.db.get('n'); console.log(this.key);
+      await $.respond({ status: 200, headers: { 'x-key': this.key }, body: { key: this.key } });
+      ${body.replace(']', ', was ?? null, this.key]')}`,
       props,
     );
     const masked = workflow.steps[0].configured_props_json;
@@ -424,6 +408,8 @@ forEachService((fixture) => {
       const returned = tried.body.data.exports.$return_value;
       assert.deepEqual(returned.slice(0, 4), [5, 16, 6, null], 'it has its secret, and leaves no state');
       assert.doesNotMatch(JSON.stringify(tried.body), /a secret of ours/);
+      const { headers, body: sent } = tried.body.data.response;
+      assert.deepEqual([headers['x-key'], JSON.parse(sent)], ['[redacted]', { key: '[redacted]' }]);
     }
     const answers = await attempt('new', { code: cell("await $.respond({ status: 201, body: 'made' });") });
     assert.deepEqual([answers.body.data.response.status, answers.body.data.response.body], [201, 'made']);
@@ -447,11 +433,8 @@ forEachService((fixture) => {
       (await attempt('trigger', { code: cell('return 1;') })).body.details.parameter,
       'step.namespace',
     );
-    const { body: stranger } = await service.api('POST', '/v1/users', {
-      username: `stranger-${fixture.dialect}`,
-      email: `stranger-${fixture.dialect}@example.com`,
-    });
-    const foreign = await attempt('new', { code: cell('return 1;') }, undefined, stranger.data.api_key);
+    const stranger = await service.createUser('stranger');
+    const foreign = await attempt('new', { code: cell('return 1;') }, undefined, stranger.key);
     assert.equal(foreign.status, 404);
     assert.equal((await service.runs(workflow.id)).length, 0);
     const now = (await service.api('GET', `/v1/workflows/${workflow.id}`)).body.data;

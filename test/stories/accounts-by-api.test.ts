@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { type ApiAnswer, forEachService, type Millrace, testApiKey } from '../support/millrace.ts';
+import { type ApiAnswer, forEachSharedService, type ServiceClient } from '../support/millrace.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 interface Person {
@@ -23,19 +23,9 @@ async function done(answer: Promise<ApiAnswer>, status = 200) {
   return body?.data;
 }
 
-let people = 0;
-async function newPerson(service: Millrace): Promise<Person> {
-  people += 1;
-  const username = `holder-${people}`;
-  const { id, api_key: key } = await done(
-    service.api('POST', '/v1/users', { username, email: `${username}@example.com` }),
-  );
-  return { id, key };
-}
-
-/** A workspace of the first user, with people in each role, one that was removed, and a stranger. */
+/** A workspace of the suite's user, with people in each role, one that was removed, and a stranger. */
 class Team {
-  readonly service: Millrace;
+  readonly service: ServiceClient;
   readonly workspace: string;
   readonly admin: Person;
   readonly maker: Person;
@@ -44,7 +34,7 @@ class Team {
   readonly former: Person;
   readonly stranger: Person;
 
-  private constructor(service: Millrace, workspace: string, people: TeamPeople) {
+  private constructor(service: ServiceClient, workspace: string, people: TeamPeople) {
     this.service = service;
     this.workspace = workspace;
     this.admin = people.admin;
@@ -55,18 +45,18 @@ class Team {
     this.stranger = people.stranger;
   }
 
-  static async make(service: Millrace): Promise<Team> {
+  static async make(service: ServiceClient): Promise<Team> {
     const { id } = await done(service.api('GET', '/v1/users/me'));
     const workspace = await done(service.api('POST', '/v1/workspaces', { name: 'Team' }));
     const [maker, member, viewer, former, stranger] = [
-      await newPerson(service),
-      await newPerson(service),
-      await newPerson(service),
-      await newPerson(service),
-      await newPerson(service),
+      await service.createUser('holder'),
+      await service.createUser('holder'),
+      await service.createUser('holder'),
+      await service.createUser('holder'),
+      await service.createUser('holder'),
     ];
     const team = new Team(service, workspace.id, {
-      ...{ admin: { id, key: testApiKey }, maker, member, viewer, former, stranger },
+      ...{ admin: { id, key: service.key }, maker, member, viewer, former, stranger },
     });
     await team.add(maker, 'member');
     await team.add(member, 'member');
@@ -129,7 +119,7 @@ async function post(url: string): Promise<void> {
 }
 
 /** The n newest events on a channel of a source. */
-async function eventsOf(service: Millrace, id: string, channel: string, count: number) {
+async function eventsOf(service: ServiceClient, id: string, channel: string, count: number) {
   const query = channel === '' ? '' : `&event_name=${channel}`;
   return waitFor(
     async () => {
@@ -141,7 +131,7 @@ async function eventsOf(service: Millrace, id: string, channel: string, count: n
 }
 
 // An app that the catalogue does not have: its accounts are tested nowhere.
-forEachService((fixture) => {
+forEachSharedService((fixture) => {
   let team: Team;
   before(async () => {
     team = await Team.make(fixture.service);
@@ -384,7 +374,7 @@ forEachService((fixture) => {
 
   test('who is removed from a workspace takes their own accounts out of what it runs; those of the workspace stay', async () => {
     const { service } = fixture;
-    const leaver = await newPerson(service);
+    const leaver = await service.createUser('holder');
     await team.add(leaver, 'member');
     const personal = await team.account(leaver, { personal: true });
     const shared = await team.account(leaver);

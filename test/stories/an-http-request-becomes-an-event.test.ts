@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { forEachService } from '../support/millrace.ts';
+import { forEachSharedService } from '../support/millrace.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const echo = `
@@ -15,7 +15,7 @@ export default {
   },
 };`;
 
-forEachService((fixture) => {
+forEachSharedService((fixture) => {
   test('a request to the endpoint of a source runs its code, is answered by it, and its event can be read back', async () => {
     const { service } = fixture;
     const source = await service.createSource({ component_code: echo });
@@ -74,23 +74,6 @@ forEachService((fixture) => {
       ids,
       Array.from({ length: 60 }, (_, index) => 60 - index),
       'newest first, in the order of the runs',
-    );
-  });
-
-  test('state and events survive a restart', async () => {
-    const source = await fixture.service.createSource({ component_code: echo });
-    const path = new URL(source.configured_props.http.endpoint_url).pathname;
-    await fetch(`${fixture.service.url}${path}`, { method: 'POST', body: 'one' });
-    await fixture.restart();
-    const response = await fetch(`${fixture.service.url}${path}`, { method: 'POST', body: 'two' });
-    assert.equal(((await response.json()) as { count: number }).count, 2);
-    const events = await waitFor(async () => {
-      const stored = await fixture.service.events(source.id);
-      return stored.length === 2 && stored;
-    });
-    assert.deepEqual(
-      events.map((event) => event.event.body),
-      ['two', 'one'],
     );
   });
 });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isForPeople } from '#http/routes-for-people.ts';
 import { type ApiOperation, readApiOperations } from '../support/api-operations.ts';
-import { EventStream, forEachService, type Millrace } from '../support/millrace.ts';
+import { EventStream, forEachSharedService, type ServiceClient } from '../support/millrace.ts';
 import { waitFor, within } from '../support/wait-for.ts';
 
 const component =
@@ -16,8 +16,8 @@ interface Client {
 
 let made = 0;
 
-/** A workspace of the first user of the service, with an OAuth client. */
-async function createClient(service: Millrace): Promise<Client> {
+/** A workspace of the suite's user, with an OAuth client. */
+async function createClient(service: ServiceClient): Promise<Client> {
   made += 1;
   const workspace = await service.api('POST', '/v1/workspaces', { name: `Clients ${made}` });
   assert.equal(workspace.status, 200, JSON.stringify(workspace.body));
@@ -31,7 +31,7 @@ async function createClient(service: Millrace): Promise<Client> {
 type Answer = { status: number; headers: Headers; body: any };
 
 async function post(
-  service: Millrace,
+  service: ServiceClient,
   path: string,
   body: Record<string, string> | URLSearchParams | string,
   headers: Record<string, string> = {},
@@ -54,13 +54,13 @@ const basicOf = ({ id, secret }: Pick<Client, 'id' | 'secret'>) => ({
   authorization: `Basic ${Buffer.from(`${encodeURIComponent(id)}:${encodeURIComponent(secret)}`).toString('base64')}`,
 });
 
-async function tokenOf(service: Millrace, client: Client): Promise<string> {
+async function tokenOf(service: ServiceClient, client: Client): Promise<string> {
   const answer = await post(service, 'token', { ...grant, ...fieldsOf(client) });
   assert.equal(answer.status, 200, JSON.stringify(answer.body));
   return answer.body.access_token;
 }
 
-forEachService((fixture) => {
+forEachSharedService((fixture) => {
   test('a token is given for JSON and for a form, with credentials in the body and with HTTP Basic', async () => {
     const { service } = fixture;
     const client = await createClient(service);
@@ -201,12 +201,8 @@ forEachService((fixture) => {
     const { service } = fixture;
     const client = await createClient(service);
     const other = await createClient(service);
-    const person = async (name: string) => {
-      made += 1;
-      const user = { username: `${name}-${made}`, email: `${name}-${made}@example.com` };
-      return (await service.api('POST', '/v1/users', user)).body.data as { id: string; api_key: string };
-    };
-    const [member, stranger] = [await person('member'), await person('stranger')];
+    const member = await service.createUser('member');
+    const stranger = await service.createUser('stranger');
     const members = `/v1/workspaces/${client.workspace}/members`;
     await service.api('POST', members, { user_id: member.id, role: 'member' });
     const path = `/v1/workspaces/${client.workspace}/oauth_clients`;
@@ -219,9 +215,9 @@ forEachService((fixture) => {
       ['DELETE', `${path}/${client.id}`],
     ] as const) {
       for (const [key, status] of [
-        [member.api_key, 403],
+        [member.key, 403],
         [token, 403],
-        [stranger.api_key, 404],
+        [stranger.key, 404],
         [foreignToken, 404],
       ] as const) {
         const answer = await service.api(method, address, body, { key });

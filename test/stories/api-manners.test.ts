@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type ClientRequest, request as httpRequest } from 'node:http';
 import { before, test } from 'node:test';
-import { type ApiAnswer, forEachService, type Millrace, testApiKey } from '../support/millrace.ts';
+import { type ApiAnswer, forEachSharedService, type ServiceClient } from '../support/millrace.ts';
 
 const component =
   "export default { name: 'Manners', version: '0.1.0', props: { http: '$.interface.http' }, run(event) { this.$emit(event); } };";
@@ -22,7 +22,7 @@ function assertError(answer: ApiAnswer, status: number, code: string, parameter?
 
 /** A request as it is written here, which `fetch` would tidy up or refuse. */
 function raw(
-  service: Millrace,
+  service: ServiceClient,
   options: { method: string; path: string; headers?: Record<string, string>; body?: string | Buffer },
 ): Promise<{ status: number; headers: Record<string, unknown>; text: string }> {
   const { hostname, port } = new URL(service.url);
@@ -33,7 +33,7 @@ function raw(
         port,
         method: options.method,
         path: options.path,
-        headers: { authorization: `Bearer ${testApiKey}`, ...options.headers },
+        headers: { authorization: `Bearer ${service.key}`, ...options.headers },
         agent: false,
       },
       (response) => {
@@ -76,7 +76,7 @@ async function rawAnswer(...args: Parameters<typeof raw>): Promise<ApiAnswer> {
   };
 }
 
-forEachService((fixture) => {
+forEachSharedService((fixture) => {
   // Made once for all of these: nothing here changes them.
   let workspace = '';
   let source: { id: string };
@@ -85,6 +85,8 @@ forEachService((fixture) => {
   before(async () => {
     const { service } = fixture;
     workspace = (await service.api('GET', '/v1/users/me')).body.data.orgs[0].id;
+    const project = await service.api('POST', `/v1/workspaces/${workspace}/projects`, { name: 'Main' });
+    assert.equal(project.status, 200, JSON.stringify(project.body));
     source = await service.createSource({ component_code: component, name: 'personal' });
     const made: { id: string }[] = [];
     for (let n = 0; n < 13; n += 1) {
@@ -131,7 +133,7 @@ forEachService((fixture) => {
     for (const path of [`/sources/${source.id}/sse`, `/sources/${source.id}/sse/`]) {
       const abort = new AbortController();
       const response = await fetch(service.url + path, {
-        headers: { authorization: `Bearer ${testApiKey}` },
+        headers: { authorization: `Bearer ${service.key}` },
         signal: abort.signal,
       });
       assert.equal(response.status, 200, path);

@@ -3,12 +3,11 @@ import { createHmac } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
 import { postgresSkip } from '../support/databases.ts';
-import { forEachService, type Millrace, testApiKey } from '../support/millrace.ts';
+import { forEachSharedService, type ServiceClient } from '../support/millrace.ts';
 import { PublishedComponents } from '../support/published-components.ts';
 import { startSlack } from '../support/service-standins/slack.ts';
 import type { ServiceStandIn } from '../support/service-standins/stand-in.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
-import { waitFor } from '../support/wait-for.ts';
 
 const token = 'xoxp-canary-0123456789';
 const channel = 'C123ABC456';
@@ -147,8 +146,8 @@ export default {
   async run(event) { this.$emit({ event, isObject: typeof this.hook }); },
 };`;
 
-forEachService((fixture) => {
-  const push = (body: object, options?: Parameters<Millrace['api']>[3]) =>
+forEachSharedService((fixture) => {
+  const push = (body: object, options?: Parameters<ServiceClient['api']>[3]) =>
     fixture.service.api('POST', '/v1/apphooks', { app: 'slack', payload: {}, ...body }, options);
 
   test('the payload is what run gets, any JSON; the app goes by slug or id', async () => {
@@ -218,9 +217,8 @@ forEachService((fixture) => {
     const workspace = await post('/v1/workspaces', { name: 'Apphooks' });
     const people = new Map<string, string>();
     for (const role of ['member', 'viewer', 'stranger']) {
-      const username = `hook-${role}`;
-      const user = await post('/v1/users', { username, email: `${username}@example.com` });
-      people.set(role, user.api_key);
+      const user = await service.createUser(role);
+      people.set(role, user.key);
       if (role !== 'stranger')
         await post(`/v1/workspaces/${workspace.id}/members`, { user_id: user.id, role });
     }
@@ -282,7 +280,7 @@ forEachService((fixture) => {
         {
           namespace: 'forward',
           code,
-          props: { serviceUrl, apiKey: testApiKey, signingSecret: secret },
+          props: { serviceUrl, apiKey: service.key, signingSecret: secret },
         },
       ],
     });
@@ -309,26 +307,5 @@ forEachService((fixture) => {
     assert.deepEqual((await stream.message(1)).data.event.event, event);
     assert.equal(stream.messages.length, 1);
     stream.close();
-  });
-
-  test('an event that was answered survives a kill -9', async () => {
-    const slow = listener(`eventNames() { return [this.topic] }`).replace(
-      'async run(event) {',
-      'async run(event) { await new Promise((resolve) => setTimeout(resolve, 300));',
-    );
-    const names = ['first', 'second', 'third'];
-    const sources = await Promise.all(
-      names.map((topic) =>
-        fixture.service.createSource({ component_code: slow, configured_props: { topic } }),
-      ),
-    );
-    for (const n of [1, 2, 3])
-      assert.equal((await push({ event_name: names, payload: { n } })).body.data.delivered, 3);
-    await fixture.restart('kill');
-    for (const { id } of sources) {
-      const seen = async () =>
-        new Set((await fixture.service.events(id)).map(({ event }) => event.event?.n)).size;
-      await waitFor(async () => (await seen()) === 3, { what: `all events of ${id}`, timeoutMs: 60_000 });
-    }
   });
 });

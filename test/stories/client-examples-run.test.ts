@@ -6,18 +6,16 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
-import { Millrace, testApiKey } from '../support/millrace.ts';
+import { useSharedService } from '../support/millrace.ts';
 import { projectRoot, readProjectFile } from '../support/project-files.ts';
 import { createTempFolder, type TempFolder } from '../support/temp-folder.ts';
 
 let folder: TempFolder;
-let service: Millrace;
+const fixture = useSharedService();
 before(async () => {
   folder = await createTempFolder('client-examples');
-  service = await Millrace.start({ dataFolder: join(folder.path, 'data') });
 });
 after(async () => {
-  await service?.stop();
   await folder?.remove();
 });
 
@@ -33,6 +31,7 @@ function programOf(page: string): string {
 }
 
 test('the examples of docs/client.md run as one program, and do what the page says', async () => {
+  const { service } = fixture;
   const secretText = 'the secret of a test, not of a webhook';
   const timestamp = String(Math.floor(Date.now() / 1000));
   const signature = createHmac('sha256', secretText)
@@ -48,7 +47,7 @@ test('the examples of docs/client.md run as one program, and do what the page sa
     console.log((await receive(${request}, '${secret}')).status, (await receive(${request})).status);`,
   );
   const { stdout } = await promisify(execFile)(process.execPath, [file], {
-    env: { URL: service.url, KEY: testApiKey },
+    env: { URL: service.url, KEY: service.key },
   });
   const { body } = await service.api('GET', '/v1/users/me');
   // Told of or not: whether the event was stored already when the stream was opened.

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { forEachService, type Millrace, testApiKey } from '../support/millrace.ts';
+import { forEachSharedService, type ServiceClient } from '../support/millrace.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const csrf = { 'x-millrace-csrf': '1' };
 
 /** A request as a browser, or somebody who pretends to be one, sends it. */
 async function ask(
-  service: Millrace,
+  service: ServiceClient,
   method: string,
   path: string,
   options: { headers?: Record<string, string | undefined>; body?: unknown } = {},
@@ -26,8 +26,8 @@ async function ask(
   return { status: response.status, headers: response.headers, text, code };
 }
 
-forEachService((fixture) => {
-  async function signIn(apiKey = testApiKey) {
+forEachSharedService((fixture) => {
+  async function signIn(apiKey = fixture.service.key) {
     const { service } = fixture;
     const answer = await ask(service, 'POST', '/v1/session', {
       headers: { ...csrf, origin: service.url },
@@ -44,7 +44,7 @@ forEachService((fixture) => {
       setCookie,
       /^millrace_session=mse_[0-9A-Za-z]{32}; Path=\/v1; Max-Age=604800; HttpOnly; SameSite=Strict$/,
     );
-    assert.ok(!text.includes('mse_') && !text.includes(testApiKey));
+    assert.ok(!text.includes('mse_') && !text.includes(fixture.service.key));
   });
 
   test('with the cookie and the header the whole API answers, and without the header none of it', async () => {
@@ -90,12 +90,12 @@ forEachService((fixture) => {
     // Nor can it sign somebody in as somebody else.
     const login = await ask(service, 'POST', '/v1/session', {
       headers: { ...csrf, origin: 'https://evil.example' },
-      body: { api_key: testApiKey },
+      body: { api_key: service.key },
     });
     assert.deepEqual([login.code, login.headers.get('set-cookie')], ['foreign_origin', null]);
     const plain = await ask(service, 'POST', '/v1/session', {
       headers: { origin: service.url },
-      body: { api_key: testApiKey },
+      body: { api_key: service.key },
     });
     assert.deepEqual([plain.code, plain.headers.get('set-cookie')], ['missing_parameter', null]);
     // No answer of the API lets another origin read it, or ask with the header.
@@ -112,7 +112,7 @@ forEachService((fixture) => {
     const { cookie } = await signIn();
     for (const headers of [
       { cookie: `millrace_session=mse_${'x'.repeat(32)}` },
-      { cookie: `millrace_session=${testApiKey}` },
+      { cookie: `millrace_session=${service.key}` },
       { cookie, authorization: 'Bearer no-such-key-0123456789' },
     ]) {
       assert.equal(

@@ -74,26 +74,6 @@ forEachService(
       assert.match(raw, /^From: Ada/m);
     });
 
-    test('what was accepted survives a kill: the run ends after the next start', async () => {
-      const { service } = fixture;
-      const workflow = await service.createWorkflow(mailed);
-      const [{ email_address: to }] = workflow.triggers;
-      const mails = 20;
-      const replies = await Promise.all(
-        Array.from({ length: mails }, (_, n) => send({ to, subject: `mail ${n}`, text: 'x' })),
-      );
-      assert.equal(replies.filter((reply) => reply.startsWith('250')).length, mails);
-      await fixture.restart('kill');
-      const runs = await waitFor(
-        async () => {
-          const { body } = await fixture.service.api('GET', `/v1/workflows/${workflow.id}/runs?limit=100`);
-          return body.data.every((run: { state: string }) => run.state === 'succeeded') && body.data;
-        },
-        { timeoutMs: 60_000 },
-      );
-      assert.equal(runs.length, mails);
-    });
-
     test('31 MB, an unknown address, an inactive workflow: refused, with the reply that says so', async () => {
       const { service } = fixture;
       const workflow = await service.createWorkflow(mailed);

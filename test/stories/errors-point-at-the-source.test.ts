@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { forEachService } from '../support/millrace.ts';
+import { forEachSharedService } from '../support/millrace.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const source = `interface HttpEvent { body: { name?: string } }
@@ -18,7 +18,7 @@ export default {
 };
 `;
 
-forEachService((fixture) => {
+forEachSharedService((fixture) => {
   test('the stack of an error event has the lines of the TypeScript that was deployed', async () => {
     const { service } = fixture;
     const { id, configured_props } = await service.createSource({ component_code: source });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createEmittingSource, createListeningWebhook } from '../support/emitting-source.ts';
 import { HttpReceiver } from '../support/http-receiver.ts';
-import { EventStream, forEachService, type Millrace } from '../support/millrace.ts';
+import { EventStream, forEachSharedService, type ServiceClient } from '../support/millrace.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 /** A code cell with this body, in which `event` is what triggered the workflow. */
@@ -12,7 +12,7 @@ const cell = (namespace: string, body: string) => ({
 });
 const onSource = (sourceId: string) => [{ type: 'source', props: { source_id: sourceId } }];
 
-async function subscribe(service: Millrace, emitterId: string, listenerId: string, eventName?: string) {
+async function subscribe(service: ServiceClient, emitterId: string, listenerId: string, eventName?: string) {
   const answer = await service.api('POST', '/v1/subscriptions', {
     emitter_id: emitterId,
     listener_id: listenerId,
@@ -21,7 +21,7 @@ async function subscribe(service: Millrace, emitterId: string, listenerId: strin
   assert.equal(answer.status, 200, JSON.stringify(answer.body));
 }
 
-async function rowsOf(service: Millrace, path: string) {
+async function rowsOf(service: ServiceClient, path: string) {
   const answer = await service.api('GET', path);
   assert.equal(answer.status, 200, JSON.stringify(answer.body));
   return answer.body.data;
@@ -29,7 +29,7 @@ async function rowsOf(service: Millrace, path: string) {
 
 const delivered = (receiver: HttpReceiver) => receiver.requests.map((request) => request.json());
 
-forEachService((fixture) => {
+forEachSharedService((fixture) => {
   test('what a source emits runs the workflow that it triggers; what that emits reaches a webhook, and whoever reads', async () => {
     const { service } = fixture;
     await using receiver = await HttpReceiver.start();
@@ -46,7 +46,11 @@ forEachService((fixture) => {
       triggers: onSource(source.id),
     });
     await createListeningWebhook(service, { url: receiver.url, emitterId: workflow.id });
-    const stream = await EventStream.open(`${service.url}/workflows/${workflow.id}/sse`);
+    const stream = await EventStream.open(
+      `${service.url}/workflows/${workflow.id}/sse`,
+      undefined,
+      service.key,
+    );
     await source.emit([{ n: 21 }]);
     await receiver.waitForRequest(1);
     assert.deepEqual(delivered(receiver), [{ n: 42 }]);

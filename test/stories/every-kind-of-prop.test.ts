@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type ApiAnswer, forEachService, type Millrace } from '../support/millrace.ts';
+import { type ApiAnswer, forEachSharedService, type ServiceClient } from '../support/millrace.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const token = 'canary-prop-0123456789abcdef';
@@ -57,7 +57,7 @@ async function done(answer: Promise<ApiAnswer>) {
 
 /** What a source emitted last, for one more request; `count` are its events then. */
 async function emitted(
-  service: Millrace,
+  service: ServiceClient,
   made: { id: string; configured_props: Record<string, { endpoint_url: string }> },
   count = 1,
 ) {
@@ -73,7 +73,7 @@ async function emitted(
   return last.event;
 }
 
-forEachService((fixture) => {
+forEachSharedService((fixture) => {
   const workflowWith = (component: string, values: object) => ({
     settings: { name: 'under test', auto_deploy: true },
     triggers: [{ type: 'http' }],
@@ -128,7 +128,7 @@ forEachService((fixture) => {
     assert.equal(run.state, 'succeeded', JSON.stringify(run.steps));
     assert.ok(!JSON.stringify(run).includes(token));
     await check(run.steps[0].exports.$return_value);
-    assert.ok(!service.output.includes(token));
+    assert.ok(!(await fixture.log()).includes(token));
   });
 
   test('a value over 64 KB, a missing one, or a wrong key is refused by its name wherever it is given, and nothing is made', async () => {

@@ -4,7 +4,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { forEachService, testApiKey } from '../support/millrace.ts';
+import { forEachSharedService } from '../support/millrace.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const folder = fileURLToPath(new URL('../../examples/', import.meta.url));
@@ -17,11 +17,11 @@ test('the list of examples is the folder of examples', async () => {
   assert.deepEqual(listed.sort(), there.map((file) => file.slice(0, -'.mjs'.length)).sort());
 });
 
-forEachService((fixture) => {
+forEachSharedService((fixture) => {
   /** Deploys as the README says; answers the workflow. */
   async function deploy(name: string) {
     const { stdout } = await promisify(execFile)(process.execPath, [`${folder}deploy.mjs`, name], {
-      env: { URL: fixture.service.url, KEY: testApiKey },
+      env: { URL: fixture.service.url, KEY: fixture.service.key },
     });
     const id = /^(p_\w+)/.exec(stdout)?.[1];
     const { body } = await fixture.service.api('GET', `/v1/workflows/${id}`);

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createEmittingSource, createListeningWebhook } from '../support/emitting-source.ts';
 import { HttpReceiver } from '../support/http-receiver.ts';
-import { forEachService } from '../support/millrace.ts';
+import { forEachSharedService } from '../support/millrace.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-forEachService((fixture) => {
+forEachSharedService((fixture) => {
   test('the flow map tells what goes from a source to its webhook, to its owner alone', async () => {
     const { service } = fixture;
     const receiver = await HttpReceiver.start();
@@ -37,11 +37,7 @@ forEachService((fixture) => {
         ].sort(),
       );
       assert.deepEqual([flow.truncated, flow.totals.sources, flow.totals.webhooks], [false, 1, 1]);
-      const { body: other } = await service.api('POST', '/v1/users', {
-        username: 'other',
-        email: 'other@example.com',
-      });
-      const key = other.data.api_key;
+      const { key } = await service.createUser('other');
       const theirs = await service.api('GET', `/v1/users/me/flow?focus=${source.id}`, undefined, { key });
       assert.deepEqual([theirs.body.data.nodes, theirs.body.data.edges], [[], []]);
       const { body: me } = await service.api('GET', '/v1/users/me');

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { glob, readFile } from 'node:fs/promises';
 import { test } from 'node:test';
-import { forEachService } from '../support/millrace.ts';
+import { forEachSharedService } from '../support/millrace.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 /** A step that does what `code` says when the event asks for it, and is well otherwise. */
@@ -39,7 +39,7 @@ const hostile: Record<string, { code: string; expect: RegExp; errorCode?: RegExp
   },
 };
 
-forEachService((fixture) => {
+forEachSharedService((fixture) => {
   const post = (url: string, body: unknown) =>
     fetch(url, {
       method: 'POST',
@@ -183,7 +183,7 @@ forEachService((fixture) => {
     ]);
     assert.match(seen, /redacted/);
     assert.ok(!seen.includes(canary), 'not in what the API shows');
-    assert.ok(!service.output.includes(canary), 'not in the log');
+    assert.ok(!(await fixture.log()).includes(canary), 'not in the log');
     for await (const file of glob(`${fixture.dataFolder}/**`)) {
       const bytes = await readFile(file).catch(() => Buffer.alloc(0));
       assert.ok(!bytes.includes(canary), `not in ${file}`);

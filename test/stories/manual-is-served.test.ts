@@ -1,27 +1,23 @@
 import assert from 'node:assert/strict';
 import { request as httpRequest } from 'node:http';
 import { text } from 'node:stream/consumers';
-import { after, before, describe, test } from 'node:test';
-import { Millrace } from '../support/millrace.ts';
+import { before, describe, test } from 'node:test';
+import { useSharedService } from '../support/millrace.ts';
 import { projectFiles, readProjectFile } from '../support/project-files.ts';
-import { createTempFolder, type TempFolder } from '../support/temp-folder.ts';
 
 /** Files of docs that are pages on a service too, besides those from elsewhere in the project. */
 const written = projectFiles().filter((file) => /^docs\/.*\.md$/.test(file));
 
 describe('the manual on a service', () => {
-  let folder: TempFolder;
-  let service: Millrace;
+  const fixture = useSharedService();
   /** HTML by address, of every page that can be reached from the first. */
   const pages = new Map<string, string>();
 
   before(async () => {
-    folder = await createTempFolder('manual-served');
-    service = await Millrace.start({ dataFolder: `${folder.path}/data` });
     const wanted = ['/docs'];
     for (let address = wanted.pop(); address !== undefined; address = wanted.pop()) {
       if (pages.has(address)) continue;
-      const response = await fetch(service.url + address);
+      const response = await fetch(fixture.service.url + address);
       assert.equal(response.status, 200, address);
       const html = await response.text();
       pages.set(address, html);
@@ -30,10 +26,6 @@ describe('the manual on a service', () => {
         if (path.startsWith('/docs') && !path.startsWith('/docs/assets/')) wanted.push(path);
       }
     }
-  });
-  after(async () => {
-    await service?.stop();
-    await folder?.remove();
   });
 
   test('has every page of docs, reached by its contents', () => {
@@ -87,7 +79,7 @@ describe('the manual on a service', () => {
     assert.ok(loaded.size >= 4);
     for (const address of loaded) {
       assert.match(address, /^\/docs\/assets\/[a-z]+-[\w-]+\.(?:js|svg|json|css)$/);
-      const response = await fetch(service.url + address);
+      const response = await fetch(fixture.service.url + address);
       assert.equal(response.status, 200, address);
       assert.match(response.headers.get('cache-control') ?? '', /immutable/);
       const content = await response.text();
@@ -97,7 +89,9 @@ describe('the manual on a service', () => {
   });
 
   test('needs no key, has a policy, is asked for again, and is not sent again when it is the same', async () => {
-    const response = await fetch(`${service.url}/docs/tutorial`, { headers: { 'accept-encoding': 'gzip' } });
+    const response = await fetch(`${fixture.service.url}/docs/tutorial`, {
+      headers: { 'accept-encoding': 'gzip' },
+    });
     const policy = response.headers.get('content-security-policy') ?? '';
     assert.match(policy, /^default-src 'none'; script-src 'self'; style-src 'self';/);
     assert.doesNotMatch(policy, /unsafe|https?:|\*/);
@@ -105,9 +99,9 @@ describe('the manual on a service', () => {
     assert.equal(response.headers.get('cache-control'), 'no-cache');
     assert.equal(response.headers.get('content-encoding'), 'gzip');
     const etag = response.headers.get('etag') ?? '';
-    const again = await fetch(`${service.url}/docs/tutorial`, { headers: { 'if-none-match': etag } });
+    const again = await fetch(`${fixture.service.url}/docs/tutorial`, { headers: { 'if-none-match': etag } });
     assert.deepEqual([again.status, await again.text()], [304, '']);
-    const head = await fetch(`${service.url}/docs/tutorial/`, { method: 'HEAD' });
+    const head = await fetch(`${fixture.service.url}/docs/tutorial/`, { method: 'HEAD' });
     assert.deepEqual([head.status, head.headers.get('etag')], [200, etag]);
   });
 
@@ -126,25 +120,25 @@ describe('the manual on a service', () => {
       ['/docs/guides/webhooks.md', '/docs/guides/webhooks'],
       ['/docs/index.md', '/docs'],
     ]) {
-      const response = await fetch(service.url + from, { redirect: 'manual' });
+      const response = await fetch(fixture.service.url + from, { redirect: 'manual' });
       assert.deepEqual([response.status, response.headers.get('location')], [301, to]);
     }
   });
 
   test('says to people what they may have meant, and to programs that there is nothing', async () => {
     const path = '/docs/guide/webhook<script>alert(1)</script>';
-    const page = await fetch(service.url + path, { headers: { accept: 'text/html' } });
+    const page = await fetch(fixture.service.url + path, { headers: { accept: 'text/html' } });
     const html = await page.text();
     assert.equal(page.status, 404);
     assert.match(page.headers.get('content-security-policy') ?? '', /default-src 'none'/);
     assert.match(html, /Did you mean[\s\S]*\/docs\/guides\/webhooks/);
     assert.doesNotMatch(html, /<script>alert/);
-    const answer = await service.api('GET', '/docs/nothing');
+    const answer = await fixture.service.api('GET', '/docs/nothing');
     assert.deepEqual([answer.status, answer.body.code], [404, 'unknown_path']);
   });
 
   test('names settings, metrics and commands that there are', async () => {
-    const metrics = await (await fetch(`${service.url}/metrics`)).text();
+    const metrics = await (await fetch(`${fixture.service.url}/metrics`)).text();
     const known = [
       readProjectFile('docs/reference/settings.md'),
       readProjectFile('docs/reference/cli.md'),
@@ -187,7 +181,7 @@ describe('the manual on a service', () => {
       ],
     ]) {
       for (const accept of ['text/html', 'application/json']) {
-        const { status, body } = await rawGet(service.url, path, accept);
+        const { status, body } = await rawGet(fixture.service.url, path, accept);
         assert.ok(status === 404 || status === 400, `${path}: ${status}`);
         assert.doesNotMatch(body, /"dependencies"|root:|scroll-padding/, path);
       }
@@ -195,7 +189,7 @@ describe('the manual on a service', () => {
   });
 
   test('says in its pages of the API what the document says', async () => {
-    const { body: document } = await service.api('GET', '/openapi.json');
+    const { body: document } = await fixture.service.api('GET', '/openapi.json');
     const reference = [...pages].filter(([address]) => address.startsWith('/docs/reference/api/'));
     const all = reference.map(([, html]) => html).join('\n');
     for (const [path, item] of Object.entries<Record<string, { summary: string }>>(document.paths)) {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { forEachService } from '../support/millrace.ts';
+import { forEachSharedService } from '../support/millrace.ts';
 import { OAuth1Provider, type ProviderToken } from '../support/oauth1-provider.ts';
 import { TestBrowser } from '../support/test-browser.ts';
 
@@ -36,7 +36,7 @@ const photos = (url: string, method: string) => ({
   test_request: { url: `${url}/api/me` },
 });
 
-forEachService((fixture) => {
+forEachSharedService((fixture) => {
   let provider: OAuth1Provider;
 
   before(async () => {
@@ -306,7 +306,7 @@ forEachService((fixture) => {
     assert.match(said, /\[redacted\]/);
     assert.ok(!said.includes(token));
     assert.doesNotMatch(said, /-canary|sign\/apn/);
-    assert.doesNotMatch(fixture.service.output, /canary|oauth1\/sign\/apn/);
+    assert.doesNotMatch(await fixture.log(), /canary|oauth1\/sign\/apn/);
     if (fixture.dialect !== 'sqlite') return;
     const entries = await readdir(fixture.dataFolder, { recursive: true, withFileTypes: true });
     for (const entry of entries.filter((one) => one.isFile())) {

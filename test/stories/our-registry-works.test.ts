@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { HttpReceiver } from '../support/http-receiver.ts';
-import { forEachService } from '../support/millrace.ts';
+import { forEachSharedService } from '../support/millrace.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 /** An RSS feed whose newest item is the last of `titles`, as feeds are: newest first. */
@@ -15,7 +15,7 @@ function feedOf(titles: readonly string[]): string {
     <description>All of it</description>${items.reverse().join('')}</channel></rss>`;
 }
 
-forEachService((fixture) => {
+forEachSharedService((fixture) => {
   test('rss-new-item-in-feed emits the items of a feed at once, and with the next run only what is new', async () => {
     const { service } = fixture;
     const titles = ['Monday', 'Tuesday &amp; more'];

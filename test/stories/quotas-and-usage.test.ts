@@ -1,22 +1,21 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { forEachService } from '../support/millrace.ts';
+import { forEachSharedService } from '../support/millrace.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const component = `export default {
   name: 'Counted', props: { http: '$.interface.http' }, run(event) { this.$emit(event.body); },
 };`;
 
-forEachService((fixture) => {
+forEachSharedService((fixture) => {
   const data = async (method: string, path: string, body?: unknown, key?: string) => {
     const answer = await fixture.service.api(method, path, body, key === undefined ? {} : { key });
     assert.ok(answer.status < 300, `${method} ${path}: ${answer.status} ${JSON.stringify(answer.body)}`);
     return answer.body?.data;
   };
-  const addUser = async (username: string) => {
-    const made = await data('POST', '/v1/users', { username, email: `${username}@example.com` });
-    return { id: made.id as string, key: made.api_key as string };
-  };
+  /** As the admin of the instance. */
+  const setQuotas = (owner: string, body: unknown) =>
+    data('PUT', `/v1/quotas/${owner}`, body, fixture.service.admin.key);
 
   test('over its quota an owner gets 429 until the quota is raised; nothing that was accepted is lost', async () => {
     const { service } = fixture;
@@ -25,7 +24,7 @@ forEachService((fixture) => {
     const post = () => fetch(source.configured_props.http.endpoint_url, { method: 'POST', body: '{}' });
     assert.equal((await post()).status, 200);
     await waitFor(async () => (await data('GET', '/v1/users/me')).daily_invocations_used >= 1);
-    await data('PUT', `/v1/quotas/${me.id}`, { invocations: 3, enforced: true });
+    await setQuotas(me.id, { invocations: 3, enforced: true });
     let accepted = 1;
     const refusal = await waitFor(async () => {
       const answer = await post();
@@ -41,7 +40,7 @@ forEachService((fixture) => {
     assert.equal(refusal.headers.get('x-ratelimit-limit'), '3');
     assert.ok(accepted >= 3 && accepted <= 5, `${accepted} were accepted`);
 
-    const shown = await data('PUT', `/v1/quotas/${me.id}`, { invocations: null, enforced: null });
+    const shown = await setQuotas(me.id, { invocations: null, enforced: null });
     assert.deepEqual([shown.invocations, shown.enforced], [10_000_000, false]);
     assert.equal((await post()).status, 200);
     accepted += 1;
@@ -61,7 +60,7 @@ forEachService((fixture) => {
 
   test('a source is counted for its workspace, not for who made it; quotas of one owner are shown where they count', async () => {
     const { service } = fixture;
-    const person = await addUser(`member-${fixture.dialect}`);
+    const person = await service.createUser('member');
     const workspace = await data('POST', '/v1/workspaces', { name: 'Counting' }, person.key);
     const made = await service.api(
       'POST',
@@ -71,7 +70,7 @@ forEachService((fixture) => {
     );
     const url = made.body.data.configured_props.http.endpoint_url;
     assert.equal((await fetch(url, { method: 'POST', body: '{}' })).status, 200);
-    await data('PUT', `/v1/quotas/${workspace.id}`, { credits: 77, compute_ms: 88, invocations: 99 });
+    await setQuotas(workspace.id, { credits: 77, compute_ms: 88, invocations: 99 });
     const me = await waitFor(async () => {
       const user = await data('GET', '/v1/users/me', undefined, person.key);
       return user.orgs[0].daily_invocations_used === 1 && user;
@@ -99,7 +98,7 @@ forEachService((fixture) => {
     });
     const usage = await data('GET', `/v1/workspaces/${workspace.id}/usage`, undefined, person.key);
     assert.equal(usage.at(-1).invocations, 1);
-    const stranger = await addUser(`stranger-${fixture.dialect}`);
+    const stranger = await service.createUser('stranger');
     const refused = await service.api('GET', `/v1/workspaces/${workspace.id}/usage`, undefined, {
       key: stranger.key,
     });
@@ -107,13 +106,13 @@ forEachService((fixture) => {
   });
 
   test('a user on the paid plan is told of the billing period, one on the free plan of the day', async () => {
-    const person = await addUser(`payer-${fixture.dialect}`);
+    const person = await fixture.service.createUser('payer');
     const free = await data('GET', '/v1/users/me', undefined, person.key);
     assert.deepEqual(Object.keys(free), [
       ...['id', 'username', 'email', 'daily_compute_time_quota', 'daily_compute_time_used'],
       ...['daily_invocations_quota', 'daily_invocations_used', 'orgs'],
     ]);
-    const shown = await data('PUT', `/v1/quotas/${person.id}`, { plan: 'paid' });
+    const shown = await setQuotas(person.id, { plan: 'paid' });
     assert.equal(shown.plan, 'paid');
     const paid = await data('GET', '/v1/users/me', undefined, person.key);
     const start = Math.floor(Date.now() / 86_400_000) * 86_400;
@@ -124,15 +123,15 @@ forEachService((fixture) => {
     assert.deepEqual([paid.billing_period_start_ts, paid.billing_period_credits], [start, 0]);
     const days = (paid.billing_period_end_ts - start) / 86_400;
     assert.ok(days >= 28 && days <= 31, `${days} days`);
-    await data('PUT', `/v1/quotas/${person.id}`, { plan: 'free' });
+    await setQuotas(person.id, { plan: 'free' });
     assert.deepEqual(await data('GET', '/v1/users/me', undefined, person.key), free);
   });
 
   test('only the admin of the instance sees and sets quotas, of owners that there are', async () => {
     const { service } = fixture;
-    const person = await addUser(`nosy-${fixture.dialect}`);
+    const person = await service.createUser('nosy');
     const ask = async (method: string, path: string, body?: unknown, key?: string) => {
-      const answer = await service.api(method, path, body, key === undefined ? {} : { key });
+      const answer = await service.api(method, path, body, { key: key ?? service.admin.key });
       return [answer.status, answer.body.code, answer.body.details.parameter];
     };
     assert.deepEqual(await ask('GET', `/v1/quotas/${person.id}`, undefined, person.key), [

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { type ApiAnswer, forEachService, Millrace, testApiKey } from '../support/millrace.ts';
+import { type ApiAnswer, forEachSharedService, Millrace, testApiKey } from '../support/millrace.ts';
 import { createTempFolder } from '../support/temp-folder.ts';
 
 const acme = {
@@ -26,18 +26,13 @@ function assertError({ status, body }: ApiAnswer, expected: number, code: string
   assert.equal(body.details.parameter, parameter);
 }
 
-let people = 0;
-
-forEachService((fixture) => {
+forEachSharedService((fixture) => {
   /** A user of their own, and what they ask. */
   async function person() {
     const { service } = fixture;
-    people += 1;
-    const username = `catalogue-${people}`;
-    const made = await service.api('POST', '/v1/users', { username, email: `${username}@example.com` });
-    const key: string = made.body.data.api_key;
+    const { id, key } = await service.createUser('person');
     const ask = (method: string, path: string, body?: unknown) => service.api(method, path, body, { key });
-    return { id: made.body.data.id as string, ask };
+    return { id, ask };
   }
 
   test('the catalogue lists apps page by page, and finds them by name, slug, id and description', async () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { forEachService, type Millrace } from '../support/millrace.ts';
+import { forEachSharedService, type ServiceClient } from '../support/millrace.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const code = 'export default defineComponent({ async run({ steps }) { return steps.trigger.event; } });';
@@ -10,13 +10,13 @@ const timed = (props: Record<string, unknown>) => ({
   triggers: [{ type: 'timer', props }],
 });
 
-async function listed(service: Millrace, path: string): Promise<Record<string, unknown>[]> {
+async function listed(service: ServiceClient, path: string): Promise<Record<string, unknown>[]> {
   const { status, body } = await service.api('GET', path);
   assert.equal(status, 200, JSON.stringify(body));
   return body.data;
 }
 
-forEachService((fixture) => {
+forEachSharedService((fixture) => {
   const ticksOf = (id: string) => listed(fixture.service, `/v1/workflows/${id}/ticks?limit=100`);
   const runsOf = (id: string) => listed(fixture.service, `/v1/workflows/${id}/runs?limit=100`);
 
@@ -105,35 +105,5 @@ forEachService((fixture) => {
     assert.equal(body.data[0].trigger_id, seen[1]);
     assert.equal((await page('&after=nonsense')).body.code, 'unknown_cursor');
     assert.equal((await service.api('GET', '/v1/workflows/p_000000000000/ticks')).status, 404);
-  });
-
-  test('killed while timers fire, each tick in the ledger is one run, and each run ends', async () => {
-    const { service } = fixture;
-    const workflows: { id: string }[] = [];
-    for (let n = 0; n < 8; n += 1)
-      workflows.push(await service.createWorkflow(timed({ interval_seconds: 3600 })));
-    for (let kill = 0; kill < 3; kill += 1) {
-      await Promise.all(
-        workflows.map(async ({ id }) => {
-          // What is due when a workflow becomes inactive is not fired any more.
-          await waitFor(async () => (await ticksOf(id)).length === kill + 1);
-          await fixture.service.api('PUT', `/v1/workflows/${id}`, { active: false });
-          await fixture.service.api('PUT', `/v1/workflows/${id}`, { active: true });
-        }),
-      );
-      await fixture.restart('kill');
-    }
-    for (const { id } of workflows) {
-      // Each activation ticks at once, or late after the next start; whatever its state, the two lists agree.
-      const [ticks, runs] = await waitFor(
-        async () => {
-          const lists = [await ticksOf(id), await runsOf(id)] as const;
-          const isOver = lists[0].length === 4 && lists[1].every((run) => run.state === 'succeeded') && lists;
-          return lists[1].length >= lists[0].length && isOver;
-        },
-        { timeoutMs: 60_000 },
-      );
-      assert.equal(runs.length, ticks.length, id);
-    }
   });
 });

@@ -2,21 +2,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createEmittingSource, createListeningWebhook } from '../support/emitting-source.ts';
 import { HttpReceiver } from '../support/http-receiver.ts';
-import { type ApiAnswer, forEachService, type Millrace } from '../support/millrace.ts';
+import { type ApiAnswer, forEachSharedService, type ServiceClient } from '../support/millrace.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-let people = 0;
-
-async function createPerson(service: Millrace): Promise<{ id: string; key: string }> {
-  people += 1;
-  const username = `webhooks-${people}`;
-  const answer = await service.api('POST', '/v1/users', { username, email: `${username}@example.com` });
-  assert.equal(answer.status, 200, JSON.stringify(answer.body));
-  return { id: answer.body.data.id, key: answer.body.data.api_key };
-}
-
 /** Deliveries of a list in a state, as soon as there are so many. */
-async function deliveriesIn(service: Millrace, path: string, state: string, count = 1, key?: string) {
+async function deliveriesIn(service: ServiceClient, path: string, state: string, count = 1, key?: string) {
   return waitFor(
     async () => {
       const options = key === undefined ? {} : { key };
@@ -45,7 +35,7 @@ const operations: [string, string, unknown?][] = [
   ['GET', '/deliveries'],
 ];
 
-forEachService((fixture) => {
+forEachSharedService((fixture) => {
   test('a webhook is created from query or body, listed, read, changed and deleted', async () => {
     const { service } = fixture;
     const query = new URLSearchParams({ url: 'http://127.0.0.1:9/hook?a=1#part', name: 'One' });
@@ -82,7 +72,7 @@ forEachService((fixture) => {
 
   test('lists of webhooks have pages, and a workspace has its own', async () => {
     const { service } = fixture;
-    const { key } = await createPerson(service);
+    const { key } = await service.createUser('person');
     const workspace = (await service.api('POST', '/v1/workspaces', { name: 'Hooks' }, { key })).body.data.id;
     for (const name of ['a', 'b', 'c'])
       await service.api(
@@ -99,7 +89,7 @@ forEachService((fixture) => {
     assert.deepEqual([names(first), first.body.page_info.total_count], [['c', 'b'], 3]);
     const after = `${path}?limit=2&after=${first.body.page_info.end_cursor}`;
     assert.deepEqual(names(await service.api('GET', after, undefined, { key })), ['a']);
-    const stranger = await createPerson(service);
+    const stranger = await service.createUser('person');
     const refused = await service.api('GET', path, undefined, { key: stranger.key });
     assert.deepEqual([refused.status, refused.body.details.parameter], [404, 'id']);
   });
@@ -143,9 +133,9 @@ forEachService((fixture) => {
   test('strangers cannot tell a webhook from one that does not exist; viewers read it and change nothing', async () => {
     const { service } = fixture;
     const [admin, viewer, stranger] = [
-      await createPerson(service),
-      await createPerson(service),
-      await createPerson(service),
+      await service.createUser('person'),
+      await service.createUser('person'),
+      await service.createUser('person'),
     ];
     const options = { key: admin.key };
     const workspace = (await service.api('POST', '/v1/workspaces', { name: 'Ours' }, options)).body.data.id;
@@ -299,9 +289,9 @@ forEachService((fixture) => {
     const { service } = fixture;
     await using receiver = await HttpReceiver.start({ answer: { status: 200, body: 'for the listener' } });
     const [admin, colleague, stranger] = [
-      await createPerson(service),
-      await createPerson(service),
-      await createPerson(service),
+      await service.createUser('person'),
+      await service.createUser('person'),
+      await service.createUser('person'),
     ];
     const options = { key: admin.key };
     const workspace = (await service.api('POST', '/v1/workspaces', { name: 'Shared' }, options)).body.data.id;

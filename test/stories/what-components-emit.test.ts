@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { forEachService, type Millrace } from '../support/millrace.ts';
+import { forEachSharedService, type ServiceClient } from '../support/millrace.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 /** Runs whatever a request tells it to; `lines` is the body of `run`. */
@@ -31,7 +31,7 @@ async function send(source: Source, body: unknown): Promise<void> {
 }
 
 /** Events of a channel, oldest first, when there are `count`. */
-async function eventsOf(service: Millrace, source: Source, count: number, channel = '') {
+async function eventsOf(service: ServiceClient, source: Source, count: number, channel = '') {
   const query = channel === '' ? '' : `&event_name=${encodeURIComponent(channel)}`;
   return waitFor(
     async () => {
@@ -47,11 +47,11 @@ const values = (events: { event: unknown }[]) => events.map(({ event }) => event
 /** Emits the list in the request with the metadata in it. */
 const emitsList = 'for (const [value, meta] of body) this.$emit(value, meta);';
 
-async function summaries(service: Millrace, source: Source, query: string) {
+async function summaries(service: ServiceClient, source: Source, query: string) {
   return service.api('GET', `/v1/sources/${source.id}/event_summaries${query}`);
 }
 
-forEachService((fixture) => {
+forEachSharedService((fixture) => {
   test('an event goes to the channel it is emitted with, and the default channel shows only its own', async () => {
     const { service } = fixture;
     const source = await service.createSource({ component_code: onRequest(emitsList) });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { HttpReceiver } from '../support/http-receiver.ts';
-import { EventStream, forEachService, type Millrace } from '../support/millrace.ts';
+import { EventStream, forEachSharedService, type ServiceClient } from '../support/millrace.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 function cell(body: string): string {
@@ -16,11 +16,11 @@ const start = (url: string, body: unknown) =>
   });
 
 /** Reads the stream of what a workflow sends, as a page does: without a key. */
-async function read(service: Millrace, workflowId: string, lastEventId?: string): Promise<EventStream> {
-  return EventStream.open(`${service.url}/pipelines/${workflowId}/sse`, lastEventId);
+async function read(service: ServiceClient, workflowId: string, lastEventId?: string): Promise<EventStream> {
+  return EventStream.open(`${service.url}/pipelines/${workflowId}/sse`, lastEventId, service.key);
 }
 
-forEachService((fixture) => {
+forEachSharedService((fixture) => {
   let receiver: HttpReceiver;
   before(async () => {
     receiver = await HttpReceiver.start();

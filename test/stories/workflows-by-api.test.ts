@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { forEachService, type Millrace } from '../support/millrace.ts';
+import { forEachSharedService, type ServiceClient } from '../support/millrace.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const greet = `
@@ -19,23 +19,8 @@ const source = `
 export default { name: 'Ticker', version: '0.0.1',
   props: { http: '$.interface.http', mood: { type: 'string', optional: true } }, run(event) { this.$emit(event); } };`;
 
-interface Tenant {
-  key: string;
-  userId: string;
-}
-
-/** Somebody else, with whom the first user shares nothing. */
-async function newTenant(service: Millrace, name: string): Promise<Tenant> {
-  const made = await service.api('POST', '/v1/users', {
-    username: `${name}${Date.now()}`,
-    email: `${name}${Date.now()}@example.com`,
-  });
-  assert.equal(made.status, 200, JSON.stringify(made.body));
-  return { key: made.body.data.api_key, userId: made.body.data.id };
-}
-
 /** What is refused, in the words of the answer. */
-async function refusal(service: Millrace, body: unknown, path = '/v1/workflows', method = 'POST') {
+async function refusal(service: ServiceClient, body: unknown, path = '/v1/workflows', method = 'POST') {
   const count = async () =>
     (await service.api('GET', '/v1/users/me/workflows')).body.page_info.total_count as number;
   const before = await count();
@@ -48,7 +33,7 @@ async function refusal(service: Millrace, body: unknown, path = '/v1/workflows',
 
 const step = (more: object = {}) => ({ namespace: 'greet', code: greet, props: { name: 'you' }, ...more });
 
-forEachService((fixture) => {
+forEachSharedService((fixture) => {
   test('lists of workflows are searched by name or id, and tell of each its newest run', async () => {
     const { service } = fixture;
     const step = { namespace: 'one', code: nothing };
@@ -354,7 +339,7 @@ forEachService((fixture) => {
 
   test('triggers are of a known type with a schedule that can be kept', async () => {
     const { service } = fixture;
-    const other = await newTenant(service, 'owner');
+    const other = await service.createUser('owner');
     const foreign = await service.api('POST', '/v1/sources', { component_code: source }, { key: other.key });
     assert.equal(foreign.status, 200);
     const wrong = [
@@ -458,7 +443,7 @@ forEachService((fixture) => {
 
   test('accounts are given by authProvisionId; unknown ones and those of others are not there', async () => {
     const { service } = fixture;
-    const other = await newTenant(service, 'holder');
+    const other = await service.createUser('holder');
     const account = async (key?: string) => {
       const body = { app: 'gitlab', name: 'mine', credentials: { token: 'glpat-very-secret-token' } };
       const made = await service.api('POST', '/v1/accounts', body, key === undefined ? {} : { key });
@@ -749,7 +734,7 @@ forEachService((fixture) => {
 
   test('whoever knows the id of a template may use it; what they give is laid over it', async () => {
     const { service } = fixture;
-    const other = await newTenant(service, 'user');
+    const other = await service.createUser('user');
     const component = action('say-twice', '0.1.0', "word: { type: 'string' }, more: { type: 'string' }");
     await service.api('POST', '/v1/components', { component_code: component });
     const template = (
@@ -811,7 +796,7 @@ forEachService((fixture) => {
 
   test('templates are listed for those who made them, and can be taken off the list', async () => {
     const { service } = fixture;
-    const other = await newTenant(service, 'lister');
+    const other = await service.createUser('lister');
     const made = await service.api('POST', '/v1/templates', { steps: [step()], name: 'Mine' });
     const { id } = made.body.data;
     const listed = async (key?: string) => {
@@ -833,9 +818,7 @@ forEachService((fixture) => {
 
   test('workflows are listed by user, by workspace and by project, page by page', async () => {
     const { service } = fixture;
-    const workspace = (
-      await service.api('POST', '/v1/workspaces', { name: 'Team', orgname: `t${Date.now()}` })
-    ).body.data;
+    const workspace = (await service.api('POST', '/v1/workspaces', { name: 'Team' })).body.data;
     const project = (await service.api('POST', `/v1/workspaces/${workspace.id}/projects`, { name: 'P' })).body
       .data;
     const make = (more: object) => service.createWorkflow({ steps: [], org_id: workspace.id, ...more });
@@ -864,12 +847,10 @@ forEachService((fixture) => {
 
   test('workflows of others are not there, and a viewer may look but not touch', async () => {
     const { service } = fixture;
-    const workspace = (
-      await service.api('POST', '/v1/workspaces', { name: 'Team', orgname: `v${Date.now()}` })
-    ).body.data;
-    const viewer = await newTenant(service, 'viewer');
-    const stranger = await newTenant(service, 'stranger');
-    const member = { user_id: viewer.userId, role: 'viewer' };
+    const workspace = (await service.api('POST', '/v1/workspaces', { name: 'Team' })).body.data;
+    const viewer = await service.createUser('viewer');
+    const stranger = await service.createUser('stranger');
+    const member = { user_id: viewer.id, role: 'viewer' };
     assert.equal((await service.api('POST', `/v1/workspaces/${workspace.id}/members`, member)).status, 200);
     const workflow = await service.createWorkflow({ steps: [], org_id: workspace.id });
     const path = `/v1/workflows/${workflow.id}`;

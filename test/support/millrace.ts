@@ -6,6 +6,7 @@ import { borrowTestDatabase, postgresSkip, type TestDatabase } from './databases
 import { programFile } from './program-file.ts';
 import { ServiceClient, testApiKey } from './service-client.ts';
 import { type SharedService, sharedService } from './shared-services.ts';
+import { storesOfStory, turnVariable } from './story-stores.ts';
 import { createTempFolder } from './temp-folder.ts';
 import { within } from './wait-for.ts';
 
@@ -13,6 +14,12 @@ export { type ApiAnswer, EventStream, ServiceClient, type TestUser, testApiKey }
 
 /** A busy machine takes ten times longer than an idle one; who waits in vain sees it when the process ends. */
 const startPatienceMs = 120_000;
+
+/**
+ * Seconds until another node takes over from one that was killed; 15 in production. Long enough for a node of a busy machine to renew
+ * its lease in time.
+ */
+const nodeLeaseSeconds = '5';
 
 const mainFile = programFile('src/main.ts');
 
@@ -75,6 +82,7 @@ export class Millrace extends ServiceClient {
         MILLRACE_DATA: options.dataFolder,
         MILLRACE_API_KEY: testApiKey,
         MILLRACE_EGRESS: 'public,local',
+        MILLRACE_NODE_LEASE: nodeLeaseSeconds,
         // Accounts of tests are not those of real providers.
         MILLRACE_ACCOUNT_CHECK_HOURS: '0',
         ...(options.databaseUrl === undefined ? {} : { MILLRACE_DATABASE_URL: options.databaseUrl }),
@@ -125,14 +133,17 @@ export interface SharedServiceFixture {
 /**
  * Runs `suite` on each store, against a service that `npm test` started once for all suites of this kind: for suites that restart
  * nothing, need no settings of their own, and look at nothing but what belongs to their user. A file that is run by itself starts the
- * service for itself.
+ * service for itself, and runs on both stores; in a run of all files it runs on one of them (story-stores.ts).
  */
 export function forEachSharedService(suite: (fixture: SharedServiceFixture) => void): void {
-  describe('on SQLite', () => suite(sharedServiceFixture('sqlite')));
-  describe('on PostgreSQL', { skip: postgresSkip() }, () => suite(sharedServiceFixture('postgres')));
+  const stores = storesOfStory(process.argv[1] ?? '', process.env[turnVariable]);
+  if (stores.includes('sqlite')) describe('on SQLite', () => suite(useSharedService('sqlite')));
+  if (stores.includes('postgres'))
+    describe('on PostgreSQL', { skip: postgresSkip() }, () => suite(useSharedService('postgres')));
 }
 
-function sharedServiceFixture(dialect: 'sqlite' | 'postgres'): SharedServiceFixture {
+/** As `forEachSharedService`, on one store: for suites that ask nothing of the store. Called at the start of a suite. */
+export function useSharedService(dialect: 'sqlite' | 'postgres' = 'sqlite'): SharedServiceFixture {
   let shared: SharedService | undefined;
   let service: ServiceClient | undefined;
   const opened = <T>(value: T | undefined): T => {

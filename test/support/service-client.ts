@@ -45,6 +45,11 @@ export class ServiceClient {
     return { id: made.body.data.id, username, email, key: made.body.data.api_key };
   }
 
+  /** The same service as the admin of the instance sees it, with what belongs to the admin. */
+  get admin(): ServiceClient {
+    return this.as({ key: this.#adminKey });
+  }
+
   /** The same service as another user sees it. */
   as(user: Pick<TestUser, 'key'>): ServiceClient {
     return new ServiceClient(this.url, { key: user.key, adminKey: this.#adminKey });

@@ -21,6 +21,9 @@ type Places = Partial<Record<Dialect, { url: string; dataFolder: string; logFile
 /** Set by `npm test` for the test files: where the services run that it started for all of them. */
 const placesVariable = 'MILLRACE_TEST_SERVICES';
 
+/** What the services run with beside what every service under test has: limits that a story reaches, and no other comes near. */
+const settings = { MILLRACE_UPLOAD_MAX: '20' };
+
 /** The service on this store that `npm test` started for all files, else one for this suite alone. */
 export async function sharedService(dialect: Dialect): Promise<SharedService> {
   const places = JSON.parse(process.env[placesVariable] ?? '{}') as Places;
@@ -58,6 +61,7 @@ async function startService(dialect: Dialect): Promise<SharedService> {
   const service = await Millrace.start({
     dataFolder,
     ...(database === undefined ? {} : { databaseUrl: database.url }),
+    environment: settings,
   });
   const log = createWriteStream(logFile);
   log.write(service.output);
