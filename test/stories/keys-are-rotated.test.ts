@@ -15,7 +15,7 @@ import { keyFilePath, loadMasterKey } from '#vault/master-key.ts';
 import { rotateMasterKey } from '#vault/rotate-master-key.ts';
 import { addDataKey } from '#vault/sealed-values.ts';
 import { Vault } from '#vault/vault.ts';
-import { createTestDatabase, postgresSkip, type TestDatabase } from '../support/databases.ts';
+import { borrowTestDatabase, postgresSkip, type TestDatabase } from '../support/databases.ts';
 import { Millrace, type MillraceOptions } from '../support/millrace.ts';
 import { programFile } from '../support/program-file.ts';
 import { allTexts, expectedSecrets, openSealed, storeSealed } from '../support/sealed-store.ts';
@@ -38,7 +38,7 @@ class Place {
   }
 
   static async create(dialect: Place['dialect']): Promise<Place> {
-    const database = dialect === 'postgres' ? await createTestDatabase() : undefined;
+    const database = dialect === 'postgres' ? await borrowTestDatabase() : undefined;
     return new Place(dialect, await createTempFolder('keys'), database);
   }
 
@@ -148,13 +148,13 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
         return true;
       }
 
-      async function everythingOpens(): Promise<void> {
+      const everythingOpens = () => place.withStore(everythingOpensIn);
+
+      async function everythingOpensIn(store: Store): Promise<void> {
         const vault = await place.vault();
-        await place.withStore(async (store) => {
-          await checkMasterKey(store.read, vault);
-          for (const ownerId of owners)
-            assert.deepEqual(await openSealed(store, vault, ownerId), expectedSecrets(ownerId));
-        });
+        await checkMasterKey(store.read, vault);
+        for (const ownerId of owners)
+          assert.deepEqual(await openSealed(store, vault, ownerId), expectedSecrets(ownerId));
       }
 
       test('of the data keys, where all credentials open in between', async () => {
@@ -187,15 +187,15 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
         let kills = 0;
         while (!(await rotateAndDie('master', kills + 1))) {
           kills += 1;
-          await place.withStore((store) =>
-            rotateMasterKey({
+          await place.withStore(async (store) => {
+            await rotateMasterKey({
               store,
               clock: systemClock,
               keys: { encryptionKey: '', newEncryptionKey: '', dataFolder: place.dataFolder },
               progress: () => {},
-            }),
-          );
-          await everythingOpens();
+            });
+            await everythingOpensIn(store);
+          });
         }
         assert.ok(kills >= 10, `killed ${kills} times`);
         await everythingOpens();
@@ -271,8 +271,9 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
         await place.remove();
       });
 
-      /** Uses everything that was sealed, through the running service. */
+      /** Uses everything that was sealed, through the service, which is started when it is stopped. */
       async function useAll(): Promise<void> {
+        if (service.process.exitCode !== null) service = await Millrace.start(place.options);
         const { body } = await service.api('GET', `/v1/accounts/${made.account}?include_credentials=1`);
         assert.equal(body.data.credentials.api_key, credentials.api_key);
         const source = (await service.api('GET', `/v1/sources/${made.source}`)).body.data;
@@ -301,60 +302,62 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
         assert.deepEqual(run.steps[0].exports.$return_value, [13, credentials.api_key.length]);
       }
 
-      async function whileStopped<T>(work: () => Promise<T>): Promise<T> {
+      /** The next `useAll` starts it again. */
+      async function whileStopped(work: () => Promise<void>): Promise<void> {
         await service.stop();
-        try {
-          return await work();
-        } finally {
-          service = await Millrace.start(place.options);
-        }
+        await work();
       }
 
-      test('keys status tells of the master key, of data keys by owner, and of nothing unfinished', async () => {
+      test('keys status tells of the master key, of data keys by owner, and of nothing unfinished; the master key is rotated once the service has stopped', async () => {
         await useAll();
-        const status = await whileStopped(() => place.adminJson(['keys', 'status']));
-        const vault = await place.vault();
-        assert.equal(status.master_key, vault.masterKeyId);
-        assert.deepEqual(
-          [status.configured_key, status.configured, status.wrapped_by, status.unfinished],
-          [vault.masterKeyId, 'same', [vault.masterKeyId], []],
-        );
-        assert.equal(status.owners.length, 1);
-        assert.equal(status.owners[0].keys, 1);
-      });
-
-      test('the master key is not rotated while the service runs, and is once it has stopped', async () => {
         const before = await readFile(keyFilePath(place.dataFolder), 'utf8');
         const refused = await place.admin(['keys', 'rotate-master']);
         assert.equal(refused.code, 1);
         assert.match(refused.stderr, isEmbedded ? /stop it first$/m : /the service is running \(node_\w+\)/);
         assert.equal(await readFile(keyFilePath(place.dataFolder), 'utf8'), before);
-        const done = await whileStopped(() => place.adminJson(['keys', 'rotate-master']));
-        assert.equal(done.rewrapped, 1);
+        await whileStopped(async () => {
+          const status = await place.adminJson(['keys', 'status']);
+          const vault = await place.vault();
+          assert.equal(status.master_key, vault.masterKeyId);
+          assert.deepEqual(
+            [status.configured_key, status.configured, status.wrapped_by, status.unfinished],
+            [vault.masterKeyId, 'same', [vault.masterKeyId], []],
+          );
+          assert.equal(status.owners.length, 1);
+          assert.equal(status.owners[0].keys, 1);
+          const done = await place.adminJson(['keys', 'rotate-master']);
+          assert.equal(done.rewrapped, 1);
+        });
         assert.notEqual(await readFile(keyFilePath(place.dataFolder), 'utf8'), before);
         await useAll();
       });
 
       test('data keys are rotated, and all that was sealed works on', async () => {
-        const rotate = () => place.adminJson(['keys', 'rotate-data']);
-        const done = await (isEmbedded ? whileStopped(rotate) : rotate());
-        assert.equal(done.new_keys, 1);
-        // Account, two secrets of the webhook, trigger, source, deployment.
-        assert.ok(done.resealed >= 6, JSON.stringify(done));
-        assert.deepEqual(done.unopened, []);
-        await useAll();
-        const old = await whileStopped(() =>
-          place.withStore(async (store) => {
+        const rotate = async () => {
+          const done = await place.adminJson(['keys', 'rotate-data']);
+          assert.equal(done.new_keys, 1);
+          // Account, two secrets of the webhook, trigger, source, deployment.
+          assert.ok(done.resealed >= 6, JSON.stringify(done));
+          assert.deepEqual(done.unopened, []);
+        };
+        if (!isEmbedded) {
+          // Beside the running service, which knows the old key alone.
+          await rotate();
+          await useAll();
+        }
+        await whileStopped(async () => {
+          if (isEmbedded) await rotate();
+          await place.withStore(async (store) => {
+            // Nothing needs them any more.
             const retired = await store.transaction((tx) =>
               tx.deleteFrom('data_keys').where('retired_at_ms', 'is not', null).returning('key_id').execute(),
             );
+            assert.ok(retired.length >= 1);
             for (const { table, column, text } of await allTexts(store))
               for (const { key_id } of retired)
                 assert.ok(!text.includes(`v1.${key_id}.`), `${table}.${column} was not sealed anew`);
-            return retired.length;
-          }),
-        );
-        assert.ok(old >= 1);
+          });
+        });
         await useAll();
       });
 
@@ -384,13 +387,11 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
           assert.equal(await readFile(keyFilePath(place.dataFolder), 'utf8'), next);
           assert.notEqual(next, master);
         });
-        await useAll();
       });
 
       test('a wrong, missing, damaged, readable or linked key: no start, a message in one line, and nothing changed', async () => {
-        const path = keyFilePath(place.dataFolder);
         await whileStopped(async () => {
-          const text = await readFile(path, 'utf8');
+          const text = await readFile(keyFilePath(place.dataFolder), 'utf8');
           const sealed = () =>
             place.withStore(async (store) =>
               (await allTexts(store)).filter(({ text: cell }) => cell.includes('v1.')),
@@ -405,24 +406,23 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
           };
           const other = randomBytes(32).toString('base64');
           await refuse(/sealed under another encryption key/, { MILLRACE_ENCRYPTION_KEY: other });
-          await refuse(/MILLRACE_ENCRYPTION_KEY: expected 32 bytes/, { MILLRACE_ENCRYPTION_KEY: 'short' });
+          const path = keyFilePath(place.dataFolder);
           await rename(path, `${path}.away`);
           await refuse(/is missing.*backup/);
           await rename(`${path}.away`, path);
-          for (const [content, message] of [
-            [other, /sealed under another encryption key/],
-            [text.slice(0, 20), /holds no key/],
-            ['', /holds no key/],
-          ] as const) {
-            await writeFile(path, content);
-            await refuse(message);
-            assert.equal(await readFile(path, 'utf8'), content, 'left as it is');
-          }
-          await writeFile(path, text);
-          if (process.platform !== 'win32') {
-            await chmod(path, 0o644);
-            await refuse(/has mode 0644.*chmod 600/);
-            await chmod(path, 0o600);
+          // What is wrong with a setting or with the content of the file does not depend on the store: shown on one of them; more
+          // of it in src/vault/master-key.test.ts.
+          if (isEmbedded) {
+            await refuse(/MILLRACE_ENCRYPTION_KEY: expected 32 bytes/, { MILLRACE_ENCRYPTION_KEY: 'short' });
+            await writeFile(path, text.slice(0, 20));
+            await refuse(/holds no key/);
+            assert.equal(await readFile(path, 'utf8'), text.slice(0, 20), 'left as it is');
+            await writeFile(path, text);
+            if (process.platform !== 'win32') {
+              await chmod(path, 0o644);
+              await refuse(/has mode 0644.*chmod 600/);
+              await chmod(path, 0o600);
+            }
           }
           const status = await place.adminJson(['keys', 'status'], { MILLRACE_ENCRYPTION_KEY: other });
           assert.equal(status.configured, 'other');
