@@ -19,6 +19,7 @@ const chooser = `${app} export default { key: 'acme-chooser', name: 'Chooser', v
   kind: { type: 'string', reloadProps: true }, note: { type: 'string', hidden: true, optional: true } },
   async additionalProps(props) {
     if (this.kind === 'bad') throw new TypeError('no such kind: ' + this.app.$auth.token);
+    if (this.kind === 'leaks') return { leak: { type: 'string', label: this.app.$auth.token } };
     if (this.kind === undefined) return {};
     console.log('computing', this.kind);
     props.note.hidden = this.kind !== 'noted';
@@ -28,10 +29,11 @@ const chooser = `${app} export default { key: 'acme-chooser', name: 'Chooser', v
   async run() {} };`;
 
 /** Option functions that do what they should not. */
-const hostile = `${app} export default { name: 'Hostile', version: '0.0.1', type: 'action', props: { app,
+const hostile = `${app} export default { name: 'Hostile', version: '0.0.1', type: 'action', props: { app, pin: { type: 'string', secret: true, optional: true },
   throws: { type: 'string', async options() {
-    console.log('the token is', this.app.$auth.token);
-    throw new RangeError('failed with ' + this.app.$auth.token);
+    console.log('the token is', this.app.$auth.token, this.pin);
+    const error = new RangeError('failed with ' + this.app.$auth.token + ' and ' + this.pin);
+    throw Object.assign(error, { name: 'RangeError of ' + this.app.$auth.token });
   } },
   hangs: { type: 'string', options() { console.log('pid', process.pid); return new Promise(() => {}); } },
   spins: { type: 'string', options() { for (;;); } },
@@ -150,20 +152,24 @@ forEachService(
     test('code that fails is told with its place, and the account that it was given stays secret', async () => {
       const { service } = fixture;
       const id = await saved(service, hostile);
-      const configured_props = { app: await account(service) };
+      const configured_props = { app: await account(service), pin: 'a pin of ours' };
       const ask = async (prop_name: string) => {
         const answer = await done(configure(service, { id, prop_name, configured_props }));
-        assert.ok(!JSON.stringify(answer).includes(token), JSON.stringify(answer));
+        for (const secret of [token, configured_props.pin])
+          assert.ok(!JSON.stringify(answer).includes(secret), JSON.stringify(answer));
         assert.ok(!JSON.stringify(answer).includes(btoa(token)), 'nor encoded');
         return answer;
       };
       const thrown = await ask('throws');
       assert.deepEqual([thrown.options, thrown.errors.length], [[], 1]);
       const error = JSON.parse(thrown.errors[0]);
-      assert.deepEqual([error.name, error.message], ['RangeError', 'failed with [redacted]']);
+      assert.deepEqual(
+        [error.name, error.message],
+        ['RangeError of [redacted]', 'failed with [redacted] and [redacted]'],
+      );
       assert.match(error.stack, /component\.\w+:6:\d+/);
       const [line, told] = thrown.observations;
-      assert.deepEqual([line.k, line.msg], ['console.log', 'the token is [redacted]']);
+      assert.deepEqual([line.k, line.msg], ['console.log', 'the token is [redacted] [redacted]']);
       assert.deepEqual([told.k, told.err], ['error', error]);
       assert.ok(Number.isInteger(told.ts));
       const leaked = await ask('leaks');
@@ -182,7 +188,13 @@ forEachService(
         reload(service, { id: await saved(service, chooser), configured_props: bad }),
       );
       assert.equal(failed.dynamicProps, null);
-      assert.equal(JSON.parse(failed.errors[0]).message, 'no such kind: [redacted]');
+      const { name, message: why } = JSON.parse(failed.errors[0]);
+      assert.deepEqual([name, why], ['TypeError', 'no such kind: [redacted]']);
+      const leaks = { kind: 'leaks', app: configured_props.app };
+      const { dynamicProps } = await done(
+        reload(service, { id: await saved(service, chooser), configured_props: leaks }),
+      );
+      assert.equal(dynamicProps.configurableProps.at(-1).label, '[redacted]');
       const { body } = await service.api('GET', `/v1/accounts/${configured_props.app.authProvisionId}/uses`);
       const uses = body.data.used.map(({ id: user }: { id: string }) => user);
       assert.ok(uses.includes(id), 'that the code was given the account is on record');
