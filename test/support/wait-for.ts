@@ -1,7 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** Between two looks; short enough not to add to a test, long enough not to starve what it waits for. */
-const pollMs = 5;
+/** Between two looks; short enough not to add to a test. */
+const firstPollMs = 5;
+
+/** Looks that take time, as those that ask a service, become rarer: each takes CPU time from what is waited for. */
+const longestPollMs = 50;
+const pollGrowth = 1.5;
+const quickLookMs = 1;
 
 /** A machine that has ten things to do at once still gets there; only a test that fails takes so long. */
 const patienceMs = 30_000;
@@ -18,7 +23,9 @@ export async function waitFor<T>(
   const timeoutMs = options.timeoutMs ?? patienceMs;
   const deadline = performance.now() + timeoutMs;
   let cause: unknown;
+  let pollMs = firstPollMs;
   for (;;) {
+    const looked = performance.now();
     try {
       const value = await condition();
       if (value) return value as Exclude<T, undefined | null | false | 0 | ''>;
@@ -26,11 +33,13 @@ export async function waitFor<T>(
     } catch (error) {
       cause = error;
     }
-    if (performance.now() > deadline) {
+    const now = performance.now();
+    if (now > deadline) {
       const what = options.what ?? condition.toString();
       throw new Error(`waited ${timeoutMs} ms in vain for: ${what}`, cause === undefined ? {} : { cause });
     }
     await delay(pollMs);
+    if (now - looked > quickLookMs) pollMs = Math.min(pollMs * pollGrowth, longestPollMs);
   }
 }
 
