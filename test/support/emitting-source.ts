@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Millrace } from './millrace.ts';
+import type { ServiceClient } from './service-client.ts';
 
 /** Emits each of the values that it is sent, on the channel that is named; its answer goes out before they are stored. */
 const code = `export default {
@@ -18,7 +18,7 @@ export interface EmittingSource {
 
 /** A deployed source that emits what a test tells it to. */
 export async function createEmittingSource(
-  service: Millrace,
+  service: ServiceClient,
   options: { key?: string; workspace?: string } = {},
 ): Promise<EmittingSource> {
   const query = options.workspace === undefined ? '' : `?org_id=${options.workspace}`;
@@ -40,7 +40,7 @@ export async function createEmittingSource(
 
 /** A webhook that listens to a source; answers it with its `signing_secret`. */
 export async function createListeningWebhook(
-  service: Millrace,
+  service: ServiceClient,
   options: { url: string; emitterId: string; key?: string; workspace?: string },
   // biome-ignore lint/suspicious/noExplicitAny: tests look into webhooks of every shape.
 ): Promise<any> {
