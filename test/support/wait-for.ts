@@ -1,7 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** Between two looks; short enough not to add to a test, long enough not to starve what it waits for. */
+/** Between two looks at what this process knows; short enough not to add to a test, long enough not to starve what it waits for. */
 const pollMs = 5;
+
+/** Looks that ask the service cost both sides a request, and so hold up what is waited for: they become rarer. */
+const askingGrowth = 1.3;
+const askingPollMsMax = 50;
 
 /** A machine that has ten things to do at once still gets there; only a test that fails takes so long. */
 const patienceMs = 30_000;
@@ -18,9 +22,12 @@ export async function waitFor<T>(
   const timeoutMs = options.timeoutMs ?? patienceMs;
   const deadline = performance.now() + timeoutMs;
   let cause: unknown;
+  let pauseMs = pollMs;
   for (;;) {
     try {
-      const value = await condition();
+      const found = condition();
+      if (found instanceof Promise) pauseMs = Math.min(pauseMs * askingGrowth, askingPollMsMax);
+      const value = await found;
       if (value) return value as Exclude<T, undefined | null | false | 0 | ''>;
       cause = undefined;
     } catch (error) {
@@ -30,7 +37,7 @@ export async function waitFor<T>(
       const what = options.what ?? condition.toString();
       throw new Error(`waited ${timeoutMs} ms in vain for: ${what}`, cause === undefined ? {} : { cause });
     }
-    await delay(pollMs);
+    await delay(pauseMs);
   }
 }
 
