@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
-import { postgresSkip } from '../support/databases.ts';
 import { forEachSharedService, type ServiceClient } from '../support/millrace.ts';
-import { PublishedComponents } from '../support/published-components.ts';
+import { PublishedComponents, storeOrEmbedded } from '../support/published-components.ts';
 import { startSlack } from '../support/service-standins/slack.ts';
 import type { ServiceStandIn } from '../support/service-standins/stand-in.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
@@ -25,113 +24,109 @@ function slackMessage(text: string) {
   };
 }
 
-for (const dialect of ['sqlite', 'postgres'] as const) {
-  describe(`events of apps reach published components, on ${dialect}`, {
-    skip: dialect === 'postgres' && postgresSkip(),
-  }, () => {
-    let published: PublishedComponents;
-    let slack: ServiceStandIn | undefined;
+describe('events of apps reach published components', () => {
+  let published: PublishedComponents;
+  let slack: ServiceStandIn | undefined;
 
-    before(async () => {
-      published = await PublishedComponents.prepare();
-      slack = await startSlack(published.authority, token);
-      const connectTo = [slack.connectTo];
-      await published.start({ dialect, apps: ['slack', 'shopify'], connectTo });
-    });
-
-    after(async () => {
-      try {
-        await published?.assertSealed([token]);
-      } finally {
-        await published?.close();
-        await slack?.close();
-      }
-    });
-
-    const push = (app: string, event_name: string | string[], payload: unknown) =>
-      published.service.api('POST', '/v1/apphooks', { app, event_name, payload });
-
-    test('slack: a message goes to the sources of its channel and to those of all channels, with names of Slack', async () => {
-      const account = await published.account('slack', { oauth_access_token: token, oauth_uid: 'U1' });
-      const all = await published.source('slack', 'new-message-in-channels', {
-        slack: account,
-        resolveNames: true,
-      });
-      const one = await published.source('slack', 'new-message-in-channels', {
-        slack: account,
-        conversations: [channel],
-      });
-      const other = await published.source('slack', 'new-message-in-channels', {
-        slack: account,
-        conversations: ['C000000000'],
-      });
-      assert.deepEqual(
-        [all, one].map((source) => source.configured_props.slackApphook),
-        [
-          { app: 'slack', event_names: ['message'] },
-          { app: 'slack', event_names: [channel] },
-        ],
-      );
-      const streams = await Promise.all([all, one].map(({ id }) => published.service.stream(id)));
-      const answer = await push('slack', ['message', channel], slackMessage('hello'));
-      assert.deepEqual([answer.status, answer.body], [200, { data: { delivered: 2 } }]);
-      const [ofAll, ofOne] = await Promise.all(streams.map((stream) => stream.message(1)));
-      for (const stream of streams) stream.close();
-      assert.deepEqual(ofOne?.data.event, slackMessage('hello'));
-      assert.deepEqual(
-        [
-          ofAll?.data.event.text,
-          ofAll?.data.event.channel,
-          ofAll?.data.event.user,
-          ofAll?.data.event.channel_id,
-        ],
-        ['hello', 'general', 'ada', channel],
-      );
-      assert.deepEqual(await published.service.events(other.id), []);
-
-      // A source that is given other channels is found by those.
-      const props = { slack: account, conversations: ['C000000000'] };
-      const changed = await published.service.api('PUT', `/v1/sources/${one.id}`, {
-        configured_props: props,
-      });
-      assert.equal(changed.status, 200, JSON.stringify(changed.body));
-      assert.equal((await push('slack', channel, slackMessage('again'))).body.data.delivered, 0);
-      assert.equal((await push('slack', 'C000000000', slackMessage('there'))).body.data.delivered, 2);
-      for (const { id } of [all, one, other])
-        assert.equal((await published.service.api('DELETE', `/v1/sources/${id}`)).status, 204);
-      assert.equal((await push('slack', 'message', slackMessage('late'))).body.data.delivered, 0);
-    });
-
-    test('slack: a scoped name reaches the sources of the scope and of the event', async () => {
-      const account = await published.account('slack', { oauth_access_token: token, oauth_uid: 'U1' });
-      const make = (props: object) =>
-        published.source('slack', 'new-interaction-event-received', { slack: account, ...props });
-      const all = await make({});
-      const ofChannel = await make({ conversations: [channel] });
-      const ofAction = await make({ conversations: [channel], action_ids: ['approve'] });
-      await make({ action_ids: ['refuse'] });
-      const streams = await Promise.all(
-        [all, ofChannel, ofAction].map(({ id }) => published.service.stream(id)),
-      );
-      const event = { type: 'block_actions', channel: { id: channel }, actions: [{ action_id: 'approve' }] };
-      const name = `interaction_events:${channel}:approve`;
-      assert.equal((await push('slack', name, event)).body.data.delivered, 3);
-      for (const stream of streams) {
-        assert.deepEqual((await stream.message(1)).data.event, { event });
-        stream.close();
-      }
-    });
-
-    test('shopify: customer-data-request emits the body of the request', async () => {
-      const source = await published.source('shopify', 'customer-data-request', {});
-      const stream = await published.service.stream(source.id);
-      const body = { shop_id: 954889, customer: { id: 191167 } };
-      assert.equal((await push('shopify', 'customers/data_request', { body })).body.data.delivered, 1);
-      assert.deepEqual((await stream.message(1)).data.event, body);
-      stream.close();
-    });
+  before(async () => {
+    published = await PublishedComponents.prepare();
+    slack = await startSlack(published.authority, token);
+    const connectTo = [slack.connectTo];
+    await published.start({ dialect: storeOrEmbedded('postgres'), apps: ['slack', 'shopify'], connectTo });
   });
-}
+
+  after(async () => {
+    try {
+      await published?.assertSealed([token]);
+    } finally {
+      await published?.close();
+      await slack?.close();
+    }
+  });
+
+  const push = (app: string, event_name: string | string[], payload: unknown) =>
+    published.service.api('POST', '/v1/apphooks', { app, event_name, payload });
+
+  test('slack: a message goes to the sources of its channel and to those of all channels, with names of Slack', async () => {
+    const account = await published.account('slack', { oauth_access_token: token, oauth_uid: 'U1' });
+    const all = await published.source('slack', 'new-message-in-channels', {
+      slack: account,
+      resolveNames: true,
+    });
+    const one = await published.source('slack', 'new-message-in-channels', {
+      slack: account,
+      conversations: [channel],
+    });
+    const other = await published.source('slack', 'new-message-in-channels', {
+      slack: account,
+      conversations: ['C000000000'],
+    });
+    assert.deepEqual(
+      [all, one].map((source) => source.configured_props.slackApphook),
+      [
+        { app: 'slack', event_names: ['message'] },
+        { app: 'slack', event_names: [channel] },
+      ],
+    );
+    const streams = await Promise.all([all, one].map(({ id }) => published.service.stream(id)));
+    const answer = await push('slack', ['message', channel], slackMessage('hello'));
+    assert.deepEqual([answer.status, answer.body], [200, { data: { delivered: 2 } }]);
+    const [ofAll, ofOne] = await Promise.all(streams.map((stream) => stream.message(1)));
+    for (const stream of streams) stream.close();
+    assert.deepEqual(ofOne?.data.event, slackMessage('hello'));
+    assert.deepEqual(
+      [
+        ofAll?.data.event.text,
+        ofAll?.data.event.channel,
+        ofAll?.data.event.user,
+        ofAll?.data.event.channel_id,
+      ],
+      ['hello', 'general', 'ada', channel],
+    );
+    assert.deepEqual(await published.service.events(other.id), []);
+
+    // A source that is given other channels is found by those.
+    const props = { slack: account, conversations: ['C000000000'] };
+    const changed = await published.service.api('PUT', `/v1/sources/${one.id}`, {
+      configured_props: props,
+    });
+    assert.equal(changed.status, 200, JSON.stringify(changed.body));
+    assert.equal((await push('slack', channel, slackMessage('again'))).body.data.delivered, 0);
+    assert.equal((await push('slack', 'C000000000', slackMessage('there'))).body.data.delivered, 2);
+    for (const { id } of [all, one, other])
+      assert.equal((await published.service.api('DELETE', `/v1/sources/${id}`)).status, 204);
+    assert.equal((await push('slack', 'message', slackMessage('late'))).body.data.delivered, 0);
+  });
+
+  test('slack: a scoped name reaches the sources of the scope and of the event', async () => {
+    const account = await published.account('slack', { oauth_access_token: token, oauth_uid: 'U1' });
+    const make = (props: object) =>
+      published.source('slack', 'new-interaction-event-received', { slack: account, ...props });
+    const all = await make({});
+    const ofChannel = await make({ conversations: [channel] });
+    const ofAction = await make({ conversations: [channel], action_ids: ['approve'] });
+    await make({ action_ids: ['refuse'] });
+    const streams = await Promise.all(
+      [all, ofChannel, ofAction].map(({ id }) => published.service.stream(id)),
+    );
+    const event = { type: 'block_actions', channel: { id: channel }, actions: [{ action_id: 'approve' }] };
+    const name = `interaction_events:${channel}:approve`;
+    assert.equal((await push('slack', name, event)).body.data.delivered, 3);
+    for (const stream of streams) {
+      assert.deepEqual((await stream.message(1)).data.event, { event });
+      stream.close();
+    }
+  });
+
+  test('shopify: customer-data-request emits the body of the request', async () => {
+    const source = await published.source('shopify', 'customer-data-request', {});
+    const stream = await published.service.stream(source.id);
+    const body = { shop_id: 954889, customer: { id: 191167 } };
+    assert.equal((await push('shopify', 'customers/data_request', { body })).body.data.delivered, 1);
+    assert.deepEqual((await stream.message(1)).data.event, body);
+    stream.close();
+  });
+});
 
 /** Emits what it gets. */
 const listener = (eventNames: string) => `

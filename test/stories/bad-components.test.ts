@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { forEachSharedService, Millrace, type ServiceClient } from '../support/millrace.ts';
+import { forEachSharedService, Millrace, type ServiceClient, useSharedService } from '../support/millrace.ts';
 import { createTempFolder, type TempFolder } from '../support/temp-folder.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -205,65 +205,19 @@ forEachSharedService((fixture) => {
     }
   });
 
-  // The limits of a run do not depend on the store.
-  if (fixture.dialect === 'sqlite') {
-    test('a run that returns 100 MB, or emits 5,000 events, becomes an error event', async () => {
-      const { service } = fixture;
-      const big: Source = await service.createSource({
-        component_code: running(
-          `this.http.respond({ status: 200, body: {} }); return 'x'.repeat(100 * 1024 * 1024);`,
-        ),
-      });
-      assert.equal((await post(big)).status, 200);
-      const [tooBig] = await errorsOf(fixture.service, big);
-      assert.match(tooBig.event.error.message, /\d/);
-      const chatty: Source = await service.createSource({
-        component_code: running(
-          `this.http.respond({ status: 200, body: {} }); for (let n = 0; n < 5000; n += 1) this.$emit({ n });`,
-        ),
-      });
-      assert.equal((await post(chatty)).status, 200);
-      const [tooMany] = await errorsOf(fixture.service, chatty);
-      assert.match(tooMany.event.error.message, /1000/);
-      assert.equal((await post(chatty)).status, 200, 'the source itself goes on');
-    });
-
-    test('a run that takes all memory is run again, and after the third time is an error event', () =>
-      runsThreeTimes(
-        fixture.service,
-        'const hoard = []; for (;;) hoard.push(Buffer.alloc(5e7, 1));',
-        /memory/i,
-      ));
-  }
-
   test('meanwhile another source kept answering, and is answering still', async () => {
     await bystander.isAnswered();
     await bystander.stop();
   });
 });
 
-/** What is refused before anything is stored, and loops that end at a deadline, do not depend on the store. */
-describe('on a service where a run may take 5 s', () => {
-  let folder: TempFolder;
-  let service: Millrace;
-  let bystander: Bystander;
-  before(async () => {
-    folder = await createTempFolder('bad-components');
-    service = await Millrace.start({
-      dataFolder: `${folder.path}/data`,
-      environment: { MILLRACE_RUN_DEADLINE: '5' },
-    });
-    bystander = await Bystander.start(service);
-  });
-  after(async () => {
-    bystander?.abandon();
-    await service?.stop();
-    await folder?.remove();
-  });
+/** What is refused before anything is stored, and the limits of a run, do not depend on the store. */
+describe('on one store', () => {
+  const fixture = useSharedService();
 
   test('code that throws while it loads is refused with its error', async () => {
     const { code, error, details } = await refused(
-      service,
+      fixture.service,
       `throw new Error('not today'); export default {};`,
     );
     assert.equal(code, 'invalid_component');
@@ -280,19 +234,19 @@ describe('on a service where a run may take 5 s', () => {
       `module.exports = {};`,
       `export default { name: 'x', run: 'soon' };`,
     ]) {
-      const { code: name, error } = await refused(service, code);
+      const { code: name, error } = await refused(fixture.service, code);
       assert.equal(name, 'invalid_component', code);
       assert.match(error, /exports no component|must be a function/);
     }
     for (const component_code of ['', '   ']) {
-      const { status, body } = await service.api('POST', '/v1/components', { component_code });
+      const { status, body } = await fixture.service.api('POST', '/v1/components', { component_code });
       assert.deepEqual([status, body.details.parameter], [400, 'component_code']);
     }
   });
 
   test('code that does not parse is refused with file, line and column', async () => {
     const { code, error } = await refused(
-      service,
+      fixture.service,
       `export default {\n  name: 'x',\n  run() { return ] }\n};`,
     );
     assert.equal(code, 'invalid_component_code');
@@ -301,23 +255,26 @@ describe('on a service where a run may take 5 s', () => {
 
   test('a prop of unknown type is refused by its name', async () => {
     const { code, error, details } = await refused(
-      service,
+      fixture.service,
       `export default { name: 'x', props: { when: { type: '$.interface.timr' } }, run() {} };`,
     );
     assert.equal(code, 'invalid_component');
     assert.match(error, /"when".*\$\.interface\.timr/);
     assert.equal(details.prop, 'when');
     const typeless = await refused(
-      service,
+      fixture.service,
       `export default { name: 'x', props: { odd: { label: 'Odd' } }, run() {} };`,
     );
     assert.match(typeless.error, /odd/);
-    const wrongDedupe = await refused(service, `export default { name: 'x', dedupe: 'newest', run() {} };`);
+    const wrongDedupe = await refused(
+      fixture.service,
+      `export default { name: 'x', dedupe: 'newest', run() {} };`,
+    );
     assert.match(wrongDedupe.error, /dedupe/);
   });
 
   test('actions and apps can be saved, but not deployed as sources', async () => {
-    const { status, body } = await service.api('POST', '/v1/sources', {
+    const { status, body } = await fixture.service.api('POST', '/v1/sources', {
       component_code: `export default { name: 'Act', type: 'action', async run() {} };`,
     });
     assert.deepEqual([status, body.code], [400, 'invalid_component']);
@@ -332,11 +289,59 @@ describe('on a service where a run may take 5 s', () => {
       'https://example.com/a.mjs',
     ]) {
       const { error } = await refused(
-        service,
+        fixture.service,
         `import x from '${name}'; export default { name: 'x', run() { x(); } };`,
       );
       assert.ok(error.includes(name), error);
     }
+  });
+
+  test('a run that returns 100 MB, or emits 5,000 events, becomes an error event', async () => {
+    const { service } = fixture;
+    const big: Source = await service.createSource({
+      component_code: running(
+        `this.http.respond({ status: 200, body: {} }); return 'x'.repeat(100 * 1024 * 1024);`,
+      ),
+    });
+    assert.equal((await post(big)).status, 200);
+    const [tooBig] = await errorsOf(fixture.service, big);
+    assert.match(tooBig.event.error.message, /\d/);
+    const chatty: Source = await service.createSource({
+      component_code: running(
+        `this.http.respond({ status: 200, body: {} }); for (let n = 0; n < 5000; n += 1) this.$emit({ n });`,
+      ),
+    });
+    assert.equal((await post(chatty)).status, 200);
+    const [tooMany] = await errorsOf(fixture.service, chatty);
+    assert.match(tooMany.event.error.message, /1000/);
+    assert.equal((await post(chatty)).status, 200, 'the source itself goes on');
+  });
+
+  test('a run that takes all memory is run again, and after the third time is an error event', () =>
+    runsThreeTimes(
+      fixture.service,
+      'const hoard = []; for (;;) hoard.push(Buffer.alloc(5e7, 1));',
+      /memory/i,
+    ));
+});
+
+/** How a deadline ends a loop does not depend on the store. */
+describe('on a service where a run may take 5 s', () => {
+  let folder: TempFolder;
+  let service: Millrace;
+  let bystander: Bystander;
+  before(async () => {
+    folder = await createTempFolder('bad-components');
+    service = await Millrace.start({
+      dataFolder: `${folder.path}/data`,
+      environment: { MILLRACE_RUN_DEADLINE: '5' },
+    });
+    bystander = await Bystander.start(service);
+  });
+  after(async () => {
+    bystander?.abandon();
+    await service?.stop();
+    await folder?.remove();
   });
 
   test('an endless loop in run ends at the deadline with an error event, and the next request is served', async () => {

@@ -1,15 +1,14 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** Between two looks; short enough not to add to a test. */
-const firstPollMs = 5;
+/** Between two looks at what this process knows; short enough not to add to a test, long enough not to starve what it waits for. */
+const pollMs = 5;
 
-/** Looks that take time, as those that ask a service, become rarer: each takes CPU time from what is waited for. */
-const longestPollMs = 50;
-const pollGrowth = 1.5;
-const quickLookMs = 1;
+/** Looks that ask the service cost both sides a request, and so hold up what is waited for: they become rarer. */
+const askingGrowth = 1.3;
+const askingPollMsMax = 50;
 
-/** A machine that has ten things to do at once still gets there; only a test that fails takes so long. */
-const patienceMs = 30_000;
+/** A machine that has twenty things to do at once still gets there; only a test that fails takes so long. */
+const patienceMs = 90_000;
 
 /**
  * Waits until `condition` gives something truthy and returns it. The last resort: where a signal exists (an event, a
@@ -23,23 +22,22 @@ export async function waitFor<T>(
   const timeoutMs = options.timeoutMs ?? patienceMs;
   const deadline = performance.now() + timeoutMs;
   let cause: unknown;
-  let pollMs = firstPollMs;
+  let pauseMs = pollMs;
   for (;;) {
-    const looked = performance.now();
     try {
-      const value = await condition();
+      const found = condition();
+      if (found instanceof Promise) pauseMs = Math.min(pauseMs * askingGrowth, askingPollMsMax);
+      const value = await found;
       if (value) return value as Exclude<T, undefined | null | false | 0 | ''>;
       cause = undefined;
     } catch (error) {
       cause = error;
     }
-    const now = performance.now();
-    if (now > deadline) {
+    if (performance.now() > deadline) {
       const what = options.what ?? condition.toString();
       throw new Error(`waited ${timeoutMs} ms in vain for: ${what}`, cause === undefined ? {} : { cause });
     }
-    await delay(pollMs);
-    if (now - looked > quickLookMs) pollMs = Math.min(pollMs * pollGrowth, longestPollMs);
+    await delay(pauseMs);
   }
 }
 
