@@ -220,10 +220,7 @@ export default {
       const { body } = await service.api('GET', `/v1/sources/${source.id}/ticks?limit=100`);
       return body.data.map((tick: { outcome: string }) => tick.outcome).reverse();
     };
-    await waitFor(async () => (await outcomes()).length >= 2, {
-      timeoutMs: 60_000,
-      what: 'the second tick',
-    });
+    await waitFor(async () => (await outcomes()).length >= 2, { what: 'the second tick' });
     assert.deepEqual((await outcomes()).slice(0, 2), ['fired', 'skipped']);
     assert.deepEqual([slow.requests.length, most], [1, 1]);
     const [tick] = await waitFor(async () => {

@@ -83,7 +83,7 @@ forEachService((fixture) => {
               .map((effect) => effect.number),
           ).size >=
           before + endsBeforeKill,
-        { timeoutMs: 30_000, what: 'runs to end' },
+        { what: 'runs to end' },
       );
       const killed = fixture.service.kill();
       isUp = false;

@@ -186,10 +186,7 @@ for (const [from, to] of [
 
         const ticks = async () =>
           (await service.api('GET', `/v1/sources/${timer.id}/ticks?limit=100`)).body.data;
-        await waitFor(async () => (await ticks()).length >= 2, {
-          timeoutMs: 40_000,
-          what: 'the timer to run on',
-        });
+        await waitFor(async () => (await ticks()).length >= 2, { what: 'the timer to run on' });
       } finally {
         await service.stop();
         await database.drop();

@@ -157,13 +157,10 @@ forEachSharedService((fixture) => {
             this.$emit('done');`),
     });
     await post(source);
-    const found = await waitFor(
-      async () => {
-        const { body } = await service.api('GET', `/v1/sources/${source.id}/logs`);
-        return JSON.stringify(body.data).includes('nobody waits') && body.data;
-      },
-      { timeoutMs: 20_000 },
-    );
+    const found = await waitFor(async () => {
+      const { body } = await service.api('GET', `/v1/sources/${source.id}/logs`);
+      return JSON.stringify(body.data).includes('nobody waits') && body.data;
+    });
     assert.ok(found.length > 0);
   });
 

@@ -122,7 +122,7 @@ forEachService(
         }
         return false;
       };
-      await waitFor(isThere, { timeoutMs: 60_000 });
+      await waitFor(isThere);
     });
   },
   { environment: { MILLRACE_SMTP_PORT: String(port) } },

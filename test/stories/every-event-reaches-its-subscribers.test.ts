@@ -63,7 +63,7 @@ async function killBoth(
     const sent: Sent = { acknowledged: new Set(), last: 0 };
     const untilMore = async () => {
       const enough = sent.acknowledged.size + 30 + Math.floor(Math.random() * 120);
-      await waitFor(() => sent.acknowledged.size >= enough, { timeoutMs: 20_000, what: 'acknowledgements' });
+      await waitFor(() => sent.acknowledged.size >= enough, { what: 'acknowledgements' });
     };
     // On PostgreSQL each start waits for the lease of the one that was killed.
     const kills =
@@ -94,7 +94,7 @@ async function killBoth(
     };
     // What failed while the receiver was away is tried again after five seconds.
     await waitFor(() => missing().length === 0, {
-      timeoutMs: 30_000,
+      timeoutMs: 120_000,
       what: 'every acknowledged event at both webhooks',
     }).catch(() => assert.deepEqual(missing(), [], 'lost'));
     const ids = new Map<string, Set<string>>();

@@ -66,7 +66,6 @@ test('on a full disk what was acknowledged is kept, new writes answer 503, and t
     await waitFor(async () => (await send()).status === 200, { what: 'writes to be taken again' });
     const numbers = async () => (await running.events(source.id)).map(({ event }) => event.n as number);
     await waitFor(async () => (await numbers()).length >= acknowledged.length, {
-      timeoutMs: 30_000,
       what: `the events of ${acknowledged.length} acknowledged requests`,
     });
     assert.ok(acknowledged.length < 100);

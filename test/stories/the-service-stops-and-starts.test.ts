@@ -232,7 +232,7 @@ describe('a start', () => {
       npm.stdout.on('data', (chunk: Buffer) => {
         output += chunk;
       });
-      await waitFor(() => output.includes('Millrace is running'), { timeoutMs: 30_000 });
+      await waitFor(() => output.includes('Millrace is running'));
       // Closed when the last process that writes there has ended.
       const closed = once(npm, 'close');
       npm.kill('SIGTERM');

@@ -28,7 +28,6 @@ interface Story {
 }
 
 /** A process that is killed leaves leases, which end by themselves. */
-const leasePatience = { timeoutMs: 60_000 };
 
 /** Registers a test per story; `restart` is called when all have begun. */
 function tellTogether(
@@ -283,7 +282,7 @@ forEachService(
         const begin = async () => {
           begun += 1;
           // What is due when a workflow becomes inactive is not fired any more.
-          await waitFor(async () => (await ticks()).length === begun * timers.length, leasePatience);
+          await waitFor(async () => (await ticks()).length === begun * timers.length);
           await data('PUT', `/v1/workflows/${id}`, { active: false });
           await data('PUT', `/v1/workflows/${id}`, { active: true });
         };
@@ -298,7 +297,7 @@ forEachService(
               const isOver =
                 lists[0].length === expected && lists[1].every((run) => run.state === 'succeeded');
               return isOver && lists[1].length >= expected && lists;
-            }, leasePatience);
+            });
             assert.equal(runs.length, expected);
             for (const { id: timer } of triggers) {
               assert.equal(ticked.filter(({ trigger_id }) => trigger_id === timer).length, begun + 1, timer);
@@ -378,7 +377,7 @@ forEachService(
             const { total, sent, failed } = await waitFor(async () => {
               const replay = await data('GET', `/v1/replays/${id}`);
               return replay.state === 'finished' && replay;
-            }, leasePatience);
+            });
             assert.deepEqual({ total, sent, failed }, { total: 6, sent: 6, failed: 0 });
             const received = new Set(requestsTo('/replayed').map((request) => request.json()));
             assert.deepEqual([...received].sort(), numbers);
@@ -416,7 +415,7 @@ forEachService(
             const runs = await waitFor(async () => {
               const all = await fixture.service.runs(workflow.id);
               return all.every(({ state }) => state === 'succeeded') && all;
-            }, leasePatience);
+            });
             assert.equal(runs.length, mails);
           },
         };
@@ -450,7 +449,7 @@ forEachService(
               const seen = async () =>
                 new Set((await fixture.service.events(id)).map(({ event }) => event?.n)).size;
               await waitFor(async () => (await seen()) === 3, {
-                ...{ what: `all events of ${id}`, ...leasePatience },
+                what: `all events of ${id}`,
               });
             }
           },
@@ -593,7 +592,7 @@ forEachService(
             const dead = await waitFor(async () => {
               const account = await accountOf(id);
               return account.dead === true && account;
-            }, leasePatience);
+            });
             assert.match(dead.error, /invalid_grant/);
             // Compared by value, never printed.
             assert.ok(dead.credentials.oauth_refresh_token === token, 'nothing of it was deleted');
