@@ -399,37 +399,28 @@ async function writeTree(root: string, files: Record<string, string>): Promise<v
 }
 
 describe('npm packages', () => {
-  let cases = 0;
+  let registry: Awaited<ReturnType<typeof startNpmRegistry>>;
+  /** Of this registry; a test publishes packages with names of its own. */
+  let hers: ComponentBuilder;
 
-  async function withRegistry(
-    packages: (registry: { url: string }) => FakePackage[],
-    work: (given: {
-      builder: ComponentBuilder;
-      requests: () => string[];
-      stop: () => Promise<void>;
-    }) => Promise<void>,
-    limits: Partial<BuildLimits> = {},
-  ): Promise<void> {
-    const registry = await startNpmRegistry(packages);
-    cases += 1;
-    const hers = await newBuilder({
-      cache: `npm-${cases}`,
-      registry: registry.url,
-      limits,
-      fetchText: plainFetch,
-    });
+  before(async () => {
+    registry = await startNpmRegistry(() => []);
+    hers = await newBuilder({ cache: 'npm', registry: registry.url, fetchText: plainFetch });
+  });
+
+  after(async () => {
+    await hers?.close();
+    await registry?.close();
+  });
+
+  const publish = (...packages: FakePackage[]) => registry.publish(packages);
+
+  async function withLimits(limits: Partial<BuildLimits>, work: (by: ComponentBuilder) => Promise<void>) {
+    const by = await newBuilder({ cache: 'npm-limits', registry: registry.url, limits });
     try {
-      await work({ builder: hers, requests: registry.requests, stop: registry.close });
-      // Installed packages wait a while for the next build; the promise is about what stays after the end.
-      await hers.close();
-      assert.deepEqual(
-        await readdir(join(folder.path, `npm-${cases}`, 'builds')),
-        [],
-        'a build folder was left behind',
-      );
+      await work(by);
     } finally {
-      await hers.close();
-      await registry.close();
+      await by.close();
     }
   }
 
@@ -442,139 +433,113 @@ describe('npm packages', () => {
         'sub/path.js': `module.exports = "sub ${version}"`,
       },
     });
-    await withRegistry(
-      () => [pkg('1.0.0'), pkg('1.2.0'), pkg('2.0.0')],
-      async ({ builder: hers }) => {
-        const code =
-          'import a from "tool"; import b from "tool@^1.0.0"; import c from "tool@1.0.0/sub/path.js"; export default [a, b, c];';
-        const built = await build(code, hers);
-        assert.deepEqual(evaluate(built), ['2.0.0', '1.2.0', 'sub 1.0.0']);
-        const lock = JSON.parse(built.lock) as {
-          imports: unknown;
-          packages: Record<string, { integrity: string }>;
-        };
-        assert.deepEqual(lock.imports, {
-          tool: { name: 'tool', version: '2.0.0' },
-          'tool@^1.0.0': { name: 'tool', version: '1.2.0' },
-          'tool@1.0.0': { name: 'tool', version: '1.0.0' },
-        });
-        assert.match(lock.packages['node_modules/tool']?.integrity ?? '', /^sha512-/);
-      },
-    );
+    publish(pkg('1.0.0'), pkg('1.2.0'), pkg('2.0.0'));
+    const code =
+      'import a from "tool"; import b from "tool@^1.0.0"; import c from "tool@1.0.0/sub/path.js"; export default [a, b, c];';
+    const built = await build(code, hers);
+    assert.deepEqual(evaluate(built), ['2.0.0', '1.2.0', 'sub 1.0.0']);
+    const lock = JSON.parse(built.lock) as {
+      imports: unknown;
+      packages: Record<string, { integrity: string }>;
+    };
+    assert.deepEqual(lock.imports, {
+      tool: { name: 'tool', version: '2.0.0' },
+      'tool@^1.0.0': { name: 'tool', version: '1.2.0' },
+      'tool@1.0.0': { name: 'tool', version: '1.0.0' },
+    });
+    assert.match(lock.packages['node_modules/tool']?.integrity ?? '', /^sha512-/);
   });
 
   test('take their version from the package.json above a fetched component', async () => {
     await using server = await HttpReceiver.start({
       answer: ({ url }) => {
-        if (url === '/pkg/package.json') return { body: { dependencies: { tool: '^1.0.0' } } };
-        if (url === '/pkg/sources/a/a.mjs') return { body: 'export { default } from "tool";' };
+        if (url === '/pkg/package.json') return { body: { dependencies: { declared: '^1.0.0' } } };
+        if (url === '/pkg/sources/a/a.mjs') return { body: 'export { default } from "declared";' };
         return { status: 404 };
       },
     });
-    await withRegistry(
-      () => [
-        { name: 'tool', version: '1.0.0', files: { 'index.js': 'module.exports = 1' } },
-        { name: 'tool', version: '2.0.0', files: { 'index.js': 'module.exports = 2' } },
-      ],
-      async ({ builder: hers }) => {
-        const built = await build({ kind: 'url', url: `${server.url}/pkg/sources/a/a.mjs` }, hers);
-        assert.equal(evaluate(built), 1);
-      },
+    publish(
+      { name: 'declared', version: '1.0.0', files: { 'index.js': 'module.exports = 1' } },
+      { name: 'declared', version: '2.0.0', files: { 'index.js': 'module.exports = 2' } },
     );
+    const built = await build({ kind: 'url', url: `${server.url}/pkg/sources/a/a.mjs` }, hers);
+    assert.equal(evaluate(built), 1);
   });
 
   test('need the registry once: other code with the same packages is built without it', async () => {
-    await withRegistry(
-      () => [{ name: 'tool', version: '1.0.0', files: { 'index.js': 'module.exports = 1' } }],
-      async ({ builder: hers, stop }) => {
-        await build('import t from "tool@1.0.0"; export default [t, 1]', hers);
-        await stop();
-        assert.deepEqual(
-          evaluate(await build('import t from "tool@1.0.0"; export default [t, 2]', hers)),
-          [1, 2],
-        );
-        assert.deepEqual(evaluate(await build('import t from "tool"; export default [t, 3]', hers)), [1, 3]);
-        await failure(build('import t from "unseen"; export default t', hers), 'registry_unreachable');
-      },
-    );
+    const own = await startNpmRegistry(() => [
+      { name: 'tool', version: '1.0.0', files: { 'index.js': 'module.exports = 1' } },
+    ]);
+    const by = await newBuilder({ cache: 'npm-once', registry: own.url });
+    try {
+      await build('import t from "tool@1.0.0"; export default [t, 1]', by);
+      await own.close();
+      assert.deepEqual(
+        evaluate(await build('import t from "tool@1.0.0"; export default [t, 2]', by)),
+        [1, 2],
+      );
+      assert.deepEqual(evaluate(await build('import t from "tool"; export default [t, 3]', by)), [1, 3]);
+      await failure(build('import t from "unseen"; export default t', by), 'registry_unreachable');
+      await by.close();
+      assert.deepEqual(
+        await readdir(join(folder.path, 'npm-once', 'builds')),
+        [],
+        'a build folder was left behind',
+      );
+    } finally {
+      await by.close();
+      await own.close();
+    }
   });
 
   test('that do not exist are named', async () => {
-    await withRegistry(
-      () => [{ name: 'tool', version: '1.0.0' }],
-      async ({ builder: hers }) => {
-        const missing = await failure(
-          build('import "not-there"; export default 1', hers),
-          'package_not_found',
-        );
-        assert.equal(missing.details.specifier, 'not-there');
-        const version = await failure(build('import "tool@^7"; export default 1', hers), 'package_not_found');
-        assert.equal(version.details.package, 'tool');
-      },
-    );
+    publish({ name: 'exists', version: '1.0.0' });
+    const missing = await failure(build('import "not-there"; export default 1', hers), 'package_not_found');
+    assert.equal(missing.details.specifier, 'not-there');
+    const version = await failure(build('import "exists@^7"; export default 1', hers), 'package_not_found');
+    assert.equal(version.details.package, 'exists');
   });
 
   test('that depend on a URL are refused, and nothing is connected to', async () => {
     await using target = await HttpReceiver.start();
-    for (const spec of [
-      `${target.url}/x.tgz`,
-      `git+http://127.0.0.1:${target.port}/x.git`,
-      'file:../../etc',
-    ]) {
-      await withRegistry(
-        () => [{ name: 'tool', version: '1.0.0', manifest: { dependencies: { evil: spec } } }],
-        async ({ builder: hers }) => {
-          await failure(build('import "tool"; export default 1', hers), 'unsupported_specifier');
-        },
-      );
+    const specs = [`${target.url}/x.tgz`, `git+http://127.0.0.1:${target.port}/x.git`, 'file:../../etc'];
+    for (const [index, spec] of specs.entries()) {
+      const name = `depends-on-url-${index}`;
+      publish({ name, version: '1.0.0', manifest: { dependencies: { evil: spec } } });
+      await failure(build(`import "${name}"; export default 1`, hers), 'unsupported_specifier');
     }
     assert.equal(target.requests.length, 0);
   });
 
   test('whose tarball is on another server are refused, and nothing is connected to', async () => {
     await using target = await HttpReceiver.start();
-    for (const manifest of [{}, { _hasShrinkwrap: true }]) {
-      await withRegistry(
-        () => [{ name: 'tool', version: '1.0.0', tarball: `${target.url}/x.tgz`, manifest }],
-        async ({ builder: hers }) => {
-          await failure(build('import "tool"; export default 1', hers), 'package_refused');
-        },
-      );
+    for (const [index, manifest] of [{}, { _hasShrinkwrap: true }].entries()) {
+      const name = `elsewhere-${index}`;
+      publish({ name, version: '1.0.0', tarball: `${target.url}/x.tgz`, manifest });
+      await failure(build(`import "${name}"; export default 1`, hers), 'package_refused');
     }
     assert.equal(target.requests.length, 0);
   });
 
   test('without integrity are refused before they are fetched', async () => {
-    await withRegistry(
-      () => [{ name: 'tool', version: '1.0.0', hasIntegrity: false }],
-      async ({ builder: hers, requests }) => {
-        await failure(build('import "tool"; export default 1', hers), 'package_refused');
-        assert.deepEqual(requests(), ['/tool']);
-      },
+    publish({ name: 'unsigned', version: '1.0.0', hasIntegrity: false });
+    await failure(build('import "unsigned"; export default 1', hers), 'package_refused');
+    assert.deepEqual(
+      registry.requests().filter((url) => url.includes('unsigned')),
+      ['/unsigned'],
     );
   });
 
   test('never run their scripts', async () => {
     const marker = join(folder.path, 'script-ran');
-    await withRegistry(
-      () => [
-        {
-          name: 'tool',
-          version: '1.0.0',
-          manifest: {
-            scripts: {
-              preinstall: `touch ${marker}`,
-              install: `touch ${marker}`,
-              postinstall: `touch ${marker}`,
-            },
-          },
-          files: { 'index.js': 'module.exports = 1' },
-        },
-      ],
-      async ({ builder: hers }) => {
-        assert.equal(evaluate(await build('import t from "tool"; export default t', hers)), 1);
-      },
-    );
+    const touch = `touch ${marker}`;
+    publish({
+      name: 'scripted',
+      version: '1.0.0',
+      manifest: { scripts: { preinstall: touch, install: touch, postinstall: touch } },
+      files: { 'index.js': 'module.exports = 1' },
+    });
+    assert.equal(evaluate(await build('import t from "scripted"; export default t', hers)), 1);
     await assert.rejects(access(marker));
   });
 
@@ -585,113 +550,93 @@ describe('npm packages', () => {
       { 'index.js': 'module.exports = require("./link.json")', 'link.json': `-> ${secret}` },
       { 'index.js': `import x from ${JSON.stringify(secret)}; export default x` },
       { 'index.js': `import x from ${JSON.stringify(secret)} with { type: "text" }; export default x` },
-      { 'index.js': 'import x from "../../../../secret.json"; export default x' },
-      { 'index.js': 'module.exports = (n) => require("../../../../" + n + ".json")' },
+      ...['../../../../', '../../../../../'].flatMap((up) => [
+        { 'index.js': `import x from "${up}secret.json"; export default x` },
+        { 'index.js': `module.exports = (n) => require("${up}" + n + ".json")` },
+      ]),
       { '../../../../../escaped.js': 'module.exports = 1', 'index.js': 'module.exports = 1' },
     ];
-    for (const files of inside) {
-      await withRegistry(
-        () => [{ name: 'tool', version: '1.0.0', files }],
-        async ({ builder: hers }) => {
-          const outcome = await build('import t from "tool"; export default t', hers).then(
-            ({ bundle }) => bundle.code,
-            (error: CallerError) => {
-              assert.equal(error.code, 'invalid_component_code', error.message);
-              return error.message + JSON.stringify(error.details);
-            },
-          );
-          assert.doesNotMatch(outcome, /TOP-SECRET/);
-          // What npm is told by a require that fails is the specifier; where the build ran is nobody's business.
-          assert.doesNotMatch(outcome.replaceAll(secret, ''), new RegExp(folder.path));
+    for (const [index, files] of inside.entries()) {
+      const name = `reaches-out-${index}`;
+      publish({ name, version: '1.0.0', files });
+      const outcome = await build(`import t from "${name}"; export default t`, hers).then(
+        ({ bundle }) => bundle.code,
+        (error: CallerError) => {
+          assert.equal(error.code, 'invalid_component_code', error.message);
+          return error.message + JSON.stringify(error.details);
         },
       );
+      assert.doesNotMatch(outcome, /TOP-SECRET/);
+      // What npm is told by a require that fails is the specifier; where the build ran is nobody's business.
+      assert.doesNotMatch(outcome.replaceAll(secret, ''), new RegExp(folder.path));
     }
-    await assert.rejects(access(join(folder.path, 'escaped.js')));
+    const found = await readdir(folder.path, { recursive: true });
+    assert.deepEqual(
+      found.filter((path) => path.endsWith('escaped.js')),
+      [],
+    );
   });
 
   test('that need what the registry does not have yet are taken as they were before', async () => {
-    await withRegistry(
-      () => [
-        { name: 'part', version: '1.0.0' },
-        {
-          name: 'whole',
-          version: '1.0.0',
-          manifest: { dependencies: { part: '1.0.0' } },
-          files: { 'index.js': 'exports.v = 1' },
-        },
-        {
-          name: 'whole',
-          version: '1.1.0',
-          manifest: { dependencies: { part: '2.0.0' } },
-          publishedAt: new Date().toISOString(),
-        },
-      ],
-      async ({ builder: hers }) => {
-        const code = 'import { v } from "whole@^1.0.0"; export default { v }';
-        assert.equal(evaluate(await build(code, hers)).v, 1);
-        const error = await failure(build(code.replace('^1.0.0', '1.1.0'), hers), 'package_not_found');
-        assert.equal(error.details.package, 'part');
+    publish(
+      { name: 'part', version: '1.0.0' },
+      {
+        name: 'whole',
+        version: '1.0.0',
+        manifest: { dependencies: { part: '1.0.0' } },
+        files: { 'index.js': 'exports.v = 1' },
+      },
+      {
+        name: 'whole',
+        version: '1.1.0',
+        manifest: { dependencies: { part: '2.0.0' } },
+        publishedAt: new Date().toISOString(),
       },
     );
+    const code = 'import { v } from "whole@^1.0.0"; export default { v }';
+    assert.equal(evaluate(await build(code, hers)).v, 1);
+    const error = await failure(build(code.replace('^1.0.0', '1.1.0'), hers), 'package_not_found');
+    assert.equal(error.details.package, 'part');
   });
 
   test('with a native addon fail at the line that loads it, by name', async () => {
-    await withRegistry(
-      () => [
-        {
-          name: 'native',
-          version: '1.0.0',
-          files: { 'index.js': 'module.exports = require("./a.node")', 'a.node': 'x' },
-        },
-      ],
-      async ({ builder: hers }) => {
-        const built = await build('import t from "native"; export default t', hers);
-        assert.throws(() => evaluate(built), {
-          code: 'ERR_DLOPEN_DISABLED',
-          message: 'the package "native" needs a native addon, which components may not load here',
-        });
-      },
-    );
+    publish({
+      name: 'native',
+      version: '1.0.0',
+      files: { 'index.js': 'module.exports = require("./a.node")', 'a.node': 'x' },
+    });
+    const built = await build('import t from "native"; export default t', hers);
+    assert.throws(() => evaluate(built), {
+      code: 'ERR_DLOPEN_DISABLED',
+      message: 'the package "native" needs a native addon, which components may not load here',
+    });
   });
 
   test('may require what is not installed, as long as that line does not run', async () => {
     const index =
       'exports.v = 1; exports.f = () => require("optional-thing"); exports.g = () => require("../build/x.node");';
-    await withRegistry(
-      () => [{ name: 'tool', version: '1.0.0', files: { 'index.js': index } }],
-      async ({ builder: hers }) => {
-        assert.equal(evaluate(await build('import { v } from "tool"; export default { v }', hers)).v, 1);
-      },
-    );
+    publish({ name: 'needs-more', version: '1.0.0', files: { 'index.js': index } });
+    assert.equal(evaluate(await build('import { v } from "needs-more"; export default { v }', hers)).v, 1);
   });
 
   test('of more than the limits are refused', async () => {
-    const many: FakePackage[] = Array.from({ length: 6 }, (_, i) => ({
-      name: `p${i}`,
-      version: '1.0.0',
-      manifest: i < 5 ? { dependencies: { [`p${i + 1}`]: '1' } } : {},
-    }));
-    const code = 'import "p0"; export default 1';
-    await withRegistry(
-      () => many,
-      async ({ builder: hers }) => void (await failure(build(code, hers), 'component_too_large')),
-      { packagesMax: 5 },
+    publish(
+      ...Array.from({ length: 6 }, (_, i) => ({
+        name: `p${i}`,
+        version: '1.0.0',
+        manifest: i < 5 ? { dependencies: { [`p${i + 1}`]: '1' } } : {},
+      })),
+      { name: 'big', version: '1.0.0', files: { 'index.js': '1;'.padEnd(300_000), 'b.js': '2' } },
     );
-    const big: FakePackage = {
-      name: 'p0',
-      version: '1.0.0',
-      files: { 'index.js': '1;'.padEnd(300_000), 'b.js': '2' },
-    };
-    await withRegistry(
-      () => [big],
-      async ({ builder: hers }) => void (await failure(build(code, hers), 'component_too_large')),
-      { packageBytesMax: 200_000 },
-    );
-    await withRegistry(
-      () => [big],
-      async ({ builder: hers }) => void (await failure(build(code, hers), 'component_too_large')),
-      { packageFilesMax: 2 },
-    );
+    for (const [name, limits] of [
+      ['p0', { packagesMax: 5 }],
+      ['big', { packageBytesMax: 200_000 }],
+      ['big', { packageFilesMax: 2 }],
+    ] as const) {
+      await withLimits(limits, async (by) => {
+        await failure(build(`import "${name}"; export default 1`, by), 'component_too_large');
+      });
+    }
   });
 
   test('of the real registry work: lodash in two versions, and lodash with what is cached', async () => {

@@ -18,7 +18,6 @@ import { BuilderPool } from './builder-pool.ts';
 import { type BuiltBundle, hashOfBundle } from './built-bundle.ts';
 import { BundleCache, sha256 } from './bundle-cache.ts';
 import { BundlerProcess, providedFolder } from './bundler-process.ts';
-import { runInstaller } from './installer-process.ts';
 import { npmConfigWith } from './npm-config.ts';
 import {
   type FetchText,
@@ -32,6 +31,7 @@ import {
 import type { PackageFolders } from './package-folders.ts';
 import { type InstallTree, PackageTrees } from './package-trees.ts';
 import { processFolder, processFolderOf } from './process-folder.ts';
+import { WarmInstallers } from './warm-installers.ts';
 
 export type ComponentSource =
   /** Code from a request; without `language`, JavaScript when it parses as such, else TypeScript. */
@@ -156,6 +156,7 @@ class ProcessBuilder implements ComponentBuilder {
   readonly #cacheFolder: string;
   readonly #pool: BuilderPool<BundlerProcess>;
   readonly #trees: PackageTrees;
+  readonly #installers: WarmInstallers;
   readonly #closing = new AbortController();
   /** Builds that run now, by owner and source: the same one asked for twice is built once. */
   readonly #running = new Map<
@@ -178,6 +179,7 @@ class ProcessBuilder implements ComponentBuilder {
     this.#cache = new BundleCache(join(this.#cacheFolder, 'bundles'), this.#clock);
     const { concurrency, waitingMax } = this.#limits;
     const buildsFolder = processFolderOf(join(this.#cacheFolder, 'builds'));
+    this.#installers = new WarmInstallers(options.logger);
     this.#trees = new PackageTrees({
       folder: buildsFolder,
       maxAgeMs: this.#limits.unpinnedMaxAgeMs,
@@ -224,6 +226,7 @@ class ProcessBuilder implements ComponentBuilder {
     this.#closing.abort(new CallerError('build_cancelled', 'the service is stopping'));
     await Promise.allSettled([...this.#running.values()].map(({ result }) => result));
     await this.#pool.close();
+    await this.#installers.close();
     await this.#trees.close();
     const folder = await this.#prepared?.catch(() => undefined);
     // Another builder of this process may have something there.
@@ -313,8 +316,9 @@ class ProcessBuilder implements ComponentBuilder {
     const fresh = await this.#findFresh(build, declared);
     if (fresh !== null) return fresh;
     const { packagesMax, packageFilesMax, packageBytesMax } = this.#limits;
-    const install: InstallTree = (folder, signal) =>
-      runInstaller(
+    const install: InstallTree = (folder, signal, place) =>
+      this.#installers.install(
+        place,
         {
           type: 'install',
           folder,
@@ -327,12 +331,13 @@ class ProcessBuilder implements ComponentBuilder {
           filesMax: packageFilesMax,
           bytesMax: packageBytesMax,
         },
-        { signal, logger: this.#options.logger },
+        signal,
       );
     const key = JSON.stringify([build.ownerId, specifiers, Object.entries(declared).sort()]);
     const asFiles = await this.#bundleAsFiles(bundler, build, { key, declared, needs });
     if (asFiles !== null) return asFiles;
-    return this.#trees.use({ key, install, signal: build.signal }, async (tree) => {
+    const { ownerId, signal } = build;
+    return this.#trees.use({ ownerId, key, install, signal }, async (tree) => {
       const { folder, aliases, lock, lockfile } = tree;
       const known = await this.#findTree(build, { lock, declared });
       if (known !== null) return known;

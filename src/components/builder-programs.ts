@@ -29,7 +29,7 @@ function programOf(name: BuilderProgram): ChildProgram {
     name,
     entry: `src/components/builder/${name}-main.ts`,
     files: ['src/components/builder/*.ts', 'src/components/builder-programs.ts', 'package-lock.json'],
-    bundling: { plugins: [npmInside, esbuildOutside] },
+    bundling: { plugins: [npmInside, esbuildOutside], minifyWhitespace: true },
   };
 }
 

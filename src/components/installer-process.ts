@@ -15,8 +15,8 @@ export interface FetchedPackage {
 type InstallerEnd = Exclude<InstallerOutput, { type: 'files' }>;
 
 /**
- * An installer: for one install, or for packages that are fetched one after the other. Where it may connect to is settled by
- * its first request.
+ * An installer: for installs of one owner, or for packages that are fetched, one after the other. Where it may connect to is
+ * settled by its first request.
  */
 export class InstallerProcess {
   readonly #child: BuilderChild<InstallerOutput>;

@@ -20,6 +20,7 @@ import {
   createComponentBuilder,
   defaultBuildLimits,
 } from './build-component.ts';
+import { sha256 } from './bundle-cache.ts';
 import { npmConfigWith } from './npm-config.ts';
 import { PackageFolders } from './package-folders.ts';
 
@@ -254,7 +255,7 @@ describe('forms of modules', () => {
   let folder: TempFolder;
   let registry: Awaited<ReturnType<typeof startNpmRegistry>>;
   let builder: ComponentBuilder;
-  let packages: PackageFolders;
+  let kept: PackageFolders;
   let fixture: RunnerFixture;
   let files: Record<string, string | Buffer> = {};
 
@@ -289,7 +290,7 @@ describe('forms of modules', () => {
       },
     ]);
     const npmConfig = { registry: registry.url, credentials: {}, ca: [] };
-    packages = new PackageFolders({
+    kept = new PackageFolders({
       folder: join(folder.path, 'packages'),
       cache: join(folder.path, 'npm'),
       npm: npmConfigWith(npmConfig, registry.url),
@@ -308,16 +309,16 @@ describe('forms of modules', () => {
           url,
         });
       },
-      packages,
+      packages: kept,
       logger: silentLogger,
     });
-    fixture = await startRunnerFixture({ packages });
+    fixture = await startRunnerFixture({ packages: kept });
   });
 
   after(async () => {
     await fixture?.close();
     await builder?.close();
-    await packages?.close();
+    await kept?.close();
     await registry?.close();
     await folder?.remove();
   });
@@ -343,14 +344,19 @@ describe('forms of modules', () => {
       return;
     }
     const { bundle } = await building;
-    const described = await fixture.runner.describe({ bundle, ownerId: 'u_1' });
-    if (form.fails !== undefined && described.status !== 'described') {
-      assert.match(described.error.message, form.fails);
+    // In one process for all that may read the same packages.
+    const { packages } = bundle;
+    const place = {
+      ...{ bundle, module: bundle.hash, packages: packages === undefined ? [] : [packages] },
+      deploymentId: `d_${packages === undefined ? 'inline' : sha256(packages.lockfile)}`,
+    };
+    const described = await fixture.runner.call(stepRequest('', { ...place, call: { kind: 'describe' } }));
+    if (form.fails !== undefined && described.status !== 'finished') {
+      assert.match(described.error?.message ?? '', form.fails);
       return;
     }
-    assert.ok(described.status === 'described', JSON.stringify(described));
-    const deploymentId = `d_${bundle.hash.slice(0, 12)}`;
-    const outcome = await fixture.runner.call(stepRequest('', { bundle, deploymentId }));
+    assert.equal(described.status, 'finished', JSON.stringify(described));
+    const outcome = await fixture.runner.call(stepRequest('', place));
     if (form.fails === undefined) assert.deepEqual(exportsOf(outcome).$return_value, form.gives);
     else assert.match(outcome.error?.message ?? '', form.fails);
   }

@@ -38,6 +38,13 @@ const published: FakePackage[] = [
   },
   { name: 'tool', version: '2.0.0', files: { 'index.js': 'exports.v = 2' } },
   {
+    name: 'follows',
+    version: '1.0.0',
+    manifest: { dependencies: { part: 'latest' } },
+    files: { 'index.js': "exports.v = require('part').v" },
+  },
+  { name: 'part', version: '1.0.0', files: { 'index.js': 'exports.v = 11' } },
+  {
     name: 'picky',
     version: '1.0.0',
     files: {
@@ -233,15 +240,19 @@ describe('packages that stay files', () => {
 
 describe('the folder of packages', () => {
   test('is installed again from its lockfile, the very same versions, when it is gone', async () => {
-    const code =
-      "import { v } from 'tool'; import { glyphs } from 'font'; export default { run: () => [v, glyphs()] };";
+    // One by the name alone, one behind an alias, one of a package that names no version either.
+    const code = `import { v } from 'tool'; import { v as one } from 'tool@1.0.0'; import { v as inner } from 'follows';
+      import { glyphs } from 'font'; export default { run: () => [v, one, inner, glyphs()] };`;
     const bundle = await bundleFor(code);
-    published.push({ name: 'tool', version: '3.0.0', files: { 'index.js': 'exports.v = 3' } });
+    registry.publish([
+      { name: 'tool', version: '3.0.0', files: { 'index.js': 'exports.v = 3' } },
+      { name: 'part', version: '2.0.0', files: { 'index.js': 'exports.v = 12' } },
+    ]);
     const elsewhere = foldersAt('elsewhere', { cache: 'other-cache' });
     const other = await startRunnerFixture({ packages: elsewhere });
     try {
       const outcome = await run(bundle, other.runner);
-      assert.equal(outcome.result, '[2,"A B C"]', outcome.error?.stack ?? '');
+      assert.equal(outcome.result, '[2,1,11,"A B C"]', outcome.error?.stack ?? '');
     } finally {
       await other.close();
       await elsewhere.close();

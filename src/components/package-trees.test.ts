@@ -33,7 +33,7 @@ afterEach(async () => {
 });
 
 function folderOf(key: string, signal = never, by = install): Promise<string> {
-  return trees.use({ key, install: by, signal }, async (tree) => tree.folder);
+  return trees.use({ ownerId: 'u_1', key, install: by, signal }, async (tree) => tree.folder);
 }
 
 test('what needs the same packages shares one install, at the same time and afterwards', async () => {

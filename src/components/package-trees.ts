@@ -1,9 +1,10 @@
-import { mkdtemp, readdir, rm, stat } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, rm, rmdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Installed } from './builder/install-packages.ts';
+import { sha256 } from './bundle-cache.ts';
 
 /** Trees that nobody uses and that are kept for the next build; each takes up to what one install may. */
 const idleTreesMax = 4;
@@ -20,8 +21,8 @@ export interface PackageTree extends Installed {
   codeBytes: number;
 }
 
-/** Fills an empty folder. */
-export type InstallTree = (folder: string, signal: AbortSignal) => Promise<Installed>;
+/** Fills `folder`, which is empty and in the folder `place`. */
+export type InstallTree = (folder: string, signal: AbortSignal, place: string) => Promise<Installed>;
 
 interface Entry {
   tree: Promise<PackageTree>;
@@ -43,6 +44,8 @@ export class PackageTrees {
   /** The ones least recently used first. */
   readonly #entries = new Map<string, Entry>();
   readonly #removals = new Set<Promise<void>>();
+  /** Folders of owners. */
+  readonly #places = new Set<string>();
 
   /** `folder` exists and is the builder's. Ranges are resolved anew after `maxAgeMs`. */
   constructor(options: { folder: string; maxAgeMs: number; clock: Clock; logger: Logger }) {
@@ -50,16 +53,17 @@ export class PackageTrees {
   }
 
   /**
-   * Runs `work` with the tree of this key, which is installed once for all that ask at the same time or soon after; the
+   * Runs `work` with the tree of this key, which stands in the folder of its owner and is installed once for all that ask at the same time or soon after; the
    * install ends early only when nobody waits for it any more. Rejects with what installing does, and when `signal` aborts.
    */
   async use<T>(
-    wanted: { key: string; install: InstallTree; signal: AbortSignal },
+    wanted: { ownerId: string; key: string; install: InstallTree; signal: AbortSignal },
     work: (tree: PackageTree) => Promise<T>,
   ): Promise<T> {
-    const { key, install, signal } = wanted;
+    const { ownerId, signal } = wanted;
+    const key = JSON.stringify([ownerId, wanted.key]);
     signal.throwIfAborted();
-    const entry = this.#enter(key, install);
+    const entry = this.#enter(key, ownerId, wanted.install);
     try {
       return await work(await unlessAborted(entry.tree, signal));
     } finally {
@@ -71,9 +75,10 @@ export class PackageTrees {
   async close(): Promise<void> {
     for (const [key, entry] of this.#entries) this.#remove(key, entry);
     await Promise.all(this.#removals);
+    for (const place of this.#places) await rmdir(place).catch(() => undefined);
   }
 
-  #enter(key: string, install: InstallTree): Entry {
+  #enter(key: string, ownerId: string, install: InstallTree): Entry {
     const known = this.#entries.get(key);
     const ageMs = known === undefined ? 0 : this.#options.clock.now() - known.startedAtMs;
     if (known !== undefined && known.state !== 'over' && ageMs >= 0 && ageMs < this.#options.maxAgeMs) {
@@ -86,7 +91,7 @@ export class PackageTrees {
     if (known !== undefined) this.#retire(key, known);
     const stop = new AbortController();
     const entry: Entry = {
-      tree: this.#install(install, stop.signal),
+      tree: this.#install(ownerId, install, stop.signal),
       stop,
       users: 1,
       startedAtMs: this.#options.clock.now(),
@@ -140,10 +145,13 @@ export class PackageTrees {
     this.#removals.add(removal);
   }
 
-  async #install(install: InstallTree, signal: AbortSignal): Promise<PackageTree> {
-    const folder = await mkdtemp(join(this.#options.folder, 'build-'));
+  async #install(ownerId: string, install: InstallTree, signal: AbortSignal): Promise<PackageTree> {
+    const place = join(this.#options.folder, sha256(ownerId).slice(0, 32));
+    await mkdir(place, { recursive: true });
+    this.#places.add(place);
+    const folder = await mkdtemp(join(place, 'build-'));
     try {
-      const installed = await install(folder, signal);
+      const installed = await install(folder, signal, place);
       return { folder, ...(await sizeOf(folder)), ...installed };
     } catch (error) {
       await removeFolder(folder);

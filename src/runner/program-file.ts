@@ -21,7 +21,7 @@ export interface ChildProgram {
   /** Globs of everything that it is made from. Tests are left out. */
   files: readonly string[];
   /** More for the bundler; `files` has to include what it depends on. */
-  bundling?: Pick<BuildOptions, 'plugins' | 'external'>;
+  bundling?: Pick<BuildOptions, 'plugins' | 'minifyWhitespace'>;
 }
 
 /**

@@ -21,12 +21,20 @@ export interface FakePackage {
 }
 
 /** An npm registry on 127.0.0.1 that holds what a test says, also what no real registry would. */
-export async function startNpmRegistry(
-  packages: (registry: { url: string }) => FakePackage[],
-): Promise<{ url: string; requests: () => string[]; close: () => Promise<void> }> {
+export async function startNpmRegistry(packages: (registry: { url: string }) => FakePackage[]): Promise<{
+  url: string;
+  /** Adds versions to those it holds. */
+  publish: (packages: readonly FakePackage[]) => void;
+  requests: () => string[];
+  close: () => Promise<void>;
+}> {
   const server = await HttpReceiver.start();
   const url = `${server.url}/`;
-  const held = packages({ url }).map((held) => ({ held, tarball: makeTarball(held) }));
+  const held: { held: FakePackage; tarball: Buffer }[] = [];
+  const publish = (added: readonly FakePackage[]): void => {
+    for (const one of added) held.push({ held: one, tarball: makeTarball(one) });
+  };
+  publish(packages({ url }));
   server.answerAlways((request) => {
     const path = decodeURIComponent(request.url.slice(1));
     const tarball = held.find((it) => path === `${it.held.name}/-/${it.held.version}.tgz`)?.tarball;
@@ -59,7 +67,11 @@ export async function startNpmRegistry(
       },
     };
   });
-  return { url, requests: () => server.requests.map((request) => request.url), close: () => server.close() };
+  return {
+    ...{ url, publish },
+    requests: () => server.requests.map((request) => request.url),
+    close: () => server.close(),
+  };
 }
 
 function makeTarball(it: FakePackage): Buffer {

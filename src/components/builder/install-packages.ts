@@ -6,6 +6,7 @@ import { parseNpmArgument } from './npm-argument.ts';
 import { Arborist, type ArboristInstance, type PackageNode } from './npm-modules.ts';
 import { npmOptions, publicRegistry } from './npm-options.ts';
 import { type PackageSpecifier, parsePackageSpecifier } from './package-specifier.ts';
+import { pinTags } from './pin-tags.ts';
 
 /** What was installed: `lockfile` is the text of a package-lock.json, with which the same can be had again. */
 export interface Installed {
@@ -60,11 +61,12 @@ function isOfDependency(problem: unknown, request: InstallRequest): boolean {
 
 /** The very same versions and contents, on another machine or after the folder was removed. */
 async function installAgain(request: InstallRequest, lockfile: string): Promise<Installed> {
-  const { packages } = JSON.parse(lockfile) as {
+  const locked = JSON.parse(lockfile) as {
     packages?: Record<string, { dependencies?: Record<string, string> }>;
   };
-  await writeProject(request.folder, packages?.['']?.dependencies ?? {});
-  await writeFile(join(request.folder, 'package-lock.json'), lockfile);
+  pinTags(locked.packages ?? {});
+  await writeProject(request.folder, locked.packages?.['']?.dependencies ?? {});
+  await writeFile(join(request.folder, 'package-lock.json'), JSON.stringify(locked));
   const arborist = await resolveTree(request, { ...arboristOptions(request), packageLock: true });
   const tree = await arborist.reify();
   return { aliases: {}, lock: lockOf(tree, request, {}), lockfile };

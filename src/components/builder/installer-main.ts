@@ -6,8 +6,8 @@ import { limitConnections, limitWrites } from './limit-builder.ts';
 import { lineBytesMax, readMessages, writeMessage } from './message-lines.ts';
 
 /**
- * The installer process: one install, or packages fetched one after the other; it ends when its stdin does. It may read and
- * write the build folder and npm's cache, connect to the registries of its first request, and start nothing. npm's code (a
+ * The installer process: installs of one owner, or packages, one after the other; it ends when its stdin does. It may read
+ * and write a folder of builds and npm's cache, connect to the registries of its first request, and start nothing. npm's code (a
  * quarter of a second, 250 MB) is loaded here and nowhere else.
  */
 const answerFd = 3;

@@ -2,5 +2,11 @@ import { loadNpm } from './load-npm.ts';
 
 /** Throws for names and protocols that npm does not know. */
 export const parseNpmArgument = (
-  loadNpm('npm-package-arg') as { resolve(name: string, range: string): { type: string } }
+  loadNpm('npm-package-arg') as { resolve(name: string, range: string): NpmArgument }
 ).resolve;
+
+interface NpmArgument {
+  type: string;
+  /** What an alias stands for. */
+  subSpec?: { type: string; name: string };
+}
