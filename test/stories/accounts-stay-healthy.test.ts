@@ -212,5 +212,5 @@ forEachService(
       assert.deepEqual([status, body.data.healthy, body.data.checked_at], [200, true, null]);
     });
   },
-  { environment: { MILLRACE_ACCOUNT_CHECK_HOURS: '24' } },
+  { environment: { MILLRACE_ACCOUNT_CHECK_HOURS: '24' }, inTurns: true },
 );

@@ -199,10 +199,23 @@ forEachSharedService((fixture) => {
       message: /uncaught/,
     },
   };
-  for (const [what, { code, name, message, seconds = 30 }] of Object.entries(hostile)) {
+  const hostileAction = action(
+    `switch (this.what) {
+      ${Object.entries(hostile)
+        .map(([what, { code }]) => `case '${what}': { ${code} } break;`)
+        .join('\n')}
+      default: return 1;
+    }`,
+    `{ what: { type: 'string' } }`,
+  );
+  for (const [what, { name, message, seconds = 30 }] of Object.entries(hostile)) {
     test(`an action that ${what} is an error in its answer, and harms nobody else`, async () => {
-      const answering = ask({ component_code: action(code), timeout_seconds: seconds });
-      const meanwhile = await run({ component_code: action('return 1;') });
+      const answering = ask({
+        component_code: hostileAction,
+        configured_props: { what },
+        timeout_seconds: seconds,
+      });
+      const meanwhile = await run({ component_code: hostileAction, configured_props: { what: 'is well' } });
       assert.equal(meanwhile.body.data.ret, 1);
       const answer = await answering;
       assert.equal(answer.status, 200, JSON.stringify(answer.body).slice(0, 500));
@@ -283,19 +296,25 @@ forEachSharedService((fixture) => {
       sent.map((request) => request.json()),
       [{ a: 1 }],
     );
-    for (const call of [
+    const calls = [
       '$.flow.suspend()',
       '$.flow.delay(1000)',
       '$.flow.rerun(1000)',
       '$.send.emit({ a: 1 })',
       "$.send.sse({ channel: 'a', payload: 1 })",
       "$.send('emit', {})",
-    ]) {
-      const answer = await run({ component_code: action(`${call}; return 1;`) });
-      const [{ err }] = errorsOf(answer);
-      assert.match(err.message, /can be used in steps of workflows only/, call);
-      assert.equal(answer.body.data.ret, null);
-    }
+    ];
+    const refused = /can be used in steps of workflows only/;
+    const { body } = await run({
+      component_code: action(`const messages = [];
+        ${calls.map((call) => `try { ${call}; messages.push(''); } catch (error) { messages.push(error.message); }`).join('\n')}
+        return messages;`),
+    });
+    for (const [at, call] of calls.entries()) assert.match(body.data.ret[at], refused, call);
+    const answer = await run({ component_code: action(`${calls[0]}; return 1;`) });
+    const [{ err }] = errorsOf(answer);
+    assert.match(err.message, refused);
+    assert.equal(answer.body.data.ret, null);
   });
 
   test('data stores and files of the owner are there, and workflows of the owner can be triggered', async () => {

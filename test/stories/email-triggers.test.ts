@@ -125,5 +125,5 @@ forEachService(
       await waitFor(isThere);
     });
   },
-  { environment: { MILLRACE_SMTP_PORT: String(port) } },
+  { environment: { MILLRACE_SMTP_PORT: String(port) }, inTurns: true },
 );

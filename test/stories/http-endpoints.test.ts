@@ -368,5 +368,5 @@ forEachService(
       assert.deepEqual(plain.configured_props, {});
     });
   },
-  { environment: { MILLRACE_ENDPOINT_DOMAIN: 'hooks.example.test' } },
+  { environment: { MILLRACE_ENDPOINT_DOMAIN: 'hooks.example.test' }, inTurns: true },
 );

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type RequestListener, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
-import { within } from './wait-for.ts';
+import { patienceMs, within } from './wait-for.ts';
 
 export interface ReceivedRequest {
   readonly method: string;
@@ -94,7 +94,7 @@ export class HttpReceiver {
   }
 
   /** The n-th request since the start, counted from 1; waits until it is there. */
-  async waitForRequest(n = 1, timeoutMs = 30_000): Promise<ReceivedRequest> {
+  async waitForRequest(n = 1, timeoutMs = patienceMs): Promise<ReceivedRequest> {
     const there = this.requests[n - 1];
     if (there !== undefined) return there;
     const arrival = new Promise<ReceivedRequest>((resolve) => this.#waiting.push({ count: n, resolve }));

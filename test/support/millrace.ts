@@ -173,13 +173,19 @@ export function useSharedService(dialect: 'sqlite' | 'postgres' = 'sqlite'): Sha
   };
 }
 
-/** Runs `suite` against a real service of its own on each store; suites that can, use `forEachSharedService`. */
+/**
+ * Runs `suite` against a real service of its own on each store; suites that can, use `forEachSharedService`. With `inTurns`, for suites
+ * whose subject is not the store, a run of all files has it on one of the stores (story-stores.ts).
+ */
 export function forEachService(
   suite: (fixture: ServiceFixture) => void,
-  options: { environment?: Record<string, string> } = {},
+  options: { environment?: Record<string, string>; inTurns?: boolean } = {},
 ): void {
-  describe('on SQLite', () => suite(serviceFixture('sqlite', options)));
-  describe('on PostgreSQL', { skip: postgresSkip() }, () => suite(serviceFixture('postgres', options)));
+  const turn = options.inTurns === true ? process.env[turnVariable] : undefined;
+  const stores = storesOfStory(process.argv[1] ?? '', turn);
+  if (stores.includes('sqlite')) describe('on SQLite', () => suite(serviceFixture('sqlite', options)));
+  if (stores.includes('postgres'))
+    describe('on PostgreSQL', { skip: postgresSkip() }, () => suite(serviceFixture('postgres', options)));
 }
 
 function serviceFixture(

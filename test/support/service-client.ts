@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { waitFor, within } from './wait-for.ts';
+import { patienceMs, waitFor, within } from './wait-for.ts';
 
 /** The API key of the first user of every service under test, who is the admin of the instance. */
 export const testApiKey = 'test-key-0123456789abcdefghij';
@@ -217,7 +217,7 @@ export class EventStream {
 
   async until(ready: () => boolean, what: string): Promise<void> {
     if (ready()) return;
-    await within(new Promise<void>((resolve) => this.#waiting.push({ ready, resolve })), 30_000, what);
+    await within(new Promise<void>((resolve) => this.#waiting.push({ ready, resolve })), patienceMs, what);
   }
 
   close(): void {
