@@ -1,18 +1,18 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
+import { dirname } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { BuildProblem } from './builder/build-messages.ts';
 import { readMessages, writeMessage } from './builder/message-lines.ts';
+import { type BuilderProgram, builderFolder, builderProgram } from './builder-programs.ts';
 
 /** What is kept of a builder's stderr, for our log only. */
 const stderrBytesMax = 8 * 1024;
 
-export const builderFolder = fileURLToPath(new URL('./builder/', import.meta.url));
 const projectPackageFile = fileURLToPath(new URL('../../package.json', import.meta.url));
 export const projectModules = dirname(
   dirname(createRequire(import.meta.url).resolve('esbuild/package.json')),
@@ -45,6 +45,12 @@ export function writeGrants(paths: readonly string[]): string[] {
   return paths.map((path) => `--allow-fs-write=${path}`);
 }
 
+interface BuilderChildOptions {
+  flags: readonly string[];
+  cwd: string;
+  logger: Logger;
+}
+
 /** One confined process with a program of `./builder`, as messages: requests to it, answers (`Output`) from it. */
 export class BuilderChild<Output> {
   readonly #process: ChildProcess;
@@ -55,9 +61,15 @@ export class BuilderChild<Output> {
   onMessage: (message: Output) => void = () => {};
   hasEnded = false;
 
-  constructor(program: string, options: { flags: readonly string[]; cwd: string; logger: Logger }) {
-    const { flags, cwd, logger } = options;
-    const child = spawn(process.execPath, [...commonFlags, ...flags, join(builderFolder, program)], {
+  static async start<Output>(
+    program: BuilderProgram,
+    options: BuilderChildOptions,
+  ): Promise<BuilderChild<Output>> {
+    return new BuilderChild<Output>(program, await builderProgram(program), options);
+  }
+
+  private constructor(program: BuilderProgram, path: string, { flags, cwd, logger }: BuilderChildOptions) {
+    const child = spawn(process.execPath, [...commonFlags, ...flags, path], {
       cwd,
       env: {},
       stdio: ['pipe', 'ignore', 'pipe', 'pipe'],

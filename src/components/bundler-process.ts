@@ -18,7 +18,7 @@ export class BundlerProcess {
   static async start(buildsFolder: string, logger: Logger): Promise<BundlerProcess> {
     await mkdir(buildsFolder, { recursive: true });
     const flags = ['--allow-child-process', ...readGrants([buildsFolder, providedFolder])];
-    return new BundlerProcess(new BuilderChild('bundler-main.ts', { flags, cwd: buildsFolder, logger }));
+    return new BundlerProcess(await BuilderChild.start('bundler', { flags, cwd: buildsFolder, logger }));
   }
 
   private constructor(child: BuilderChild<BundlerOutput>) {

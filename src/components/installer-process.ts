@@ -23,16 +23,20 @@ export class InstallerProcess {
   readonly #logger: Logger;
 
   /** `folders` is what it may read and write. */
-  constructor(folders: readonly string[], cwd: string, logger: Logger) {
+  static async start(folders: readonly string[], cwd: string, logger: Logger): Promise<InstallerProcess> {
     const flags = ['--allow-net', ...readGrants(folders), ...writeGrants(folders)];
-    this.#child = new BuilderChild('installer-main.ts', { flags, cwd, logger });
+    return new InstallerProcess(await BuilderChild.start('installer', { flags, cwd, logger }), logger);
+  }
+
+  private constructor(child: BuilderChild<InstallerOutput>, logger: Logger) {
+    this.#child = child;
     this.#logger = logger;
   }
 
   /** One that fetches packages by way of npm's cache in the folder `cache`. */
   static async forFetching(cache: string, logger: Logger): Promise<InstallerProcess> {
     await mkdir(cache, { recursive: true });
-    return new InstallerProcess([cache], cache, logger);
+    return InstallerProcess.start([cache], cache, logger);
   }
 
   get isUsable(): boolean {
@@ -86,7 +90,7 @@ export async function runInstaller(
   { signal, logger }: { signal: AbortSignal; logger: Logger },
 ): Promise<Installed> {
   await mkdir(request.cache, { recursive: true });
-  const installer = new InstallerProcess([request.folder, request.cache], request.folder, logger);
+  const installer = await InstallerProcess.start([request.folder, request.cache], request.folder, logger);
   try {
     return await installer.install(request, signal);
   } finally {

@@ -33,7 +33,7 @@ after(async () => {
 
 /** A fetcher, and the processes it started. */
 function watchedFetcher(options: { registry?: string; deadlineMs?: number } = {}) {
-  const pids: Record<string, number[]> = { 'installer-main.ts': [], 'scanner-main.ts': [] };
+  const pids: Record<string, number[]> = { installer: [], scanner: [] };
   const write = (line: string): void => {
     const { program, child } = JSON.parse(line) as { program?: string; child?: number };
     if (program !== undefined && child !== undefined) pids[program]?.push(child);
@@ -44,7 +44,7 @@ function watchedFetcher(options: { registry?: string; deadlineMs?: number } = {}
     logger: pino({ level: 'debug' }, { write }),
     ...options,
   });
-  const started = (program: 'installer' | 'scanner'): number[] => pids[`${program}-main.ts`] ?? [];
+  const started = (program: 'installer' | 'scanner'): number[] => pids[program] ?? [];
   return { fetcher, started };
 }
 

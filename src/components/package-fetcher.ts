@@ -51,7 +51,7 @@ export class PackageFetcher {
     this.#deadlineMs = options.deadlineMs ?? defaultDeadlineMs;
     const { logger } = options;
     this.#installers = this.#laneOf(() => InstallerProcess.forFetching(this.#cache, logger));
-    this.#scanners = this.#laneOf(async () => new ScannerProcess(logger));
+    this.#scanners = this.#laneOf(() => ScannerProcess.start(logger));
   }
 
   /**

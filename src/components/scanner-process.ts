@@ -1,15 +1,20 @@
 import type { Logger } from '#lib/logger.ts';
 import type { ScanOutput, ScanRequest } from './builder/build-messages.ts';
-import { BuilderChild, builderFolder } from './builder-child.ts';
+import { BuilderChild } from './builder-child.ts';
+import { builderFolder } from './builder-programs.ts';
 
 /** A scanner without network or files, for packages that are read one after the other. */
 export class ScannerProcess {
   readonly #child: BuilderChild<ScanOutput>;
   #isSpent = false;
 
-  constructor(logger: Logger) {
+  static async start(logger: Logger): Promise<ScannerProcess> {
     const flags = ['--allow-child-process'];
-    this.#child = new BuilderChild('scanner-main.ts', { flags, cwd: builderFolder, logger });
+    return new ScannerProcess(await BuilderChild.start('scanner', { flags, cwd: builderFolder, logger }));
+  }
+
+  private constructor(child: BuilderChild<ScanOutput>) {
+    this.#child = child;
   }
 
   get isUsable(): boolean {

@@ -15,7 +15,12 @@ import { answerTimeoutMs, deliverToWebhook } from './deliver-to-webhook.ts';
 import { deliverToWorkflow, type RunPreparer } from './deliver-to-workflow.ts';
 import { type Deliver, DeliveryDispatcher } from './delivery-dispatcher.ts';
 import { fanOutHandler } from './fan-out-event.ts';
-import { type MadeDeliveries, SubscriberFinder } from './find-subscribers.ts';
+import {
+  type FanOutBounds,
+  fanOutBounds,
+  type MadeDeliveries,
+  SubscriberFinder,
+} from './find-subscribers.ts';
 import { DeliveryPruner } from './prune-deliveries.ts';
 import { ReplayQueue } from './queue-replay.ts';
 import { QueuedRuns } from './queued-runs.ts';
@@ -59,6 +64,8 @@ export class DeliveryService {
     random?: () => number;
     /** For tests of receivers that do not answer. */
     answerTimeoutMs?: number;
+    /** For tests of events with many subscribers. */
+    fanOut?: FanOutBounds;
   }) {
     const { store, node, clock, logger, vault, guarded, bus, version, pool, workflows, runs, random } =
       options;
@@ -99,7 +106,8 @@ export class DeliveryService {
     const waiting = new WaitingDeliveries({ store });
     // One at a time: what many commits wait behind has to be short, and a hundred of them would wait for a hundred.
     const turns = new FairQueue(1);
-    this.finder = new SubscriberFinder({ store, room, waiting });
+    const bounds = options.fanOut ?? fanOutBounds;
+    this.finder = new SubscriberFinder({ store, room, waiting, bounds });
     const onMade = (made: MadeDeliveries) => this.#handOver(made);
     this.replays = new ReplayQueue({ store, node, clock, waiting, turns, onMade });
     this.jobs = {
@@ -110,6 +118,7 @@ export class DeliveryService {
         turns,
         room,
         waiting,
+        bounds,
         onMade,
       }),
       change_deliveries: changeDeliveriesHandler({

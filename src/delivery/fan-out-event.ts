@@ -6,13 +6,16 @@ import type { FairQueue } from '#lib/fair-queue.ts';
 import type { Store } from '#storage/store.ts';
 import { deliveryWorkLane } from './delivery.ts';
 import { insertDeliveries } from './delivery-store.ts';
-import { type DeliveryRoom, handedOver, type MadeDeliveries, makeDeliveries } from './find-subscribers.ts';
+import {
+  type DeliveryRoom,
+  type FanOutBounds,
+  handedOver,
+  type MadeDeliveries,
+  makeDeliveries,
+} from './find-subscribers.ts';
 import { endFanning, readPayload } from './payload-store.ts';
 import { pageOfSubscribers } from './subscription-store.ts';
 import type { WaitingDeliveries } from './waiting-deliveries.ts';
-
-/** Deliveries made in one transaction: other commits come in between, so nobody waits for ten thousand of them. */
-const pageRows = 500;
 
 /**
  * Makes the deliveries of an event that has very many subscribers, a page in a transaction, and with each page the job
@@ -26,9 +29,10 @@ export function fanOutHandler(options: {
   turns: FairQueue;
   room: DeliveryRoom;
   waiting: WaitingDeliveries;
+  bounds: Readonly<FanOutBounds>;
   onMade: (made: MadeDeliveries) => void;
 }): JobHandler {
-  const { store, node, clock, turns, room, waiting, onMade } = options;
+  const { store, node, clock, turns, room, waiting, bounds, onMade } = options;
 
   const makePage = async (job: LeasedJob): Promise<MadeDeliveries | undefined> => {
     const payload = job.payload as JobPayloads['fan_out_event'];
@@ -41,7 +45,7 @@ export function fanOutHandler(options: {
       const page = await pageOfSubscribers(
         tx,
         { ownerId: owner_id, emitterId: emitter_id, channel },
-        { after, limit: pageRows },
+        { after, limit: bounds.pageRows },
       );
       const event = { ...payload, event: text };
       const { subscribers, next } = page;

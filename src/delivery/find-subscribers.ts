@@ -11,8 +11,15 @@ import { insertPayloads } from './payload-store.ts';
 import { findSubscribersQuery, type Subscriber } from './subscription-store.ts';
 import type { WaitingDeliveries } from './waiting-deliveries.ts';
 
-/** Deliveries made in the transaction that stores their events; the rest is made by jobs, a page in a transaction. */
-const deliveriesPerCommitMax = 2_000;
+/** How many deliveries a transaction makes. */
+export interface FanOutBounds {
+  /** In the transaction that stores their events; the rest is made by jobs, a page in a transaction. */
+  deliveriesPerCommitMax: number;
+  /** A page: other commits come in between, so none waits for ten thousand deliveries. */
+  pageRows: number;
+}
+
+export const fanOutBounds: Readonly<FanOutBounds> = { deliveriesPerCommitMax: 2_000, pageRows: 500 };
 const hintsMax = 20_000;
 /** Channels in one statement. */
 const channelsPerStatement = 250;
@@ -43,16 +50,23 @@ export class SubscriberFinder implements EventRouter {
   readonly #store: Store;
   readonly #room: DeliveryRoom;
   readonly #waiting: WaitingDeliveries;
+  readonly #deliveriesPerCommitMax: number;
   /** By event, until its commit is published: a transaction that fails leaves nothing to undo. */
   readonly #made = new WeakMap<StoredEvent, MadeDeliveries>();
 
   /** Emitters somebody listened to when they last emitted: a hint when to ask early, nothing more. */
   readonly #heard = new Set<string>();
 
-  constructor(options: { store: Store; room: DeliveryRoom; waiting: WaitingDeliveries }) {
+  constructor(options: {
+    store: Store;
+    room: DeliveryRoom;
+    waiting: WaitingDeliveries;
+    bounds: Readonly<FanOutBounds>;
+  }) {
     this.#store = options.store;
     this.#room = options.room;
     this.#waiting = options.waiting;
+    this.#deliveriesPerCommitMax = options.bounds.deliveriesPerCommitMax;
   }
 
   /** What was made of a stored event; undefined when nobody wanted it. Known once. */
@@ -64,7 +78,7 @@ export class SubscriberFinder implements EventRouter {
 
   question(emitted: readonly EmittedTo[]): RouteQuestion | undefined {
     if (!emitted.some(({ emitterId }) => this.#heard.has(emitterId))) return undefined;
-    return { emitted, query: findSubscribersQuery(this.#store, emitted, deliveriesPerCommitMax + 1) };
+    return { emitted, query: findSubscribersQuery(this.#store, emitted, this.#deliveriesPerCommitMax + 1) };
   }
 
   async route(tx: Tx, stored: readonly StoredEvent[], nowMs: number, answer?: RouteAnswer): Promise<void> {
@@ -84,7 +98,7 @@ export class SubscriberFinder implements EventRouter {
       const subscribers = byChannel.get(channelKey(event.emitter_id, event.channel));
       if (subscribers === undefined) continue;
       const isTooMany =
-        subscribers === 'many' || deliveries.length + subscribers.length > deliveriesPerCommitMax;
+        subscribers === 'many' || deliveries.length + subscribers.length > this.#deliveriesPerCommitMax;
       if (isTooMany) {
         payloads.push(payloadRow(event, nowMs, { fanning: true }));
         jobs.push(fanOutJob(event, nowMs));
@@ -126,7 +140,7 @@ export class SubscriberFinder implements EventRouter {
     for (const { emitter_id, channel } of events)
       emitted.set(channelKey(emitter_id, channel), { emitterId: emitter_id, channel });
     const found = new Map<string, Subscriber[] | 'many'>();
-    if (answer !== undefined && answer.rows.length <= deliveriesPerCommitMax) {
+    if (answer !== undefined && answer.rows.length <= this.#deliveriesPerCommitMax) {
       for (const row of answer.rows) addTo(found, row as Subscriber);
       for (const { emitterId, channel } of answer.question.emitted)
         emitted.delete(channelKey(emitterId, channel));
@@ -135,15 +149,15 @@ export class SubscriberFinder implements EventRouter {
     const all = [...emitted.values()];
     for (let at = 0; at < all.length; at += channelsPerStatement) {
       const part = all.slice(at, at + channelsPerStatement);
-      const rows = await this.#find(tx, part, deliveriesPerCommitMax + 1);
-      if (rows.length <= deliveriesPerCommitMax) {
+      const rows = await this.#find(tx, part, this.#deliveriesPerCommitMax + 1);
+      if (rows.length <= this.#deliveriesPerCommitMax) {
         for (const row of rows) addTo(found, row);
         continue;
       }
       // One of them has very many: each is asked for apart, so that the others need not wait for a job.
       for (const channel of part) {
-        const own = await this.#find(tx, [channel], deliveriesPerCommitMax + 1);
-        const isTooMany = own.length > deliveriesPerCommitMax;
+        const own = await this.#find(tx, [channel], this.#deliveriesPerCommitMax + 1);
+        const isTooMany = own.length > this.#deliveriesPerCommitMax;
         if (own.length > 0)
           found.set(channelKey(channel.emitterId, channel.channel), isTooMany ? 'many' : own);
       }

@@ -15,7 +15,7 @@ import { sourceRow } from '../../test/support/source-row.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { changeDeliveriesHandler } from './change-deliveries.ts';
 import { removeDeliveries } from './delivery-store.ts';
-import { SubscriberFinder } from './find-subscribers.ts';
+import { fanOutBounds, SubscriberFinder } from './find-subscribers.ts';
 import { subscribe, subscribeFrom, unsubscribe } from './manage-subscriptions.ts';
 import { ReplayQueue } from './queue-replay.ts';
 import { cancelReplay, type ReplayRequest, requestReplay, viewReplays } from './replay-events.ts';
@@ -49,6 +49,7 @@ class Setting {
       store,
       room: { node, places: () => ({ take: () => false }) },
       waiting,
+      bounds: fanOutBounds,
     });
   }
 

@@ -20,6 +20,12 @@ export class UnreadableMailError extends Error {
   override name = 'UnreadableMailError';
 }
 
+/** What one mail may cost; the defaults are those of the service. */
+interface ThreadBounds {
+  parseMaxMs: number;
+  heapMbMax: number;
+}
+
 interface Task {
   raw: ArrayBuffer;
   answer: Deferred<{ mail: ParsedMail; raw: ArrayBuffer }>;
@@ -32,11 +38,11 @@ interface Task {
 export class MailParser {
   readonly #threads = new Set<ParserThread>();
   readonly #waiting: Task[] = [];
-  readonly #parseMaxMs: number;
+  readonly #bounds: ThreadBounds;
   #closed = false;
 
-  constructor(options: { parseMaxMs?: number } = {}) {
-    this.#parseMaxMs = options.parseMaxMs ?? parseMaxMs;
+  constructor(bounds: Partial<ThreadBounds> = {}) {
+    this.#bounds = { parseMaxMs, heapMbMax, ...bounds };
   }
 
   /** `raw` is given away; it comes back with the answer. Throws `UnreadableMailError`, and UnavailableError when it stops. */
@@ -64,7 +70,7 @@ export class MailParser {
     let thread = [...this.#threads].find((candidate) => candidate.idle);
     if (thread === undefined && this.#threads.size < threadsMax) {
       const made: ParserThread = new ParserThread({
-        parseMaxMs: this.#parseMaxMs,
+        bounds: this.#bounds,
         onIdle: () => this.#next(),
         onEnd: () => {
           this.#threads.delete(made);
@@ -88,12 +94,12 @@ class ParserThread {
   #timer: NodeJS.Timeout | undefined;
   #ended = false;
 
-  constructor(options: { parseMaxMs: number; onIdle: () => void; onEnd: () => void }) {
-    this.#parseMaxMs = options.parseMaxMs;
+  constructor(options: { bounds: ThreadBounds; onIdle: () => void; onEnd: () => void }) {
+    this.#parseMaxMs = options.bounds.parseMaxMs;
     this.#onIdle = options.onIdle;
     this.#worker = new Worker(new URL('./mail-thread.ts', import.meta.url), {
       name: 'mail',
-      resourceLimits: { maxOldGenerationSizeMb: heapMbMax },
+      resourceLimits: { maxOldGenerationSizeMb: options.bounds.heapMbMax },
     });
     this.#worker.on('message', (answer: MailThreadAnswer) => this.#settle(answer));
     this.#worker.on('error', (error) => {

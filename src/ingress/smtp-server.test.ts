@@ -19,7 +19,7 @@ import { forEachStore } from '../../test/support/stores.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { MailAcceptor } from './mail-acceptor.ts';
 import { MailParser } from './mail-parser.ts';
-import { MailServer, mailBytesMax, type SmtpServerOptions } from './smtp-server.ts';
+import { MailServer, type SmtpServerOptions } from './smtp-server.ts';
 
 const mb = 1024 * 1024;
 const domain = 'mail.example';
@@ -91,7 +91,7 @@ describe('the mail server', () => {
         return { ...row, stored: () => void stored.push(row.run.id) };
       },
     };
-    const start = async (options: Pick<SmtpServerOptions, 'tls' | 'receiveMaxMs' | 'memoryBytes'> = {}) => {
+    const start = async (options: Pick<SmtpServerOptions, 'tls' | 'bounds'> = {}) => {
       const acceptor = new MailAcceptor({
         store: fixture.store,
         runs,
@@ -195,17 +195,18 @@ describe('the mail server', () => {
       const known = [first, first.toUpperCase(), `${first}+tag`, `${first}@upload`].map((local) =>
         local.includes('@') ? `${local}.${domain}` : `${local}@${domain}`,
       );
-      for (const address of [...known, `${first}@${domain.toUpperCase()}`])
-        assert.match(await rcpt(address), /^250/, address);
-      for (const address of [
+      // At once, because the server lets each connection wait for its greeting.
+      const eachIs = (expected: RegExp, addresses: string[]) =>
+        Promise.all(addresses.map(async (address) => assert.match(await rcpt(address), expected, address)));
+      await eachIs(/^250/, [...known, `${first}@${domain.toUpperCase()}`]);
+      await eachIs(/^550/, [
         `em${'z'.repeat(13)}@${domain}`,
         `postmaster@${domain}`,
         `${first}@elsewhere.example`,
         `${first}x@${domain}`,
         `+${first}@${domain}`,
         `"${first}"@sub.${domain}`,
-      ])
-        assert.match(await rcpt(address), /^550/, address);
+      ]);
       await fixture.store.transaction((tx) =>
         updateWorkflow(tx, 'p_1', { state: 'inactive', updated_at_ms: 2 }),
       );
@@ -235,34 +236,48 @@ describe('the mail server', () => {
       assert.equal(kept.size, 2, 'once for each owner');
     });
 
-    test('30 MB are announced; one byte more is refused with 552, at MAIL or after the sender lied', async () => {
+    test('30 MB are announced, and a mail of nearly so many is accepted', async () => {
       const client = await SmtpClient.connect(port);
-      assert.match(await client.say('EHLO x'), new RegExp(`SIZE ${mailBytesMax}\\b`));
-      assert.match(await client.say(`MAIL FROM:<a@b.example> SIZE=${mailBytesMax + 1}`), /^552/);
+      assert.match(await client.say('EHLO x'), new RegExp(`SIZE ${30 * mb}\\b`));
+      assert.match(await client.say(`MAIL FROM:<a@b.example> SIZE=${30 * mb + 1}`), /^552/);
       client.close();
-      const liar = await SmtpClient.connect(port);
+      // What is large of it goes to the files, and not to the store of this dialect.
+      if (fixture.dialect === 'postgres') return;
+      const line = Buffer.from(`${'x'.repeat(998)}\r\n`);
+      const large = Buffer.concat([Buffer.from('\r\n'), Buffer.alloc(29 * mb, line)]);
+      assert.match(await deliver([`${first}@${domain}`], large), /^250/);
+    });
+
+    test('one byte more than is announced is refused with 552, at MAIL or after the sender lied', async () => {
+      const small = await start({ bounds: { bytesMax: 2 * mb } });
+      const client = await SmtpClient.connect(small.port);
+      assert.match(await client.say('EHLO x'), new RegExp(`SIZE ${2 * mb}\\b`));
+      assert.match(await client.say(`MAIL FROM:<a@b.example> SIZE=${2 * mb + 1}`), /^552/);
+      client.close();
+      const liar = await SmtpClient.connect(small.port);
       await liar.say('MAIL FROM:<a@b.example> SIZE=100');
       await liar.say(`RCPT TO:<${first}@${domain}>`);
       await liar.say('DATA');
       const line = Buffer.alloc(mb, `${'x'.repeat(998)}\r\n`);
-      for (let sent = 0; sent < 31; sent += 1) await liar.send(line);
+      for (let sent = 0; sent < 3; sent += 1) await liar.send(line);
       await liar.send('\r\n.\r\n');
       assert.match(await liar.reply(), /^552/);
       assert.match(await liar.say('NOOP'), /^250/, 'the connection goes on');
       liar.close();
       assert.deepEqual([await runsStored(), kept.size], [[], 0]);
-      const large = Buffer.concat([Buffer.from('\r\n'), Buffer.alloc(29 * mb, line)]);
-      assert.match(await deliver([`${first}@${domain}`], large), /^250/);
+      await small.made.close();
     });
 
     test('who goes on sending beyond all bounds is cut off', async () => {
-      const client = await SmtpClient.connect(port);
+      const small = await start({ bounds: { bytesMax: mb, discardedBytesMax: 2 * mb } });
+      const client = await SmtpClient.connect(small.port);
       await client.begin('a@b.example', [`${first}@${domain}`]);
       const chunk = Buffer.alloc(mb, `${'x'.repeat(998)}\r\n`);
       for (let sent = 0; sent < 200 && !client.closed; sent += 1) await client.send(chunk);
       assert.match(await client.reply(), /^552/);
       await waitFor(() => client.closed);
       assert.deepEqual(await runsStored(), []);
+      await small.made.close();
     });
 
     test('nothing is accepted that could not be stored: 451 says try again, and no run is left', async () => {
@@ -308,8 +323,10 @@ describe('the mail server', () => {
     });
 
     test('commands in an address, and a mail within a mail, are neither', async () => {
-      for (const hidden of [`${first}\rX@${domain}`, `${first}@${domain}\0`, `${first}@${domain}\nX`])
-        assert.match(await rcpt(hidden), /^5/, JSON.stringify(hidden));
+      const hidden = [`${first}\rX@${domain}`, `${first}@${domain}\0`, `${first}@${domain}\nX`];
+      await Promise.all(
+        hidden.map(async (address) => assert.match(await rcpt(address), /^5/, JSON.stringify(address))),
+      );
       const smuggled = `Subject: one\r\n\r\nbody\n.\nMAIL FROM:<evil@x.example>\r\nRCPT TO:<${second}@${domain}>\r\nDATA\r\n\r\nhi`;
       assert.match(await deliver([`${first}@${domain}`], smuggled), /^250/);
       assert.deepEqual(
@@ -339,14 +356,14 @@ describe('the mail server', () => {
     });
 
     test('a mail that takes too long is cut off, and mails beyond the memory for all of them wait: 451', async () => {
-      const slow = await start({ receiveMaxMs: 200 });
+      const slow = await start({ bounds: { receiveMaxMs: 200 } });
       const client = await SmtpClient.connect(slow.port);
       await client.begin('a@b.example', [`${first}@${domain}`]);
       await client.send('Subject: slow\r\n');
       assert.match(await client.reply(), /^421/);
       client.close();
       await slow.made.close();
-      const small = await start({ memoryBytes: mb });
+      const small = await start({ bounds: { memoryBytes: mb } });
       const big = await SmtpClient.connect(small.port);
       await big.begin('a@b.example', [`${first}@${domain}`]);
       await big.send(Buffer.alloc(2 * mb, 'x\r\n'));
@@ -385,8 +402,7 @@ describe('the mail server', () => {
 
     test('connections from one address are bounded, and end when the service stops', async () => {
       const other = await start();
-      const clients: SmtpClient[] = [];
-      for (let n = 0; n < 20; n += 1) clients.push(await SmtpClient.connect(other.port));
+      const clients = await Promise.all(Array.from({ length: 20 }, () => SmtpClient.connect(other.port)));
       const refused = await SmtpClient.open(other.port);
       assert.match(await refused.reply(), /^421/);
       clients.pop()?.close();

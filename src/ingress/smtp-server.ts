@@ -12,7 +12,7 @@ import { type MailAcceptor, MailRefusal, type MailTarget } from './mail-acceptor
 import { MailBuffer, MailMemory } from './mail-buffer.ts';
 
 /** The largest mail, with headers and attachments as they are sent. */
-export const mailBytesMax = 30 * 1024 * 1024;
+const mailBytesMax = 30 * 1024 * 1024;
 /** Connections at once, and those from one address. */
 const connectionsMax = 200;
 const connectionsPerAddressMax = 20;
@@ -31,6 +31,24 @@ const discardedBytesMax = 64 * 1024 * 1024;
 /** When the service stops, mails under way get this long. */
 const closeMs = 3_000;
 
+/** What one mail, and all of them together, may cost. */
+export interface MailBounds {
+  /** The largest mail. */
+  bytesMax: number;
+  /** What is thrown away of a mail that is larger, before its connection ends. */
+  discardedBytesMax: number;
+  receiveMaxMs: number;
+  /** Of all mails. */
+  memoryBytes: number;
+}
+
+const usualBounds: MailBounds = {
+  bytesMax: mailBytesMax,
+  discardedBytesMax,
+  receiveMaxMs,
+  memoryBytes: mailMemoryBytes,
+};
+
 export interface SmtpServerOptions {
   acceptor: Pick<MailAcceptor, 'findTarget' | 'accept'>;
   logger: Logger;
@@ -39,8 +57,7 @@ export interface SmtpServerOptions {
   /** PEM texts; without them there is no STARTTLS. */
   tls?: { key: string; cert: string };
   /** Smaller in tests. */
-  receiveMaxMs?: number;
-  memoryBytes?: number;
+  bounds?: Partial<MailBounds>;
 }
 
 /** What is known of a connection between its commands. */
@@ -58,7 +75,7 @@ export class MailServer {
   readonly #acceptor: SmtpServerOptions['acceptor'];
   readonly #logger: Logger;
   readonly #memory: MailMemory;
-  readonly #receiveMaxMs: number;
+  readonly #bounds: MailBounds;
   readonly #connections = new Map<string, Connection>();
   readonly #perAddress = new Map<string, number>();
   readonly #receiving = new Set<Promise<void>>();
@@ -66,12 +83,12 @@ export class MailServer {
   constructor(options: SmtpServerOptions) {
     this.#acceptor = options.acceptor;
     this.#logger = options.logger;
-    this.#memory = new MailMemory(options.memoryBytes ?? mailMemoryBytes);
-    this.#receiveMaxMs = options.receiveMaxMs ?? receiveMaxMs;
+    this.#bounds = { ...usualBounds, ...options.bounds };
+    this.#memory = new MailMemory(this.#bounds.memoryBytes);
     this.#server = new SMTPServer({
       name: options.name(),
       banner: 'Millrace',
-      size: mailBytesMax,
+      size: this.#bounds.bytesMax,
       rejectOversized: true,
       maxClients: connectionsMax,
       maxRecipients: recipientsMax,
@@ -167,22 +184,20 @@ export class MailServer {
 
   async #receive(stream: SMTPServerDataStream, session: SMTPServerSession): Promise<void> {
     const targets = [...(this.#connections.get(session.id)?.targets.values() ?? [])];
-    const buffer = new MailBuffer({ memory: this.#memory, bytesMax: mailBytesMax });
-    const tooSlow = setTimeout(
-      () => this.#hangUp(session, 421, 'The mail took too long'),
-      this.#receiveMaxMs,
-    );
+    const { bytesMax, discardedBytesMax, receiveMaxMs } = this.#bounds;
+    const buffer = new MailBuffer({ memory: this.#memory, bytesMax });
+    const tooSlow = setTimeout(() => this.#hangUp(session, 421, 'The mail took too long'), receiveMaxMs);
     try {
       for await (const chunk of stream as AsyncIterable<Buffer>) {
         buffer.append(chunk);
-        if (buffer.length > mailBytesMax + discardedBytesMax) {
-          this.#hangUp(session, 552, `The mail is larger than ${mailBytesMax} bytes`);
+        if (buffer.length > bytesMax + discardedBytesMax) {
+          this.#hangUp(session, 552, `The mail is larger than ${bytesMax} bytes`);
           break;
         }
       }
       clearTimeout(tooSlow);
       if (buffer.refused === 'too_large')
-        throw new MailRefusal(552, `The mail is larger than ${mailBytesMax} bytes`);
+        throw new MailRefusal(552, `The mail is larger than ${bytesMax} bytes`);
       if (buffer.refused === 'no_room')
         throw new MailRefusal(451, 'The service has no room for more mail now; try again later');
       const { mailFrom } = session.envelope;

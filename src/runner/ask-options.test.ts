@@ -1,17 +1,26 @@
 import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
 import { after, before, test } from 'node:test';
-import { type RunnerFixture, resultOf, startRunnerFixture } from '../../test/support/runner-fixture.ts';
+import { ManualTimer } from '../../test/support/manual-timer.ts';
+import {
+  filesOfCode,
+  type RunnerFixture,
+  resultOf,
+  startRunnerFixture,
+} from '../../test/support/runner-fixture.ts';
+import { waitFor } from '../../test/support/wait-for.ts';
 import type { OptionsCall } from './runner.ts';
 
+/** Deadlines pass when a test says so. */
+const timer = new ManualTimer();
 let fixture: RunnerFixture;
 before(async () => {
-  fixture = await startRunnerFixture();
+  fixture = await startRunnerFixture({ timer });
 });
 after(() => fixture.close());
 
 const asking = (prop: string, more: Partial<OptionsCall> = {}) => ({
   call: { kind: 'options', prop, page: 0, prevContext: {}, query: '', ...more } as const,
-  alone: true as const,
 });
 
 const app = `const app = { type: 'app', app: 'git_hub',
@@ -31,6 +40,7 @@ test('options that came by propDefinition see the app with its account, and what
   const ask = (prop: string, more: Partial<OptionsCall> = {}) =>
     fixture.call(source, {
       ...asking(prop, more),
+      deploymentId: 'dc_linked',
       props: { git: { $auth: { token: 'secret' } }, picked: { label: 'L', value: 1 } },
     });
   const first = { page: 0, prevContext: {}, query: '' };
@@ -83,6 +93,7 @@ test('options of a prop that additionalProps defines are asked where it is calle
       return { tags: { type: 'string[]', async options({ page }) { return [kind + page, this.tags, this.kind]; } } }; }, run() {} };`;
   const ask = (prop: string) =>
     fixture.call(source, {
+      deploymentId: 'dc_added',
       ...asking(prop, { page: 2, previous: { kind: { type: 'string' }, own: { type: 'string' } } }),
       props: { kind: 'big', tags: ['t'] },
     });
@@ -102,16 +113,29 @@ test('props that refer to each other in a circle have no options', async () => {
 });
 
 test('options are bounded in time and in size, and throw as themselves', async () => {
+  const deadlineMs = 500;
   const ask = (body: string) =>
     fixture.call(`module.exports = { props: { x: { type: 'string', ${body} } }, run() {} };`, {
       ...asking('x'),
-      deadlineMs: 500,
+      ...{ alone: true, deadlineMs },
     });
   const large = await ask('options() { return ["x".repeat(2_000_000)]; }');
   assert.equal(large.status, 'limit_exceeded');
   assert.match(large.error?.message ?? '', /the list of options is larger than 1048576 bytes/);
-  for (const body of ['options() { for (;;); }', 'options() { return new Promise(() => {}); }'])
-    assert.equal((await ask(body)).status, 'timed_out');
+  const begin = `require('fs').writeFileSync('/tmp/begun', '');`;
+  for (const body of [
+    `options() { ${begin} for (;;); }`,
+    `options() { ${begin} return new Promise(() => {}); }`,
+  ]) {
+    const outcome = ask(body);
+    const [begun] = await waitFor(async () => {
+      const found = await filesOfCode(fixture, 'begun');
+      return found.length === 0 ? undefined : found;
+    });
+    timer.advance(deadlineMs);
+    assert.equal((await outcome).status, 'timed_out');
+    await waitFor(() => !existsSync(begun ?? ''));
+  }
   const thrown = await ask('async options() { throw new RangeError("no luck"); }');
   assert.deepEqual(
     [thrown.status, thrown.error?.name, thrown.error?.message],

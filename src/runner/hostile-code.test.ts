@@ -1,74 +1,122 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { glob, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { ManualTimer } from '../../test/support/manual-timer.ts';
 import {
   componentWith,
+  filesOfCode,
   type RunnerFixture,
   resultOf,
   startRunnerFixture,
+  untilLetGo,
+  waitingCode,
 } from '../../test/support/runner-fixture.ts';
+import { waitFor } from '../../test/support/wait-for.ts';
+import type { CallOutcome } from './call-outcome.ts';
+import { processCpuMs } from './process-memory.ts';
+import { defaultRunnerLimits } from './runner-limits.ts';
 
+/** Most tests: deadlines pass when a test says so, however busy the machine is. */
 let fixture: RunnerFixture;
+let timer: ManualTimer;
+/** Tests of what is looked at again and again: memory, and files. */
+let watched: RunnerFixture;
+let onStray: (deploymentId: string) => void = () => {};
+
+const deadlineMs = 300;
+const { memoryPollMs } = defaultRunnerLimits;
+const unresponsiveMs = 500;
+
 before(async () => {
-  fixture = await startRunnerFixture({ limits: { memoryMb: 96, loadDeadlineMs: 1000 } });
+  timer = new ManualTimer();
+  fixture = await startRunnerFixture({
+    timer,
+    limits: { memoryMb: 96, unresponsiveMs },
+    onStray: (deploymentId) => onStray(deploymentId),
+  });
+  watched = await startRunnerFixture({
+    limits: { memoryMb: 96, scratchBytesMax: 1024 * 1024, memoryPollMs: 10 },
+  });
 });
-after(() => fixture.close());
+after(async () => {
+  await fixture?.close();
+  await watched?.close();
+});
 
 const run = (...args: Parameters<RunnerFixture['run']>) => fixture.run(...args);
+const evaluate = (...args: Parameters<RunnerFixture['evaluate']>) => fixture.evaluate(...args);
 
 /** What an expression throws inside, as `code` or message. */
 async function codeOf(expression: string): Promise<unknown> {
   return resultOf(
-    await run(
+    await evaluate(
       `try { await (async () => ${expression})(); return 'allowed'; } catch (error) { return error.code ?? error.message; }`,
     ),
   );
 }
 
+/** Lets the deadline of a call pass once its code has told where it is by `this.http.respond`. */
+function passDeadline(
+  calling: (options: { onRespond: () => void }, given: { deadlineMs: number }) => Promise<CallOutcome>,
+): Promise<CallOutcome> {
+  return timer.passWhenTold(deadlineMs, (onRespond) => calling({ onRespond }, { deadlineMs }));
+}
+
+/** Waits until code has written a file, or has ended. */
+async function untilWritten(name: string, outcome: Promise<CallOutcome>): Promise<void> {
+  let isOver = false;
+  void outcome.then(() => {
+    isOver = true;
+  });
+  await waitFor(async () => isOver || (await filesOfCode(fixture, name)).length > 0);
+}
+
+/** Tells from within: nothing else has its turn any more. */
+const spin = 'for (let n = 0; ; n += 1) if (n === 1000) this.http.respond({});';
+
 test('code that never yields is killed at its deadline', async () => {
   for (const body of [
-    'for (;;);',
-    'for (;;) await 1;',
-    'await new Promise(() => {});',
-    'Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);',
-    "process.on('SIGTERM', () => {}); process.on('exit', () => { for (;;); }); for (;;);",
-    "process.kill(process.pid, 'SIGSTOP');",
+    spin,
+    'for (let n = 0; ; n += 1) { if (n === 1000) this.http.respond({}); await 1; }',
+    'this.http.respond({}); await new Promise(() => {});',
+    'this.http.respond({}); Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);',
+    `process.on('SIGTERM', () => {}); process.on('exit', () => { for (;;); }); ${spin}`,
+    "this.http.respond({}); process.kill(process.pid, 'SIGSTOP');",
   ]) {
-    const outcome = await run(
-      `this.$emit('before'); this.db.set('a', 1); await new Promise((r) => setTimeout(r, 40)); ${body}`,
-      { deadlineMs: 300 },
-    );
+    const before = `this.$emit('before'); this.db.set('a', 1); await new Promise((r) => setTimeout(r, 40));`;
+    const outcome = await passDeadline((options, given) => run(`${before} ${body}`, given, options));
     assert.equal(outcome.status, 'timed_out', body);
     assert.equal(outcome.emits.length, 1, 'what was emitted before is kept');
     assert.deepEqual(outcome.dbSets, { a: '1' });
-    assert.ok(outcome.durationMs < 2000, `took ${outcome.durationMs} ms`);
+    assert.equal(outcome.durationMs, deadlineMs);
   }
 });
 
 test('the next call after a kill has a fresh process and works', async () => {
-  const source = componentWith('if (event.spin) for (;;); return 1;');
-  const spin = {
-    deploymentId: 'dc_next',
-    call: { kind: 'run', event: '{"spin":true}' },
-    deadlineMs: 200,
-  } as const;
-  assert.equal((await fixture.call(source, spin)).status, 'timed_out');
+  const source = componentWith(`if (event.spin) ${spin} return 1;`);
+  const spinning = { deploymentId: 'dc_next', call: { kind: 'run', event: '{"spin":true}' } } as const;
+  const killed = await passDeadline((options, given) =>
+    fixture.call(source, { ...spinning, ...given }, options),
+  );
+  assert.equal(killed.status, 'timed_out');
   assert.equal(resultOf(await fixture.call(source, { deploymentId: 'dc_next' })), 1);
 });
 
 test('other deployments go on while one spins', async () => {
-  const spinning = run('for (;;);', { deadlineMs: 600 });
   const source = componentWith('return 1;');
-  let calls = 0;
-  let over = false;
-  void spinning.then(() => {
-    over = true;
+  const killed = await passDeadline(async ({ onRespond: tell }, given) => {
+    const told = Promise.withResolvers<void>();
+    const spinning = run(spin, given, { onRespond: () => told.resolve() });
+    await told.promise;
+    for (let calls = 0; calls < 11; calls += 1)
+      assert.equal(resultOf(await fixture.call(source, { deploymentId: 'dc_bystander' })), 1);
+    tell();
+    return spinning;
   });
-  while (!over) {
-    assert.equal(resultOf(await fixture.call(source, { deploymentId: 'dc_bystander' })), 1);
-    calls += 1;
-  }
-  assert.ok(calls > 10, `only ${calls} calls were answered`);
-  assert.equal((await spinning).status, 'timed_out');
+  assert.equal(killed.status, 'timed_out');
 });
 
 test('memory bombs end as out of memory', async () => {
@@ -78,7 +126,7 @@ test('memory bombs end as out of memory', async () => {
     'const all = []; for (;;) { all.push(Buffer.alloc(10_000_000, 1)); await new Promise((r) => setTimeout(r, 5)); }',
     'const all = []; for (;;) all.push(Buffer.alloc(1_000_000, 1));',
   ]) {
-    const outcome = await run(body, { deadlineMs: 20_000 });
+    const outcome = await watched.run(body, { deadlineMs: 150_000 });
     assert.equal(outcome.status, 'out_of_memory', `${body}: ${JSON.stringify(outcome.error)}`);
   }
 });
@@ -90,14 +138,20 @@ test('a process that ends itself ends its call as exited', async () => {
     'process.abort();',
     "process.kill(process.pid, 'SIGKILL');",
     'process.reallyExit(2);',
-    'require("fs").closeSync(3); await new Promise(() => {});',
   ]) {
-    const outcome = await run(body, { deadlineMs: 3000 });
-    assert.ok(
-      outcome.status === 'exited' || (body.includes('closeSync') && outcome.status === 'timed_out'),
-      `${body}: ${outcome.status}`,
-    );
+    const outcome = await run(body);
+    assert.equal(outcome.status, 'exited', body);
   }
+});
+
+test('a process that closes its line to the service ends at the latest at the deadline of its call', async () => {
+  const outcome = run(
+    "const fs = require('fs'); fs.closeSync(3); fs.writeFileSync('/tmp/closed', ''); await new Promise(() => {});",
+    { deadlineMs },
+  );
+  await untilWritten('closed', outcome);
+  timer.advance(deadlineMs);
+  assert.match((await outcome).status, /^(?:exited|timed_out)$/);
 });
 
 test('what a call did before it exits is kept', async () => {
@@ -126,84 +180,125 @@ test('an unhandled rejection after the result leaves the result, and the process
   const source = componentWith(
     `if (event.first) setTimeout(() => Promise.reject(new Error('late')), 30); return process.pid;`,
   );
+  const rejected = Promise.withResolvers<string>();
+  onStray = rejected.resolve;
   const first = await fixture.call(source, {
     deploymentId: 'dc_late',
     call: { kind: 'run', event: '{"first":true}' },
   });
   const pid = resultOf(first);
-  for (;;) {
-    const next = resultOf(await fixture.call(source, { deploymentId: 'dc_late' }));
-    if (next !== pid) break;
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
+  assert.equal(await rejected.promise, 'dc_late');
+  assert.notEqual(resultOf(await fixture.call(source, { deploymentId: 'dc_late' })), pid);
 });
 
+/** Passes the quiet time after which a process is asked to say that it takes a call up. */
+const beQuiet = (): void => timer.advance(2);
+
 test('a timer that spins after the result does not cost the next call anything but a new process', async () => {
-  const source = componentWith(`if (event.first) setTimeout(() => { for (;;); }, 20); return process.pid;`);
+  const source = componentWith(
+    `if (event.first) setTimeout(() => { require('fs').writeFileSync('/tmp/spins', ''); for (;;); }, 20); return process.pid;`,
+  );
   const first = await fixture.call(source, {
     deploymentId: 'dc_spin',
     call: { kind: 'run', event: '{"first":true}' },
   });
   const pid = resultOf(first);
-  await new Promise((resolve) => setTimeout(resolve, 100));
-  const start = performance.now();
-  const next = await fixture.call(source, { deploymentId: 'dc_spin', deadlineMs: 10_000 });
-  assert.notEqual(resultOf(next), pid);
-  assert.ok(performance.now() - start < 5000);
+  await waitFor(async () => (await filesOfCode(fixture, 'spins')).length > 0);
+  beQuiet();
+  const next = fixture.call(source, { deploymentId: 'dc_spin', deadlineMs: 10_000 });
+  await timer.started(10_000);
+  timer.advance(unresponsiveMs + 2 * memoryPollMs);
+  assert.notEqual(resultOf(await next), pid);
 });
 
 test('a call that never got its turn beside a spinning one is run by a fresh process', async () => {
-  const source = componentWith('if (event.spin) { this.http.respond({}); for (;;); } return process.pid;');
-  const spinning = Promise.withResolvers<void>();
-  const first = fixture.call(
-    source,
-    { deploymentId: 'dc_behind', call: { kind: 'run', event: '{"spin":true}' }, deadlineMs: 400 },
-    { onRespond: () => spinning.resolve() },
-  );
-  await spinning.promise;
-  await new Promise((resolve) => setTimeout(resolve, 20));
-  const second = fixture.call(source, { deploymentId: 'dc_behind' });
-  assert.equal((await first).status, 'timed_out');
-  assert.equal((await second).status, 'finished');
+  const source = componentWith(`if (event.spin) ${spin} return process.pid;`);
+  const spinning = { deploymentId: 'dc_behind', call: { kind: 'run', event: '{"spin":true}' } } as const;
+  let second: Promise<CallOutcome> | undefined;
+  const first = await passDeadline(async ({ onRespond: tell }, given) => {
+    const told = Promise.withResolvers<void>();
+    const outcome = fixture.call(source, { ...spinning, ...given }, { onRespond: () => told.resolve() });
+    await told.promise;
+    beQuiet();
+    second = fixture.call(source, { deploymentId: 'dc_behind', deadlineMs: 10_000 });
+    await timer.started(10_000);
+    tell();
+    return outcome;
+  });
+  assert.equal(first.status, 'timed_out');
+  assert.equal((await second)?.status, 'finished');
 });
 
-test('a call that no process takes up is no crash when the machine keeps them from it, and one when their code does', async (t) => {
+test('a call that no process takes up is no crash when the machine keeps them from it, and one when their code does', async () => {
   // Calls that follow a frame at once are not asked to say that they have started: here every one comes later.
-  const realNow = performance.now.bind(performance);
-  let shift = 0;
-  t.mock.method(performance, 'now', () => {
-    shift += 2;
-    return realNow() + shift;
-  });
+  const own = new ManualTimer({ stepMs: 2 });
+  const limits = { memoryPollMs: 20, unresponsiveMs: 100 };
+  const other = await startRunnerFixture({ timer: own, limits });
   const once = (work: string) => `setImmediate(() => { ${work} }); module.exports = { run() { return 1; } };`;
-  const starved = await fixture.call(once("process.kill(process.pid, 'SIGSTOP');"));
-  assert.deepEqual([starved.status, starved.error?.code], ['cancelled', 'overloaded']);
-  const spinning = await fixture.call(once('for (;;);'));
-  assert.deepEqual([spinning.status, spinning.error?.code], ['exited', 'exited']);
-  const exiting = await fixture.call(once('process.exit(0);'));
-  assert.deepEqual([exiting.status, exiting.error?.code], ['exited', 'exited']);
+  /** The watch looks again when a process has used a tick of the processor's time more, or cannot use any. */
+  const outcomeOf = async (work: string): Promise<CallOutcome> => {
+    let isOver = false;
+    const outcome = other.call(once(work)).finally(() => {
+      isOver = true;
+    });
+    const cpuMs = new Map<number, number>();
+    while (!isOver) {
+      for (const pid of await processesOf(other)) {
+        const usedMs = processCpuMs(pid) ?? 0;
+        if (!isStopped(pid) && usedMs < (cpuMs.get(pid) ?? 0) + 10) continue;
+        cpuMs.set(pid, usedMs);
+        own.advance(limits.memoryPollMs);
+      }
+      await delay(1);
+    }
+    return outcome;
+  };
+  try {
+    const starved = await outcomeOf("process.kill(process.pid, 'SIGSTOP');");
+    assert.deepEqual([starved.status, starved.error?.code], ['cancelled', 'overloaded']);
+    const spinning = await outcomeOf('for (;;);');
+    assert.deepEqual([spinning.status, spinning.error?.code], ['exited', 'exited']);
+    const exiting = await other.call(once('process.exit(0);'));
+    assert.deepEqual([exiting.status, exiting.error?.code], ['exited', 'exited']);
+  } finally {
+    await other.close();
+  }
 });
+
+/** The processes that a runner says it has. */
+async function processesOf({ folder }: RunnerFixture): Promise<number[]> {
+  const [list] = await Array.fromAsync(glob(join(folder, 'run-*', 'processes')));
+  const text = list === undefined ? '' : await readFile(list, 'utf8').catch(() => '');
+  return text.split('\n').flatMap((line) => (line === '' ? [] : [Number(line.split(' ')[0])]));
+}
+
+function isStopped(pid: number): boolean {
+  try {
+    return / T /.test(readFileSync(`/proc/${pid}/stat`, 'latin1'));
+  } catch {
+    return false;
+  }
+}
 
 test('a flood on stdout or stderr ends the process', async () => {
   for (const descriptor of [1, 2]) {
     const outcome = await run(
       `const line = 'x'.repeat(65536); for (;;) { try { require('fs').writeSync(${descriptor}, line); } catch {} }`,
-      { deadlineMs: 10_000 },
     );
     assert.equal(outcome.status, 'limit_exceeded');
   }
 });
 
 test('console output is kept up to its cap, and counted beyond', async () => {
-  const many = await run("for (let i = 0; i < 5000; i += 1) console.log('line', i);");
+  const many = await evaluate("for (let i = 0; i < 5000; i += 1) console.log('line', i);");
   assert.equal(many.status, 'finished');
   assert.equal(many.logs.length, 100);
   assert.equal(many.logsDropped, 4900);
-  const large = await run("console.log('x'.repeat(10_000_000)); process.stdout.write('more\\n');");
+  const large = await evaluate("console.log('x'.repeat(10_000_000)); process.stdout.write('more\\n');");
   assert.equal(large.logs.length, 1);
   assert.ok((large.logs[0]?.message.length ?? 0) < 66_000);
   assert.equal(large.logsDropped, 1);
-  const stdout = await run(
+  const stdout = await evaluate(
     "process.stdout.write('written\\n'); console.table([{ a: 1 }]); console.log({ get a() { throw new Error('x'); } });",
   );
   assert.equal(stdout.logs[0]?.message, 'written');
@@ -211,18 +306,18 @@ test('console output is kept up to its cap, and counted beyond', async () => {
 });
 
 test('too many or too large events end the call, and those before are kept', async () => {
-  const many = await run(
+  const many = await evaluate(
     "for (let i = 0; i < 1e6; i += 1) { try { this.$emit(i); } catch {} } return 'caught';",
   );
   assert.equal(many.status, 'limit_exceeded');
   assert.equal(many.emits.length, 1000);
-  const large = await run("this.$emit('small'); this.$emit('x'.repeat(100_000_000));");
+  const large = await evaluate("this.$emit('small'); this.$emit('x'.repeat(100_000_000));");
   assert.equal(large.status, 'limit_exceeded');
   assert.deepEqual(
     large.emits.map((emit) => emit.event),
     ['"small"'],
   );
-  const sum = await run("for (;;) this.$emit('x'.repeat(1_000_000));");
+  const sum = await evaluate("for (;;) this.$emit('x'.repeat(1_000_000));");
   assert.equal(sum.status, 'limit_exceeded');
   assert.equal(sum.emits.length, 6);
 });
@@ -233,11 +328,13 @@ test('a db beyond its cap ends the call', async () => {
     "for (let i = 0; ; i += 1) this.db.set('k' + i, 'x'.repeat(1000));",
     "this.db.set('k'.repeat(1_000_000), 1);",
   ]) {
-    const outcome = await run(body);
+    const outcome = await evaluate(body);
     assert.equal(outcome.status, 'limit_exceeded', body);
     assert.match(outcome.error?.message ?? '', /db/);
   }
-  const replaced = await run("for (let i = 0; i < 5000; i += 1) this.db.set('a', 'x'.repeat(1000) + i);");
+  const replaced = await evaluate(
+    "for (let i = 0; i < 5000; i += 1) this.db.set('a', 'x'.repeat(1000) + i);",
+  );
   assert.equal(replaced.status, 'finished');
 });
 
@@ -289,17 +386,17 @@ test('results of every kind come back by the documented conversions', async () =
     ['({ e: new TypeError("m"), u: undefined, f() {} })', { e: { name: 'TypeError', message: 'm' } }],
   ];
   for (const [expression, expected] of cases)
-    assert.deepEqual(resultOf(await run(`return ${expression};`)), expected, expression);
+    assert.deepEqual(resultOf(await evaluate(`return ${expression};`)), expected, expression);
   for (const body of [
     'return { get a() { throw new Error("trap"); } };',
     'return { toJSON() { throw new Error("trap"); } };',
     'return { then() { throw new Error("trap"); } };',
   ]) {
-    const outcome = await run(body);
+    const outcome = await evaluate(body);
     assert.equal(outcome.status, 'threw', body);
     assert.equal(outcome.error?.message, 'trap');
   }
-  const deep = await run('let a = []; for (let i = 0; i < 100_000; i += 1) a = [a]; return a;');
+  const deep = await evaluate('let a = []; for (let i = 0; i < 100_000; i += 1) a = [a]; return a;');
   assert.ok(deep.status === 'finished' || deep.status === 'threw');
 });
 
@@ -324,7 +421,7 @@ test('whatever is thrown becomes an error of bounded size', async () => {
     ['new AggregateError([1], "many")', /^many$/],
   ];
   for (const [expression, message] of cases) {
-    const outcome = await run(`throw ${expression};`);
+    const outcome = await evaluate(`throw ${expression};`);
     assert.equal(outcome.status, 'threw', expression);
     assert.match(outcome.error?.message ?? '', message);
   }
@@ -372,7 +469,6 @@ test('forged frames can only hurt the process that writes them', async () => {
   for (const [i, bytes] of forged.entries()) {
     const outcome = await run(
       `require('fs').writeSync(3, Buffer.from('${bytes}', 'base64')); await new Promise(() => {});`,
-      { deadlineMs: 3000 },
     );
     assert.equal(outcome.status, 'exited', `forged frame ${i}: ${JSON.stringify(outcome)}`);
   }
@@ -391,7 +487,6 @@ test('a flood of forged events is capped', async () => {
     const header = Buffer.from(JSON.stringify({ emits: Array.from({ length: 100 }, () => [1, null, 0, null, null, '', null]), db: [], logs: [], dropped: 0 }));
     const frame = Buffer.alloc(113 + header.length, '1'); frame.writeUInt32BE(frame.length - 4, 0); frame[4] = 19; frame.writeUInt32BE(2, 5); frame.writeUInt32BE(header.length, 9); header.copy(frame, 13);
     for (;;) { try { require('fs').writeSync(3, frame); } catch {} await null; }`,
-    { deadlineMs: 5000 },
   );
   assert.equal(outcome.status, 'limit_exceeded');
 });
@@ -461,56 +556,58 @@ test('the service does not open its debugger for a component', async () => {
 });
 
 test('top-level code that spins or never settles ends at the load deadline', async () => {
-  assert.equal((await fixture.describe('for (;;);')).status, 'load_failed');
-  const never = await fixture.describe('await new Promise(() => {}); export default {};', 'esm');
-  assert.equal(never.status, 'load_failed');
-  assert.match(
-    never.status === 'load_failed' ? never.error.message : '',
-    /did not finish loading within 1 s/,
-  );
-  assert.equal((await fixture.call('for (;;);')).status, 'load_failed');
+  const own = await startRunnerFixture({ limits: { loadDeadlineMs: 200 } });
+  try {
+    assert.equal((await own.describe('for (;;);')).status, 'load_failed');
+    const never = await own.describe('await new Promise(() => {}); export default {};', 'esm');
+    assert.equal(never.status, 'load_failed');
+    assert.match(
+      never.status === 'load_failed' ? never.error.message : '',
+      /did not finish loading within 0\.2 s/,
+    );
+    assert.equal((await own.call('for (;;);')).status, 'load_failed');
+  } finally {
+    await own.close();
+  }
 });
 
 test('overwriting what the language provides hurts nobody else', async () => {
-  const outcome = await run(
+  const outcome = run(
     `
+    const { writeFileSync } = require('fs');
     JSON.parse = JSON.stringify = () => 'x'; Array.prototype.push = () => {}; Map.prototype.get = () => {}; Promise.prototype.then = () => {};
     Buffer.prototype.write = () => 0; Object.prototype.polluted = 1; process.removeAllListeners(); process.emit = () => {}; Error.prepareStackTrace = () => { throw 1; };
+    writeFileSync('/tmp/overwritten', '');
     return 1;`,
-    { deadlineMs: 2000 },
+    { deadlineMs },
   );
-  assert.ok(outcome.status.length > 0);
+  await untilWritten('overwritten', outcome);
+  timer.advance(deadlineMs);
+  assert.ok((await outcome).status.length > 0);
   assert.deepEqual(resultOf(await run('return [typeof polluted, JSON.stringify(1)];')), ['undefined', '1']);
   assert.equal(({} as Record<string, unknown>).polluted, undefined);
 });
 
 test('files under /tmp beyond their cap end the process', async () => {
-  const own = await startRunnerFixture({ limits: { scratchBytesMax: 1024 * 1024, prewarmed: 0 } });
   const block = 'const fs = process.getBuiltinModule("fs"); const b = Buffer.alloc(4e6, 1);';
   const files = "for (let i = 0; i < 40; i += 1) fs.writeFileSync('/tmp/' + i, b.subarray(0, 1e5));";
   const removed = "const fd = fs.openSync('/tmp/a', 'w'); fs.unlinkSync('/tmp/a'); fs.writeSync(fd, b);";
-  try {
-    for (const write of [files, removed]) {
-      const running = await own.run(`${block} ${write} await new Promise(() => {});`, { deadlineMs: 10_000 });
-      assert.equal(running.status, 'limit_exceeded', write);
-    }
-    const loading = await own.describe(`${block} ${files} await new Promise(() => {});`, 'esm');
-    assert.equal(loading.status, 'limit_exceeded', 'while it is described');
-
-    // A fresh revision takes the place of the process; the old one still finishes a call.
-    const started = Promise.withResolvers<void>();
-    const source = componentWith(
-      `if (event.write) { this.http.respond({}); await new Promise((r) => setTimeout(r, 100)); ${block} ${files} await new Promise(() => {}); }`,
-    );
-    const retired = own.call(
-      source,
-      { deploymentId: 'dc_full', deadlineMs: 10_000, call: { kind: 'run', event: '{"write":1}' } },
-      { onRespond: () => started.resolve() },
-    );
-    await started.promise;
-    await own.call(source, { deploymentId: 'dc_full', revision: 2 });
-    assert.equal((await retired).status, 'limit_exceeded', 'while it only finishes a call');
-  } finally {
-    await own.close();
+  const deadlineMs = 150_000;
+  for (const write of [files, removed]) {
+    const running = await watched.run(`${block} ${write} await new Promise(() => {});`, { deadlineMs });
+    assert.equal(running.status, 'limit_exceeded', write);
   }
+  const loading = await watched.describe(`${block} ${files} await new Promise(() => {});`, 'esm');
+  assert.equal(loading.status, 'limit_exceeded', 'while it is described');
+
+  // A fresh revision takes the place of the process; the old one still finishes a call.
+  const source = componentWith(
+    `if (event.write) { ${block} ${untilLetGo} ${files} await new Promise(() => {}); }`,
+  );
+  const write = { call: { kind: 'run', event: '{"write":1}' }, deadlineMs } as const;
+  const retired = watched.call(source, { deploymentId: 'dc_full', ...write });
+  const letGo = await waitingCode(watched);
+  await watched.call(source, { deploymentId: 'dc_full', revision: 2 });
+  await letGo();
+  assert.equal((await retired).status, 'limit_exceeded', 'while it only finishes a call');
 });

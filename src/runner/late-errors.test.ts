@@ -8,6 +8,8 @@ import {
   type RunnerFixture,
   resultOf,
   startRunnerFixture,
+  untilLetGo,
+  waitingCode,
 } from '../../test/support/runner-fixture.ts';
 import type { UserCodeError } from './call-outcome.ts';
 
@@ -61,25 +63,32 @@ const event = (value: object) => ({ kind: 'run', event: JSON.stringify(value) })
 
 test('an error that an earlier call left behind fails no later call, and is told as one of the source', async () => {
   for (const late of [
-    "setTimeout(() => { throw new RangeError('late'); }, 50);",
-    "setTimeout(() => Promise.reject(new RangeError('late')), 50);",
-    `setTimeout(() => require('net').connect(${rudePort}, '127.0.0.1').once('error', () => { throw new RangeError('late'); }).write('x'), 50);`,
+    "throw new RangeError('late');",
+    "Promise.reject(new RangeError('late'));",
+    `require('net').connect(${rudePort}, '127.0.0.1').once('error', () => { throw new RangeError('late'); }).write('x');`,
   ]) {
     const deploymentId = `dc_${late.length}`;
+    // What the first call leaves behind begins when the second one runs.
     const source = componentWith(
-      `if (event.first) { ${late} return process.pid; } this.$emit(1); await new Promise((r) => setTimeout(r, 300)); this.$emit(2); return process.pid;`,
+      `if (event.first) { const timer = setInterval(() => { if (!globalThis.begin) return; clearInterval(timer); ${late} }, 1); return process.pid; }
+       if (event.last) return process.pid;
+       this.$emit(1); globalThis.begin = true; ${untilLetGo} this.$emit(2); return process.pid;`,
     );
     const stray = nextStray();
     const pid = resultOf(await fixture.call(source, { deploymentId, call: event({ first: true }) }));
-    const second = await fixture.call(source, { deploymentId });
+    const calling = fixture.call(source, { deploymentId });
+    const letGo = await waitingCode(fixture);
     await stray;
+    await letGo();
+    const second = await calling;
     assert.equal(resultOf(second), pid, 'the call ran in the same process, to its end');
     assert.equal(second.emits.length, 2);
     assert.deepEqual(
       strays.map(({ deploymentId: id, error }) => [id, error.name, error.message]),
       [[deploymentId, 'RangeError', 'late']],
     );
-    assert.notEqual(resultOf(await fixture.call(source, { deploymentId })), pid, 'the process was replaced');
+    const last = await fixture.call(source, { deploymentId, call: event({ last: true }) });
+    assert.notEqual(resultOf(last), pid, 'the process was replaced');
   }
 });
 
@@ -95,13 +104,12 @@ test('an error between two calls is told', async () => {
 test('an error of a connection that nobody listens for fails the call that made it, among others', async () => {
   const source = componentWith(
     `if (event.bad) { require('net').connect(${rudePort}, '127.0.0.1').write('x'); await new Promise(() => {}); }
-     await new Promise((r) => setTimeout(r, 300)); return 'fine';`,
+     ${untilLetGo} return 'fine';`,
   );
-  const [good, bad] = await Promise.all([
-    fixture.call(source, { deploymentId: 'dc_socket' }),
-    fixture.call(source, { deploymentId: 'dc_socket', call: event({ bad: true }) }),
-  ]);
-  assert.equal(resultOf(good), 'fine');
+  const good = fixture.call(source, { deploymentId: 'dc_socket' });
+  const bad = await fixture.call(source, { deploymentId: 'dc_socket', call: event({ bad: true }) });
+  await (await waitingCode(fixture))();
+  assert.equal(resultOf(await good), 'fine');
   assert.equal(bad.status, 'threw');
   assert.equal(bad.error?.code, 'ECONNRESET');
 });
@@ -109,8 +117,9 @@ test('an error of a connection that nobody listens for fails the call that made 
 test('a timer that throws again and again is told of a few times, and the running call ends in peace', async () => {
   const stray = nextStray();
   const source = componentWith(
-    `if (event.first) { setInterval(() => { throw new Error('again'); }, 1); return; }
-     await new Promise((r) => setTimeout(r, 300)); return 'fine';`,
+    `globalThis.thrown ??= 0;
+     if (event.first) { setInterval(() => { globalThis.thrown += 1; throw new Error('again'); }, 1); return; }
+     while (globalThis.thrown < 30) await new Promise((r) => setTimeout(r, 1)); return 'fine';`,
   );
   const [running] = await Promise.all([
     fixture.call(source, { deploymentId: 'dc_again' }),
@@ -137,22 +146,22 @@ function forging(frames: [id: number, count: number][], name = 'Error'): string 
 
 test('errors that a component makes up fill no log', async () => {
   logged.length = 0;
-  const many = await fixture.call(forging([[0, 5000]]), { deadlineMs: 5000 });
+  const many = await fixture.call(forging([[0, 5000]]));
   assert.equal(many.status, 'exited');
   assert.ok(logged.length <= 10, `${logged.length} lines`);
 
   logged.length = 0;
-  const own = await fixture.call(forging([[2, 5000]]), { deadlineMs: 5000 });
+  const own = await fixture.call(forging([[2, 5000]]));
   assert.equal(own.status, 'threw');
-  const old = await fixture.call(forging([[1, 2]]), { deadlineMs: 5000 });
+  const old = await fixture.call(forging([[1, 2]]));
   assert.equal(old.status, 'exited', 'the second for one call');
   assert.equal(logged.length, 1);
 
   logged.length = 0;
-  const named = await fixture.call(forging([[2, 1]], 'n'.repeat(100_000)), { deadlineMs: 5000 });
+  const named = await fixture.call(forging([[2, 1]], 'n'.repeat(100_000)));
   assert.equal(named.status, 'threw');
   assert.equal(named.error?.name.length, 210);
   assert.ok(JSON.stringify(logged).length < 1000);
-  const large = await fixture.call(forging([[2, 1]], 'n'.repeat(1_000_000)), { deadlineMs: 5000 });
+  const large = await fixture.call(forging([[2, 1]], 'n'.repeat(1_000_000)));
   assert.equal(large.status, 'exited');
 });

@@ -7,9 +7,11 @@ import type { CallOptions } from './runner.ts';
 export interface PendingCall {
   record: CallRecord;
   resolve: (answer: CallAnswer) => void;
-  sentAt: number;
+  /** By the timer of its process. */
+  sentAtMs: number;
   deadlineMs: number;
-  deadline: NodeJS.Timeout | undefined;
+  /** Takes the deadline away. */
+  stopDeadline: () => void;
   /** Asked to say `started`, and has not yet; counts watch ticks since. */
   unstartedTicks: number | undefined;
   /** Processor time of the process at the first of them. */
@@ -34,14 +36,17 @@ export interface ProcessEnd {
   culprit: PendingCall | undefined;
   /** Several calls were in it, each of which may be to blame. */
   shared: boolean;
+  /** When, by its timer. */
+  atMs: number;
 }
 
 /** What the end of its process means for a call. */
 export function answerAtEnd(pending: PendingCall, end: ProcessEnd): CallAnswer {
   const { record } = pending;
+  const durationMs = end.atMs - pending.sentAtMs;
   if (pending.decided !== undefined) {
     const { status, error, shared } = pending.decided;
-    const outcome = record.end(status, error, elapsed(pending));
+    const outcome = record.end(status, error, durationMs);
     if (shared === true) outcome.shared = true;
     return outcome;
   }
@@ -57,9 +62,9 @@ export function answerAtEnd(pending: PendingCall, end: ProcessEnd): CallAnswer {
   if (!ownDoing || end.reason === 'cancelled') {
     if (pending.isLoad) return notStarted;
     const error = serviceError('another call in the same process ended the process', 'bystander');
-    return record.end('cancelled', error, elapsed(pending));
+    return record.end('cancelled', error, durationMs);
   }
-  const outcome = record.end(status, serviceError(end.detail, end.reason ?? 'exited'), elapsed(pending));
+  const outcome = record.end(status, serviceError(end.detail, end.reason ?? 'exited'), durationMs);
   if (nobodyKnown) outcome.shared = true;
   return outcome;
 }
@@ -67,9 +72,4 @@ export function answerAtEnd(pending: PendingCall, end: ProcessEnd): CallAnswer {
 /** Statuses that say that a call did something to its process. */
 function isBlame(status: CallStatus): boolean {
   return status === 'exited' || status === 'out_of_memory' || status === 'limit_exceeded';
-}
-
-/** Milliseconds since it was sent. */
-export function elapsed(pending: PendingCall): number {
-  return performance.now() - pending.sentAt;
 }

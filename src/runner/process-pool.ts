@@ -4,14 +4,13 @@ import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { InitHeader } from './protocol.ts';
 import type { RunnerLimits } from './runner-limits.ts';
+import type { RunnerTimer } from './runner-timer.ts';
 import type { SandboxFolders } from './sandbox-folders.ts';
 import { SandboxProcess } from './sandbox-process.ts';
 import { type SandboxGrant, type SpawnedSandbox, spawnSandbox } from './spawn-sandbox.ts';
 
 /** First of the users that processes run as when the service is root; one per slot, far above those of people. */
 const firstSlotUid = 61_000;
-/** After a process failed to start, the next try waits this long. */
-const bootRetryMs = 1000;
 
 /** How this machine lets processes be confined; found out by the self-test. */
 export interface Confinement {
@@ -31,6 +30,7 @@ export interface PoolOptions {
   /** Whether code may load the native addons of its packages. */
   addons: boolean;
   limits: RunnerLimits;
+  timer: RunnerTimer;
   logger: Logger;
   /** Ends one idle bound process to make room; false when there is none. */
   makeRoom: () => boolean;
@@ -167,7 +167,7 @@ export class ProcessPool {
       const now = performance.now();
       const earliest = Math.max(
         urgent ? 0 : this.#lastSpawnAt + limits.refillIntervalMs,
-        this.#failedAt + bootRetryMs,
+        this.#failedAt + limits.startRetryMs,
       );
       if (now < earliest || (!urgent && this.#booting > 0)) {
         this.#fillLater(Math.max(earliest - now, 1));
@@ -179,7 +179,7 @@ export class ProcessPool {
           this.#ready.shift()?.kill('retired');
         return;
       }
-      this.#spawn(special);
+      this.#spawn(special, urgent);
     }
   }
 
@@ -191,10 +191,11 @@ export class ProcessPool {
     }, delayMs);
   }
 
-  /** For a waiter that needs one of its own, else for whoever comes. */
-  #spawn(waiter: Waiter | undefined): void {
+  /** Starts a process for a waiter that needs one of its own, or a generic one; `urgent`: a call waits for it. */
+  #spawn(waiter: Waiter | undefined, urgent: boolean): void {
     this.#lastSpawnAt = performance.now();
-    const process = this.startProcess({}, waiter?.needs);
+    // A call that waits for the process pays only for the modules that its code loads.
+    const process = this.startProcess(urgent ? {} : { prewarm: true }, waiter?.needs);
     if (process instanceof Error) {
       this.#options.logger.error({ err: process }, 'runner.start_failed');
       this.#failedAt = performance.now();
@@ -250,8 +251,8 @@ export class ProcessPool {
    * Starts one process and keeps account of it until it is gone and its traces are removed. An Error when the machine
    * has no memory, descriptors or disk for it: that is no reason to end the service.
    */
-  startProcess(extra: { probe?: true }, needs: ProcessNeeds = {}): SandboxProcess | Error {
-    const { folders, confinement, program, logger, extraCa, policy, door, addons } = this.#options;
+  startProcess(extra: { probe?: true; prewarm?: true }, needs: ProcessNeeds = {}): SandboxProcess | Error {
+    const { folders, confinement, program, logger, extraCa, policy, door, addons, timer } = this.#options;
     const { memoryMb = this.#options.limits.memoryMb, packages } = needs;
     const limits = { ...this.#options.limits, memoryMb };
     const slot = this.#freeSlot();
@@ -277,7 +278,7 @@ export class ProcessPool {
         ...(packages === undefined ? {} : { packages }),
       };
       const way = { policy, ...(door === undefined ? {} : { door }) };
-      process = new SandboxProcess(sandbox, { init, extraCa, ...way, limits, logger });
+      process = new SandboxProcess(sandbox, { init, extraCa, ...way, limits, timer, logger });
     } catch (error) {
       if (sandbox !== undefined) discard(sandbox);
       if (scratch !== undefined) void this.#removeTraces(sandbox?.child.pid, scratch);

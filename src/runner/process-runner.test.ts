@@ -14,7 +14,10 @@ import {
   requestFor,
   resultOf,
   startRunnerFixture,
+  untilLetGo,
+  waitingCode,
 } from '../../test/support/runner-fixture.ts';
+import { waitFor } from '../../test/support/wait-for.ts';
 import type { HttpReply } from './call-outcome.ts';
 import { createProcessRunner } from './process-runner.ts';
 import { startTimeOf } from './sandbox-folders.ts';
@@ -148,13 +151,14 @@ test('a reply is handed over before the call ends, and only the first one counts
   const first = Promise.withResolvers<HttpReply>();
   const done = run(
     `this.http.respond({ status: 200, body: { early: true } }); this.http.respond({ status: 500 });
-     await new Promise((resolve) => setTimeout(resolve, 200)); return 'late';`,
+     ${untilLetGo} return 'late';`,
     {},
     { onRespond: first.resolve },
   );
   const winner = await Promise.race([first.promise, done]);
   assert.ok('body' in winner, 'the call ended before its reply was told');
   assert.equal(winner.body.toString(), '{"early":true}');
+  await (await waitingCode(fixture))();
   assert.equal(resultOf(await done), 'late');
 });
 
@@ -171,7 +175,7 @@ test('a reply that is none is an error to the component', async () => {
     ["{ status: 200, body: 'x'.repeat(7e6) }", /at most/],
     ['undefined', /expects an object/],
   ] as const) {
-    const outcome = await run(`this.http.respond(${reply})`);
+    const outcome = await fixture.evaluate(`this.http.respond(${reply})`);
     assert.equal(outcome.status, 'threw', reply);
     assert.match(outcome.error?.message ?? '', message);
     assert.equal(outcome.response, undefined);
@@ -421,7 +425,7 @@ test('the hardened level is refused while it does not exist', async () => {
 });
 
 test('without a sandbox, for development, calls work too', async () => {
-  const open = await startRunnerFixture({ level: 'off', limits: { prewarmed: 0 } });
+  const open = await startRunnerFixture({ level: 'off' });
   try {
     assert.equal(resultOf(await open.run('return 1')), 1);
     assert.equal(open.runner.stats().level, 'off');
@@ -431,7 +435,7 @@ test('without a sandbox, for development, calls work too', async () => {
 });
 
 test('close leaves no process, no scratch folder, and answers every call', async () => {
-  const own = await startRunnerFixture();
+  const own = await startRunnerFixture({ limits: { prewarmed: 1 } });
   const pids: number[] = [];
   const onRespond = (reply: HttpReply) => pids.push(Number(reply.body));
   const body =
@@ -464,8 +468,20 @@ test('close leaves no process, no scratch folder, and answers every call', async
   await own.close();
 });
 
+test('a process that is started ahead of need has the clients of HTTP loaded, one that a call waits for has not', async () => {
+  const hasFetch = "return process.moduleLoadList.includes('NativeModule internal/deps/undici/undici');";
+  assert.equal(resultOf(await run(hasFetch)), false);
+  const own = await startRunnerFixture({ limits: { prewarmed: 1 } });
+  try {
+    await waitFor(() => own.runner.stats().prewarmed === 1);
+    assert.equal(resultOf(await own.run(hasFetch)), true);
+  } finally {
+    await own.close();
+  }
+});
+
 test('beyond the largest number of processes the one unused for longest makes room', async () => {
-  const own = await startRunnerFixture({ limits: { processesMax: 2, prewarmed: 0 } });
+  const own = await startRunnerFixture({ limits: { processesMax: 2 } });
   try {
     const pidOf = async (id: string) => resultOf(await own.run('return process.pid', { deploymentId: id }));
     const a = await pidOf('dc_a');

@@ -18,6 +18,7 @@ import type {
 } from './runner.ts';
 import { defaultRunnerLimits, type RunnerLimits } from './runner-limits.ts';
 import { asDescription, copyOutcome, ended } from './runner-outcomes.ts';
+import { type RunnerTimer, systemTimer } from './runner-timer.ts';
 import { reachableBase, SandboxFolders } from './sandbox-folders.ts';
 import type { SandboxProcess } from './sandbox-process.ts';
 import { buildSandboxProgram } from './sandbox-program.ts';
@@ -40,6 +41,7 @@ export interface ProcessRunnerOptions {
   /** Data folder for the program, the list of processes and scratch folders. */
   folder: string;
   limits?: Partial<RunnerLimits>;
+  timer?: RunnerTimer;
   logger: Logger;
   clock: Clock;
   /** Told of an error in the code of a deployment that no call caught and that belongs to none that still runs. */
@@ -63,15 +65,15 @@ export async function createProcessRunner(options: ProcessRunnerOptions): Promis
   try {
     const program = await buildSandboxProgram(folders.program);
     const extraCa = options.extraCa ?? '';
-    const { policy, door, logger } = options;
+    const { policy, door, logger, timer = systemTimer } = options;
     const shared = {
-      ...{ program, folders, extraCa, limits, policy, logger, addons: options.addons ?? false },
+      ...{ program, folders, extraCa, limits, policy, timer, logger, addons: options.addons ?? false },
       ...(door === undefined ? {} : { door }),
     };
     const confinement = await findConfinement({ ...shared, level: options.level, distinctUsers });
     return new ProcessRunner(
       {
-        ...{ limits, folders, logger: options.logger },
+        ...{ limits, folders, timer, logger },
         onStray: options.onStray ?? (() => undefined),
         packages: new LoadablePackages(options.packages),
       },
@@ -120,7 +122,8 @@ class ProcessRunner implements Runner {
   readonly #pool: ProcessPool;
   readonly #bindings = new Map<string, Binding>();
   readonly #processesOf = new Map<string, Set<SandboxProcess>>();
-  readonly #watch: NodeJS.Timeout;
+  readonly #timer: RunnerTimer;
+  readonly #stopWatch: () => void;
   #polls = 0;
   #calls = 0;
   #kills = 0;
@@ -130,6 +133,7 @@ class ProcessRunner implements Runner {
     own: {
       limits: RunnerLimits;
       folders: SandboxFolders;
+      timer: RunnerTimer;
       logger: Logger;
       onStray: (deploymentId: string, error: UserCodeError) => void;
       packages: LoadablePackages;
@@ -144,8 +148,8 @@ class ProcessRunner implements Runner {
     this.#onStray = own.onStray;
     this.#packages = own.packages;
     this.#pool = makePool(() => this.#endLeastRecentlyUsed());
-    this.#watch = setInterval(() => this.#poll(), this.#limits.memoryPollMs);
-    this.#watch.unref();
+    this.#timer = own.timer;
+    this.#stopWatch = own.timer.every(this.#limits.memoryPollMs, () => this.#poll());
     this.#pool.start();
   }
 
@@ -389,7 +393,7 @@ class ProcessRunner implements Runner {
   }
 
   async #close(): Promise<void> {
-    clearInterval(this.#watch);
+    this.#stopWatch();
     await this.#pool.close();
     this.#bindings.clear();
     this.#folders.remove();
@@ -404,7 +408,7 @@ class ProcessRunner implements Runner {
     let oldest: Binding | undefined;
     for (const binding of this.#bindings.values()) {
       if (binding.process === undefined || !binding.process.idle) continue;
-      if (oldest?.process === undefined || binding.process.lastUsedAt < oldest.process.lastUsedAt)
+      if (oldest?.process === undefined || binding.process.lastUsedAtMs < oldest.process.lastUsedAtMs)
         oldest = binding;
     }
     if (oldest === undefined) return false;
@@ -426,11 +430,11 @@ class ProcessRunner implements Runner {
     }
     if (!housekeeping) return;
     if (privateBytes > this.#limits.memoryBudgetMb * 1024 * 1024) this.#endLeastRecentlyUsed();
-    const now = performance.now();
+    const nowMs = this.#timer.nowMs();
     for (const binding of this.#bindings.values()) {
       const { process } = binding;
       if (process === undefined) continue;
-      if (process.idle && now - process.lastUsedAt > this.#limits.idleMs) this.#unbind(binding);
+      if (process.idle && nowMs - process.lastUsedAtMs > this.#limits.idleMs) this.#unbind(binding);
     }
   }
 

@@ -105,6 +105,8 @@ export interface InitHeader {
   packages?: readonly string[];
   /** Try what is forbidden and report it with `ready`. */
   probe?: true;
+  /** Load the clients of HTTP before `ready`: the process is started ahead of need. */
+  prewarm?: true;
   limits: {
     logBytesMax: number;
     logLinesMax: number;

@@ -8,6 +8,7 @@ import { createInterface } from 'node:readline';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { must } from '#lib/assert.ts';
+import { waitFor } from '../../test/support/wait-for.ts';
 import { findExecutable, SandboxFolders, startTimeOf } from './sandbox-folders.ts';
 
 /** A service of its own process, started with a descriptor left open; prints one line of JSON. */
@@ -37,15 +38,6 @@ function startService(script: string): { first: Promise<unknown>; kill(): void; 
   };
 }
 
-/** Waits until the process is gone; fails when it is still there after 5 s. */
-async function assertGone(pid: number): Promise<void> {
-  for (let tries = 0; tries < 500; tries += 1) {
-    if (startTimeOf(pid) === undefined) return;
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
-  assert.fail(`process ${pid} is still there`);
-}
-
 test('a descriptor that whoever started the service left open does not reach user code', async () => {
   const service = startService(`
     say(resultOf(await fixture.run("try { return require('fs').fstatSync(40).size; } catch (error) { return error.code; }")));
@@ -63,7 +55,7 @@ test('when the service is killed, a spinning component does not go on', {
   assert.ok(startTimeOf(pid) !== undefined);
   service.kill();
   await service.exited;
-  await assertGone(pid);
+  await waitFor(() => startTimeOf(pid) === undefined, { what: `the end of process ${pid}` });
   await rm(folder, { recursive: true, force: true });
 });
 

@@ -32,6 +32,8 @@ export interface RunnerLimits {
   prewarmed: number;
   /** At least this long between two refills: a kill storm must not take the machine from the API. */
   refillIntervalMs: number;
+  /** After a process failed to start, the next one is tried this much later. */
+  startRetryMs: number;
   /** Processes that start at the same time. */
   bootingMax: number;
   /** Calls that wait for a free process. */
@@ -78,6 +80,7 @@ export const defaultRunnerLimits: RunnerLimits = {
   memoryBudgetMb: 2048,
   prewarmed: 2,
   refillIntervalMs: 100,
+  startRetryMs: 1000,
   bootingMax: 4,
   waitingMax: 1000,
   waitMs: 30_000,

@@ -9,7 +9,7 @@ import type { HttpReply, UserCodeError } from './call-outcome.ts';
 import { CallRecord, readError } from './call-record.ts';
 import { encodeCall } from './encode-call.ts';
 import { CapPassedError } from './frame-fields.ts';
-import { answerAtEnd, elapsed, type PendingCall, type ProcessEnd } from './pending-call.ts';
+import { answerAtEnd, type PendingCall, type ProcessEnd } from './pending-call.ts';
 import { ProcessAsks } from './process-asks.ts';
 import { type CallAnswer, type EndReason, notStarted, serviceError } from './process-end.ts';
 import { processCpuMs } from './process-memory.ts';
@@ -30,6 +30,7 @@ import {
 } from './protocol.ts';
 import type { Bundle, CallOptions, CallRequest } from './runner.ts';
 import { type RunnerLimits, residentOverheadMb } from './runner-limits.ts';
+import type { RunnerTimer } from './runner-timer.ts';
 import type { SpawnedSandbox } from './spawn-sandbox.ts';
 
 /** A bundle whose packages are there. */
@@ -79,12 +80,14 @@ export class SandboxProcess {
   /** User code was sent to it. */
   hasCode = false;
   callsTaken = 0;
-  lastUsedAt = performance.now();
+  /** By its timer. */
+  lastUsedAtMs: number;
 
   readonly #sandbox: SpawnedSandbox;
   readonly #relay: EgressRelay;
   readonly #limits: RunnerLimits;
   readonly #logger: Logger;
+  readonly #timer: RunnerTimer;
   readonly #ready = new Deferred<Record<string, unknown> | undefined>();
   readonly #ended = new Deferred<void>();
   readonly #calls = new Map<number, PendingCall>();
@@ -92,7 +95,7 @@ export class SandboxProcess {
   readonly #flush = (): void => this.#flushNow();
   #out: Buffer[] = [];
   #nextCallId = 1;
-  #lastFrameAt = 0;
+  #lastFrameAtMs = Number.NEGATIVE_INFINITY;
   #reason: EndReason | undefined;
   #reasonDetail = '';
   #gone = false;
@@ -122,10 +125,13 @@ export class SandboxProcess {
       policy: AddressPolicy;
       door?: EgressDoor;
       limits: RunnerLimits;
+      timer: RunnerTimer;
       logger: Logger;
     },
   ) {
     const { limits, extraCa } = options;
+    this.#timer = options.timer;
+    this.lastUsedAtMs = options.timer.nowMs();
     this.#sandbox = sandbox;
     this.#limits = limits;
     this.#logger = options.logger;
@@ -219,7 +225,7 @@ export class SandboxProcess {
 
   call(request: CallRequest, options: CallOptions = {}): Promise<CallAnswer> {
     this.callsTaken += 1;
-    const ack = performance.now() - this.#lastFrameAt > quietMs;
+    const ack = this.#timer.nowMs() - this.#lastFrameAtMs > quietMs;
     const isStep = request.call.kind === 'step';
     const answer = this.#start({ deadlineMs: request.deadlineMs, isLoad: false, isStep, ack, ...options });
     this.#sendCall(answer.id, request, ack);
@@ -261,9 +267,9 @@ export class SandboxProcess {
     const pending: PendingCall = {
       record: new CallRecord(this.#limits, options.isStep),
       resolve,
-      sentAt: performance.now(),
+      sentAtMs: this.#timer.nowMs(),
       deadlineMs: options.deadlineMs,
-      deadline: undefined,
+      stopDeadline: () => {},
       unstartedTicks: options.ack ? 0 : undefined,
       isLoad: options.isLoad,
       isStep: options.isStep === true,
@@ -273,7 +279,7 @@ export class SandboxProcess {
       stopListening: undefined,
     };
     this.#calls.set(id, pending);
-    pending.deadline = setTimeout(() => this.#passDeadline(pending), options.deadlineMs);
+    pending.stopDeadline = this.#timer.after(options.deadlineMs, () => this.#passDeadline(pending));
     const { signal } = options;
     if (signal !== undefined) {
       const cancel = (): void => this.#cancel(id, pending);
@@ -301,12 +307,10 @@ export class SandboxProcess {
   #refreshDeadline(pending: PendingCall): void {
     if (!pending.isStep) throw new ProtocolError('a call that is no step asks for a new deadline');
     if (pending.decided !== undefined) return;
-    const leftMs = pending.deadlineMs * refreshedDeadlinesMax - elapsed(pending);
-    clearTimeout(pending.deadline);
-    pending.deadline = setTimeout(
-      () => this.#passDeadline(pending),
-      Math.max(0, Math.min(pending.deadlineMs, leftMs)),
-    );
+    const leftMs = pending.deadlineMs * refreshedDeadlinesMax - this.#elapsed(pending);
+    pending.stopDeadline();
+    const ms = Math.max(0, Math.min(pending.deadlineMs, leftMs));
+    pending.stopDeadline = this.#timer.after(ms, () => this.#passDeadline(pending));
   }
 
   /** User code cannot be stopped from outside but by ending its process; other calls in it may end first. */
@@ -317,7 +321,7 @@ export class SandboxProcess {
       pending.decided = { status: 'cancelled', error };
       this.kill('cancelled', 'its call was cancelled', pending);
     } else {
-      this.#answer(id, pending, pending.record.end('cancelled', error, elapsed(pending)));
+      this.#answer(id, pending, pending.record.end('cancelled', error, this.#elapsed(pending)));
       this.retire();
       this.onFault?.();
       // What was cancelled may keep the process busy: then the others must not pass their deadlines because of it.
@@ -463,7 +467,7 @@ export class SandboxProcess {
   #frameOf: PendingCall | undefined;
 
   #onFrame(type: number, id: number, header: unknown, payload: Buffer): void {
-    this.#lastFrameAt = performance.now();
+    this.#lastFrameAtMs = this.#timer.nowMs();
     this.#frameOf = undefined;
     if (type === frameType.ready) {
       this.#ready.resolve(typeof header === 'object' && header !== null ? { ...header } : {});
@@ -501,7 +505,11 @@ export class SandboxProcess {
       case frameType.done:
         // The deadline decided first; the kill is on its way.
         if (pending.decided !== undefined) return;
-        this.#answer(id, pending, pending.record.done(header, new PayloadReader(payload), elapsed(pending)));
+        this.#answer(
+          id,
+          pending,
+          pending.record.done(header, new PayloadReader(payload), this.#elapsed(pending)),
+        );
         return;
       case frameType.ask:
         this.#takeAsk(id, header, payload, pending.onAsk);
@@ -554,7 +562,7 @@ export class SandboxProcess {
       this.#logger.info({ pid: this.pid, callId: id }, 'runner.uncaught');
       // The harness ended the call itself; a forged frame ends it here.
       if (pending !== undefined)
-        this.#answer(id, pending, pending.record.end('threw', error, elapsed(pending)));
+        this.#answer(id, pending, pending.record.end('threw', error, this.#elapsed(pending)));
       else this.#tellStray(error);
     }
     this.retire();
@@ -571,11 +579,11 @@ export class SandboxProcess {
 
   #answer(id: number, pending: PendingCall, answer: CallAnswer): void {
     this.#calls.delete(id);
-    clearTimeout(pending.deadline);
+    pending.stopDeadline();
     pending.stopListening?.();
     pending.resolve(answer);
     if (this.#calls.size > 0) return;
-    this.lastUsedAt = performance.now();
+    this.lastUsedAtMs = this.#timer.nowMs();
     if (this.#retiring) this.kill('retired');
     this.onIdle?.();
   }
@@ -602,6 +610,11 @@ export class SandboxProcess {
     this.#ended.resolve();
   }
 
+  /** Milliseconds since it was sent. */
+  #elapsed(pending: PendingCall): number {
+    return this.#timer.nowMs() - pending.sentAtMs;
+  }
+
   #answerAll(): void {
     // Those that it never took up go to another process, and are to blame for nothing.
     const started = [...this.#calls.values()].filter((pending) => pending.unstartedTicks === undefined);
@@ -610,6 +623,7 @@ export class SandboxProcess {
       detail: this.#reasonDetail || 'the process was ended',
       culprit: this.#culprit,
       shared: started.length > 1,
+      atMs: this.#timer.nowMs(),
     };
     for (const [id, pending] of this.#calls) this.#answer(id, pending, answerAtEnd(pending, end));
   }

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { type Logger, silentLogger } from '#lib/logger.ts';
 import { type RunnerFixture, resultOf, startRunnerFixture } from '../../test/support/runner-fixture.ts';
+import { waitFor } from '../../test/support/wait-for.ts';
 import { findExecutable } from './sandbox-folders.ts';
 
 let fixture: RunnerFixture;
@@ -16,7 +17,7 @@ before(async () => {
       if (message === 'runner.start_failed') onStartFailed?.();
     },
   };
-  fixture = await startRunnerFixture({ limits: { prewarmed: 1 }, logger });
+  fixture = await startRunnerFixture({ limits: { prewarmed: 1, startRetryMs: 20 }, logger });
 });
 after(() => fixture.close());
 
@@ -48,15 +49,6 @@ test('no room for the files of a process is no end of the service', async () => 
   });
 });
 
-/** Waits until `count` gives the same as before; says what it gave otherwise. */
-async function assertReturnsTo(before: number, count: () => number, what: string): Promise<void> {
-  for (let tries = 0; tries < 300; tries += 1) {
-    if (count() <= before) return;
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
-  assert.fail(`${count()} ${what}, ${before} before`);
-}
-
 test('a process that cannot be put on the list is ended, with its folder and its descriptors', async () => {
   const run = join(
     fixture.folder,
@@ -73,8 +65,8 @@ test('a process that cannot be put on the list is ended, with its folder and its
     mkdirSync(join(run, 'processes.part'));
     return () => rmSync(join(run, 'processes.part'), { recursive: true });
   });
-  await assertReturnsTo(0, () => folders() - processes(), 'folders of no process');
-  await assertReturnsTo(before, unaccounted, 'descriptors of no process');
+  await waitFor(() => folders() <= processes(), { what: 'no folders of no process' });
+  await waitFor(() => unaccounted() <= before, { what: 'no descriptors of no process' });
 });
 
 test('no descriptors for a process are no end of the service', {

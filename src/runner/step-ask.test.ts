@@ -19,6 +19,13 @@ after(() => fixture.close());
 /** Asks for another workflow, which any step can. */
 const trigger = (payload: string): string => `$.flow.trigger('p_2', ${payload})`;
 
+let processes = 0;
+/** In a process of its own. */
+const apart = () => {
+  processes += 1;
+  return { deploymentId: `d_apart_${processes}` };
+};
+
 async function step(body: string, onAsk?: (ask: Ask) => Promise<AskAnswer>, overrides = {}) {
   return fixture.step(body, overrides, onAsk === undefined ? {} : { onAsk });
 }
@@ -108,18 +115,21 @@ test('a call that floods does not keep others of its process from being answered
   const call = (module: string, body: string, onAsk: (ask: Ask) => Promise<AskAnswer>) =>
     fixture.runner.call(stepRequest(actionWith(body), { deploymentId: 'd_flood', module }), { onAsk });
   let answered = 0;
+  const otherAnswered = Promise.withResolvers<void>();
   const flood = call(
     'c_flood',
     `await Promise.all(Array.from({ length: 2000 }, () => ${trigger('0')})); return 'all';`,
     async () => {
       answered += 1;
+      // The last one waits, so that the other call has to have its turn among them.
+      if (answered === 2000) await otherAnswered.promise;
       await new Promise((go) => setImmediate(go));
       return { header: {} };
     },
   );
   const other = await call('c_other', `await ${trigger('1')}; return 'one'`, async () => ({ header: {} }));
   assert.equal(exportsOf(other).$return_value, 'one');
-  assert.ok(answered < 2000);
+  otherAnswered.resolve();
   assert.equal(exportsOf(await flood).$return_value, 'all');
   const reckless = await step(
     `let failed = 0; for (let i = 0; i < 10100; i++) ${trigger('0')}.catch(() => { failed += 1; }); await null; await null; return failed;`,
@@ -183,18 +193,17 @@ test('forged asks end the process that writes them, and nothing else', async () 
       `for (let n = 1; n < 30; n++) ${frame('2', `'{"n":' + n + ',"kind":"x","header":2,"body":0}'`, "'{}'")}`,
     ],
   ];
-  const harmless = await step(`${ask('')} return 'alive';`, async () => ({ header: {} }));
+  const harmless = await step(`${ask('')} return 'alive';`, async () => ({ header: {} }), apart());
   assert.equal(exportsOf(harmless).$return_value, 'alive');
   for (const [what, code] of forged) {
-    const outcome = await step(`${code} await new Promise(() => {});`, () => new Promise(() => {}), {
-      deadlineMs: 5000,
-    });
+    const never = () => new Promise<AskAnswer>(() => {});
+    const outcome = await step(`${code} await new Promise(() => {});`, never, apart());
     assert.ok(['exited', 'limit_exceeded'].includes(outcome.status), `${what}: ${JSON.stringify(outcome)}`);
   }
   const flood = await step(
     `const go = () => { ${ask('', "'{}'").replace('"n":1', '"n":\' + (++globalThis.n) + \'')} setImmediate(go); }; globalThis.n = 0; go(); await new Promise(() => {});`,
     async () => ({ header: {}, body: Buffer.alloc(1024 * 1024) }),
-    { deadlineMs: 3000 },
+    apart(),
   );
   assert.ok(['timed_out', 'exited', 'limit_exceeded'].includes(flood.status), flood.status);
   assert.equal(exportsOf(await step('return 1')).$return_value, 1);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
+import { ManualTimer } from '../../test/support/manual-timer.ts';
 import {
   actionWith,
   exportsOf,
@@ -12,20 +12,31 @@ import {
 import { waitFor } from '../../test/support/wait-for.ts';
 import type { CallOutcome } from './call-outcome.ts';
 import type { CallOptions, CallRequest } from './runner.ts';
+import { defaultRunnerLimits } from './runner-limits.ts';
 
+/** Deadlines pass, and processes are looked at, when a test says so. */
+const timer = new ManualTimer();
 let fixture: RunnerFixture;
+/** Memory is looked at all the time. */
+let watched: RunnerFixture;
+const limits = { memoryMb: 64, unresponsiveMs: 500 };
+const { memoryPollMs } = defaultRunnerLimits;
 before(async () => {
-  fixture = await startRunnerFixture();
+  fixture = await startRunnerFixture({ timer, limits });
+  watched = await startRunnerFixture({ limits: { ...limits, memoryPollMs: 10, unresponsiveMs: 60_000 } });
 });
-after(() => fixture.close());
+after(async () => {
+  await fixture?.close();
+  await watched?.close();
+});
 
 let deployments = 0;
 /** Calls of steps that share a process. */
-function sharedProcess(): {
+function sharedProcess({ runner } = fixture): {
   deploymentId: string;
   call(body: string, overrides?: Partial<CallRequest>, options?: CallOptions): Promise<CallOutcome>;
   /** A call that waits until it is let go; resolves when its code runs. */
-  waiting(): Promise<{ outcome: Promise<CallOutcome>; go: () => void }>;
+  waiting(overrides?: Partial<CallRequest>): Promise<WaitingCall>;
 } {
   deployments += 1;
   const deploymentId = `d_blame_${deployments}`;
@@ -33,27 +44,46 @@ function sharedProcess(): {
   const call = (body: string, overrides: Partial<CallRequest> = {}, options: CallOptions = {}) => {
     modules += 1;
     const request = stepRequest(actionWith(body), { deploymentId, module: `c_${modules}`, ...overrides });
-    return fixture.runner.call(request, options);
+    return runner.call(request, options);
   };
-  const waiting = async () => {
-    const runs = Promise.withResolvers<void>();
-    const held = Promise.withResolvers<void>();
+  const waiting = async (overrides: Partial<CallRequest> = {}) => {
+    let asked = Promise.withResolvers<void>();
+    let held = Promise.withResolvers<boolean>();
     const outcome = call(
-      `await $.flow.trigger('p_2'); return 'waited';`,
-      {},
+      `for (;;) { const { end } = await $.flow.trigger('p_2'); if (end) return 'waited'; }`,
+      overrides,
       {
         onAsk: async () => {
-          runs.resolve();
-          await held.promise;
-          return { header: {} };
+          asked.resolve();
+          return { header: { end: await held.promise } };
         },
       },
     );
-    await Promise.race([runs.promise, outcome]);
-    return { outcome, go: () => held.resolve() };
+    await Promise.race([asked.promise, outcome]);
+    return {
+      outcome,
+      go: () => held.resolve(true),
+      turn: async () => {
+        const { resolve } = held;
+        asked = Promise.withResolvers<void>();
+        held = Promise.withResolvers<boolean>();
+        resolve(false);
+        await Promise.race([asked.promise, outcome]);
+      },
+    };
   };
   return { deploymentId, call, waiting };
 }
+
+interface WaitingCall {
+  outcome: Promise<CallOutcome>;
+  go: () => void;
+  /** Lets it ask once more: its process has read everything that was sent before. */
+  turn: () => Promise<void>;
+}
+
+/** Tells from within: no other call has its turn any more. */
+const spin = 'for (let n = 0; ; n += 1) if (n === 1000) $.respond({ immediate: true });';
 
 const brief = (outcome: CallOutcome): unknown => [outcome.status, outcome.error?.code, outcome.shared];
 const bystander = ['cancelled', 'bystander', undefined];
@@ -72,14 +102,10 @@ test('a step that ends the process is to blame for it, and no other', async () =
 test('when nobody knows whose doing the end was, all calls are told that they shared the process', async () => {
   const { call, waiting } = sharedProcess();
   const other = await waiting();
-  const forges = await call(`require('node:fs').writeSync(3, Buffer.from('no frame at all'))`, {
-    deadlineMs: 5000,
-  });
+  const forges = await call(`require('node:fs').writeSync(3, Buffer.from('no frame at all'))`);
   assert.deepEqual(brief(forges), ['exited', 'protocol', true]);
   assert.deepEqual(brief(await other.outcome), ['exited', 'protocol', true]);
-  const alone = await call(`require('node:fs').writeSync(3, Buffer.from('no frame at all'))`, {
-    deadlineMs: 5000,
-  });
+  const alone = await call(`require('node:fs').writeSync(3, Buffer.from('no frame at all'))`);
   assert.deepEqual(brief(alone), ['exited', 'protocol', undefined]);
 });
 
@@ -88,14 +114,13 @@ test('a limit of the whole process that is passed may be the doing of any call i
   const other = await waiting();
   const floods = await call(
     `const line = Buffer.alloc(65536, 'x'); for (;;) { try { require('node:fs').writeSync(1, line); } catch { await null; } }`,
-    { deadlineMs: 10_000 },
   );
   assert.deepEqual(brief(floods), ['limit_exceeded', 'limit_exceeded', true]);
   assert.deepEqual(brief(await other.outcome), ['limit_exceeded', 'limit_exceeded', true]);
 });
 
 test('a step that leaks: all calls in its process are out of memory, and alone only the one that leaks', async () => {
-  const { call, waiting } = sharedProcess();
+  const { call, waiting } = sharedProcess(watched);
   const leak = `const all = []; for (;;) { all.push('x'.repeat(1e6) + all.length, Buffer.alloc(1e6, 1)); if (all.length % 20 === 0) await new Promise(setImmediate); }`;
   const other = await waiting();
   const leaks = await call(leak);
@@ -110,23 +135,35 @@ test('a step that leaks: all calls in its process are out of memory, and alone o
 test('a step that loops passes its deadline; the others in its process are bystanders', async () => {
   const { call, waiting } = sharedProcess();
   const other = await waiting();
-  const loops = await call('for (;;);', { deadlineMs: 400 });
+  const deadlineMs = 400;
+  const loops = await timer.passWhenTold(deadlineMs, (onRespond) =>
+    call(spin, { deadlineMs }, { onRespond }),
+  );
   assert.deepEqual(brief(loops), ['timed_out', 'deadline', undefined]);
   assert.deepEqual(brief(await other.outcome), bystander);
   assert.equal(exportsOf(await call('return 1')).$return_value, 1);
 });
 
 test('a call whose deadline passes while another may keep the process busy need not be to blame', async () => {
-  const { call } = sharedProcess();
-  await call('return 1');
-  const waits = call(`await new Promise((go) => setTimeout(go, 300)); return 1;`, { deadlineMs: 1800 });
-  const loops = call(`await new Promise((go) => setTimeout(go, 100)); for (;;);`);
-  assert.deepEqual(brief(await waits), ['timed_out', 'deadline', true]);
+  const { call, waiting } = sharedProcess();
+  const deadlineMs = 1800;
+  const waits = await waiting({ deadlineMs });
+  const spinning = Promise.withResolvers<void>();
+  const loops = call(spin, {}, { onRespond: () => spinning.resolve() });
+  await spinning.promise;
+  // It is ready to end from here on, and never has its turn.
+  waits.go();
+  timer.advance(deadlineMs);
+  assert.deepEqual(brief(await waits.outcome), ['timed_out', 'deadline', true]);
   assert.deepEqual(brief(await loops), bystander);
-  const slow = call(`await new Promise(() => {});`, { deadlineMs: 1200 });
-  const other = call(`await new Promise((go) => setTimeout(go, 3000));`);
-  assert.deepEqual(brief(await slow), ['timed_out', 'deadline', undefined]);
-  assert.deepEqual(brief(await other), bystander);
+  const slow = await waiting({ deadlineMs });
+  const other = await waiting();
+  for (let ms = 0; ms < deadlineMs; ms += memoryPollMs) {
+    await other.turn();
+    timer.advance(memoryPollMs);
+  }
+  assert.deepEqual(brief(await slow.outcome), ['timed_out', 'deadline', undefined]);
+  assert.deepEqual(brief(await other.outcome), bystander);
 });
 
 test('a cap that forged frames pass is the doing of the call that they belong to', async () => {
@@ -137,7 +174,6 @@ test('a cap that forged frames pass is the doing of the call that they belong to
     `const fs = require('node:fs'); const h = Buffer.from(JSON.stringify({ emits: [], db: [], logs: [], dropped: 0, sends: [[4, 100]] }));
      const f = Buffer.alloc(13 + h.length + 100, '1'); f.writeUInt32BE(f.length - 4, 0); f[4] = 19; f.writeUInt32BE(4, 5); f.writeUInt32BE(h.length, 9); h.copy(f, 13);
      for (let i = 0; i < 200; i++) { try { fs.writeSync(3, f); } catch {} await null; } await new Promise(() => {});`,
-    { deadlineMs: 5000 },
   );
   assert.deepEqual(brief(floods), ['limit_exceeded', 'limit_exceeded', undefined]);
   assert.equal(floods.step?.sends.length, 100);
@@ -153,7 +189,10 @@ test('a call that is cancelled leaves the others alone; when it keeps the proces
   quiet.abort();
   assert.deepEqual(brief(await cancelled), ['cancelled', 'cancelled', undefined]);
   // Long enough for a process without a sign of life to be ended.
-  await delay(800);
+  for (let ms = 0; ms < 2 * limits.unresponsiveMs; ms += memoryPollMs) {
+    await other.turn();
+    timer.advance(memoryPollMs);
+  }
   other.go();
   third.go();
   assert.equal(exportsOf(await other.outcome).$return_value, 'waited');
@@ -162,7 +201,7 @@ test('a call that is cancelled leaves the others alone; when it keeps the proces
   const bystanding = await waiting();
   const busy = new AbortController();
   const loops = call(
-    `$.respond({ body: 'loops', immediate: true }); for (;;);`,
+    spin,
     {},
     {
       signal: busy.signal,
@@ -170,6 +209,7 @@ test('a call that is cancelled leaves the others alone; when it keeps the proces
     },
   );
   assert.deepEqual(brief(await loops), ['cancelled', 'cancelled', undefined]);
+  timer.advance(2 * limits.unresponsiveMs);
   assert.deepEqual(brief(await bystanding.outcome), bystander);
 });
 
@@ -186,13 +226,17 @@ test('a load that ends the process fails its own call, and others are bystanders
 test('a load whose process ends for an unknown reason is tried again elsewhere', async () => {
   const { call, waiting } = sharedProcess();
   const other = await waiting();
+  const made = Promise.withResolvers<void>();
   const kills = call(
-    `setTimeout(() => process.kill(process.pid, 'SIGKILL'), 100); await new Promise(() => {});`,
+    `globalThis.killed = () => process.kill(process.pid, 'SIGKILL'); $.respond({ immediate: true }); await new Promise(() => {});`,
+    {},
+    { onRespond: () => made.resolve() },
   );
+  await made.promise;
   const loads = call('', {
     bundle: {
       hash: 'slow',
-      code: `export default { run() { return 'loaded'; } }; await new Promise((go) => setTimeout(go, 400));`,
+      code: `export default { run() { return 'loaded'; } }; if (globalThis.killed) { setTimeout(globalThis.killed, 1); await new Promise(() => {}); }`,
       format: 'esm',
     },
   });
@@ -223,8 +267,12 @@ test('a call alone runs in a process of its own, which ends with it', async () =
   });
   assert.equal(source.result, '"dc_alone"');
   const cancel = new AbortController();
-  const waits = call('await new Promise(() => {})', { alone: true }, { signal: cancel.signal });
-  setTimeout(() => cancel.abort(), 100);
+  const onRespond = () => cancel.abort();
+  const waits = call(
+    '$.respond({ immediate: true }); await new Promise(() => {})',
+    { alone: true },
+    { signal: cancel.signal, onRespond },
+  );
   assert.equal((await waits).status, 'cancelled');
   other.go();
   assert.equal(exportsOf(await other.outcome).$return_value, 'waited');
@@ -232,37 +280,66 @@ test('a call alone runs in a process of its own, which ends with it', async () =
 
 test('a process can have more memory than usual, or less', async () => {
   const { call } = sharedProcess();
-  const fill = (mb: number): string =>
-    `const all = []; for (let i = 0; i < ${mb}; i++) { all.push(Buffer.alloc(1e6, 1)); if (i % 20 === 0) await new Promise((go) => setTimeout(go, 5)); } await new Promise((go) => setTimeout(go, 250)); return require('node:v8').getHeapStatistics().heap_size_limit / 1048576;`;
-  const more = await call(fill(500), { memoryMb: 600, revision: 2 });
-  assert.ok(Number(exportsOf(more).$return_value) >= 600);
-  const same = exportsOf(await call('return process.pid', { memoryMb: 600, revision: 2 })).$return_value;
-  const warm = exportsOf(await call('return process.pid', { memoryMb: 600, revision: 2 })).$return_value;
+  /** Takes so much memory, and has it looked at. */
+  const fill = async (mb: number, overrides: Partial<CallRequest>): Promise<CallOutcome> => {
+    const filled = Promise.withResolvers<void>();
+    const outcome = call(
+      `const all = []; for (let i = 0; i < ${mb}; i++) all.push(Buffer.alloc(1e6, 1));
+       await $.flow.trigger('p_2'); return require('node:v8').getHeapStatistics().heap_size_limit / 1048576;`,
+      overrides,
+      {
+        onAsk: async () => {
+          filled.resolve();
+          timer.advance(memoryPollMs);
+          return { header: {} };
+        },
+      },
+    );
+    await Promise.race([filled.promise, outcome]);
+    return outcome;
+  };
+  const more = await fill(250, { memoryMb: 400, revision: 2 });
+  assert.ok(Number(exportsOf(more).$return_value) >= 400);
+  const same = exportsOf(await call('return process.pid', { memoryMb: 400, revision: 2 })).$return_value;
+  const warm = exportsOf(await call('return process.pid', { memoryMb: 400, revision: 2 })).$return_value;
   assert.equal(warm, same);
-  const usual = await call(fill(500), { revision: 3 });
+  const usual = await fill(250, { revision: 3 });
   assert.equal(usual.status, 'out_of_memory');
-  assert.match(usual.error?.message ?? '', /more than 256 MB/);
-  const alone = await call(fill(300), { memoryMb: 512, alone: true });
-  assert.ok(Number(exportsOf(alone).$return_value) >= 512);
+  assert.match(usual.error?.message ?? '', /more than 64 MB/);
+  const alone = await fill(150, { memoryMb: 256, alone: true });
+  assert.ok(Number(exportsOf(alone).$return_value) >= 256);
 });
 
 test('runs that share a process: when one exits, the others run again on a fresh one', async () => {
   const { deploymentId } = sharedProcess();
   const source = actionWith(
-    `if (steps.trigger.event.exit) process.exit(); await new Promise((go) => setTimeout(go, 200)); return steps.trigger.event.n;`,
+    `if (steps.trigger.event.exit) process.exit(); await $.flow.trigger('p_2'); return steps.trigger.event.n;`,
   );
+  let asks = 0;
+  let answered: Promise<void> | undefined;
+  const threeAsk = Promise.withResolvers<void>();
   const call = (event: object) =>
     fixture.runner.call(
       stepRequest(source, {
         deploymentId,
         call: stepCall({ steps: JSON.stringify({ trigger: { event } }) }),
       }),
+      {
+        onAsk: async () => {
+          asks += 1;
+          if (asks === 3) threeAsk.resolve();
+          await answered;
+          return { header: {} };
+        },
+      },
     );
-  await call({ n: 0 });
+  answered = new Promise(() => {});
   const good = [1, 2, 3].map((n) => call({ n }));
+  await threeAsk.promise;
   const bad = call({ exit: true });
   assert.deepEqual(brief(await bad), ['exited', 'exited', undefined]);
   for (const outcome of await Promise.all(good)) assert.deepEqual(brief(outcome), bystander);
+  answered = undefined;
   const again = await Promise.all([1, 2, 3].map((n) => call({ n })));
   assert.deepEqual(
     again.map((outcome) => exportsOf(outcome).$return_value),

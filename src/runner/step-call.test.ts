@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { ManualTimer } from '../../test/support/manual-timer.ts';
 import {
   actionWith,
   exportsOf,
@@ -14,13 +15,32 @@ import {
 import { waitFor } from '../../test/support/wait-for.ts';
 import type { HttpReply } from './call-outcome.ts';
 
+/** Deadlines pass when a test says so. */
+const timer = new ManualTimer();
 let fixture: RunnerFixture;
 before(async () => {
-  fixture = await startRunnerFixture();
+  fixture = await startRunnerFixture({ timer });
 });
 after(() => fixture.close());
 
 const step = (...args: Parameters<RunnerFixture['step']>) => fixture.step(...args);
+let processes = 0;
+/** As `step`, in a process of its own. */
+const stepApart: typeof step = (body, overrides, options) => {
+  processes += 1;
+  return step(body, { deploymentId: `d_apart_${processes}`, ...overrides }, options);
+};
+/** A call of a step that asks for something, and tells when it does; the answers come when it is let go. */
+function asking() {
+  const asked = Promise.withResolvers<void>();
+  const held = Promise.withResolvers<void>();
+  const onAsk = async () => {
+    asked.resolve();
+    await held.promise;
+    return { header: {} };
+  };
+  return { onAsk, asked: asked.promise, letGo: () => held.resolve() };
+}
 const mb = 1024 * 1024;
 
 test('a step gets steps and $, and its exports and returned value come back', async () => {
@@ -208,11 +228,12 @@ test('$.context is that of the call, with a deadline, and may be written without
     await new Promise((go) => setTimeout(go, 20));
     return { before, mine: $.context.mine, ids: [process.env.PIPEDREAM_WORKFLOW_ID, process.env.PIPEDREAM_TRACE_ID, { ...process.env }.PIPEDREAM_TRACE_ID], pd: process.env.PD_COMPONENT };`;
   const started = Date.now();
+  const deadlineMs = 5000;
   const outcomes = await Promise.all(
     [1, 2].map((n) =>
       step(body, {
         deploymentId,
-        deadlineMs: 5000,
+        deadlineMs,
         call: stepCall({
           steps: `{"trigger":{"event":{"a":${n}}}}`,
           context: `{"workflow_id":"p_${n}","trace_id":"t_${n}"}`,
@@ -227,7 +248,7 @@ test('$.context is that of the call, with a deadline, and may be written without
       Record<string, unknown>
     >;
     const deadline = Number(before?.deadline);
-    assert.ok(deadline >= started + 5000 && deadline <= Date.now() + 5000);
+    assert.ok(deadline >= started + deadlineMs && deadline <= Date.now() + deadlineMs);
     assert.deepEqual({ ...before, deadline: 0 }, { workflow_id: `p_${n}`, trace_id: `t_${n}`, deadline: 0 });
     assert.deepEqual([mine, ids, pd], [n, [`p_${n}`, `t_${n}`, `t_${n}`], undefined]);
   }
@@ -291,12 +312,12 @@ test('a module that does not load fails its calls with its logs; calls of others
     exportsOf(await fixture.runner.call(stepRequest(actionWith('return process.pid'), { deploymentId })))
       .$return_value;
   const first = await pid();
+  const { onAsk, asked, letGo } = asking();
   const slow = fixture.runner.call(
-    stepRequest(actionWith('await new Promise((go) => setTimeout(go, 300)); return "slow"'), {
-      deploymentId,
-      module: 'c_slow',
-    }),
+    stepRequest(actionWith(`await $.flow.trigger('p_2'); return "slow"`), { deploymentId, module: 'c_slow' }),
+    { onAsk },
   );
+  await asked;
   const broken = stepRequest(`console.log('loading'); throw new Error('broken');`, {
     deploymentId,
     module: 'c_broken',
@@ -306,6 +327,7 @@ test('a module that does not load fails its calls with its logs; calls of others
     assert.deepEqual([outcome.status, outcome.error?.message], ['load_failed', 'broken']);
     assert.equal(outcome.logs[0]?.message, 'loading');
   }
+  letGo();
   assert.equal(exportsOf(await slow).$return_value, 'slow');
   assert.notEqual(await pid(), first);
 });
@@ -351,27 +373,42 @@ test('/tmp belongs to the run: its steps share it, runs of the same process do n
 });
 
 test('a step that never resolves passes its deadline; refreshTimeout gives it more, but not for ever', async () => {
-  const never = await step('await new Promise(() => {})', { deadlineMs: 150 });
+  const deadlineMs = 500;
+  const never = await timer.passWhenTold(deadlineMs, (onRespond) =>
+    step(`$.respond({ immediate: true }); await new Promise(() => {})`, { deadlineMs }, { onRespond }),
+  );
   assert.equal(never.status, 'timed_out');
   assert.deepEqual(never.step, { exports: '{}', sends: [] });
+  /** Time passes whenever the step asks for something. */
+  let asks = 0;
+  const onAsk = async () => {
+    asks += 1;
+    timer.advance(deadlineMs - 100);
+    return { header: {} };
+  };
+  const ask = `await $.flow.trigger('p_2'); $.flow.refreshTimeout();`;
   const longer = await step(
-    `const before = $.context.deadline; for (let i = 0; i < 4; i++) { await new Promise((go) => setTimeout(go, 250)); $.flow.refreshTimeout(); } return $.context.deadline > before;`,
-    { deadlineMs: 500 },
+    `const before = $.context.deadline; for (let i = 0; i < 4; i++) { ${ask} await new Promise((go) => setTimeout(go, 2)); } return $.context.deadline > before;`,
+    { deadlineMs },
+    { onAsk },
   );
   assert.equal(exportsOf(longer).$return_value, true);
-  const started = performance.now();
-  const endless = await step(
-    `for (;;) { await new Promise((go) => setTimeout(go, 20)); $.flow.refreshTimeout(); }`,
-    { deadlineMs: 100 },
-  );
+  assert.equal(asks, 4);
+  asks = 0;
+  const endless = await step(`for (;;) { ${ask} }`, { deadlineMs }, { onAsk });
   assert.equal(endless.status, 'timed_out');
-  assert.ok(performance.now() - started >= 950);
+  // Ten times its deadline have passed at the thirteenth.
+  assert.equal(asks, 13);
 });
 
 test('what was sent before a kill is known', async () => {
-  const outcome = await step(
-    `$.send.emit({ n: 1 }); $.export('lost', 1); await new Promise((go) => setTimeout(go, 100)); for (;;);`,
-    { deadlineMs: 1000 },
+  const deadlineMs = 1000;
+  const outcome = await timer.passWhenTold(deadlineMs, (onRespond) =>
+    step(
+      `$.send.emit({ n: 1 }); $.export('lost', 1); await new Promise((go) => setTimeout(go, 100)); $.respond({ immediate: true }); for (;;);`,
+      { deadlineMs },
+      { onRespond },
+    ),
   );
   assert.equal(outcome.status, 'timed_out');
   assert.deepEqual(outcome.step, {
@@ -393,7 +430,7 @@ test('forged ends of a step are refused, field by field', async () => {
   const none = '"emits":[],"db":[],"logs":[],"dropped":0';
   const end = (fields: string, payload = '{}') =>
     forge(21, `{"status":"finished",${none},"result":-1,"step":{"exports":2,"input":-1${fields}}}`, payload);
-  const own = await step(end(',"flow":{"kind":"rerun","ms":1,"context":4,"maxRetries":3}', '{}null'));
+  const own = await stepApart(end(',"flow":{"kind":"rerun","ms":1,"context":4,"maxRetries":3}', '{}null'));
   assert.deepEqual(
     [own.status, own.step?.flow],
     ['finished', { kind: 'rerun', ms: 1, context: 'null', maxRetries: 3 }],
@@ -416,7 +453,7 @@ test('forged ends of a step are refused, field by field', async () => {
     'sends that are no list': forge(19, `{${none},"sends":{}}`),
   };
   for (const [what, code] of Object.entries(forged)) {
-    const outcome = await step(code, { deadlineMs: 5000 });
+    const outcome = await stepApart(code);
     assert.equal(outcome.status, 'exited', `${what}: ${JSON.stringify(outcome)}`);
     assert.equal(outcome.step?.exports === '{}' || outcome.step?.exports === '[]', true, what);
   }
@@ -424,12 +461,10 @@ test('forged ends of a step are refused, field by field', async () => {
     `{${none},"sends":[]}`,
     `{"status":"finished",${none},"result":-1,"step":{"exports":2,"input":-1}}`,
   ]) {
-    const source = await fixture.run(forge(header.startsWith('{"status') ? 21 : 19, header, '{}'), {
-      deadlineMs: 5000,
-    });
+    const source = await fixture.run(forge(header.startsWith('{"status') ? 21 : 19, header, '{}'));
     assert.equal(source.status, 'exited', 'a call that is no step has nothing of one');
   }
-  const asksForTime = await fixture.run(forge(25, '{}'), { deadlineMs: 5000 });
+  const asksForTime = await fixture.run(forge(25, '{}'));
   assert.equal(asksForTime.status, 'exited');
 });
 
@@ -439,7 +474,7 @@ test('an action by itself gets its props as they are, and what needs a workflow 
     calls += 1;
     return fixture.runner.call(
       stepRequest(actionWith(body, `{ text: 'string' }`), {
-        deploymentId: `d_by_itself_${calls}`,
+        ...{ deploymentId: 'd_by_itself', module: `c_${calls}` },
         props: { text: '{{steps.trigger.event.a}}' },
         call: stepCall({ byItself: true, resumeUrl: '', cancelUrl: '' }),
       }),

@@ -16,13 +16,13 @@ const base = { type: 'app', app: 'acme', label: 'Acme', propDefinitions: {
   methods: { token() { return this.$auth.token ?? 'none'; }, twice(n) { return this.once(n) * 2; }, once(n) { return n; } } };
 const schedule = { type: 'app', app: 'schedule', propDefinitions: {}, methods: {} };`;
 
-describe('what is told of the props of a component', () => {
-  let fixture: RunnerFixture;
-  before(async () => {
-    fixture = await startRunnerFixture();
-  });
-  after(() => fixture.close());
+let fixture: RunnerFixture;
+before(async () => {
+  fixture = await startRunnerFixture();
+});
+after(() => fixture.close());
 
+describe('what is told of the props of a component', () => {
   const propsOf = async (props: string, more = '') => {
     const outcome = await fixture.describe(`${apps} module.exports = { props: ${props}, ${more} run() {} };`);
     assert.ok('shape' in outcome, JSON.stringify(outcome));
@@ -181,12 +181,6 @@ const found = {
 };
 
 describe('what props are to the code of a component', () => {
-  let fixture: RunnerFixture;
-  before(async () => {
-    fixture = await startRunnerFixture();
-  });
-  after(() => fixture.close());
-
   test('every type, in a source', async () => {
     const props = {
       ...values,

@@ -25,6 +25,7 @@ function returned(outcome: CallOutcome): unknown {
 
 describe('what a step finds under this and $', () => {
   let fixture: RunnerFixture;
+  let modules = 0;
   const files = new FakeFiles();
   const held = new Map<string, string>();
 
@@ -50,11 +51,15 @@ describe('what a step finds under this and $', () => {
   });
   after(() => fixture.close());
 
-  /** Runs a step whose component has `props` and whose `run({ steps, $ })` is `body`. */
+  /** Runs a step whose component has `props` and whose `run({ steps, $ })` is `body`, in one process for all steps. */
   const step = (props: string, body: string, values: object = {}, call: StepCall = stepCall()) =>
     fixture.call(
       `const fs = require('fs'); module.exports = { props: ${props}, async run({ steps, $ }) { ${body} } };`,
-      { call, module: 'c_1', props: values as Record<string, unknown> },
+      {
+        call,
+        ...{ deploymentId: 'd_steps', module: `c_${++modules}` },
+        props: values as Record<string, unknown>,
+      },
       { onAsk },
     );
 

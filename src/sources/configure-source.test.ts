@@ -276,6 +276,19 @@ forEachStore((fixture) => {
     });
   });
 
+  test('an error that code of a source leaves behind after its runs is told without secrets', async () => {
+    using parts = new DeployerFixture(fixture.store);
+    const component = await parts.component({ configurableProps: [secret] });
+    const configured_props = { token: 'opensesame-1' };
+    const { source } = await parts.deployer.create({ component_id: component.id, configured_props }, me);
+    const error = { name: 'opensesame-1 Error', message: 'no opensesame-1', stack: 'at opensesame-1' };
+    await parts.runs.strayError(source.id, error);
+    const [stored, ...more] = await parts.store.read.selectFrom('events').selectAll().execute();
+    assert.deepEqual([stored?.emitter_id, stored?.channel, more], [source.id, '$errors', []]);
+    assert.match(stored?.event ?? '', /\[redacted\] Error/);
+    assert.doesNotMatch(JSON.stringify(stored), /opensesame/);
+  });
+
   test('a value that was secret stays sealed and masked under code that does not call it so', async () => {
     using parts = new DeployerFixture(fixture.store);
     const { deployer } = parts;

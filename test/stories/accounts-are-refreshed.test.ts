@@ -1,9 +1,7 @@
 import assert from 'node:assert/strict';
-import { createHash } from 'node:crypto';
-import type { IncomingMessage, ServerResponse } from 'node:http';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { HttpReceiver } from '../support/http-receiver.ts';
-import { forEachService } from '../support/millrace.ts';
+import { forEachSharedService } from '../support/millrace.ts';
 import { OAuthProvider } from '../support/oauth-provider.ts';
 import { TestBrowser } from '../support/test-browser.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -11,7 +9,7 @@ import { waitFor } from '../support/wait-for.ts';
 /** Short, so that tokens end while a test looks on. */
 const lifeSeconds = 2;
 
-forEachService((fixture) => {
+forEachSharedService((fixture) => {
   describe('an account connected by OAuth 2, with refresh tokens that are good once', () => {
     let provider: OAuthProvider;
     let receiver: HttpReceiver;
@@ -70,15 +68,6 @@ forEachService((fixture) => {
       // The clock of the machine decides: nothing tells that time has passed.
       await waitFor(() => Date.now() > Date.parse(expires_at), { what: 'the access token to end' });
     };
-    /** Holds requests to the token endpoint back; each ends with its connection, as when the provider is cut off. */
-    function holdTokenRequests() {
-      const held: { request: IncomingMessage; response: ServerResponse }[] = [];
-      provider.intercept = (request, response) => {
-        held.push({ request, response });
-        return true;
-      };
-      return held;
-    }
 
     test('is refreshed before its token ends, by the service itself', () =>
       withProvider(async () => {
@@ -162,59 +151,5 @@ forEachService((fixture) => {
         await api('DELETE', `/v1/sources/${source.id}`);
         await api('DELETE', `/v1/workflows/${workflow.id}`);
       }));
-
-    test('a service that is killed in a refresh which the provider never saw refreshes after its start', () =>
-      withProvider(async () => {
-        const id = await connect();
-        const held = holdTokenRequests();
-        await waitFor(() => held.length > 0, { what: 'a refresh' });
-        provider.intercept = undefined;
-        provider.accessTokenSeconds = 3600;
-        await fixture.restart('kill');
-        // On PostgreSQL the lease of the process that died ends by itself.
-        const account = await read(id);
-        assert.equal(account.healthy, true);
-        assert.equal(account.dead, false);
-        assert.ok(Date.parse(account.expires_at) > Date.now() + 3_000_000);
-        assert.equal(refreshes(), 1);
-        assert.equal(provider.refused.length, 0);
-      }));
-
-    // With other processes about, each of these waits for the lease of the dead one: once is enough there.
-    const skip = fixture.dialect === 'postgres' && 'shown on SQLite';
-    test(
-      'a service that is killed before it heard the answer loses the token, not the account',
-      { skip },
-      () =>
-        withProvider(async () => {
-          const id = await connect();
-          const before = createHash('sha256')
-            .update((await read(id)).credentials.oauth_refresh_token)
-            .digest('hex');
-          // The provider takes the request, spends the refresh token, and its answer reaches nobody.
-          let spent = () => {};
-          const wasSpent = new Promise<void>((resolve) => {
-            spent = resolve;
-          });
-          provider.intercept = (_request, response) => {
-            provider.intercept = undefined;
-            response.end = () => {
-              spent();
-              return response;
-            };
-            return false;
-          };
-          await wasSpent;
-          await fixture.restart('kill');
-          await waitFor(async () => (await metadata(id)).dead === true, {
-            what: 'the account to be called dead',
-            timeoutMs: 60_000,
-          });
-          const dead = await read(id);
-          assert.match(dead.error, /invalid_grant/);
-          const kept = createHash('sha256').update(dead.credentials.oauth_refresh_token).digest('hex');
-          assert.equal(kept, before, 'nothing of it was deleted');
-        }),
-    );
   });
 });

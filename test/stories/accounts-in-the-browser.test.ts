@@ -2,24 +2,23 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { chromiumSkip } from '../support/chromium.ts';
-import { DashboardBrowser } from '../support/dashboard-browser.ts';
+import { useDashboard } from '../support/dashboard-browser.ts';
 import { HttpReceiver } from '../support/http-receiver.ts';
-import type { Millrace } from '../support/millrace.ts';
 import { OAuthProvider } from '../support/oauth-provider.ts';
+import type { ServiceClient } from '../support/service-client.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const hostileName = 'Acme <img src=x onerror=alert(1)> \u202eseton';
 const shownName = 'Acme <img src=x onerror=alert(1)> ⟨U+202E⟩seton';
 
 describe('accounts in the dashboard', { skip: chromiumSkip() }, () => {
-  let dashboard: DashboardBrowser;
-  let service: Millrace;
+  // New accounts are tested unasked, as on every service that somebody runs.
+  const dashboard = useDashboard({ ownService: () => ({ MILLRACE_ACCOUNT_CHECK_HOURS: '24' }) });
+  let service: ServiceClient;
   let receiver: HttpReceiver;
   let provider: OAuthProvider;
 
   before(async () => {
-    // New accounts are tested unasked, as on every service that somebody runs.
-    dashboard = await DashboardBrowser.start('dashboard-accounts', { MILLRACE_ACCOUNT_CHECK_HOURS: '24' });
     service = dashboard.service;
     receiver = await HttpReceiver.start();
     provider = await OAuthProvider.start([`${service.url}/connect/callback`]);
@@ -40,7 +39,6 @@ describe('accounts in the dashboard', { skip: chromiumSkip() }, () => {
   after(async () => {
     await provider?.close();
     await receiver?.close();
-    await dashboard?.close();
   });
 
   async function done(method: string, path: string, body?: unknown) {
@@ -227,12 +225,12 @@ describe('accounts in the dashboard', { skip: chromiumSkip() }, () => {
         props: { notes: { type: 'app', app: 'team_notes' }, http: '$.interface.http' }, run() {} };`,
       configured_props: { notes: { authProvisionId: account.id } },
     });
-    const user = await done('POST', '/v1/users', { username: 'vera', email: 'vera@example.com' });
+    const user = await service.createUser('vera');
     await done('POST', `/v1/workspaces/${workspace}/members`, { user_id: user.id, role: 'viewer' });
     const buttons = (page: Page) =>
       page.getByRole('button', { name: /Test|Save|Connect|Replace|Delete|Audit/ });
     const small = { viewport: { width: 360, height: 740 }, colorScheme: 'dark' } as const;
-    const page = await dashboard.signedIn(`/accounts/${account.id}`, small, user.api_key);
+    const page = await dashboard.signedIn(`/accounts/${account.id}`, small, user.key);
     await page.getByText('reader <i>').waitFor();
     for (const path of [
       '/accounts',

@@ -153,9 +153,10 @@ forEachSharedService((fixture) => {
   });
 
   test('props that additionalProps asks for are asked for, and its error is told', async () => {
-    const component_code = `export default { type: 'action', props: { kind: { type: 'string', reloadProps: true } },
+    const component_code = `export default { type: 'action',
+      props: { kind: { type: 'string', reloadProps: true }, key: { type: 'string', secret: true, optional: true } },
       async additionalProps() {
-        if (this.kind === 'bad') throw new Error('no such kind');
+        if (this.kind === 'bad') throw new Error('no such kind for ' + this.key);
         return { ['of_' + this.kind]: { type: 'integer' } };
       },
       async run() { return this['of_' + this.kind]; } };`;
@@ -163,9 +164,10 @@ forEachSharedService((fixture) => {
     assert.deepEqual([missing.status, missing.body.details.parameter], [400, 'configured_props.of_a']);
     const given = { kind: 'a', of_a: 7 };
     assert.equal((await run({ component_code, configured_props: given })).body.data.ret, 7);
-    const bad = await ask({ component_code, configured_props: { kind: 'bad' } });
+    const bad = await ask({ component_code, configured_props: { kind: 'bad', key: 'prop-secret-1' } });
     assert.deepEqual([bad.status, bad.body.code], [400, 'hook_failed']);
-    assert.match(bad.body.error, /no such kind/);
+    assert.match(bad.body.error, /no such kind for \[redacted\]/);
+    assert.doesNotMatch(JSON.stringify(bad.body), /prop-secret/);
   });
 
   const hostile: Record<string, { code: string; name: RegExp; message: RegExp; seconds?: number }> = {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type ApiAnswer, forEachService, type Millrace, testApiKey } from '../support/millrace.ts';
+import { type ApiAnswer, forEachSharedService, type ServiceClient, testApiKey } from '../support/millrace.ts';
 
 const component =
   "export default { name: 'Tenant', props: { http: '$.interface.http' }, run(event) { this.$emit(event); } };";
@@ -10,34 +10,26 @@ interface Person {
   key: string;
 }
 
-let people = 0;
-
-/** A new user, made by the admin of the instance. */
-async function createPerson(service: Millrace): Promise<Person> {
-  people += 1;
-  const username = `person-${people}`;
-  const { status, body } = await service.api('POST', '/v1/users', {
-    username,
-    email: `${username}@example.com`,
-  });
-  assert.equal(status, 200, JSON.stringify(body));
-  return { id: body.data.id, key: body.data.api_key };
-}
-
-async function createWorkspace(service: Millrace, { key }: Person, name = 'Team'): Promise<string> {
+async function createWorkspace(service: ServiceClient, { key }: Person, name = 'Team'): Promise<string> {
   const { status, body } = await service.api('POST', '/v1/workspaces', { name }, { key });
   assert.equal(status, 200, JSON.stringify(body));
   return body.data.id;
 }
 
-async function addMember(service: Millrace, admin: Person, workspace: string, member: Person, role: string) {
+async function addMember(
+  service: ServiceClient,
+  admin: Person,
+  workspace: string,
+  member: Person,
+  role: string,
+) {
   const path = `/v1/workspaces/${workspace}/members`;
   const answer = await service.api('POST', path, { user_id: member.id, role }, { key: admin.key });
   assert.equal(answer.status, 200, JSON.stringify(answer.body));
   return answer.body.data;
 }
 
-async function createSource(service: Millrace, { key }: Person, workspace?: string): Promise<string> {
+async function createSource(service: ServiceClient, { key }: Person, workspace?: string): Promise<string> {
   const query = workspace === undefined ? '' : `?org_id=${workspace}`;
   const answer = await service.api('POST', `/v1/sources${query}`, { component_code: component }, { key });
   assert.equal(answer.status, 200, JSON.stringify(answer.body));
@@ -49,10 +41,10 @@ function withoutId({ status, body }: ApiAnswer, id: string) {
   return { status, body: JSON.parse(JSON.stringify(body).replaceAll(id, '<id>')) };
 }
 
-forEachService((fixture) => {
+forEachSharedService((fixture) => {
   test('no, a badly spelled, an unknown and a revoked key get the same 401, with WWW-Authenticate', async () => {
     const { service } = fixture;
-    const person = await createPerson(service);
+    const person = await service.createUser('person');
     const second = await service.api('POST', '/v1/users/me/api_keys', { name: 'spare' }, { key: person.key });
     const spare: string = second.body.data.api_key;
     assert.equal((await service.api('GET', '/v1/users/me', undefined, { key: spare })).status, 200);
@@ -108,7 +100,7 @@ forEachService((fixture) => {
 
   test('only the admin of the instance creates users, and each gets a key that is shown once', async () => {
     const { service } = fixture;
-    const person = await createPerson(service);
+    const person = await service.createUser('person');
     const me = await service.api('GET', '/v1/users/me', undefined, { key: person.key });
     assert.equal(me.body.data.id, person.id);
     assert.deepEqual(me.body.data.orgs, []);
@@ -125,12 +117,12 @@ forEachService((fixture) => {
 
   test('a username or e-mail address that is taken is a conflict that names it', async () => {
     const { service } = fixture;
-    await createPerson(service);
+    const { username, email } = await service.createUser('person');
     for (const [body, parameter] of [
-      [{ username: `person-${people}`, email: 'fresh@example.com' }, 'username'],
-      [{ username: 'fresh', email: `person-${people}@example.com` }, 'email'],
+      [{ username, email: `fresh-${email}` }, 'username'],
+      [{ username: `fresh-${username}`, email }, 'email'],
     ] as const) {
-      const answer = await service.api('POST', '/v1/users', body);
+      const answer = await service.admin.api('POST', '/v1/users', body);
       assert.equal(answer.status, 409);
       assert.equal(answer.body.code, 'conflict');
       assert.equal(answer.body.details.parameter, parameter);
@@ -139,7 +131,7 @@ forEachService((fixture) => {
 
   test('keys are listed without their secrets, revoked by their owner only, and the last one stays', async () => {
     const { service } = fixture;
-    const [owner, other] = [await createPerson(service), await createPerson(service)];
+    const [owner, other] = [await service.createUser('person'), await service.createUser('person')];
     const made = await service.api('POST', '/v1/users/me/api_keys', { name: 'laptop' }, { key: owner.key });
     assert.match(made.body.data.id, /^key_/);
     assert.equal(made.body.data.hint, made.body.data.api_key.slice(-4));
@@ -168,7 +160,7 @@ forEachService((fixture) => {
 
   test('of keys that are revoked all at once, one stays', async () => {
     const { service } = fixture;
-    const owner = await createPerson(service);
+    const owner = await service.createUser('person');
     await Promise.all(
       [1, 2, 3].map((n) =>
         service.api('POST', '/v1/users/me/api_keys', { name: `${n}` }, { key: owner.key }),
@@ -188,7 +180,7 @@ forEachService((fixture) => {
 
   test('what belongs to others is answered exactly as what does not exist', async () => {
     const { service } = fixture;
-    const [owner, stranger] = [await createPerson(service), await createPerson(service)];
+    const [owner, stranger] = [await service.createUser('person'), await service.createUser('person')];
     const workspace = await createWorkspace(service, owner);
     const project = await service.api(
       'POST',
@@ -285,7 +277,7 @@ forEachService((fixture) => {
       assert.equal(foreign.body.code, 'not_found', what);
       assert.deepEqual(withoutId(foreign, theirs), withoutId(absent, none), what);
       // The admin of the instance is no exception.
-      const admin = await service.api(method, path(theirs), bodyFor(theirs));
+      const admin = await service.admin.api(method, path(theirs), bodyFor(theirs));
       assert.equal(admin.status, 404, `${what} as admin: ${JSON.stringify(admin.body)}`);
     }
 
@@ -325,10 +317,10 @@ forEachService((fixture) => {
   test('a member changes what the workspace has, a viewer reads it, and only an admin changes who is in it', async () => {
     const { service } = fixture;
     const [admin, member, viewer, other] = [
-      await createPerson(service),
-      await createPerson(service),
-      await createPerson(service),
-      await createPerson(service),
+      await service.createUser('person'),
+      await service.createUser('person'),
+      await service.createUser('person'),
+      await service.createUser('person'),
     ];
     const workspace = await createWorkspace(service, admin, 'Roles');
     const added = await addMember(service, admin, workspace, member, 'member');
@@ -407,7 +399,7 @@ forEachService((fixture) => {
 
   test('a member changes props of a source of the workspace whose component another member saved for themselves', async () => {
     const { service } = fixture;
-    const [maker, member] = [await createPerson(service), await createPerson(service)];
+    const [maker, member] = [await service.createUser('person'), await service.createUser('person')];
     const workspace = await createWorkspace(service, maker);
     await addMember(service, maker, workspace, member, 'member');
     const saved = await service.api(
@@ -444,7 +436,7 @@ forEachService((fixture) => {
 
   test('removing a member ends access at once; the last admin stays', async () => {
     const { service } = fixture;
-    const [admin, member] = [await createPerson(service), await createPerson(service)];
+    const [admin, member] = [await service.createUser('person'), await service.createUser('person')];
     const workspace = await createWorkspace(service, admin, 'Leaving');
     await addMember(service, admin, workspace, member, 'member');
     const source = await createSource(service, member, workspace);
@@ -489,7 +481,7 @@ forEachService((fixture) => {
 
   test('of two admins who remove each other at the same moment, one stays', async () => {
     const { service } = fixture;
-    const [one, two] = [await createPerson(service), await createPerson(service)];
+    const [one, two] = [await service.createUser('person'), await service.createUser('person')];
     const workspace = await createWorkspace(service, one, 'Duel');
     await addMember(service, one, workspace, two, 'admin');
     const members = `/v1/workspaces/${workspace}/members`;

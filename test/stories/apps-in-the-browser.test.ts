@@ -1,19 +1,18 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { chromiumSkip } from '../support/chromium.ts';
-import { DashboardBrowser } from '../support/dashboard-browser.ts';
+import { useDashboard } from '../support/dashboard-browser.ts';
 import { HttpReceiver } from '../support/http-receiver.ts';
-import type { Millrace } from '../support/millrace.ts';
 import { OAuthProvider } from '../support/oauth-provider.ts';
+import type { ServiceClient } from '../support/service-client.ts';
 
 describe('apps in the dashboard', { skip: chromiumSkip() }, () => {
-  let dashboard: DashboardBrowser;
-  let service: Millrace;
+  const dashboard = useDashboard({ ownService: () => ({}) });
+  let service: ServiceClient;
   let receiver: HttpReceiver;
   let provider: OAuthProvider;
 
   before(async () => {
-    dashboard = await DashboardBrowser.start('dashboard-apps');
     service = dashboard.service;
     receiver = await HttpReceiver.start();
     provider = await OAuthProvider.start([`${service.url}/connect/callback`]);
@@ -21,7 +20,6 @@ describe('apps in the dashboard', { skip: chromiumSkip() }, () => {
   after(async () => {
     await provider?.close();
     await receiver?.close();
-    await dashboard?.close();
   });
 
   async function done(method: string, path: string, body?: unknown) {
@@ -170,10 +168,10 @@ describe('apps in the dashboard', { skip: chromiumSkip() }, () => {
     await done('POST', '/v1/apps', provider.app('team_hub', {}, {}));
     await done('DELETE', '/v1/apps/team_hub');
     await done('POST', '/v1/apps', { ...provider.app('team_hub'), org_id: workspace });
-    const user = await done('POST', '/v1/users', { username: 'mia', email: 'mia@example.com' });
+    const user = await service.createUser('mia');
     await done('POST', `/v1/workspaces/${workspace}/members`, { user_id: user.id, role: 'member' });
     const small = { viewport: { width: 360, height: 740 }, colorScheme: 'dark' } as const;
-    const page = await dashboard.signedIn('/apps', small, user.api_key);
+    const page = await dashboard.signedIn('/apps', small, user.key);
     await page.getByRole('button', { name: 'Menu' }).click();
     await page.getByLabel('Showing').selectOption(workspace);
     await page.getByRole('button', { name: 'Menu' }).click();

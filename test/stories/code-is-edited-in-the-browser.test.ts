@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { chromiumSkip } from '../support/chromium.ts';
-import { DashboardBrowser, pasteCode } from '../support/dashboard-browser.ts';
-import type { Millrace } from '../support/millrace.ts';
+import { pasteCode, useDashboard } from '../support/dashboard-browser.ts';
+import type { ServiceClient } from '../support/service-client.ts';
 
 const http = { type: 'http' };
 
@@ -13,14 +13,12 @@ function cell(body: string): string {
 
 /** Workflows and sources made and changed by a person, without a terminal. */
 describe('editing in the browser', { skip: chromiumSkip() }, () => {
-  let dashboard: DashboardBrowser;
-  let service: Millrace;
+  const dashboard = useDashboard();
+  let service: ServiceClient;
 
   before(async () => {
-    dashboard = await DashboardBrowser.start('editor');
     service = dashboard.service;
   });
-  after(() => dashboard?.close());
 
   const write = (page: Page, name: string, code: string) =>
     pasteCode(page, new RegExp(`^Code of the step ${name}\\b`), code);
@@ -466,18 +464,15 @@ describe('editing in the browser', { skip: chromiumSkip() }, () => {
       name: 'inbox',
       key: 'http-new-requests-payload-only',
     });
-    const { body: user } = await service.api('POST', '/v1/users', {
-      username: 'vera',
-      email: 'vera@example.com',
-    });
+    const user = await service.createUser('vera');
     const members = `/v1/workspaces/${workspace}/members`;
-    await service.api('POST', members, { user_id: user.data.id, role: 'viewer' });
+    await service.api('POST', members, { user_id: user.id, role: 'viewer' });
     const narrow = { viewport: { width: 360, height: 860 }, colorScheme: 'dark' } as const;
     const fits = async (page: Page, what: string) => {
       const tooWide = await page.evaluate('document.documentElement.scrollWidth - window.innerWidth');
       assert.ok(Number(tooWide) <= 0, `${what} is ${tooWide} px too wide`);
     };
-    const viewer = await dashboard.signedIn(`/workflows/${workflow.id}?tab=steps`, narrow, user.data.api_key);
+    const viewer = await dashboard.signedIn(`/workflows/${workflow.id}?tab=steps`, narrow, user.key);
     await viewer.getByText('Code', { exact: true }).click();
     const readOnly = viewer.getByRole('textbox', { name: /^Code of the step/ });
     await readOnly.getByText('<img src=x onerror=alert(1)>').waitFor();

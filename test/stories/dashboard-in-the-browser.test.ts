@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import { chromiumSkip } from '../support/chromium.ts';
-import { DashboardBrowser, pasteCode } from '../support/dashboard-browser.ts';
-import type { Millrace } from '../support/millrace.ts';
+import { pasteCode, useDashboard } from '../support/dashboard-browser.ts';
+import type { ServiceClient } from '../support/service-client.ts';
 
 /** Everything that the pages may ever load, compressed as it is sent. */
 const bundleBytesMax = 400 * 1024;
@@ -11,14 +11,12 @@ const firstBytesMax = 200 * 1024;
 
 /** Looks at every page with the eyes of Chromium: what is missing here is missing for a person. */
 describe('the dashboard', { skip: chromiumSkip() }, () => {
-  let dashboard: DashboardBrowser;
-  let service: Millrace;
+  const dashboard = useDashboard({ ownService: () => ({}) });
+  let service: ServiceClient;
 
   before(async () => {
-    dashboard = await DashboardBrowser.start('dashboard');
     service = dashboard.service;
   });
-  after(() => dashboard?.close());
 
   test('from the first start to the first live event, with nothing but what the pages say', async (t) => {
     const fromMs = performance.now();
@@ -75,7 +73,7 @@ describe('the dashboard', { skip: chromiumSkip() }, () => {
     assert.equal(await page.evaluate('document.cookie'), '');
     const [cookie] = await page.context().cookies(`${service.url}/v1/`);
     assert.ok(cookie?.httpOnly === true && cookie.sameSite === 'Strict' && cookie.path === '/v1');
-    await page.getByRole('button', { name: 'admin' }).click();
+    await page.getByRole('button', { name: dashboard.username }).click();
     await page.getByRole('button', { name: 'Sign out' }).click();
     await page.getByLabel('API key').waitFor();
     const again = await fetch(`${service.url}/v1/users/me`, {
@@ -240,17 +238,14 @@ describe('the dashboard', { skip: chromiumSkip() }, () => {
       key: 'http-new-requests-payload-only',
       org_id: workspace,
     });
-    const { body: user } = await service.api('POST', '/v1/users', {
-      username: 'vera',
-      email: 'vera@example.com',
-    });
+    const user = await service.createUser('vera');
     await service.api('POST', `/v1/workspaces/${workspace}/members`, {
-      user_id: user.data.id,
+      user_id: user.id,
       role: 'viewer',
     });
     const page = await dashboard.open();
     await page.goto(service.url);
-    await dashboard.signIn(page, user.data.api_key);
+    await dashboard.signIn(page, user.key);
     await page.getByLabel('Showing').selectOption(workspace);
     await page.getByRole('link', { name: 'Sources' }).click();
     await page.getByText('of the workspace').waitFor();
@@ -322,13 +317,13 @@ describe('the dashboard', { skip: chromiumSkip() }, () => {
     await page.keyboard.press('Escape');
     await dialog.waitFor({ state: 'detached' });
     assert.equal(await focused(), 'Delete source');
-    const who = page.getByRole('button', { name: 'admin' });
+    const who = page.getByRole('button', { name: dashboard.username });
     await who.focus();
     await page.keyboard.press('Enter');
     await page.getByText('Signed in as').waitFor();
     await page.keyboard.press('Escape');
     await page.getByText('Signed in as').waitFor({ state: 'detached' });
-    assert.equal(await focused(), 'admin');
+    assert.equal(await focused(), dashboard.username);
     dashboard.nothingWrong();
   });
 

@@ -1,15 +1,10 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { chromiumSkip } from '../support/chromium.ts';
-import { DashboardBrowser } from '../support/dashboard-browser.ts';
+import { useDashboard } from '../support/dashboard-browser.ts';
 
 describe('the manual in a browser', { skip: chromiumSkip() }, () => {
-  let browser: DashboardBrowser;
-
-  before(async () => {
-    browser = await DashboardBrowser.start('manual-browser');
-  });
-  after(() => browser?.close());
+  const browser = useDashboard();
 
   test('is searched without leaving the page, by keyboard too', async () => {
     const page = await browser.open();

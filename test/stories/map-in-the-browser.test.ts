@@ -2,28 +2,24 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { chromiumSkip } from '../support/chromium.ts';
-import { DashboardBrowser } from '../support/dashboard-browser.ts';
+import { useDashboard } from '../support/dashboard-browser.ts';
 import { createEmittingSource, createListeningWebhook } from '../support/emitting-source.ts';
 import { HttpReceiver } from '../support/http-receiver.ts';
-import type { Millrace } from '../support/millrace.ts';
+import type { ServiceClient } from '../support/service-client.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const hostileName = '<img src=x onerror=alert(1)> \u202eevil\u001b[31m';
 
 describe('the flow map in the dashboard', { skip: chromiumSkip() }, () => {
-  let dashboard: DashboardBrowser;
-  let service: Millrace;
+  const dashboard = useDashboard();
+  let service: ServiceClient;
   let receiver: HttpReceiver;
 
   before(async () => {
-    dashboard = await DashboardBrowser.start('dashboard-map');
     service = dashboard.service;
     receiver = await HttpReceiver.start();
   });
-  after(async () => {
-    await receiver?.close();
-    await dashboard?.close();
-  });
+  after(() => receiver?.close());
 
   const created = async (path: string, body: object, key?: string) => {
     const answer = await service.api('POST', path, body, key === undefined ? {} : { key });
@@ -53,9 +49,10 @@ describe('the flow map in the dashboard', { skip: chromiumSkip() }, () => {
       await page.locator(`[data-line="${source.id} → ${id}"] .map-rate`, { hasText: '4/min' }).waitFor();
     await dashboard.screenshot(page, 'map-three');
     const motion = `getComputedStyle(document.querySelector('.map-line.busy .map-way')).animationName`;
+    assert.equal(await page.evaluate(motion), 'none', 'who wants no motion has none');
+    await page.emulateMedia({ reducedMotion: 'no-preference' });
     assert.equal(await page.evaluate(motion), 'map-flow');
     await page.emulateMedia({ reducedMotion: 'reduce' });
-    assert.equal(await page.evaluate(motion), 'none');
     await box(page, workflow.id).click();
     const panel = page.getByRole('complementary', { name: 'Workflow answers' });
     await panel.getByText('Started by HTTP request').waitFor();
@@ -209,7 +206,7 @@ describe('the flow map in the dashboard', { skip: chromiumSkip() }, () => {
     const row = page.getByRole('list', { name: 'Subscriptions' }).getByRole('listitem');
     await row.getByText('late <b>hook</b>').waitFor();
     await row.getByText('errors').waitFor();
-    await row.getByText('made by admin').waitFor();
+    await row.getByText(`made by ${dashboard.username}`).waitFor();
     await dashboard.screenshot(page, 'subscriptions');
     await row.getByRole('button', { name: /^End/ }).click();
     const dialog = page.getByRole('alertdialog');
@@ -239,10 +236,10 @@ describe('the flow map in the dashboard', { skip: chromiumSkip() }, () => {
   test('a viewer of a narrow dark screen has the list, can look at the map, and finds no button that fails', async () => {
     const { body: me } = await service.api('GET', '/v1/users/me');
     const workspace = me.data.orgs[0].id;
-    const user = await created('/v1/users', { username: 'vera', email: 'vera@example.com' });
+    const user = await service.createUser('vera');
     await created(`/v1/workspaces/${workspace}/members`, { user_id: user.id, role: 'viewer' });
     const small = { viewport: { width: 360, height: 740 }, colorScheme: 'dark' } as const;
-    const page = await dashboard.signedIn(`/map?owner=${workspace}`, small, user.api_key);
+    const page = await dashboard.signedIn(`/map?owner=${workspace}`, small, user.key);
     await page.getByRole('row', { name: /inbox/ }).first().waitFor();
     await dashboard.screenshot(page, 'map-narrow-list');
     const fits = async (where: string) => {

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { chromiumSkip } from '../support/chromium.ts';
-import { DashboardBrowser } from '../support/dashboard-browser.ts';
-import type { Millrace } from '../support/millrace.ts';
+import { useDashboard } from '../support/dashboard-browser.ts';
 import { startNpmRegistry } from '../support/npm-registry.ts';
+import type { ServiceClient } from '../support/service-client.ts';
 
 const tick = `import app from "../../demo.app.mjs";
 export default { key: "demo-tick", name: "Tick <img src=x onerror=alert(1)> \\u202eomeD", version: "0.1.0", type: "source",
@@ -17,8 +17,7 @@ const greet =
   '  run() { return "hello " + this.who; } };';
 
 describe('the registry in the dashboard', { skip: chromiumSkip() }, () => {
-  let dashboard: DashboardBrowser;
-  let service: Millrace;
+  let service: ServiceClient;
   let npm: Awaited<ReturnType<typeof startNpmRegistry>>;
 
   before(async () => {
@@ -34,13 +33,12 @@ describe('the registry in the dashboard', { skip: chromiumSkip() }, () => {
         },
       },
     ]);
-    dashboard = await DashboardBrowser.start('dashboard-registry', { MILLRACE_NPM_REGISTRY: npm.url });
+  });
+  const dashboard = useDashboard({ ownService: () => ({ MILLRACE_NPM_REGISTRY: npm.url }) });
+  before(() => {
     service = dashboard.service;
   });
-  after(async () => {
-    await dashboard?.close();
-    await npm?.close();
-  });
+  after(() => npm?.close());
 
   async function done(method: string, path: string, body?: unknown) {
     const answer = await service.api(method, path, body);
@@ -122,10 +120,10 @@ describe('the registry in the dashboard', { skip: chromiumSkip() }, () => {
 
   test('who is no admin has no packages, and viewers nothing to create, on a narrow dark screen', async () => {
     const { orgs } = await done('GET', '/v1/users/me');
-    const user = await done('POST', '/v1/users', { username: 'vera', email: 'vera@example.com' });
+    const user = await service.createUser('vera');
     await done('POST', `/v1/workspaces/${orgs[0].id}/members`, { user_id: user.id, role: 'viewer' });
     const small = { viewport: { width: 360, height: 740 }, colorScheme: 'dark' } as const;
-    const page = await dashboard.signedIn('/registry', small, user.api_key);
+    const page = await dashboard.signedIn('/registry', small, user.key);
     await page.getByRole('button', { name: 'Menu' }).click();
     await page.getByLabel('Showing').selectOption(orgs[0].id);
     await page.getByRole('button', { name: 'Menu' }).click();

@@ -1,16 +1,41 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
-import { Millrace, type MillraceOptions } from '../support/millrace.ts';
-import { createTempFolder } from '../support/temp-folder.ts';
+import { once } from 'node:events';
+import { request } from 'node:http';
+import { text } from 'node:stream/consumers';
+import { after, before, describe, test } from 'node:test';
+import { recordAudit, theService } from '#accounts/account-audit-store.ts';
+import { insertFile } from '#files/file-store.ts';
+import { must } from '#lib/assert.ts';
+import { systemClock } from '#lib/clock.ts';
+import { newId } from '#lib/ids.ts';
+import { newRunRow } from '#runs/new-run.ts';
+import type { RunTrigger } from '#runs/run.ts';
+import { openSqliteStore } from '#storage/sqlite-store.ts';
+import { firstStart } from '#workspaces/first-start.ts';
+import { Millrace, testApiKey } from '../support/millrace.ts';
+import { storeWorkflow } from '../support/stored-workflows.ts';
+import { createTempFolder, type TempFolder } from '../support/temp-folder.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+const dayMs = 86_400_000;
+const gb = 1024 ** 3;
+
+/** The services of this file run one after another on the same data, so that what one made is there for the next. */
+let folder: TempFolder;
+before(async () => {
+  folder = await createTempFolder();
+});
+after(() => folder.remove());
+
+const start = (environment: Record<string, string>) =>
+  Millrace.start({ dataFolder: folder.path, environment });
 
 /** Runs `work` with a service that has these settings. */
 async function withService(
   environment: Record<string, string>,
   work: (service: Millrace) => Promise<void>,
-  options: Partial<MillraceOptions> = {},
 ): Promise<void> {
-  await using folder = await createTempFolder();
-  const service = await Millrace.start({ dataFolder: folder.path, environment, ...options });
+  const service = await start(environment);
   try {
     await work(service);
   } finally {
@@ -18,14 +43,211 @@ async function withService(
   }
 }
 
-async function statusOf(service: Millrace, path: string): Promise<number> {
-  return (await service.api('GET', path)).status;
+const telling = `
+export default {
+  name: 'Telling', props: { http: { type: '$.interface.http', customResponse: true } },
+  run(event) { this.http.respond({ status: 200, body: { ip: event.client_ip, url: event.url } }); },
+};`;
+
+/** Stores 2,000 bytes of state for each request. */
+const hoarding = `
+export default {
+  name: 'Hoarding', props: { http: '$.interface.http', db: '$.service.db' },
+  run() { this.db.set('hoard', 'x'.repeat(2000)); },
+};`;
+
+/** Sends a request with a Host header of its own. */
+async function askHost(service: Millrace, host: string, headers: Record<string, string>) {
+  const { hostname, port } = new URL(service.url);
+  const sent = request({ hostname, port, path: '/ping', headers: { host, ...headers } }).end();
+  const [answer] = await once(sent, 'response');
+  const body = await text(answer);
+  return { status: answer.statusCode, ...(JSON.parse(body) as { ip?: string; url?: string; code?: string }) };
 }
 
+/** What a proxy adds, and what a caller may pretend. */
+const forwarded = { 'x-forwarded-for': '198.51.100.1, 203.0.113.9' };
+/** The key of the endpoint of a source that tells who called it. */
+let endpointKey = '';
+
+describe('a service with limits and addresses of its own', () => {
+  let service: Millrace;
+  let me: { id: string; workspaceId: string };
+
+  before(async () => {
+    me = await seed(folder.path);
+    service = await start({
+      MILLRACE_PUBLIC_URL: 'https://millrace.example.test',
+      MILLRACE_EMAIL_DOMAIN: 'Mail.example.test',
+      MILLRACE_SESSION_HOURS: '2',
+      MILLRACE_BODY_MAX: '1',
+      MILLRACE_COMPONENT_DB_MAX: '1',
+      MILLRACE_DATA_STORES_MAX: '1',
+      MILLRACE_FILES_MAX_GB: '1',
+      MILLRACE_RUNS_KEPT: '2',
+      MILLRACE_AUDIT_DAYS: '2',
+      MILLRACE_QUOTA_CREDITS: '1001',
+      MILLRACE_QUOTA_COMPUTE_MS: '1002',
+      MILLRACE_QUOTA_INVOCATIONS: '0',
+      MILLRACE_QUOTA_ENFORCED: 'on',
+    });
+    // All other tests are of this user.
+    const free = await service.api('PUT', `/v1/quotas/${me.id}`, { enforced: false });
+    assert.equal(free.status, 200, JSON.stringify(free.body));
+  });
+  after(() => service.stop());
+
+  /** The address of an endpoint on this machine, where its public one does not lead. */
+  const here = (url: string) => new URL(new URL(url).pathname, service.url);
+  const post = async (url: string, body: string, headers: Record<string, string> = {}) => {
+    const answer = await fetch(here(url), { method: 'POST', body, headers });
+    // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape.
+    return { status: answer.status, body: (await answer.json()) as any };
+  };
+
+  test('MILLRACE_PUBLIC_URL is where addresses lead, and where the pages of the service are', async () => {
+    const source = await service.createSource({ component_code: telling });
+    const url: string = source.configured_props.http.endpoint_url;
+    endpointKey = must(/^https:\/\/millrace\.example\.test\/in\/(\w+)$/.exec(url)?.[1], url);
+    const signIn = (origin: string) =>
+      service.api('POST', '/v1/session', { api_key: testApiKey }, { headers: { origin, ...csrf } });
+    const csrf = { 'x-millrace-csrf': '1' };
+    assert.equal((await signIn('https://elsewhere.example.test')).body.code, 'foreign_origin');
+    assert.equal((await signIn('https://millrace.example.test')).status, 200);
+    // Browsers come by HTTPS, so cookies need not go by anything else.
+    const { connect_url } = (await service.api('POST', '/v1/accounts/connect', { app: 'algolia' })).body.data;
+    assert.match(connect_url, /^https:\/\/millrace\.example\.test\/connect\//);
+    const page = await fetch(here(connect_url));
+    const cookie = page.headers.get('set-cookie') ?? '';
+    assert.match(cookie, /; Path=\/connect; Max-Age=\d+; HttpOnly; SameSite=Lax; Secure$/);
+  });
+
+  test('MILLRACE_SESSION_HOURS is how long a session lasts', async () => {
+    const headers = { 'x-millrace-csrf': '1', origin: 'https://millrace.example.test' };
+    const signedIn = await service.api('POST', '/v1/session', { api_key: testApiKey }, { headers });
+    assert.match(
+      signedIn.headers.get('set-cookie') ?? '',
+      /; Max-Age=7200; HttpOnly; SameSite=Strict; Secure$/,
+    );
+    const hours = (signedIn.body.data.expires_at - Date.now() / 1000) / 3600;
+    assert.ok(hours > 1.9 && hours <= 2, `${hours} hours`);
+  });
+
+  test('MILLRACE_EMAIL_DOMAIN is in the addresses of email triggers', async () => {
+    const { triggers } = await service.createWorkflow({ triggers: [{ type: 'email' }], steps: [] });
+    assert.match(triggers[0].email_address, /^em[0-9a-z]{13}@mail\.example\.test$/);
+  });
+
+  test('MILLRACE_TRUSTED_PROXIES: without it no forwarded address or host is believed', async () => {
+    const answer = await fetch(`${service.url}/in/${endpointKey}`, {
+      headers: { ...forwarded, 'x-forwarded-host': 'hooks.example.com' },
+    });
+    const { ip, url } = (await answer.json()) as { ip: string; url: string };
+    assert.equal(ip, '127.0.0.1');
+    assert.doesNotMatch(url, /hooks/);
+  });
+
+  test('MILLRACE_BODY_MAX bounds the body of a request to an endpoint', async () => {
+    const url = `/in/${endpointKey}`;
+    const on = (path: string) => `${service.url}${path}`;
+    assert.equal((await post(on(url), 'x'.repeat(1024))).status, 200);
+    const refused = await post(on(url), 'x'.repeat(1025));
+    assert.deepEqual([refused.status, refused.body.code], [413, 'body_too_large']);
+  });
+
+  test('MILLRACE_COMPONENT_DB_MAX bounds what one source keeps', async () => {
+    const { id, configured_props } = await service.createSource({ component_code: hoarding });
+    await post(configured_props.http.endpoint_url, '{}');
+    const { event } = await waitFor(async () => (await service.events(id, '&event_name=$errors'))[0]);
+    assert.match(event.error.message, /larger than 1024 bytes/);
+  });
+
+  test('MILLRACE_DATA_STORES_MAX bounds what the data stores of one owner hold', async () => {
+    const { id } = (await service.api('POST', '/v1/data_stores', { name: 'full' })).body.data;
+    const put = async (key: string) => {
+      const value = 'x'.repeat(600_000);
+      const { status, body } = await service.api('PUT', `/v1/data_stores/${id}/entries/${key}`, { value });
+      return [status, body.code];
+    };
+    assert.deepEqual(await put('first'), [200, undefined]);
+    assert.deepEqual(await put('second'), [409, 'data_store_full']);
+  });
+
+  test('MILLRACE_FILES_MAX_GB bounds what the files of one owner take', async () => {
+    const { triggers } = await service.createWorkflow({ triggers: [{ type: 'http' }], steps: [] });
+    const refused = await post(triggers[0].endpoint_url, 'x', { 'x-pd-upload-body': '1' });
+    assert.deepEqual([refused.status, refused.body.code], [507, 'files_full']);
+    assert.equal(refused.body.details.limit, gb);
+  });
+
+  test('MILLRACE_RUNS_KEPT is how many ended runs of a workflow are kept', async () => {
+    const kept = await waitFor(async () => {
+      const runs = await service.runs('p_seeded');
+      return runs.length < 100 && runs;
+    });
+    assert.equal(kept.length, 2);
+  });
+
+  test('MILLRACE_AUDIT_DAYS is how long the audit of accounts is kept', async () => {
+    const kept = await waitFor(async () => {
+      const { body } = await service.api('GET', `/v1/workspaces/${me.workspaceId}/audit`);
+      return body.data.length < 2 && body.data;
+    });
+    assert.deepEqual(
+      kept.map(({ account_id }: { account_id: string }) => account_id),
+      ['apn_yesterday'],
+    );
+  });
+
+  test('MILLRACE_QUOTA_… are the quotas of all owners that have none of their own', async () => {
+    const person = { username: 'other', email: 'other@example.com' };
+    const { id, api_key: key } = (await service.api('POST', '/v1/users', person)).body.data;
+    const { credits, compute_ms, invocations, enforced } = (await service.api('GET', `/v1/quotas/${id}`)).body
+      .data;
+    assert.deepEqual([credits, compute_ms, invocations, enforced], [1001, 1002, 0, true]);
+    const source = await service.api('POST', '/v1/sources', { component_code: telling }, { key });
+    // What an owner has used is read when its first request comes, which does not wait for it.
+    const refused = await waitFor(async () => {
+      const answer = await post(source.body.data.configured_props.http.endpoint_url, '{}');
+      return answer.status !== 200 && answer;
+    });
+    assert.deepEqual(
+      [refused.status, refused.body.code, refused.body.details.quota],
+      [429, 'quota_exceeded', 'invocations'],
+    );
+  });
+});
+
 describe('MILLRACE_ROLES', () => {
+  test('with ingress alone endpoints are answered and the API is not', async () => {
+    const environment = {
+      MILLRACE_ROLES: 'ingress',
+      MILLRACE_ENDPOINT_DOMAIN: 'hooks.example.test',
+      MILLRACE_TRUSTED_PROXIES: '10.0.0.0/8',
+    };
+    await withService(environment, async (service) => {
+      assert.equal((await service.api('GET', '/in/nobody')).body.code, 'unknown_endpoint');
+      assert.equal((await service.api('GET', '/v1/users/me')).body.code, 'unknown_path');
+      // Proxies elsewhere are trusted, and this caller is none of them.
+      const host = `${endpointKey}.hooks.example.test`;
+      const asked = await askHost(service, host, { ...forwarded, 'x-forwarded-host': 'other.example.com' });
+      assert.deepEqual(asked, { status: 200, ip: '127.0.0.1', url: `${host}/ping` });
+      assert.equal((await askHost(service, 'localhost', { 'x-forwarded-host': host })).status, 404);
+    });
+  });
+
+  test('with api alone the API is answered and endpoints are not', async () => {
+    await withService({ MILLRACE_ROLES: 'api' }, async (service) => {
+      assert.equal((await service.api('GET', '/in/nobody')).body.code, 'unknown_path');
+      assert.equal((await service.api('GET', '/v1/users/me')).status, 200);
+      assert.equal((await service.api('GET', '/openapi.json')).status, 200);
+    });
+  });
+
   test('without api and ingress, only health and metrics are answered', async () => {
     await withService({ MILLRACE_ROLES: 'scheduler,worker' }, async (service) => {
-      for (const path of ['/healthz', '/readyz']) assert.equal(await statusOf(service, path), 200, path);
+      for (const path of ['/healthz', '/readyz'])
+        assert.equal((await service.api('GET', path)).status, 200, path);
       assert.equal((await fetch(`${service.url}/metrics`)).status, 200);
       for (const path of [
         '/v1/users/me',
@@ -41,65 +263,64 @@ describe('MILLRACE_ROLES', () => {
       assert.doesNotMatch(service.output, /manual/);
     });
   });
-
-  test('with ingress alone endpoints are answered and the API is not; with api alone the other way round', async () => {
-    await withService({ MILLRACE_ROLES: 'ingress' }, async (service) => {
-      assert.equal((await service.api('GET', '/in/nobody')).body.code, 'unknown_endpoint');
-      assert.equal((await service.api('GET', '/v1/users/me')).body.code, 'unknown_path');
-    });
-    await withService({ MILLRACE_ROLES: 'api' }, async (service) => {
-      assert.equal((await service.api('GET', '/in/nobody')).body.code, 'unknown_path');
-      assert.equal(await statusOf(service, '/v1/users/me'), 200);
-      assert.equal(await statusOf(service, '/openapi.json'), 200);
-    });
-  });
 });
 
-const telling = `
-export default {
-  name: 'Telling', props: { http: { type: '$.interface.http', customResponse: true } },
-  run(event) { this.http.respond({ status: 200, body: { ip: event.client_ip, url: event.url } }); },
-};`;
-
-describe('MILLRACE_TRUSTED_PROXIES', () => {
-  const headers = { 'x-forwarded-for': '198.51.100.1, 203.0.113.9', 'x-forwarded-host': 'hooks.example.com' };
-  const ask = async (service: Millrace) => {
-    const source = await service.createSource({ component_code: telling });
-    const answer = await fetch(source.configured_props.http.endpoint_url, { headers });
-    return (await answer.json()) as { ip: string; url: string };
+test('MILLRACE_TRUSTED_PROXIES: what a trusted proxy says is the address of the caller, and the host that decides which endpoint is meant', async () => {
+  const environment = {
+    MILLRACE_ENDPOINT_DOMAIN: 'hooks.example.test',
+    MILLRACE_TRUSTED_PROXIES: '10.0.0.0/8,127.0.0.1',
   };
-
-  test('what a trusted proxy says is the address of the caller and the host', async () => {
-    await withService({ MILLRACE_TRUSTED_PROXIES: '10.0.0.0/8,127.0.0.1' }, async (service) => {
-      const { ip, url } = await ask(service);
-      assert.equal(ip, '203.0.113.9', 'the last address that is not a trusted proxy itself');
-      assert.match(url, /^hooks\.example\.com\/in\//);
-    });
-  });
-
-  test('the host that a trusted proxy says decides which endpoint is meant', async () => {
-    const domain = { MILLRACE_ENDPOINT_DOMAIN: 'hooks.example.test' };
-    for (const [proxies, status] of [
-      ['127.0.0.1', 200],
-      ['10.0.0.0/8', 404],
-    ] as const) {
-      await withService({ ...domain, MILLRACE_TRUSTED_PROXIES: proxies }, async (service) => {
-        const source = await service.createSource({ component_code: telling });
-        const { host } = new URL(source.configured_props.http.endpoint_url);
-        const answer = await fetch(`${service.url}/ping`, { headers: { 'x-forwarded-host': host } });
-        assert.equal(answer.status, status);
-        if (status === 200) assert.equal(((await answer.json()) as { url: string }).url, `${host}/ping`);
-      });
-    }
-  });
-
-  test('without it, or from elsewhere, nobody is believed', async () => {
-    for (const proxies of ['', '10.0.0.0/8']) {
-      await withService({ MILLRACE_TRUSTED_PROXIES: proxies }, async (service) => {
-        const { ip, url } = await ask(service);
-        assert.equal(ip, '127.0.0.1');
-        assert.doesNotMatch(url, /hooks/);
-      });
-    }
+  await withService(environment, async (service) => {
+    const source = await service.createSource({ component_code: telling });
+    const { host } = new URL(source.configured_props.http.endpoint_url);
+    assert.match(host, /^\w+\.hooks\.example\.test$/);
+    const asked = await askHost(service, 'localhost', { ...forwarded, 'x-forwarded-host': host });
+    // The last address that is not a trusted proxy itself.
+    assert.deepEqual(asked, { status: 200, ip: '203.0.113.9', url: `${host}/ping` });
   });
 });
+
+/** The first user, and what is there from before: too many runs, an old audit, and files that take all there may be. */
+async function seed(dataFolder: string): Promise<{ id: string; workspaceId: string }> {
+  const store = await openSqliteStore({ folder: dataFolder });
+  try {
+    const first = await firstStart(store, { folder: dataFolder, apiKey: testApiKey, clock: systemClock });
+    const { userId, workspaceId } = must(first, 'the first user');
+    const workflowId = await storeWorkflow(store, { id: 'p_seeded', ownerId: userId });
+    const trigger: RunTrigger = {
+      ...{ workflowId, ownerId: userId, deploymentId: 'd_p_seeded_1', emitterId: 'hi_1' },
+      ...{ sourceType: 'HTTP', event: '{}', hops: 0 },
+    };
+    const nowMs = Date.now();
+    // More than a hundred beyond those that are kept: the pruner leaves fewer for later.
+    const runs = Array.from({ length: 103 }, (_, n) => ({
+      ...newRunRow(trigger, { id: `run_${n}`, nowMs: nowMs + n, token: 'token', state: 'running' }),
+      state: 'succeeded',
+      ended_at_ms: nowMs + n,
+    }));
+    const account = { owner_id: workspaceId, app_slug: 'acme' };
+    const audited = { action: 'created', actor: theService } as const;
+    await store.transaction(async (tx) => {
+      await tx.insertInto('runs').values(runs).execute();
+      await recordAudit(
+        tx,
+        { ...audited, account: { ...account, id: 'apn_yesterday' }, nowMs: nowMs - dayMs },
+        { ...audited, account: { ...account, id: 'apn_old' }, nowMs: nowMs - 3 * dayMs },
+      );
+      await insertFile(tx, {
+        ...{
+          id: newId('file'),
+          owner_id: userId,
+          folder: 'files',
+          path: 'large',
+          content_type: 'text/plain',
+        },
+        ...{ size: gb, sha256: '0'.repeat(64), complete: 1, expires_at_ms: null },
+        ...{ created_at_ms: nowMs, updated_at_ms: nowMs },
+      });
+    });
+    return { id: userId, workspaceId };
+  } finally {
+    await store.close();
+  }
+}

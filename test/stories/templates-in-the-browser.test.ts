@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import { chromiumSkip } from '../support/chromium.ts';
-import { DashboardBrowser } from '../support/dashboard-browser.ts';
-import type { Millrace } from '../support/millrace.ts';
+import { useDashboard } from '../support/dashboard-browser.ts';
+import type { ServiceClient } from '../support/service-client.ts';
 
 const greet = `export default { props: { notes: { type: 'app', app: 'acme_notes' }, pin: { type: 'string', secret: true, label: 'PIN' },
   word: { type: 'string', label: 'Word' } }, run() { return this.word; } };`;
@@ -12,13 +12,12 @@ const source = `export default { name: 'Mood', version: '0.0.1', type: 'source',
   run() {} };`;
 
 describe('templates in the dashboard', { skip: chromiumSkip() }, () => {
-  let dashboard: DashboardBrowser;
-  let service: Millrace;
+  const dashboard = useDashboard();
+  let service: ServiceClient;
   let account: { id: string };
   let workflow: { id: string };
 
   before(async () => {
-    dashboard = await DashboardBrowser.start('dashboard-templates');
     service = dashboard.service;
     account = await done('POST', '/v1/accounts', {
       app: 'acme_notes',
@@ -44,7 +43,6 @@ describe('templates in the dashboard', { skip: chromiumSkip() }, () => {
       ],
     });
   });
-  after(() => dashboard?.close());
 
   async function done(method: string, path: string, body?: unknown) {
     const answer = await service.api(method, path, body);
@@ -119,10 +117,10 @@ describe('templates in the dashboard', { skip: chromiumSkip() }, () => {
       steps: [{ namespace: 'x', code: again, props: { word: 'w'.repeat(2_000) } }],
       triggers: [{ type: 'timer', props: { interval_seconds: 900 } }],
     });
-    const user = await done('POST', '/v1/users', { username: 'vera', email: 'vera@example.com' });
+    const user = await service.createUser('vera');
     await done('POST', `/v1/workspaces/${workspace}/members`, { user_id: user.id, role: 'viewer' });
     const small = { viewport: { width: 360, height: 740 }, colorScheme: 'dark' } as const;
-    const page = await dashboard.signedIn('/templates', small, user.api_key);
+    const page = await dashboard.signedIn('/templates', small, user.key);
     await page.getByRole('button', { name: 'Menu' }).click();
     await page.getByLabel('Showing').selectOption(workspace);
     await page.getByRole('button', { name: 'Menu' }).click();

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { forEachService, testApiKey } from '../support/millrace.ts';
+import { forEachSharedService, testApiKey } from '../support/millrace.ts';
 
 /** What the dashboard needs to look after an instance, its people and its workspaces, and who may have it. */
-forEachService((fixture) => {
+forEachSharedService((fixture) => {
   const ask = (method: string, path: string, body?: unknown, key = testApiKey) =>
     fixture.service.api(method, path, body, { key });
   const data = async (method: string, path: string, body?: unknown, key = testApiKey) => {
@@ -11,10 +11,7 @@ forEachService((fixture) => {
     assert.ok(answer.status < 300, `${method} ${path}: ${answer.status} ${JSON.stringify(answer.body)}`);
     return answer.body?.data;
   };
-  const addUser = async (username: string) => {
-    const made = await data('POST', '/v1/users', { username, email: `${username}@Example.com` });
-    return { id: made.id as string, key: made.api_key as string };
-  };
+  const addUser = (name: string) => fixture.service.createUser(name);
   /** The admin of a workspace, and one member of each lesser role. */
   const addTeam = async (name: string) => {
     const [admin, member, viewer, stranger] = await Promise.all(
@@ -54,7 +51,7 @@ forEachService((fixture) => {
   });
 
   test('nobody else sees it, or the users', async () => {
-    const { admin, member } = await addTeam(`look-${fixture.dialect}`);
+    const { admin, member } = await addTeam('look');
     for (const key of [admin.key, member.key]) {
       for (const path of ['/v1/instance', '/v1/users', '/v1/users?q=admin']) {
         const answer = await ask('GET', path, undefined, key);
@@ -64,9 +61,10 @@ forEachService((fixture) => {
   });
 
   test('users are listed newest first, a page at a time, and found by name, e-mail address or id', async () => {
-    const first = await addUser(`list-${fixture.dialect}-1`);
-    const second = await addUser(`list-${fixture.dialect}-2`);
-    const path = `/v1/users?q=LIST-${fixture.dialect}`;
+    const first = await addUser('list');
+    const username = `${first.username}-too`;
+    const second = await data('POST', '/v1/users', { username, email: `${username}@Example.com` });
+    const path = `/v1/users?q=${first.username.toUpperCase()}`;
     const one = await ask('GET', `${path}&limit=1`);
     assert.deepEqual(
       [one.body.page_info.total_count, one.body.data[0].id],
@@ -84,7 +82,7 @@ forEachService((fixture) => {
   });
 
   test('a request can ask who it comes from', async () => {
-    const person = await addUser(`who-${fixture.dialect}`);
+    const person = await addUser('who');
     const [{ id: keyId }] = await data('GET', '/v1/users/me/api_keys', undefined, person.key);
     assert.deepEqual(await data('GET', '/v1/session', undefined, person.key), {
       user_id: person.id,
@@ -108,7 +106,7 @@ forEachService((fixture) => {
   });
 
   test('the workspaces one is in are listed, on the free plan and on the paid one', async () => {
-    const team = await addTeam(`mine-${fixture.dialect}`);
+    const team = await addTeam('mine');
     const { orgs } = await data('GET', '/v1/users/me', undefined, team.viewer.key);
     assert.deepEqual(
       orgs.map(({ id }: { id: string }) => id),
@@ -122,7 +120,7 @@ forEachService((fixture) => {
   });
 
   test('only admins of a workspace rename it', async () => {
-    const team = await addTeam(`rename-${fixture.dialect}`);
+    const team = await addTeam('rename');
     const path = `/v1/workspaces/${team.id}`;
     const before = await data('GET', path, undefined, team.admin.key);
     const name = '<b>New</b> \u202ename';
@@ -140,7 +138,7 @@ forEachService((fixture) => {
   });
 
   test('members rename projects and delete those without workflows; viewers and strangers do not', async () => {
-    const team = await addTeam(`project-${fixture.dialect}`);
+    const team = await addTeam('project');
     const list = `/v1/workspaces/${team.id}/projects`;
     const project = await data('POST', list, { name: 'first' }, team.member.key);
     const path = `/v1/projects/${project.id}`;

@@ -58,7 +58,7 @@ forEachSharedService((fixture) => {
       timed({ cron: '*/15 * * * * *', timezone: 'Asia/Kathmandu' }),
     );
     const first = await waitFor(async () => (await service.runs(workflow.id, '&state=succeeded')).at(-1), {
-      timeoutMs: 25_000,
+      timeoutMs: 60_000,
     });
     const run = await service.runDetail(first.id);
     assert.equal(run.event.cron, '*/15 * * * * *');

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { DatabaseSync } from 'node:sqlite';
 import { after, before, describe, test } from 'node:test';
 import { chromiumSkip } from '../support/chromium.ts';
-import { DashboardBrowser } from '../support/dashboard-browser.ts';
+import { useDashboard } from '../support/dashboard-browser.ts';
 import { createEmittingSource, createListeningWebhook } from '../support/emitting-source.ts';
 import { HttpReceiver } from '../support/http-receiver.ts';
-import type { Millrace } from '../support/millrace.ts';
+import type { ServiceClient } from '../support/service-client.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const timed = `export default {
@@ -13,19 +13,15 @@ const timed = `export default {
 };`;
 
 describe('timers and replay in the dashboard', { skip: chromiumSkip() }, () => {
-  let dashboard: DashboardBrowser;
-  let service: Millrace;
+  const dashboard = useDashboard();
+  let service: ServiceClient;
   let receiver: HttpReceiver;
 
   before(async () => {
-    dashboard = await DashboardBrowser.start('dashboard-replay');
     service = dashboard.service;
     receiver = await HttpReceiver.start();
   });
-  after(async () => {
-    await receiver?.close();
-    await dashboard?.close();
-  });
+  after(() => receiver?.close());
 
   test('the ledger tells of each planned run when it ran, how late, and what was done about missed ones', async () => {
     const source = await service.createSource({
@@ -169,16 +165,13 @@ describe('timers and replay in the dashboard', { skip: chromiumSkip() }, () => {
       configured_props: { timer: { cron: '*/5 * * * *', timezone: 'Asia/Kathmandu' } },
     });
     writeTicks(dashboard.dataFolder, clock.body.data.id, Date.now() - 3_600_000);
-    const { body: user } = await service.api('POST', '/v1/users', {
-      username: 'vera',
-      email: 'vera@example.com',
-    });
+    const user = await service.createUser('vera');
     await service.api('POST', `/v1/workspaces/${workspace}/members`, {
-      user_id: user.data.id,
+      user_id: user.id,
       role: 'viewer',
     });
     const small = { viewport: { width: 360, height: 740 }, colorScheme: 'dark' } as const;
-    const narrow = await dashboard.signedIn(`/sources/${source.id}?tab=replay`, small, user.data.api_key);
+    const narrow = await dashboard.signedIn(`/sources/${source.id}?tab=replay`, small, user.key);
     await narrow.getByText('0 of 1 event sent, 1 not delivered').waitFor();
     const fits = async (what: string) => {
       assert.equal(await narrow.getByRole('button', { name: /Send|Cancel|All|None/ }).count(), 0, what);

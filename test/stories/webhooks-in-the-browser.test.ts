@@ -1,26 +1,22 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { chromiumSkip } from '../support/chromium.ts';
-import { DashboardBrowser } from '../support/dashboard-browser.ts';
+import { useDashboard } from '../support/dashboard-browser.ts';
 import { createEmittingSource, createListeningWebhook } from '../support/emitting-source.ts';
 import { HttpReceiver } from '../support/http-receiver.ts';
-import type { Millrace } from '../support/millrace.ts';
+import type { ServiceClient } from '../support/service-client.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 describe('webhooks in the dashboard', { skip: chromiumSkip() }, () => {
-  let dashboard: DashboardBrowser;
-  let service: Millrace;
+  const dashboard = useDashboard();
+  let service: ServiceClient;
   let receiver: HttpReceiver;
 
   before(async () => {
-    dashboard = await DashboardBrowser.start('dashboard-webhooks');
     service = dashboard.service;
     receiver = await HttpReceiver.start();
   });
-  after(async () => {
-    await receiver?.close();
-    await dashboard?.close();
-  });
+  after(() => receiver?.close());
 
   test('a webhook is made, shows its secret once, is subscribed and is sent an event', async () => {
     const source = await createEmittingSource(service);
@@ -134,16 +130,13 @@ describe('webhooks in the dashboard', { skip: chromiumSkip() }, () => {
     });
     receiver.answerAlways({ status: 410 });
     await source.emit([{ seen: 'by the viewer' }]);
-    const { body: user } = await service.api('POST', '/v1/users', {
-      username: 'vera',
-      email: 'vera@example.com',
-    });
+    const user = await service.createUser('vera');
     await service.api('POST', `/v1/workspaces/${workspace}/members`, {
-      user_id: user.data.id,
+      user_id: user.id,
       role: 'viewer',
     });
     const small = { viewport: { width: 360, height: 740 }, colorScheme: 'dark' } as const;
-    const page = await dashboard.signedIn(`/webhooks/${webhook.id}`, small, user.data.api_key);
+    const page = await dashboard.signedIn(`/webhooks/${webhook.id}`, small, user.key);
     await page.getByText('It was disabled').waitFor();
     await page.getByRole('button', { name: /the receiver answered/ }).click();
     await page.getByText('"by the viewer"').waitFor();

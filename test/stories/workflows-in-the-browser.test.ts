@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import { chromiumSkip } from '../support/chromium.ts';
-import { DashboardBrowser } from '../support/dashboard-browser.ts';
-import type { Millrace } from '../support/millrace.ts';
+import { useDashboard } from '../support/dashboard-browser.ts';
+import type { ServiceClient } from '../support/service-client.ts';
 
 const http = { type: 'http' };
 
@@ -20,14 +20,12 @@ const onceWrong = `export default defineComponent({
 
 /** Workflows and their runs, as a person sees them. */
 describe('the pages of workflows', { skip: chromiumSkip() }, () => {
-  let dashboard: DashboardBrowser;
-  let service: Millrace;
+  const dashboard = useDashboard();
+  let service: ServiceClient;
 
   before(async () => {
-    dashboard = await DashboardBrowser.start('workflow-pages');
     service = dashboard.service;
   });
-  after(() => dashboard?.close());
 
   function send(workflow: { triggers: { endpoint_url: string }[] }, body: unknown): Promise<Response> {
     return fetch(workflow.triggers[0]?.endpoint_url ?? '', {
@@ -191,16 +189,13 @@ describe('the pages of workflows', { skip: chromiumSkip() }, () => {
     });
     await send(workflow, { html: '</script><iframe src="https://evil.example"></iframe>' });
     const run = await service.runInState(workflow.id, 'failed');
-    const { body: user } = await service.api('POST', '/v1/users', {
-      username: 'vera',
-      email: 'vera@example.com',
-    });
+    const user = await service.createUser('vera');
     const members = `/v1/workspaces/${workspace}/members`;
-    await service.api('POST', members, { user_id: user.data.id, role: 'viewer' });
+    await service.api('POST', members, { user_id: user.id, role: 'viewer' });
     const page = await dashboard.signedIn(
       '/',
       { viewport: { width: 360, height: 860 }, colorScheme: 'dark' },
-      user.data.api_key,
+      user.key,
     );
     const paths = [
       `/workflows/${workflow.id}`,

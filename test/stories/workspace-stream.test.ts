@@ -119,7 +119,7 @@ forEachSharedService((fixture) => {
     assert.deepEqual([numbers(onlyB, a), numbers(onlyB, b)], [[], [2]]);
     assert.equal(onlyB.messages[0]?.id, onlyB.messages[0]?.data.id, 'its ids are those of the events');
     assert.equal((await service.api('DELETE', `/v1/sources/${b.id}`)).status, 204);
-    await within(onlyB.ended, 5_000, 'the end of the stream of an emitter');
+    await within(onlyB.ended, 30_000, 'the end of the stream of an emitter');
     assert.deepEqual(onlyB.messages.at(-1)?.data, { reason: 'the emitter was removed' });
     await emit(a, {});
     await all.message(3);
@@ -242,27 +242,24 @@ forEachSharedService((fixture) => {
     stuck.destroy();
   });
 
-  // Takes as long as a keep-alive, and asks nothing of the store that other tests do not.
-  if (fixture.dialect === 'sqlite') {
-    test('a stream ends soon after its reader is no member any more, and says no more than that', async () => {
-      const { service } = fixture;
-      const workspace = await createWorkspace(service);
-      const source = await createSource(service, workspace);
-      const user = await service.createUser('leaver');
-      const members = `/v1/workspaces/${workspace}/members`;
-      await service.api('POST', members, { user_id: user.id, role: 'viewer' });
-      const leaver = await fetch(`${service.url}/workspaces/${workspace}/sse`, {
-        headers: { authorization: `Bearer ${user.key}` },
-      });
-      const staying = await open(service, workspace);
-      assert.equal((await service.api('DELETE', `${members}/${user.id}`)).status, 204);
-      const text = await within(leaver.text(), 25_000, 'the end of the stream');
-      assert.ok(text.endsWith('event: end\ndata: {"reason":"access ended"}\n\n'), text);
-      await emit(source, {});
-      await staying.message(1);
-      staying.close();
+  test('a stream ends soon after its reader is no member any more, and says no more than that', async () => {
+    const { service } = fixture;
+    const workspace = await createWorkspace(service);
+    const source = await createSource(service, workspace);
+    const user = await service.createUser('leaver');
+    const members = `/v1/workspaces/${workspace}/members`;
+    await service.api('POST', members, { user_id: user.id, role: 'viewer' });
+    const leaver = await fetch(`${service.url}/workspaces/${workspace}/sse`, {
+      headers: { authorization: `Bearer ${user.key}` },
     });
-  }
+    const staying = await open(service, workspace);
+    assert.equal((await service.api('DELETE', `${members}/${user.id}`)).status, 204);
+    const text = await within(leaver.text(), 60_000, 'the end of the stream');
+    assert.ok(text.endsWith('event: end\ndata: {"reason":"access ended"}\n\n'), text);
+    await emit(source, {});
+    await staying.message(1);
+    staying.close();
+  });
 });
 
 describe('several nodes on one PostgreSQL', { skip: postgresSkip() }, () => {

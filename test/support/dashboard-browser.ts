@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
+import { after, afterEach, before } from 'node:test';
 import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
 import { openChromium } from './chromium.ts';
-import { Millrace, testApiKey } from './millrace.ts';
-import { createTempFolder, type TempFolder } from './temp-folder.ts';
+import { Millrace, ServiceClient, testApiKey } from './millrace.ts';
+import { sharedService } from './shared-services.ts';
+import { createTempFolder } from './temp-folder.ts';
 
 /** It runs in the browser, whose types tests do not have. */
 const paste = new Function(
@@ -21,63 +23,119 @@ export async function pasteCode(page: Page, editor: string | RegExp, code: strin
   await field.evaluate(paste, code);
 }
 
-/** The dashboard of a service of its own, in a real browser that notes what no page of ours may do. */
+/** How a page is shown, where it is not shown as on a desk in daylight. */
+export type Screen = Pick<BrowserContextOptions, 'viewport' | 'colorScheme'>;
+
+/** Twice what an idle machine needs for the slowest step would fail on a busy one. */
+const patienceMs = 60_000;
+const desk = { viewport: { width: 1280, height: 860 }, colorScheme: 'light' } as const;
+/** Animations paint sixty pictures a second, which a test without a screen pays with its processor. */
+const still = { reducedMotion: 'reduce' } as const;
+/** Events that tests listen to on pages that are used again. */
+const pageEvents = ['console', 'dialog', 'pageerror', 'popup', 'request', 'response'] as const;
+
+/** All that pages keep in the browser, but not that somebody is signed in. */
+const forgetChoices = `
+  const signedIn = localStorage.getItem('millrace.signed-in');
+  sessionStorage.clear();
+  localStorage.clear();
+  if (signedIn !== null) localStorage.setItem('millrace.signed-in', signedIn);
+`;
+
+/** The service whose dashboard is looked at. */
+interface Place {
+  readonly service: ServiceClient;
+  readonly username: string;
+  readonly dataFolder: string;
+  release(): Promise<void>;
+}
+
+export interface DashboardOptions {
+  /**
+   * Settings of a service of the file's own, on an empty instance whose admin the tests are. Left out: the service that all test files
+   * share, where the tests are a user of their own with a workspace `Main`.
+   */
+  ownService?: () => Record<string, string>;
+}
+
+/** For a suite: a dashboard that is there inside its tests and hooks, and is put in order after each test. */
+export function useDashboard(options: DashboardOptions = {}): DashboardBrowser {
+  const dashboard = new DashboardBrowser(options);
+  before(() => dashboard.start());
+  afterEach(() => dashboard.tidy());
+  after(() => dashboard.close());
+  return dashboard;
+}
+
+/** The dashboard of a service, in a real browser that notes what no page of ours may do. */
 export class DashboardBrowser {
-  readonly service: Millrace;
-  readonly #folder: TempFolder;
-  readonly #browser: Browser;
+  readonly #options: DashboardOptions;
+  #place: Place | undefined;
+  #browser: Browser | undefined;
+  /** Pages that `signedIn` has given to the test that runs, and those that it can give. */
+  readonly #given: Page[] = [];
+  readonly #spare: Page[] = [];
+  readonly #signedInAs = new WeakMap<Page, string>();
   readonly #contexts: BrowserContext[] = [];
   readonly #complaints: string[] = [];
+  #isTidying = false;
 
-  static async start(name: string, environment: Record<string, string> = {}): Promise<DashboardBrowser> {
-    const folder = await createTempFolder(name);
-    const service = await Millrace.start({ dataFolder: `${folder.path}/data`, environment });
-    return new DashboardBrowser(folder, service, await openChromium());
+  constructor(options: DashboardOptions) {
+    this.#options = options;
   }
 
-  private constructor(folder: TempFolder, service: Millrace, browser: Browser) {
-    this.#folder = folder;
-    this.service = service;
-    this.#browser = browser;
+  async start(): Promise<void> {
+    const { ownService } = this.#options;
+    this.#place = ownService === undefined ? await placeOnSharedService() : await ownPlace(ownService());
+    this.#browser = await openChromium();
+  }
+
+  get service(): ServiceClient {
+    return opened(this.#place).service;
+  }
+
+  /** The name of the user that the tests are. */
+  get username(): string {
+    return opened(this.#place).username;
   }
 
   /** The data folder of the service. */
   get dataFolder(): string {
-    return `${this.#folder.path}/data`;
+    return opened(this.#place).dataFolder;
   }
 
-  /** An empty page of somebody who is not signed in. */
+  /** An empty page of somebody who is not signed in, in a browser that has nothing of other pages. */
   async open(options: BrowserContextOptions = {}): Promise<Page> {
-    const context = await this.#browser.newContext({ viewport: { width: 1280, height: 860 }, ...options });
+    const context = await opened(this.#browser).newContext({ ...desk, ...still, ...options });
     this.#contexts.push(context);
-    context.setDefaultTimeout(30_000);
-    const page = await context.newPage();
-    page.on('console', (message) => {
-      // Of who asks without a session, the browser makes an error by itself.
-      if (message.type() === 'error' && !message.text().includes('401'))
-        this.#complaints.push(message.text());
-    });
-    page.on('pageerror', (error) => this.#complaints.push(error.message));
-    page.on('dialog', (dialog) => {
-      this.#complaints.push(`dialog: ${dialog.message()}`);
-      void dialog.dismiss();
-    });
-    page.on('request', (request) => {
-      if (!request.url().startsWith(this.service.url)) this.#complaints.push(`request to ${request.url()}`);
-    });
-    return page;
+    return this.#pageOf(context);
   }
 
-  async signIn(page: Page, key = testApiKey): Promise<void> {
+  async signIn(page: Page, key = this.service.key): Promise<void> {
+    this.#signedInAs.set(page, key);
     await page.getByLabel('API key').fill(key);
     await page.getByRole('button', { name: 'Sign in' }).click();
   }
 
-  async signedIn(path: string, options: BrowserContextOptions = {}, key = testApiKey): Promise<Page> {
-    const page = await this.open(options);
+  /**
+   * A page of somebody who is signed in. It may be one that an earlier test had: what that test kept in the browser is gone, but the
+   * browser has the files of the dashboard already, and the session, where it is the same user.
+   */
+  async signedIn(path: string, screen: Screen = {}, key = this.service.key): Promise<Page> {
+    const { viewport, colorScheme } = { ...desk, ...screen };
+    const page =
+      this.#spare.pop() ??
+      (await this.#pageOf(await opened(this.#browser).newContext({ ...desk, ...still })));
+    this.#given.push(page);
+    await page.setViewportSize(viewport ?? desk.viewport);
+    await page.emulateMedia({ media: null, colorScheme, ...still });
+    if (this.#signedInAs.get(page) !== key) await page.context().clearCookies();
     await page.goto(this.service.url + path);
-    await this.signIn(page, key);
-    await page.locator('#main').waitFor();
+    const signIn = page.locator('.sign-in');
+    const main = page.locator('#main');
+    await main.or(signIn).waitFor();
+    if (await signIn.isVisible()) await this.signIn(page, key);
+    await main.waitFor();
     return page;
   }
 
@@ -97,10 +155,92 @@ export class DashboardBrowser {
     if (into !== undefined) await page.screenshot({ path: `${into}/${name}.png`, fullPage: true });
   }
 
-  async close(): Promise<void> {
-    for (const context of this.#contexts) await context.close();
-    await this.#browser.close();
-    await this.service.stop();
-    await this.#folder.remove();
+  /** Ends what the test that ended has opened: no page of it asks the service for news any more. */
+  async tidy(): Promise<void> {
+    this.#isTidying = true;
+    for (const context of this.#contexts.splice(0)) await context.close();
+    for (const page of this.#given.splice(0)) {
+      const context = page.context();
+      for (const other of context.pages()) if (other !== page) await other.close();
+      if (page.isClosed()) {
+        await context.close();
+        continue;
+      }
+      // A file of the same origin, so that nothing of the pages runs while their storage is emptied.
+      await page.goto(`${this.service.url}/favicon.svg`);
+      await page.evaluate(forgetChoices);
+      await page.unrouteAll({ behavior: 'ignoreErrors' });
+      for (const event of pageEvents) page.removeAllListeners(event);
+      this.#watch(page);
+      this.#spare.push(page);
+    }
+    this.#isTidying = false;
   }
+
+  async close(): Promise<void> {
+    await this.#browser?.close();
+    await this.#place?.release();
+  }
+
+  async #pageOf(context: BrowserContext): Promise<Page> {
+    context.setDefaultTimeout(patienceMs);
+    const page = await context.newPage();
+    this.#watch(page);
+    return page;
+  }
+
+  #watch(page: Page): void {
+    page.on('console', (message) => {
+      // Of who asks without a session, the browser makes an error by itself.
+      if (message.type() === 'error' && !message.text().includes('401'))
+        this.#complaints.push(message.text());
+    });
+    page.on('pageerror', (error) => this.#complaints.push(error.message));
+    page.on('dialog', (dialog) => {
+      if (this.#isTidying) return void dialog.accept();
+      this.#complaints.push(`dialog: ${dialog.message()}`);
+      void dialog.dismiss();
+    });
+    page.on('request', (request) => {
+      if (!request.url().startsWith(this.service.url)) this.#complaints.push(`request to ${request.url()}`);
+    });
+  }
+}
+
+async function ownPlace(environment: Record<string, string>): Promise<Place> {
+  const folder = await createTempFolder('dashboard');
+  const dataFolder = `${folder.path}/data`;
+  const service = await Millrace.start({ dataFolder, environment });
+  return {
+    service,
+    username: 'admin',
+    dataFolder,
+    async release() {
+      await service.stop();
+      await folder.remove();
+    },
+  };
+}
+
+async function placeOnSharedService(): Promise<Place> {
+  const shared = await sharedService('sqlite');
+  const admin = new ServiceClient(shared.url, { key: testApiKey, adminKey: testApiKey });
+  const user = await admin.createUser('owner');
+  const service = admin.as(user);
+  await service.api('POST', '/v1/workspaces', { name: 'Main' });
+  return {
+    service,
+    username: user.username,
+    dataFolder: shared.dataFolder,
+    async release() {
+      // Timers of this suite would go on for as long as the others run.
+      await service.deleteEverything();
+      await shared.release();
+    },
+  };
+}
+
+function opened<T>(value: T | undefined): T {
+  if (value === undefined) throw new Error('the dashboard is only there inside tests and hooks');
+  return value;
 }

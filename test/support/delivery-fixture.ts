@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { RunPreparer } from '#delivery/deliver-to-workflow.ts';
 import type { AttemptRecord } from '#delivery/delivery.ts';
 import { DeliveryService } from '#delivery/delivery-service.ts';
+import type { FanOutBounds } from '#delivery/find-subscribers.ts';
 import { newSigningSecret } from '#delivery/sign-request.ts';
 import { insertSubscription } from '#delivery/subscription-store.ts';
 import { insertWebhook } from '#delivery/webhook-store.ts';
@@ -27,6 +28,8 @@ export interface DeliveryFixtureOptions {
   /** PEM text of an authority whose certificates are trusted. */
   extraCa?: string;
   answerTimeoutMs?: number;
+  /** How many deliveries a transaction makes; default: as the service does it. */
+  fanOut?: FanOutBounds;
   node?: string;
   /** What MILLRACE_EGRESS opens; default this machine. */
   allow?: readonly string[];
@@ -63,7 +66,7 @@ export class DeliveryFixture implements AsyncDisposable {
     this.clock = options.clock ?? new TestClock();
     this.vault = options.vault ?? new Vault(randomBytes(32));
     this.node = options.node ?? newId('node');
-    const { lookup, extraCa, answerTimeoutMs } = options;
+    const { lookup, extraCa, answerTimeoutMs, fanOut } = options;
     const policy = new AddressPolicy({ allow: options.allow ?? ['127.0.0.0/8'], deny: () => [] });
     this.#guarded = createGuardedDispatcher({
       policy,
@@ -95,6 +98,7 @@ export class DeliveryFixture implements AsyncDisposable {
       // No jitter.
       random: () => 0,
       ...(answerTimeoutMs === undefined ? {} : { answerTimeoutMs }),
+      ...(fanOut === undefined ? {} : { fanOut }),
     });
     const nothing: JobHandler = { run: async () => {}, quarantined: async () => {} };
     this.pool = new WorkerPool({

@@ -94,7 +94,7 @@ export class HttpReceiver {
   }
 
   /** The n-th request since the start, counted from 1; waits until it is there. */
-  async waitForRequest(n = 1, timeoutMs = 10_000): Promise<ReceivedRequest> {
+  async waitForRequest(n = 1, timeoutMs = 30_000): Promise<ReceivedRequest> {
     const there = this.requests[n - 1];
     if (there !== undefined) return there;
     const arrival = new Promise<ReceivedRequest>((resolve) => this.#waiting.push({ count: n, resolve }));

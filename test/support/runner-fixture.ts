@@ -1,8 +1,8 @@
 /** What tests of the runner share: a runner with real processes, and deployments made from source text. */
 import { createHash } from 'node:crypto';
-import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { chmod, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 
 import { AddressPolicy } from '#egress/address-policy.ts';
 
@@ -11,19 +11,29 @@ import { silentLogger } from '#lib/logger.ts';
 import type { CallOutcome } from '#runner/call-outcome.ts';
 import { createProcessRunner, type ProcessRunnerOptions } from '#runner/process-runner.ts';
 import type { Bundle, CallOptions, CallRequest, DescribeOutcome, Runner, StepCall } from '#runner/runner.ts';
+import type { RunnerLimits } from '#runner/runner-limits.ts';
+import { waitFor } from './wait-for.ts';
 
 export interface RunnerFixture {
   runner: Runner;
   folder: string;
   /** Calls a deployment; the source text is the whole bundle. */
   call(source: string, overrides?: Partial<CallRequest>, options?: CallOptions): Promise<CallOutcome>;
-  /** Wraps a body into a component with a db, and runs it. */
+  /** Wraps a body into a component with a db, and runs it in a deployment of its own. */
   run(body: string, overrides?: Partial<CallRequest>, options?: CallOptions): Promise<CallOutcome>;
-  /** Runs a step whose `run({ steps, $ })` is `body`, in a deployment of its own. */
+  /** As `run`, in one process for all bodies: for what neither ends its process nor changes it for others. */
+  evaluate(body: string, overrides?: Partial<CallRequest>, options?: CallOptions): Promise<CallOutcome>;
+  /** Runs a step whose `run({ steps, $ })` is `body`: a module of its own, in one process for all steps. */
   step(body: string, overrides?: Partial<CallRequest>, options?: CallOptions): Promise<CallOutcome>;
   describe(source: string, format?: Bundle['format']): Promise<DescribeOutcome>;
   close(): Promise<void>;
 }
+
+/**
+ * No process is started ahead of need, and none is replaced because the machine is too busy to let it take a call up; tests
+ * of either say so.
+ */
+const fixtureLimits: Partial<RunnerLimits> = { prewarmed: 0, unresponsiveMs: 60_000 };
 
 export async function startRunnerFixture(
   overrides: Omit<Partial<ProcessRunnerOptions>, 'folder'> = {},
@@ -38,11 +48,13 @@ export async function startRunnerFixture(
     logger: silentLogger,
     clock: systemClock,
     ...overrides,
+    limits: { ...fixtureLimits, ...overrides.limits },
   }).catch(async (error: unknown) => {
     await rm(folder, { recursive: true, force: true });
     throw error;
   });
   let deployments = 0;
+  let modules = 0;
   const call: RunnerFixture['call'] = (source, callOverrides, options) => {
     deployments += 1;
     return runner.call(requestFor(source, { deploymentId: `dc_${deployments}`, ...callOverrides }), options);
@@ -52,10 +64,20 @@ export async function startRunnerFixture(
     folder,
     call,
     run: (body, callOverrides, options) => call(componentWith(body), callOverrides, options),
+    evaluate: (body, callOverrides, options) =>
+      call(
+        evaluator,
+        {
+          deploymentId: 'dc_evaluator',
+          call: { kind: 'run', event: JSON.stringify({ body }) },
+          ...callOverrides,
+        },
+        options,
+      ),
     step: (body, stepOverrides, options) => {
-      deployments += 1;
-      const deploymentId = `d_${deployments}`;
-      return runner.call(stepRequest(actionWith(body), { deploymentId, ...stepOverrides }), options);
+      modules += 1;
+      const place = { deploymentId: 'd_steps', module: `c_${modules}` };
+      return runner.call(stepRequest(actionWith(body), { ...place, ...stepOverrides }), options);
     },
     describe: (source, format = 'cjs') =>
       runner.describe({ bundle: bundleOf(source, format), ownerId: 'u_test' }),
@@ -103,6 +125,25 @@ export function exportsOf(outcome: CallOutcome): Record<string, unknown> {
 
 export function bundleOf(code: string, format: Bundle['format'] = 'cjs'): Bundle {
   return { hash: createHash('sha256').update(code).digest('hex'), code, format };
+}
+
+/** Code that waits in its call until `letGo` is called with the same fixture; one call of a fixture at a time. */
+export const untilLetGo = `{ const fs = require('fs'); fs.writeFileSync('/tmp/waits', ''); while (!fs.existsSync('/tmp/go')) await new Promise((r) => setTimeout(r, 5)); fs.rmSync('/tmp/waits'); }`;
+
+/** Resolves when code waits, to a function that lets it go on. */
+export async function waitingCode(fixture: RunnerFixture): Promise<() => Promise<void>> {
+  const waits = await waitFor(async () => (await filesOfCode(fixture, 'waits'))[0]);
+  return () => writeFile(join(dirname(waits), 'go'), '');
+}
+
+const evaluator = componentWith(
+  `const AsyncFunction = (async () => {}).constructor; return new AsyncFunction('require', event.body).call(this, require);`,
+);
+
+/** Paths of the files with this name that code of a fixture wrote to its `/tmp`. */
+export async function filesOfCode({ folder }: RunnerFixture, name: string): Promise<string[]> {
+  const entries = await readdir(folder, { recursive: true });
+  return entries.filter((path) => path.endsWith(`/${name}`)).map((path) => join(folder, path));
 }
 
 /** A component whose `run(event)` is `body`, with a db and an http interface. */

@@ -47,6 +47,8 @@ interface FileReport {
 
 /** Failures that are only the consequence of another one in the same file. */
 const followUpFailures = ['subtestsFailed', 'cancelledByParent'];
+/** A file that had not ended, or not begun, when the run was stopped. */
+const interruptions = ['cancelledByParent', 'testAborted'];
 const slowestShown = 10;
 const outputLinesMax = 60;
 
@@ -62,6 +64,7 @@ export class TestReport {
   /** By file and id: the name of each test and suite, and the id of its parent. */
   readonly #names = new Map<string, { name: string; parentId: number | undefined }>();
   readonly #skips = new Map<string, number>();
+  #interrupted = 0;
   #passed = 0;
   #failed = 0;
   #skipped = 0;
@@ -111,6 +114,7 @@ export class TestReport {
         ? []
         : ['Skipped:', ...reasons.map(([reason, count]) => `  ${count} × ${reason}`)]),
       ...total.notices,
+      ...(this.#interrupted === 0 ? [] : [`✖ the run was stopped: ${this.#interrupted} files did not end`]),
       '',
       `${files.length} files in ${formatSeconds(total.wallSeconds)}${
         total.cpuSeconds === undefined ? '' : `, ${formatSeconds(total.cpuSeconds)} of CPU time`
@@ -143,6 +147,10 @@ export class TestReport {
     if (type === 'test:dequeue') report.startedAtMs = this.#now();
     if (type !== 'test:complete') return;
     report.wallSeconds = (this.#now() - report.startedAtMs) / 1000;
+    if (interruptions.includes(data.details?.error?.failureType ?? '')) {
+      this.#interrupted += 1;
+      return;
+    }
     if (data.details?.passed === false && report.failures.length === 0) {
       // It could not be loaded, or ended or hung outside of any test.
       this.#fail(report, { path: [], place: report.path, error: describeError(data.details.error) });

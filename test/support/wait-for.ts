@@ -7,8 +7,8 @@ const pollMs = 5;
 const askingGrowth = 1.3;
 const askingPollMsMax = 50;
 
-/** A machine that has ten things to do at once still gets there; only a test that fails takes so long. */
-const patienceMs = 30_000;
+/** A machine that has twenty things to do at once still gets there; only a test that fails takes so long. */
+const patienceMs = 90_000;
 
 /**
  * Waits until `condition` gives something truthy and returns it. The last resort: where a signal exists (an event, a

@@ -1,15 +1,12 @@
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
-import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import type { FetchRequest, PackageFile } from './build-messages.ts';
 import { InstallRefusal, registriesOf } from './install-rules.ts';
+import { loadNpm } from './load-npm.ts';
 import { assetBytesMax, withNamedAssets } from './named-assets.ts';
 import { npmOptions, publicRegistry } from './npm-options.ts';
 import { packagePath } from './package-path.ts';
 import { contentOf, type FileContent } from './text-of.ts';
-
-/** npm's own modules, resolved from where arborist stands: they are its dependencies. */
-const load = createRequire(createRequire(import.meta.url).resolve('@npmcli/arborist/package.json'));
 
 interface Manifest {
   name: string;
@@ -27,7 +24,7 @@ interface TarParser extends NodeJS.WritableStream {
   abort(error: Error): void;
 }
 
-const pacote = load('pacote') as {
+const pacote = loadNpm('pacote') as {
   manifest(spec: string, options: Record<string, unknown>): Promise<Manifest>;
   tarball: {
     stream<T>(
@@ -37,7 +34,7 @@ const pacote = load('pacote') as {
     ): Promise<T>;
   };
 };
-const { Parser } = load('tar') as {
+const { Parser } = loadNpm('tar') as {
   Parser: new (options: { strict: boolean; onReadEntry: (entry: TarEntry) => void }) => TarParser;
 };
 

@@ -2,7 +2,8 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { InstallRequest, PackageLock } from './build-messages.ts';
 import { InstallRefusal, registriesOf } from './install-rules.ts';
-import { Arborist, type ArboristInstance, type PackageNode, parseNpmArgument } from './npm-modules.ts';
+import { parseNpmArgument } from './npm-argument.ts';
+import { Arborist, type ArboristInstance, type PackageNode } from './npm-modules.ts';
 import { npmOptions, publicRegistry } from './npm-options.ts';
 import { type PackageSpecifier, parsePackageSpecifier } from './package-specifier.ts';
 

@@ -1,4 +1,4 @@
-import { createRequire } from 'node:module';
+import { loadNpm } from './load-npm.ts';
 
 /** npm's own modules come without types; these are the parts that are used, as their sources have them. */
 export interface PackageNode {
@@ -24,13 +24,6 @@ export interface ArboristInstance {
   reify(): Promise<PackageNode>;
 }
 
-const load = createRequire(import.meta.url);
-
-export const Arborist = load('@npmcli/arborist') as new (
+export const Arborist = loadNpm('@npmcli/arborist') as new (
   options: Record<string, unknown>,
 ) => ArboristInstance;
-
-/** Throws for names and protocols that npm does not know. */
-export const parseNpmArgument = (
-  load('npm-package-arg') as { resolve(name: string, range: string): { type: string } }
-).resolve;

@@ -1,6 +1,6 @@
 import type { NpmRequest } from './build-messages.ts';
 import { defaultRegistry } from './default-registry.ts';
-import { parseNpmArgument } from './npm-modules.ts';
+import { parseNpmArgument } from './npm-argument.ts';
 import { parsePackageSpecifier } from './package-specifier.ts';
 
 /** npm rewrites tarball addresses of its public registry to the configured one before it fetches them. */

@@ -1,0 +1,6 @@
+import { loadNpm } from './load-npm.ts';
+
+/** Throws for names and protocols that npm does not know. */
+export const parseNpmArgument = (
+  loadNpm('npm-package-arg') as { resolve(name: string, range: string): { type: string } }
+).resolve;

@@ -1,0 +1,131 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { access, chmod, glob, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { BuildOptions } from 'esbuild';
+
+const projectFolder = fileURLToPath(new URL('../..', import.meta.url));
+
+/** Programs that were made before. Only who can change the code of the service can write here. */
+const sharedFolder = join(projectFolder, 'node_modules', '.cache', 'child-programs');
+
+/** Programs of other versions are removed from the shared folder when they are older. */
+const keptMs = 24 * 3_600_000;
+
+/** A program of a child process: one CommonJS file, made from modules of ours and the packages that they import. */
+export interface ChildProgram {
+  /** The file is `<name>-<hash>.cjs`. */
+  name: string;
+  /** The module it starts from. Paths here and in `files` are below the root of the project. */
+  entry: string;
+  /** Globs of everything that it is made from. Tests are left out. */
+  files: readonly string[];
+  /** More for the bundler; `files` has to include what it depends on. */
+  bundling?: Pick<BuildOptions, 'plugins' | 'external'>;
+}
+
+/**
+ * The program as a file in `folder`. It is named by its sources, so that it is made once and a start finds it there without
+ * loading a bundler. Returns its path.
+ */
+export async function ensureProgram(
+  folder: string,
+  program: ChildProgram,
+  shared = sharedFolder,
+): Promise<string> {
+  const name = await fileNameOf(program);
+  const path = join(folder, name);
+  if (await isThere(path)) return path;
+  const text = await textOf(program, join(shared, name));
+  await mkdir(folder, { recursive: true });
+  await write(path, text);
+  return path;
+}
+
+/** As `ensureProgram`, in the folder that all services of this installation share. Undefined when it cannot be written to. */
+export async function ensureSharedProgram(
+  program: ChildProgram,
+  shared = sharedFolder,
+): Promise<string | undefined> {
+  const path = join(shared, await fileNameOf(program));
+  if (!(await isThere(path))) await textOf(program, path);
+  return (await isThere(path)) ? path : undefined;
+}
+
+export function isThere(path: string): Promise<boolean> {
+  return access(path).then(
+    () => true,
+    () => false,
+  );
+}
+
+async function fileNameOf({ name, files }: ChildProgram): Promise<string> {
+  const paths = await Array.fromAsync(glob([...files], { cwd: projectFolder }));
+  const hash = createHash('sha256').update(`${projectFolder}\0`);
+  for (const path of paths.sort()) {
+    if (path.endsWith('.test.ts')) continue;
+    hash
+      .update(`${path}\0`)
+      .update(await readFile(join(projectFolder, path)))
+      .update('\0');
+  }
+  return `${name}-${hash.digest('hex').slice(0, 32)}.cjs`;
+}
+
+/** Programs are made one at a time: the helper process of the bundler is ended after each. */
+let making: Promise<unknown> = Promise.resolve();
+
+/** The text of the program that is kept at `path`, or that is made and kept there. */
+function textOf(program: ChildProgram, path: string): Promise<string> {
+  const text = making.then(async () => {
+    const known = await readFile(path, 'utf8').catch(() => undefined);
+    if (known !== undefined) return known;
+    const made = await bundle(program);
+    // A read-only installation is no obstacle: each data folder has its own program then.
+    await keep(path, made, program.name).catch(() => undefined);
+    return made;
+  });
+  making = text.catch(() => undefined);
+  return text;
+}
+
+async function bundle({ entry, bundling }: ChildProgram): Promise<string> {
+  const { build, stop } = await import('esbuild');
+  const result = await build({
+    absWorkingDir: projectFolder,
+    entryPoints: [join(projectFolder, entry)],
+    bundle: true,
+    platform: 'node',
+    format: 'cjs',
+    target: 'node26',
+    write: false,
+    logLevel: 'silent',
+    ...bundling,
+  });
+  // Its helper process would stay for as long as the service runs.
+  await stop();
+  const text = result.outputFiles[0]?.text;
+  if (text === undefined) throw new Error(`esbuild made no file of ${entry}`);
+  return text;
+}
+
+async function keep(path: string, text: string, name: string): Promise<void> {
+  const folder = dirname(path);
+  await mkdir(folder, { recursive: true });
+  await write(path, text);
+  for (const file of await readdir(folder)) {
+    if (!file.startsWith(`${name}-`)) continue;
+    const other = join(folder, file);
+    const found = await stat(other).catch(() => undefined);
+    if (found !== undefined && Date.now() - found.mtimeMs > keptMs) await rm(other, { force: true });
+  }
+}
+
+/** Writes a program that every user can read. No process finds half of it. */
+async function write(path: string, text: string): Promise<void> {
+  const half = `${path}.${randomUUID()}.part`;
+  await writeFile(half, text, { mode: 0o444 });
+  // The umask may have taken the read permission that another uid needs.
+  await chmod(half, 0o444);
+  await rename(half, path);
+}
