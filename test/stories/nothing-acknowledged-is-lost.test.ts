@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { createTestDatabase, postgresSkip } from '../support/databases.ts';
+import { postgresSkip } from '../support/databases.ts';
+import { HttpReceiver } from '../support/http-receiver.ts';
 import { Millrace } from '../support/millrace.ts';
 import { type PostgresServer, startPostgres } from '../support/postgres-server.ts';
 import { createTempFolder } from '../support/temp-folder.ts';
@@ -31,12 +32,25 @@ const answeringRecorder = recorder
   );
 
 /** A start on PostgreSQL takes longer, and one whose server was killed longer still. */
-const roundsOn = { sqlite: 5, postgres: 3 };
-const senders = 8;
+const roundsOn = { sqlite: 6, postgres: 4 };
+/** In which of the rounds PostgreSQL is killed, and then the service. */
+const serverDiesInRound = 1;
+/** For each source, and for the workflow. */
+const senders = 4;
+/** Runs of the workflow that end before each kill. */
+const endsBeforeKill = 15;
 
 interface Sent {
   acknowledged: Set<number>;
   last: number;
+}
+
+/** A source that requests stream to, and what the test knows of it. */
+interface Track {
+  sourceId: string;
+  path: string;
+  sent: Sent;
+  collector: EventCollector;
 }
 
 /** Sends numbered requests until told to stop; remembers those that got their 2xx. */
@@ -92,7 +106,7 @@ function compareIds(a: string, b: string): number {
   return (aMs ?? 0) - (bMs ?? 0) || (aSeq ?? 0) - (bSeq ?? 0);
 }
 
-async function follow(service: Millrace, sourceId: string, collector: EventCollector) {
+async function follow(service: Millrace, { sourceId, collector }: Track) {
   const live = await service.stream(sourceId, { lastEventId: collector.lastId });
   let at = 0;
   const drain = () => {
@@ -113,68 +127,232 @@ async function pendingJobs(service: Millrace): Promise<number> {
   );
 }
 
+/** Each kill hits both sources and the workflow. */
 async function killInALoop(options: {
   dataFolder: string;
   databaseUrl?: string;
-  disturb?: () => Promise<void>;
-  code?: string;
+  /** Kills the server of the store, and starts it again. */
+  killServer?: () => Promise<void>;
 }): Promise<void> {
-  const sent: Sent = { acknowledged: new Set(), last: 0 };
-  const collector = new EventCollector();
   const rounds = options.databaseUrl === undefined ? roundsOn.sqlite : roundsOn.postgres;
+  await using receiver = await HttpReceiver.start();
   let service = await Millrace.start(options);
-  const source = await service.createSource({ component_code: options.code ?? recorder });
-  const path = new URL(source.configured_props.http.endpoint_url).pathname;
+  const tracks: Track[] = [];
+  for (const component_code of [recorder, answeringRecorder]) {
+    const source = await service.createSource({ component_code });
+    tracks.push({
+      sourceId: source.id,
+      path: new URL(source.configured_props.http.endpoint_url).pathname,
+      sent: { acknowledged: new Set(), last: 0 },
+      collector: new EventCollector(),
+    });
+  }
+  const workflow = await WorkflowTrack.create(service, receiver);
   for (let round = 0; round < rounds; round += 1) {
-    const before = sent.acknowledged.size;
-    const following = await follow(service, source.id, collector);
-    const sending = stream(`${service.url}${path}`, sent);
-    const moment = before + 20 + Math.floor(Math.random() * 150);
-    await waitFor(() => sent.acknowledged.size >= moment, { what: 'acknowledgements', timeoutMs: 20_000 });
-    if (options.disturb !== undefined && round % 2 === 1) await options.disturb();
-    else await service.kill();
-    following.drain();
-    following.close();
+    const moments = tracks.map(({ sent }) => sent.acknowledged.size + 10 + Math.floor(Math.random() * 75));
+    const following = await Promise.all(tracks.map((track) => follow(service, track)));
+    const sending = [
+      ...tracks.map(({ path, sent }) => stream(`${service.url}${path}`, sent)),
+      workflow.send(service),
+    ];
+    const isReached = ({ sent }: Track, at: number) => sent.acknowledged.size >= (moments[at] ?? 0);
+    await waitFor(() => tracks.every(isReached) && workflow.mayBeKilled, {
+      what: 'acknowledgements',
+      timeoutMs: 60_000,
+    });
+    if (round === serverDiesInRound) await options.killServer?.();
     await service.kill();
-    await sending.stop();
+    for (const { drain, close } of following) {
+      drain();
+      close();
+    }
+    await Promise.all(sending.map((one) => one.stop()));
     service = await Millrace.start(options);
   }
-  const following = await follow(service, source.id, collector);
+  const following = await Promise.all(tracks.map((track) => follow(service, track)));
   await waitFor(async () => (await pendingJobs(service)) === 0, {
     what: 'the queue to be empty',
-    timeoutMs: 30_000,
+    timeoutMs: 60_000,
   });
-  const [newest] = await service.events(source.id);
-  await waitFor(
-    () => {
-      following.drain();
-      return collector.lastId === newest.id;
-    },
-    { what: 'the last event on the stream' },
-  );
-  following.close();
+  for (const [at, track] of tracks.entries()) {
+    const [newest] = await service.events(track.sourceId);
+    await waitFor(
+      () => {
+        following[at]?.drain();
+        return track.collector.lastId === newest.id;
+      },
+      { what: 'the last event on the stream' },
+    );
+    following[at]?.close();
+    await nothingIsLost(service, track, rounds);
+  }
+  await workflow.nothingIsLost(service);
+  await service.stop();
+}
 
+async function nothingIsLost(
+  service: Millrace,
+  { sourceId, path, sent, collector }: Track,
+  rounds: number,
+): Promise<void> {
   const probe = await fetch(`${service.url}${path}`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: '{"n":0}',
   });
   assert.equal(probe.status, 200, 'the source still works');
-  assert.ok(sent.acknowledged.size > rounds * 20);
+  assert.ok(sent.acknowledged.size > rounds * 10);
   assert.ok(collector.ordered, 'event ids strictly increase across every crash');
-  const kept = await service.api('GET', `/v1/sources/${source.id}/event_summaries?limit=100&expand=event`);
+  const kept = await service.api('GET', `/v1/sources/${sourceId}/event_summaries?limit=100&expand=event`);
   for (const event of kept.body.data)
     if (event.event.n !== 0)
       assert.equal(event.event.times, 1, `invocation ${event.event.n} was committed once`);
   const twice = [...collector.byNumber].filter(([, times]) => times > 1);
   assert.deepEqual(twice, [], 'no event stands twice for one committed invocation');
   // What was acknowledged is in the component db of the source; a last request reads it back.
-  const seen = await readSeen(service, source.id);
+  const seen = await readSeen(service, sourceId);
   const lost = [...sent.acknowledged].filter((n) => seen[n] === undefined);
   assert.deepEqual(lost, [], 'no acknowledged request is lost');
   const repeated = Object.entries(seen).filter(([n, times]) => n !== '0' && times !== 1);
   assert.deepEqual(repeated, [], 'state of an invocation is committed once');
-  await service.stop();
+}
+
+interface Effect {
+  number: number;
+  run: string;
+  step: number;
+}
+
+/** A step whose only effect is a line in the ledger of the test, at an arbitrary moment of its life. */
+function effectStep(step: number, ledger: string): string {
+  return `export default defineComponent({
+    async run({ steps }) {
+      const pause = () => new Promise((resolve) => setTimeout(resolve, Math.random() * 15));
+      await pause();
+      const effect = { number: steps.trigger.event.body.number, run: steps.trigger.context.id, step: ${step} };
+      await fetch('${ledger}', { method: 'POST', body: JSON.stringify(effect) });
+      await pause();
+      return { effect, before: Object.keys(steps) };
+    },
+  });`;
+}
+
+/** A workflow of three steps that requests stream to. */
+class WorkflowTrack {
+  readonly #id: string;
+  readonly #path: string;
+  readonly #receiver: HttpReceiver;
+  readonly #accepted: number[] = [];
+  readonly #known: Effect[] = [];
+  readonly #endedNumbers = new Set<number>();
+  #number = 0;
+  #endsWanted = 0;
+
+  static async create(service: Millrace, receiver: HttpReceiver): Promise<WorkflowTrack> {
+    const workflow = await service.createWorkflow({
+      steps: [1, 2, 3].map((step) => ({ namespace: `s${step}`, code: effectStep(step, receiver.url) })),
+      triggers: [{ type: 'http', props: {} }],
+    });
+    return new WorkflowTrack(workflow.id, new URL(workflow.triggers[0].endpoint_url).pathname, receiver);
+  }
+
+  private constructor(id: string, path: string, receiver: HttpReceiver) {
+    this.#id = id;
+    this.#path = path;
+    this.#receiver = receiver;
+  }
+
+  /** Until it is told to stop, which is when the service is gone. */
+  send(service: Millrace): { stop(): Promise<void> } {
+    let going = true;
+    this.#endsWanted = this.#ended().size + endsBeforeKill;
+    const send = async () => {
+      while (going) {
+        this.#number += 1;
+        const number = this.#number;
+        try {
+          const response = await fetch(`${service.url}${this.#path}`, {
+            method: 'POST',
+            headers: { 'content-type': 'application/json' },
+            body: JSON.stringify({ number }),
+          });
+          await response.arrayBuffer();
+          if (response.status !== 200) throw new Error('not accepted');
+          this.#accepted.push(number);
+          // A few at a time: which run a kill hits is then a matter of chance.
+          await waitFor(() => !going || this.#ended().has(number));
+        } catch {
+          // Nothing was promised; the next round has another service.
+          await new Promise((resolve) => setTimeout(resolve, 5));
+        }
+      }
+    };
+    const sending = Promise.all(Array.from({ length: senders }, send));
+    return {
+      async stop() {
+        going = false;
+        await sending;
+      },
+    };
+  }
+
+  get mayBeKilled(): boolean {
+    return this.#ended().size >= this.#endsWanted;
+  }
+
+  /** Finished steps never ran again, and every accepted event ended in one finished run. */
+  async nothingIsLost(service: Millrace): Promise<void> {
+    const runs = await waitFor(
+      async () => {
+        const all = await this.#allRuns(service);
+        return all.every((run) => run.ended_at !== null) && all;
+      },
+      { timeoutMs: 60_000, what: 'all runs to end' },
+    );
+    assert.deepEqual([...new Set(runs.map((run) => run.state))], ['succeeded']);
+    const byNumber = Map.groupBy(this.#effects(), (effect) => effect.number);
+    for (const accept of this.#accepted) {
+      const of = byNumber.get(accept) ?? [];
+      assert.equal(new Set(of.map(({ run }) => run)).size, 1, `event ${accept} is one run`);
+      const order = of.map(({ step }) => step);
+      assert.deepEqual(
+        [...new Set(order)],
+        [1, 2, 3],
+        `event ${accept}: every step ran, in order, none after a later one: ${order}`,
+      );
+    }
+    const runsByEffect = new Set(this.#effects().map(({ run }) => run));
+    // Effects of runs that are not there: their requests were never answered.
+    for (const run of runs) assert.ok(runsByEffect.has(run.id), `run ${run.id} ran`);
+    assert.ok(runs.length >= this.#accepted.length, 'none was lost');
+  }
+
+  /** In the order in which they came. */
+  #effects(): Effect[] {
+    const { requests } = this.#receiver;
+    for (const request of requests.slice(this.#known.length)) {
+      const effect = request.json() as Effect;
+      this.#known.push(effect);
+      if (effect.step === 3) this.#endedNumbers.add(effect.number);
+    }
+    return this.#known;
+  }
+
+  /** Numbers of those whose last step has had its effect. */
+  #ended(): Set<number> {
+    this.#effects();
+    return this.#endedNumbers;
+  }
+
+  async #allRuns(service: Millrace): Promise<{ id: string; state: string; ended_at: string | null }[]> {
+    const runs: { id: string; state: string; ended_at: string | null }[] = [];
+    for (let cursor = ''; ; ) {
+      const answer = await service.api('GET', `/v1/workflows/${this.#id}/runs?limit=100${cursor}`);
+      runs.push(...answer.body.data);
+      if (answer.body.data.length < 100) return runs;
+      cursor = `&after=${answer.body.page_info.end_cursor}`;
+    }
+  }
 }
 
 /** Swaps in code that answers the db, keeping the source's state. */
@@ -191,40 +369,25 @@ async function readSeen(service: Millrace, sourceId: string): Promise<Record<str
   return (await (await fetch(`${service.url}${path}`)).json()) as Record<string, number>;
 }
 
-describe('kill -9 while requests stream in', () => {
-  test('on SQLite: nothing acknowledged is lost, nothing is committed twice, ids keep increasing', async () => {
+describe('kill -9 while requests stream in to a source that is answered for, to one that answers itself, and to a workflow', () => {
+  test('on SQLite: nothing acknowledged is lost, nothing is committed twice, ids keep increasing, finished steps never run again', async () => {
     await using folder = await createTempFolder('kill');
     await killInALoop({ dataFolder: `${folder.path}/data` });
   });
 
-  test('on SQLite, with a source that answers itself: the same', async () => {
-    await using folder = await createTempFolder('kill');
-    await killInALoop({ dataFolder: `${folder.path}/data`, code: answeringRecorder });
-  });
-
-  test('on PostgreSQL: the same', { skip: postgresSkip() }, async () => {
-    await using folder = await createTempFolder('kill');
-    const database = await createTestDatabase();
-    try {
-      await killInALoop({ dataFolder: `${folder.path}/data`, databaseUrl: database.url });
-    } finally {
-      await database.drop();
-    }
-  });
-
-  describe('with PostgreSQL itself killed', { skip: postgresSkip() }, () => {
+  describe('on PostgreSQL, which is killed too', { skip: postgresSkip() }, () => {
     let server: PostgresServer;
     before(async () => {
       server = await startPostgres();
     });
-    after(() => server.stop());
+    after(() => server?.stop());
 
     test('the same', async () => {
       await using folder = await createTempFolder('kill');
       await killInALoop({
         dataFolder: `${folder.path}/data`,
         databaseUrl: server.url,
-        disturb: async () => {
+        killServer: async () => {
           await server.kill();
           await server.restart();
         },

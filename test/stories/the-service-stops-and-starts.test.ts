@@ -7,7 +7,6 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, test } from 'node:test';
 import { Client } from 'pg';
-import { createTestDatabase, postgresSkip } from '../support/databases.ts';
 import { HttpReceiver } from '../support/http-receiver.ts';
 import { forEachService, Millrace, type MillraceOptions } from '../support/millrace.ts';
 import { createTempFolder } from '../support/temp-folder.ts';
@@ -22,7 +21,7 @@ async function failedStart(options: MillraceOptions): Promise<{ code: number; er
   });
   child.stdout?.resume();
   try {
-    const [code] = (await within(once(child, 'close'), 20_000, 'the start to fail')) as [number];
+    const [code] = (await within(once(child, 'close'), 60_000, 'the start to fail')) as [number];
     return { code, errors };
   } finally {
     child.kill('SIGKILL');
@@ -64,9 +63,9 @@ forEachService((fixture) => {
     const stream = await service.stream(source.id);
     const exited = once(service.process, 'exit');
     service.process.kill('SIGTERM');
-    await within(stream.ended, 5_000, 'the stream to end');
+    await within(stream.ended, 30_000, 'the stream to end');
     release.resolve();
-    const [code] = (await within(exited, 10_000, 'the exit')) as [number];
+    const [code] = (await within(exited, 30_000, 'the exit')) as [number];
     assert.equal(code, 0);
     await fixture.restart();
     const events = await fixture.service.events(source.id);
@@ -77,7 +76,7 @@ forEachService((fixture) => {
     assert.equal(outside.requests.length, 1, 'a run that finished is not run again');
   });
 
-  test('a run that does not finish in time is given back and runs after the next start; the stop takes less than 10 s', async () => {
+  test('a run that does not finish in time is given back, a request that waits for one is answered, and both run after the next start', async () => {
     const { service } = fixture;
     let answers = false;
     await using outside = await HttpReceiver.start({
@@ -86,38 +85,11 @@ forEachService((fixture) => {
         return { body: 'second time' };
       },
     });
-    const source = await service.createSource({ component_code: slowly(outside.url) });
-    await fetch(source.configured_props.http.endpoint_url, { method: 'POST' });
-    await outside.waitForRequest(1);
-    const begun = performance.now();
-    assert.equal(await service.stop(), 0);
-    assert.ok(performance.now() - begun < 10_000);
-    answers = true;
-    await fixture.restart();
-    const events = await waitFor(async () => {
-      const stored = await fixture.service.events(source.id);
-      return stored.length > 0 && stored;
-    });
-    assert.deepEqual(
-      events.map(({ event }) => event),
-      [{ answer: 'second time' }],
-    );
-  });
-
-  test('a request that waits for a long run does not hold up the stop: it is answered, and its run comes again', async () => {
-    const { service } = fixture;
-    let answers = false;
-    await using outside = await HttpReceiver.start({
-      answer: async () => {
-        if (!answers) await new Promise(() => {});
-        return { body: 'second time' };
-      },
-    });
-    const source = await service.createSource({ component_code: responding(outside.url) });
-    const { endpoint_url } = source.configured_props.http;
-    const waiting = fetch(endpoint_url, { method: 'POST', body: 'x' });
-    await outside.waitForRequest(1);
-    const begun = performance.now();
+    const queued = await service.createSource({ component_code: slowly(outside.url) });
+    const waitedFor = await service.createSource({ component_code: responding(outside.url) });
+    await fetch(queued.configured_props.http.endpoint_url, { method: 'POST' });
+    const waiting = fetch(waitedFor.configured_props.http.endpoint_url, { method: 'POST', body: 'x' });
+    await outside.waitForRequest(2);
     const exited = once(service.process, 'exit');
     service.process.kill('SIGTERM');
     await waitFor(() => service.output.includes('service.stopping'));
@@ -126,28 +98,40 @@ forEachService((fixture) => {
     assert.equal(answer.status, 503);
     assert.deepEqual(((await answer.json()) as { code: string }).code, 'overloaded');
     assert.ok(answer.headers.has('retry-after'));
-    const [code] = (await within(exited, 15_000, 'the exit')) as [number];
+    const [code] = (await within(exited, 30_000, 'the exit')) as [number];
+    // After 10 s it would have given up and ended with 1.
     assert.equal(code, 0);
-    assert.ok(performance.now() - begun < 10_000);
-    assert.match(service.output, /"released":1,"msg":"jobs.released"/);
+    assert.match(service.output, /"released":2,"msg":"jobs.released"/);
     answers = true;
     await fixture.restart();
-    const events = await waitFor(async () => {
-      const stored = await fixture.service.events(source.id);
-      return stored.length > 0 && stored;
-    });
-    assert.deepEqual(
-      events.map(({ event }) => event),
-      [{ body: 'second time' }],
-    );
+    for (const [source, event] of [
+      [queued, { answer: 'second time' }],
+      [waitedFor, { body: 'second time' }],
+    ]) {
+      const events = await waitFor(async () => {
+        const stored = await fixture.service.events(source.id);
+        return stored.length > 0 && stored;
+      });
+      assert.deepEqual(
+        events.map(({ event: emitted }) => emitted),
+        [event],
+      );
+    }
   });
 
-  test('after a kill it starts again by itself, on the same data', async () => {
-    const source = await fixture.service.createSource({ component_code: slowly('http://127.0.0.1:1/') });
-    await fixture.restart('kill');
-    assert.equal((await fetch(`${fixture.service.url}/readyz`)).status, 200);
-    assert.equal((await fixture.service.api('GET', `/v1/sources/${source.id}`)).status, 200);
-  });
+  if (fixture.dialect === 'sqlite')
+    test('a data folder that a service uses is refused to another one, and is free once that was killed', async () => {
+      const { service, dataFolder } = fixture;
+      const source = await service.createSource({ component_code: slowly('http://127.0.0.1:1/') });
+      const { code, errors } = await failedStart({ dataFolder });
+      assert.equal(code, 1);
+      assert.ok(errors.includes(dataFolder), errors);
+      assert.ok(!errors.includes('    at '), errors);
+      assert.equal((await fetch(`${service.url}/readyz`)).status, 200);
+      await fixture.restart('kill');
+      assert.equal((await fetch(`${fixture.service.url}/readyz`)).status, 200);
+      assert.equal((await fixture.service.api('GET', `/v1/sources/${source.id}`)).status, 200);
+    });
 
   test('health, readiness and metrics are answered without a key', async () => {
     const { service } = fixture;
@@ -174,48 +158,56 @@ forEachService((fixture) => {
     assert.doesNotMatch(busy, /["/](u|o|dc|sc|proj|node)_/);
   });
 
-  test('a port that is taken ends the start with a message that says so', async () => {
-    const taken = createServer().listen(0, '127.0.0.1');
-    await once(taken, 'listening');
-    await using folder = await createTempFolder();
-    const { code, errors } = await failedStart({
-      dataFolder: folder.path,
-      environment: { MILLRACE_PORT: String((taken.address() as AddressInfo).port) },
-    });
-    taken.close();
-    assert.equal(code, 1);
-    assert.match(errors, /EADDRINUSE.*\d/);
-    assert.ok(!errors.includes('    at '), 'no stack for what a person can change');
-  });
-
   test('a store of a newer version is refused, and left as it is', async () => {
-    const { service } = fixture;
-    if (fixture.dialect === 'sqlite') {
-      await service.stop();
-      const file = join(fixture.dataFolder, 'millrace.sqlite');
-      const database = new DatabaseSync(file);
-      const columns = database.prepare('select * from schema_migrations').all();
-      assert.ok(columns.length > 0);
-      const [row = {}] = columns as Record<string, unknown>[];
-      const newer = { ...row, name: '9999-from-the-future' };
-      const names = Object.keys(newer);
-      database
-        .prepare(
-          `insert into schema_migrations (${names.join(', ')}) values (${names.map(() => '?').join(', ')})`,
-        )
-        .run(...(Object.values(newer) as string[]));
-      database.close();
-      const { code, errors } = await failedStart({ dataFolder: fixture.dataFolder });
-      assert.equal(code, 1);
-      assert.match(errors, /9999-from-the-future|newer/);
-      const again = new DatabaseSync(file);
-      again.exec("delete from schema_migrations where name = '9999-from-the-future'");
-      again.close();
-      await fixture.restart();
-      assert.equal((await fetch(`${fixture.service.url}/readyz`)).status, 200);
-    }
+    const { service, dataFolder, databaseUrl } = fixture;
+    assert.equal(await service.stop(), 0);
+    await using migrations = await migrationsOf(dataFolder, databaseUrl);
+    await migrations.add('9999-from-the-future');
+    const before = await migrations.names();
+    const { code, errors } = await failedStart({
+      dataFolder,
+      ...(databaseUrl === undefined ? {} : { databaseUrl }),
+    });
+    assert.equal(code, 1);
+    assert.match(errors, /9999-from-the-future|newer/);
+    assert.deepEqual(await migrations.names(), before);
+    await migrations.remove('9999-from-the-future');
   });
 });
+
+interface Migrations extends AsyncDisposable {
+  names(): Promise<string[]>;
+  add(name: string): Promise<void>;
+  remove(name: string): Promise<void>;
+}
+
+/** The migrations that a store knows, of a service that is stopped. */
+async function migrationsOf(dataFolder: string, databaseUrl: string | undefined): Promise<Migrations> {
+  const client = databaseUrl === undefined ? undefined : new Client({ connectionString: databaseUrl });
+  const file = client === undefined ? new DatabaseSync(join(dataFolder, 'millrace.sqlite')) : undefined;
+  await client?.connect();
+  const query = async (statement: string): Promise<Record<string, unknown>[]> =>
+    (await client?.query(statement))?.rows ?? file?.prepare(statement).all() ?? [];
+  return {
+    names: async () =>
+      (await query('select name from schema_migrations order by name')).map(({ name }) => String(name)),
+    add: async (name) => {
+      const [row = {}] = await query('select * from schema_migrations limit 1');
+      const columns = Object.keys(row);
+      const values = columns.map((column) => (column === 'name' ? `'${name}'` : `"${column}"`));
+      await query(
+        `insert into schema_migrations (${columns.join(', ')}) select ${values.join(', ')} from schema_migrations limit 1`,
+      );
+    },
+    remove: async (name) => {
+      await query(`delete from schema_migrations where name = '${name}'`);
+    },
+    [Symbol.asyncDispose]: async () => {
+      await client?.end();
+      file?.close();
+    },
+  };
+}
 
 describe('a start', () => {
   test('by `npm start` ends with the signal that npm gets, and leaves nothing behind', async () => {
@@ -232,11 +224,11 @@ describe('a start', () => {
       npm.stdout.on('data', (chunk: Buffer) => {
         output += chunk;
       });
-      await waitFor(() => output.includes('Millrace is running'));
+      await waitFor(() => output.includes('Millrace is running'), { timeoutMs: 120_000 });
       // Closed when the last process that writes there has ended.
       const closed = once(npm, 'close');
       npm.kill('SIGTERM');
-      await within(closed, 12_000, 'the service to end with npm');
+      await within(closed, 60_000, 'the service to end with npm');
       assert.match(output, /service\.stopped/);
     } finally {
       if (npm.pid !== undefined)
@@ -248,21 +240,18 @@ describe('a start', () => {
     }
   });
 
-  test('on a data folder that another service uses is refused, and the first goes on', async () => {
+  test('on a port that is taken ends with a message that says so', async () => {
+    const taken = createServer().listen(0, '127.0.0.1');
+    await once(taken, 'listening');
     await using folder = await createTempFolder();
-    const service = await Millrace.start({ dataFolder: folder.path });
-    try {
-      const { code, errors } = await failedStart({ dataFolder: folder.path });
-      assert.equal(code, 1);
-      assert.ok(errors.includes(folder.path), errors);
-      assert.ok(!errors.includes('    at '), errors);
-      assert.equal((await fetch(`${service.url}/readyz`)).status, 200);
-      await service.kill();
-      const next = await Millrace.start({ dataFolder: folder.path });
-      assert.equal(await next.stop(), 0, 'a folder whose service died is free');
-    } finally {
-      await service.kill();
-    }
+    const { code, errors } = await failedStart({
+      dataFolder: folder.path,
+      environment: { MILLRACE_PORT: String((taken.address() as AddressInfo).port) },
+    });
+    taken.close();
+    assert.equal(code, 1);
+    assert.match(errors, /EADDRINUSE.*\d/);
+    assert.ok(!errors.includes('    at '), 'no stack for what a person can change');
   });
 
   test('with wrong settings lists all of them by name and changes nothing', async () => {
@@ -315,29 +304,5 @@ describe('a start', () => {
     assert.equal(code, 1);
     assert.match(errors, /ECONNREFUSED|reach|connect/i);
     assert.ok(!errors.includes('secret-word'), errors);
-  });
-
-  test('on a PostgreSQL of a newer version is refused', { skip: postgresSkip() }, async () => {
-    const database = await createTestDatabase();
-    await using folder = await createTempFolder();
-    try {
-      const service = await Millrace.start({ dataFolder: folder.path, databaseUrl: database.url });
-      await service.stop();
-      const client = new Client({ connectionString: database.url });
-      await client.connect();
-      const { rows } = await client.query('select * from schema_migrations limit 1');
-      const row = { ...rows[0], name: '9999-from-the-future' };
-      const names = Object.keys(row);
-      await client.query(
-        `insert into schema_migrations (${names.join(', ')}) values (${names.map((_, at) => `$${at + 1}`).join(', ')})`,
-        Object.values(row),
-      );
-      await client.end();
-      const { code, errors } = await failedStart({ dataFolder: folder.path, databaseUrl: database.url });
-      assert.equal(code, 1);
-      assert.match(errors, /9999-from-the-future|newer/);
-    } finally {
-      await database.drop();
-    }
   });
 });
