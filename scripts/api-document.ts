@@ -79,6 +79,7 @@ const optionalParts: ReadonlySet<string | symbol> = new Set([
   'trustedProxies',
   'api',
   'ingress',
+  'arrival',
 ]);
 
 const untouchable: unknown = new Proxy(() => undefined, {

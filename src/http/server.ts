@@ -22,8 +22,10 @@ import { compileCheck } from './validation.ts';
 const apiBodyBytesMax = 6 * 1024 * 1024;
 /** Objects and arrays within one another in such a body. */
 const bodyDepthMax = 500;
-/** A whole request must have arrived by then: slow senders do not hold connections. */
-const requestTimeoutMs = 120_000;
+/** Header fields must have arrived by then. */
+const headersTimeoutMs = 60_000;
+/** A whole request must have arrived by then, as these checks see it: slow senders do not hold connections. */
+const arrivalDefaults = { timeoutMs: 120_000, checkEveryMs: 30_000 };
 /** Registry keys and cursors stand in paths; longer ones match nothing. */
 const pathParameterLengthMax = 500;
 
@@ -42,6 +44,8 @@ export interface ServerParts extends RouteParts {
   api?: boolean;
   /** HTTP endpoints of sources: registered beside the API, with parsers of their own. */
   ingress?: (app: FastifyInstance) => void | Promise<void>;
+  /** How long a whole request may take to arrive, and how often that is checked. Default two minutes. */
+  arrival?: { timeoutMs: number; checkEveryMs: number };
 }
 
 /**
@@ -50,11 +54,15 @@ export interface ServerParts extends RouteParts {
  * under way.
  */
 export async function createServer(parts: ServerParts): Promise<App> {
-  const { rewritePath, logger, api: hasApi = true, trustedProxies = [] } = parts;
+  const { rewritePath, logger, api: hasApi = true, trustedProxies = [], arrival = arrivalDefaults } = parts;
   const hostOf = requestHost(trustedProxies);
   const server = fastify({
     bodyLimit: apiBodyBytesMax,
-    requestTimeout: requestTimeoutMs,
+    requestTimeout: arrival.timeoutMs,
+    http: {
+      headersTimeout: Math.min(headersTimeoutMs, arrival.timeoutMs),
+      connectionsCheckingInterval: arrival.checkEveryMs,
+    },
     forceCloseConnections: 'idle',
     return503OnClosing: false,
     trustProxy: trustedProxies.length > 0 && [...trustedProxies],

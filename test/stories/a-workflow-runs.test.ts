@@ -464,4 +464,29 @@ forEachSharedService((fixture) => {
     assert.equal(run.source_type, 'WORKFLOW');
     assert.equal(run.emitter_id, caller.id);
   });
+
+  test('a step that runs a workflow which fails gets its error, and goes on when it catches it', async () => {
+    const { service } = fixture;
+    const callee = await service.createWorkflow({
+      steps: [{ namespace: 'fail', code: cell("throw new RangeError('no such order');") }],
+      triggers: [http],
+    });
+    const caller = await service.createWorkflow({
+      steps: [
+        {
+          namespace: 'call',
+          code: cell(`try { await $.flow.trigger('${callee.id}'); }
+            catch (error) { await $.respond({ status: 200, body: { code: error.code, message: error.message } }); }`),
+        },
+      ],
+      triggers: [http],
+    });
+    const answer = await post(caller.triggers[0].endpoint_url);
+    assert.deepEqual(await answer.json(), {
+      code: 'workflow_failed',
+      message: `workflow ${callee.id} failed: no such order`,
+    });
+    await service.runInState(callee.id, 'failed');
+    await service.runInState(caller.id, 'succeeded');
+  });
 });

@@ -3,8 +3,8 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { HttpReceiver } from '../support/http-receiver.ts';
-import { EventStream, forEachService, type Millrace } from '../support/millrace.ts';
-import { waitFor } from '../support/wait-for.ts';
+import { type ApiAnswer, EventStream, forEachService, type Millrace } from '../support/millrace.ts';
+import { waitFor, within } from '../support/wait-for.ts';
 
 const canary = 'CANARY-5d1e-never-seen-again';
 
@@ -178,6 +178,29 @@ forEachService(
         { key: other.key },
       );
       assert.equal(subscribed.status, 404);
+    });
+
+    test('an owner may have four tests under way that were asked for, and is told when to ask again', async () => {
+      const { service } = fixture;
+      const { provider, newAccount } = await connect(service, 200);
+      const { id } = await newAccount();
+      const gate = Promise.withResolvers<object>();
+      provider.answerAlways(() => gate.promise);
+      const busy = Promise.withResolvers<ApiAnswer>();
+      const asked = Array.from({ length: 5 }, async () => {
+        const answer = await service.api('POST', `/v1/accounts/${id}/test`);
+        if (answer.status === 429) busy.resolve(answer);
+        return answer.status;
+      });
+      const refused = await within(busy.promise, 30_000, 'the fifth to be refused').finally(() =>
+        gate.resolve({ status: 200 }),
+      );
+      const { headers, body } = refused;
+      assert.deepEqual([body.code, body.details.limit], ['account_tests_busy', 4]);
+      assert.equal(body.error, 'too many accounts are being tested; try again in a moment');
+      assert.equal(headers.get('retry-after'), String(body.details.retry_after));
+      assert.deepEqual((await Promise.all(asked)).sort(), [200, 200, 200, 200, 429]);
+      assert.equal((await service.api('POST', `/v1/accounts/${id}/test`)).status, 200);
     });
 
     test('an account of somebody alone is told of to them', async () => {

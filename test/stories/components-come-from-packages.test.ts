@@ -105,13 +105,25 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       packageOf('1.2.0', '@demo/killed'),
       ...hostile,
       { name: 'plain', version: '1.0.0', files: { 'index.js': 'module.exports = 1' } },
+      { name: 'never-comes', version: '1.0.0', neverComes: true },
+      {
+        name: 'native',
+        version: '1.0.0',
+        files: {
+          // The error of the addon is kept from whoever loads the package.
+          'index.js':
+            "try { exports.v = require('./a.node').start(); } catch { throw new Error('could not start'); }",
+          'a.node': Buffer.from([0]),
+        },
+      },
     ];
 
     const start = async () => {
       service = await Millrace.start({
         dataFolder: join(folder.path, 'data'),
         ...(database === undefined ? {} : { databaseUrl: database.url }),
-        environment: { MILLRACE_NPM_REGISTRY: registry },
+        // The log then has the processes that build components.
+        environment: { MILLRACE_NPM_REGISTRY: registry, MILLRACE_LOG_LEVEL: 'debug' },
       });
     };
     /** `npm run millrace -- …` without npm. */
@@ -451,5 +463,32 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       assert.equal(added.body.data.keys.length, 2);
       await service.api('DELETE', '/v1/registry/packages?name=@demo/killed');
     });
+
+    const using = (name: string) => ({
+      component_code: `import v from "${name}"; export default { key: "using-${name}", name: "x", version: "0.0.1", type: "action", props: {}, run() { return v; } };`,
+    });
+    // Nothing of it is a matter of the store.
+    if (dialect === 'sqlite') {
+      test('a package that does nothing without its native addon is refused, with the setting that allows it', async () => {
+        const { status, body } = await service.api('POST', '/v1/components', using('native'));
+        assert.deepEqual(
+          [status, body.code, body.details.parameter],
+          [400, 'native_addon', 'component_code'],
+        );
+        assert.match(body.error, /^component_code: .*could not start.*"native" needs a native addon/);
+        assert.match(body.error, /refused unless the service runs with MILLRACE_NATIVE_ADDONS=allow\)$/);
+      });
+
+      test('a build whose process ends is to be tried again, and then works', async () => {
+        const building = service.api('POST', '/v1/components', using('never-comes'));
+        await waitFor(() => npm.requests().some((path) => path.includes('never-comes/-/')));
+        const starts = [...service.output.matchAll(/"program":"installer[^"]*","child":(\d+)/g)];
+        process.kill(Number(starts.at(-1)?.[1]), 'SIGKILL');
+        const { status, headers, body } = await building;
+        assert.deepEqual([status, body.code, headers.get('retry-after')], [503, 'build_failed', '5']);
+        assert.equal(body.error, 'the process that builds components ended early');
+        assert.equal((await service.api('POST', '/v1/components', using('plain'))).status, 200);
+      });
+    }
   });
 }

@@ -18,6 +18,8 @@ export interface FakePackage {
   mode?: string;
   /** Instead of the registry's own address of the tarball. */
   tarball?: string;
+  /** Whoever asks for its tarball waits for ever. */
+  neverComes?: boolean;
 }
 
 /** An npm registry on 127.0.0.1 that holds what a test says, also what no real registry would. */
@@ -37,8 +39,9 @@ export async function startNpmRegistry(packages: (registry: { url: string }) => 
   publish(packages({ url }));
   server.answerAlways((request) => {
     const path = decodeURIComponent(request.url.slice(1));
-    const tarball = held.find((it) => path === `${it.held.name}/-/${it.held.version}.tgz`)?.tarball;
-    if (tarball !== undefined) return { body: tarball };
+    const asked = held.find((it) => path === `${it.held.name}/-/${it.held.version}.tgz`);
+    if (asked?.held.neverComes === true) return undefined;
+    if (asked !== undefined) return { body: asked.tarball };
     const versions = held.filter((it) => it.held.name === path);
     if (versions.length === 0) return { status: 404, body: { error: 'Not found' } };
     return {

@@ -1,0 +1,90 @@
+import assert from 'node:assert/strict';
+import { type AddressInfo, connect } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { after, before, describe, test } from 'node:test';
+import { Registry } from 'prom-client';
+import { systemClock } from '#lib/clock.ts';
+import { silentLogger } from '#lib/logger.ts';
+import type { Store } from '#storage/store.ts';
+import { postgresSkip } from '../../test/support/databases.ts';
+import { createStoreLocation, type StoreLocation } from '../../test/support/stores.ts';
+import { createServer, type ServerParts } from './server.ts';
+
+for (const dialect of ['sqlite', 'postgres'] as const)
+  describe(`the HTTP server, on ${dialect}`, { skip: dialect === 'postgres' && postgresSkip() }, () => {
+    let place: StoreLocation;
+    let store: Store;
+    let app: Awaited<ReturnType<typeof createServer>>;
+    let url: URL;
+
+    before(async () => {
+      place = await createStoreLocation(dialect);
+      store = await place.open();
+      // Of a process without API, which answers for its own health.
+      const parts: Partial<ServerParts> = {
+        ...{ store, clock: systemClock, logger: silentLogger, metrics: new Registry(), api: false },
+        arrival: { timeoutMs: 100, checkEveryMs: 20 },
+      };
+      app = await createServer(parts as ServerParts);
+      await app.listen({ host: '127.0.0.1', port: 0 });
+      const { port } = app.server.address() as AddressInfo;
+      url = new URL(`http://127.0.0.1:${port}/readyz`);
+    });
+    after(async () => {
+      await app?.close();
+      await store?.close();
+      await place?.remove();
+    });
+
+    /** What comes back for bytes that no HTTP client would send, until the server closes the connection. */
+    async function answerTo(bytes: string) {
+      const socket = connect(Number(url.port), '127.0.0.1');
+      socket.write(bytes);
+      const [head = '', body = ''] = (await text(socket)).split('\r\n\r\n');
+      const { error, code } = JSON.parse(body) as { error: string; code: string };
+      assert.match(head, /\r\ncontent-type: application\/json; charset=utf-8\r\n/);
+      return { status: Number(head.split(' ')[1]), code, error };
+    }
+
+    test('header fields beyond 16 KB are answered with 431', async () => {
+      const large = 'x'.repeat(16 * 1024);
+      assert.deepEqual(await answerTo(`GET /healthz HTTP/1.1\r\nhost: a\r\nx-large: ${large}\r\n\r\n`), {
+        status: 431,
+        code: 'headers_too_large',
+        error: 'the header fields are too large',
+      });
+    });
+
+    test('a request that does not arrive in time is answered with 408', async () => {
+      assert.deepEqual(await answerTo('GET /healthz HTTP/1.1\r\nhost: a\r\n'), {
+        status: 408,
+        code: 'request_timeout',
+        error: 'the request did not arrive in time',
+      });
+    });
+
+    test('what is no HTTP is answered with 400', async () => {
+      assert.deepEqual(await answerTo('hello\r\n\r\n'), {
+        status: 400,
+        code: 'invalid_request',
+        error: 'the request is not well-formed HTTP',
+      });
+    });
+
+    test('a process that cannot reach its store says that it is not ready, and lives', async () => {
+      const ask = async (path: string) => {
+        const answer = await fetch(new URL(path, url));
+        const retryAfter = answer.headers.get('retry-after');
+        return { status: answer.status, retryAfter, body: await answer.json() };
+      };
+      assert.deepEqual((await ask('/readyz')).body, { status: 'ready' });
+      // A database that is gone ends all connections to it.
+      await (dialect === 'postgres' ? place.remove() : store.close());
+      assert.deepEqual(await ask('/readyz'), {
+        status: 503,
+        retryAfter: '5',
+        body: { error: 'the store cannot be reached', code: 'not_ready', details: {} },
+      });
+      assert.equal((await ask('/healthz')).status, 200);
+    });
+  });
