@@ -167,22 +167,26 @@ async function callFunctions(
   const isCallable = (made: UserCall, outcome: TriedCall): boolean =>
     endsOfCode.has(outcome.status) && !isNotFound(outcome, made);
   const times = { patienceMs: Math.min(callDeadlineMs, togetherMsMax), deadlineMs: leftDeadlineMs };
-  await Promise.all(
+  const outcomes = await Promise.all(
     calls.map(async (call) => {
       let outcome = await processes.call(bundle, { call, props }, times);
       // One that ends the process or keeps it busy took others with it: alone it shows which.
       if (!isCallable(call, outcome))
         outcome = await untilRun(() => processes.callAlone(bundle, { call, props }, callDeadlineMs));
-      if (isCallable(call, outcome)) {
-        if (call.kind === 'options') checked.optionsCallable += 1;
-        else checked.additionalPropsCallable = true;
-        return;
-      }
-      const reason = `${outcome.status}: ${errorOf(outcome)?.name ?? 'Error'}: ${errorOf(outcome)?.message ?? ''}`;
-      if (call.kind === 'options') fail('options', `${call.prop}: ${reason}`);
-      else fail('additionalProps', reason);
+      return { call, outcome };
     }),
   );
+  // In the order of the props, whichever ended first: the same component gives the same report.
+  for (const { call, outcome } of outcomes) {
+    if (isCallable(call, outcome)) {
+      if (call.kind === 'options') checked.optionsCallable += 1;
+      else checked.additionalPropsCallable = true;
+      continue;
+    }
+    const reason = `${outcome.status}: ${errorOf(outcome)?.name ?? 'Error'}: ${errorOf(outcome)?.message ?? ''}`;
+    if (call.kind === 'options') fail('options', `${call.prop}: ${reason}`);
+    else fail('additionalProps', reason);
+  }
 }
 
 function errorOf(outcome: TriedCall): UserCodeError | undefined {

@@ -1,18 +1,20 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { type ComponentBuilder, createComponentBuilder } from '#components/build-component.ts';
 import { PackageFetcher } from '#components/package-fetcher.ts';
-import { systemClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
-import { createProcessRunner } from '#runner/process-runner.ts';
 import type { Runner } from '#runner/runner.ts';
+import { ManualTimer } from '../../test/support/manual-timer.ts';
 import { startNpmRegistry } from '../../test/support/npm-registry.ts';
+import { filesOfCode, type RunnerFixture, startRunnerFixture } from '../../test/support/runner-fixture.ts';
 import { createTempFolder, type TempFolder } from '../../test/support/temp-folder.ts';
+import { waitFor } from '../../test/support/wait-for.ts';
 import { closedPolicy } from './closed-policy.ts';
 import { readCorpusRequest } from './corpus-command.ts';
 import { makeReport, reportLines, reportMarkdown, reportValues } from './corpus-report.ts';
@@ -50,9 +52,10 @@ const files: Record<string, string> = {
   'actions/odd/odd.mjs': component('shop-odd', `props: { a: { type: 'colour' } }, run() {}`),
   'actions/hangs/hangs.mjs': component(
     'shop-hangs',
-    `props: { spins: { type: 'string', options() { for (;;); } },
-              waits: { type: 'string', options: () => new Promise((resolve) => setTimeout(resolve, 1e6)) },
+    `props: { spins: { type: 'string', options() { begun('spins'); for (;;); } },
+              waits: { type: 'string', options: () => new Promise(() => begun('waits')) },
               well: { type: 'string', options: () => [] } }, run() {}`,
+    `import { writeFileSync } from 'fs'; const begun = (name) => writeFileSync('/tmp/begun-' + name, '');`,
   ),
   'actions/ends/ends.mjs': component(
     'shop-ends',
@@ -86,7 +89,7 @@ after(async () => {
 describe('components of a package and of a folder', () => {
   let builder: ComponentBuilder;
   let fetcher: PackageFetcher;
-  let runner: Runner;
+  let fixture: RunnerFixture;
   let checked: CheckedPackage[];
   const progress: string[] = [];
 
@@ -98,36 +101,28 @@ describe('components of a package and of a folder', () => {
     };
     fetcher = new PackageFetcher(shared);
     builder = createComponentBuilder({ ...shared, fetchText: () => assert.fail('nothing is fetched') });
-    runner = await createProcessRunner({
-      level: 'auto',
-      policy: closedPolicy(),
-      folder: folder.path,
-      logger: silentLogger,
-      clock: systemClock,
-    });
-    const parts = {
-      fetcher,
-      builder,
-      runner,
-      ownerId: 'corpus',
-      callDeadlineMs: 2000,
-      rebuild: false,
-    };
+    fixture = await startRunnerFixture({ policy: closedPolicy() });
     const packages = [
       { argument: '@pipedream/shop', wanted: { name: '@pipedream/shop' } },
       { argument: './shop', wanted: { folder: join(folder.path, 'shop') } },
       { argument: 'not-there', wanted: { name: 'not-there' } },
     ];
     checked = await Array.fromAsync(
-      runCorpus({ ...parts, nowMs: () => performance.now() }, packages, {
+      runCorpus(partsWith(fixture), packages, {
         concurrency: 2,
+        only: /^shop-(?!hangs$)/,
         onProgress: ({ name, done, of }) => progress.push(`${name} ${done}/${of}`),
       }),
     );
   });
 
   after(async () => {
-    await Promise.all([runner.close(), builder.close(), fetcher.close()]);
+    await Promise.all([fixture?.close(), builder?.close(), fetcher?.close()]);
+  });
+
+  const partsWith = ({ runner }: RunnerFixture) => ({
+    ...{ fetcher, builder, runner, ownerId: 'corpus', rebuild: false },
+    ...{ callDeadlineMs: 60_000, nowMs: () => performance.now() },
   });
 
   const find = (key: string) => {
@@ -163,13 +158,42 @@ describe('components of a package and of a folder', () => {
     assert.match(reasonOf('shop-odd'), /^props: .*colour/);
   });
 
-  test('an error of the code is a call that ended; code that hangs or ends its process is not callable', () => {
-    const hangs = find('shop-hangs');
-    assert.deepEqual([hangs.options, hangs.optionsCallable], [3, 1]);
-    assert.deepEqual(
-      hangs.failures.map(({ reason }) => reason.split(':').slice(0, 2).join(':')),
-      ['spins: timed_out', 'waits: timed_out'],
-    );
+  test('code that hangs is not callable, the functions beside it are, and the failures come in the order of the props', async () => {
+    const timer = new ManualTimer();
+    const own = await startRunnerFixture({ policy: closedPolicy(), timer });
+    let ended = 0;
+    const watched: Runner = {
+      ...own.runner,
+      describe: (request) => own.runner.describe(request),
+      forget: (deploymentId) => own.runner.forget(deploymentId),
+      call: (request, options) => own.runner.call(request, options).finally(() => (ended += 1)),
+    };
+    try {
+      const packages = [{ argument: './shop', wanted: { folder: join(folder.path, 'shop') } }];
+      const parts = { ...partsWith(own), runner: watched, timer, callDeadlineMs: 2000 };
+      const running = Array.fromAsync(runCorpus(parts, packages, { concurrency: 1, only: /^shop-hangs$/ }));
+      const begun = (name: string) => waitFor(async () => (await filesOfCode(own, `begun-${name}`))[0]);
+      // Beside each other, the first keeps the process from the others.
+      const beside = await begun('spins');
+      ended = 0;
+      timer.advance(2000);
+      await waitFor(() => !existsSync(beside));
+      // Alone, each is on its own: the one that works has ended by itself, beside those that were beside each other.
+      await waitFor(() => ended === 4);
+      await Promise.all(['spins', 'waits'].map(begun));
+      timer.advance(2000);
+      const [hangs] = (await running)[0]?.components ?? [];
+      assert.deepEqual([hangs?.options, hangs?.optionsCallable], [3, 1]);
+      assert.deepEqual(
+        hangs?.failures.map(({ reason }) => reason.split(':').slice(0, 2).join(':')),
+        ['spins: timed_out', 'waits: timed_out'],
+      );
+    } finally {
+      await own.close();
+    }
+  });
+
+  test('an error of the code is a call that ended; code that ends its process is not callable', () => {
     const ends = find('shop-ends');
     assert.deepEqual([ends.options, ends.optionsCallable], [1, 0]);
     assert.match(ends.failures[0]?.reason ?? '', /^a: exited/);
@@ -190,7 +214,7 @@ describe('components of a package and of a folder', () => {
     for (const name of ['@pipedream/shop', join(folder.path, 'shop')])
       assert.deepEqual(
         progress.filter((line) => line.startsWith(`${name} `)),
-        Array.from({ length: 7 }, (_, at) => `${name} ${at + 1}/7`),
+        Array.from({ length: 6 }, (_, at) => `${name} ${at + 1}/6`),
       );
   });
 
@@ -198,22 +222,22 @@ describe('components of a package and of a folder', () => {
     const report = makeReport(checked);
     const [first, second, third] = report.packages;
     assert.deepEqual([first?.package, first?.version], ['@pipedream/shop', '1.2.3']);
-    assert.deepEqual([first?.found, first?.loaded, first?.props, first?.failed], [7, 4, 3, 6]);
-    assert.deepEqual([first?.options, first?.optionsCallable, first?.leftOut], [7, 4, 1]);
+    assert.deepEqual([first?.found, first?.loaded, first?.props, first?.failed], [6, 3, 2, 5]);
+    assert.deepEqual([first?.options, first?.optionsCallable, first?.leftOut], [4, 3, 1]);
     assert.deepEqual([second?.version, third?.found], ['', 0]);
-    assert.deepEqual([report.total.found, report.total.inline], [14, 10]);
+    assert.deepEqual([report.total.found, report.total.inline], [12, 8]);
     assert.deepEqual(report.failures.at(-1), {
       ...{ package: 'not-there', where: '', stage: 'read' },
       reason: 'there is no npm package "not-there@latest"',
     });
     const lines = reportLines(report);
     assert.match(lines[0] ?? '', /^package +found +loaded +props +options/);
-    assert.match(lines[1] ?? '', /^@pipedream\/shop@1\.2\.3 +7 +4 +3 +4\/7 +2\/2/);
+    assert.match(lines[1] ?? '', /^@pipedream\/shop@1\.2\.3 +6 +3 +2 +3\/4 +2\/2/);
     assert.ok(lines.includes('  @pipedream/shop@1.2.3 shop-throws (load): load_failed: Error: not today'));
-    assert.match(reportMarkdown(report), /\| @pipedream\/shop@1\.2\.3 \| 7 \| 4 \|/);
+    assert.match(reportMarkdown(report), /\| @pipedream\/shop@1\.2\.3 \| 6 \| 3 \|/);
     const [head, row] = reportValues(report, '\t').split('\n');
-    assert.deepEqual([head?.split('\t')[2], row?.split('\t')[2]], ['found', '7']);
-    assert.match(reportValues(report, ',').split('\n')[2] ?? '', /,7,4,3,/);
+    assert.deepEqual([head?.split('\t')[2], row?.split('\t')[2]], ['found', '6']);
+    assert.match(reportValues(report, ',').split('\n')[2] ?? '', /,6,3,2,/);
   });
 });
 
@@ -224,6 +248,9 @@ async function corpus(...argv: string[]): Promise<{ code: number; output: string
     stdio: ['ignore', 'pipe', 'pipe'],
     env: {
       PATH: process.env.PATH,
+      ...(process.env.NODE_COMPILE_CACHE === undefined
+        ? {}
+        : { NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE }),
       HOME: folder.path,
       MILLRACE_DATA: join(folder.path, 'data'),
       MILLRACE_NPM_REGISTRY: registry.url,

@@ -1,6 +1,7 @@
 import type { PackageFetcher } from '#components/package-fetcher.ts';
 import { toError } from '#lib/errors.ts';
 import type { Runner } from '#runner/runner.ts';
+import type { RunnerTimer } from '#runner/runner-timer.ts';
 import { type CheckedComponent, type CheckParts, checkComponent } from './check-component.ts';
 import { readCorpusInput } from './corpus-input.ts';
 import type { PackageArgument } from './package-argument.ts';
@@ -43,6 +44,8 @@ export interface CorpusProgress {
 type CorpusParts = Omit<CheckParts, 'processes'> & {
   fetcher: Pick<PackageFetcher, 'download' | 'scan'>;
   runner: Pick<Runner, 'describe' | 'call' | 'forget'>;
+  /** By which calls take too long. */
+  timer?: RunnerTimer;
 };
 
 interface WantedPackage {
@@ -93,7 +96,7 @@ async function checkPackage(
     const chosen = input.components.filter(({ key }) => options.only?.test(key) ?? true);
     if (chosen.length === 0)
       result.error = input.components.length === 0 ? 'no components found' : 'no key matches';
-    const processes = new SharedProcesses(parts.runner, parts.ownerId);
+    const processes = new SharedProcesses(parts.runner, parts.ownerId, parts.timer);
     const done: CheckedComponent[] = [];
     startedMs = Number.POSITIVE_INFINITY;
     try {

@@ -1,6 +1,7 @@
 import { newId } from '#lib/ids.ts';
 import type { CallOutcome } from '#runner/call-outcome.ts';
 import type { Bundle, CallRequest, DescribeOutcome, Runner, UserCall } from '#runner/runner.ts';
+import { type RunnerTimer, systemTimer } from '#runner/runner-timer.ts';
 
 /** What one process holds before another one takes over: text with packages in it, and how many bundles there are. */
 const codeBytesMax = 24 * 1024 * 1024;
@@ -24,13 +25,19 @@ interface SharedProcess {
 export class SharedProcesses {
   readonly #runner: Pick<Runner, 'describe' | 'call' | 'forget'>;
   readonly #ownerId: string;
+  readonly #timer: RunnerTimer;
   /** By the packages that they may read. */
   readonly #current = new Map<string, SharedProcess>();
   readonly #started = new Set<string>();
 
-  constructor(runner: Pick<Runner, 'describe' | 'call' | 'forget'>, ownerId: string) {
+  constructor(
+    runner: Pick<Runner, 'describe' | 'call' | 'forget'>,
+    ownerId: string,
+    timer: RunnerTimer = systemTimer,
+  ) {
     this.#runner = runner;
     this.#ownerId = ownerId;
+    this.#timer = timer;
   }
 
   /** Evaluates a component and says what it defines; in a process of its own when that failed beside others. */
@@ -51,7 +58,7 @@ export class SharedProcesses {
   ): Promise<TriedCall> {
     const { patienceMs, deadlineMs } = times;
     const request = { ...this.#place(bundle), ...made, deadlineMs };
-    const outcome = await tried((onRefused) => this.#runner.call(request, { onRefused }), patienceMs);
+    const outcome = await this.#tried((onRefused) => this.#runner.call(request, { onRefused }), patienceMs);
     // It may keep its process busy, for which all others would wait.
     if (outcome.status === 'waiting') await this.#end(request.deploymentId);
     return outcome;
@@ -68,11 +75,18 @@ export class SharedProcesses {
     const request = { ...this.#request(deploymentId, bundle), ...made, deadlineMs, alone: true } as const;
     const calling = (onRefused: () => void) => this.#runner.call(request, { onRefused, signal: over.signal });
     try {
-      return await tried(calling, deadlineMs * 2);
+      return await this.#tried(calling, deadlineMs * 2);
     } finally {
       over.abort();
       await this.#runner.forget(deploymentId);
     }
+  }
+
+  #tried(calling: (onRefused: () => void) => Promise<CallOutcome>, patienceMs: number): Promise<TriedCall> {
+    const { promise, resolve, reject } = Promise.withResolvers<TriedCall>();
+    const stopWaiting = this.#timer.after(patienceMs, () => resolve({ status: 'waiting' }));
+    calling(() => resolve({ status: 'refused' })).then(resolve, reject);
+    return promise.finally(stopWaiting);
   }
 
   async close(): Promise<void> {
@@ -111,14 +125,4 @@ export class SharedProcesses {
     if (bundle.packages === undefined) current.bytes += bundle.code.length;
     return current;
   }
-}
-
-function tried(
-  calling: (onRefused: () => void) => Promise<CallOutcome>,
-  patienceMs: number,
-): Promise<TriedCall> {
-  const { promise, resolve, reject } = Promise.withResolvers<TriedCall>();
-  const patience = setTimeout(() => resolve({ status: 'waiting' }), patienceMs);
-  calling(() => resolve({ status: 'refused' })).then(resolve, reject);
-  return promise.finally(() => clearTimeout(patience));
 }
