@@ -93,8 +93,8 @@ export class HttpReceiver {
     this.#once.push(...scripts);
   }
 
-  /** The n-th request since the start, counted from 1; waits until it is there. */
-  async waitForRequest(n = 1, timeoutMs = 10_000): Promise<ReceivedRequest> {
+  /** The n-th request since the start, counted from 1; waits until it is there, also on a busy machine. */
+  async waitForRequest(n = 1, timeoutMs = 30_000): Promise<ReceivedRequest> {
     const there = this.requests[n - 1];
     if (there !== undefined) return there;
     const arrival = new Promise<ReceivedRequest>((resolve) => this.#waiting.push({ count: n, resolve }));
