@@ -10,6 +10,7 @@ import { HttpReceiver } from '../../test/support/http-receiver.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { insertChangeJob } from './change-deliveries.ts';
+import type { LaneBounds } from './delivery-lanes.ts';
 import { releaseOrphans } from './delivery-queue-store.ts';
 
 /** A receiver whose answers are given when the test says so. */
@@ -34,17 +35,20 @@ async function isAnyoneWaiting({ read }: Store): Promise<boolean> {
   return rows.length > 0;
 }
 
+/** Room for 64 deliveries of a listener. */
+const littleRoom: LaneBounds = { heldMax: 1_024, heldBytesMax: 8 * 1024 * 1024, sendingMax: 128 };
+
 const numbers = (count: number) => Array.from({ length: count }, (_, n) => String(n));
 
 forEachStore((fixture) => {
   test('what does not fit into memory waits in the store, and arrives once, in its turn', async () => {
-    await using delivery = await DeliveryFixture.start(fixture.store);
+    await using delivery = await DeliveryFixture.start(fixture.store, { lanes: littleRoom });
     await using receiver = await HttpReceiver.start();
     await delivery.emitter();
     const { id } = await delivery.webhook(receiver.url);
     await delivery.subscribe(id);
-    const events = numbers(1_000);
-    for (let at = 0; at < events.length; at += 100) await delivery.emit(events.slice(at, at + 100));
+    const events = numbers(400);
+    for (let at = 0; at < events.length; at += 40) await delivery.emit(events.slice(at, at + 40));
     await delivery.idle();
     const bodies = receiver.requests.map(({ body }) => Number(body.toString()));
     assert.deepEqual(
@@ -52,27 +56,27 @@ forEachStore((fixture) => {
       events.map(Number),
     );
     // Many are under way at once, but nobody overtakes those of the next claim by far.
-    assert.ok(bodies.every((n, index) => Math.abs(n - index) < 300));
+    assert.ok(bodies.every((n, index) => Math.abs(n - index) < 200));
     assert.deepEqual([...new Set((await delivery.deliveries()).map(({ state }) => state))], ['delivered']);
     assert.equal(await delivery.payloads(), 0);
   });
 
   test('a receiver that does not answer holds up neither another one nor the memory', async () => {
-    await using delivery = await DeliveryFixture.start(fixture.store);
+    await using delivery = await DeliveryFixture.start(fixture.store, { lanes: littleRoom });
     await using slowly = await slowReceiver();
     const { receiver: hanging } = slowly;
     await using receiver = await HttpReceiver.start();
     await delivery.emitter();
     const slow = await delivery.webhook(hanging.url);
     await delivery.subscribe(slow.id);
-    for (let n = 0; n < 10; n += 1) await delivery.emit(numbers(100));
+    for (let n = 0; n < 10; n += 1) await delivery.emit(numbers(25));
     const good = await delivery.webhook(receiver.url);
     await delivery.subscribe(good.id, { eventName: 'good' });
     await delivery.emit(numbers(50), { channel: 'good' });
     await receiver.waitForRequest(50);
     const counts = delivery.service.dispatcher.counts();
     assert.ok(hanging.requests.length <= 32, `${hanging.requests.length} requests at once`);
-    assert.ok(counts.held <= 256 + 50, `${counts.held} in memory`);
+    assert.ok(counts.held <= 64 + 50, `${counts.held} in memory`);
     await delivery.service.dispatcher.stop(0);
     const rows = await fixture.store.read.selectFrom('deliveries').select('lease_node').distinct().execute();
     assert.deepEqual(rows, [{ lease_node: null }]);
@@ -249,7 +253,7 @@ forEachStore((fixture) => {
       // Left in the store for whoever comes first, and sent by the node that emitted.
       await fixture.store.transaction(async (tx) => {
         const router = first.service.finder;
-        const events = numbers(300).map((event) => ({ channel: '', event }));
+        const events = numbers(100).map((event) => ({ channel: '', event }));
         await emitEvents(fixture.store, tx, {
           emissions: [{ emitterId: 'dc_1', hops: 0, events }],
           router,
@@ -258,11 +262,11 @@ forEachStore((fixture) => {
         await tx.updateTable('deliveries').set({ lease_node: null }).execute();
       });
       for (const node of nodes) node.service.dispatcher.poke();
-      await Promise.all(nodes.map((node, n) => node.emit(numbers(50).map((text) => `"${n}-${text}"`))));
-      await waitFor(() => receiver.requests.length >= 450, { what: '450 requests' });
+      await Promise.all(nodes.map((node, n) => node.emit(numbers(20).map((text) => `"${n}-${text}"`))));
+      await waitFor(() => receiver.requests.length >= 160, { what: '160 requests' });
       for (const node of nodes) await node.idle();
-      assert.equal(receiver.requests.length, 450);
-      assert.equal(new Set(receiver.requests.map(({ headers }) => headers['webhook-id'])).size, 450);
+      assert.equal(receiver.requests.length, 160);
+      assert.equal(new Set(receiver.requests.map(({ headers }) => headers['webhook-id'])).size, 160);
       for (const node of nodes) await node[Symbol.asyncDispose]();
     });
 });

@@ -4,7 +4,7 @@ import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
 import { type HeldDelivery, withAttempt } from './delivery.ts';
 import { DeliveryClaims } from './delivery-claims.ts';
-import { type DeliveryLane, DeliveryLanes, type DeliveryPlaces } from './delivery-lanes.ts';
+import { type DeliveryLane, DeliveryLanes, type DeliveryPlaces, type LaneBounds } from './delivery-lanes.ts';
 import { DeliveryLeases } from './delivery-leases.ts';
 import { type DeliveryEnd, DeliveryOutcomes } from './delivery-outcomes.ts';
 import { nextDueMs, type SettledDelivery } from './delivery-queue-store.ts';
@@ -50,7 +50,7 @@ export class DeliveryDispatcher {
   readonly #watchMs: number;
   readonly #random: () => number;
   readonly #onEnded: (listenerId: string, wasDelivered: boolean) => void;
-  readonly #lanes = new DeliveryLanes();
+  readonly #lanes: DeliveryLanes;
   readonly #claims: DeliveryClaims;
   /** Every id that is here: in a lane, being sent, or being settled. */
   readonly #known = new Set<string>();
@@ -90,6 +90,8 @@ export class DeliveryDispatcher {
     /** Time between two looks at what dead nodes left behind, and at what this one holds and does not know of. */
     watchMs?: number;
     random?: () => number;
+    /** For tests of what fills them. */
+    lanes?: LaneBounds;
     /** A delivery ended; its record is on disk. */
     onEnded?: (listenerId: string, wasDelivered: boolean) => void;
   }) {
@@ -102,6 +104,7 @@ export class DeliveryDispatcher {
     this.#watchMs = options.watchMs ?? defaultWatchMs;
     this.#random = options.random ?? Math.random;
     this.#onEnded = options.onEnded ?? (() => {});
+    this.#lanes = new DeliveryLanes(options.lanes);
     this.#claims = new DeliveryClaims({
       ...options,
       lanes: this.#lanes,

@@ -1,16 +1,25 @@
 import type { HeldDelivery } from './delivery.ts';
 
-/** Deliveries in memory at most, sent or waiting for their turn, and their bytes; the rest waits in the store. */
-const heldMax = 8_192;
-const heldBytesMax = 64 * 1024 * 1024;
-/** What a delivery counts for besides the bytes of its event: so that one measure has both bounds. */
-const besidesBytes = heldBytesMax / heldMax;
+/** What one node has in memory and under way at most; the rest waits in the store. */
+export interface LaneBounds {
+  /** Deliveries, sent or waiting for their turn. */
+  heldMax: number;
+  /** Bytes of their events. */
+  heldBytesMax: number;
+  /** Requests under way. */
+  sendingMax: number;
+}
+
+export const laneBounds: Readonly<LaneBounds> = {
+  heldMax: 8_192,
+  heldBytesMax: 64 * 1024 * 1024,
+  sendingMax: 1_024,
+};
+
 /** Of one listener: enough to keep its connections busy while the next ones are read from the store. */
 const heldPerListenerMax = 256;
 /** A listener gets at most this part of the room that is left, so that a few with a backlog cannot take it all. */
 const listenerShare = 1 / 16;
-/** Requests under way at most. */
-const sendingMax = 1_024;
 /** To one webhook. One that takes 100 ms for an answer then takes 320 a second. */
 const sendingPerWebhookMax = 32;
 /** To a source, which runs one event after another: in the order in which they were emitted. */
@@ -54,9 +63,17 @@ export class DeliveryLanes {
   readonly #lanes = new Map<string, DeliveryLane>();
   readonly #sendingByOwner = new Map<string, number>();
   readonly #bytesByOwner = new Map<string, number>();
+  readonly #bounds: Readonly<LaneBounds>;
+  /** What a delivery counts for besides the bytes of its event: so that one measure has both bounds. */
+  readonly besidesBytes: number;
   #held = 0;
   #bytes = 0;
   #sending = 0;
+
+  constructor(bounds: Readonly<LaneBounds> = laneBounds) {
+    this.#bounds = bounds;
+    this.besidesBytes = bounds.heldBytesMax / bounds.heldMax;
+  }
 
   get held(): number {
     return this.#held;
@@ -106,7 +123,7 @@ export class DeliveryLanes {
 
   /** Whether one more delivery of an owner may come into memory, besides those that were `given` a place already. */
   hasRoomFor(ownerId: string, given = { ofOwner: 0, all: 0 }): boolean {
-    const free = heldBytesMax - this.#bytes - given.all;
+    const free = this.#bounds.heldBytesMax - this.#bytes - given.all;
     const ofOwner = (this.#bytesByOwner.get(ownerId) ?? 0) + given.ofOwner;
     return free > 0 && (ofOwner === 0 || ofOwner < free * ownerShare);
   }
@@ -118,30 +135,30 @@ export class DeliveryLanes {
 
   /** What one listener may have in memory. */
   #share(): number {
-    const free = heldMax - this.#held;
+    const free = this.#bounds.heldMax - this.#held;
     if (free <= 0) return 0;
     return Math.min(heldPerListenerMax, Math.max(1, Math.floor(free * listenerShare)));
   }
 
   /** Whether there is room for any listener's. */
   hasRoom(): boolean {
-    return this.#bytes < heldBytesMax;
+    return this.#bytes < this.#bounds.heldBytesMax;
   }
 
   take(lane: DeliveryLane, delivery: HeldDelivery): void {
     lane.queue.push(delivery);
     lane.held += 1;
     this.#held += 1;
-    this.#count(lane, delivery.body.length + besidesBytes);
+    this.#count(lane, delivery.body.length + this.besidesBytes);
   }
 
   /** The next delivery that may be sent now; it counts as being sent until `sent`. */
   next(lane: DeliveryLane, nowMs: number): HeldDelivery | undefined {
     if (lane.queue.length === 0) return undefined;
     if (lane.sending >= sendingMaxOf(lane)) return undefined;
-    if (this.#sending >= sendingMax) return undefined;
+    if (this.#sending >= this.#bounds.sendingMax) return undefined;
     const ofOwner = this.#sendingByOwner.get(lane.ownerId) ?? 0;
-    if (ofOwner > 0 && ofOwner >= (sendingMax - this.#sending) * ownerShare) return undefined;
+    if (ofOwner > 0 && ofOwner >= (this.#bounds.sendingMax - this.#sending) * ownerShare) return undefined;
     const delivery = lane.queue.shift();
     if (delivery === undefined) return undefined;
     lane.sending += 1;
@@ -194,7 +211,7 @@ export class DeliveryLanes {
   #leave(lane: DeliveryLane, delivery: HeldDelivery): void {
     lane.held -= 1;
     this.#held -= 1;
-    this.#count(lane, -(delivery.body.length + besidesBytes));
+    this.#count(lane, -(delivery.body.length + this.besidesBytes));
   }
 
   #count({ ownerId }: DeliveryLane, bytes: number): void {
@@ -222,7 +239,7 @@ export class DeliveryPlaces {
     const ofOwner = this.#given.get(ownerId) ?? 0;
     if (this.#lanes.room(listenerId) <= ofListener) return false;
     if (!this.#lanes.hasRoomFor(ownerId, { ofOwner, all: this.#all })) return false;
-    const bytes = eventBytes + besidesBytes;
+    const bytes = eventBytes + this.#lanes.besidesBytes;
     this.#given.set(listenerId, ofListener + 1);
     this.#given.set(ownerId, ofOwner + bytes);
     this.#all += bytes;

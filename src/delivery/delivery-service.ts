@@ -14,6 +14,7 @@ import { deliverToSource } from './deliver-to-source.ts';
 import { answerTimeoutMs, deliverToWebhook } from './deliver-to-webhook.ts';
 import { deliverToWorkflow, type RunPreparer } from './deliver-to-workflow.ts';
 import { type Deliver, DeliveryDispatcher } from './delivery-dispatcher.ts';
+import type { LaneBounds } from './delivery-lanes.ts';
 import { fanOutHandler } from './fan-out-event.ts';
 import {
   type FanOutBounds,
@@ -66,6 +67,8 @@ export class DeliveryService {
     answerTimeoutMs?: number;
     /** For tests of events with many subscribers. */
     fanOut?: FanOutBounds;
+    /** For tests of receivers that fill what this node has room for. */
+    lanes?: LaneBounds;
   }) {
     const { store, node, clock, logger, vault, guarded, bus, version, pool, workflows, runs, random } =
       options;
@@ -99,6 +102,7 @@ export class DeliveryService {
         listenerId.startsWith('wh_') ? toWebhook : listenerId.startsWith('p_') ? toWorkflow : toSource,
       ...(random === undefined ? {} : { random }),
       ...(options.watchMs === undefined ? {} : { watchMs: options.watchMs }),
+      ...(options.lanes === undefined ? {} : { lanes: options.lanes }),
       onEnded: (listenerId, wasDelivered) =>
         this.pruner.ended(listenerId, wasDelivered ? 'delivered' : 'undelivered'),
     });

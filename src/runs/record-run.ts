@@ -24,13 +24,13 @@ import { heldJobsQuery, parkJobQuery, resetAttemptsQuery } from './run-job-store
 import {
   deleteResumeQuery,
   dropSends,
-  endRunsQuery,
   ensureStepDbs,
   insertRuns,
   insertSends,
   insertSteps,
   markEmitted,
   resumesOf,
+  updateBegunRunsQuery,
   updateRunQuery,
 } from './run-store.ts';
 
@@ -245,7 +245,7 @@ async function writeNextStates(
         if (state === 'succeeded' && reason === null) plainlyEnded.push(run.id);
         else {
           const set = { state, position, error, reason, ended_at_ms: nowMs };
-          await store.defer(tx, updateRunQuery(tx, run.id, { ...set, ...cleared }));
+          await store.defer(tx, updateBegunRunsQuery(tx, [run.id], { ...set, ...cleared }, nowMs));
           if (state === 'cancelled') await dropSends(tx, run.id, nowMs);
         }
       }
@@ -255,14 +255,19 @@ async function writeNextStates(
       const { waitKind, untilMs, position, failures, resumption } = next;
       await store.defer(
         tx,
-        updateRunQuery(tx, run.id, {
-          state: 'waiting',
-          wait_kind: waitKind,
-          wait_until_ms: untilMs,
-          position,
-          failures,
-          resumption: resumption === null ? null : JSON.stringify(resumption),
-        }),
+        updateBegunRunsQuery(
+          tx,
+          [run.id],
+          {
+            state: 'waiting',
+            wait_kind: waitKind,
+            wait_until_ms: untilMs,
+            position,
+            failures,
+            resumption: resumption === null ? null : JSON.stringify(resumption),
+          },
+          nowMs,
+        ),
       );
       await store.defer(tx, parkJobQuery(tx, { id: run.id, runAtMs: untilMs, nowMs }));
     }
@@ -270,7 +275,7 @@ async function writeNextStates(
   if (plainlyEnded.length > 0)
     await store.defer(
       tx,
-      endRunsQuery(tx, plainlyEnded, { state: 'succeeded', ended_at_ms: nowMs, ...cleared }),
+      updateBegunRunsQuery(tx, plainlyEnded, { state: 'succeeded', ended_at_ms: nowMs, ...cleared }, nowMs),
     );
   const emitting = records.filter(({ run, next }) => next.kind === 'end' && next.emits && run.no_store === 0);
   if (emitting.length > 0)

@@ -172,11 +172,19 @@ export function updateRunQuery(tx: Tx, id: string, set: Partial<RunTable>): Comp
   return tx.updateTable('runs').set(set).where('id', '=', id).where('ended_at_ms', 'is', null).compile();
 }
 
-/** What ends a run that nothing else is to be said about; many in one statement. */
-export function endRunsQuery(tx: Tx, ids: readonly string[], set: Partial<RunTable>): CompiledQuery {
+/**
+ * Changes runs that have begun, many in one statement. That they have begun is written here too, with `nowMs`: the write
+ * that says so (`markRunning`) may come behind this one in a batch, and then finds them over.
+ */
+export function updateBegunRunsQuery(
+  tx: Tx,
+  ids: readonly string[],
+  change: Partial<RunTable>,
+  nowMs: number,
+): CompiledQuery {
   return tx
     .updateTable('runs')
-    .set(set)
+    .set((set) => ({ ...change, started_at_ms: set.fn.coalesce('started_at_ms', set.val(nowMs)) }))
     .where('id', 'in', [...ids])
     .where('ended_at_ms', 'is', null)
     .compile();

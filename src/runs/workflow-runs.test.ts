@@ -327,6 +327,68 @@ forEachStore((stores) => {
     await waitFor(async () => (await ended()) === 5);
   });
 
+  test('a run that ends before the write that it has begun is stored as begun: a throttle counts it', async () => {
+    const { store } = stores;
+    const gates = [0, 1].map(() => Promise.withResolvers<void>());
+    let loads = 0;
+    const secondMayLoad = Promise.withResolvers<void>();
+    await using fixture: RunFixture = await RunFixture.start(store, {
+      steps: {
+        a: async ({ steps }) => {
+          const { n } = (steps.trigger?.event ?? {}) as { n?: number };
+          await gates[n ?? 0]?.promise;
+          return finished();
+        },
+      },
+      deployments: {
+        get: async () => {
+          loads += 1;
+          if (loads === 2) await secondMayLoad.promise;
+          return fixture.deployment;
+        },
+      },
+    });
+    const start = async (n: number) => {
+      const { run, job } = fixture.service.starter.prepare(fixture.trigger({ n }), { inStore: true });
+      await store.transaction(async (tx) => {
+        await tx.insertInto('runs').values(run).execute();
+        await tx.insertInto('jobs').values(job).execute();
+      });
+      fixture.pool.poke();
+      await waitFor(() => loads === n + 1);
+      return run.id;
+    };
+    const first = await start(0);
+    await fixture.until(first, 'running');
+    const second = await start(1);
+    // While one batch is under way the next one gets the end of the first run, then the begin and the end of the second.
+    const blocked = Promise.withResolvers<void>();
+    const goOn = Promise.withResolvers<void>();
+    const blocking = store.writes.submit(
+      {
+        name: 'block',
+        run: async () => {
+          blocked.resolve();
+          await goOn.promise;
+          return [undefined];
+        },
+      },
+      undefined,
+    );
+    await blocked.promise;
+    gates[0]?.resolve();
+    await waitFor(() => store.writes.counts().pending === 1);
+    secondMayLoad.resolve();
+    gates[1]?.resolve();
+    await waitFor(() => store.writes.counts().pending === 3);
+    goOn.resolve();
+    await blocking;
+    for (const id of [first, second]) {
+      const { started_at_ms } = await fixture.until(id, 'succeeded');
+      assert.equal(started_at_ms, fixture.clock.now());
+    }
+  });
+
   test('what leaves a step is redacted before it is stored and before later steps get it', async () => {
     await using fixture = await RunFixture.start(stores.store, {
       steps: {

@@ -154,7 +154,7 @@ forEachStore((fixture) => {
       }
     };
     const writing = Promise.all(owners.map(write));
-    for (let round = 0; round < 5; round += 1) {
+    for (let round = 0; round < 3; round += 1) {
       await Promise.all([rotateDataKeys(tools(), null), rotateDataKeys(tools(), null)]);
       clock.step(2 * hourMs);
     }

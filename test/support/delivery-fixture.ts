@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { RunPreparer } from '#delivery/deliver-to-workflow.ts';
 import type { AttemptRecord } from '#delivery/delivery.ts';
+import type { LaneBounds } from '#delivery/delivery-lanes.ts';
 import { DeliveryService } from '#delivery/delivery-service.ts';
 import type { FanOutBounds } from '#delivery/find-subscribers.ts';
 import { newSigningSecret } from '#delivery/sign-request.ts';
@@ -27,9 +28,12 @@ export interface DeliveryFixtureOptions {
   lookup?: LookupAll;
   /** PEM text of an authority whose certificates are trusted. */
   extraCa?: string;
+  /** Default: a receiver that hangs is waited for until the test ends. */
   answerTimeoutMs?: number;
   /** How many deliveries a transaction makes; default: as the service does it. */
   fanOut?: FanOutBounds;
+  /** What is in memory and under way at most; default: as in the service. */
+  lanes?: LaneBounds;
   node?: string;
   /** What MILLRACE_EGRESS opens; default this machine. */
   allow?: readonly string[];
@@ -66,7 +70,7 @@ export class DeliveryFixture implements AsyncDisposable {
     this.clock = options.clock ?? new TestClock();
     this.vault = options.vault ?? new Vault(randomBytes(32));
     this.node = options.node ?? newId('node');
-    const { lookup, extraCa, answerTimeoutMs, fanOut } = options;
+    const { lookup, extraCa, answerTimeoutMs = 600_000, fanOut, lanes } = options;
     const policy = new AddressPolicy({ allow: options.allow ?? ['127.0.0.0/8'], deny: () => [] });
     this.#guarded = createGuardedDispatcher({
       policy,
@@ -97,8 +101,9 @@ export class DeliveryFixture implements AsyncDisposable {
       runs: () => options.runs ?? noRuns,
       // No jitter.
       random: () => 0,
-      ...(answerTimeoutMs === undefined ? {} : { answerTimeoutMs }),
+      answerTimeoutMs,
       ...(fanOut === undefined ? {} : { fanOut }),
+      ...(lanes === undefined ? {} : { lanes }),
     });
     const nothing: JobHandler = { run: async () => {}, quarantined: async () => {} };
     this.pool = new WorkerPool({

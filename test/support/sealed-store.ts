@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import type { TableMetadata } from 'kysely';
 import { openValues, sealValues, type ValueSealer } from '#sources/sealed-props.ts';
 import { beforeChange, describeBefore } from '#sources/source-change.ts';
 import type { Store } from '#storage/store.ts';
@@ -98,7 +99,14 @@ export async function storeSealed(store: Store, { vault, clock }: SealTools, own
     },
     { table: 'deployments', row: { id: id('d'), definition: JSON.stringify(definition) } },
   ];
-  for (const { table, row } of rows) await insertFilled(store, table, { owner_id: ownerId, ...row });
+  const columns = await columnsByTable(store);
+  await store.transaction(async (tx) => {
+    for (const { table, row } of rows)
+      await tx
+        .insertInto(table)
+        .values(filled(columns.get(table) ?? [], { owner_id: ownerId, ...row }) as never)
+        .execute();
+  });
 }
 
 /** Opens all of it again. */
@@ -146,29 +154,31 @@ export async function openSealed(
   };
 }
 
+type Column = TableMetadata['columns'][number];
+
+/** Read once per store: the tables stay as they are. */
+const knownColumns = new WeakMap<Store, Promise<Map<string, Column[]>>>();
+
+function columnsByTable(store: Store): Promise<Map<string, Column[]>> {
+  const known = knownColumns.get(store);
+  if (known !== undefined) return known;
+  const read = store.read.introspection
+    .getTables()
+    .then((tables) => new Map(tables.map(({ name, columns }) => [name, columns])));
+  knownColumns.set(store, read);
+  return read;
+}
+
 /** The row, with something harmless in each column that must not be empty and is not given. */
-async function insertFilled(
-  store: Store,
-  table: keyof Tables,
-  given: Record<string, unknown>,
-): Promise<void> {
-  const columns =
-    (await store.read.introspection.getTables()).find(({ name }) => name === table)?.columns ?? [];
-  const filled = Object.fromEntries(
-    columns
-      .filter(({ isNullable, name }) => !isNullable && !(name in given))
-      .map(({ name, dataType, hasDefaultValue }) => [
-        name,
-        hasDefaultValue ? undefined : fillerOf(dataType, `${name} of ${given.id}`),
-      ])
-      .filter(([, value]) => value !== undefined),
-  );
-  await store.transaction((tx) =>
-    tx
-      .insertInto(table)
-      .values({ ...filled, ...given } as never)
-      .execute(),
-  );
+function filled(columns: readonly Column[], given: Record<string, unknown>): Record<string, unknown> {
+  const fillers = columns
+    .filter(({ isNullable, name }) => !isNullable && !(name in given))
+    .map(({ name, dataType, hasDefaultValue }) => [
+      name,
+      hasDefaultValue ? undefined : fillerOf(dataType, `${name} of ${given.id}`),
+    ])
+    .filter(([, value]) => value !== undefined);
+  return { ...Object.fromEntries(fillers), ...given };
 }
 
 function fillerOf(dataType: string, text: string): string | number {
@@ -178,7 +188,7 @@ function fillerOf(dataType: string, text: string): string | number {
 /** Every column of every table that holds text, for looking for what must not be there. */
 export async function allTexts(store: Store): Promise<{ table: string; column: string; text: string }[]> {
   const found: { table: string; column: string; text: string }[] = [];
-  for (const { name: table } of await store.read.introspection.getTables()) {
+  for (const table of (await columnsByTable(store)).keys()) {
     const rows = await store.read
       .selectFrom(table as keyof Tables)
       .selectAll()
