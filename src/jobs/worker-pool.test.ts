@@ -576,7 +576,7 @@ describe('the worker pool', () => {
       test('a pool that starts leaves what a live pool runs to that pool, also when its own clock is ahead', async () => {
         const began = Promise.withResolvers<void>();
         const mayEnd = Promise.withResolvers<void>();
-        const ended = Promise.withResolvers<Set<string>>();
+        const ended = Promise.withResolvers<boolean>();
         await insert(job('long'));
         let node = '';
         const run = async (leased: LeasedJob) => {
@@ -600,7 +600,7 @@ describe('the worker pool', () => {
           );
           assert.deepEqual(others, []);
           mayEnd.resolve();
-          assert.deepEqual(await ended.promise, new Set(['long']));
+          assert.equal(await ended.promise, true, 'the job was still held');
         });
       });
 
