@@ -202,10 +202,10 @@ for (const [from, to] of [
 }
 
 describe('a large backup', () => {
-  const chunks = 100;
+  const chunks = 200;
   const megabyte = 1024 * 1024;
   /** Well below what a program would have that keeps all of it in memory. */
-  const peakMbMax = 260;
+  const peakMbMax = 500;
   let folder: TempFolder;
   let file: string;
   let ended: Ended;
