@@ -202,7 +202,11 @@ forEachStore((fixture) => {
         assert.equal(await releaseOrphans(fixture.store, tx, { ...look, node: 'node_1' }), 1);
         second = other.transaction((own) => releaseOrphans(other, own, { ...look, node: 'node_2' }));
         // It has seen the row as it was, whether it waits for it or not.
-        await Promise.race([second, waitFor(() => isAnyoneWaiting(fixture.store))]);
+        let hasEnded = false;
+        const ended = second.finally(() => {
+          hasEnded = true;
+        });
+        await Promise.race([ended, waitFor(async () => hasEnded || isAnyoneWaiting(fixture.store))]);
         await tx.updateTable('deliveries').set({ lease_node: 'node_1' }).execute();
       });
       assert.equal(await second, 0);

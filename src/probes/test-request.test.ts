@@ -192,10 +192,10 @@ describe('a test request over HTTP', () => {
       assert.doesNotMatch(found.message, /CANARY/);
     }
     // The host is told, so a secret that is the host is taken out of the text.
-    const api_key = '2001:db8:1111:2222:3333:4444:5555:6666';
-    const app = appWith(httpTest('http://[{{api_key}}]/me'));
+    const api_key = 'canary-that-is-a-host';
+    const app = appWith(httpTest('http://{{api_key}}.example.invalid/me'));
     const found = await testAccount(parts, { app, credentials: { api_key } });
-    assert.match(found?.message ?? '', /^GET http:\/\/\[\[redacted\]\]\/me: /);
+    assert.match(found?.message ?? '', /^GET http:\/\/\[redacted\]\.example\.invalid\/me: /);
   });
 
   test('HTTPS with a trusted certificate works', async (t) => {

@@ -72,7 +72,7 @@ describe('the command line', () => {
   ] as const) {
     test(`is refused with 2 and help, before the store is touched: ${args.join(' ') || 'nothing'}`, async () => {
       await using folder = await createTempFolder('admin');
-      const ended = await admin({ dataFolder: folder.path }, ...args);
+      const ended = await admin({ dataFolder: join(folder.path, 'data') }, ...args);
       assert.equal(ended.code, 2);
       assert.equal(ended.stdout, '');
       assert.match(ended.stderr, complaint);
@@ -107,7 +107,11 @@ describe('the command line', () => {
 
   test('settings that make no sense are said, with 1', async () => {
     await using folder = await createTempFolder('admin');
-    const ended = await admin({ dataFolder: folder.path, databaseUrl: 'mysql://x' }, 'user', 'list');
+    const ended = await admin(
+      { dataFolder: join(folder.path, 'data'), databaseUrl: 'mysql://x' },
+      'user',
+      'list',
+    );
     assert.equal(ended.code, 1);
     assert.match(ended.stderr, /MILLRACE_DATABASE_URL/);
     assert.doesNotMatch(ended.stderr, /\n +at /);

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { request } from 'node:http';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
 import { recordAudit, theService } from '#accounts/account-audit-store.ts';
@@ -28,7 +30,7 @@ before(async () => {
 after(() => folder.remove());
 
 const start = (environment: Record<string, string>) =>
-  Millrace.start({ dataFolder: folder.path, environment });
+  Millrace.start({ dataFolder: join(folder.path, 'data'), environment });
 
 /** Runs `work` with a service that has these settings. */
 async function withService(
@@ -75,7 +77,7 @@ describe('a service with limits and addresses of its own', () => {
   let me: { id: string; workspaceId: string };
 
   before(async () => {
-    me = await seed(folder.path);
+    me = await seed(join(folder.path, 'data'));
     service = await start({
       MILLRACE_PUBLIC_URL: 'https://millrace.example.test',
       MILLRACE_EMAIL_DOMAIN: 'Mail.example.test',
@@ -324,3 +326,15 @@ async function seed(dataFolder: string): Promise<{ id: string; workspaceId: stri
     await store.close();
   }
 }
+
+test('MILLRACE_NODE_LEASE is how long the work of a node that was killed stays its own', async () => {
+  const service = await start({ MILLRACE_NODE_LEASE: '120' });
+  await service.kill();
+  const database = new DatabaseSync(join(folder.path, 'data', 'millrace.sqlite'), { readOnly: true });
+  try {
+    const node = database.prepare('select expires_at_ms - started_at_ms as "leaseMs" from nodes').get();
+    assert.equal(node?.leaseMs, 120_000);
+  } finally {
+    database.close();
+  }
+});

@@ -245,7 +245,7 @@ describe('a start', () => {
     await once(taken, 'listening');
     await using folder = await createTempFolder();
     const { code, errors } = await failedStart({
-      dataFolder: folder.path,
+      dataFolder: join(folder.path, 'data'),
       environment: { MILLRACE_PORT: String((taken.address() as AddressInfo).port) },
     });
     taken.close();
@@ -298,7 +298,7 @@ describe('a start', () => {
   test('on a PostgreSQL that cannot be reached says so', async () => {
     await using folder = await createTempFolder();
     const { code, errors } = await failedStart({
-      dataFolder: folder.path,
+      dataFolder: join(folder.path, 'data'),
       databaseUrl: 'postgres://nobody:secret-word@127.0.0.1:1/none',
     });
     assert.equal(code, 1);

@@ -44,7 +44,8 @@ export async function waitFor<T>(
 /** Rejects with what was waited for when `promise` takes longer than `timeoutMs`. */
 export async function within<T>(promise: Promise<T>, timeoutMs: number, what: string): Promise<T> {
   const timeout = new AbortController();
-  const late = delay(timeoutMs, undefined, { signal: timeout.signal }).then(() => {
+  // A wait that lost a race does not keep the test file from ending.
+  const late = delay(timeoutMs, undefined, { signal: timeout.signal, ref: false }).then(() => {
     throw new Error(`waited ${timeoutMs} ms in vain for: ${what}`);
   });
   late.catch(() => undefined);
