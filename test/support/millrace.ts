@@ -21,8 +21,6 @@ const startPatienceMs = 120_000;
  */
 const nodeLeaseSeconds = '5';
 
-const mainFile = programFile('src/main.ts');
-
 export interface MillraceOptions {
   /** The service keeps everything here; the caller removes it. */
   dataFolder: string;
@@ -71,7 +69,7 @@ export class Millrace extends ServiceClient {
 
   /** Only spawns it, for tests of starts that fail. */
   static spawn(options: MillraceOptions): ChildProcess {
-    return spawn(process.execPath, ['--disable-sigusr1', mainFile], {
+    return spawn(process.execPath, ['--disable-sigusr1', programFile('src/main.ts')], {
       env: {
         PATH: process.env.PATH,
         HOME: process.env.HOME,
