@@ -37,7 +37,11 @@ forEachStore((stores) => {
       if (state === 'failed') fixture.pass(60_000);
       else await fixture.service.manager.cancel(run, 'by a person');
       await fixture.until(runId, state);
-      const sends = await stores.store.read.selectFrom('run_sends').select(['kind', 'state']).orderBy('kind', 'desc').execute();
+      const sends = await stores.store.read
+        .selectFrom('run_sends')
+        .select(['kind', 'state'])
+        .orderBy('kind', 'desc')
+        .execute();
       const jobs = await waitFor(async () => {
         const rows = await stores.store.read.selectFrom('jobs').select(['id', 'kind']).execute();
         return rows.every(({ kind }) => kind === 'send_from_run') && rows;
