@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { chromiumSkip } from '../support/chromium.ts';
 import { pasteCode, useDashboard } from '../support/dashboard-browser.ts';
-import type { ServiceClient } from '../support/service-client.ts';
+import { type ServiceClient, testApiKey } from '../support/service-client.ts';
 
 /** Everything that the pages may ever load, compressed as it is sent. */
 const bundleBytesMax = 400 * 1024;
@@ -11,7 +11,7 @@ const firstBytesMax = 200 * 1024;
 
 /** Looks at every page with the eyes of Chromium: what is missing here is missing for a person. */
 describe('the dashboard', { skip: chromiumSkip() }, () => {
-  const dashboard = useDashboard({ ownService: () => ({}) });
+  const dashboard = useDashboard();
   let service: ServiceClient;
 
   before(async () => {
@@ -282,8 +282,10 @@ describe('the dashboard', { skip: chromiumSkip() }, () => {
   });
 
   test('places are lists with names, tabs are walked by arrows, and a dialog keeps the focus and gives it back', async () => {
-    const source = await service.createSource({ name: 'by keys', key: 'http-new-requests-payload-only' });
-    const page = await dashboard.signedIn(`/sources/${source.id}`);
+    // The admin of the instance, who sees all places.
+    const admin = service.as({ key: testApiKey });
+    const source = await admin.createSource({ name: 'by keys', key: 'http-new-requests-payload-only' });
+    const page = await dashboard.signedIn(`/sources/${source.id}`, {}, testApiKey);
     const navigation = page.getByRole('navigation', { name: 'Main' });
     for (const [name, first, count] of [
       ['Overview', 'Home', 2],
@@ -317,13 +319,14 @@ describe('the dashboard', { skip: chromiumSkip() }, () => {
     await page.keyboard.press('Escape');
     await dialog.waitFor({ state: 'detached' });
     assert.equal(await focused(), 'Delete source');
-    const who = page.getByRole('button', { name: dashboard.username });
+    const who = page.getByRole('button', { name: 'admin' });
     await who.focus();
     await page.keyboard.press('Enter');
     await page.getByText('Signed in as').waitFor();
     await page.keyboard.press('Escape');
     await page.getByText('Signed in as').waitFor({ state: 'detached' });
-    assert.equal(await focused(), dashboard.username);
+    assert.equal(await focused(), 'admin');
+    await admin.api('DELETE', `/v1/sources/${source.id}`);
     dashboard.nothingWrong();
   });
 

@@ -7,8 +7,7 @@ describe('the manual in a browser', { skip: chromiumSkip() }, () => {
   const browser = useDashboard();
 
   test('is searched without leaving the page, by keyboard too', async () => {
-    const page = await browser.open();
-    await page.goto(`${browser.service.url}/docs`);
+    const page = await browser.visit('/docs');
     await browser.screenshot(page, 'manual-first');
     await page.keyboard.press('/');
     await page.keyboard.type('verify signature');
@@ -53,7 +52,7 @@ describe('the manual in a browser', { skip: chromiumSkip() }, () => {
 
   test('is read on a narrow screen, in the dark, on paper, and without scripts', async () => {
     const small = { viewport: { width: 360, height: 740 }, colorScheme: 'dark' } as const;
-    const page = await browser.open(small);
+    const page = await browser.visit('/docs', small);
     for (const path of [
       '/docs',
       '/docs/guides/sources',
@@ -84,8 +83,7 @@ describe('the manual in a browser', { skip: chromiumSkip() }, () => {
   });
 
   test('helps whoever comes to an address that is none', async () => {
-    const page = await browser.open();
-    await page.goto(`${browser.service.url}/docs/guides/webhook`);
+    const page = await browser.visit('/docs/guides/webhook');
     await page.getByRole('heading', { name: 'There is no such page' }).waitFor();
     await browser.screenshot(page, 'manual-missing');
     await page.getByRole('link', { name: 'Receive webhooks' }).first().click();

@@ -114,7 +114,7 @@ describe('the flow map in the dashboard', { skip: chromiumSkip() }, () => {
     dashboard.nothingWrong();
   });
 
-  test('a map of 300 things is drawn in bounded time, grouped, searched, gone through by keyboard, and stays as it is', async () => {
+  test('a map of 300 things is drawn in bounded time, grouped, searched, gone through by keyboard, and stays as it is', async (t) => {
     const { body: me } = await service.api('GET', '/v1/users/me');
     const workspace = me.data.orgs[0].id;
     await many(300, 10, async (n) => {
@@ -141,12 +141,14 @@ describe('the flow map in the dashboard', { skip: chromiumSkip() }, () => {
       });
     });
     const page = await dashboard.signedIn('/');
+    const cpuMs = await cpuOfPage(page);
     await page.getByLabel('Showing').selectOption(workspace);
     await page.getByRole('link', { name: 'See all of it on the flow map' }).click();
     const startMs = performance.now();
     await page.locator('.map-box').first().waitFor();
-    const tookMs = performance.now() - startMs;
-    assert.ok(tookMs < 5_000, `it took ${Math.round(tookMs)} ms until it was drawn`);
+    t.diagnostic(`it was drawn after ${Math.round(performance.now() - startMs)} ms`);
+    const drawnMs = await cpuMs();
+    assert.ok(drawnMs < 5_000, `it took ${Math.round(drawnMs)} ms of CPU time to draw it`);
     await page.getByLabel('Group what is alike').uncheck();
     await waitFor(async () => (await page.locator('.map-box').count()) === 300, { what: '300 boxes' });
     await dashboard.screenshot(page, 'map-300');
@@ -155,18 +157,30 @@ describe('the flow map in the dashboard', { skip: chromiumSkip() }, () => {
         `JSON.stringify([...document.querySelectorAll('.map-box')].map((box) => [box.dataset.box, box.getAttribute('transform')]))`,
       );
     const before = await placesOf();
-    const eachMs = await page.evaluate(`(async () => {
+    const elements = await page.locator('.map *').count();
+    assert.ok(elements < 10 * 900, `${elements} elements for 300 boxes and 600 lines`);
+    const beforeMs = await cpuMs();
+    const zoomed = await page.evaluate(`(async () => {
       const map = document.querySelector('.map');
+      let changes = 0;
+      const observer = new MutationObserver((records) => { changes += records.length; });
+      observer.observe(map, { subtree: true, childList: true, attributes: true, characterData: true });
       const startMs = performance.now();
       for (let turn = 0; turn < 20; turn += 1) {
         const deltaY = turn % 2 === 0 ? -120 : 90;
         map.dispatchEvent(new WheelEvent('wheel', { deltaY, clientX: 700, clientY: 500, cancelable: true }));
         await new Promise((resolve) => requestAnimationFrame(resolve));
       }
-      return (performance.now() - startMs) / 20;
+      return { changes, eachMs: (performance.now() - startMs) / 20 };
     })()`);
-    // Without a graphics card, on a busy machine.
-    assert.ok(Number(eachMs) < 1_500, `while it is zoomed, a picture of the map takes ${eachMs} ms`);
+    const { changes, eachMs } = zoomed as { changes: number; eachMs: number };
+    t.diagnostic(`while it is zoomed, a picture of the map takes ${Math.round(eachMs)} ms`);
+    assert.ok(
+      changes > 0 && changes <= 40,
+      `20 turns of the wheel change ${changes} things, not the place of the whole`,
+    );
+    const eachCpuMs = ((await cpuMs()) - beforeMs) / 20;
+    assert.ok(eachCpuMs < 500, `while it is zoomed, a picture of the map takes ${eachCpuMs} ms of CPU time`);
     await page.getByLabel('Find on the map').fill('inbox 17');
     const found = page.getByRole('button', { name: /^Source inbox 17,/ });
     await page.keyboard.press('Enter');
@@ -262,6 +276,16 @@ describe('the flow map in the dashboard', { skip: chromiumSkip() }, () => {
     dashboard.nothingWrong();
   });
 });
+
+/** CPU time that a page has taken to run, lay out and paint; how busy the machine is makes little difference to it. */
+async function cpuOfPage(page: Page): Promise<() => Promise<number>> {
+  const session = await page.context().newCDPSession(page);
+  await session.send('Performance.enable', { timeDomain: 'threadTicks' });
+  return async () => {
+    const { metrics } = await session.send('Performance.getMetrics');
+    return (metrics.find(({ name }) => name === 'TaskDuration')?.value ?? Number.NaN) * 1000;
+  };
+}
 
 function rgbOf(hex: string): string {
   const parts = /#(..)(..)(..)/.exec(hex)?.slice(1) ?? [];

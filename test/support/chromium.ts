@@ -33,7 +33,15 @@ export async function openChromium(): Promise<Browser> {
   if (executablePath === undefined) throw new Error(`no Chromium was found among ${names.join(', ')}`);
   return chromium.launch({
     executablePath,
-    // Containers give it neither a sandbox of its own nor much shared memory. It opens our pages only.
-    args: ['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu'],
+    args: [
+      // Containers give it neither a sandbox of its own nor much shared memory. It opens our pages only.
+      '--no-sandbox',
+      '--disable-dev-shm-usage',
+      // It draws without a graphics card, which needs no process of its own.
+      '--disable-gpu',
+      '--in-process-gpu',
+      // No page of a test lives long enough to earn what it costs to optimize its scripts.
+      '--js-flags=--no-opt --no-maglev',
+    ],
   });
 }

@@ -78,7 +78,6 @@ export class DashboardBrowser {
   readonly #signedInAs = new WeakMap<Page, string>();
   readonly #contexts: BrowserContext[] = [];
   readonly #complaints: string[] = [];
-  #isTidying = false;
 
   constructor(options: DashboardOptions) {
     this.#options = options;
@@ -122,13 +121,7 @@ export class DashboardBrowser {
    * browser has the files of the dashboard already, and the session, where it is the same user.
    */
   async signedIn(path: string, screen: Screen = {}, key = this.service.key): Promise<Page> {
-    const { viewport, colorScheme } = { ...desk, ...screen };
-    const page =
-      this.#spare.pop() ??
-      (await this.#pageOf(await opened(this.#browser).newContext({ ...desk, ...still })));
-    this.#given.push(page);
-    await page.setViewportSize(viewport ?? desk.viewport);
-    await page.emulateMedia({ media: null, colorScheme, ...still });
+    const page = await this.#take(screen);
     if (this.#signedInAs.get(page) !== key) await page.context().clearCookies();
     await page.goto(this.service.url + path);
     const signIn = page.locator('.sign-in');
@@ -136,6 +129,13 @@ export class DashboardBrowser {
     await main.or(signIn).waitFor();
     if (await signIn.isVisible()) await this.signIn(page, key);
     await main.waitFor();
+    return page;
+  }
+
+  /** The same without signing in, for pages that everybody may read. */
+  async visit(path: string, screen: Screen = {}): Promise<Page> {
+    const page = await this.#take(screen);
+    await page.goto(this.service.url + path);
     return page;
   }
 
@@ -157,7 +157,6 @@ export class DashboardBrowser {
 
   /** Ends what the test that ended has opened: no page of it asks the service for news any more. */
   async tidy(): Promise<void> {
-    this.#isTidying = true;
     for (const context of this.#contexts.splice(0)) await context.close();
     for (const page of this.#given.splice(0)) {
       const context = page.context();
@@ -166,20 +165,33 @@ export class DashboardBrowser {
         await context.close();
         continue;
       }
-      // A file of the same origin, so that nothing of the pages runs while their storage is emptied.
-      await page.goto(`${this.service.url}/favicon.svg`);
-      await page.evaluate(forgetChoices);
-      await page.unrouteAll({ behavior: 'ignoreErrors' });
       for (const event of pageEvents) page.removeAllListeners(event);
+      await page.unrouteAll({ behavior: 'ignoreErrors' });
+      // An empty page of the same origin, so that nothing of the pages runs while their storage is emptied.
+      const empty = `${this.service.url}/empty`;
+      await page.route(empty, (route) => route.fulfill({ contentType: 'text/html', body: '' }));
+      await page.goto(empty);
+      await page.evaluate(forgetChoices);
+      await page.unroute(empty);
       this.#watch(page);
       this.#spare.push(page);
     }
-    this.#isTidying = false;
   }
 
   async close(): Promise<void> {
     await this.#browser?.close();
     await this.#place?.release();
+  }
+
+  async #take(screen: Screen): Promise<Page> {
+    const { viewport, colorScheme } = { ...desk, ...screen };
+    const page =
+      this.#spare.pop() ??
+      (await this.#pageOf(await opened(this.#browser).newContext({ ...desk, ...still })));
+    this.#given.push(page);
+    await page.setViewportSize(viewport ?? desk.viewport);
+    await page.emulateMedia({ media: null, colorScheme, ...still });
+    return page;
   }
 
   async #pageOf(context: BrowserContext): Promise<Page> {
@@ -197,7 +209,6 @@ export class DashboardBrowser {
     });
     page.on('pageerror', (error) => this.#complaints.push(error.message));
     page.on('dialog', (dialog) => {
-      if (this.#isTidying) return void dialog.accept();
       this.#complaints.push(`dialog: ${dialog.message()}`);
       void dialog.dismiss();
     });
