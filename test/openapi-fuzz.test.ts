@@ -408,5 +408,5 @@ forEachService(
       );
     });
   },
-  { environment: { MILLRACE_NPM_REGISTRY: registry.url } },
+  { environment: { MILLRACE_NPM_REGISTRY: registry.url }, inTurns: true },
 );

@@ -130,7 +130,7 @@ async function runFiles(): Promise<void> {
     timeout: testTimeoutMs,
     signal: stopped.signal,
     testNamePatterns: values['test-name-pattern'],
-    execArgv: ['--import', join(import.meta.dirname, 'support', 'report-cpu-time.ts')],
+    execArgv: ['--import', join(import.meta.dirname, 'support', 'test-file-process.ts')],
     env: { ...process.env, MILLRACE_TEST_CPU_TIMES: cpuTimes },
   });
   for await (const event of events) report.take(event);
@@ -168,7 +168,7 @@ function skipWithout(program: string, reason: string | false, isRequired: string
   (isRequired === '1' ? problems : notices).push(text);
 }
 
-/** The lines of report-cpu-time.ts, by path relative to the root. */
+/** The lines of test-file-process.ts, by path relative to the root. */
 function readCpuTimes(file: string): Map<string, number> {
   const seconds = new Map<string, number>();
   for (const line of readFileSync(file, { encoding: 'utf8', flag: 'a+' }).split('\n')) {

@@ -7,6 +7,7 @@ import { after, before, describe, test } from 'node:test';
 import { borrowTestDatabase, postgresSkip, type TestDatabase } from '../support/databases.ts';
 import { Millrace, testApiKey } from '../support/millrace.ts';
 import { programFile } from '../support/program-file.ts';
+import { storesOfStory, turnVariable } from '../support/story-stores.ts';
 import { createTempFolder, type TempFolder } from '../support/temp-folder.ts';
 
 const adminFile = programFile('src/admin.ts');
@@ -118,7 +119,7 @@ describe('the command line', () => {
   });
 });
 
-for (const dialect of ['sqlite', 'postgres'] as const) {
+for (const dialect of storesOfStory(import.meta.filename, process.env[turnVariable])) {
   const isEmbedded = dialect === 'sqlite';
   describe(isEmbedded ? 'on SQLite' : 'on PostgreSQL', { skip: !isEmbedded && postgresSkip() }, () => {
     let folder: TempFolder;

@@ -7,7 +7,7 @@ import { OAuthProvider } from '../support/oauth-provider.ts';
 import type { ServiceClient } from '../support/service-client.ts';
 
 describe('apps in the dashboard', { skip: chromiumSkip() }, () => {
-  const dashboard = useDashboard();
+  const dashboard = useDashboard({ ownService: () => ({}) });
   let service: ServiceClient;
   let receiver: HttpReceiver;
   let provider: OAuthProvider;

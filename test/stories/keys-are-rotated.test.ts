@@ -19,6 +19,7 @@ import { borrowTestDatabase, postgresSkip, type TestDatabase } from '../support/
 import { Millrace, type MillraceOptions } from '../support/millrace.ts';
 import { programFile } from '../support/program-file.ts';
 import { allTexts, expectedSecrets, openSealed, storeSealed } from '../support/sealed-store.ts';
+import { storesOfStory, turnVariable } from '../support/story-stores.ts';
 import { createTempFolder, type TempFolder } from '../support/temp-folder.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -113,6 +114,9 @@ class Place {
     await this.folder.remove();
   }
 }
+
+/** That a killed rotation loses nothing is a promise of each store; the rest runs on one of them, in turns. */
+const stores = storesOfStory(import.meta.filename, process.env[turnVariable]);
 
 for (const dialect of ['sqlite', 'postgres'] as const) {
   const isEmbedded = dialect === 'sqlite';
@@ -220,238 +224,251 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       });
     });
 
-    describe('a service whose keys are rotated', () => {
-      let place: Place;
-      let service: Millrace;
-      let made: { account: string; webhook: string; workflow: string; endpoint: string; source: string };
-      const credentials = { api_key: 'the-key-of-acme-0123456789', region: 'eu' };
-      const own = `export default {
+    if (stores.includes(dialect))
+      describe('a service whose keys are rotated', () => {
+        let place: Place;
+        let service: Millrace;
+        let made: { account: string; webhook: string; workflow: string; endpoint: string; source: string };
+        const credentials = { api_key: 'the-key-of-acme-0123456789', region: 'eu' };
+        const own = `export default {
         props: { password: { type: 'string', secret: true }, http: '$.interface.http', acme: { type: 'app', app: 'acme' } },
         async run() { this.$emit({ password: this.password.length, key: this.acme.$auth.api_key.length }); },
       };`;
-      const step = `export default defineComponent({
+        const step = `export default defineComponent({
         props: { password: { type: 'string', secret: true }, acme: { type: 'app', app: 'acme' } },
         async run() { return [this.password.length, this.acme.$auth.api_key.length]; },
       });`;
 
-      before(async () => {
-        place = await Place.create(dialect);
-        service = await Millrace.start(place.options);
-        const account = await service.api('POST', '/v1/accounts', { app: 'acme', name: 'a', credentials });
-        assert.equal(account.status, 200, JSON.stringify(account.body));
-        const accountId: string = account.body.data.id;
-        const webhook = await service.api(
-          'POST',
-          '/v1/webhooks?url=http://127.0.0.1:9/hook&name=a&description=a',
-        );
-        assert.equal(webhook.status, 200, JSON.stringify(webhook.body));
-        await service.api('POST', `/v1/webhooks/${webhook.body.data.id}/rotate_secret`, {});
-        const props = { password: 'a-secret-prop', acme: { authProvisionId: accountId } };
-        const source = await service.createSource({
-          component_code: own,
-          name: 'sealed',
-          configured_props: { ...props, http: {} },
-        });
-        const workflow = await service.createWorkflow({
-          steps: [{ namespace: 'a', code: step, props }],
-          triggers: [
-            { type: 'http', props: { auth: { type: 'static_bearer_token', token: 'a-trigger-token-0123' } } },
-          ],
-        });
-        made = {
-          account: accountId,
-          webhook: webhook.body.data.id,
-          workflow: workflow.id,
-          endpoint: workflow.triggers[0].endpoint_url,
-          source: source.id,
-        };
-      });
-      after(async () => {
-        await service.stop();
-        await place.remove();
-      });
-
-      /** Uses everything that was sealed, through the service, which is started when it is stopped. */
-      async function useAll(): Promise<void> {
-        if (service.process.exitCode !== null) service = await Millrace.start(place.options);
-        const { body } = await service.api('GET', `/v1/accounts/${made.account}?include_credentials=1`);
-        assert.equal(body.data.credentials.api_key, credentials.api_key);
-        const source = (await service.api('GET', `/v1/sources/${made.source}`)).body.data;
-        const events = (await service.events(made.source)).length;
-        await fetch(
-          new URL(
-            new URL(source.endpoint_url ?? source.configured_props.http.endpoint_url).pathname,
-            service.url,
-          ),
-          {
-            method: 'POST',
-          },
-        );
-        const [event] = await waitFor(async () => {
-          const found = await service.events(made.source);
-          return found.length > events && found;
-        });
-        assert.deepEqual(event.event, { password: 13, key: credentials.api_key.length });
-        const url = new URL(new URL(made.endpoint).pathname, service.url);
-        const runs = (await service.runs(made.workflow)).length;
-        assert.equal((await fetch(url, { method: 'POST' })).status, 401);
-        const headers = { authorization: 'Bearer a-trigger-token-0123' };
-        assert.ok((await fetch(url, { method: 'POST', headers })).ok);
-        await waitFor(async () => (await service.runs(made.workflow)).length > runs);
-        const run = await service.runInState(made.workflow, 'succeeded');
-        assert.deepEqual(run.steps[0].exports.$return_value, [13, credentials.api_key.length]);
-      }
-
-      /** The next `useAll` starts it again. */
-      async function whileStopped(work: () => Promise<void>): Promise<void> {
-        await service.stop();
-        await work();
-      }
-
-      test('keys status tells of the master key, of data keys by owner, and of nothing unfinished; the master key is rotated once the service has stopped', async () => {
-        await useAll();
-        const before = await readFile(keyFilePath(place.dataFolder), 'utf8');
-        const refused = await place.admin(['keys', 'rotate-master']);
-        assert.equal(refused.code, 1);
-        assert.match(refused.stderr, isEmbedded ? /stop it first$/m : /the service is running \(node_\w+\)/);
-        assert.equal(await readFile(keyFilePath(place.dataFolder), 'utf8'), before);
-        await whileStopped(async () => {
-          const status = await place.adminJson(['keys', 'status']);
-          const vault = await place.vault();
-          assert.equal(status.master_key, vault.masterKeyId);
-          assert.deepEqual(
-            [status.configured_key, status.configured, status.wrapped_by, status.unfinished],
-            [vault.masterKeyId, 'same', [vault.masterKeyId], []],
+        before(async () => {
+          place = await Place.create(dialect);
+          service = await Millrace.start(place.options);
+          const account = await service.api('POST', '/v1/accounts', { app: 'acme', name: 'a', credentials });
+          assert.equal(account.status, 200, JSON.stringify(account.body));
+          const accountId: string = account.body.data.id;
+          const webhook = await service.api(
+            'POST',
+            '/v1/webhooks?url=http://127.0.0.1:9/hook&name=a&description=a',
           );
-          assert.equal(status.owners.length, 1);
-          assert.equal(status.owners[0].keys, 1);
-          const done = await place.adminJson(['keys', 'rotate-master']);
-          assert.equal(done.rewrapped, 1);
+          assert.equal(webhook.status, 200, JSON.stringify(webhook.body));
+          await service.api('POST', `/v1/webhooks/${webhook.body.data.id}/rotate_secret`, {});
+          const props = { password: 'a-secret-prop', acme: { authProvisionId: accountId } };
+          const source = await service.createSource({
+            component_code: own,
+            name: 'sealed',
+            configured_props: { ...props, http: {} },
+          });
+          const workflow = await service.createWorkflow({
+            steps: [{ namespace: 'a', code: step, props }],
+            triggers: [
+              {
+                type: 'http',
+                props: { auth: { type: 'static_bearer_token', token: 'a-trigger-token-0123' } },
+              },
+            ],
+          });
+          made = {
+            account: accountId,
+            webhook: webhook.body.data.id,
+            workflow: workflow.id,
+            endpoint: workflow.triggers[0].endpoint_url,
+            source: source.id,
+          };
         });
-        assert.notEqual(await readFile(keyFilePath(place.dataFolder), 'utf8'), before);
-        await useAll();
-      });
+        after(async () => {
+          await service.stop();
+          await place.remove();
+        });
 
-      test('data keys are rotated, and all that was sealed works on', async () => {
-        const rotate = async () => {
-          const done = await place.adminJson(['keys', 'rotate-data']);
-          assert.equal(done.new_keys, 1);
-          // Account, two secrets of the webhook, trigger, source, deployment.
-          assert.ok(done.resealed >= 6, JSON.stringify(done));
-          assert.deepEqual(done.unopened, []);
-        };
-        if (!isEmbedded) {
-          // Beside the running service, which knows the old key alone.
-          await rotate();
-          await useAll();
+        /** Uses everything that was sealed, through the service, which is started when it is stopped. */
+        async function useAll(): Promise<void> {
+          if (service.process.exitCode !== null) service = await Millrace.start(place.options);
+          const { body } = await service.api('GET', `/v1/accounts/${made.account}?include_credentials=1`);
+          assert.equal(body.data.credentials.api_key, credentials.api_key);
+          const source = (await service.api('GET', `/v1/sources/${made.source}`)).body.data;
+          const events = (await service.events(made.source)).length;
+          await fetch(
+            new URL(
+              new URL(source.endpoint_url ?? source.configured_props.http.endpoint_url).pathname,
+              service.url,
+            ),
+            {
+              method: 'POST',
+            },
+          );
+          const [event] = await waitFor(async () => {
+            const found = await service.events(made.source);
+            return found.length > events && found;
+          });
+          assert.deepEqual(event.event, { password: 13, key: credentials.api_key.length });
+          const url = new URL(new URL(made.endpoint).pathname, service.url);
+          const runs = (await service.runs(made.workflow)).length;
+          assert.equal((await fetch(url, { method: 'POST' })).status, 401);
+          const headers = { authorization: 'Bearer a-trigger-token-0123' };
+          assert.ok((await fetch(url, { method: 'POST', headers })).ok);
+          await waitFor(async () => (await service.runs(made.workflow)).length > runs);
+          const run = await service.runInState(made.workflow, 'succeeded');
+          assert.deepEqual(run.steps[0].exports.$return_value, [13, credentials.api_key.length]);
         }
-        await whileStopped(async () => {
-          if (isEmbedded) await rotate();
-          await place.withStore(async (store) => {
-            // Nothing needs them any more.
-            const retired = await store.transaction((tx) =>
-              tx.deleteFrom('data_keys').where('retired_at_ms', 'is not', null).returning('key_id').execute(),
+
+        /** The next `useAll` starts it again. */
+        async function whileStopped(work: () => Promise<void>): Promise<void> {
+          await service.stop();
+          await work();
+        }
+
+        test('keys status tells of the master key, of data keys by owner, and of nothing unfinished; the master key is rotated once the service has stopped', async () => {
+          await useAll();
+          const before = await readFile(keyFilePath(place.dataFolder), 'utf8');
+          const refused = await place.admin(['keys', 'rotate-master']);
+          assert.equal(refused.code, 1);
+          assert.match(
+            refused.stderr,
+            isEmbedded ? /stop it first$/m : /the service is running \(node_\w+\)/,
+          );
+          assert.equal(await readFile(keyFilePath(place.dataFolder), 'utf8'), before);
+          await whileStopped(async () => {
+            const status = await place.adminJson(['keys', 'status']);
+            const vault = await place.vault();
+            assert.equal(status.master_key, vault.masterKeyId);
+            assert.deepEqual(
+              [status.configured_key, status.configured, status.wrapped_by, status.unfinished],
+              [vault.masterKeyId, 'same', [vault.masterKeyId], []],
             );
-            assert.ok(retired.length >= 1);
-            for (const { table, column, text } of await allTexts(store))
-              for (const { key_id } of retired)
-                assert.ok(!text.includes(`v1.${key_id}.`), `${table}.${column} was not sealed anew`);
+            assert.equal(status.owners.length, 1);
+            assert.equal(status.owners[0].keys, 1);
+            const done = await place.adminJson(['keys', 'rotate-master']);
+            assert.equal(done.rewrapped, 1);
+          });
+          assert.notEqual(await readFile(keyFilePath(place.dataFolder), 'utf8'), before);
+          await useAll();
+        });
+
+        test('data keys are rotated, and all that was sealed works on', async () => {
+          const rotate = async () => {
+            const done = await place.adminJson(['keys', 'rotate-data']);
+            assert.equal(done.new_keys, 1);
+            // Account, two secrets of the webhook, trigger, source, deployment.
+            assert.ok(done.resealed >= 6, JSON.stringify(done));
+            assert.deepEqual(done.unopened, []);
+          };
+          if (!isEmbedded) {
+            // Beside the running service, which knows the old key alone.
+            await rotate();
+            await useAll();
+          }
+          await whileStopped(async () => {
+            if (isEmbedded) await rotate();
+            await place.withStore(async (store) => {
+              // Nothing needs them any more.
+              const retired = await store.transaction((tx) =>
+                tx
+                  .deleteFrom('data_keys')
+                  .where('retired_at_ms', 'is not', null)
+                  .returning('key_id')
+                  .execute(),
+              );
+              assert.ok(retired.length >= 1);
+              for (const { table, column, text } of await allTexts(store))
+                for (const { key_id } of retired)
+                  assert.ok(!text.includes(`v1.${key_id}.`), `${table}.${column} was not sealed anew`);
+            });
+          });
+          await useAll();
+        });
+
+        test('a rotation killed from outside: the service does not start and says which command finishes it', async () => {
+          await whileStopped(async () => {
+            const next = randomBytes(32).toString('base64');
+            const master = await readFile(keyFilePath(place.dataFolder), 'utf8');
+            // As a kill after its first durable step leaves the store.
+            await writeFile(`${keyFilePath(place.dataFolder)}.next`, next, { mode: 0o600 });
+            await place.withStore((store) =>
+              store.transaction((tx) =>
+                tx
+                  .updateTable('key_rotations')
+                  .set({ key_id: new Vault(Buffer.from(next, 'base64')).masterKeyId, finished_at_ms: null })
+                  .where('kind', '=', 'master')
+                  .execute(),
+              ),
+            );
+            const said = await place.failingStart();
+            assert.match(said, /npm run millrace -- keys rotate-master/);
+            assert.equal(said.trim().split('\n').length, 1);
+            const status = await place.adminJson(['keys', 'status']);
+            assert.equal(status.unfinished[0].command, 'keys rotate-master');
+            assert.match((await place.admin(['keys', 'rotate-data'])).stderr, /rotation of the master key/);
+            const done = await place.adminJson(['keys', 'rotate-master']);
+            assert.equal(done.rewrapped, (await place.adminJson(['keys', 'status'])).owners[0].keys);
+            assert.equal(await readFile(keyFilePath(place.dataFolder), 'utf8'), next);
+            assert.notEqual(next, master);
           });
         });
-        await useAll();
-      });
 
-      test('a rotation killed from outside: the service does not start and says which command finishes it', async () => {
-        await whileStopped(async () => {
-          const next = randomBytes(32).toString('base64');
-          const master = await readFile(keyFilePath(place.dataFolder), 'utf8');
-          // As a kill after its first durable step leaves the store.
-          await writeFile(`${keyFilePath(place.dataFolder)}.next`, next, { mode: 0o600 });
-          await place.withStore((store) =>
-            store.transaction((tx) =>
-              tx
-                .updateTable('key_rotations')
-                .set({ key_id: new Vault(Buffer.from(next, 'base64')).masterKeyId, finished_at_ms: null })
-                .where('kind', '=', 'master')
-                .execute(),
-            ),
-          );
-          const said = await place.failingStart();
-          assert.match(said, /npm run millrace -- keys rotate-master/);
-          assert.equal(said.trim().split('\n').length, 1);
-          const status = await place.adminJson(['keys', 'status']);
-          assert.equal(status.unfinished[0].command, 'keys rotate-master');
-          assert.match((await place.admin(['keys', 'rotate-data'])).stderr, /rotation of the master key/);
-          const done = await place.adminJson(['keys', 'rotate-master']);
-          assert.equal(done.rewrapped, (await place.adminJson(['keys', 'status'])).owners[0].keys);
-          assert.equal(await readFile(keyFilePath(place.dataFolder), 'utf8'), next);
-          assert.notEqual(next, master);
-        });
-      });
-
-      test('a wrong, missing, damaged, readable or linked key: no start, a message in one line, and nothing changed', async () => {
-        await whileStopped(async () => {
-          const text = await readFile(keyFilePath(place.dataFolder), 'utf8');
-          const sealed = () =>
-            place.withStore(async (store) =>
-              (await allTexts(store)).filter(({ text: cell }) => cell.includes('v1.')),
-            );
-          const before = await sealed();
-          const files = await readdir(place.folder.path);
-          const refuse = async (message: RegExp, environment: Record<string, string> = {}) => {
-            const said = await place.failingStart(environment);
-            assert.match(said, message);
-            assert.equal(said.trim().split('\n').length, 1, said);
-            assert.ok(!said.includes(text.trim()));
-          };
-          const other = randomBytes(32).toString('base64');
-          await refuse(/sealed under another encryption key/, { MILLRACE_ENCRYPTION_KEY: other });
-          const path = keyFilePath(place.dataFolder);
-          await rename(path, `${path}.away`);
-          await refuse(/is missing.*backup/);
-          await rename(`${path}.away`, path);
-          // What is wrong with a setting or with the content of the file does not depend on the store: shown on one of them; more
-          // of it in src/vault/master-key.test.ts.
-          if (isEmbedded) {
-            await refuse(/MILLRACE_ENCRYPTION_KEY: expected 32 bytes/, { MILLRACE_ENCRYPTION_KEY: 'short' });
-            await writeFile(path, text.slice(0, 20));
-            await refuse(/holds no key/);
-            assert.equal(await readFile(path, 'utf8'), text.slice(0, 20), 'left as it is');
-            await writeFile(path, text);
-            if (process.platform !== 'win32') {
-              await chmod(path, 0o644);
-              await refuse(/has mode 0644.*chmod 600/);
-              await chmod(path, 0o600);
+        test('a wrong, missing, damaged, readable or linked key: no start, a message in one line, and nothing changed', async () => {
+          await whileStopped(async () => {
+            const text = await readFile(keyFilePath(place.dataFolder), 'utf8');
+            const sealed = () =>
+              place.withStore(async (store) =>
+                (await allTexts(store)).filter(({ text: cell }) => cell.includes('v1.')),
+              );
+            const before = await sealed();
+            const files = await readdir(place.folder.path);
+            const refuse = async (message: RegExp, environment: Record<string, string> = {}) => {
+              const said = await place.failingStart(environment);
+              assert.match(said, message);
+              assert.equal(said.trim().split('\n').length, 1, said);
+              assert.ok(!said.includes(text.trim()));
+            };
+            const other = randomBytes(32).toString('base64');
+            await refuse(/sealed under another encryption key/, { MILLRACE_ENCRYPTION_KEY: other });
+            const path = keyFilePath(place.dataFolder);
+            await rename(path, `${path}.away`);
+            await refuse(/is missing.*backup/);
+            await rename(`${path}.away`, path);
+            // What is wrong with a setting or with the content of the file does not depend on the store: shown on one of them; more
+            // of it in src/vault/master-key.test.ts.
+            if (isEmbedded) {
+              await refuse(/MILLRACE_ENCRYPTION_KEY: expected 32 bytes/, {
+                MILLRACE_ENCRYPTION_KEY: 'short',
+              });
+              await writeFile(path, text.slice(0, 20));
+              await refuse(/holds no key/);
+              assert.equal(await readFile(path, 'utf8'), text.slice(0, 20), 'left as it is');
+              await writeFile(path, text);
+              if (process.platform !== 'win32') {
+                await chmod(path, 0o644);
+                await refuse(/has mode 0644.*chmod 600/);
+                await chmod(path, 0o600);
+              }
             }
-          }
-          const status = await place.adminJson(['keys', 'status'], { MILLRACE_ENCRYPTION_KEY: other });
-          assert.equal(status.configured, 'other');
-          assert.deepEqual(await sealed(), before);
-          assert.deepEqual(await readdir(place.folder.path), files);
+            const status = await place.adminJson(['keys', 'status'], { MILLRACE_ENCRYPTION_KEY: other });
+            assert.equal(status.configured, 'other');
+            assert.deepEqual(await sealed(), before);
+            assert.deepEqual(await readdir(place.folder.path), files);
+          });
+          await useAll();
         });
-        await useAll();
-      });
 
-      test('to keys in the settings and on: each start needs the one that was rotated to', async () => {
-        const [first, second] = [randomBytes(32).toString('base64'), randomBytes(32).toString('hex')];
-        await service.stop();
-        const moved = await place.admin(['keys', 'rotate-master'], { MILLRACE_NEW_ENCRYPTION_KEY: first });
-        assert.equal(moved.code, 0, moved.stderr);
-        assert.match(moved.stdout, /as MILLRACE_ENCRYPTION_KEY/);
-        assert.ok(!`${moved.stdout}${moved.stderr}`.includes(first), 'no key is printed');
-        await place.failingStart();
-        const on = { MILLRACE_ENCRYPTION_KEY: first, MILLRACE_NEW_ENCRYPTION_KEY: second };
-        await place.adminJson(['keys', 'rotate-master'], on);
-        assert.match(
-          await place.failingStart({ MILLRACE_ENCRYPTION_KEY: first }),
-          /sealed under another encryption key/,
-        );
-        service = await Millrace.start({
-          ...place.options,
-          environment: { MILLRACE_ENCRYPTION_KEY: second },
+        test('to keys in the settings and on: each start needs the one that was rotated to', async () => {
+          const [first, second] = [randomBytes(32).toString('base64'), randomBytes(32).toString('hex')];
+          await service.stop();
+          const moved = await place.admin(['keys', 'rotate-master'], { MILLRACE_NEW_ENCRYPTION_KEY: first });
+          assert.equal(moved.code, 0, moved.stderr);
+          assert.match(moved.stdout, /as MILLRACE_ENCRYPTION_KEY/);
+          assert.ok(!`${moved.stdout}${moved.stderr}`.includes(first), 'no key is printed');
+          await place.failingStart();
+          const on = { MILLRACE_ENCRYPTION_KEY: first, MILLRACE_NEW_ENCRYPTION_KEY: second };
+          await place.adminJson(['keys', 'rotate-master'], on);
+          assert.match(
+            await place.failingStart({ MILLRACE_ENCRYPTION_KEY: first }),
+            /sealed under another encryption key/,
+          );
+          service = await Millrace.start({
+            ...place.options,
+            environment: { MILLRACE_ENCRYPTION_KEY: second },
+          });
+          await useAll();
         });
-        await useAll();
       });
-    });
   });
 }

@@ -218,12 +218,13 @@ forEachSharedService((fixture) => {
         headers: { authorization: `Bearer ${key}` },
       });
       assert.equal(response.status, 200);
-      return response.text();
+      return response;
     };
     const [leaver, stayer] = [await person('leaver'), await person('stayer')];
     const second = await service.api('POST', '/v1/users/me/api_keys', { name: 'b' }, { key: stayer.key });
     const staying = await service.stream(source.id);
-    const ends = Promise.all([reader(leaver.key), reader(second.body.data.api_key)]);
+    const open = await Promise.all([reader(leaver.key), reader(second.body.data.api_key)]);
+    const ends = Promise.all(open.map((response) => response.text()));
     const removed = await service.api('DELETE', `${members}/${leaver.id}`);
     const revoked = await service.api('DELETE', `/v1/users/me/api_keys/${second.body.data.id}`, undefined, {
       key: stayer.key,

@@ -420,7 +420,8 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
   test('signing out takes cookie and data away, in every tab, and leaves nothing to who signs in next', async () => {
     await service.createSource({ name: 'secret plans', key: 'http-new-requests-payload-only' });
     const gina = await addUser('gina');
-    const page = await dashboard.signedIn('/sources');
+    const page = await dashboard.signedIn('/webhooks');
+    await page.goto(`${service.url}/sources`);
     await page.getByText('secret plans').waitFor();
     const second = await page.context().newPage();
     await second.goto(`${service.url}/sources`);

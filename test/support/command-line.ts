@@ -6,6 +6,7 @@ import { text } from 'node:stream/consumers';
 import { runWords } from '../../cli/run-words.ts';
 import { Terminal } from '../../cli/terminal.ts';
 import packageJson from '../../package.json' with { type: 'json' };
+import { endWithProcess } from './end-with-process.ts';
 import { projectRoot } from './project-files.ts';
 import { waitFor, within } from './wait-for.ts';
 
@@ -52,6 +53,7 @@ export class RunningCommand {
         ...place.environment,
       },
     });
+    endWithProcess(this.process);
     this.#ended = once(this.process, 'close');
     running.add(this);
     this.process.once('close', () => running.delete(this));

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { after, before, describe } from 'node:test';
 import { borrowTestDatabase, postgresSkip, type TestDatabase } from './databases.ts';
+import { endWithProcess } from './end-with-process.ts';
 import { programFile } from './program-file.ts';
 import { ServiceClient, testApiKey } from './service-client.ts';
 import { type SharedService, sharedService } from './shared-services.ts';
@@ -67,9 +68,9 @@ export class Millrace extends ServiceClient {
     return new Millrace(child, url, output);
   }
 
-  /** Only spawns it, for tests of starts that fail. */
+  /** Only spawns it, for tests of starts that fail. It never outlives this process. */
   static spawn(options: MillraceOptions): ChildProcess {
-    return spawn(process.execPath, ['--disable-sigusr1', programFile('src/main.ts')], {
+    const child = spawn(process.execPath, ['--disable-sigusr1', programFile('src/main.ts')], {
       env: {
         PATH: process.env.PATH,
         HOME: process.env.HOME,
@@ -88,6 +89,8 @@ export class Millrace extends ServiceClient {
       },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
+    endWithProcess(child);
+    return child;
   }
 
   /** SIGTERM and the exit code. */

@@ -4,6 +4,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createInterface } from 'node:readline';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { endWithProcess } from './end-with-process.ts';
 import { within } from './wait-for.ts';
 
 /** One request, as the receiver noted it before it answered. */
@@ -35,6 +36,7 @@ export class ReceiverProcess {
     const child = spawn(process.execPath, [fileURLToPath(import.meta.url), ...options], {
       stdio: ['pipe', 'pipe', 'inherit'],
     });
+    endWithProcess(child);
     this.#child = child;
     const listening = Promise.withResolvers<number>();
     createInterface({ input: child.stdout }).on('line', (line) => {

@@ -14,8 +14,11 @@ export interface TempFolder {
 
 export async function createTempFolder(name = 'test'): Promise<TempFolder> {
   const path = await realpath(await mkdtemp(join(tmpdir(), `millrace-${name}-`)));
-  const remove = (): Promise<void> =>
-    rm(path, { recursive: true, force: true, maxRetries: 5, retryDelay: 20 });
+  const remove = async (): Promise<void> => {
+    await rm(path, { recursive: true, force: true, maxRetries: 5, retryDelay: 20 });
+    // A service that had it as its data folder kept its key beside it.
+    await rm(`${path}.key`, { force: true });
+  };
   return { path, remove, [Symbol.asyncDispose]: remove };
 }
 
