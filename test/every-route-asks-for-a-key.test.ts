@@ -24,7 +24,7 @@ const publicRoutes = [
   // Endpoints of sources and workflows: their keys are the secret.
   ...['/in/:key', '/in/:key/*'],
   // Links of waiting runs have a token, URLs of files a signature.
-  ...['/in/resume/:run/:position/:token', '/in/cancel/:run/:position/:token', '/files/:id'],
+  ...['/in/resume/:run/:wait/:token', '/in/cancel/:run/:wait/:token', '/files/:id'],
   // Who asks for a signature has a capability.
   ...['/oauth1/sign/:capability'],
   // The secret is in the link, then in a cookie.

@@ -1,10 +1,11 @@
 import { errorCodes, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import { type LinkAction, readLink } from '#runs/run-link.ts';
 import type { RequestAcceptor } from './accept-request.ts';
 import { sendHttpReply } from './endpoint-reply.ts';
 import { isControlled } from './request-controls.ts';
 import { type EndpointRequest, requestEventJson, requestObject, setAsideEventJson } from './request-event.ts';
 import type { Endpoint, EndpointDirectory, SourceEndpoint } from './resolve-endpoint.ts';
-import { type LinkAction, type LinkTarget, readRunLink, sendLinkOutcome } from './run-links.ts';
+import { type LinkTarget, sendLinkOutcome } from './run-links.ts';
 import { bodyOf, type UploadedBodies } from './uploaded-bodies.ts';
 import {
   type AccessTokens,
@@ -48,7 +49,7 @@ export function httpEndpoints(server: FastifyInstance, parts: IngressParts): voi
   const handle = (request: FastifyRequest, reply: FastifyReply) => answerRequest(parts, request, reply);
   for (const url of ['/in/:key', '/in/:key/*']) addEndpoint(server, url, parts.bodyBytesMax, handle);
   for (const action of ['resume', 'cancel'] as const) {
-    addEndpoint(server, `/in/${action}/:run/:position/:token`, parts.bodyBytesMax, (request, reply) =>
+    addEndpoint(server, `/in/${action}/:run/:wait/:token`, parts.bodyBytesMax, (request, reply) =>
       answerLink(parts, action, request, reply),
     );
   }
@@ -178,7 +179,7 @@ async function answerLink(
     'cache-control': 'no-store',
     'x-content-type-options': 'nosniff',
   });
-  const link = readRunLink(request.params as { run: string; position: string; token: string });
+  const link = readLink(request.params as { run: string; wait: string; token: string });
   if (link === undefined) return sendLinkOutcome(request, reply, { action, outcome: 'unknown' });
   const received = await endpointRequest(parts, request, targetOf(request).path);
   const outcome = await parts.resumer[action]({ ...link, request: await requestObject(received) });

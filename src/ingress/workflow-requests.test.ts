@@ -3,7 +3,6 @@ import { test } from 'node:test';
 import type { FastifyReply } from 'fastify';
 import { CallerError } from '#lib/errors.ts';
 import type { WorkflowEndpoint } from './resolve-endpoint.ts';
-import { readRunLink } from './run-links.ts';
 import { type AccessTokens, requireToken } from './workflow-requests.ts';
 
 const endpoint = {
@@ -52,11 +51,4 @@ test('a header of nothing but spaces between two letters is looked at in no time
     assert.equal(await isLetIn(`Bearer a${' '.repeat(15_000)}b c`), false);
   const tookMs = performance.now() - startedMs;
   assert.ok(tookMs < 2_000, `${tookMs} ms`);
-});
-
-test('a link to a run names a place that a workflow can have', () => {
-  const link = { run: '0'.repeat(27), token: 'a'.repeat(32) };
-  assert.equal(readRunLink({ ...link, position: '99' })?.position, 99);
-  for (const position of ['100', '-1', '1.0', ''])
-    assert.equal(readRunLink({ ...link, position }), undefined);
 });

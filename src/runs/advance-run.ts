@@ -199,6 +199,7 @@ export class RunEngine {
     if (live.next() === undefined) return this.#end(live, { state: 'succeeded', row, position });
     await this.#record(live, { step: row, next: { kind: 'go-on', clears: true } });
     live.waited = null;
+    live.failures = 0;
     return undefined;
   }
 
@@ -221,7 +222,7 @@ export class RunEngine {
       const resumption = before?.run === undefined ? null : before;
       const kind = resumption === null ? 'retry' : 'rerun';
       const retryAtMs = this.#clock.now() + waitMs;
-      const exports = withAttempt(row, { retryAtMs, ...this.#steps.linksOf(live, position) });
+      const exports = withAttempt(row, { retryAtMs, ...this.#steps.linksOf(live, row) });
       return this.#wait(live, { ...row, exports }, result, { kind, ms: waitMs, position, resumption });
     }
     const text = errorJson(row, error ?? unknownError, this.#clock.now());
@@ -357,13 +358,12 @@ export class RunEngine {
 
   #stepRow(live: LiveRun, step: LoadedStep, position: number, result: StepResult): RunStepTable {
     const { run } = live;
-    const rerun = live.waited?.position === position ? (live.waited.resumption.run?.runs ?? 1) - 1 : 0;
     return {
       run_id: run.id,
       owner_id: run.owner_id,
       workflow_id: run.workflow_id,
       position,
-      try: 1 + live.failures + rerun,
+      try: live.tryAt(position),
       step_id: step.id,
       namespace: step.namespace,
       state: result.status === 'finished' ? 'succeeded' : 'failed',

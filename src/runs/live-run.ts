@@ -112,6 +112,12 @@ export class LiveRun {
     return must(this.deployment.steps[position], `step ${position} of ${this.deployment.id}`);
   }
 
+  /** Counts the tries of a step, from 1: those before it failed, or asked to be run again. */
+  tryAt(position: number): number {
+    const reruns = this.waited?.position === position ? (this.waited.resumption.run?.runs ?? 1) - 1 : 0;
+    return 1 + this.failures + reruns;
+  }
+
   /** Bytes of the event and of all exports. */
   get bytes(): number {
     return this.#bytes;

@@ -22,16 +22,16 @@ import { forgetRuns } from './forget-run-store.ts';
 import type { RunResumption } from './run.ts';
 import { heldJobsQuery, parkJobQuery, resetAttemptsQuery } from './run-job-store.ts';
 import {
-  deleteResumeQuery,
+  clearResumeQuery,
   dropSends,
   ensureStepDbs,
   insertRuns,
   insertSends,
   insertSteps,
   markEmitted,
-  resumesOf,
   updateBegunRunsQuery,
   updateRunQuery,
+  waitingResumesOf,
 } from './run-store.ts';
 
 /** One change of one run, by the node that runs it. */
@@ -289,7 +289,10 @@ async function writeNextStates(
 
 const cleared = { wait_kind: null, wait_until_ms: null, resumption: null };
 
-/** Waits whose resume or cancel request came before them are over at once. After the rows of the runs are locked. */
+/**
+ * Waits whose resume or cancel request came before them are over at once. A step that failed and is tried again does not wait for an
+ * answer: it can be cancelled only. After the rows of the runs are locked.
+ */
 async function wakeAnswered(
   store: EmitStore,
   tx: Parameters<BatchWrite<RunRecord, RecordResult>['run']>[0],
@@ -297,19 +300,22 @@ async function wakeAnswered(
   nowMs: number,
 ): Promise<Set<string>> {
   const waits = new Map(
-    records.flatMap(({ run, next }) =>
-      next.kind === 'wait' && next.waitKind !== 'retry' ? [[run.id, next] as const] : [],
+    records.flatMap(({ run, step, next }) =>
+      next.kind === 'wait' ? [[run.id, { ...next, try: step?.try }] as const] : [],
     ),
   );
   const woken = new Set<string>();
   if (waits.size === 0) return woken;
-  for (const { run_id, position, kind, request } of await resumesOf(tx, [...waits.keys()])) {
+  for (const resume of await waitingResumesOf(tx, [...waits.keys()])) {
+    const { run_id, kind, request } = resume;
     const wait = waits.get(run_id);
-    if (wait === undefined || wait.position !== position) continue;
-    const answer = kind === 'cancel' ? { cancelled: true } : { request: JSON.parse(request) as unknown };
+    if (wait === undefined || wait.position !== resume.position || wait.try !== resume.try) continue;
+    await store.defer(tx, clearResumeQuery(tx, run_id, resume));
+    if (wait.waitKind === 'retry' && kind === 'resume') continue;
+    const answer =
+      kind === 'cancel' ? { cancelled: true } : { request: JSON.parse(request ?? 'null') as unknown };
     const resumption = JSON.stringify({ ...wait.resumption, ...answer });
     await store.defer(tx, updateRunQuery(tx, run_id, { resumption }));
-    await store.defer(tx, deleteResumeQuery(tx, run_id, position));
     await store.defer(tx, parkJobQuery(tx, { id: run_id, runAtMs: nowMs, nowMs }));
     woken.add(run_id);
   }

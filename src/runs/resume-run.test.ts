@@ -1,19 +1,28 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { must } from '#lib/assert.ts';
 import { finished, RunFixture, threw } from '../../test/support/run-fixture.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
-import type { ResumeRequest } from './resume-run.ts';
-import { findRun, markRunning, stepsOfRun } from './run-store.ts';
+import type { LinkOutcome, LinkRequest } from './resume-run.ts';
+import { type LinkAction, linkToken } from './run-link.ts';
+import { endedTriesOf, findRun, markRunning, stepsOfRun } from './run-store.ts';
 
 const hour = 3_600_000;
 
 forEachStore((stores) => {
-  /** A request to the URLs of the run's first step. */
-  const requestTo = async (runId: string, request: object = {}): Promise<ResumeRequest> => {
-    const run = await findRun(stores.store.read, runId);
-    return { runId, position: 0, token: run?.token ?? '', request };
+  /** A request to a link of the run's first step; of its last try, where the links are not those of another one. */
+  const requestTo = async (
+    runId: string,
+    request: object = {},
+    link: { action?: LinkAction; try?: number } = {},
+  ): Promise<LinkRequest> => {
+    const run = must(await findRun(stores.store.read, runId), 'the run');
+    const ended = await endedTriesOf(stores.store.read, runId);
+    const wait = { position: 0, try: link.try ?? Math.max(1, ...ended.map((step) => step.try)) };
+    return { runId, ...wait, token: linkToken(run, wait, link.action ?? 'resume'), request };
   };
+  const cancelling = { action: 'cancel' } as const;
   const rerun = { flow: { kind: 'rerun', ms: hour, context: '{}', maxRetries: 9 } } as const;
   const suspend = { flow: { kind: 'suspend', ms: hour } } as const;
 
@@ -33,8 +42,12 @@ forEachStore((stores) => {
     await waitFor(() => seen.length === 1);
     const { resumer } = fixture.service;
     assert.equal(await resumer.resume(await requestTo(runId, { n: 1 })), 'waiting_for_step');
-    assert.equal(await resumer.resume(await requestTo(runId, { n: 2 })), 'over', 'the first one counts');
-    assert.equal(await resumer.cancel(await requestTo(runId)), 'over');
+    assert.equal(
+      await resumer.resume(await requestTo(runId, { n: 2 })),
+      'done_before',
+      'the first one counts',
+    );
+    assert.equal(await resumer.cancel(await requestTo(runId, {}, cancelling)), 'other_done');
     gate.resolve();
     await waitFor(() => seen.length === 2, { what: 'the rerun' });
     await waitFor(() => fixture.pool.runningCount() === 0);
@@ -44,7 +57,7 @@ forEachStore((stores) => {
     const job = await stores.store.read.selectFrom('jobs').selectAll().executeTakeFirst();
     assert.equal(job?.run_at_ms, fixture.clock.now() + hour);
     assert.deepEqual(seen, [undefined, { n: 1 }]);
-    assert.equal(await resumer.resume(await requestTo(runId, { n: 3 })), 'resumed');
+    assert.equal(await resumer.resume(await requestTo(runId, { n: 3 })), 'done');
     await waitFor(() => seen.length === 3, { what: 'the second rerun' });
     assert.deepEqual(seen[2], { n: 3 });
   });
@@ -82,7 +95,7 @@ forEachStore((stores) => {
       const runId = await fixture.start(exports);
       await fixture.until(runId, 'waiting');
       const request = { method: 'POST', body: { key: 'the-secret' } };
-      assert.equal(await fixture.service.resumer.resume(await requestTo(runId, request)), 'resumed');
+      assert.equal(await fixture.service.resumer.resume(await requestTo(runId, request)), 'done');
       await fixture.until(runId, 'succeeded');
       const kept = { ...exports, $resume_data: { method: 'POST', body: { key: '[redacted]' } } };
       const [, resumed] = await stepsOfRun(stores.store.read, runId);
@@ -109,7 +122,7 @@ forEachStore((stores) => {
     );
     const { resumer } = fixture.service;
     assert.equal(await resumer.resume(await requestTo(runId)), 'over');
-    assert.equal(await resumer.cancel(await requestTo(runId)), 'over');
+    assert.equal(await resumer.cancel(await requestTo(runId, {}, cancelling)), 'over');
   });
 
   test('of resume and cancel at the same moment one counts, and the other is told', async () => {
@@ -120,13 +133,17 @@ forEachStore((stores) => {
       const runId = await fixture.start();
       await fixture.until(runId, 'waiting');
       const request = await requestTo(runId);
+      const toCancel = await requestTo(runId, {}, cancelling);
       const { resumer } = fixture.service;
-      const calls = [resumer.resume(request), resumer.cancel(request), resumer.resume(request)];
+      const calls = [resumer.resume(request), resumer.cancel(toCancel), resumer.resume(request)];
       if (round % 2 === 1) calls.reverse();
       const outcomes = await Promise.all(calls);
       if (round % 2 === 1) outcomes.reverse();
-      assert.equal(outcomes.filter((outcome) => outcome === 'resumed').length, 1, String(outcomes));
-      const wasCancelled = outcomes[1] === 'resumed';
+      const wasCancelled = outcomes[1] === 'done';
+      const expected: LinkOutcome[] = wasCancelled
+        ? ['done', 'other_done', 'other_done']
+        : ['done', 'done_before', 'other_done'];
+      assert.deepEqual(outcomes.toSorted(), expected);
       await fixture.until(runId, wasCancelled ? 'cancelled' : 'succeeded');
     }
   });
@@ -140,7 +157,63 @@ forEachStore((stores) => {
     const late = { node: 'frozen', jobs: [{ id: runId, attempts: 1 }], nowMs: 1 };
     await stores.store.transaction((tx) => markRunning(stores.store, tx, late));
     assert.equal((await findRun(stores.store.read, runId))?.state, 'waiting');
-    assert.equal(await fixture.service.resumer.resume(await requestTo(runId)), 'resumed');
+    assert.equal(await fixture.service.resumer.resume(await requestTo(runId)), 'done');
     await fixture.until(runId, 'succeeded');
+  });
+
+  test('a link passes its own wait and no other: not another step, another try, or the other action', async () => {
+    await using fixture = await RunFixture.start(stores.store, {
+      steps: { a: finished({}, suspend), b: finished({}, suspend) },
+    });
+    const { resumer } = fixture.service;
+    const runId = await fixture.start();
+    await fixture.until(runId, 'waiting');
+    const first = await requestTo(runId);
+    const ofSecond = { ...first, position: 1 };
+    assert.equal(await resumer.resume(ofSecond), 'unknown', 'before the second wait has begun');
+    assert.equal(await resumer.resume({ ...first, try: 2 }), 'unknown');
+    assert.equal(await resumer.cancel(first), 'unknown');
+    assert.equal(await resumer.resume(first), 'done');
+    await waitFor(async () => (await findRun(stores.store.read, runId))?.position === 1);
+    await fixture.until(runId, 'waiting');
+    assert.equal(await resumer.resume(ofSecond), 'unknown', 'when it has begun');
+    assert.equal(await resumer.cancel(ofSecond), 'unknown');
+    assert.equal(await resumer.resume(first), 'done_before');
+    assert.equal((await fixture.until(runId, 'waiting')).position, 1, 'a used link does nothing twice');
+    assert.equal(await resumer.cancel(await requestTo(runId, {}, { ...cancelling, try: 1 })), 'other_done');
+    const run = must(await findRun(stores.store.read, runId), 'the run');
+    const wait = { position: 1, try: 1 };
+    const cancel = { runId, ...wait, token: linkToken(run, wait, 'cancel'), request: {} };
+    assert.equal(await resumer.cancel(cancel), 'done');
+    await fixture.until(runId, 'cancelled');
+    assert.deepEqual(
+      [await resumer.cancel(cancel), await resumer.resume(first)],
+      ['done_before', 'done_before'],
+      'also when the run is over',
+    );
+  });
+
+  test('a run that was cancelled while a step of it ran that then fails is not tried again', async () => {
+    const gate = Promise.withResolvers<void>();
+    const begun = Promise.withResolvers<void>();
+    await using fixture = await RunFixture.start(stores.store, {
+      steps: {
+        a: async () => {
+          begun.resolve();
+          await gate.promise;
+          return threw('Error', 'down');
+        },
+      },
+      settings: { autoRetry: true },
+    });
+    const runId = await fixture.start();
+    await begun.promise;
+    assert.equal(
+      await fixture.service.resumer.cancel(await requestTo(runId, {}, cancelling)),
+      'waiting_for_step',
+    );
+    gate.resolve();
+    await fixture.until(runId, 'cancelled');
+    assert.equal(fixture.calls.length, 1);
   });
 });

@@ -1,4 +1,3 @@
-import { timingSafeEqual } from 'node:crypto';
 import type { EventRouter } from '#events/emit-event.ts';
 import type { StoredEvent } from '#events/event.ts';
 import type { EventBus } from '#events/event-bus.ts';
@@ -8,22 +7,24 @@ import type { RunTable } from '#storage/tables/workflow-tables.ts';
 import { endLockedRun } from './end-run.ts';
 import { isTerminal, type RunResumption } from './run.ts';
 import { lockJobOf, wakeJob } from './run-job-store.ts';
-import { findRun, insertResume, lockRun, stepsOfRun, updateRunQuery } from './run-store.ts';
+import { isLinkToken, type LinkAction, type WaitPlace } from './run-link.ts';
+import { endedTriesOf, findResume, findRun, insertResume, lockRun, updateRunQuery } from './run-store.ts';
 
 /** A request to one of the two URLs that `$.flow.suspend`, `delay` and `rerun` answer. */
-export interface ResumeRequest {
+export interface LinkRequest extends WaitPlace {
   runId: string;
-  /** Index of the step that answered the URL. */
-  position: number;
   token: string;
   /** The request, as an event of an HTTP trigger: what the step gets. */
   request: object;
 }
 
-/** `waiting_for_step`: the step has not ended yet, and goes on at once when it does. `over`: the run has gone on, or ended. */
-export type ResumeOutcome = 'resumed' | 'waiting_for_step' | 'unknown' | 'over';
+/**
+ * `waiting_for_step`: the step has not ended yet; it counts at once when it does. `done_before`: this link was used before, and nothing
+ * is done twice. `other_done`: the other link of the same wait was. `over`: the run has gone on, or ended.
+ */
+export type LinkOutcome = 'done' | 'waiting_for_step' | 'done_before' | 'other_done' | 'unknown' | 'over';
 
-/** Resumes and cancels runs that wait, for whoever knows the token of the run. */
+/** Resumes and cancels runs that wait, for whoever has a link of the wait. */
 export class RunResumer {
   readonly #store: Store;
   readonly #router: EventRouter;
@@ -49,13 +50,13 @@ export class RunResumer {
     this.#onEnded = parts.onEnded;
   }
 
-  async resume(input: ResumeRequest): Promise<ResumeOutcome> {
+  async resume(input: LinkRequest): Promise<LinkOutcome> {
     const { outcome } = await this.#take(input, 'resume');
-    if (outcome === 'resumed') this.#onJobs();
+    if (outcome === 'done') this.#onJobs();
     return outcome;
   }
 
-  async cancel(input: ResumeRequest): Promise<ResumeOutcome> {
+  async cancel(input: LinkRequest): Promise<LinkOutcome> {
     const { outcome, ended } = await this.#take(input, 'cancel');
     if (ended !== undefined) {
       this.#bus.publish(ended.stored);
@@ -64,39 +65,45 @@ export class RunResumer {
     return outcome;
   }
 
-  /** One transaction: of several requests for the same wait the first one counts, and the others are told so. */
-  async #take(input: ResumeRequest, kind: 'resume' | 'cancel'): Promise<Taken> {
-    const { runId, position } = input;
+  /** One transaction: of several requests for the same wait the first one counts, and the others are told what it did. */
+  async #take(input: LinkRequest, action: LinkAction): Promise<Taken> {
+    const { runId, request } = input;
+    const wait = { position: input.position, try: input.try };
     const known = await findRun(this.#store.read, runId);
-    if (known === undefined || !isSame(known.token, input.token)) return { outcome: 'unknown' };
+    if (known === undefined || !isLinkToken(known, wait, { action, token: input.token }))
+      return { outcome: 'unknown' };
     const nowMs = this.#clock.now();
     return this.#store.transaction(async (tx): Promise<Taken> => {
       const job = await lockJobOf(this.#store, tx, runId);
       const run = await lockRun(this.#store, tx, runId);
+      const answered = await findResume(tx, runId, wait);
+      if (answered !== undefined) return { outcome: answered.kind === action ? 'done_before' : 'other_done' };
       if (run === undefined || job === undefined || isTerminal(run)) return { outcome: 'over' };
-      const resumption = run.resumption === null ? {} : (JSON.parse(run.resumption) as RunResumption);
-      const isAnswered = resumption.request !== undefined || resumption.cancelled === true;
-      if (job.state === 'queued' && waitsAt(run, position)) {
-        if (isAnswered) return { outcome: 'over' };
-        if (kind === 'cancel') return this.#cancelNow(tx, run);
-        const answered = JSON.stringify({ ...resumption, request: input.request });
-        await tx.executeQuery(updateRunQuery(tx, runId, { resumption: answered }));
-        await wakeJob(tx, runId, nowMs);
-        await this.#store.notify(tx, 'millrace_jobs', '');
-        return { outcome: 'resumed' };
-      }
-      // Its time has come, or it was answered: whoever has the run has decided already how it goes on.
-      if (run.wait_kind === 'suspend' && run.position === position) return { outcome: 'over' };
-      if (await hasEnded(tx, run, position)) return { outcome: 'over' };
-      const isFirst = await insertResume(tx, {
+      const row = {
         run_id: runId,
         owner_id: run.owner_id,
-        position,
-        kind,
-        request: JSON.stringify(input.request),
+        ...wait,
+        kind: action,
+        request: null,
         created_at_ms: nowMs,
-      });
-      return { outcome: isFirst ? 'waiting_for_step' : 'over' };
+      };
+      const tries = await endedTriesOf(tx, runId);
+      if (tries.some((ended) => isAfter(ended, wait))) return { outcome: 'over' };
+      if (!tries.some((ended) => ended.position === wait.position && ended.try === wait.try)) {
+        await insertResume(tx, { ...row, request: JSON.stringify(request) });
+        return { outcome: 'waiting_for_step' };
+      }
+      // Its time has come, or it did not wait: whoever has the run has decided already how it goes on.
+      if (job.state !== 'queued' || !waitsAt(run, wait.position)) return { outcome: 'over' };
+      await insertResume(tx, row);
+      if (action === 'cancel') return this.#cancelNow(tx, run);
+      const before = run.resumption === null ? {} : (JSON.parse(run.resumption) as RunResumption);
+      await tx.executeQuery(
+        updateRunQuery(tx, runId, { resumption: JSON.stringify({ ...before, request }) }),
+      );
+      await wakeJob(tx, runId, nowMs);
+      await this.#store.notify(tx, 'millrace_jobs', '');
+      return { outcome: 'done' };
     });
   }
 
@@ -104,13 +111,13 @@ export class RunResumer {
     const parts = { store: this.#store, router: this.#router, clock: this.#clock };
     const end = { state: 'cancelled', reason: 'cancelled by its URL' };
     const stored = await endLockedRun(parts, tx, run, end);
-    return { outcome: 'resumed', ended: { workflowId: run.workflow_id, stored } };
+    return { outcome: 'done', ended: { workflowId: run.workflow_id, stored } };
   }
 }
 
 /** What came of a request; `ended`: it ended the run. */
 interface Taken {
-  outcome: ResumeOutcome;
+  outcome: LinkOutcome;
   ended?: { workflowId: string; stored: StoredEvent[] };
 }
 
@@ -118,21 +125,7 @@ function waitsAt(run: RunTable, position: number): boolean {
   return run.state === 'waiting' && run.wait_kind !== null && run.position === position;
 }
 
-/** Whether the run is past the step: another one was recorded since, or this one ended without a wait. */
-async function hasEnded(
-  tx: Parameters<typeof stepsOfRun>[0],
-  run: RunTable,
-  position: number,
-): Promise<boolean> {
-  if (run.wait_kind !== null && run.position > position) return true;
-  const steps = await stepsOfRun(tx, run.id);
-  return steps.some(
-    (step) => step.position > position || (step.position === position && step.state === 'succeeded'),
-  );
-}
-
-/** In the same time whatever the tokens are. */
-function isSame(expected: string, given: string): boolean {
-  const [a, b] = [Buffer.from(expected), Buffer.from(given)];
-  return a.length === b.length && timingSafeEqual(a, b);
+/** Whether a try comes after that of the wait. */
+function isAfter(ended: WaitPlace, wait: WaitPlace): boolean {
+  return ended.position > wait.position || (ended.position === wait.position && ended.try > wait.try);
 }

@@ -5,6 +5,7 @@ import { readComponentDb } from '#sources/source-store.ts';
 import type { Db } from '#storage/store.ts';
 import type { LoadedStep } from '#workflows/loaded-deployment.ts';
 import type { LiveRun } from './live-run.ts';
+import { type LinkAction, linkPath, type WaitPlace } from './run-link.ts';
 import { StepSlots } from './step-slots.ts';
 
 /** Event, exports and logs of one run together (component contract, 1.17). */
@@ -130,7 +131,7 @@ export class StepRunner {
     };
     const links = live.isAction
       ? { resumeUrl: '', cancelUrl: '', byItself: true as const }
-      : this.linksOf(live, position);
+      : this.linksOf(live, { position, try: live.tryAt(position) });
     return {
       kind: 'step',
       steps: live.stepsJson(),
@@ -140,9 +141,9 @@ export class StepRunner {
     };
   }
 
-  /** The URLs that resume or cancel the run while it waits at a step. */
-  linksOf({ run }: LiveRun, position: number): { resumeUrl: string; cancelUrl: string } {
-    const url = (what: string) => `${this.#parts.inboundUrl()}/${what}/${run.id}/${position}/${run.token}`;
+  /** The URLs that resume or cancel the run while it waits after this try of a step. */
+  linksOf({ run }: LiveRun, wait: WaitPlace): { resumeUrl: string; cancelUrl: string } {
+    const url = (action: LinkAction) => `${this.#parts.inboundUrl()}/${linkPath(run, wait, action)}`;
     return { resumeUrl: url('resume'), cancelUrl: url('cancel') };
   }
 }

@@ -9,6 +9,7 @@ import type {
   RunTable,
 } from '#storage/tables/workflow-tables.ts';
 import { heldJobsQuery } from './run-job-store.ts';
+import type { WaitPlace } from './run-link.ts';
 
 export const runColumns = [
   'id',
@@ -216,31 +217,53 @@ export async function markRunning(
     .execute();
 }
 
-/** Requests to resume or cancel that came while their step was still running. */
-export async function resumesOf(
+/** Requests to resume or cancel that came while their step was still running, and that no run has yet. */
+export async function waitingResumesOf(
   tx: Tx,
   runIds: readonly string[],
-): Promise<Pick<RunResumeTable, 'run_id' | 'position' | 'kind' | 'request'>[]> {
+): Promise<Pick<RunResumeTable, 'run_id' | 'position' | 'try' | 'kind' | 'request'>[]> {
   return tx
     .selectFrom('run_resumes')
-    .select(['run_id', 'position', 'kind', 'request'])
+    .select(['run_id', 'position', 'try', 'kind', 'request'])
     .where('run_id', 'in', [...runIds])
+    .where('request', 'is not', null)
     .execute();
 }
 
-/** False when there is an earlier request for this wait. */
-export async function insertResume(tx: Tx, row: RunResumeTable): Promise<boolean> {
-  const result = await tx
-    .insertInto('run_resumes')
-    .values(row)
-    .onConflict((conflict) => conflict.columns(['run_id', 'position']).doNothing())
+/** How the wait of a try was answered; undefined: it was not. */
+export async function findResume(
+  tx: Tx,
+  runId: string,
+  wait: WaitPlace,
+): Promise<Pick<RunResumeTable, 'kind'> | undefined> {
+  return tx
+    .selectFrom('run_resumes')
+    .select('kind')
+    .where('run_id', '=', runId)
+    .where('position', '=', wait.position)
+    .where('try', '=', wait.try)
     .executeTakeFirst();
-  return Number(result.numInsertedOrUpdatedRows ?? 0) === 1;
 }
 
-/** A request that a wait was answered with: the next wait of the same step needs one of its own. */
-export function deleteResumeQuery(tx: Tx, runId: string, position: number): CompiledQuery {
-  return tx.deleteFrom('run_resumes').where('run_id', '=', runId).where('position', '=', position).compile();
+/** With the run locked, after `findResume`. */
+export async function insertResume(tx: Tx, row: RunResumeTable): Promise<void> {
+  await tx.insertInto('run_resumes').values(row).execute();
+}
+
+/** The run has the request, or does not need it any more. What remains is that the wait was answered, and how. */
+export function clearResumeQuery(tx: Tx, runId: string, wait: WaitPlace): CompiledQuery {
+  return tx
+    .updateTable('run_resumes')
+    .set({ request: null })
+    .where('run_id', '=', runId)
+    .where('position', '=', wait.position)
+    .where('try', '=', wait.try)
+    .compile();
+}
+
+/** The tries of the steps of a run that have ended. */
+export async function endedTriesOf(db: Db, runId: string): Promise<WaitPlace[]> {
+  return db.selectFrom('run_steps').select(['position', 'try']).where('run_id', '=', runId).execute();
 }
 
 /** The run, locked after its job: every change takes the two in this order. */

@@ -4,6 +4,7 @@ import { CallerError } from '#lib/errors.ts';
 import { finished, RunFixture, threw } from '../../test/support/run-fixture.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
+import { type LinkAction, linkPath, linkToken } from './run-link.ts';
 import { stepsOfRun } from './run-store.ts';
 
 const hour = 3_600_000;
@@ -86,18 +87,26 @@ forEachStore((stores) => {
     assert.deepEqual([a, $summary], [1, `Failed, and will be tried again at ${resumeTs}`]);
     assert.deepEqual($attempt, {
       error: { code: 'Error', msg: 'down', stack: threw('Error', 'down').error?.stack },
-      cancel_url: `http://127.0.0.1/in/cancel/${runId}/0/${run.token}`,
-      rerun_url: `http://127.0.0.1/in/resume/${runId}/0/${run.token}`,
+      cancel_url: `http://127.0.0.1/in/${linkPath(run, { position: 0, try: 1 }, 'cancel')}`,
+      rerun_url: `http://127.0.0.1/in/${linkPath(run, { position: 0, try: 1 }, 'resume')}`,
       resume_ts: resumeTs,
     });
-    const link = { runId, position: 0, token: run.token, request: {} };
-    assert.equal(await fixture.service.resumer.resume(link), 'resumed');
+    const link = (attempt: number, action: LinkAction) => {
+      const wait = { position: 0, try: attempt };
+      return { runId, ...wait, token: linkToken(run, wait, action), request: {} };
+    };
+    assert.equal(await fixture.service.resumer.resume(link(1, 'resume')), 'done');
     await waitFor(async () => (await fixture.recorded(runId)).length === 2, { what: 'the second try' });
     await fixture.until(runId, 'waiting');
-    assert.equal(await fixture.service.resumer.resume(link), 'resumed', 'each retry has its own turn');
+    assert.equal(await fixture.service.resumer.resume(link(1, 'resume')), 'done_before');
+    assert.equal(
+      await fixture.service.resumer.resume(link(2, 'resume')),
+      'done',
+      'each retry has its own links',
+    );
     await waitFor(async () => (await fixture.recorded(runId)).length === 3, { what: 'the third try' });
     await fixture.until(runId, 'waiting');
-    assert.equal(await fixture.service.resumer.cancel(link), 'resumed');
+    assert.equal(await fixture.service.resumer.cancel(link(3, 'cancel')), 'done');
     await fixture.until(runId, 'cancelled');
   });
 
@@ -540,9 +549,15 @@ forEachStore((stores) => {
     assert.deepEqual(job, { state: 'queued', run_at_ms: fixture.clock.now() + year, attempts: 0 });
     fixture.pass(year - 1000);
     const request = { body: { ok: true } };
+    const wait = { position: 0, try: 1 };
     assert.equal(
-      await fixture.service.resumer.resume({ runId, position: 0, token: run.token, request }),
-      'resumed',
+      await fixture.service.resumer.resume({
+        runId,
+        ...wait,
+        token: linkToken(run, wait, 'resume'),
+        request,
+      }),
+      'done',
     );
     await fixture.until(runId, 'succeeded');
     assert.deepEqual(fixture.calls.at(-1)?.steps.a, { $resume_data: request });

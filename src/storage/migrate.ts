@@ -8,6 +8,7 @@ import { apphooksMigration } from './migrations/0006-apphooks.ts';
 import { registryMigration } from './migrations/0007-registry.ts';
 import { bundlePackagesMigration } from './migrations/0008-bundle-packages.ts';
 import { sessionsMigration } from './migrations/0009-sessions.ts';
+import { answeredWaitsMigration } from './migrations/0010-answered-waits.ts';
 import type { Store, Tx } from './store.ts';
 
 export interface Migration {
@@ -26,6 +27,7 @@ export const migrations: readonly Migration[] = [
   registryMigration,
   bundlePackagesMigration,
   sessionsMigration,
+  answeredWaitsMigration,
 ];
 
 /** The store was written by a newer version, or its history differs: going on could destroy data. */

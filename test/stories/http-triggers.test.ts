@@ -420,9 +420,14 @@ forEachSharedService((fixture) => {
     const first = await begin();
     assert.ok(first.resume_url.startsWith(`${service.url}/in/resume/`), first.resume_url);
     await service.runInState(workflow.id, 'waiting');
-    const wrong = first.resume_url.slice(0, -1) + (first.resume_url.endsWith('A') ? 'B' : 'A');
-    assert.equal((await fetch(wrong)).status, 404);
-    assert.equal((await fetch(`${service.url}/in/resume/x/0/y`)).status, 404);
+    for (const forged of [
+      first.resume_url.slice(0, -1) + (first.resume_url.endsWith('a') ? 'b' : 'a'),
+      first.cancel_url.replace('/cancel/', '/resume/'),
+      first.resume_url.replace('/0.1/', '/1.1/'),
+      first.resume_url.replace('/0.1/', '/0.2/'),
+    ])
+      assert.equal((await fetch(forged)).status, 404, forged);
+    assert.equal((await fetch(`${service.url}/in/resume/x/0.1/y`)).status, 404);
     const options = await fetch(first.resume_url, { method: 'OPTIONS' });
     assert.equal(options.headers.get('access-control-allow-origin'), '*');
     const resumed = await fetch(`${first.resume_url}?ok=1`, {
@@ -437,7 +442,13 @@ forEachSharedService((fixture) => {
     assert.deepEqual(data.body, { answer: 42 });
     assert.deepEqual(data.query, { ok: '1' });
     assert.equal(data.method, 'POST');
-    const late = await fetch(first.resume_url);
+    const again = await fetch(first.resume_url);
+    assert.deepEqual(
+      [again.status, await again.json()],
+      [200, { status: 'resumed' }],
+      'what happened before',
+    );
+    const late = await fetch(first.cancel_url);
     assert.equal(late.status, 410);
     assert.equal(((await late.json()) as { code: string }).code, 'run_over');
 

@@ -101,7 +101,7 @@ export interface RunTable {
   event: string;
   /** The same for all retries and replays of one event. */
   trace_id: string;
-  /** Unguessable part of the resume and cancel URLs. */
+  /** The secret that the tokens of its resume and cancel URLs are made with (runs/run-link.ts). */
   token: string;
   hops: number;
   /** Nothing of it is kept when it ends (`x-pd-nostore`). */
@@ -151,15 +151,20 @@ export interface RunStepTable {
   ended_at_ms: number;
 }
 
-/** A request to a resume or cancel URL that came before its step had ended: taken up when the step waits. */
+/**
+ * A resume or cancel URL that was used, kept as long as the run: so each wait is answered once. One that was used before its step had
+ * ended is taken up when the step waits.
+ */
 export interface RunResumeTable {
   run_id: string;
   owner_id: string;
   position: number;
+  /** Of the step, as in `RunStepTable`: each try has links of its own. */
+  try: number;
   /** resume | cancel */
   kind: string;
-  /** JSON of the request. */
-  request: string;
+  /** JSON of the request; null once the run has it. */
+  request: string | null;
   created_at_ms: number;
 }
 
