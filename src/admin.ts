@@ -30,6 +30,8 @@ class AdminError extends Error {
   override name = 'AdminError';
 }
 
+// What a command writes is nobody else's to read: the store, backups, keys.
+process.umask(0o077);
 const commands = { ...identityCommands, ...keyCommands, ...registryCommands, ...backupCommands };
 const wantsJson = process.argv.includes('--json');
 

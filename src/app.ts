@@ -73,6 +73,7 @@ import { SourceLanes } from '#sources/source-lanes.ts';
 import { databaseHost } from '#storage/database-host.ts';
 import { lockFolder } from '#storage/lock-folder.ts';
 import { openStore } from '#storage/open-store.ts';
+import { makePrivate } from '#storage/private-folder.ts';
 import { checkMasterKey, takeMasterKey } from '#vault/check-master-key.ts';
 import { loadMasterKey } from '#vault/master-key.ts';
 import { hasSealedValues, openValue, sealValue } from '#vault/sealed-values.ts';
@@ -139,6 +140,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
   ): Promise<RunningApp> {
     const release = lockFolder(settings.data);
     close.push(release);
+    makePrivate(settings.data, logger);
     const has = (role: string) => settings.roles.includes(role);
     const extraCa = settings.extraCa === '' ? undefined : await readFile(settings.extraCa, 'utf8');
 

@@ -16,6 +16,8 @@ if (major < oldestNode) {
   );
   process.exit(1);
 }
+// What the service writes is nobody else's to read: the store, its backups, keys.
+process.umask(0o077);
 // A process of the same user could make Node open its debugger with this signal; with a listener it does not.
 process.on('SIGUSR1', () => {});
 // Files on a full disk, or pipes whose reader has gone, are no reason to end.

@@ -546,13 +546,52 @@ test('the environment is empty, and only the descriptors it was given are open',
   assert.deepEqual(result.open, []);
 });
 
-test('the service does not open its debugger for a component', async () => {
-  const outcome = await run(
-    "try { process.kill(process.ppid, 'SIGUSR1'); return 'sent'; } catch (error) { return error.code; }",
+test('what Node does not forbid and leads out is refused, whichever way the function is got', async () => {
+  const calls = [
+    ...[
+      "process.chdir('/tmp')",
+      "require('process').chdir('/')",
+      "(await import('node:process')).chdir('/')",
+    ],
+    "require('v8').setFlagsFromString('--trace-gc')",
+    "(await import('node:v8')).setFlagsFromString('--trace-gc')",
+    "(await import('v8')).default.setFlagsFromString('--trace-gc')",
+    "process.getBuiltinModule('v8').setFlagsFromString('--trace-gc')",
+    ...['takeCoverage()', 'stopCoverage()', 'queryObjects(Map)', "writeHeapSnapshot('/tmp/a')"].map(
+      (call) => `require('node:v8').${call}`,
+    ),
+    "require('v8').setHeapSnapshotNearHeapLimit(1)",
+    "process.report.writeReport('/tmp/a')",
+    ...['process.kill(process.ppid, 0)', 'process.kill(-1, 0)', "process.kill(1, 'SIGUSR1')"],
+    ...['process._kill(process.ppid, 0)', 'process._debugProcess(process.ppid)', 'process._debugEnd(1)'],
+    "require('os').setPriority(process.ppid, 19)",
+    "process.binding('fs')",
+    "process.execve?.('/bin/true')",
+    "new (require('inspector').Session)().connect()",
+    "require('trace_events').createTracing({ categories: ['node'] }).enable()",
+    "new (require('wasi').WASI)({ version: 'preview1', preopens: { '/': '/' } })",
+  ];
+  for (const call of calls) assert.equal(await codeOf(`{ ${call} }`), 'ERR_ACCESS_DENIED', call);
+  // The replacement stays, and a report at a crash cannot be asked for.
+  for (const change of [
+    'process.chdir = () => {}',
+    "Object.defineProperty(require('v8'), 'setFlagsFromString', { value: 1 })",
+    "delete require('v8').setFlagsFromString",
+    'process.report.reportOnFatalError = true',
+  ])
+    await codeOf(`{ ${change} }`);
+  assert.equal(await codeOf("{ process.chdir('/tmp') }"), 'ERR_ACCESS_DENIED');
+  assert.equal(await codeOf("{ require('v8').setFlagsFromString('--trace-gc') }"), 'ERR_ACCESS_DENIED');
+  assert.equal(resultOf(await evaluate('return process.report.reportOnFatalError ?? false')), false);
+  // What packages do as they load goes on.
+  assert.deepEqual(
+    resultOf(
+      await evaluate(
+        "const m = require('module'); m.flushCompileCache(); return [m.enableCompileCache('/tmp/c').status, process.kill(process.pid, 0), process.cwd()]",
+      ),
+    ),
+    [3, true, '/'],
   );
-  assert.ok(['sent', 'EPERM'].includes(String(resultOf(outcome))));
-  const { url } = await import('node:inspector');
-  assert.equal(url(), undefined);
 });
 
 test('top-level code that spins or never settles ends at the load deadline', async () => {

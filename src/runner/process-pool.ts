@@ -2,20 +2,19 @@ import type { AddressPolicy } from '#egress/address-policy.ts';
 import type { EgressDoor } from '#egress/egress-door.ts';
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
+import { ProcessShares } from './process-shares.ts';
 import type { InitHeader } from './protocol.ts';
 import type { RunnerLimits } from './runner-limits.ts';
 import type { RunnerTimer } from './runner-timer.ts';
 import type { SandboxFolders } from './sandbox-folders.ts';
 import { SandboxProcess } from './sandbox-process.ts';
+import { SlotUsers } from './slot-users.ts';
 import { type SandboxGrant, type SpawnedSandbox, spawnSandbox } from './spawn-sandbox.ts';
-
-/** First of the users that processes run as when the service is root; one per slot, far above those of people. */
-const firstSlotUid = 61_000;
 
 /** How this machine lets processes be confined; found out by the self-test. */
 export interface Confinement {
   level: SandboxGrant['level'];
-  /** A distinct user for each slot. */
+  /** A user of its own for each process. */
   distinctUsers: boolean;
   setpriv: string | undefined;
 }
@@ -46,6 +45,7 @@ export interface ProcessNeeds {
 
 interface Waiter {
   needs: ProcessNeeds;
+  ownerId: string;
   /** A process of another kind than usual is started for it alone. */
   coming: boolean;
   resolve: (process: SandboxProcess | undefined) => void;
@@ -58,7 +58,10 @@ interface Waiter {
  */
 export class ProcessPool {
   readonly #options: PoolOptions;
-  readonly #live = new Map<SandboxProcess, number>();
+  /** All that run, with their users. */
+  readonly #live = new Map<SandboxProcess, number | undefined>();
+  readonly #users: SlotUsers;
+  readonly #shares: ProcessShares;
   readonly #ready: SandboxProcess[] = [];
   readonly #waiters: Waiter[] = [];
   #booting = 0;
@@ -72,6 +75,10 @@ export class ProcessPool {
 
   constructor(options: PoolOptions) {
     this.#options = options;
+    this.#users = new SlotUsers({
+      onLeft: (left) => options.logger.warn(left, 'runner.left_processes_killed'),
+    });
+    this.#shares = new ProcessShares(options.limits.processesMax);
   }
 
   /** Starts to fill up. */
@@ -89,20 +96,25 @@ export class ProcessPool {
   }
 
   /**
-   * A process that has run nothing yet; undefined when none became free in time. Those that need something else than
-   * usual are started when one is asked for.
+   * A process that has run nothing yet, for code of this owner; undefined when none became free in time. Those that need
+   * something else than usual are started when one is asked for.
    */
-  take(needs: ProcessNeeds = {}): Promise<SandboxProcess | undefined> {
+  take(ownerId: string, needs: ProcessNeeds = {}): Promise<SandboxProcess | undefined> {
     if (this.#closed) return Promise.resolve(undefined);
-    if (this.#isUsual(needs)) {
+    if (this.#isUsual(needs) && this.#shares.mayTake(ownerId, this.#waitingOwners())) {
       const process = this.#takeReady();
-      if (process !== undefined) return Promise.resolve(process);
+      if (process !== undefined) {
+        this.#shares.took(process, ownerId);
+        return Promise.resolve(process);
+      }
     }
     const { waitingMax, waitMs } = this.#options.limits;
-    if (this.#waiters.length >= waitingMax) return Promise.resolve(undefined);
+    const ofOwner = this.#waiters.filter((waiter) => waiter.ownerId === ownerId).length;
+    if (this.#waiters.length >= waitingMax || ofOwner >= waitingMax / 2) return Promise.resolve(undefined);
     const { promise, resolve } = Promise.withResolvers<SandboxProcess | undefined>();
     const waiter: Waiter = {
       needs,
+      ownerId,
       coming: false,
       resolve,
       timer: setTimeout(() => {
@@ -113,6 +125,21 @@ export class ProcessPool {
     this.#waiters.push(waiter);
     this.#fill();
     return promise;
+  }
+
+  /** Of each owner who waits once. */
+  #waitingOwners(): ReadonlySet<string> {
+    return new Set(this.#waiters.map(({ ownerId }) => ownerId));
+  }
+
+  /** Those whose owners may have one more process now, who has the fewest first. */
+  #eligible(): Waiter[] {
+    if (this.#waiters.length === 0) return [];
+    const owners = this.#waitingOwners();
+    const order = this.#shares.order(owners);
+    return this.#waiters
+      .filter(({ ownerId }) => order.has(ownerId))
+      .sort((a, b) => (order.get(a.ownerId) ?? 0) - (order.get(b.ownerId) ?? 0));
   }
 
   #isUsual({ memoryMb, packages }: ProcessNeeds): boolean {
@@ -151,6 +178,7 @@ export class ProcessPool {
     }
     await Promise.all(gone);
     await Promise.all(this.#removals);
+    await this.#users.close();
   }
 
   /** Starts as many processes as waiting calls need, and beyond those one at a time, slowly. */
@@ -159,8 +187,9 @@ export class ProcessPool {
     const { limits } = this.#options;
     for (;;) {
       if (this.#booting >= limits.bootingMax) return;
-      const special = this.#waiters.find((waiter) => !waiter.coming && !this.#isUsual(waiter.needs));
-      const waiting = this.#waiters.filter((waiter) => this.#isUsual(waiter.needs)).length;
+      const eligible = this.#eligible();
+      const special = eligible.find((waiter) => !waiter.coming && !this.#isUsual(waiter.needs));
+      const waiting = eligible.filter((waiter) => this.#isUsual(waiter.needs)).length;
       const coming = this.#ready.length + this.#booting - this.#bootingSpecial;
       if (special === undefined && coming >= limits.prewarmed + waiting) return;
       const urgent = special !== undefined || waiting > coming;
@@ -218,7 +247,7 @@ export class ProcessPool {
         if (!this.#closed)
           this.#options.logger.error({ stderr: process.stderrTail.slice(-500) }, 'runner.boot_failed');
         this.#failedAt = performance.now();
-      } else if (waiter === undefined) this.#offer(process);
+      } else if (waiter === undefined) this.#offerAll(process);
       else if (this.#leave(waiter)) this.#give(process, waiter);
       else process.kill('retired');
       this.#fill();
@@ -232,18 +261,21 @@ export class ProcessPool {
     }
   }
 
-  #offer(process: SandboxProcess): void {
-    const waiter = this.#waiters.find(({ needs }) => this.#isUsual(needs));
-    if (waiter === undefined) {
-      this.#ready.push(process);
-      return;
+  #offerAll(process: SandboxProcess): void {
+    this.#ready.push(process);
+    for (;;) {
+      const waiter = this.#eligible().find(({ needs }) => this.#isUsual(needs));
+      const next = waiter === undefined ? undefined : this.#ready.shift();
+      if (waiter === undefined || next === undefined) return;
+      if (!next.usable) continue;
+      this.#leave(waiter);
+      this.#give(next, waiter);
     }
-    this.#leave(waiter);
-    this.#give(process, waiter);
   }
 
   #give(process: SandboxProcess, waiter: Waiter): void {
     clearTimeout(waiter.timer);
+    this.#shares.took(process, waiter.ownerId);
     waiter.resolve(process);
   }
 
@@ -255,12 +287,12 @@ export class ProcessPool {
     const { folders, confinement, program, logger, extraCa, policy, door, addons, timer } = this.#options;
     const { memoryMb = this.#options.limits.memoryMb, packages } = needs;
     const limits = { ...this.#options.limits, memoryMb };
-    const slot = this.#freeSlot();
-    const uid = confinement.distinctUsers ? firstSlotUid + slot : undefined;
+    let uid: number | undefined;
     let scratch: string | undefined;
     let sandbox: SpawnedSandbox | undefined;
     let process: SandboxProcess;
     try {
+      uid = confinement.distinctUsers ? this.#freeUser() : undefined;
       scratch = folders.newScratch(uid);
       sandbox = spawnSandbox({
         level: confinement.level,
@@ -282,10 +314,11 @@ export class ProcessPool {
     } catch (error) {
       if (sandbox !== undefined) discard(sandbox);
       if (scratch !== undefined) void this.#removeTraces(sandbox?.child.pid, scratch);
+      if (uid !== undefined) this.#users.release(uid);
       return toError(error);
     }
     const traces = scratch;
-    this.#live.set(process, slot);
+    this.#live.set(process, uid);
     scratchOf.set(process, traces);
     void process.ended.then(() => this.#forget(process, traces));
     return process;
@@ -297,8 +330,11 @@ export class ProcessPool {
     const index = this.#ready.indexOf(process);
     if (index >= 0) this.#ready.splice(index, 1);
     void this.#removeTraces(process.pid, scratch).then(() => {
-      // Only now: the next holder of the slot has the same user, and must not find the folder.
+      const user = this.#live.get(process);
       this.#live.delete(process);
+      this.#shares.left(process);
+      // Only now: the next process of this user must not find the folder.
+      if (user !== undefined) this.#users.release(user);
       this.#fill();
     });
   }
@@ -323,11 +359,11 @@ export class ProcessPool {
     return removal.finally(() => this.#removals.delete(removal));
   }
 
-  #freeSlot(): number {
-    const taken = new Set(this.#live.values());
-    let slot = 0;
-    while (taken.has(slot)) slot += 1;
-    return slot;
+  #freeUser(): number {
+    const user = this.#users.take();
+    if (user === undefined)
+      throw new Error('every user that processes may run as has one that has not ended');
+    return user;
   }
 }
 

@@ -495,6 +495,34 @@ test('beyond the largest number of processes the one unused for longest makes ro
   }
 });
 
+test('an owner whose code sleeps in every process it gets leaves room for the first call of another', async () => {
+  const own = await startRunnerFixture({ limits: { processesMax: 4 } });
+  const stop = new AbortController();
+  try {
+    // Both are known, and have nothing that runs.
+    for (const ownerId of ['u_sleeps', 'u_other']) await own.run('return 1', { ownerId });
+    let asleep = 0;
+    const onRespond = () => {
+      asleep += 1;
+    };
+    const outcomes = Array.from({ length: 7 }, () =>
+      own.run(
+        'this.http.respond({}); await new Promise(() => {});',
+        { ownerId: 'u_sleeps' },
+        { onRespond, signal: stop.signal },
+      ),
+    );
+    await waitFor(() => asleep === 2);
+    for (const expected of [2, 3])
+      assert.equal(resultOf(await own.run(`return ${expected}`, { ownerId: 'u_other' })), expected);
+    assert.equal(asleep, 2, 'half of what there is');
+    stop.abort();
+    for (const { status } of await Promise.all(outcomes)) assert.equal(status, 'cancelled');
+  } finally {
+    await own.close();
+  }
+});
+
 test('a data folder that other users cannot enter is no obstacle, and nothing of the stand-in stays', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'millrace-test-'));
   await chmod(folder, 0o700);

@@ -157,7 +157,7 @@ class ProcessRunner implements Runner {
     this.#calls += 1;
     const ready = await this.#packages.ready(request);
     if ('status' in ready) return asDescription(ready);
-    const process = await this.#take(ready);
+    const process = await this.#take(request.ownerId, ready);
     if (process === undefined) return asDescription(this.#noProcess());
     try {
       const loaded = await process.load(ready.bundle, '');
@@ -169,8 +169,8 @@ class ProcessRunner implements Runner {
     }
   }
 
-  async #take(ready: ReadyCode): Promise<SandboxProcess | undefined> {
-    const process = this.#closing === undefined ? await this.#pool.take(ready.needs) : undefined;
+  async #take(ownerId: string, ready: ReadyCode): Promise<SandboxProcess | undefined> {
+    const process = this.#closing === undefined ? await this.#pool.take(ownerId, ready.needs) : undefined;
     ready.holdFor(process);
     return process;
   }
@@ -248,7 +248,7 @@ class ProcessRunner implements Runner {
       return ended('cancelled', serviceError('the call was cancelled', 'cancelled'));
     }
     if ('status' in ready) return ready;
-    const taking = this.#take(ready);
+    const taking = this.#take(request.ownerId, ready);
     const process = await unlessAborted(taking, options.signal);
     if (process === aborted) {
       void taking.then((late) => late?.kill('retired'));
@@ -315,7 +315,7 @@ class ProcessRunner implements Runner {
       this.#unbind(binding);
       return ready;
     }
-    const process = await this.#take(ready);
+    const process = await this.#take(request.ownerId, ready);
     if (process === undefined || binding.forgotten || this.#closing !== undefined) {
       process?.kill('retired');
       this.#unbind(binding);

@@ -49,12 +49,13 @@ export async function findConfinement(
 }
 
 function checkReport(report: unknown): void {
-  const { readFile, listFolder, connect, environment } = (report ?? {}) as Record<string, unknown>;
+  const { readFile, listFolder, connect, environment, ...engine } = (report ?? {}) as Record<string, unknown>;
+  const { changeFolder, setFlags, signalService } = engine;
   const found = JSON.stringify(report);
-  for (const code of [readFile, listFolder, connect]) {
+  for (const code of [readFile, listFolder, connect, changeFolder, setFlags, signalService]) {
     if (code !== 'ERR_ACCESS_DENIED') {
       throw new Error(
-        `the sandbox does not hold: a forbidden file read or connection did not fail with ERR_ACCESS_DENIED (${found}). Node 26 or newer is needed`,
+        `the sandbox does not hold: a forbidden file read, connection or call did not fail with ERR_ACCESS_DENIED (${found}). Node 26 or newer is needed`,
       );
     }
   }

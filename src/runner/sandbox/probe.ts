@@ -7,15 +7,21 @@ export interface ProbeReport {
   listFolder: string;
   connect: string;
   environment: string[];
+  changeFolder: string;
+  setFlags: string;
+  signalService: string;
 }
 
-/** Tries what the sandbox forbids, with Node's own functions as they are before anything is replaced. */
-export async function probeSandbox(): Promise<ProbeReport> {
+/** Tries what the sandbox forbids, as code would that has just come. */
+export async function probeSandbox(scratch: string): Promise<ProbeReport> {
   return {
     readFile: codeOf(() => readFileSync(process.execPath)),
     listFolder: codeOf(() => readdirSync('/')),
     connect: await codeOfConnect(),
     environment: Object.keys(process.env),
+    changeFolder: codeOf(() => process.chdir(scratch)),
+    setFlags: codeOf(() => process.getBuiltinModule('node:v8').setFlagsFromString('--no-trace-gc')),
+    signalService: codeOf(() => process.kill(process.ppid, 0)),
   };
 }
 

@@ -31,6 +31,7 @@ import { loadBundle } from './load-bundle.ts';
 import { jsonParse, jsonStringify } from './primordials.ts';
 import { probeSandbox } from './probe.ts';
 import { publicProp, type ResolvedProp } from './prop-definitions.ts';
+import { refuseFunctions } from './refused-functions.ts';
 import { mapTmpTo, RunFolders } from './scratch-folder.ts';
 import { makeStepEnvironment } from './step-environment.ts';
 import { StepProps } from './step-props.ts';
@@ -67,7 +68,8 @@ let onlyModule: LoadedModule | undefined;
 async function init(header: InitHeader, payload: Buffer): Promise<void> {
   limits = header.limits;
   const closed = closeInheritedDescriptors();
-  const report = header.probe === true ? await probeSandbox() : undefined;
+  refuseFunctions();
+  const report = header.probe === true ? await probeSandbox(header.scratch) : undefined;
   defineGlobals();
   giveHome();
   captureConsole(currentCall);

@@ -1,0 +1,64 @@
+/** What the shares have to know of a process. */
+interface Taken {
+  /** No call runs in it: it can be ended to make room. */
+  readonly idle: boolean;
+  readonly hasCode: boolean;
+  readonly usable: boolean;
+}
+
+/** While another owner waits, nobody gets more than this part of the processes. */
+const partWhileOthersWait = 1 / 4;
+
+/**
+ * How many sandboxed processes an owner may have at work. One who is alone may have all. Where there are others, an owner may have a
+ * quarter, and beyond it no more than what is left for everybody else: so that code that sleeps in all processes of one owner
+ * leaves room for the first call of another.
+ */
+export class ProcessShares {
+  readonly #max: number;
+  readonly #ownerOf = new Map<Taken, string>();
+  readonly #seen = new Set<string>();
+
+  /** `max`: processes of all owners together. */
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  took(process: Taken, ownerId: string): void {
+    this.#seen.add(ownerId);
+    this.#ownerOf.set(process, ownerId);
+  }
+
+  left(process: Taken): void {
+    this.#ownerOf.delete(process);
+  }
+
+  /** `waiting`: the owners whose calls wait for a process. */
+  mayTake(ownerId: string, waiting: ReadonlySet<string>): boolean {
+    return this.order(new Set([...waiting, ownerId])).has(ownerId);
+  }
+
+  /** Of the owners who wait those who may have one more process, with the number that each has at work. */
+  order(waiting: ReadonlySet<string>): Map<string, number> {
+    for (const ownerId of waiting) this.#seen.add(ownerId);
+    const { busy, all } = this.#busy();
+    const guaranteed = Math.max(1, Math.floor(this.#max * partWhileOthersWait));
+    const counts = [...waiting].map((ownerId) => [ownerId, busy.get(ownerId) ?? 0] as const);
+    if (this.#seen.size === 1) return new Map(counts);
+    const isOneShort = counts.some(([, own]) => own < guaranteed);
+    const mayHave = isOneShort ? guaranteed : this.#max - all;
+    return new Map(counts.filter(([, own]) => own < mayHave));
+  }
+
+  /** Processes with work, by owner; one that was just given away is about to get some. */
+  #busy(): { busy: Map<string, number>; all: number } {
+    const busy = new Map<string, number>();
+    let all = 0;
+    for (const [process, ownerId] of this.#ownerOf) {
+      if (process.hasCode && process.idle) continue;
+      busy.set(ownerId, (busy.get(ownerId) ?? 0) + 1);
+      all += 1;
+    }
+    return { busy, all };
+  }
+}

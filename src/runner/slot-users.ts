@@ -1,0 +1,138 @@
+import { readFileSync } from 'node:fs';
+import { readdir, stat } from 'node:fs/promises';
+import { setTimeout } from 'node:timers/promises';
+import { startTimeOf } from './sandbox-folders.ts';
+
+/** Users that belong to nobody: above those of people, containers and directories, below the largest that all file systems take. */
+const manyUsers = { first: 2_010_000_000, last: 2_146_999_999 };
+/** Where the service is root of a user namespace with 65,536 users: above those of people, below `nobody`. */
+const fewUsers = { first: 61_000, last: 65_533 };
+/** Ends of processes within this time are looked at together. */
+const sweepAfterMs = 100;
+/** What was ended is looked for again after this. */
+const sweepAgainMs = 1_000;
+
+export interface UserRange {
+  first: number;
+  last: number;
+}
+
+/**
+ * The users that processes run as when the service is root, each process as one of its own. A user is given on only when all others were
+ * used and no process of it is left: what outlived its sandbox must not meet the next tenant.
+ */
+export class SlotUsers {
+  readonly #range: UserRange;
+  readonly #processesOf: (users: ReadonlySet<number>) => Promise<Map<number, number[]>>;
+  readonly #onLeft: (left: { user: number; pids: number[] }) => void;
+  #next: number;
+  #untouched: number;
+  /** Users whose processes are all gone, the longest unused first. */
+  readonly #free: number[] = [];
+  /** Users of processes that have ended: whether something else of them was found. */
+  readonly #ending = new Map<number, boolean>();
+  #sweeping: Promise<void> | undefined;
+  readonly #closing = new AbortController();
+
+  constructor(options: {
+    range?: UserRange;
+    /** Pids by user, of those that have any. */
+    processesOf?: (users: ReadonlySet<number>) => Promise<Map<number, number[]>>;
+    /** Processes outlived their sandbox, and were ended. */
+    onLeft: (left: { user: number; pids: number[] }) => void;
+    random?: () => number;
+  }) {
+    const { range = availableUsers(), random = Math.random } = options;
+    this.#range = range;
+    this.#processesOf = options.processesOf ?? processesOf;
+    this.#onLeft = options.onLeft;
+    this.#untouched = range.last - range.first + 1;
+    // Not where an earlier or another service began: theirs may have left something.
+    this.#next = range.first + Math.floor(random() * this.#untouched);
+  }
+
+  /** Undefined when every user has a process. */
+  take(): number | undefined {
+    if (this.#untouched === 0) return this.#free.shift();
+    this.#untouched -= 1;
+    const user = this.#next;
+    this.#next = user === this.#range.last ? this.#range.first : user + 1;
+    return user;
+  }
+
+  /** The process of a user has ended: whatever else is left of it is ended too. */
+  release(user: number): void {
+    this.#ending.set(user, false);
+    this.#sweeping ??= this.#sweep().finally(() => {
+      this.#sweeping = undefined;
+    });
+  }
+
+  /** Resolves when nothing of a released user runs any more, or cannot be ended. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await this.#sweeping;
+    if (this.#ending.size > 0) await this.#endAll();
+  }
+
+  async #sweep(): Promise<void> {
+    const { signal } = this.#closing;
+    for (let waitMs = sweepAfterMs; this.#ending.size > 0 && !signal.aborted; waitMs = sweepAgainMs) {
+      await setTimeout(waitMs, undefined, { ref: false, signal }).catch(() => undefined);
+      await this.#endAll();
+    }
+  }
+
+  async #endAll(): Promise<void> {
+    const users = new Set(this.#ending.keys());
+    const left = await this.#processesOf(users);
+    for (const user of users) {
+      const pids = left.get(user);
+      if (pids === undefined) {
+        this.#ending.delete(user);
+        this.#free.push(user);
+        continue;
+      }
+      if (this.#ending.get(user) === false) this.#onLeft({ user, pids });
+      this.#ending.set(user, true);
+      for (const pid of pids) kill(pid);
+    }
+  }
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // Gone in between.
+  }
+}
+
+/** What the user namespace of the service has room for. */
+function availableUsers(): UserRange {
+  try {
+    const hasMany = readFileSync('/proc/self/uid_map', 'utf8')
+      .trim()
+      .split('\n')
+      .map((line) => line.trim().split(/\s+/).map(Number))
+      .some(([first = 0, , count = 0]) => first <= manyUsers.first && first + count > manyUsers.last);
+    return hasMany ? manyUsers : fewUsers;
+  } catch {
+    return fewUsers;
+  }
+}
+
+async function processesOf(users: ReadonlySet<number>): Promise<Map<number, number[]>> {
+  const found = new Map<number, number[]>();
+  for (const name of await readdir('/proc').catch(() => [])) {
+    if (!/^\d+$/.test(name)) continue;
+    const uid = await stat(`/proc/${name}`).then(
+      (folder) => folder.uid,
+      () => undefined,
+    );
+    // A zombie runs no code, and some containers never reap one.
+    if (uid === undefined || !users.has(uid) || startTimeOf(Number(name)) === undefined) continue;
+    found.set(uid, [...(found.get(uid) ?? []), Number(name)]);
+  }
+  return found;
+}
