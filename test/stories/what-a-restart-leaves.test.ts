@@ -558,8 +558,13 @@ forEachService(
           },
           check: async () => {
             // On PostgreSQL the lease of the process that died ends by itself.
-            const account = await accountOf(id);
-            assert.equal(account.healthy, true);
+            const account = await waitFor(
+              async () => {
+                const found = await accountOf(id);
+                return found.healthy === true ? found : undefined;
+              },
+              { what: 'the refresh' },
+            );
             assert.equal(account.dead, false);
             assert.ok(Date.parse(account.expires_at) > Date.now() + 3_000_000);
             assert.equal(provider.granted.filter((type) => type === 'refresh_token').length, 1);
