@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
 import { startPostgres } from '../test/support/postgres-server.ts';
-import { waitFor } from '../test/support/wait-for.ts';
+import { createSource, createWebhook, latenciesOf, listen, post } from './support/numbers-source.ts';
 import { type Service, startService } from './support/service.ts';
 import { type Sink, startSink } from './support/sink.ts';
 
@@ -18,18 +18,6 @@ const { values: options } = parseArgs({
 });
 const subscriptions = Number(options.subscriptions);
 const samples = Number(options.samples);
-/** Between two events of the one whose latency is measured. */
-const pauseMs = 20;
-const code = `export default {
-  name: 'bench neighbours', version: '0.0.1',
-  props: { http: '$.interface.http' },
-  async run(event) { this.$emit(event.body, { name: event.body.channel ?? '' }); },
-};`;
-
-interface Source {
-  id: string;
-  url: string;
-}
 
 const postgres = options.store === 'postgres' ? await startPostgres() : undefined;
 const sink = await startSink();
@@ -53,7 +41,7 @@ async function measure(service: Service, to: Sink): Promise<object[]> {
   await listen(service, one.id, await createWebhook(service, `${to.url}/one`));
   const rows: object[] = [];
   const run = async (name: string) => {
-    const latencies = await latenciesOf(one, to, name);
+    const latencies = await latenciesOf(one, to, { samples, name });
     alone ??= latencies.p50;
     rows.push({
       while: name,
@@ -63,7 +51,7 @@ async function measure(service: Service, to: Sink): Promise<object[]> {
     });
   };
   let alone: number | undefined;
-  await latenciesOf(one, to, 'warm-up');
+  await latenciesOf(one, to, { samples, name: 'warm-up' });
   await run('alone');
   const many = await workspace(service, 'Many');
   const busy = await createSource(service, many);
@@ -88,57 +76,9 @@ async function measure(service: Service, to: Sink): Promise<object[]> {
   return rows;
 }
 
-async function latenciesOf(source: Source, to: Sink, name: string): Promise<{ p50: number; p99: number }> {
-  const path = '/one';
-  const before = (await to.report(path)).received;
-  for (let n = 0; n < samples; n += 1) {
-    await post(source, {
-      number: String(n).padStart(12, '0'),
-      sent: performance.timeOrigin + performance.now(),
-    });
-    await new Promise((resolve) => setTimeout(resolve, pauseMs));
-  }
-  await waitFor(async () => (await to.report(path)).received >= before + samples, {
-    timeoutMs: 60_000,
-    what: `${samples} deliveries (${name})`,
-  });
-  const { latencies } = await to.report(path);
-  const sorted = Float64Array.from(latencies.slice(-samples)).sort();
-  const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
-  return { p50: at(0.5), p99: at(0.99) };
-}
-
-async function post(source: Source, body: object): Promise<void> {
-  const response = await fetch(source.url, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify(body),
-  });
-  await response.arrayBuffer();
-  if (!response.ok) throw new Error(`the endpoint answered ${response.status}`);
-}
-
 async function workspace(service: Service, name: string): Promise<string> {
   const { data } = (await service.api('POST', '/workspaces', { name })) as { data: { id: string } };
   return data.id;
-}
-
-async function createSource(service: Service, orgId: string): Promise<Source> {
-  const body = { name: 'numbers', component_code: code, org_id: orgId };
-  const { data } = (await service.api('POST', '/sources/', body)) as {
-    data: { id: string; configured_props: { http: { endpoint_url: string } } };
-  };
-  return { id: data.id, url: data.configured_props.http.endpoint_url };
-}
-
-async function createWebhook(service: Service, url: string, orgId?: string): Promise<string> {
-  const body = { url, ...(orgId === undefined ? {} : { org_id: orgId }) };
-  const { data } = (await service.api('POST', '/webhooks', body)) as { data: { id: string } };
-  return data.id;
-}
-
-async function listen(service: Service, emitterId: string, listenerId: string): Promise<void> {
-  await service.api('POST', '/subscriptions', { emitter_id: emitterId, listener_id: listenerId });
 }
 
 async function inParallel(count: number, work: (n: number) => Promise<unknown>): Promise<void> {

@@ -76,12 +76,14 @@ export function changeDeliveriesHandler(options: {
   clock: Clock;
   /** Long work takes turns, one batch of an owner after another. */
   turns: FairQueue;
+  /** These are not as they were: what this node has of them does not count any more. */
+  onChanged: (listenerId: string, ids: ReadonlySet<string>) => void;
   /** Deliveries of this listener may be due. */
   onQueued: (listenerId: string) => void;
   /** So many of a listener's ended otherwise than by being delivered. */
   onEnded: (listenerId: string, count: number) => void;
 }): JobHandler {
-  const { store, node, clock, turns, onQueued, onEnded } = options;
+  const { store, node, clock, turns, onChanged, onQueued, onEnded } = options;
 
   /** Everything that the filter names when its turn comes. */
   const forEachBatch = async (
@@ -112,6 +114,7 @@ export function changeDeliveriesHandler(options: {
         const changed = await store.transaction((tx) =>
           changeDeliveries(tx, ids, { from, to, reason, nowMs: clock.now() }),
         );
+        onChanged(change.listener_id, new Set(ids));
         if (to === 'queued') onQueued(change.listener_id);
         if (isEnd) onEnded(change.listener_id, changed);
       });

@@ -104,7 +104,7 @@ export class DeliveryClaims {
     for (const { listener_id: listenerId, owner_id } of listeners) {
       const limit = Math.min(claimMax - chosen.length, this.#lanes.room(listenerId));
       // Most of them belong to whoever has the front of the queue.
-      if (limit <= 0 || !this.#lanes.hasRoomFor(owner_id)) continue;
+      if (limit <= 0 || !this.#lanes.hasRoomFor({ listenerId, ownerId: owner_id })) continue;
       if (this.#lanes.find(listenerId)?.isRefilling === true) continue;
       const due = await dueDeliveries(this.#store.read, { nowMs, limit, listenerId });
       chosen.push(...due.filter((row) => places.take(listenerId, owner_id, row.payload_bytes)));

@@ -10,7 +10,7 @@ import { HttpReceiver } from '../../test/support/http-receiver.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { insertChangeJob } from './change-deliveries.ts';
-import type { LaneBounds } from './delivery-lanes.ts';
+import { type LaneBounds, laneBounds } from './delivery-lanes.ts';
 import { releaseOrphans } from './delivery-queue-store.ts';
 
 /** A receiver whose answers are given when the test says so. */
@@ -36,7 +36,12 @@ async function isAnyoneWaiting({ read }: Store): Promise<boolean> {
 }
 
 /** Room for 64 deliveries of a listener. */
-const littleRoom: LaneBounds = { heldMax: 1_024, heldBytesMax: 8 * 1024 * 1024, sendingMax: 128 };
+const littleRoom: LaneBounds = {
+  ...laneBounds,
+  heldMax: 1_024,
+  heldBytesMax: 8 * 1024 * 1024,
+  sendingMax: 128,
+};
 
 const numbers = (count: number) => Array.from({ length: count }, (_, n) => String(n));
 

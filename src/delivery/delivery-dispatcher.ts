@@ -252,7 +252,7 @@ export class DeliveryDispatcher {
       if (delivery === undefined) break;
       void this.#attempt(lane, delivery);
     }
-    if (lane.queue.length > 0 && lane.sending === 0) this.#starved.add(lane);
+    if (lane.queue.length > 0 && lane.underWay.size === 0) this.#starved.add(lane);
     else this.#starved.delete(lane);
     this.#refillIfDrained(lane);
   }
@@ -270,9 +270,13 @@ export class DeliveryDispatcher {
       outcome = { kind: 'postponed', delayMs: unknownDelayMs };
     }
     this.#attempts[outcome.kind] += 1;
-    this.#lanes.sent(lane, delivery);
-    if (outcome.kind === 'delivered') lane.isTroubled = false;
-    if (outcome.kind === 'failed' || outcome.kind === 'gone') lane.isTroubled = true;
+    const hasFailed = outcome.kind === 'failed' || outcome.kind === 'gone';
+    this.#lanes.sent(
+      lane,
+      delivery,
+      outcome.kind === 'delivered' ? 'delivered' : hasFailed ? 'failed' : undefined,
+    );
+    if (hasFailed) this.#giveBackExcess(lane);
     if (outcome.kind === 'failed' && outcome.retryAfterMs !== undefined)
       lane.pausedUntilMs = this.#clock.now() + Math.min(outcome.retryAfterMs, laneRestMaxMs);
     this.#settleAs(delivery, outcome);
@@ -347,6 +351,38 @@ export class DeliveryDispatcher {
       for (const lane of this.#lanes) if (lane.queue.length > 0) this.#send(lane);
   }
 
+  /** Of a lane in trouble: others need the room, and what goes back waits in the store for its turn. */
+  #giveBackExcess(lane: DeliveryLane): void {
+    const ids = this.#lanes.takeExcess(lane).map(({ id }) => id);
+    if (ids.length === 0 || this.#draining) return;
+    this.#lanes.fallBehind(lane);
+    // At once: as soon as they are free they may come back, and are known anew.
+    for (const id of ids) this.#known.delete(id);
+    const given = this.#leases
+      .release(ids)
+      .catch((error: unknown) => {
+        // Leased and not known: the watch gives it back.
+        this.#logger.warn(
+          { listener: lane.listenerId, error: toError(error).message },
+          'deliveries.release-failed',
+        );
+      })
+      .finally(() => {
+        this.#refills.delete(given);
+        this.#tellIdle();
+      });
+    this.#refills.add(given);
+  }
+
+  /** Deliveries to a listener were cancelled, or changed otherwise, in the store: what waits here of them is let go. */
+  letGo(listenerId: string, ids: ReadonlySet<string>): void {
+    const lane = this.#lanes.find(listenerId);
+    if (lane === undefined) return;
+    for (const { id } of this.#lanes.empty(lane, ids)) this.#known.delete(id);
+    this.#send(lane);
+    this.#tellIdle();
+  }
+
   #refillIfDrained(lane: DeliveryLane): void {
     if (this.#draining || !this.#lanes.hasDrained(lane)) return;
     if (performance.now() < this.#refillFromMs) return;
@@ -382,7 +418,10 @@ export class DeliveryDispatcher {
     clearTimeout(this.#timer);
     let lookedAtMs = this.#clock.now();
     try {
-      for (const lane of this.#lanes) this.#send(lane);
+      for (const lane of this.#lanes) {
+        if (this.#lanes.noteOverdue(lane)) this.#giveBackExcess(lane);
+        this.#send(lane);
+      }
       this.#lanes.forgetIdle(lookedAtMs);
       lookedAtMs = await this.#claims.claimDue();
       const due = await nextDueMs(this.#store.read, lookedAtMs);
@@ -410,7 +449,12 @@ export class DeliveryDispatcher {
   async #watch(): Promise<void> {
     try {
       const orphans = await this.#leases.releaseOrphans();
-      const unknown = await this.#leases.releaseUnknown((id) => this.#known.has(id));
+      const waiting = new Map<string, DeliveryLane>();
+      for (const lane of this.#lanes) for (const { id } of lane.queue) waiting.set(id, lane);
+      const { held, released: unknown } = await this.#leases.releaseUnknown((id) => this.#known.has(id));
+      // Cancelled through another node, most likely.
+      if (held !== undefined)
+        for (const [id, lane] of waiting) if (!held.has(id)) this.letGo(lane.listenerId, new Set([id]));
       if (orphans + unknown > 0) this.poke();
     } catch (error) {
       this.#logger.warn({ node: this.node, error: toError(error).message }, 'deliveries.watch-failed');

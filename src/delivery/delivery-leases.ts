@@ -37,17 +37,25 @@ export class DeliveryLeases {
 
   /**
    * A commit whose answer was lost leaves deliveries with this node that it does not know of. What is unknown in two
-   * looks, seconds apart, is given back; answers how many.
+   * looks, seconds apart, is given back; answers how many, and what this node holds, where it looked at all of it.
    */
-  async releaseUnknown(isKnown: (id: string) => boolean): Promise<number> {
-    const held = await heldBy(this.#store.read, this.#node, heldLookedAt);
-    const unknown = held.filter((id) => !isKnown(id));
+  async releaseUnknown(
+    isKnown: (id: string) => boolean,
+  ): Promise<{ released: number; held: ReadonlySet<string> | undefined }> {
+    const ids = await heldBy(this.#store.read, this.#node, heldLookedAt);
+    const held = ids.length < heldLookedAt ? new Set(ids) : undefined;
+    const unknown = ids.filter((id) => !isKnown(id));
     const twice = unknown.filter((id) => this.#unknownBefore.has(id));
     this.#unknownBefore = new Set(unknown);
-    if (twice.length === 0) return 0;
+    if (twice.length === 0) return { released: 0, held };
     this.#logger.warn({ node: this.#node, released: twice.length }, 'deliveries.unknown-released');
-    await this.#store.transaction((tx) => releaseDeliveries(tx, this.#node, twice));
-    return twice.length;
+    await this.release(twice);
+    return { released: twice.length, held };
+  }
+
+  /** Gives back some that this node holds. */
+  async release(ids: readonly string[]): Promise<void> {
+    await this.#store.transaction((tx) => releaseDeliveries(tx, this.#node, ids));
   }
 
   /** Gives back everything, when this node stops. */

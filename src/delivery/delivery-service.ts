@@ -130,6 +130,7 @@ export class DeliveryService {
         node,
         clock,
         turns,
+        onChanged: (listenerId, ids) => room.letGo(listenerId, ids),
         onQueued: (listenerId) => room.leftInStore(listenerId),
         onEnded: (listenerId, count) => this.pruner.ended(listenerId, 'undelivered', count),
       }),

@@ -159,6 +159,7 @@ class Setting {
       node,
       clock,
       turns,
+      onChanged: () => {},
       onQueued: () => {},
       onEnded: () => {},
     });

@@ -175,7 +175,11 @@ class RelayedConnection implements ChannelHandler {
   closed(): void {
     this.#giveUp.abort(new Error('the child closed the connection'));
     const socket = this.#socket;
-    if (socket === undefined) return;
+    if (socket === undefined) {
+      // What gives up before it is connected has no connection any more.
+      this.#relay.live.delete(this);
+      return;
+    }
     if (socket.writableLength === 0) {
       this.#relay.live.delete(this);
       socket.destroy();

@@ -40,6 +40,7 @@ describe('timers and replay in the dashboard', { skip: chromiumSkip() }, () => {
     await planned.getByText(/Next run in (59|60) min/).waitFor();
     assert.equal(await planned.getByRole('listitem').count(), 4);
     const ledger = page.getByRole('list', { name: 'What became of each planned run' });
+    await ledger.getByRole('listitem').nth(4).waitFor();
     const rows = await ledger.getByRole('listitem').allTextContents();
     assert.equal(rows.length, 5);
     assert.match(rows[0] ?? '', /ran.*in time/);

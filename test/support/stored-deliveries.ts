@@ -86,6 +86,7 @@ export async function runChangeJobs(
     node,
     clock,
     turns: new FairQueue(1),
+    onChanged: () => {},
     onQueued: (listenerId) => queued.push(listenerId),
     onEnded: () => {},
   });

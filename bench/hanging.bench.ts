@@ -1,0 +1,76 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { parseArgs } from 'node:util';
+import { createSource, createWebhook, latenciesOf, listen, post } from './support/numbers-source.ts';
+import { type Service, startService } from './support/service.ts';
+import { type Sink, startSink } from './support/sink.ts';
+
+/**
+ * Whether receivers that hang or are slow are felt by a healthy one of the same owner: the way of an event to its one webhook, alone,
+ * and while another source of the owner emits to so many that do not answer. The first row is the baseline.
+ */
+const { values: options } = parseArgs({
+  options: { samples: { type: 'string', default: '200' } },
+});
+const samples = Number(options.samples);
+const slowMs = 2_000;
+/** Events that the others get before anything is measured, and then one in so many milliseconds. */
+const backlog = 20;
+const everyMs = 2_000;
+
+const sink = await startSink();
+const others = createServer((request, response) => {
+  request.resume();
+  if (request.url?.startsWith('/slow')) setTimeout(() => response.end(), slowMs);
+}).listen(0, '127.0.0.1');
+await new Promise((resolve) => others.once('listening', resolve));
+const othersUrl = `http://127.0.0.1:${(others.address() as AddressInfo).port}`;
+const rows: object[] = [];
+let alone: { p50: number; p99: number } | undefined;
+try {
+  for (const [count, kind] of [
+    [0, 'hang'],
+    [5, 'hang'],
+    [15, 'hang'],
+    [100, 'hang'],
+    [1_000, 'slow'],
+  ] as const) {
+    const service = await startService({
+      MILLRACE_EGRESS: 'public,local',
+    });
+    try {
+      rows.push(await measure(service, sink, { count, kind }));
+    } finally {
+      await service.stop();
+    }
+  }
+  console.table(rows);
+} finally {
+  others.closeAllConnections();
+  others.close();
+  await sink.close();
+}
+
+async function measure(
+  service: Service,
+  to: Sink,
+  { count, kind }: { count: number; kind: 'hang' | 'slow' },
+): Promise<object> {
+  const one = await createSource(service);
+  await listen(service, one.id, await createWebhook(service, `${to.url}/one`));
+  await latenciesOf(one, to, { samples, name: 'warm-up' });
+  const busy = await createSource(service);
+  for (let n = 0; n < count; n += 1)
+    await listen(service, busy.id, await createWebhook(service, `${othersUrl}/${kind}-${n}`));
+  if (count > 0) for (let n = 0; n < backlog; n += 1) await post(busy, { n });
+  const emitting = setInterval(() => void post(busy, {}), everyMs);
+  const latencies = await latenciesOf(one, to, { samples, name: `${count} ${kind}` });
+  clearInterval(emitting);
+  alone ??= latencies;
+  return {
+    while: count === 0 ? 'alone' : `${count} of the same owner ${kind}`,
+    'p50 ms': latencies.p50.toFixed(2),
+    'p99 ms': latencies.p99.toFixed(2),
+    'p99 ratio': (latencies.p99 / alone.p99).toFixed(2),
+  };
+}
