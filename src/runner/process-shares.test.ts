@@ -15,8 +15,11 @@ describe('the shares of owners in the processes', () => {
     return count;
   };
 
-  test('who is alone may have all', () => {
-    assert.equal(takeAll(new ProcessShares(64), 'a'), 64);
+  test('who is alone may have all but what the first call of another needs', () => {
+    const shares = new ProcessShares(64);
+    assert.equal(takeAll(shares, 'a'), 48);
+    assert.equal(takeAll(shares, 'new'), 16);
+    assert.equal(takeAll(new ProcessShares(1), 'a'), 1);
   });
 
   test('where there are others, one leaves room for the next, however many have come before', () => {

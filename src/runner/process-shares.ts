@@ -8,9 +8,12 @@ interface Taken {
 
 /** While another owner waits, nobody gets more than this part of the processes. */
 const partWhileOthersWait = 1 / 4;
+/** So many are left for somebody who has not come yet, also by an owner who is alone. */
+const partForNewcomers = 1 / 4;
 
 /**
- * How many sandboxed processes an owner may have at work. One who is alone may have all. Where there are others, an owner may have a
+ * How many sandboxed processes an owner may have at work. One who is alone may have
+ * three quarters. Where there are others, an owner may have a
  * quarter, and beyond it no more than what is left for everybody else: so that code that sleeps in all processes of one owner
  * leaves room for the first call of another.
  */
@@ -44,7 +47,10 @@ export class ProcessShares {
     const { busy, all } = this.#busy();
     const guaranteed = Math.max(1, Math.floor(this.#max * partWhileOthersWait));
     const counts = [...waiting].map((ownerId) => [ownerId, busy.get(ownerId) ?? 0] as const);
-    if (this.#seen.size === 1) return new Map(counts);
+    if (this.#seen.size === 1) {
+      const mayHave = Math.ceil(this.#max * (1 - partForNewcomers));
+      return new Map(counts.filter(([, own]) => own < mayHave));
+    }
     const isOneShort = counts.some(([, own]) => own < guaranteed);
     const mayHave = isOneShort ? guaranteed : this.#max - all;
     return new Map(counts.filter(([, own]) => own < mayHave));

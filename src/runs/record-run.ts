@@ -23,6 +23,7 @@ import type { RunResumption } from './run.ts';
 import { heldJobsQuery, parkJobQuery, resetAttemptsQuery } from './run-job-store.ts';
 import {
   clearResumeQuery,
+  deleteResumeQuery,
   dropSends,
   ensureStepDbs,
   insertRuns,
@@ -310,8 +311,12 @@ async function wakeAnswered(
     const { run_id, kind, request } = resume;
     const wait = waits.get(run_id);
     if (wait === undefined || wait.position !== resume.position || wait.try !== resume.try) continue;
+    // Who resumed a step that then failed has resumed nothing: the link is good for the wait until the next try.
+    if (wait.waitKind === 'retry' && kind === 'resume') {
+      await store.defer(tx, deleteResumeQuery(tx, run_id, resume));
+      continue;
+    }
     await store.defer(tx, clearResumeQuery(tx, run_id, resume));
-    if (wait.waitKind === 'retry' && kind === 'resume') continue;
     const answer =
       kind === 'cancel' ? { cancelled: true } : { request: JSON.parse(request ?? 'null') as unknown };
     const resumption = JSON.stringify({ ...wait.resumption, ...answer });

@@ -193,6 +193,33 @@ forEachStore((stores) => {
     );
   });
 
+  test('a link that was used before its step failed has resumed nothing: it begins the next try, or ends the run', async () => {
+    const gate = Promise.withResolvers<void>();
+    let calls = 0;
+    await using fixture = await RunFixture.start(stores.store, {
+      steps: {
+        a: async () => {
+          calls += 1;
+          await gate.promise;
+          return threw('Error', 'down');
+        },
+      },
+      settings: { autoRetry: true },
+    });
+    const runId = await fixture.start();
+    await waitFor(() => calls === 1);
+    const { resumer } = fixture.service;
+    assert.equal(await resumer.resume(await requestTo(runId)), 'waiting_for_step');
+    gate.resolve();
+    await fixture.until(runId, 'waiting');
+    assert.equal(calls, 1);
+    assert.equal(await resumer.resume(await requestTo(runId)), 'done');
+    await waitFor(async () => (await endedTriesOf(stores.store.read, runId)).length === 2);
+    await fixture.until(runId, 'waiting');
+    assert.equal(await resumer.cancel(await requestTo(runId, {}, cancelling)), 'done');
+    await fixture.until(runId, 'cancelled');
+  });
+
   test('a run that was cancelled while a step of it ran that then fails is not tried again', async () => {
     const gate = Promise.withResolvers<void>();
     const begun = Promise.withResolvers<void>();

@@ -261,6 +261,16 @@ export function clearResumeQuery(tx: Tx, runId: string, wait: WaitPlace): Compil
     .compile();
 }
 
+/** The wait was not answered after all. */
+export function deleteResumeQuery(tx: Tx, runId: string, wait: WaitPlace): CompiledQuery {
+  return tx
+    .deleteFrom('run_resumes')
+    .where('run_id', '=', runId)
+    .where('position', '=', wait.position)
+    .where('try', '=', wait.try)
+    .compile();
+}
+
 /** The tries of the steps of a run that have ended. */
 export async function endedTriesOf(db: Db, runId: string): Promise<WaitPlace[]> {
   return db.selectFrom('run_steps').select(['position', 'try']).where('run_id', '=', runId).execute();
