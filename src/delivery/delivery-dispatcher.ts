@@ -353,8 +353,9 @@ export class DeliveryDispatcher {
 
   /** Of a lane in trouble: others need the room, and what goes back waits in the store for its turn. */
   #giveBackExcess(lane: DeliveryLane): void {
+    if (this.#draining) return;
     const ids = this.#lanes.takeExcess(lane).map(({ id }) => id);
-    if (ids.length === 0 || this.#draining) return;
+    if (ids.length === 0) return;
     this.#lanes.fallBehind(lane);
     // At once: as soon as they are free they may come back, and are known anew.
     for (const id of ids) this.#known.delete(id);

@@ -30,7 +30,7 @@ type LaneKind = 'quick' | 'unproven' | 'slow' | 'troubled';
  * Of one listener. `held`: enough to keep its connections busy while the next ones are read from the store. `sending`: to a quick one
  * that takes 100 ms for an answer go 320 a second. A receiver that hangs gets few: what is more waits in the store.
  */
-const bounds: Record<LaneKind, { held: number; sending: number }> = {
+const boundsOfKind: Record<LaneKind, { held: number; sending: number }> = {
   quick: { held: 256, sending: 32 },
   unproven: { held: 8, sending: 4 },
   slow: { held: 16, sending: 8 },
@@ -106,9 +106,9 @@ export class DeliveryLanes {
   readonly #sending = { quick: new Load(), slow: new Load() };
   #held = 0;
 
-  constructor(given: Readonly<LaneBounds> = laneBounds) {
-    this.#bounds = given;
-    this.besidesBytes = given.heldBytesMax / given.heldMax;
+  constructor(bounds: Readonly<LaneBounds> = laneBounds) {
+    this.#bounds = bounds;
+    this.besidesBytes = bounds.heldBytesMax / bounds.heldMax;
   }
 
   get held(): number {
@@ -189,7 +189,7 @@ export class DeliveryLanes {
   #share(kind: LaneKind): number {
     const free = this.#bounds.heldMax - this.#held;
     if (free <= 0) return 0;
-    return Math.min(bounds[kind].held, Math.max(1, Math.floor(free * listenerShare)));
+    return Math.min(boundsOfKind[kind].held, Math.max(1, Math.floor(free * listenerShare)));
   }
 
   /** Whether there is room for any listener's. */
@@ -215,7 +215,7 @@ export class DeliveryLanes {
 
   #maySend({ listenerId, ownerId, kind, underWay }: DeliveryLane): boolean {
     const isWebhook = listenerId.startsWith('wh_');
-    if (underWay.size >= (isWebhook ? bounds[kind].sending : sendingPerSourceMax)) return false;
+    if (underWay.size >= (isWebhook ? boundsOfKind[kind].sending : sendingPerSourceMax)) return false;
     const free = this.#bounds.sendingMax - this.sending;
     if (free <= 0) return false;
     if (kind === 'quick' && underWay.size < alwaysFor.sending) return true;
@@ -251,7 +251,7 @@ export class DeliveryLanes {
 
   /** Takes what a lane has beyond its share, the newest, out of memory again. */
   takeExcess(lane: DeliveryLane): HeldDelivery[] {
-    const excess = Math.min(lane.held - bounds[lane.kind].held, lane.queue.length);
+    const excess = Math.min(lane.held - boundsOfKind[lane.kind].held, lane.queue.length);
     return excess > 0 ? this.#remove(lane, lane.queue.splice(-excess)) : [];
   }
 

@@ -184,6 +184,7 @@ export class ProcessPool {
   /** Starts as many processes as waiting calls need, and beyond those one at a time, slowly. */
   #fill(): void {
     if (this.#closed || !this.#started) return;
+    this.#handOut();
     const { limits } = this.#options;
     for (;;) {
       if (this.#booting >= limits.bootingMax) return;
@@ -247,7 +248,7 @@ export class ProcessPool {
         if (!this.#closed)
           this.#options.logger.error({ stderr: process.stderrTail.slice(-500) }, 'runner.boot_failed');
         this.#failedAt = performance.now();
-      } else if (waiter === undefined) this.#offerAll(process);
+      } else if (waiter === undefined) this.#ready.push(process);
       else if (this.#leave(waiter)) this.#give(process, waiter);
       else process.kill('retired');
       this.#fill();
@@ -261,9 +262,9 @@ export class ProcessPool {
     }
   }
 
-  #offerAll(process: SandboxProcess): void {
-    this.#ready.push(process);
-    for (;;) {
+  /** Gives what is ready to those who wait: also to one who had to wait for its owner's share, not for a process. */
+  #handOut(): void {
+    while (this.#ready.length > 0) {
       const waiter = this.#eligible().find(({ needs }) => this.#isUsual(needs));
       const next = waiter === undefined ? undefined : this.#ready.shift();
       if (waiter === undefined || next === undefined) return;

@@ -523,6 +523,40 @@ test('an owner whose code sleeps in every process it gets leaves room for the fi
   }
 });
 
+test('who waits for its share gets a process that is ready as soon as one of its own is idle, also when no more may be started', async () => {
+  const own = await startRunnerFixture({ limits: { processesMax: 4, prewarmed: 2, refillIntervalMs: 0 } });
+  const gates = new Map<string, () => void>();
+  const order: string[] = [];
+  try {
+    await own.run('return 1', { ownerId: 'u_other' });
+    const call = (id: string) =>
+      own.step(
+        `await $.flow.trigger('${id}'); return 1;`,
+        {
+          ownerId: 'u_one',
+          deploymentId: id,
+        },
+        {
+          onAsk: async () => {
+            order.push(id);
+            await new Promise<void>((resolve) => gates.set(id, resolve));
+            return { header: {} };
+          },
+        },
+      );
+    const calls = ['d_1', 'd_2', 'd_3'].map(call);
+    await waitFor(() => order.length === 2);
+    await waitFor(() => own.runner.stats().prewarmed > 0);
+    gates.get(order[0] ?? '')?.();
+    await waitFor(() => order.length === 3);
+    for (const open of gates.values()) open();
+    await Promise.all(calls);
+  } finally {
+    for (const open of gates.values()) open();
+    await own.close();
+  }
+});
+
 test('a data folder that other users cannot enter is no obstacle, and nothing of the stand-in stays', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'millrace-test-'));
   await chmod(folder, 0o700);

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { ProcessShares } from './process-shares.ts';
 
 describe('the shares of owners in the processes', () => {
-  const busy = () => ({ idle: false, hasCode: true, usable: true });
+  const busy = () => ({ idle: false, hasCode: true });
   const none = new Set<string>();
   /** Gives an owner as many as it may have, at most `max`; answers how many those are. */
   const takeAll = (shares: ProcessShares, ownerId: string, waiting = none, max = 64): number => {
@@ -41,10 +41,10 @@ describe('the shares of owners in the processes', () => {
   test('a process without work counts for nobody: it can be ended', () => {
     const shares = new ProcessShares(4);
     assert.ok(shares.mayTake('b', none));
-    const idle = { idle: true, hasCode: true, usable: true };
+    const idle = { idle: true, hasCode: true };
     for (let count = 0; count < 4; count += 1) shares.took({ ...idle }, 'a');
     assert.ok(shares.mayTake('a', none));
-    const given = { idle: true, hasCode: false, usable: true };
+    const given = { idle: true, hasCode: false };
     const other = new ProcessShares(4);
     assert.ok(other.mayTake('b', none));
     for (let count = 0; count < 2; count += 1) other.took({ ...given }, 'a');

@@ -3,7 +3,6 @@ interface Taken {
   /** No call runs in it: it can be ended to make room. */
   readonly idle: boolean;
   readonly hasCode: boolean;
-  readonly usable: boolean;
 }
 
 /** While another owner waits, nobody gets more than this part of the processes. */
@@ -12,10 +11,9 @@ const partWhileOthersWait = 1 / 4;
 const partForNewcomers = 1 / 4;
 
 /**
- * How many sandboxed processes an owner may have at work. One who is alone may have
- * three quarters. Where there are others, an owner may have a
- * quarter, and beyond it no more than what is left for everybody else: so that code that sleeps in all processes of one owner
- * leaves room for the first call of another.
+ * How many sandboxed processes an owner may have at work. One who is alone may have three quarters. Where there are
+ * others, an owner may have a quarter, and beyond it no more than what is left for everybody else: so that code that sleeps in all
+ * processes of one owner leaves room for the first call of another.
  */
 export class ProcessShares {
   readonly #max: number;

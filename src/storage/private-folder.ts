@@ -2,9 +2,9 @@ import { chmodSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Logger } from '#lib/logger.ts';
 
-/** What a data folder has; also of versions before this one. */
+/** What a data folder has; also of versions before this one, and where it is a disk of its own. */
 const ours =
-  /^(millrace\.sqlite.*|lock\.sqlite.*|pid|api-key.*|backups|restoring|components|packages|dashboard|program|run-\d+-\d+)$/;
+  /^(millrace\.sqlite.*|lock\.sqlite.*|pid|api-key.*|backups|restoring|components|packages|dashboard|program|run-\d+-\d+|lost\+found)$/;
 /** Files that tell secrets, or what people's events were. */
 const secret = /^(millrace\.sqlite.*|api-key.*)$/;
 const othersMay = 0o077;
@@ -40,7 +40,7 @@ function close(path: string, mode: number, logger: Logger): void {
 }
 
 function isOpen(path: string): boolean {
-  return (statSync(path).mode & othersMay) !== 0;
+  return ((statSync(path, { throwIfNoEntry: false })?.mode ?? 0) & othersMay) !== 0;
 }
 
 function modeOf(path: string): string {
