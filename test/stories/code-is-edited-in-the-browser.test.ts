@@ -121,6 +121,26 @@ describe('editing in the browser', { skip: chromiumSkip() }, () => {
     dashboard.nothingWrong();
   });
 
+  test('what is being written is kept when the page is left before it rested', async () => {
+    const workflow = await service.createWorkflow({
+      settings: { name: 'left at once' },
+      triggers: [http],
+      steps: [{ namespace: 'only', code: cell('return 1;') }],
+    });
+    const page = await dashboard.signedIn(`/workflows/${workflow.id}/edit`);
+    // A browser with so much to do that the time at which typing counts as resting never comes.
+    await page.evaluate(`{
+      const later = window.setTimeout;
+      window.setTimeout = (work, ms, ...rest) => (ms === 300 ? 0 : later(work, ms, ...rest));
+    }`);
+    await write(page, 'only', cell('return 2;'));
+    await page.getByRole('link', { name: 'Back to the workflow' }).click();
+    await page.getByText('did not deploy that').waitFor();
+    await page.getByRole('button', { name: 'Discard' }).click();
+    await page.getByText('did not deploy that').waitFor({ state: 'detached' });
+    dashboard.nothingWrong();
+  });
+
   test('completion offers what the code can reach, and the keyboard gets out of the editor', async () => {
     const workflow = await service.createWorkflow({
       settings: { name: 'completes' },

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, afterEach, before } from 'node:test';
+import { after, afterEach, before, type TestContext } from 'node:test';
 import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
 import { openChromium } from './chromium.ts';
 import { Millrace, ServiceClient, testApiKey } from './millrace.ts';
@@ -28,6 +28,9 @@ export type Screen = Pick<BrowserContextOptions, 'viewport' | 'colorScheme'>;
 
 /** Twice what an idle machine needs for the slowest step would fail on a busy one. */
 const patienceMs = 60_000;
+/** Of a page that a failed test left: it may hang. */
+const lookMs = 5_000;
+const shownMax = 3_000;
 const desk = { viewport: { width: 1280, height: 860 }, colorScheme: 'light' } as const;
 /** Animations paint sixty pictures a second, which a test without a screen pays with its processor. */
 const still = { reducedMotion: 'reduce' } as const;
@@ -62,7 +65,12 @@ export interface DashboardOptions {
 export function useDashboard(options: DashboardOptions = {}): DashboardBrowser {
   const dashboard = new DashboardBrowser(options);
   before(() => dashboard.start());
-  afterEach(() => dashboard.tidy());
+  afterEach(async (context) => {
+    // Of hooks too, though its type says otherwise.
+    const test = context as TestContext;
+    if (!test.passed) await dashboard.tellWhatIsShown(test);
+    await dashboard.tidy();
+  });
   after(() => dashboard.close());
   return dashboard;
 }
@@ -153,6 +161,19 @@ export class DashboardBrowser {
   async screenshot(page: Page, name: string): Promise<void> {
     const into = process.env.MILLRACE_TEST_SCREENSHOTS;
     if (into !== undefined) await page.screenshot({ path: `${into}/${name}.png`, fullPage: true });
+  }
+
+  /** Of a test that failed: what its pages show, which is most often why. */
+  async tellWhatIsShown(test: TestContext): Promise<void> {
+    const pages = [...this.#given, ...this.#contexts.flatMap((context) => context.pages())];
+    for (const page of pages) {
+      const text = await page
+        .locator('body')
+        .innerText({ timeout: lookMs })
+        .catch((error: Error) => error.message);
+      test.diagnostic(`${page.url()} shows:\n${text.slice(0, shownMax)}`);
+    }
+    if (this.#complaints.length > 0) test.diagnostic(`complaints: ${this.#complaints.join('; ')}`);
   }
 
   /** Ends what the test that ended has opened: no page of it asks the service for news any more. */

@@ -1,3 +1,4 @@
+import { useMemo, useSyncExternalStore } from 'react';
 import type { WorkflowDraft } from './workflow-draft.ts';
 
 /** A draft that was not deployed yet, as this tab keeps it. */
@@ -22,6 +23,7 @@ export function keepDraft(id: string, kept: KeptDraft): boolean {
     const text = JSON.stringify({ ...kept, draft: withoutSecrets(kept.draft) });
     if (text.length > charactersMax) return false;
     sessionStorage.setItem(keyOf(id), text);
+    tell();
     return true;
   } catch {
     return false;
@@ -29,8 +31,39 @@ export function keepDraft(id: string, kept: KeptDraft): boolean {
 }
 
 export function keptDraft(id: string): KeptDraft | undefined {
+  return read(keptText(id));
+}
+
+/**
+ * The same, for a page that shows it: kept up to date. Who leaves the form has it kept at the end, when the page that
+ * comes next is drawn already.
+ */
+export function useKeptDraft(id: string): KeptDraft | undefined {
+  const text = useSyncExternalStore(listen, () => keptText(id));
+  return useMemo(() => read(text), [text]);
+}
+
+const listeners = new Set<() => void>();
+
+function listen(listener: () => void): () => void {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+
+function tell(): void {
+  for (const listener of listeners) listener();
+}
+
+function keptText(id: string): string | null {
   try {
-    const text = sessionStorage.getItem(keyOf(id));
+    return sessionStorage.getItem(keyOf(id));
+  } catch {
+    return null;
+  }
+}
+
+function read(text: string | null): KeptDraft | undefined {
+  try {
     return text === null ? undefined : (JSON.parse(text) as KeptDraft);
   } catch {
     return undefined;
@@ -40,6 +73,7 @@ export function keptDraft(id: string): KeptDraft | undefined {
 export function dropDraft(id: string): void {
   try {
     sessionStorage.removeItem(keyOf(id));
+    tell();
   } catch {
     // Then there is none.
   }

@@ -1,9 +1,8 @@
-import { useState } from 'react';
 import { Link } from 'wouter';
 import { useMayWrite } from '~/api/rights.ts';
 import { useWorkflow } from '~/api/workflow-queries.ts';
 import type { Workflow, WorkflowTrigger } from '~/api/workflow-types.ts';
-import { dropDraft, keptDraft } from '~/editing/kept-draft.ts';
+import { dropDraft, useKeptDraft } from '~/editing/kept-draft.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { Command, CopyButton } from '~/parts/copy.tsx';
 import { LoadedPage } from '~/parts/loaded-page.tsx';
@@ -30,7 +29,7 @@ export function WorkflowPage({ id }: { id: string }) {
 
 function Details({ workflow }: { workflow: Workflow }) {
   const mayWrite = useMayWrite(workflow.owner_id) === true;
-  const [kept, setKept] = useState(() => keptDraft(workflow.id));
+  const kept = useKeptDraft(workflow.id);
   return (
     <PageFrame
       title={workflow.name}
@@ -70,14 +69,7 @@ function Details({ workflow }: { workflow: Workflow }) {
           <Link href={`/workflows/${workflow.id}/edit`} className="button small">
             Go on editing
           </Link>
-          <button
-            type="button"
-            className="button small"
-            onClick={() => {
-              dropDraft(workflow.id);
-              setKept(undefined);
-            }}
-          >
+          <button type="button" className="button small" onClick={() => dropDraft(workflow.id)}>
             Discard
           </button>
         </div>
