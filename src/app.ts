@@ -70,6 +70,7 @@ import { SourceDeployer } from '#sources/deploy-source.ts';
 import type { DeploymentContext } from '#sources/deployment.ts';
 import { SourceRuns } from '#sources/run-source.ts';
 import { SourceLanes } from '#sources/source-lanes.ts';
+import { SourceReplies } from '#sources/source-replies.ts';
 import { databaseHost } from '#storage/database-host.ts';
 import { lockFolder } from '#storage/lock-folder.ts';
 import { openStore } from '#storage/open-store.ts';
@@ -336,7 +337,9 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       data_store: dataStoreAsks({ store, clock, entries: dataStores }),
       file: fileAsks({ store: files, clock, urls: fileUrls }),
     };
+    const sourceReplies = new SourceReplies({ store, node, clock, logger });
     const runs = new SourceRuns({
+      replies: sourceReplies,
       asks: answerSourceAsks(asks),
       store,
       runner,
@@ -509,14 +512,17 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
     let requestsAnswered = async () => {};
     close.push(() => requestsAnswered());
     // Together: what runs emits, what is delivered to sources runs, and runs wait for tokens. One grace for all of them.
-    close.push(() =>
-      Promise.all([
+    close.push(async () => {
+      await Promise.all([
         pool.stop(stopGraceMs),
         delivery.dispatcher.stop(stopGraceMs),
         accounts.stop(stopGraceMs),
         actionRunner.stop(stopGraceMs),
-      ]),
-    );
+      ]);
+      sourceReplies.stop();
+      await pool.releaseLanes();
+    });
+    sourceReplies.start();
     await pool.start();
     // Again, now that a rotation of the key sees this node and will not begin.
     await checkMasterKey(store.read, vault);

@@ -57,6 +57,8 @@ export const backupTables: Readonly<Record<keyof Tables, string | null>> = {
   api_tokens: 'they last an hour; clients ask for new ones',
   connect_flows: 'who was connecting an account begins again',
   nodes: 'processes of the instance that was backed up',
+  lane_leases: 'what those processes had in hand',
+  source_replies: 'those who waited for them are gone',
 };
 
 export const keptTables: readonly (keyof Tables)[] = (Object.keys(backupTables) as (keyof Tables)[]).filter(

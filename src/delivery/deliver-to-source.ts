@@ -2,7 +2,7 @@ import { jobRow, type LeasedJob, type NewJob } from '#jobs/job-store.ts';
 import type { WorkerPool } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
-import { sourceState } from '#sources/source-store.ts';
+import { laneOfSource, sourceState } from '#sources/source-store.ts';
 import type { WaitingRuns } from '#sources/waiting-runs.ts';
 import type { Store } from '#storage/store.ts';
 import type { HeldDelivery } from './delivery.ts';
@@ -31,24 +31,25 @@ export async function deliverToSource(
   const source = await sourceState(store.read, sourceId);
   if (source === undefined) return { kind: 'not-sent', state: 'cancelled', reason: 'listener_removed' };
   if (source.state !== 'active') return { kind: 'not-sent', state: 'skipped', reason: 'listener_inactive' };
+  const lane = laneOfSource({ id: sourceId, ...source });
   const nowMs = clock.now();
   const event = delivery.body.toString();
   const job: NewJob<'run_source'> = {
     id: newTimeOrderedId(nowMs),
     kind: 'run_source',
     ownerId: source.owner_id,
-    lane: sourceId,
+    lane,
     payload: { source_id: sourceId, trigger: 'event', event, hops: delivery.hops + 1 },
     runAtMs: nowMs,
     nowMs,
   };
   const attempt = { at: nowMs, latency_ms: 0 };
-  if (pool.hasRoom(sourceId)) {
+  if (pool.hasRoom(lane)) {
     const leased: LeasedJob = {
       id: job.id,
       kind: job.kind,
       ownerId: job.ownerId,
-      lane: sourceId,
+      lane,
       attempts: 1,
       payload: job.payload,
       bytes: delivery.body.length,
@@ -59,7 +60,7 @@ export async function deliverToSource(
   }
   if (!(await waiting.admit(sourceId, delivery.body.length)))
     return { kind: 'postponed', delayMs: busyDelayMs };
-  const stored = () => pool.leftInStore(sourceId);
+  const stored = () => pool.leftInStore(lane);
   // At once too: the next event must not run here while this one is still on its way to the store.
   stored();
   return { kind: 'delivered', attempt, handover: { job: jobRow(job), stored } };

@@ -29,7 +29,7 @@ async function setUp(
   const clock = new TestClock();
   const node = newId('node');
   const runs = new RecordedRuns(clock, options.here === true ? node : undefined);
-  const delivery = await DeliveryFixture.start(store, { clock, node, runs });
+  const delivery = await DeliveryFixture.start(store, { clock, node, runs, claims: false });
   await delivery.emitter();
   const { settings = {}, state = 'active' } = options;
   await storeWorkflow(store, { settings, state });

@@ -18,6 +18,13 @@ const searchPagesMax = 10;
 /** Text of events read into memory with one statement; a single one may have more. */
 const claimBytesMax = 8 * 1024 * 1024;
 
+/** Whose turn a listening source is: one node delivers to it, the one that runs it, so that it gets events in their order. */
+export interface ListenerTurns {
+  owns(listenerId: string): boolean;
+  /** Of these, those that this node has, or could take, now. */
+  take(listenerIds: readonly string[]): Promise<Set<string>>;
+}
+
 /** Brings deliveries that wait in the store into memory: as many as there is room for, and fairly. */
 export class DeliveryClaims {
   readonly #store: Store;
@@ -26,6 +33,7 @@ export class DeliveryClaims {
   readonly #lanes: DeliveryLanes;
   readonly #onClaimed: (deliveries: readonly HeldDelivery[]) => void;
   readonly #isStopping: () => boolean;
+  readonly #turns: ListenerTurns;
   /** Claims take turns: each knows what the one before it has brought. */
   #claimTurn: Promise<unknown> = Promise.resolve();
   #searchAfter = '';
@@ -38,6 +46,7 @@ export class DeliveryClaims {
     /** They are leased to this node; their lanes have room for them. */
     onClaimed: (deliveries: readonly HeldDelivery[]) => void;
     isStopping: () => boolean;
+    turns: ListenerTurns;
   }) {
     this.#store = options.store;
     this.#node = options.node;
@@ -45,28 +54,37 @@ export class DeliveryClaims {
     this.#lanes = options.lanes;
     this.#onClaimed = options.onClaimed;
     this.#isStopping = options.isStopping;
+    this.#turns = options.turns;
   }
 
-  /** Claims what is due, of any listener; answers as of when nothing was left that there was room for. */
-  async claimDue(): Promise<number> {
+  /** Claims what is due, of any listener; answers as of when nothing was left that there was room for (`isAll`: nothing at all). */
+  async claimDue(): Promise<{ lookedAtMs: number; isAll: boolean }> {
     let lookedAtMs = this.#clock.now();
     while (this.#lanes.hasRoom() && !this.#isStopping()) {
       lookedAtMs = this.#clock.now();
       const front = await dueDeliveries(this.#store.read, { nowMs: lookedAtMs, limit: frontRows });
-      let chosen = this.#choose(front);
+      let chosen = this.#choose(await this.#ofThisNode(front));
       if (chosen.length === 0 && front.length === frontRows) chosen = await this.#search(lookedAtMs);
       if (chosen.length === 0 || this.#isStopping()) break;
       await this.#claimAll(chosen);
     }
-    return lookedAtMs;
+    return { lookedAtMs, isAll: this.#lanes.hasRoom() && !this.#isStopping() };
   }
 
   /** Claims what is due of one listener; answers whether that was all of it. */
   async claimFor(listenerId: string): Promise<boolean> {
     const limit = Math.min(claimMax, this.#lanes.room(listenerId));
     if (limit <= 0) return false;
+    if (isSource(listenerId) && !(await this.#turns.take([listenerId])).has(listenerId)) return true;
     const due = await dueDeliveries(this.#store.read, { nowMs: this.#clock.now(), limit, listenerId });
     return (await this.#claimAll(due)) && due.length < limit;
+  }
+
+  /** Without those to sources whose turn is another node's. */
+  async #ofThisNode<T extends { listener_id: string }>(rows: readonly T[]): Promise<T[]> {
+    const sources = new Set(rows.map(({ listener_id }) => listener_id).filter(isSource));
+    const own = await this.#turns.take([...sources]);
+    return rows.filter(({ listener_id }) => !sources.has(listener_id) || own.has(listener_id));
   }
 
   /** Of waiting deliveries, in their order, those that there is room for; lanes that get less than waits are behind. */
@@ -101,7 +119,7 @@ export class DeliveryClaims {
     this.#searchAfter = listeners.length < listenersPerSearch ? '' : (listeners.at(-1)?.listener_id ?? '');
     const chosen: WaitingDelivery[] = [];
     const places = this.#lanes.places();
-    for (const { listener_id: listenerId, owner_id } of listeners) {
+    for (const { listener_id: listenerId, owner_id } of await this.#ofThisNode(listeners)) {
       const limit = Math.min(claimMax - chosen.length, this.#lanes.room(listenerId));
       // Most of them belong to whoever has the front of the queue.
       if (limit <= 0 || !this.#lanes.hasRoomFor({ listenerId, ownerId: owner_id })) continue;
@@ -137,4 +155,8 @@ export class DeliveryClaims {
     }
     return count === waiting.length;
   }
+}
+
+export function isSource(listenerId: string): boolean {
+  return listenerId.startsWith('dc_');
 }

@@ -3,7 +3,7 @@ import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
 import { type HeldDelivery, withAttempt } from './delivery.ts';
-import { DeliveryClaims } from './delivery-claims.ts';
+import { DeliveryClaims, isSource, type ListenerTurns } from './delivery-claims.ts';
 import { type DeliveryLane, DeliveryLanes, type DeliveryPlaces, type LaneBounds } from './delivery-lanes.ts';
 import { DeliveryLeases } from './delivery-leases.ts';
 import { type DeliveryEnd, DeliveryOutcomes } from './delivery-outcomes.ts';
@@ -46,6 +46,7 @@ export class DeliveryDispatcher {
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #deliverTo: (listenerId: string) => Deliver;
+  readonly #turns: () => ListenerTurns;
   readonly #sends: boolean;
   readonly #watchMs: number;
   readonly #random: () => number;
@@ -57,6 +58,9 @@ export class DeliveryDispatcher {
   readonly #outcomes: DeliveryOutcomes;
   readonly #leases: DeliveryLeases;
   readonly #stop = new AbortController();
+  /** Sources of which some were left in the store that no claim may have seen yet: newer ones go behind them. With the number of the mark. */
+  readonly #unclaimed = new Map<string, number>();
+  #marks = 0;
   /** Lanes that could send if others left room for it. */
   readonly #starved = new Set<DeliveryLane>();
   #draining = false;
@@ -85,6 +89,8 @@ export class DeliveryDispatcher {
     clock: Clock;
     logger: Logger;
     deliverTo: (listenerId: string) => Deliver;
+    /** Whose turn listening sources are; asked for when it is needed. */
+    turns: () => ListenerTurns;
     /** False for a node without the worker role: it leaves all deliveries to others. */
     sends: boolean;
     /** Time between two looks at what dead nodes left behind, and at what this one holds and does not know of. */
@@ -100,6 +106,7 @@ export class DeliveryDispatcher {
     this.#clock = options.clock;
     this.#logger = options.logger;
     this.#deliverTo = options.deliverTo;
+    this.#turns = options.turns;
     this.#sends = options.sends;
     this.#watchMs = options.watchMs ?? defaultWatchMs;
     this.#random = options.random ?? Math.random;
@@ -108,6 +115,7 @@ export class DeliveryDispatcher {
     this.#claims = new DeliveryClaims({
       ...options,
       lanes: this.#lanes,
+      turns: { owns: (id) => this.#turns().owns(id), take: (ids) => this.#turns().take(ids) },
       onClaimed: (deliveries) => this.take(deliveries),
       isStopping: () => this.#draining,
     });
@@ -152,7 +160,10 @@ export class DeliveryDispatcher {
   places(): Pick<DeliveryPlaces, 'take'> {
     const places = this.#lanes.places();
     const mayGive = (listenerId: string) =>
-      this.#sends && !this.#draining && this.#lanes.find(listenerId)?.isBehind !== true;
+      this.#sends &&
+      !this.#draining &&
+      this.#lanes.find(listenerId)?.isBehind !== true &&
+      (!isSource(listenerId) || (!this.#unclaimed.has(listenerId) && this.#turns().owns(listenerId)));
     return {
       take: (listenerId, ownerId, bytes) => mayGive(listenerId) && places.take(listenerId, ownerId, bytes),
     };
@@ -176,6 +187,10 @@ export class DeliveryDispatcher {
   /** A delivery was stored without a lease, because there was no room for it here, or because it is not new. */
   leftInStore(listenerId: string): void {
     if (!this.#sends || this.#draining) return;
+    if (isSource(listenerId)) {
+      this.#marks += 1;
+      this.#unclaimed.set(listenerId, this.#marks);
+    }
     const lane = this.#lanes.find(listenerId);
     if (lane !== undefined && this.#lanes.isBusy(lane)) {
       this.#lanes.fallBehind(lane);
@@ -424,7 +439,12 @@ export class DeliveryDispatcher {
         this.#send(lane);
       }
       this.#lanes.forgetIdle(lookedAtMs);
-      lookedAtMs = await this.#claims.claimDue();
+      const marks = this.#marks;
+      const claimed = await this.#claims.claimDue();
+      lookedAtMs = claimed.lookedAtMs;
+      if (claimed.isAll)
+        for (const [listenerId, mark] of this.#unclaimed)
+          if (mark <= marks) this.#unclaimed.delete(listenerId);
       const due = await nextDueMs(this.#store.read, lookedAtMs);
       this.#sleep(due === undefined ? pollMs : due - this.#clock.now());
     } catch (error) {

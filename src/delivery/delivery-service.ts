@@ -98,6 +98,7 @@ export class DeliveryService {
       clock,
       logger,
       sends: options.sends,
+      turns: () => pool().lanes,
       deliverTo: (listenerId) =>
         listenerId.startsWith('wh_') ? toWebhook : listenerId.startsWith('p_') ? toWorkflow : toSource,
       ...(random === undefined ? {} : { random }),

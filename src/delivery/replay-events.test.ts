@@ -6,6 +6,7 @@ import type { StoredEvent } from '#events/event.ts';
 import { formatEventId } from '#events/event-id.ts';
 import { deleteEventRange, insertEmitter } from '#events/event-store.ts';
 import { claimJobs } from '#jobs/claim-store.ts';
+import { LaneLeases } from '#jobs/lane-leases.ts';
 import { TestClock } from '#lib/clock.ts';
 import type { CallerError } from '#lib/errors.ts';
 import { FairQueue } from '#lib/fair-queue.ts';
@@ -143,6 +144,7 @@ class Setting {
     const nowMs = this.clock.now();
     return claimJobs(this.store, {
       node,
+      lanes: new LaneLeases({ node, store: this.store }),
       kinds: [kind],
       limit: 100,
       laneMax: 100,

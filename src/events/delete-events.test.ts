@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { claimJobs } from '#jobs/claim-store.ts';
+import { LaneLeases } from '#jobs/lane-leases.ts';
 import { emitUnheard } from '../../test/support/no-subscribers.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { deleteEventsHandler, requestEventDeletion } from './delete-events.ts';
@@ -25,6 +26,7 @@ forEachStore((fixture) => {
     await requestEventDeletion(store, { emitterId: 'dc_1', ownerId: 'o_1', channel: '', startId }, nowMs);
     const jobs = await claimJobs(store, {
       node: 'n1',
+      lanes: new LaneLeases({ node: 'n1', store }),
       kinds: ['delete_events'],
       limit: 1,
       laneMax: 1,

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { claimJobs } from '#jobs/claim-store.ts';
+import { LaneLeases } from '#jobs/lane-leases.ts';
 import { recoverExpired, registerNode } from '#jobs/node-store.ts';
 import { TestClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
@@ -111,6 +112,7 @@ describe('the event log', () => {
     const runJobs = async (handler: { run: ReturnType<typeof deleteEventsHandler>['run'] }) => {
       const jobs = await claimJobs(fixture.store, {
         node: 'n1',
+        lanes: new LaneLeases({ node: 'n1', store: fixture.store }),
         kinds: ['delete_events', 'deliver_scheduled_event'],
         limit: 100,
         laneMax: 32,
@@ -589,6 +591,7 @@ describe('the event log', () => {
         await requestEventDeletion(fixture.store, { ...place, ownerId: 'o_1', endId }, clock.now());
         await claimJobs(fixture.store, {
           node: 'n0',
+          lanes: new LaneLeases({ node: 'n0', store: fixture.store }),
           kinds: ['delete_events'],
           limit: 1,
           laneMax: 1,

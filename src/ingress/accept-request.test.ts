@@ -5,13 +5,19 @@ import { WorkerPool } from '#jobs/worker-pool.ts';
 import { systemClock } from '#lib/clock.ts';
 import { UnavailableError } from '#lib/errors.ts';
 import { silentLogger } from '#lib/logger.ts';
-import type { ReplyWaiter } from '#sources/run-source.ts';
+import type { ReplyWaiter } from '#sources/reply-waiter.ts';
 import { type BatchWrite, GroupCommit } from '#storage/group-commit.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { RequestAcceptor } from './accept-request.ts';
 
-const endpoint = { kind: 'source' as const, sourceId: 'dc_1', ownerId: 'o_1', customResponse: true };
+const endpoint = {
+  kind: 'source' as const,
+  sourceId: 'dc_1',
+  ownerId: 'o_1',
+  lane: 'dc_1',
+  customResponse: true,
+};
 const reply = { status: 200, headers: {}, body: Buffer.from('done') };
 
 describe('accepting a request', () => {
@@ -58,6 +64,7 @@ describe('accepting a request', () => {
       };
       const acceptor = new RequestAcceptor({ store, pool, runs, clock: systemClock, replyTimeoutMs: 60_000 });
       try {
+        await pool.lanes.take([endpoint.lane]);
         await use({ acceptor, gate });
       } finally {
         gate.resolve();

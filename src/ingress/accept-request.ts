@@ -1,10 +1,11 @@
 import { ArrivingJob } from '#jobs/arriving-job.ts';
-import { insertNewJobs, jobRow, type LeasedJob, type NewJob } from '#jobs/job-store.ts';
-import type { WorkerPool } from '#jobs/worker-pool.ts';
+import { insertNewJobs, isQueued, jobRow, type LeasedJob, type NewJob } from '#jobs/job-store.ts';
+import { throughOthersMs, type WorkerPool } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
 import type { HttpReply } from '#runner/call-outcome.ts';
+import type { ReplyWaiter } from '#sources/reply-waiter.ts';
 import type { SourceRuns } from '#sources/run-source.ts';
 import { WaitingRuns, waitingMax } from '#sources/waiting-runs.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
@@ -13,6 +14,11 @@ import type { SourceEndpoint } from './resolve-endpoint.ts';
 
 /** Requests of one source whose callers wait for its reply, in this process. */
 const waitingForReplyMax = 256;
+
+/** The node with the turn remembers for twice as long that other nodes accept. */
+const noticedForMs = throughOthersMs / 2;
+/** Pauses between looks whether it was taken double up to this: half a second in all. A node with so much to do has nothing overtake. */
+const noticePauseMaxMs = 256;
 
 /** The job of a request; `node` when that node runs it from the start. */
 interface NewInvocation {
@@ -32,6 +38,10 @@ export class RequestAcceptor {
   readonly #replyTimeoutMs: number;
   readonly #waiting: WaitingRuns;
   readonly #write: BatchWrite<NewInvocation, void>;
+  /** Callers here whose runs may be on other nodes, by source. */
+  readonly #elsewhere = new Map<string, number>();
+  /** When this node last took a request for a lane that is not its own (performance.now). */
+  readonly #noticedAtMs = new Map<string, number>();
 
   constructor(options: {
     store: Store;
@@ -57,51 +67,101 @@ export class RequestAcceptor {
    */
   async accept(endpoint: SourceEndpoint, event: string): Promise<void> {
     const job = this.#newJob(endpoint, event);
-    if (this.#pool.hasRoom(endpoint.sourceId)) return this.#runHere(job, event.length);
-    if (!(await this.#waiting.admit(endpoint.sourceId, event.length)))
-      throw tooMany(waitingMax, this.#clock.now());
-    await this.#store.writes.submit(this.#write, { job });
-    this.#pool.leftInStore(endpoint.sourceId);
+    if (this.#pool.hasRoom(endpoint.lane)) await this.#runHere(job, event.length);
+    else await this.#leaveInStore(endpoint, job, event.length);
   }
 
   /**
    * The component's reply; undefined when it ended, or its turn did not come in time, without one. Throws
-   * `UnavailableError` when the run was interrupted: it will be run again, without anybody who waits. The job never
-   * leaves this process, where the caller waits: beyond what may wait here, the request is refused.
+   * `UnavailableError` when the run was interrupted: it will be run again, without anybody who waits. Where the turn of the
+   * source is this node's, the job never leaves this process, where the caller waits: beyond what may wait here, the request
+   * is refused. Else it goes through the store, and its reply comes back through it.
    */
   async acceptAndAwait(endpoint: SourceEndpoint, event: string): Promise<HttpReply | undefined> {
-    if (!this.#pool.hasRoomToStay(endpoint.sourceId, waitingForReplyMax)) {
+    const isHere = this.#pool.hasTurn(endpoint.lane);
+    const elsewhere = this.#elsewhere.get(endpoint.sourceId) ?? 0;
+    if (!isHere && elsewhere >= waitingForReplyMax) throw tooMany(waitingForReplyMax, this.#clock.now());
+    if (isHere && !this.#pool.hasRoomToStay(endpoint.lane, waitingForReplyMax)) {
       if (this.#pool.hasRoomToStay('', 1)) throw tooMany(waitingForReplyMax, this.#clock.now());
       throw new UnavailableError('overloaded', 'the service has too much to do, or is stopping; try again');
     }
-    const job = this.#newJob(endpoint, event);
+    const job = this.#newJob(endpoint, event, isHere ? {} : { reply_to: this.#pool.node });
     const answer = Promise.withResolvers<HttpReply | undefined>();
     // It may come while the request is still on its way to the disk, or was refused there.
     answer.promise.catch(() => {});
-    const timer = setTimeout(() => answer.resolve(undefined), this.#replyTimeoutMs);
-    this.#runs.awaitReply(job.id, {
-      started: () => clearTimeout(timer),
+    // Of a run on another node it is not known here when it began: it gets the time of its turn and of itself.
+    const patienceMs = isHere ? this.#replyTimeoutMs : 2 * this.#replyTimeoutMs;
+    const timer = setTimeout(() => answer.resolve(undefined), patienceMs);
+    const waiter: ReplyWaiter = {
+      started: () => {
+        if (isHere) clearTimeout(timer);
+      },
       respond: answer.resolve,
       ended: () => answer.resolve(undefined),
       interrupted: () => answer.reject(interrupted()),
-    });
+    };
+    this.#runs.awaitReply(job.id, waiter, { anywhere: !isHere });
+    if (!isHere) this.#waitsElsewhere(endpoint.sourceId, 1);
     try {
-      await this.#runHere(job, event.length, { staysHere: true });
+      if (isHere) await this.#runHere(job, event.length, { staysHere: true });
+      else await this.#leaveInStore(endpoint, job, event.length);
       return await answer.promise;
     } finally {
       clearTimeout(timer);
+      if (!isHere) this.#waitsElsewhere(endpoint.sourceId, -1);
       this.#runs.stopAwaiting(job.id);
     }
   }
 
-  #newJob(endpoint: SourceEndpoint, event: string): NewJob<'run_source'> {
+  #waitsElsewhere(sourceId: string, change: 1 | -1): void {
+    const count = (this.#elsewhere.get(sourceId) ?? 0) + change;
+    if (count === 0) this.#elsewhere.delete(sourceId);
+    else this.#elsewhere.set(sourceId, count);
+  }
+
+  /** It waits for its turn, on whichever node that is. */
+  async #leaveInStore(
+    { sourceId, lane }: SourceEndpoint,
+    job: NewJob<'run_source'>,
+    bytes: number,
+  ): Promise<void> {
+    if (!(await this.#waiting.admit(sourceId, bytes))) throw tooMany(waitingMax, this.#clock.now());
+    job.payload.accepted_by = this.#pool.node;
+    await this.#store.writes.submit(this.#write, { job });
+    this.#pool.leftInStore(lane);
+    if (this.#store.name === 'postgres' && !this.#pool.lanes.owns(lane)) await this.#noticed(lane, job.id);
+  }
+
+  /**
+   * The node that has the turn of a lane runs what it accepts itself at once, until it learns that other nodes accept too. So the first
+   * request of some time is answered when it was taken from the store: one that is sent after that answer comes after it on every node.
+   */
+  async #noticed(lane: string, jobId: string): Promise<void> {
+    const nowMs = performance.now();
+    const isKnown = (this.#noticedAtMs.get(lane) ?? Number.NEGATIVE_INFINITY) > nowMs - noticedForMs;
+    this.#noticedAtMs.set(lane, nowMs);
+    if (isKnown) return;
+    for (const [other, atMs] of this.#noticedAtMs)
+      if (atMs <= nowMs - noticedForMs) this.#noticedAtMs.delete(other);
+    for (let pauseMs = 2; pauseMs <= noticePauseMaxMs; pauseMs *= 2) {
+      await new Promise((resolve) => setTimeout(resolve, pauseMs));
+      // A store that is away does not undo that the request is on disk.
+      if (!(await isQueued(this.#store.read, jobId).catch(() => false))) return;
+    }
+  }
+
+  #newJob(
+    endpoint: SourceEndpoint,
+    event: string,
+    options: { reply_to?: string } = {},
+  ): NewJob<'run_source'> {
     const nowMs = this.#clock.now();
     return {
       id: newTimeOrderedId(nowMs),
       kind: 'run_source',
       ownerId: endpoint.ownerId,
-      lane: endpoint.sourceId,
-      payload: { source_id: endpoint.sourceId, trigger: 'http', event, hops: 0 },
+      lane: endpoint.lane,
+      payload: { source_id: endpoint.sourceId, trigger: 'http', event, hops: 0, ...options },
       runAtMs: nowMs,
       nowMs,
     };
@@ -169,6 +229,8 @@ function insertInvocations(store: Store): BatchWrite<NewInvocation, void> {
         tx,
         invocations.map(({ job, node }) => jobRow(job, node)),
       );
+      // Whoever has the turn takes it from the store.
+      if (invocations.some(({ node }) => node === undefined)) await store.notify(tx, 'millrace_jobs', '');
       return invocations.map(() => undefined);
     },
   };

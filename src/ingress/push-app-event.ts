@@ -166,6 +166,7 @@ export class AppEvents implements JobHandler {
     const isStored = await this.#store.transaction(async (tx) => {
       const held = await settleJobs(this.#store, tx, { node: this.#node, jobs: [job] });
       if (held.has(job.id)) await insertNewJobs(this.#store, tx, rows);
+      if (rows.some(({ state }) => state === 'queued')) await this.#store.notify(tx, 'millrace_jobs', '');
       return held.has(job.id);
     });
     if (!isStored) return;
@@ -286,7 +287,8 @@ function insertParts(store: Store, node: string): BatchWrite<Part, void> {
       const rests = parts.flatMap(({ rest }) => (rest === undefined ? [] : [rest]));
       const runs = parts.flatMap((part) => part.runs.map((run) => rowOf(run, node)));
       await insertNewJobs(store, tx, [...runs, ...rests]);
-      if (rests.length > 0) await store.notify(tx, 'millrace_jobs', '');
+      if ([...runs, ...rests].some(({ state }) => state === 'queued'))
+        await store.notify(tx, 'millrace_jobs', '');
       return parts.map(() => undefined);
     },
   };

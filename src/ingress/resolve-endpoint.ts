@@ -5,7 +5,7 @@ import type { Clock } from '#lib/clock.ts';
 import { mergedDefinitions } from '#sources/deployment.ts';
 import type { ValueSealer } from '#sources/sealed-props.ts';
 import { repliesItself } from '#sources/source-props.ts';
-import { findSourceByEndpoint } from '#sources/source-store.ts';
+import { findSourceByEndpoint, laneOfSource } from '#sources/source-store.ts';
 import type { Store } from '#storage/store.ts';
 import { openTriggerAuth, type TriggerAuth } from '#workflows/trigger-auth.ts';
 import { findTriggerByKey } from '#workflows/trigger-store.ts';
@@ -18,6 +18,8 @@ export interface SourceEndpoint {
   kind: 'source';
   sourceId: string;
   ownerId: string;
+  /** Of its runs. */
+  lane: string;
   /** The component replies itself (`customResponse`). */
   customResponse: boolean;
 }
@@ -103,6 +105,7 @@ export class EndpointDirectory {
       kind: 'source',
       sourceId: source.id,
       ownerId: source.owner_id,
+      lane: laneOfSource(source),
       customResponse: repliesItself(definitions),
     };
   }

@@ -1,12 +1,16 @@
 import { sql } from 'kysely';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import type { JobKind } from './job-kinds.ts';
-import { type LeasedJob, leasedColumns, leasedJob, queued, rowsPerStatement, running } from './job-store.ts';
+import { type LeasedJob, leasedColumns, leasedJob, queued, rowsPerStatement } from './job-store.ts';
+import { lanesOfOthers } from './lane-lease-store.ts';
+import type { LaneLeases } from './lane-leases.ts';
 import { attemptsMax } from './retry-schedule.ts';
 import { isSharedLane } from './shared-lane.ts';
 
 export interface ClaimOptions {
   node: string;
+  /** Whose turn lanes are: what is claimed of one that nobody has makes it this node's. */
+  lanes: Pick<LaneLeases, 'taking' | 'mayTake'>;
   kinds: readonly JobKind[];
   limit: number;
   /** Jobs of one lane that may run on this node at once. */
@@ -33,7 +37,7 @@ export const suspectAttempts = attemptsMax - 1;
 const frontRows = 512;
 
 /**
- * Leases due jobs to `node`, oldest first. A lane that runs on another node, or has as many running here as `laneMax`
+ * Leases due jobs to `node`, oldest first. A lane that is another node's, or has as many running here as `laneMax`
  * allows, is passed over, so that invocations of one source follow each other and one full lane never holds up the
  * others, however many jobs it has waiting.
  */
@@ -41,25 +45,28 @@ export async function claimJobs(store: Store, options: ClaimOptions): Promise<Le
   const laneRoom = new Map(
     [...options.runningByLane].map(([lane, running]) => [lane, options.laneMax - running] as const),
   );
-  return store.transaction(async (tx) => {
+  return options.lanes.taking(async (tx, take) => {
     // Two nodes that claim at once would each see the other's lanes free, and take one lane together: they take turns.
     if (store.name === 'postgres') await sql`select pg_advisory_xact_lock(7119265)`.execute(tx);
     const front = await dueJobs(tx, options).limit(frontRows).execute();
-    const ids = await claimable(store, tx, front, laneRoom, options);
+    const candidates = await claimable(store, tx, front, laneRoom, options);
     // Also when the lanes in front had some room: a long lane of quick jobs has some at every claim.
-    if (ids.length < options.limit && front.length === frontRows) {
-      const taken = new Set(ids);
-      const hasSuspect = front.some(({ id, attempts }) => taken.has(id) && attempts >= suspectAttempts);
+    if (candidates.length < options.limit && front.length === frontRows) {
+      const chosen = new Set(candidates.map(({ id }) => id));
+      const hasSuspect = candidates.some(({ attempts }) => attempts >= suspectAttempts);
       const rest = {
         ...options,
-        limit: options.limit - ids.length,
+        limit: options.limit - candidates.length,
         suspectRuns: options.suspectRuns === true || hasSuspect,
       };
       const behind = (
         await dueBehindFullLanes(store, tx, { ...rest, limit: options.limit }, laneRoom)
-      ).filter(({ id }) => !taken.has(id));
-      for (const id of await claimable(store, tx, behind, laneRoom, rest)) ids.push(id);
+      ).filter(({ id }) => !chosen.has(id));
+      candidates.push(...(await claimable(store, tx, behind, laneRoom, rest)));
     }
+    const wanted = new Set(candidates.flatMap(({ lane }) => (lane === null ? [] : [lane])));
+    const taken = await take([...wanted]);
+    const ids = candidates.filter(({ lane }) => lane === null || taken.has(lane)).map(({ id }) => id);
     if (ids.length === 0) return [];
     const rows = await tx
       .updateTable('jobs')
@@ -105,13 +112,14 @@ async function claimable(
   candidates: readonly DueJob[],
   laneRoom: Map<string, number>,
   options: ClaimOptions,
-): Promise<string[]> {
+): Promise<DueJob[]> {
   const lanes = new Set(candidates.flatMap(({ lane }) => (lane === null ? [] : [lane])));
-  const elsewhere = await lanesElsewhere(store, tx, options.node, lanes);
-  const ids: string[] = [];
+  const elsewhere = await lanesElsewhere(store, tx, options, lanes);
+  const chosen: DueJob[] = [];
   let suspectRuns = options.suspectRuns === true;
-  for (const { id, lane, attempts } of candidates) {
-    if (ids.length === options.limit) break;
+  for (const job of candidates) {
+    const { id, lane, attempts } = job;
+    if (chosen.length === options.limit) break;
     if (suspectRuns && attempts >= suspectAttempts) continue;
     if (options.isUnderWay?.(id, attempts + 1) === true) continue;
     if (lane !== null) {
@@ -120,31 +128,24 @@ async function claimable(
       laneRoom.set(lane, room - 1);
     }
     suspectRuns ||= attempts >= suspectAttempts;
-    ids.push(id);
+    chosen.push(job);
   }
-  return ids;
+  return chosen;
 }
 
-/** Of `lanes`, those that run on another node, and may not on two. */
+/** Of `lanes`, those that are another node's, or are being handed to one. */
 async function lanesElsewhere(
   store: Store,
   tx: Tx,
-  node: string,
+  { node, lanes: leases }: ClaimOptions,
   all: ReadonlySet<string>,
 ): Promise<Set<string>> {
   // The embedded store has one node.
   if (store.name === 'sqlite') return new Set();
   const lanes = [...all].filter((lane) => !isSharedLane(lane));
-  if (lanes.length === 0) return new Set();
-  const rows = await tx
-    .selectFrom('jobs')
-    .select('lane')
-    .distinct()
-    .where('state', '=', running)
-    .where('lease_node', '!=', node)
-    .where('lane', 'in', lanes)
-    .execute();
-  return new Set(rows.flatMap(({ lane }) => (lane === null ? [] : [lane])));
+  const elsewhere = await lanesOfOthers(tx, node, lanes);
+  for (const lane of lanes) if (!leases.mayTake(lane)) elsewhere.add(lane);
+  return elsewhere;
 }
 
 /**
@@ -172,12 +173,7 @@ async function dueBehindFullLanes(
   const waiting = rows.map(({ lane }) => lane).filter((lane) => (laneRoom.get(lane) ?? options.laneMax) > 0);
   const elsewhere = new Set<string>();
   for (let at = 0; at < waiting.length; at += rowsPerStatement) {
-    const part = await lanesElsewhere(
-      store,
-      tx,
-      options.node,
-      new Set(waiting.slice(at, at + rowsPerStatement)),
-    );
+    const part = await lanesElsewhere(store, tx, options, new Set(waiting.slice(at, at + rowsPerStatement)));
     for (const lane of part) elsewhere.add(lane);
   }
   const free = waiting.filter((lane) => !elsewhere.has(lane)).slice(0, rowsPerStatement);

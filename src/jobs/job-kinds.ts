@@ -7,6 +7,10 @@ export interface JobPayloads {
     /** JSON text of the argument of `run`; absent: called without one. */
     event?: string;
     hops: number;
+    /** The node that took the request, where it did not run it itself. */
+    accepted_by?: string;
+    /** The node where somebody waits for its reply, if the run may be on another one. */
+    reply_to?: string;
   };
   /**
    * Deletes a range of an emitter's events (both ends inclusive, absent: open); asked for with 202. Without a channel:

@@ -16,6 +16,8 @@ import {
   requeueJob,
   settleJobs,
 } from './job-store.ts';
+import { releaseLanes } from './lane-lease-store.ts';
+import { LaneLeases } from './lane-leases.ts';
 import {
   forgetNodes,
   heartbeat,
@@ -52,6 +54,7 @@ describe('the job queue', () => {
   forEachStore((fixture) => {
     const insert = (...rows: ReturnType<typeof row>[]) =>
       fixture.store.transaction((tx) => insertJobs(tx, rows));
+    const leasesOf = (node: string, store = fixture.store) => new LaneLeases({ node, store });
     const claim = (
       node = 'n1',
       options: {
@@ -65,6 +68,7 @@ describe('the job queue', () => {
     ): Promise<LeasedJob[]> =>
       claimJobs(options.store ?? fixture.store, {
         node,
+        lanes: leasesOf(node, options.store),
         kinds: ['run_source', 'delete_events', 'deliver_scheduled_event'],
         limit: options.limit ?? 100,
         laneMax: options.laneMax ?? 32,
@@ -144,6 +148,7 @@ describe('the job queue', () => {
       await insert(row('a'));
       const options = {
         node: 'n1',
+        lanes: leasesOf('n1'),
         limit: 1,
         laneMax: 1,
         runningByLane: new Map<string, number>(),
@@ -382,7 +387,15 @@ describe('the job queue', () => {
     test('an attempt that this node still works on is not claimed as a new one', async () => {
       await insert(row('a'), row('b'));
       const isUnderWay = (id: string, attempts: number) => id === 'a' && attempts === 1;
-      const options = { node: 'n1', kinds: ['run_source'], limit: 9, laneMax: 9, nowMs: start } as const;
+      const lanes = leasesOf('n1');
+      const options = {
+        node: 'n1',
+        lanes,
+        kinds: ['run_source'],
+        limit: 9,
+        laneMax: 9,
+        nowMs: start,
+      } as const;
       const ids = async (more: object) =>
         (await claimJobs(fixture.store, { ...options, runningByLane: new Map(), ...more })).map(
           ({ id }) => id,
@@ -521,11 +534,15 @@ describe('the job queue', () => {
     });
 
     if (fixture.dialect === 'postgres') {
-      test('a lane that runs on another node is passed over', async () => {
+      test("a lane that is another node's is passed over, until that node gives it up", async () => {
         await insert(row('a1', { lane: 'a' }), row('a2', { lane: 'a' }), row('b1', { lane: 'b' }));
         assert.deepEqual(await claimedIds('n1', { limit: 1 }), ['a1']);
         assert.deepEqual(await claimedIds('n2'), ['b1']);
+        const giveUp = () => fixture.store.transaction((tx) => releaseLanes(tx, 'n1', ['a']));
+        assert.deepEqual(await giveUp(), new Set(), 'it has a job of it');
         await settle('n1', { id: 'a1', attempts: 1 });
+        assert.deepEqual(await claimedIds('n2'), []);
+        assert.deepEqual(await giveUp(), new Set(['a']));
         assert.deepEqual(await claimedIds('n2'), ['a2']);
       });
 

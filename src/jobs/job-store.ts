@@ -5,6 +5,7 @@ import type { Db, Store, Tx } from '#storage/store.ts';
 import type { JobTable } from '#storage/tables/job-tables.ts';
 import type { ArrivingJob } from './arriving-job.ts';
 import type { JobKind, JobPayloads } from './job-kinds.ts';
+import { sharedLane } from './shared-lane.ts';
 
 /** A job this node holds: `attempts` is its fencing token. */
 export interface LeasedJob {
@@ -233,12 +234,23 @@ export async function pruneQuarantined(
   return Number(result.numDeletedRows);
 }
 
+/** Whether a job still waits in the store. */
+export async function isQueued(db: Db, id: string): Promise<boolean> {
+  const row = await db
+    .selectFrom('jobs')
+    .select('id')
+    .where('id', '=', id)
+    .where('state', '=', queued)
+    .executeTakeFirst();
+  return row !== undefined;
+}
+
 /** Removes what waits in a lane, for a subject that is deleted. */
 export async function deleteLane(tx: Tx, lane: string): Promise<void> {
   await tx.deleteFrom('jobs').where('lane', '=', lane).execute();
 }
 
-/** What waits in a lane: jobs, at most `limit` of which are counted, and the bytes of their payloads. */
+/** What waits in the lane of a subject, or in the one of it that nodes share: jobs, at most `limit` of which are counted, and the bytes of their payloads. */
 export async function laneBacklog(
   db: Db,
   lane: string,
@@ -249,7 +261,7 @@ export async function laneBacklog(
       from
         .selectFrom('jobs')
         .select((select) => select.fn<number>('octet_length', ['payload']).as('bytes'))
-        .where('lane', '=', lane)
+        .where('lane', 'in', [lane, sharedLane(lane)])
         .where('state', '=', queued)
         .limit(limit)
         .as('waiting'),

@@ -9,6 +9,7 @@ import {
   requeueJob,
   running,
 } from './job-store.ts';
+import { freeLanesOfTheGone } from './lane-lease-store.ts';
 import { attemptsMax } from './retry-schedule.ts';
 
 /** The time of the database: what several nodes, each with a clock of its own, compare leases by. */
@@ -36,11 +37,16 @@ export async function heartbeat(
 export async function registerNode(
   tx: Tx,
   node: string,
-  options: { nowMs: number; leaseMs: number },
+  options: { nowMs: number; leaseMs: number; claims?: boolean },
 ): Promise<void> {
   await tx
     .insertInto('nodes')
-    .values({ id: node, started_at_ms: options.nowMs, expires_at_ms: options.nowMs + options.leaseMs })
+    .values({
+      id: node,
+      started_at_ms: options.nowMs,
+      expires_at_ms: options.nowMs + options.leaseMs,
+      claims: options.claims === false ? 0 : 1,
+    })
     .execute();
 }
 
@@ -110,7 +116,7 @@ export async function releaseUnknown(
 const recoveredMax = 1000;
 
 /**
- * Takes over from nodes whose lease ran out: their jobs are queued again, or quarantined when they have now taken
+ * Takes over from nodes whose lease ran out: their lanes are free, and their jobs are queued again, or quarantined when they have now taken
  * `attemptsMax` nodes down. Recovery goes by expired lease alone, never by "everything running".
  */
 export async function recoverExpired(
@@ -183,6 +189,8 @@ export async function recoverExpired(
       .where('expires_at_ms', '<=', options.nowMs)
       .where('id', '!=', options.node)
       .execute();
+    // A lane goes on elsewhere when what its node had begun is back in the store.
+    if (store.name === 'postgres') await freeLanesOfTheGone(tx, options.node, options.nowMs);
     return { requeued: rest.length, quarantined: poison.map(leasedJob) };
   });
 }

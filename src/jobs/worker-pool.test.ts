@@ -277,6 +277,7 @@ describe('the worker pool', () => {
         },
         async (pool) => {
           node = pool.node;
+          await pool.lanes.take(['dc_2']);
           assert.equal(pool.hasRoom('dc_2'), true);
           await waitFor(() => started.length === runningPerLaneMax);
           assert.equal(pool.hasRoom('dc_1'), false);
@@ -293,7 +294,7 @@ describe('the worker pool', () => {
             ids,
           );
           await waitFor(async () => (await jobsLeft()) === 0);
-          assert.equal(pool.hasRoom('dc_1'), true);
+          await waitFor(() => pool.hasRoom('dc_1'));
         },
       );
     });
@@ -378,6 +379,7 @@ describe('the worker pool', () => {
         },
         async (pool) => {
           await waitFor(() => lanes.every((lane) => started.has(lane)));
+          await pool.lanes.take(['another']);
           assert.equal(pool.hasRoom('another'), true);
           await insert(job('tick', { lane: 'another' }), job('of no lane'));
           pool.poke();
@@ -428,6 +430,7 @@ describe('the worker pool', () => {
       await withPool(
         () => new Promise(() => {}),
         async (pool) => {
+          await pool.lanes.take(['dc_1', 'dc_2']);
           for (let index = 0; index < runningPerLaneMax; index += 1) {
             pool.run({ ...leasedHere, id: `j${index}`, lane: 'dc_1' });
           }
@@ -560,7 +563,7 @@ describe('the worker pool', () => {
         await fixture.store.transaction((tx) =>
           tx
             .insertInto('nodes')
-            .values({ id: 'killed', started_at_ms: 0, expires_at_ms: Date.now() + 3_600_000 })
+            .values({ id: 'killed', started_at_ms: 0, expires_at_ms: Date.now() + 3_600_000, claims: 1 })
             .execute(),
         );
         await insert(job('held', { leaseNode: 'killed' }));

@@ -3,8 +3,10 @@ import { toError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
 import { claimJobs, nextDueMs, suspectAttempts } from './claim-store.ts';
-import type { JobKind } from './job-kinds.ts';
+import type { JobKind, JobPayloads } from './job-kinds.ts';
 import { type LeasedJob, pruneQuarantined, requeueJob } from './job-store.ts';
+import { releaseAllLanes } from './lane-lease-store.ts';
+import { LaneLeases } from './lane-leases.ts';
 import {
   databaseTimeMs,
   forgetNodes,
@@ -53,10 +55,16 @@ const pruneMax = 200;
  */
 const refillBelow = runningMax - claimMax;
 const refillLanePart = 1 / 2;
+/** A lane whose jobs came through other nodes goes through the store for so long after the last one. */
+export const throughOthersMs = 10_000;
+/** Lanes that are handed over are looked at so often, until nothing of them is under way here. */
+const handOverMs = 250;
 
 /** Claims due jobs, runs them, and keeps this node's lease. Drains on stop. */
 export class WorkerPool {
   readonly node: string;
+  /** Whose turn each lane is, where there are other nodes. */
+  readonly lanes: LaneLeases;
   readonly #store: Store;
   readonly #handlers: Readonly<Record<JobKind, JobHandler>>;
   readonly #clock: Clock;
@@ -72,8 +80,14 @@ export class WorkerPool {
   readonly #stayingPerLane = new Map<string, number>();
   #bytes = 0;
   #suspects = 0;
-  /** Lanes that may have jobs in the store because there was no room for them here; `poolFull`: of any lane. */
-  readonly #fullLanes = new Set<string>();
+  /**
+   * Lanes that may have jobs in the store, for which there was no room here or which came through another node: newer ones go behind
+   * them. Each with the number of the mark, so that a claim forgets only what it has seen. `poolFull`: of any lane.
+   */
+  readonly #fullLanes = new Map<string, number>();
+  #marks = 0;
+  /** Lanes of which jobs came through other nodes, until when that is believed of them (performance.now). */
+  readonly #throughOthers = new Map<string, number>();
   #poolFull = false;
   readonly #toRequeue: { job: LeasedJob; error: Error }[] = [];
   /** Quarantined jobs whose handlers could not be told. */
@@ -84,6 +98,8 @@ export class WorkerPool {
   #signal = AbortSignal.any([this.#stop.signal, this.#lease.signal]);
   #timer: NodeJS.Timeout | undefined;
   #heartbeatTimer: NodeJS.Timeout | undefined;
+  #handOverTimer: NodeJS.Timeout | undefined;
+  #handingOver: Promise<void> | undefined;
   #claiming: Promise<void> | undefined;
   #beating: Promise<void> | undefined;
   #pokedWhileClaiming = false;
@@ -96,7 +112,7 @@ export class WorkerPool {
     handlers: Readonly<Record<JobKind, JobHandler>>;
     clock: Clock;
     logger: Logger;
-    /** False for a node without the worker role: it runs only what it accepted itself. */
+    /** False for a node without the worker role: it runs only what it accepted itself, and that only in lanes that nodes share. */
     claims: boolean;
     /** A node is dead when it has not renewed its lease for this long; it renews three times as often. Default: 15 s. */
     leaseMs?: number;
@@ -108,6 +124,7 @@ export class WorkerPool {
     this.#logger = options.logger;
     this.#claims = options.claims;
     this.#leaseMs = options.leaseMs ?? defaultLeaseMs;
+    this.lanes = new LaneLeases(options);
   }
 
   async start(): Promise<void> {
@@ -115,7 +132,7 @@ export class WorkerPool {
     const nowMs = await this.#leaseTimeMs();
     await this.#store.transaction(async (tx) => {
       if (this.#store.name === 'sqlite') await forgetNodes(tx);
-      await registerNode(tx, node, { nowMs, leaseMs: this.#leaseMs });
+      await registerNode(tx, node, { nowMs, leaseMs: this.#leaseMs, claims: this.#claims });
     });
     this.#renewedAtMs = performance.now();
     await this.#recover();
@@ -152,24 +169,46 @@ export class WorkerPool {
    * it goes there too: jobs that come one by one would take each place before those.
    */
   hasRoom(lane: string): boolean {
-    return (
-      this.#hasPlaces() && !this.#fullLanes.has(lane) && (this.#perLane.get(lane) ?? 0) < this.#laneMax()
-    );
+    return this.hasTurn(lane) && !this.#fullLanes.has(lane) && this.#hasPlaceIn(lane);
   }
 
-  /** The same for a job that has to stay in this process, with the bound of those in its lane. */
+  /** Whether a job of this lane may run here as soon as it is accepted, before any that wait in the store. */
+  hasTurn(lane: string): boolean {
+    return this.lanes.owns(lane) && !this.#comesThroughOthers(lane);
+  }
+
+  /** Requests of this lane come to other nodes too: all go through the store, where they are in order. */
+  #comesThroughOthers(lane: string): boolean {
+    const untilMs = this.#throughOthers.get(lane);
+    if (untilMs === undefined) return false;
+    if (performance.now() < untilMs) return true;
+    this.#throughOthers.delete(lane);
+    return false;
+  }
+
+  /** The same as `hasRoom` for a job that has to stay in this process, with the bound of those in its lane. */
   hasRoomToStay(lane: string, laneMax: number): boolean {
     return this.#hasPlaces() && (this.#stayingPerLane.get(lane) ?? 0) < laneMax;
+  }
+
+  #hasPlaceIn(lane: string): boolean {
+    return this.#hasPlaces() && (this.#perLane.get(lane) ?? 0) < this.#laneMax();
   }
 
   #hasPlaces(): boolean {
     return !this.#draining && this.#running.size < runningMax && this.#bytes < runningBytesMax;
   }
 
-  /** A job of this lane was stored because it had no room here: the lane fetches it when it has drained. */
+  /** A job of this lane was stored because it had no room here, or the lane is not this node's: it is fetched when there is room. */
   leftInStore(lane: string): void {
-    if (this.hasRoom(lane)) this.poke();
-    else if (this.#claims) this.#fullLanes.add(lane);
+    if (!this.#claims) return;
+    this.#mark(lane);
+    if (this.#hasPlaceIn(lane)) this.poke();
+  }
+
+  #mark(lane: string): void {
+    this.#marks += 1;
+    this.#fullLanes.set(lane, this.#marks);
   }
 
   #laneMax(): number {
@@ -227,8 +266,10 @@ export class WorkerPool {
     await Promise.race([finished, graceTimer.promise]);
     clearTimeout(timer);
     clearInterval(this.#heartbeatTimer);
+    clearTimeout(this.#handOverTimer);
     this.#stop.abort();
     await this.#beating;
+    await this.#handingOver;
     try {
       // Those that failed during the drain keep their pause and their count.
       await this.#requeueFailed();
@@ -240,6 +281,20 @@ export class WorkerPool {
     }
   }
 
+  /** After `stop`, when nothing of this node's lanes is under way anywhere in this process: other nodes take them at once. */
+  async releaseLanes(): Promise<void> {
+    if (this.#store.name === 'sqlite') return;
+    try {
+      await this.#store.transaction(async (tx) => {
+        await releaseAllLanes(tx, this.node);
+        await this.#store.notify(tx, 'millrace_jobs', '');
+      });
+    } catch (error) {
+      // They are freed with the next heartbeat of another node.
+      this.#logger.warn({ node: this.node, error: toError(error).message }, 'jobs.release-failed');
+    }
+  }
+
   async #claim(): Promise<void> {
     clearTimeout(this.#timer);
     const kinds = Object.keys(this.#handlers) as JobKind[];
@@ -247,7 +302,7 @@ export class WorkerPool {
     try {
       await this.#requeueFailed();
       this.#poolFull = false;
-      this.#fullLanes.clear();
+      const marks = this.#marks;
       for (;;) {
         const free = runningMax - this.#running.size;
         // A part of what is free, so that the share of a lane shrinks as lanes take theirs.
@@ -258,9 +313,10 @@ export class WorkerPool {
         lookedAtMs = this.#clock.now();
         const laneMax = this.#laneMax();
         // Before the claim, not after it: a lane that drains meanwhile has ended the jobs that would have told of it.
-        for (const [lane, running] of this.#perLane) if (running >= laneMax) this.#fullLanes.add(lane);
+        for (const [lane, running] of this.#perLane) if (running >= laneMax) this.#mark(lane);
         const jobs = await claimJobs(this.#store, {
           node: this.node,
+          lanes: this.lanes,
           kinds,
           limit,
           laneMax,
@@ -273,14 +329,28 @@ export class WorkerPool {
           },
         });
         // What a claim brings while we drain goes back with the rest.
-        if (this.#draining || jobs.length === 0) break;
+        if (this.#draining) break;
+        this.#noteOrigins(jobs);
         for (const job of jobs) this.run(job);
+        if (jobs.length > 0) continue;
+        // Nothing that was there when this claim began is left, but in lanes that are full.
+        for (const [lane, mark] of this.#fullLanes) if (mark <= marks) this.#fullLanes.delete(lane);
+        break;
       }
       const due = await nextDueMs(this.#store.read, kinds, lookedAtMs);
       this.#sleep(due === undefined ? pollMs : due - this.#clock.now());
     } catch (error) {
       this.#logger.warn({ node: this.node, error: toError(error).message }, 'jobs.claim-failed');
       this.#sleep(pollMs);
+    }
+  }
+
+  /** Whether requests for these lanes come to other nodes. */
+  #noteOrigins(jobs: readonly LeasedJob[]): void {
+    const untilMs = performance.now() + throughOthersMs;
+    for (const { lane, payload } of jobs) {
+      const { accepted_by = this.node } = payload as JobPayloads['run_source'];
+      if (lane !== null && accepted_by !== this.node) this.#throughOthers.set(lane, untilMs);
     }
   }
 
@@ -301,14 +371,20 @@ export class WorkerPool {
         this.#lease.abort();
         this.#lease = new AbortController();
         this.#signal = AbortSignal.any([this.#stop.signal, this.#lease.signal]);
-        await this.#store.transaction((tx) => registerNode(tx, this.node, { nowMs, leaseMs }));
+        this.lanes.forgetAll();
+        const claims = this.#claims;
+        await this.#store.transaction((tx) => registerNode(tx, this.node, { nowMs, leaseMs, claims }));
       }
       const silentMs = performance.now() - this.#renewedAtMs;
       this.#renewedAtMs = performance.now();
       await this.#requeueFailed();
       // Where this node could not renew (the database was away), the others could not either: they are given the time.
       if (silentMs < leaseMs) await this.#recover();
+      if (this.#claims && (await this.lanes.look({ nowMs, isBusy: (lane) => this.#isBusy(lane) })))
+        this.#handOver();
       await this.#tellUntold();
+      for (const [lane, untilMs] of this.#throughOthers)
+        if (untilMs < performance.now()) this.#throughOthers.delete(lane);
       const running = new Set([...this.#running.values()].map(({ id }) => id));
       const waiting = new Set(this.#toRequeue.map(({ job }) => job.id));
       const released = await releaseUnknown(this.#store, {
@@ -328,6 +404,26 @@ export class WorkerPool {
     }
   }
 
+  #isBusy(lane: string): boolean {
+    return this.#perLane.has(lane) || this.#stayingPerLane.has(lane);
+  }
+
+  /** Gives lanes to nodes that have less, each as soon as nothing of it is under way here. */
+  #handOver(): void {
+    if (this.#draining || this.#handingOver !== undefined) return;
+    clearTimeout(this.#handOverTimer);
+    this.#handingOver = this.lanes
+      .giveUp((lane) => this.#isBusy(lane))
+      .catch((error: unknown) =>
+        this.#logger.warn({ node: this.node, error: toError(error).message }, 'jobs.hand-over-failed'),
+      )
+      .finally(() => {
+        this.#handingOver = undefined;
+        if (this.lanes.isLeaving && !this.#draining)
+          this.#handOverTimer = setTimeout(() => this.#handOver(), handOverMs);
+      });
+  }
+
   /** Leases of several nodes are compared by one clock, the database's. */
   async #leaseTimeMs(): Promise<number> {
     return this.#store.name === 'postgres' ? databaseTimeMs(this.#store.read) : this.#clock.now();
@@ -341,13 +437,12 @@ export class WorkerPool {
         nowMs,
         retryDelayMs: (attempt) => retryDelayMs(attempt, Math.random),
       });
-      if (requeued > 0) {
-        this.#logger.info({ node: this.node, requeued }, 'jobs.recovered');
-        this.poke();
-      }
+      if (requeued > 0) this.#logger.info({ node: this.node, requeued }, 'jobs.recovered');
       for (const job of quarantined) await this.#quarantined({ job, rowId: `${job.id}~${nowMs}` });
-      if (requeued + quarantined.length === 0) return;
+      if (requeued + quarantined.length === 0) break;
     }
+    // Lanes may be free too.
+    this.poke();
   }
 
   async #quarantined({ job, rowId }: QuarantinedJob): Promise<void> {

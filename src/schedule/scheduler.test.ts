@@ -62,6 +62,7 @@ async function addTimers(
             dynamic_props: null,
             state: 'active',
             endpoint_key: null,
+            concurrency: 1,
             revision: 1,
           })),
         )

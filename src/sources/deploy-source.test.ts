@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { deleteAccount } from '#accounts/manage-accounts.ts';
 import { deleteEventsHandler } from '#events/delete-events.ts';
 import { claimJobs } from '#jobs/claim-store.ts';
+import { LaneLeases } from '#jobs/lane-leases.ts';
 import { registerNode } from '#jobs/node-store.ts';
 import { must } from '#lib/assert.ts';
 import { newId } from '#lib/ids.ts';
@@ -43,8 +44,9 @@ forEachStore((fixture) => {
     const left = async () => (await store.read.selectFrom('events').select('seq').execute()).length;
     assert.equal(await left(), 1300, 'the first batch goes with the source');
     // The process died here; another one claims what is queued.
+    const lanes = new LaneLeases({ node: 'node_2', store });
     const options = { node: 'node_2', kinds: ['delete_events'] as const, limit: 10, laneMax: 1 };
-    const jobs = await claimJobs(store, { ...options, runningByLane: new Map(), nowMs: Date.now() });
+    const jobs = await claimJobs(store, { ...options, lanes, runningByLane: new Map(), nowMs: Date.now() });
     assert.deepEqual(
       jobs.map((job) => job.payload),
       [{ emitter_id: source.id }],

@@ -29,6 +29,8 @@ export interface SourceChange extends ComponentReference {
   name_slug?: string;
   active?: boolean;
   configured_props?: ConfiguredProps;
+  /** Runs at once on each node. */
+  concurrency?: number;
 }
 
 /** A source and what its props are. */
@@ -104,6 +106,7 @@ export class SourceDeployer {
       apphooks: null,
       state: 'deploying',
       endpoint_key: newHexKey(),
+      concurrency: change.concurrency ?? 1,
       revision: 1,
       change_id: newId('chg'),
       change_node: this.#node,
@@ -158,6 +161,7 @@ export class SourceDeployer {
         ...source,
         name: change.name ?? source.name,
         component_id: target.id,
+        concurrency: change.concurrency ?? source.concurrency,
         state: active ? 'active' : 'inactive',
         updated_at_ms: this.#clock.now(),
       };
@@ -182,7 +186,12 @@ export class SourceDeployer {
         return { source: written, definitions };
       };
       if (configured === undefined && source.state === draft.state)
-        return result(await this.#steps.write(draft, guardOf(source), { raise: false }));
+        return result(
+          // Other nodes learn of another concurrency by the revision.
+          await this.#steps.write(draft, guardOf(source), {
+            raise: draft.concurrency !== source.concurrency,
+          }),
+        );
 
       // All that can be wrong with the new code and props shows before the old ones are touched.
       if (active) timerRows(draft, definitions, this.#clock.now());

@@ -15,20 +15,11 @@ import type { Store } from '#storage/store.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
 import type { Deployment } from './deployment.ts';
 import { errorEvent, eventsOfOutcome } from './outcome-events.ts';
+import type { ReplyWaiter } from './reply-waiter.ts';
 import { type InvocationEnd, type SettleResult, settleInvocations } from './settle-invocation.ts';
 import type { Lane, SourceLanes } from './source-lanes.ts';
+import type { SourceReplies } from './source-replies.ts';
 import { findSource, readComponentDb } from './source-store.ts';
-
-/** How a waiting HTTP request is answered. */
-export interface ReplyWaiter {
-  /** Its turn has come: from now on the deadline of a run bounds the wait. */
-  started(): void;
-  respond(reply: HttpReply): void;
-  /** The run is over and the component did not respond. */
-  ended(reason: string): void;
-  /** The run did not come to its end here (the service stops, the store is away): it will be run again later. */
-  interrupted(): void;
-}
 
 /** Answers what code of a source asks for while it runs: data stores and files of its owner. */
 export type SourceAsks = (ownerId: string, ask: Ask) => Promise<AskAnswer>;
@@ -46,6 +37,7 @@ export class SourceRuns implements JobHandler {
   readonly #limits: { deadlineMs: number; memoryMb: number; componentDbBytesMax: number };
   readonly #settle: BatchWrite<InvocationEnd, SettleResult>;
   readonly #lanes: SourceLanes;
+  readonly #replies: SourceReplies;
   readonly #asks: SourceAsks;
   readonly #waiters = new Map<string, ReplyWaiter>();
 
@@ -58,6 +50,7 @@ export class SourceRuns implements JobHandler {
     logger: Logger;
     node: string;
     lanes: SourceLanes;
+    replies: SourceReplies;
     asks: SourceAsks;
     limits: { deadlineMs: number; memoryMb: number; componentDbBytesMax: number };
   }) {
@@ -70,34 +63,40 @@ export class SourceRuns implements JobHandler {
     this.#limits = options.limits;
     this.#settle = settleInvocations(options);
     this.#lanes = options.lanes;
+    this.#replies = options.replies;
     this.#asks = options.asks;
   }
 
-  /** Must be called before the job is inserted, so that a fast run finds its waiter. */
-  awaitReply(jobId: string, waiter: ReplyWaiter): void {
+  /**
+   * Must be called before the job is inserted, so that a fast run finds its waiter. `anywhere`: the run may be on another node.
+   */
+  awaitReply(jobId: string, waiter: ReplyWaiter, options: { anywhere?: boolean } = {}): void {
     this.#waiters.set(jobId, waiter);
+    if (options.anywhere === true) this.#replies.await(jobId, waiter);
   }
 
   stopAwaiting(jobId: string): void {
     this.#waiters.delete(jobId);
+    this.#replies.stopAwaiting(jobId);
   }
 
   async run(job: LeasedJob, signal: AbortSignal): Promise<void> {
     const payload = job.payload as JobPayloads['run_source'];
     const lane = this.#lanes.of(payload.source_id);
     lane.waiting += 1;
-    const turn = Promise.withResolvers<void>();
-    const previous = lane.turn;
-    lane.turn = turn.promise;
+    const { reply_to } = payload;
+    if (reply_to !== undefined && reply_to !== this.#node)
+      this.#waiters.set(job.id, this.#replies.waiterAt(reply_to, job.id));
+    await lane.turns.enter();
+    const leave = once(() => lane.turns.leave());
     try {
-      await previous;
       if (job.arriving?.refused === true) return;
-      await this.#runInTurn(lane, job, payload, signal, () => turn.resolve());
+      await this.#runInTurn(lane, job, payload, signal, leave);
     } catch (error) {
       if (error instanceof UnavailableError) this.#waiters.get(job.id)?.interrupted();
       throw error;
     } finally {
-      turn.resolve();
+      leave();
       lane.waiting -= 1;
       lane.idleSinceMs = this.#clock.now();
       this.#waiters.get(job.id)?.ended('the run ended without a response');
@@ -248,7 +247,8 @@ export class SourceRuns implements JobHandler {
     });
     // Dropped while the code ran: the next run reads it from the store.
     if (lane.db !== undefined) lane.db = { ...lane.db, ...end.dbSets };
-    const settled = endJob(job, end, (jobEnd) => this.#settleEnd(lane, job, deployment, outcome, jobEnd));
+    const lasting = job.lane === lane.sourceId ? { ...end, lane: job.lane } : end;
+    const settled = endJob(job, lasting, (jobEnd) => this.#settleEnd(lane, job, deployment, outcome, jobEnd));
     lane.unsettled.add(settled);
     const forgetSettled = () => lane.unsettled.delete(settled);
     settled.then(forgetSettled, forgetSettled);
@@ -278,7 +278,7 @@ export class SourceRuns implements JobHandler {
       lane.epoch += 1;
       lane.db = undefined;
       if (result.reason === 'removed') return;
-      if (result.reason === 'taken') {
+      if (result.reason === 'taken' && end.job !== undefined) {
         this.#logger.warn({ source: lane.sourceId, job: job.id }, 'source.run-taken-over');
         return;
       }
@@ -415,6 +415,15 @@ function endJob<T>(
 /** The process itself was lost, so nothing the run did is known. */
 function isProcessCrash(outcome: CallOutcome): boolean {
   return outcome.status === 'exited' || outcome.status === 'out_of_memory';
+}
+
+function once(work: () => void): () => void {
+  let isDone = false;
+  return () => {
+    if (isDone) return;
+    isDone = true;
+    work();
+  };
 }
 
 function replyReason(outcome: CallOutcome): string {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { insertEmitter } from '#events/event-store.ts';
 import { insertJobs, jobRow } from '#jobs/job-store.ts';
+import { releaseAllLanes, takeLanes } from '#jobs/lane-lease-store.ts';
 import { systemClock } from '#lib/clock.ts';
 import { usageOf } from '#metering/invocation-usage.ts';
 import { noSubscribers } from '../../test/support/no-subscribers.ts';
@@ -81,5 +82,32 @@ describe('settling invocations', () => {
         'it can run again',
       );
     });
+
+    if (fixture.dialect === 'postgres')
+      test('nothing of a run is kept whose node has lost the turn of the source, and its job stays', async () => {
+        await fixture.store.transaction((tx) => insertEmitter(tx, { id: 'dc_1', ownerId: 'o_1' }));
+        await hold({ id: 'with a row', lane: 'dc_1' });
+        const settle = settleInvocations({
+          store: fixture.store,
+          node,
+          router: noSubscribers,
+          clock: systemClock,
+        });
+        const { job: _job, ...withoutRow } = end('dc_1', 'without a row');
+        const ends = [end('dc_1', 'with a row'), withoutRow].map((given) => ({ ...given, lane: 'dc_1' }));
+        const submit = () => Promise.all(ends.map((given) => fixture.store.writes.submit(settle, given)));
+        await fixture.store.transaction((tx) => takeLanes(tx, 'another', ['dc_1']));
+        const taken = { settled: false, reason: 'taken' };
+        assert.deepEqual(await submit(), [taken, taken]);
+        const left = await fixture.store.read.selectFrom('jobs').select(['id', 'state']).execute();
+        assert.deepEqual(left, [{ id: 'with a row', state: 'running' }]);
+        assert.deepEqual(await fixture.store.read.selectFrom('events').select('event').execute(), []);
+        await fixture.store.transaction((tx) => releaseAllLanes(tx, 'another'));
+        await fixture.store.transaction((tx) => takeLanes(tx, node, ['dc_1']));
+        assert.deepEqual(
+          (await submit()).map(({ settled }) => settled),
+          [true, true],
+        );
+      });
   });
 });

@@ -11,11 +11,12 @@ import {
 import type { StoredEvent } from '#events/event.ts';
 import type { LockedEmitter } from '#events/event-store.ts';
 import { settleJobsQuery } from '#jobs/job-store.ts';
+import { keepLanesQuery } from '#jobs/lane-lease-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { UsageRow } from '#metering/invocation-usage.ts';
 import { addUsage } from '#metering/usage-store.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
-import type { Store } from '#storage/store.ts';
+import type { Store, Tx } from '#storage/store.ts';
 import { mergeComponentDbs } from './source-store.ts';
 
 /** What one call into a source's code caused. */
@@ -23,6 +24,8 @@ export interface InvocationEnd {
   /** The job that ends with it. None for hooks, and for a job that ended before its row was written. */
   job?: { id: string; attempts: number };
   sourceId: string;
+  /** Whose turn this node must have; absent: nobody's. */
+  lane?: string;
   emission: Emission;
   /** Component db: JSON text by key. */
   dbSets: Record<string, string>;
@@ -33,7 +36,7 @@ export interface InvocationEnd {
 
 export type SettleResult =
   | { settled: true; stored: StoredEvent[] }
-  /** `taken`: another node holds the job now. `stale`: run it again. `removed`: the source is gone. */
+  /** `taken`: another node holds the job, or has the turn of the source, now. `stale`: run it again. `removed`: the source is gone. */
   | { settled: false; reason: 'taken' | 'stale' | 'removed' };
 
 /**
@@ -58,11 +61,15 @@ export function settleInvocations(options: {
     async run(tx, ends) {
       const results = new Map<InvocationEnd, SettleResult>();
       const fresh: InvocationEnd[] = [];
+      const kept = await keepTurns(store, tx, node, ends);
       for (const end of ends) {
         if (end.isStale()) results.set(end, { settled: false, reason: 'stale' });
+        else if (end.lane !== undefined && !kept.has(end.lane))
+          results.set(end, { settled: false, reason: 'taken' });
         else fresh.push(end);
       }
-      if (fresh.length === 0) return ends.map(() => ({ settled: false, reason: 'stale' }));
+      if (fresh.length === 0)
+        return ends.map((end) => results.get(end) ?? { settled: false, reason: 'stale' });
       const jobs = fresh.flatMap((end) => (end.job === undefined ? [] : [end.job]));
       const asked = fresh.map((end) => end.emission);
       const question = questionOf(router, asked);
@@ -117,4 +124,18 @@ export function settleInvocations(options: {
       return ends.map((end) => results.get(end) ?? { settled: false, reason: 'stale' });
     },
   };
+}
+
+/** Of the lanes that `ends` need, those that this node has, and keeps until the transaction ends. */
+async function keepTurns(
+  store: Pick<Store, 'name'>,
+  tx: Tx,
+  node: string,
+  ends: readonly InvocationEnd[],
+): Promise<Set<string>> {
+  const lanes = [...new Set(ends.flatMap(({ lane }) => (lane === undefined ? [] : [lane])))];
+  // The embedded store has one node.
+  if (store.name === 'sqlite' || lanes.length === 0) return new Set(lanes);
+  const { rows } = await tx.executeQuery(keepLanesQuery(node, lanes));
+  return new Set(rows.map(({ lane }) => lane));
 }

@@ -9,6 +9,7 @@ const kept = [
   'sealed_props',
   'dynamic_props',
   'apphooks',
+  'concurrency',
   'state',
   'endpoint_key',
 ] as const;

@@ -1,4 +1,5 @@
 import type { Clock } from '#lib/clock.ts';
+import { Slots } from '#lib/slots.ts';
 import type { Store } from '#storage/store.ts';
 import { type Deployment, type DeploymentContext, loadDeployment } from './deployment.ts';
 import { findSource, readComponentDb, sourceRevision } from './source-store.ts';
@@ -18,7 +19,8 @@ export interface Lane {
   freshUntilMs: number | null;
   db: Record<string, string> | undefined;
   epoch: number;
-  turn: Promise<void>;
+  /** One run at a time, or as many as the source has asked for. */
+  turns: Slots;
   unsettled: Set<Promise<unknown>>;
   waiting: number;
   idleSinceMs: number;
@@ -49,7 +51,7 @@ export class SourceLanes {
       freshUntilMs: null,
       db: undefined,
       epoch: 0,
-      turn: Promise.resolve(),
+      turns: new Slots(1),
       unsettled: new Set(),
       waiting: 0,
       idleSinceMs: this.#clock.now(),
@@ -72,6 +74,7 @@ export class SourceLanes {
     if (lane.deployment === undefined) {
       const source = await findSource(this.#store.read, lane.sourceId);
       if (source === undefined) return undefined;
+      lane.turns.limit = source.concurrency;
       const loading = loadDeployment(this.#store.read, source, this.#context);
       lane.deployment = loading;
       lane.freshUntilMs = null;

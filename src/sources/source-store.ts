@@ -1,6 +1,7 @@
 import { type ExpressionBuilder, type SqlBool, sql } from 'kysely';
 import { removeEmitter } from '#events/delete-events.ts';
 import { deleteLane } from '#jobs/job-store.ts';
+import { sharedLane } from '#jobs/shared-lane.ts';
 import { deleteTicksOf, deleteTimersOf, insertTimers } from '#schedule/timer-store.ts';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
@@ -22,6 +23,7 @@ export const sourceColumns = [
   'apphooks',
   'state',
   'endpoint_key',
+  'concurrency',
   'revision',
   'change_id',
   'change_node',
@@ -82,8 +84,17 @@ export async function findSourceByEndpoint(db: Db, endpointKey: string): Promise
 export async function sourceState(
   db: Db,
   id: string,
-): Promise<Pick<SourceTable, 'owner_id' | 'state'> | undefined> {
-  return db.selectFrom('sources').select(['owner_id', 'state']).where('id', '=', id).executeTakeFirst();
+): Promise<Pick<SourceTable, 'owner_id' | 'state' | 'concurrency'> | undefined> {
+  return db
+    .selectFrom('sources')
+    .select(['owner_id', 'state', 'concurrency'])
+    .where('id', '=', id)
+    .executeTakeFirst();
+}
+
+/** The lane of its runs: one after another over all nodes, or, where it gives that up, on any node. */
+export function laneOfSource({ id, concurrency }: Pick<SourceTable, 'id' | 'concurrency'>): string {
+  return concurrency === 1 ? id : sharedLane(id);
 }
 
 export async function sourceRevision(db: Db, id: string): Promise<number | undefined> {
@@ -188,7 +199,7 @@ export async function deleteSource(
     .executeTakeFirst();
   if (Number(numDeletedRows) === 0) return false;
   await deleteTimersOf(tx, id);
-  await deleteLane(tx, id);
+  for (const lane of [id, sharedLane(id)]) await deleteLane(tx, lane);
   await removeEmitter(store, tx, { id, ownerId: source.owner_id }, nowMs);
   await tx.deleteFrom('component_dbs').where('source_id', '=', id).execute();
   await deleteTicksOf(tx, id);

@@ -16,6 +16,7 @@ export function viewSource(
     component_id: source.component_id,
     configured_props: viewProps(source, definitions, endpointUrl(source.endpoint_key)),
     active: source.state === 'active',
+    concurrency: source.concurrency,
     created_at: epochSeconds(source.created_at_ms),
     updated_at: epochSeconds(source.updated_at_ms),
     name: source.name,

@@ -9,6 +9,7 @@ import { registryMigration } from './migrations/0007-registry.ts';
 import { bundlePackagesMigration } from './migrations/0008-bundle-packages.ts';
 import { sessionsMigration } from './migrations/0009-sessions.ts';
 import { answeredWaitsMigration } from './migrations/0010-answered-waits.ts';
+import { laneLeasesMigration } from './migrations/0011-lane-leases.ts';
 import type { Store, Tx } from './store.ts';
 
 export interface Migration {
@@ -28,6 +29,7 @@ export const migrations: readonly Migration[] = [
   bundlePackagesMigration,
   sessionsMigration,
   answeredWaitsMigration,
+  laneLeasesMigration,
 ];
 
 /** The store was written by a newer version, or its history differs: going on could destroy data. */

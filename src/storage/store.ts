@@ -41,4 +41,4 @@ export interface Store {
   close(): Promise<void>;
 }
 
-export type NotifyChannel = 'millrace_jobs' | 'millrace_events';
+export type NotifyChannel = 'millrace_jobs' | 'millrace_events' | 'millrace_replies';

@@ -31,7 +31,7 @@ import type {
   UserTable,
   WorkspaceTable,
 } from './tables/identity-tables.ts';
-import type { JobTable, NodeTable } from './tables/job-tables.ts';
+import type { JobTable, LaneLeaseTable, NodeTable } from './tables/job-tables.ts';
 import type {
   RegistryComponentTable,
   RegistryFileTable,
@@ -40,6 +40,7 @@ import type {
 import type {
   SourceAccountTable,
   SourceApphookTable,
+  SourceReplyTable,
   SourceTable,
   TickTable,
   TimerTable,
@@ -115,4 +116,6 @@ export interface Tables {
   file_chunks: FileChunkTable;
   jobs: JobTable;
   nodes: NodeTable;
+  lane_leases: LaneLeaseTable;
+  source_replies: SourceReplyTable;
 }

@@ -40,6 +40,8 @@ export interface DeliveryFixtureOptions {
   vault?: Vault;
   /** Makes the runs of workflows; default: nothing is delivered to any. */
   runs?: RunPreparer;
+  /** Whether jobs are claimed; default: they are, and those of sources and workflows do nothing. */
+  claims?: boolean;
 }
 
 /** A delivery as tests look at it. */
@@ -121,7 +123,7 @@ export class DeliveryFixture implements AsyncDisposable {
       },
       clock,
       logger: silentLogger,
-      claims: true,
+      claims: options.claims ?? true,
     });
   }
 

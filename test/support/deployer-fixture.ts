@@ -15,6 +15,7 @@ import { SourceDeployer } from '#sources/deploy-source.ts';
 import type { DeploymentContext } from '#sources/deployment.ts';
 import { SourceRuns } from '#sources/run-source.ts';
 import { SourceLanes } from '#sources/source-lanes.ts';
+import { SourceReplies } from '#sources/source-replies.ts';
 import type { Store } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
 import { openValue, sealValue } from '#vault/sealed-values.ts';
@@ -101,6 +102,7 @@ export class DeployerFixture {
     this.runs = new SourceRuns({
       asks: () => Promise.reject(new Error('these tests ask for nothing')),
       ...parts,
+      replies: new SourceReplies(parts),
       router: noSubscribers,
       limits: { deadlineMs: 300_000, memoryMb: 64, componentDbBytesMax: 10_000 },
     });

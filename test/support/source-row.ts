@@ -10,6 +10,7 @@ export function sourceRow(id: string, { ownerId = 'u_1' }: { ownerId?: string } 
     name: id,
     name_slug: id,
     configured_props: '{}',
+    concurrency: 1,
     sealed_props: null,
     dynamic_props: null,
     apphooks: null,

@@ -5,6 +5,7 @@ import type { WebhookTools } from '#delivery/manage-webhooks.ts';
 import { insertPayloads } from '#delivery/payload-store.ts';
 import { AddressPolicy } from '#egress/address-policy.ts';
 import { claimJobs } from '#jobs/claim-store.ts';
+import { LaneLeases } from '#jobs/lane-leases.ts';
 import { TestClock } from '#lib/clock.ts';
 import { FairQueue } from '#lib/fair-queue.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
@@ -92,6 +93,7 @@ export async function runChangeJobs(
   });
   const jobs = await claimJobs(store, {
     node,
+    lanes: new LaneLeases({ node, store }),
     kinds: ['change_deliveries'],
     limit: 100,
     laneMax: 100,

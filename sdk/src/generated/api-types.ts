@@ -86,6 +86,8 @@ export interface Source {
   component_id: string;
   configured_props: Record<string, unknown>;
   active: boolean;
+  /** Addition: see createSource (integer) */
+  concurrency: number;
   /** Epoch seconds (integer) */
   created_at: number;
   /** Epoch seconds (integer) */
@@ -2989,6 +2991,12 @@ export interface CreateSourceBody {
    * }
    */
   configured_props?: Record<string, unknown>;
+  /**
+   * Addition: runs of the source at once. 1, the default: one after another, over all nodes, each sees the
+   * state that the one before left. More: so many at once on each node, in no order, and of a key of
+   * `$.service.db` that two of them set, one value stays (integer, 1 to 100)
+   */
+  concurrency?: number;
 }
 
 /** Body of `PUT /v1/sources/{id}`. */
@@ -3018,6 +3026,12 @@ export interface UpdateSourceBody {
    * }
    */
   configured_props?: Record<string, unknown>;
+  /**
+   * Addition: runs of the source at once. 1, the default: one after another, over all nodes, each sees the
+   * state that the one before left. More: so many at once on each node, in no order, and of a key of
+   * `$.service.db` that two of them set, one value stays (integer, 1 to 100)
+   */
+  concurrency?: number;
   /** Default true */
   active?: boolean;
 }

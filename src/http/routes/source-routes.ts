@@ -29,6 +29,7 @@ const Source = Type.Object(
     component_id: Type.String(),
     configured_props: Type.Record(Type.String(), Type.Unknown()),
     active: Type.Boolean(),
+    concurrency: Type.Integer({ description: 'Addition: see createSource' }),
     created_at: Type.Integer({ description: 'Epoch seconds' }),
     updated_at: Type.Integer({ description: 'Epoch seconds' }),
     name: Type.String(),
@@ -36,6 +37,9 @@ const Source = Type.Object(
   },
   { additionalProperties: true },
 );
+
+/** More in one process would only wait for each other. */
+const concurrencyMax = 100;
 
 const changeFields = {
   component_id: Type.Optional(
@@ -52,6 +56,15 @@ const changeFields = {
     Type.Record(Type.String(), Type.Unknown(), {
       description:
         'Values of the props; a timer is { intervalSeconds } or { cron, timezone }, an account { authProvisionId }',
+    }),
+  ),
+  concurrency: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: concurrencyMax,
+      description:
+        'Addition: runs of the source at once. 1, the default: one after another, over all nodes, each sees the state that the one before ' +
+        'left. More: so many at once on each node, in no order, and of a key of `$.service.db` that two of them set, one value stays',
     }),
   ),
 };

@@ -32,4 +32,15 @@ export interface NodeTable {
   id: string;
   started_at_ms: number;
   expires_at_ms: number;
+  /** 1: it has the worker role. */
+  claims: number;
+}
+
+/**
+ * Whose turn a lane is, over all nodes: only this node runs jobs of it, and delivers to the source whose lane it is. Rows of
+ * a node that is gone are removed once nothing is leased to it. The embedded store has one node, and no rows.
+ */
+export interface LaneLeaseTable {
+  lane: string;
+  node: string;
 }

@@ -28,6 +28,8 @@ export interface SourceTable {
   before_change: string | null;
   /** Key of the HTTP endpoint, null for sources without one. */
   endpoint_key: string | null;
+  /** Runs under way at once on each node; 1: one after another over all nodes, each sees the state of the one before. */
+  concurrency: number;
   /** Grows with every change of code or props: another revision runs in a fresh process. */
   revision: number;
   created_at_ms: number;
@@ -42,6 +44,16 @@ export interface SourceAccountTable {
   source_id: string;
   account_id: string;
   owner_id: string;
+}
+
+/** What a run answered to a request that came to another node, until that node has read it. */
+export interface SourceReplyTable {
+  job_id: string;
+  /** Where the caller waits. */
+  node: string;
+  /** JSON text of the reply (runner/call-outcome.ts); null: the run ended without one. */
+  reply: string | null;
+  created_at_ms: number;
 }
 
 /** One name of the events of an app that a source listens to: `apphooks` of its row, to be found by it. */

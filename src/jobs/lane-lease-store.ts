@@ -1,0 +1,147 @@
+import { CompiledQuery } from 'kysely';
+import type { Db, Tx } from '#storage/store.ts';
+import { running } from './job-store.ts';
+
+/** Of `lanes`, those that another node has. */
+export async function lanesOfOthers(
+  db: Db | Tx,
+  node: string,
+  lanes: readonly string[],
+): Promise<Set<string>> {
+  if (lanes.length === 0) return new Set();
+  const rows = await db
+    .selectFrom('lane_leases')
+    .select('lane')
+    .where('node', '!=', node)
+    .where('lane', 'in', [...lanes])
+    .execute();
+  return new Set(rows.map(({ lane }) => lane));
+}
+
+/** Takes lanes that nobody has; answers those of `lanes` that this node has now. In one order, so that two nodes never wait for each other. */
+export async function takeLanes(tx: Tx, node: string, lanes: readonly string[]): Promise<Set<string>> {
+  if (lanes.length === 0) return new Set();
+  const rows = await tx
+    .insertInto('lane_leases')
+    .values([...lanes].sort().map((lane) => ({ lane, node })))
+    .onConflict((conflict) =>
+      conflict.column('lane').doUpdateSet({ node }).where('lane_leases.node', '=', node),
+    )
+    .returning('lane')
+    .execute();
+  return new Set(rows.map(({ lane }) => lane));
+}
+
+/** Gives up lanes in which nothing is leased to this node any more; answers which of `lanes` these were. */
+export async function releaseLanes(tx: Tx, node: string, lanes: readonly string[]): Promise<Set<string>> {
+  if (lanes.length === 0) return new Set();
+  const rows = await tx
+    .deleteFrom('lane_leases')
+    .where('node', '=', node)
+    .where('lane', 'in', [...lanes])
+    .where((where) =>
+      where.not(
+        where.exists(
+          where
+            .selectFrom('jobs')
+            .select('jobs.id')
+            .whereRef('jobs.lane', '=', 'lane_leases.lane')
+            .where('jobs.lease_node', '=', node)
+            .where('jobs.state', '=', running),
+        ),
+      ),
+    )
+    .where((where) =>
+      where.not(
+        where.exists(
+          where
+            .selectFrom('deliveries')
+            .select('deliveries.id')
+            .whereRef('deliveries.listener_id', '=', 'lane_leases.lane')
+            .where('deliveries.lease_node', '=', node),
+        ),
+      ),
+    )
+    .returning('lane')
+    .execute();
+  return new Set(rows.map(({ lane }) => lane));
+}
+
+/**
+ * Frees the lanes of nodes that are gone, once nothing of a node, neither job nor delivery, is leased to it: who has a lane next
+ * begins with what the node before had begun. Answers how many.
+ */
+export async function freeLanesOfTheGone(tx: Tx, node: string, nowMs: number): Promise<number> {
+  const live = tx
+    .selectFrom('nodes')
+    .select('id')
+    .where((where) => where.or([where('expires_at_ms', '>', nowMs), where('id', '=', node)]));
+  const gone = await tx
+    .selectFrom('lane_leases')
+    .select('node')
+    .distinct()
+    .where('node', 'not in', live)
+    .where((where) =>
+      where.not(
+        where.exists(
+          where
+            .selectFrom('jobs')
+            .select('jobs.id')
+            .whereRef('jobs.lease_node', '=', 'lane_leases.node')
+            .where('jobs.state', '=', running),
+        ),
+      ),
+    )
+    .where((where) =>
+      where.not(
+        where.exists(
+          where
+            .selectFrom('deliveries')
+            .select('deliveries.id')
+            .whereRef('deliveries.lease_node', '=', 'lane_leases.node'),
+        ),
+      ),
+    )
+    .execute();
+  if (gone.length === 0) return 0;
+  const result = await tx
+    .deleteFrom('lane_leases')
+    .where(
+      'node',
+      'in',
+      gone.map((row) => row.node),
+    )
+    .executeTakeFirst();
+  return Number(result.numDeletedRows);
+}
+
+/** Gives up all lanes of a node that stops. */
+export async function releaseAllLanes(tx: Tx, node: string): Promise<void> {
+  await tx.deleteFrom('lane_leases').where('node', '=', node).execute();
+}
+
+/** Lanes that all nodes have together, and live nodes that take lanes. */
+export async function countLanes(db: Db, nowMs: number): Promise<{ lanes: number; nodes: number }> {
+  const { lanes } = await db
+    .selectFrom('lane_leases')
+    .select((select) => select.fn.countAll<number>().as('lanes'))
+    .executeTakeFirstOrThrow();
+  const { nodes } = await db
+    .selectFrom('nodes')
+    .select((select) => select.fn.countAll<number>().as('nodes'))
+    .where('expires_at_ms', '>', nowMs)
+    .where('claims', '=', 1)
+    .executeTakeFirstOrThrow();
+  return { lanes: Number(lanes), nodes: Number(nodes) };
+}
+
+/**
+ * The statement that answers which of `lanes` this node has, and keeps them so until the transaction ends: what was computed from the
+ * state of the run before may be stored only by who still has the turn.
+ */
+export function keepLanesQuery(node: string, lanes: readonly string[]): CompiledQuery<{ lane: string }> {
+  return CompiledQuery.raw(
+    'select lane from lane_leases where node = $1 and lane = any($2) order by lane for share',
+    [node, [...lanes]],
+  );
+}

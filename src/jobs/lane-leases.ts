@@ -1,0 +1,177 @@
+import type { Store, Tx } from '#storage/store.ts';
+import { countLanes, releaseLanes, takeLanes } from './lane-lease-store.ts';
+import { isSharedLane } from './shared-lane.ts';
+
+/** A lane without work is given up after this long: the next work of it may be anywhere. */
+const idleMs = 60_000;
+/** Transactions that made work for a lane while this node had it are over after this. */
+const settleMs = 250;
+/** What this node has given up it takes again after this, if nobody else wants it. */
+const abstainMs = 2_000;
+/** Of the lanes that this node has beyond its share, it gives up this part at each look. */
+const givenPart = 1 / 4;
+/** It may have so much more than its share, and one lane. */
+const unevenPart = 1 / 10;
+
+/**
+ * Whose turn a lane is. A lane without the mark of shared ones (`shared-lane.ts`) belongs to one node at a time, from its first work until
+ * it is idle or is handed over: that node alone runs its jobs, one after another, and its runs see what those before them stored.
+ *
+ * The truth is in the store (`lane_leases`); in memory is what this node may act upon without asking. It is written before it is
+ * believed, and no longer believed before it is given up. When a node loses its own lease, what it still tries to store is refused
+ * there (`keepLanesQuery`). With the embedded store there is one node, which has all lanes.
+ */
+export class LaneLeases {
+  readonly node: string;
+  readonly #store: Store;
+  readonly #isSole: boolean;
+  readonly #nowMs: () => number;
+  /** When each was last used (of `nowMs`). */
+  readonly #own = new Map<string, number>();
+  /** To be given up as soon as nothing of them is under way here. */
+  readonly #leaving = new Set<string>();
+  readonly #abstains = new Map<string, number>();
+  /** Taking and giving up take turns: neither undoes what the other is about to write. */
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor(options: {
+    node: string;
+    store: Store;
+    /** A clock that never steps, for tests to turn. */
+    nowMs?: () => number;
+  }) {
+    this.node = options.node;
+    this.#store = options.store;
+    this.#nowMs = options.nowMs ?? (() => performance.now());
+    this.#isSole = options.store.name === 'sqlite';
+  }
+
+  get count(): number {
+    return this.#own.size;
+  }
+
+  /** Whether new work of the lane may begin here without the way through the store. */
+  owns(lane: string): boolean {
+    if (this.#isSole || isSharedLane(lane)) return true;
+    if (!this.#own.has(lane) || this.#leaving.has(lane)) return false;
+    this.#own.set(lane, this.#nowMs());
+    return true;
+  }
+
+  /** Whether it may be taken from the store by this node: it is not being given up. */
+  mayTake(lane: string): boolean {
+    if (this.#leaving.has(lane)) return false;
+    const untilMs = this.#abstains.get(lane);
+    if (untilMs !== undefined && untilMs <= this.#nowMs()) this.#abstains.delete(lane);
+    return !this.#abstains.has(lane);
+  }
+
+  /** A transaction that takes lanes (`take`), alone among those that take or give up any. What it took counts once it is committed. */
+  async taking<T>(
+    work: (tx: Tx, take: (lanes: readonly string[]) => Promise<Set<string>>) => Promise<T>,
+  ): Promise<T> {
+    if (this.#isSole) return this.#store.transaction((tx) => work(tx, async (lanes) => new Set(lanes)));
+    return this.#inTurn(async () => {
+      let taken = new Set<string>();
+      const result = await this.#store.transaction((tx) => {
+        // Of an attempt that the store made again, only the last counts.
+        taken = new Set();
+        return work(tx, async (lanes) => {
+          const own = lanes.filter((lane) => this.owns(lane));
+          const free = lanes.filter((lane) => !this.owns(lane) && this.mayTake(lane));
+          const mine = await takeLanes(tx, this.node, free);
+          for (const lane of mine) taken.add(lane);
+          return new Set([...own, ...mine]);
+        });
+      });
+      const nowMs = this.#nowMs();
+      for (const lane of taken) this.#own.set(lane, nowMs);
+      return result;
+    });
+  }
+
+  /** Of `lanes`, those that this node has, or could take, now. */
+  async take(lanes: readonly string[]): Promise<Set<string>> {
+    const own = new Set(lanes.filter((lane) => this.owns(lane)));
+    const others = lanes.filter((lane) => !own.has(lane));
+    if (others.length === 0) return own;
+    const taken = await this.taking((_tx, take) => take(others));
+    return own.union(taken);
+  }
+
+  /**
+   * Gives up what is idle, and chooses what is to be handed to nodes that have less. `isBusy`: something of a lane is under way in this
+   * process. Answers whether any waits to be handed over.
+   */
+  async look(options: { nowMs: number; isBusy: (lane: string) => boolean }): Promise<boolean> {
+    if (this.#isSole) return false;
+    const sinceMs = this.#nowMs() - idleMs;
+    await this.#release(() =>
+      this.#ownWhere((lane, usedAtMs) => usedAtMs < sinceMs && !options.isBusy(lane)),
+    );
+    const { lanes, nodes } = await countLanes(this.#store.read, options.nowMs);
+    const staying = [...this.#own].filter(([lane]) => !this.#leaving.has(lane));
+    const excess = staying.length - Math.ceil(lanes / Math.max(1, nodes));
+    if (nodes > 1 && excess > Math.max(1, staying.length * unevenPart)) {
+      // Those that rest come first: nothing has to wait for them.
+      staying.sort(([, a], [, b]) => a - b);
+      for (const [lane] of staying.slice(0, Math.ceil(excess * givenPart))) this.#leaving.add(lane);
+    }
+    return this.isLeaving;
+  }
+
+  /** Hands over what was chosen and has nothing under way here. */
+  async giveUp(isBusy: (lane: string) => boolean): Promise<void> {
+    const settledBefore = this.#nowMs() - settleMs;
+    const isReady = (lane: string, usedAtMs: number) =>
+      this.#leaving.has(lane) && usedAtMs < settledBefore && !isBusy(lane);
+    const given = await this.#release(() => this.#ownWhere(isReady));
+    // Others come first.
+    for (const lane of given) this.#abstains.set(lane, this.#nowMs() + abstainMs);
+  }
+
+  #ownWhere(holds: (lane: string, usedAtMs: number) => boolean): string[] {
+    return [...this.#own].filter(([lane, usedAtMs]) => holds(lane, usedAtMs)).map(([lane]) => lane);
+  }
+
+  /** Gives up those that `choose` names when its turn has come; work that comes meanwhile goes through the store. */
+  #release(choose: () => string[]): Promise<Set<string>> {
+    return this.#inTurn(async () => {
+      const chosen = choose();
+      if (chosen.length === 0) return new Set();
+      const before = new Set(this.#leaving);
+      for (const lane of chosen) this.#leaving.add(lane);
+      let released = new Set<string>();
+      try {
+        released = await this.#store.transaction(async (tx) => {
+          const gone = await releaseLanes(tx, this.node, chosen);
+          if (gone.size > 0) await this.#store.notify(tx, 'millrace_jobs', '');
+          return gone;
+        });
+        return released;
+      } finally {
+        // One that something was still leased of stays, as it was before.
+        for (const lane of chosen) {
+          if (released.has(lane)) this.#own.delete(lane);
+          if (released.has(lane) || !before.has(lane)) this.#leaving.delete(lane);
+        }
+      }
+    });
+  }
+
+  get isLeaving(): boolean {
+    return this.#leaving.size > 0;
+  }
+
+  /** This node lost its own lease: others have freed its lanes. */
+  forgetAll(): void {
+    this.#own.clear();
+    this.#leaving.clear();
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#turn.then(work);
+    this.#turn = done.catch(() => {});
+    return done;
+  }
+}

@@ -1,0 +1,146 @@
+import type { Clock } from '#lib/clock.ts';
+import { toError } from '#lib/errors.ts';
+import type { Logger } from '#lib/logger.ts';
+import type { HttpReply } from '#runner/call-outcome.ts';
+import type { Store } from '#storage/store.ts';
+import type { ReplyWaiter } from './reply-waiter.ts';
+import { deleteReplies, findReplies, insertReply, pruneReplies } from './source-reply-store.ts';
+
+/** The safety net for a lost notification. */
+const pollMs = 1_000;
+const pruneEveryMs = 60_000;
+/** Nobody waits for longer: the longest run, and the longest wait for its turn. */
+const keptMs = 3_600_000;
+const prunedMax = 1_000;
+
+/**
+ * Brings what a run answers to the node where the caller waits, when the turn of its source is another node's: through the store, since
+ * nodes know each other only there. What cannot be brought is missed by the caller, who is told so in time; the run is as it was.
+ */
+export class SourceReplies {
+  readonly #store: Store;
+  readonly #node: string;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #waiting = new Map<string, ReplyWaiter>();
+  #poll: NodeJS.Timeout | undefined;
+  #pruner: NodeJS.Timeout | undefined;
+  #reading: Promise<void> | undefined;
+  #isAskedAgain = false;
+
+  constructor(options: { store: Store; node: string; clock: Clock; logger: Logger }) {
+    this.#store = options.store;
+    this.#node = options.node;
+    this.#clock = options.clock;
+    this.#logger = options.logger;
+  }
+
+  start(): void {
+    if (this.#store.name === 'sqlite') return;
+    this.#store.onNotify((channel, node) => {
+      if (channel === 'millrace_replies' && node === this.#node) this.#read();
+    });
+    this.#pruner = setInterval(() => {
+      const beforeMs = this.#clock.now() - keptMs;
+      this.#store.transaction((tx) => pruneReplies(tx, beforeMs, prunedMax)).catch(() => {});
+    }, pruneEveryMs);
+    this.#pruner.unref();
+  }
+
+  /** Who waits here is told that the run goes on elsewhere. */
+  stop(): void {
+    clearInterval(this.#poll);
+    clearInterval(this.#pruner);
+    for (const waiter of this.#waiting.values()) waiter.interrupted();
+    this.#waiting.clear();
+  }
+
+  await(jobId: string, waiter: ReplyWaiter): void {
+    this.#waiting.set(jobId, waiter);
+    this.#poll ??= setInterval(() => this.#read(), pollMs);
+  }
+
+  stopAwaiting(jobId: string): void {
+    this.#waiting.delete(jobId);
+    if (this.#waiting.size > 0) return;
+    clearInterval(this.#poll);
+    this.#poll = undefined;
+  }
+
+  /** For the run of a job whose caller waits on another node. */
+  waiterAt(node: string, jobId: string): ReplyWaiter {
+    let isOver = false;
+    const send = (reply: HttpReply | undefined) => {
+      if (isOver) return;
+      isOver = true;
+      void this.#send(node, jobId, reply);
+    };
+    return {
+      started: () => {},
+      respond: send,
+      ended: () => send(undefined),
+      // It runs again, and answers then.
+      interrupted: () => {
+        isOver = true;
+      },
+    };
+  }
+
+  async #send(node: string, jobId: string, reply: HttpReply | undefined): Promise<void> {
+    const row = {
+      job_id: jobId,
+      node,
+      reply: reply === undefined ? null : encodeReply(reply),
+      created_at_ms: this.#clock.now(),
+    };
+    try {
+      await this.#store.transaction(async (tx) => {
+        await insertReply(tx, row);
+        await this.#store.notify(tx, 'millrace_replies', node);
+      });
+    } catch (error) {
+      this.#logger.warn({ job: jobId, node, error: toError(error).message }, 'source.reply-not-sent');
+    }
+  }
+
+  #read(): void {
+    if (this.#reading !== undefined) {
+      this.#isAskedAgain = true;
+      return;
+    }
+    this.#reading = this.#readAll()
+      .catch((error: unknown) =>
+        this.#logger.warn({ error: toError(error).message }, 'source.replies-not-read'),
+      )
+      .finally(() => {
+        this.#reading = undefined;
+        if (!this.#isAskedAgain) return;
+        this.#isAskedAgain = false;
+        this.#read();
+      });
+  }
+
+  async #readAll(): Promise<void> {
+    const rows = await findReplies(this.#store.read, [...this.#waiting.keys()]);
+    for (const { job_id, reply } of rows) {
+      const waiter = this.#waiting.get(job_id);
+      if (reply === null) waiter?.ended('the run ended without a response');
+      else waiter?.respond(decodeReply(reply));
+    }
+    await this.#store.transaction((tx) =>
+      deleteReplies(
+        tx,
+        rows.map(({ job_id }) => job_id),
+      ),
+    );
+  }
+}
+
+function encodeReply({ body, ...rest }: HttpReply): string {
+  return JSON.stringify({ ...rest, body: body.toString('base64') });
+}
+
+function decodeReply(text: string): HttpReply {
+  const { body, ...rest } = JSON.parse(text) as Omit<HttpReply, 'body'> & { body: string };
+  return { ...rest, body: Buffer.from(body, 'base64') };
+}

@@ -1,0 +1,44 @@
+import type { Db, Tx } from '#storage/store.ts';
+
+/** Keeps what a run answered for the node where the caller waits; the first answer counts. */
+export async function insertReply(
+  tx: Tx,
+  row: { job_id: string; node: string; reply: string | null; created_at_ms: number },
+): Promise<void> {
+  await tx
+    .insertInto('source_replies')
+    .values(row)
+    .onConflict((conflict) => conflict.column('job_id').doNothing())
+    .execute();
+}
+
+/** Which of these runs have answered, and what. */
+export async function findReplies(
+  db: Db,
+  jobIds: readonly string[],
+): Promise<{ job_id: string; reply: string | null }[]> {
+  if (jobIds.length === 0) return [];
+  return db
+    .selectFrom('source_replies')
+    .select(['job_id', 'reply'])
+    .where('job_id', 'in', [...jobIds])
+    .execute();
+}
+
+export async function deleteReplies(tx: Tx, jobIds: readonly string[]): Promise<void> {
+  if (jobIds.length === 0) return;
+  await tx
+    .deleteFrom('source_replies')
+    .where('job_id', 'in', [...jobIds])
+    .execute();
+}
+
+/** Of answers that nobody came for: those older than `beforeMs`, at most `limit`. */
+export async function pruneReplies(tx: Tx, beforeMs: number, limit: number): Promise<void> {
+  const old = tx
+    .selectFrom('source_replies')
+    .select('job_id')
+    .where('created_at_ms', '<', beforeMs)
+    .limit(limit);
+  await tx.deleteFrom('source_replies').where('job_id', 'in', old).execute();
+}
