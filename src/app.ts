@@ -74,6 +74,7 @@ import { databaseHost } from '#storage/database-host.ts';
 import { lockFolder } from '#storage/lock-folder.ts';
 import { openStore } from '#storage/open-store.ts';
 import { makePrivate } from '#storage/private-folder.ts';
+import { storeTime } from '#storage/store-time.ts';
 import { checkMasterKey, takeMasterKey } from '#vault/check-master-key.ts';
 import { loadMasterKey } from '#vault/master-key.ts';
 import { hasSealedValues, openValue, sealValue } from '#vault/sealed-values.ts';
@@ -437,7 +438,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
         p: new WorkflowTicks({ store, runs: workflowRuns.starter }),
       },
       mayRun: (ownerId) => quotas.mayRun(ownerId),
-      clock,
+      time: storeTime(store, clock),
       logger,
     });
     const directory = new EndpointDirectory({ store, clock, sealer: context.sealer });
