@@ -43,6 +43,7 @@ import { startMailServer } from '#ingress/mail-service.ts';
 import { AppEvents } from '#ingress/push-app-event.ts';
 import { EndpointDirectory, endpointKeyOfHost, endpointUrl } from '#ingress/resolve-endpoint.ts';
 import { UploadedBodies } from '#ingress/uploaded-bodies.ts';
+import { databaseTimeMs } from '#jobs/node-store.ts';
 import { WorkerPool } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
 import { UnavailableError } from '#lib/errors.ts';
@@ -70,6 +71,7 @@ import { SourceDeployer } from '#sources/deploy-source.ts';
 import type { DeploymentContext } from '#sources/deployment.ts';
 import { SourceRuns } from '#sources/run-source.ts';
 import { SourceLanes } from '#sources/source-lanes.ts';
+import { DatabaseClock } from '#storage/database-clock.ts';
 import { databaseHost } from '#storage/database-host.ts';
 import { lockFolder } from '#storage/lock-folder.ts';
 import { openStore } from '#storage/open-store.ts';
@@ -116,7 +118,10 @@ const componentFetchBytesMax = 5 * 1024 * 1024;
 
 /** The only place that constructs parts and hands them to each other. Parts stop in the reverse order of their start. */
 export async function startApp(options: AppOptions): Promise<RunningApp> {
-  const { settings, clock, logger } = options;
+  const { settings, logger } = options;
+  const databaseClock =
+    settings.databaseUrl === '' ? undefined : new DatabaseClock({ machine: options.clock, logger });
+  const clock: Clock = databaseClock ?? options.clock;
   const closers: (() => unknown)[] = [];
   const stop = once(async () => {
     for (const close of closers.reverse()) {
@@ -135,7 +140,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
   }
 
   async function construct(
-    { environment }: AppOptions,
+    { environment, clock: machineClock }: AppOptions,
     close: (() => unknown)[],
     stopAll: () => Promise<void>,
   ): Promise<RunningApp> {
@@ -169,7 +174,8 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       npm: npmConfigWith(npmConfig, settings.npmRegistry),
       limits: defaultBuildLimits,
       logger,
-      clock,
+      // Compared with the times of files, which are the machine's.
+      clock: machineClock,
     });
     close.push(() => packages.close());
     const addons = settings.nativeAddons === 'allow';
@@ -199,6 +205,9 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
     if (started.status === 'rejected') throw started.reason;
     const store = opened.value;
     const runner = started.value;
+    // Before anything is written with a time.
+    await databaseClock?.start(() => databaseTimeMs(store.read));
+    close.push(() => databaseClock?.stop());
 
     const masterKey = await loadMasterKey({
       setting: settings.encryptionKey,
@@ -431,6 +440,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       claims: has('worker'),
       leaseMs: settings.nodeLeaseSeconds * 1000,
     });
+    const isClockUnreliable = () => databaseClock?.status().state === 'unreliable';
     const scheduler = new Scheduler({
       store,
       targets: {
@@ -439,6 +449,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       },
       mayRun: (ownerId) => quotas.mayRun(ownerId),
       time: storeTime(store, clock),
+      isPaused: isClockUnreliable,
       logger,
     });
     const directory = new EndpointDirectory({ store, clock, sealer: context.sealer });
@@ -548,7 +559,10 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
     close.push(() => dashboardPages.stop());
     const metrics = new Registry();
     const streams = new LiveStreams();
-    observeService(metrics, { store, runner, pool, streams, deliveries: delivery.dispatcher });
+    observeService(metrics, {
+      ...{ store, runner, pool, streams, deliveries: delivery.dispatcher },
+      clockOffsetMs: () => databaseClock?.status().offsetMs ?? 0,
+    });
     const server = await createServer({
       store,
       clock,
@@ -564,7 +578,12 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
           ...{ settings, environment, node, startedAtMs, clock, store, runner, pool, streams, publicUrl },
           version: packageJson.version,
           deliveries: delivery.dispatcher,
+          clockStatus: databaseClock?.status(),
         }),
+      unreadyReason: () =>
+        has('scheduler') && isClockUnreliable()
+          ? 'the clock of this machine and that of the database are more than a minute apart: no timer fires here until they agree'
+          : undefined,
       endpointUrl: context.endpointUrl,
       quotas,
       dataStores,

@@ -184,6 +184,29 @@ describe('timers', () => {
       assert.equal(new Set((await queued(store)).map(({ lane }) => lane)).size, 1000);
     });
 
+    test('a scheduler that is paused fires nothing, and what is late when it goes on', async () => {
+      const { store } = fixture;
+      await addTimers(store, ['dc_1']);
+      let isPaused = true;
+      const asked = Promise.withResolvers<void>();
+      const scheduler = new Scheduler({
+        ...partsOf(store),
+        time: processTime(new TestClock(start + 10 * minute + 1)),
+        isPaused: () => {
+          asked.resolve();
+          return isPaused;
+        },
+        logger: silentLogger,
+      });
+      scheduler.start();
+      await asked.promise;
+      assert.equal(await nextAt(store, 'dc_1'), start);
+      isPaused = false;
+      await waitFor(async () => (await nextAt(store, 'dc_1')) === start + 11 * minute);
+      await scheduler.stop();
+      assert.deepEqual(await ledger(store, 'dc_1'), ['late x 1', 'missed x 10']);
+    });
+
     test('when the clock steps back, intervals start anew from now instead of standing still', async () => {
       const { store } = fixture;
       await addTimers(store, ['dc_1']);

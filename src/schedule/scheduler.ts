@@ -10,6 +10,13 @@ const sleepMaxMs = 1_000;
 /** The next look when the timers that are due are locked: another node fires them at this moment. */
 const lockedPauseMs = 50;
 
+export interface SchedulerOptions extends TimerParts {
+  time: StoreTime;
+  logger: Logger;
+  /** While it is true no timer fires here; asked at each pass. Ticks that no other node fires meanwhile are late. */
+  isPaused?: () => boolean;
+}
+
 /**
  * Turns time into runs. In one transaction per pass: the due timers are locked, their next times written, what they set
  * going inserted and the ledger kept, so a tick fires once whatever dies. `next_at_ms` in the store is the only truth.
@@ -21,6 +28,7 @@ const lockedPauseMs = 50;
 export class Scheduler {
   readonly #parts: TimerParts;
   readonly #time: StoreTime;
+  readonly #isPaused: () => boolean;
   readonly #logger: Logger;
   #timer: NodeJS.Timeout | undefined;
   #firing: Promise<void> | undefined;
@@ -29,9 +37,10 @@ export class Scheduler {
   /** Unknown at first: the clock may have stepped back while nothing ran, too. */
   #lastSeenMs = Number.POSITIVE_INFINITY;
 
-  constructor(options: TimerParts & { time: StoreTime; logger: Logger }) {
+  constructor(options: SchedulerOptions) {
     this.#parts = { store: options.store, targets: options.targets, mayRun: options.mayRun };
     this.#time = options.time;
+    this.#isPaused = options.isPaused ?? (() => false);
     this.#logger = options.logger;
   }
 
@@ -65,7 +74,7 @@ export class Scheduler {
   async #fire(): Promise<void> {
     let sleepMs = sleepMaxMs;
     try {
-      while (!this.#stopped) {
+      while (!this.#stopped && !this.#isPaused()) {
         const { nowMs, nextMs } = await readTimerTimes(this.#parts.store.read, this.#time);
         if (nowMs < this.#lastSeenMs - stepBackMs) {
           await this.#restartTimers();
