@@ -43,6 +43,7 @@ import { startMailServer } from '#ingress/mail-service.ts';
 import { AppEvents } from '#ingress/push-app-event.ts';
 import { EndpointDirectory, endpointKeyOfHost, endpointUrl } from '#ingress/resolve-endpoint.ts';
 import { UploadedBodies } from '#ingress/uploaded-bodies.ts';
+import { databaseTimeMs } from '#jobs/node-store.ts';
 import { WorkerPool } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
 import { UnavailableError } from '#lib/errors.ts';
@@ -71,10 +72,12 @@ import type { DeploymentContext } from '#sources/deployment.ts';
 import { SourceRuns } from '#sources/run-source.ts';
 import { SourceLanes } from '#sources/source-lanes.ts';
 import { SourceReplies } from '#sources/source-replies.ts';
+import { DatabaseClock } from '#storage/database-clock.ts';
 import { databaseHost } from '#storage/database-host.ts';
 import { lockFolder } from '#storage/lock-folder.ts';
 import { openStore } from '#storage/open-store.ts';
 import { makePrivate } from '#storage/private-folder.ts';
+import { storeTime } from '#storage/store-time.ts';
 import { checkMasterKey, takeMasterKey } from '#vault/check-master-key.ts';
 import { loadMasterKey } from '#vault/master-key.ts';
 import { hasSealedValues, openValue, sealValue } from '#vault/sealed-values.ts';
@@ -116,7 +119,10 @@ const componentFetchBytesMax = 5 * 1024 * 1024;
 
 /** The only place that constructs parts and hands them to each other. Parts stop in the reverse order of their start. */
 export async function startApp(options: AppOptions): Promise<RunningApp> {
-  const { settings, clock, logger } = options;
+  const { settings, logger } = options;
+  const databaseClock =
+    settings.databaseUrl === '' ? undefined : new DatabaseClock({ machine: options.clock, logger });
+  const clock: Clock = databaseClock ?? options.clock;
   const closers: (() => unknown)[] = [];
   const stop = once(async () => {
     for (const close of closers.reverse()) {
@@ -135,7 +141,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
   }
 
   async function construct(
-    { environment }: AppOptions,
+    { environment, clock: machineClock }: AppOptions,
     close: (() => unknown)[],
     stopAll: () => Promise<void>,
   ): Promise<RunningApp> {
@@ -169,7 +175,8 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       npm: npmConfigWith(npmConfig, settings.npmRegistry),
       limits: defaultBuildLimits,
       logger,
-      clock,
+      // Compared with the times of files, which are the machine's.
+      clock: machineClock,
     });
     close.push(() => packages.close());
     const addons = settings.nativeAddons === 'allow';
@@ -199,6 +206,9 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
     if (started.status === 'rejected') throw started.reason;
     const store = opened.value;
     const runner = started.value;
+    // Before anything is written with a time.
+    await databaseClock?.start(() => databaseTimeMs(store.read));
+    close.push(() => databaseClock?.stop());
 
     const masterKey = await loadMasterKey({
       setting: settings.encryptionKey,
@@ -433,6 +443,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       claims: has('worker'),
       leaseMs: settings.nodeLeaseSeconds * 1000,
     });
+    const isClockUnreliable = () => databaseClock?.status().state === 'unreliable';
     const scheduler = new Scheduler({
       store,
       targets: {
@@ -440,7 +451,8 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
         p: new WorkflowTicks({ store, runs: workflowRuns.starter }),
       },
       mayRun: (ownerId) => quotas.mayRun(ownerId),
-      clock,
+      time: storeTime(store, clock),
+      isPaused: isClockUnreliable,
       logger,
     });
     const directory = new EndpointDirectory({ store, clock, sealer: context.sealer });
@@ -553,7 +565,10 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
     close.push(() => dashboardPages.stop());
     const metrics = new Registry();
     const streams = new LiveStreams();
-    observeService(metrics, { store, runner, pool, streams, deliveries: delivery.dispatcher });
+    observeService(metrics, {
+      ...{ store, runner, pool, streams, deliveries: delivery.dispatcher },
+      clockOffsetMs: () => databaseClock?.status().offsetMs ?? 0,
+    });
     const server = await createServer({
       store,
       clock,
@@ -569,7 +584,12 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
           ...{ settings, environment, node, startedAtMs, clock, store, runner, pool, streams, publicUrl },
           version: packageJson.version,
           deliveries: delivery.dispatcher,
+          clockStatus: databaseClock?.status(),
         }),
+      unreadyReason: () =>
+        has('scheduler') && isClockUnreliable()
+          ? 'the clock of this machine and that of the database are more than a minute apart: no timer fires here until they agree'
+          : undefined,
       endpointUrl: context.endpointUrl,
       quotas,
       dataStores,

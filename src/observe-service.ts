@@ -15,6 +15,7 @@ export function observeService(
     pool: WorkerPool;
     streams: LiveStreams;
     deliveries: DeliveryDispatcher;
+    clockOffsetMs: () => number;
   },
 ): void {
   collectDefaultMetrics({ register: registry, prefix: 'millrace_' });
@@ -44,6 +45,11 @@ export function observeService(
         this.set({ outcome }, count);
     },
   });
+  gauge(
+    'millrace_clock_offset_seconds',
+    'Clock of this machine minus that of the database; 0 with SQLite',
+    () => parts.clockOffsetMs() / 1000,
+  );
   gauge('millrace_streams_open', 'Open event streams', () => parts.streams.count);
   gauge('millrace_store_commits', 'Group commits since the start', () => parts.store.writes.counts().commits);
   gauge(

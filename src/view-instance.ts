@@ -8,6 +8,7 @@ import { queueDepths } from '#jobs/job-store.ts';
 import type { WorkerPool } from '#jobs/worker-pool.ts';
 import { type Clock, epochSeconds } from '#lib/clock.ts';
 import type { Runner } from '#runner/runner.ts';
+import type { ClockStatus } from '#storage/database-clock.ts';
 import type { Store } from '#storage/store.ts';
 
 interface InstanceParts {
@@ -23,6 +24,8 @@ interface InstanceParts {
   streams: Pick<LiveStreams, 'count'>;
   deliveries: Pick<DeliveryDispatcher, 'counts'>;
   publicUrl: () => string;
+  /** Undefined: there is no database with a clock of its own. */
+  clockStatus: ClockStatus | undefined;
 }
 
 /** What the admin sees of this process and its settings: read when asked, so that it costs nothing in between. */
@@ -36,6 +39,7 @@ export async function viewInstance(parts: InstanceParts): Promise<Instance> {
     platform: `${process.platform} ${process.arch}`,
     node: parts.node,
     now: epochSeconds(clock.now()),
+    clock: clockOf(parts.clockStatus),
     started_at: epochSeconds(parts.startedAtMs),
     address: withoutUser(parts.publicUrl()),
     store: store.name,
@@ -49,6 +53,12 @@ export async function viewInstance(parts: InstanceParts): Promise<Instance> {
     user_processes: warm,
     settings: viewSettings(settings, environment),
   };
+}
+
+function clockOf(status: ClockStatus | undefined): Instance['clock'] {
+  if (status === undefined) return null;
+  const { state, offsetMs, checkedAtMs } = status;
+  return { state, offset_ms: offsetMs, checked_at: epochSeconds(checkedAtMs) };
 }
 
 async function diskOf(folder: string): Promise<Instance['disk']> {

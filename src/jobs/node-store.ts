@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Db, Store, Tx } from '#storage/store.ts';
+import { databaseTime, readTimeMs } from '#storage/store-time.ts';
 import {
   type LeasedJob,
   leasedColumns,
@@ -13,11 +14,8 @@ import { freeLanesOfTheGone } from './lane-lease-store.ts';
 import { attemptsMax } from './retry-schedule.ts';
 
 /** The time of the database: what several nodes, each with a clock of its own, compare leases by. */
-export async function databaseTimeMs(db: Db): Promise<number> {
-  const { rows } = await sql<{
-    ms: number;
-  }>`select (extract(epoch from clock_timestamp()) * 1000)::bigint as ms`.execute(db);
-  return Number(rows[0]?.ms);
+export function databaseTimeMs(db: Db): Promise<number> {
+  return readTimeMs(db, databaseTime);
 }
 
 /** Renews the lease of everything this node holds. False when the node was declared dead meanwhile. */

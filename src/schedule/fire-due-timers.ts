@@ -13,7 +13,7 @@ import {
 } from './timer-store.ts';
 
 /** Timers fired in one transaction. */
-export const timersPerPass = 500;
+const timersPerPass = 500;
 /** A tick recorded later than this after its time is `late`. */
 const lateMs = 2_000;
 

@@ -1,30 +1,35 @@
 import type { Store } from '#storage/store.ts';
+import { readTimeMs, type StoreTime } from '#storage/store-time.ts';
 import type { TimerTable } from '#storage/tables/source-tables.ts';
 import { nextOccurrence } from './next-occurrence.ts';
-import { advanceTimers, cronTimersWrittenAfter, reanchorIntervals, scheduleOf } from './timer-store.ts';
+import { advanceTimers, cronTimersOfFuture, reanchorIntervals, scheduleOf } from './timer-store.ts';
 
 /** Timers looked at in one transaction. */
 const batchMax = 500;
+/** A step back of the clock by more than this makes timers start anew: clocks of nodes may differ by a part of it. */
+export const stepBackMs = 2_000;
 
 /**
- * After the clock stepped back: timers whose plan was made in what is now the future would stand still until the clock
- * catches up; they start anew from now. Returns how many. Timers written up to `writtenMs` were planned by a clock that
- * was right.
+ * After the clock stepped back: timers that were planned at a time that is now the future would stand still until the
+ * clock catches up; they start anew from now. Returns how many. Timers that were written by now stay as they are, so
+ * where no clock has stepped this changes nothing.
  */
-export async function restartTimers(store: Store, nowMs: number, writtenMs: number): Promise<number> {
-  let restarted = await store.transaction((tx) => reanchorIntervals(tx, nowMs));
+export async function restartTimers(store: Store, time: StoreTime): Promise<number> {
+  const options = { time, toleranceMs: stepBackMs };
+  let restarted = await store.transaction((tx) => reanchorIntervals(tx, options));
   let afterId = '';
   for (;;) {
-    const timers = await store.transaction(async (tx) => {
-      const page = await cronTimersWrittenAfter(store, tx, { writtenMs, afterId, limit: batchMax });
-      const changed = page.flatMap((timer) => {
+    const { timers, changed } = await store.transaction(async (tx) => {
+      const timers = await cronTimersOfFuture(store, tx, { ...options, afterId, limit: batchMax });
+      const nowMs = timers.length === 0 ? 0 : await readTimeMs(tx, time);
+      const changed = timers.flatMap((timer) => {
         const nextMs = restartedAt(timer, nowMs);
         return nextMs === undefined ? [] : [{ ...timer, next_at_ms: nextMs, updated_at_ms: nowMs }];
       });
       await advanceTimers(tx, changed);
-      restarted += changed.length;
-      return page;
+      return { timers, changed };
     });
+    restarted += changed.length;
     const last = timers.at(-1);
     if (last === undefined || timers.length < batchMax) return restarted;
     afterId = last.id;

@@ -3,6 +3,7 @@ import { describe, test } from 'node:test';
 import { TestClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
+import { databaseTime, processTime, readTimeMs, storeTime } from '#storage/store-time.ts';
 import type { TimerTable } from '#storage/tables/source-tables.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
@@ -12,13 +13,7 @@ import { Scheduler } from './scheduler.ts';
 import { SourceTicks } from './source-ticks.ts';
 import type { TickTarget } from './tick-target.ts';
 import { timerEvent } from './timer-event.ts';
-import {
-  cronTimersWrittenAfter,
-  insertTimers,
-  lockDueTimers,
-  readTicks,
-  type TickPlace,
-} from './timer-store.ts';
+import { cronTimersOfFuture, insertTimers, lockDueTimers, readTicks, type TickPlace } from './timer-store.ts';
 
 const start = Date.parse('2026-11-21T10:00:00Z');
 const minute = 60_000;
@@ -178,7 +173,7 @@ describe('timers', () => {
       };
       const scheduler = new Scheduler({
         ...partsOf(store, { onJobs: count }),
-        clock: new TestClock(start),
+        time: processTime(new TestClock(start)),
         logger: silentLogger,
       });
       const begun = performance.now();
@@ -190,11 +185,34 @@ describe('timers', () => {
       assert.equal(new Set((await queued(store)).map(({ lane }) => lane)).size, 1000);
     });
 
+    test('a scheduler that is paused fires nothing, and what is late when it goes on', async () => {
+      const { store } = fixture;
+      await addTimers(store, ['dc_1']);
+      let isPaused = true;
+      const asked = Promise.withResolvers<void>();
+      const scheduler = new Scheduler({
+        ...partsOf(store),
+        time: processTime(new TestClock(start + 10 * minute + 1)),
+        isPaused: () => {
+          asked.resolve();
+          return isPaused;
+        },
+        logger: silentLogger,
+      });
+      scheduler.start();
+      await asked.promise;
+      assert.equal(await nextAt(store, 'dc_1'), start);
+      isPaused = false;
+      await waitFor(async () => (await nextAt(store, 'dc_1')) === start + 11 * minute);
+      await scheduler.stop();
+      assert.deepEqual(await ledger(store, 'dc_1'), ['late x 1', 'missed x 10']);
+    });
+
     test('when the clock steps back, intervals start anew from now instead of standing still', async () => {
       const { store } = fixture;
       await addTimers(store, ['dc_1']);
       const clock = new TestClock(start);
-      const scheduler = new Scheduler({ ...partsOf(store), clock, logger: silentLogger });
+      const scheduler = new Scheduler({ ...partsOf(store), time: processTime(clock), logger: silentLogger });
       scheduler.start();
       await waitFor(async () => (await nextAt(store, 'dc_1')) === start + minute);
       clock.step(-3_600_000);
@@ -203,7 +221,7 @@ describe('timers', () => {
       await scheduler.stop();
       // The same when the clock was set back while the service was down.
       clock.step(-3_600_000);
-      const next = new Scheduler({ ...partsOf(store), clock, logger: silentLogger });
+      const next = new Scheduler({ ...partsOf(store), time: processTime(clock), logger: silentLogger });
       next.start();
       await waitFor(async () => (await nextAt(store, 'dc_1')) === start - 7_200_000 + minute);
       await next.stop();
@@ -214,11 +232,12 @@ describe('timers', () => {
       await addTimers(store, ['dc_1'], { interval_seconds: null, cron: '*/5 * * * *' });
       await fire(start);
       assert.equal(await nextAt(store, 'dc_1'), start + 5 * minute);
-      await restartTimers(store, start - 5_000, start - 3_000);
+      const restartAt = (nowMs: number) => restartTimers(store, processTime(new TestClock(nowMs)));
+      await restartAt(start - 5_000);
       assert.equal(await nextAt(store, 'dc_1'), start + 5 * minute, 'what fired at its time fires once');
-      await restartTimers(store, start - 60 * minute - 1, start - 60 * minute);
+      await restartAt(start - 60 * minute - 1);
       assert.equal(await nextAt(store, 'dc_1'), start - 60 * minute);
-      await restartTimers(store, start - 60 * minute, start - 50 * minute);
+      await restartAt(start - 60 * minute);
       assert.equal(await nextAt(store, 'dc_1'), start - 60 * minute, 'what was planned rightly stays');
     });
 
@@ -227,7 +246,7 @@ describe('timers', () => {
       await addTimers(store, ['dc_interval']);
       await addTimers(store, ['dc_cron'], { interval_seconds: null, cron: '*/5 * * * *' });
       const clock = new TestClock(start + 86_400_000);
-      const scheduler = new Scheduler({ ...partsOf(store), clock, logger: silentLogger });
+      const scheduler = new Scheduler({ ...partsOf(store), time: processTime(clock), logger: silentLogger });
       scheduler.start();
       await waitFor(async () => (await nextAt(store, 'dc_cron')) === start + 86_400_000 + 5 * minute);
       assert.deepEqual(await ledger(store, 'dc_cron'), ['late x 1', 'missed x 288']);
@@ -236,6 +255,43 @@ describe('timers', () => {
       await waitFor(async () => (await nextAt(store, 'dc_cron')) === start + 5 * minute);
       assert.equal(await nextAt(store, 'dc_interval'), start + 2 * minute);
       await scheduler.stop();
+    });
+
+    test('a scheduler that starts moves no timer, however late its look at the clock is', async () => {
+      const { store } = fixture;
+      await addTimers(store, ['dc_interval', 'dc_later']);
+      await addTimers(store, ['dc_cron'], { interval_seconds: null, cron: '*/15 * * * * *' });
+      await fire(start + 900);
+      // Planned beyond one interval, but not by a clock that has stepped.
+      await store.transaction((tx) =>
+        tx
+          .updateTable('timers')
+          .set({ next_at_ms: start + 10 * minute })
+          .where('subject_id', '=', 'dc_later')
+          .execute(),
+      );
+      const planned = () =>
+        Promise.all(['dc_interval', 'dc_later', 'dc_cron'].map((id) => nextAt(store, id)));
+      const before = [start + minute, start + 10 * minute, start + 15_000];
+      assert.deepEqual(await planned(), before);
+      const warnings: string[] = [];
+      const logger = { ...silentLogger, warn: (_: object, text: string) => warnings.push(text) };
+      // Another node fired these timers after this one had read its clock.
+      for (const lagMs of [1, 900, 1_900]) {
+        const looked = Promise.withResolvers<void>();
+        const time = processTime({
+          now: () => {
+            looked.resolve();
+            return start + 900 - lagMs;
+          },
+        });
+        const scheduler = new Scheduler({ ...partsOf(store), time, logger: logger as never });
+        scheduler.start();
+        await looked.promise;
+        await scheduler.stop();
+      }
+      assert.deepEqual(await planned(), before);
+      assert.deepEqual(warnings, []);
     });
 
     test('an owner over quota: a tick is skipped with a record, and the timer goes on', async () => {
@@ -288,13 +344,58 @@ describe('timers', () => {
         const dueElsewhere = async () =>
           (await other.transaction((tx) => lockDueTimers(other, tx, start, 10))).map((row) => row.subject_id);
         await store.transaction(async (tx) => {
-          const restarting = { writtenMs: start - 1, afterId: 'dc_firing:timer', limit: 10 };
-          assert.equal((await cronTimersWrittenAfter(store, tx, restarting)).length, 1);
+          const time = processTime(new TestClock(start - 1));
+          const restarting = { time, toleranceMs: 0, afterId: 'dc_firing:timer', limit: 10 };
+          assert.equal((await cronTimersOfFuture(store, tx, restarting)).length, 1);
           assert.deepEqual(await dueElsewhere(), ['dc_firing']);
           assert.equal((await lockDueTimers(store, tx, start, 10)).length, 2);
           assert.deepEqual(await dueElsewhere(), []);
         });
         assert.deepEqual((await dueElsewhere()).sort(), ['dc_firing', 'dc_restarting']);
+      });
+
+    if (fixture.dialect === 'postgres')
+      test('nodes whose clocks are an hour wrong fire by the clock of the database', async () => {
+        const { store } = fixture;
+        const databaseMs = await readTimeMs(store.read, databaseTime);
+        const soon = databaseMs + 30 * minute;
+        await addTimers(store, ['dc_due'], { next_at_ms: databaseMs });
+        await addTimers(store, ['dc_soon'], { next_at_ms: soon });
+        for (const [index, wrongMs] of [60 * minute, -60 * minute].entries()) {
+          const time = storeTime(store, new TestClock(databaseMs + wrongMs));
+          const scheduler = new Scheduler({ ...partsOf(store), time, logger: silentLogger });
+          scheduler.start();
+          await waitFor(async () => (await ledger(store, 'dc_due')).length === index + 1);
+          await scheduler.stop();
+          await store.transaction((tx) =>
+            tx
+              .updateTable('timers')
+              .set({ next_at_ms: databaseMs + 1 })
+              .where('subject_id', '=', 'dc_due')
+              .execute(),
+          );
+          await runAll(store);
+        }
+        const [tick] = await readTicks(store.read, 'dc_due', { limit: 1 });
+        assert.ok(Math.abs((tick?.recorded_at_ms ?? 0) - databaseMs) < 10 * minute);
+        assert.equal(await nextAt(store, 'dc_soon'), soon);
+        assert.deepEqual(await ledger(store, 'dc_soon'), []);
+      });
+
+    if (fixture.dialect === 'postgres')
+      test('after the clock of the database stepped back, timers start anew from its time', async () => {
+        const { store } = fixture;
+        const databaseMs = await readTimeMs(store.read, databaseTime);
+        const ahead = databaseMs + 60 * minute;
+        await addTimers(store, ['dc_1'], { next_at_ms: ahead });
+        await addTimers(store, ['dc_cron'], { interval_seconds: null, cron: '* * * * *', next_at_ms: ahead });
+        await fire(ahead);
+        assert.equal(await restartTimers(store, databaseTime), 2);
+        const latestMs = (await readTimeMs(store.read, databaseTime)) + minute;
+        for (const id of ['dc_1', 'dc_cron']) {
+          const next = (await nextAt(store, id)) ?? 0;
+          assert.ok(next > databaseMs && next <= latestMs, `${id} fires within a minute`);
+        }
       });
 
     test('the ledger keeps the last ticks of a source and pages both ways', async () => {

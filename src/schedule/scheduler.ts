@@ -1,24 +1,34 @@
-import type { Clock } from '#lib/clock.ts';
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
-import { fireDueTimers, type TimerParts, timersPerPass } from './fire-due-timers.ts';
-import { restartTimers } from './restart-timers.ts';
-import { earliestTimerMs } from './timer-store.ts';
+import type { StoreTime } from '#storage/store-time.ts';
+import { fireDueTimers, type TimerParts } from './fire-due-timers.ts';
+import { restartTimers, stepBackMs } from './restart-timers.ts';
+import { readTimerTimes } from './timer-store.ts';
 
 /** The longest sleep: another process may have added an earlier timer. */
 const sleepMaxMs = 1_000;
-/** A step back of the clock by more than this makes timers start anew. */
-const stepBackMs = 2_000;
+/** The next look when the timers that are due are locked: another node fires them at this moment. */
+const lockedPauseMs = 50;
+
+export interface SchedulerOptions extends TimerParts {
+  time: StoreTime;
+  logger: Logger;
+  /** While it is true no timer fires here; asked at each pass. Ticks that no other node fires meanwhile are late. */
+  isPaused?: () => boolean;
+}
 
 /**
  * Turns time into runs. In one transaction per pass: the due timers are locked, their next times written, what they set
  * going inserted and the ledger kept, so a tick fires once whatever dies. `next_at_ms` in the store is the only truth.
  *
  * Ticks that were missed while nothing ran become one late run.
+ *
+ * What is due is decided by the time of the store, not by the clock of this node: nodes whose clocks differ agree on it.
  */
 export class Scheduler {
   readonly #parts: TimerParts;
-  readonly #clock: Clock;
+  readonly #time: StoreTime;
+  readonly #isPaused: () => boolean;
   readonly #logger: Logger;
   #timer: NodeJS.Timeout | undefined;
   #firing: Promise<void> | undefined;
@@ -27,9 +37,10 @@ export class Scheduler {
   /** Unknown at first: the clock may have stepped back while nothing ran, too. */
   #lastSeenMs = Number.POSITIVE_INFINITY;
 
-  constructor(options: TimerParts & { clock: Clock; logger: Logger }) {
+  constructor(options: SchedulerOptions) {
     this.#parts = { store: options.store, targets: options.targets, mayRun: options.mayRun };
-    this.#clock = options.clock;
+    this.#time = options.time;
+    this.#isPaused = options.isPaused ?? (() => false);
     this.#logger = options.logger;
   }
 
@@ -63,25 +74,33 @@ export class Scheduler {
   async #fire(): Promise<void> {
     let sleepMs = sleepMaxMs;
     try {
-      await this.#watchClock();
-      for (;;) {
-        const { timers } = await fireDueTimers(this.#parts, this.#clock.now());
-        if (timers < timersPerPass || this.#stopped) break;
+      while (!this.#stopped && !this.#isPaused()) {
+        const { nowMs, nextMs } = await readTimerTimes(this.#parts.store.read, this.#time);
+        if (nowMs < this.#lastSeenMs - stepBackMs) {
+          await this.#restartTimers();
+          this.#lastSeenMs = nowMs;
+          continue;
+        }
+        this.#lastSeenMs = nowMs;
+        if (nextMs === undefined) break;
+        if (nextMs > nowMs) {
+          sleepMs = Math.min(sleepMaxMs, nextMs - nowMs);
+          break;
+        }
+        const { timers } = await fireDueTimers(this.#parts, nowMs);
+        if (timers === 0) {
+          sleepMs = lockedPauseMs;
+          break;
+        }
       }
-      const next = await earliestTimerMs(this.#parts.store.read);
-      if (next !== undefined) sleepMs = Math.min(sleepMaxMs, Math.max(0, next - this.#clock.now()));
     } catch (error) {
       this.#logger.warn({ error: toError(error).message }, 'schedule.fire-failed');
     }
     if (!this.#stopped) this.#timer = setTimeout(() => this.poke(), sleepMs);
   }
 
-  async #watchClock(): Promise<void> {
-    const nowMs = this.#clock.now();
-    if (nowMs < this.#lastSeenMs - stepBackMs) {
-      const timers = await restartTimers(this.#parts.store, nowMs, nowMs + stepBackMs);
-      if (timers > 0) this.#logger.warn({ timers }, 'schedule.clock-stepped-back');
-    }
-    this.#lastSeenMs = nowMs;
+  async #restartTimers(): Promise<void> {
+    const timers = await restartTimers(this.#parts.store, this.#time);
+    if (timers > 0) this.#logger.warn({ timers }, 'schedule.clock-stepped-back');
   }
 }

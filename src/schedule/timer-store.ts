@@ -1,4 +1,6 @@
+import { sql } from 'kysely';
 import type { Db, Store, Tx } from '#storage/store.ts';
+import type { StoreTime } from '#storage/store-time.ts';
 import type { TickTable, TimerTable } from '#storage/tables/source-tables.ts';
 import type { Schedule } from './next-occurrence.ts';
 
@@ -89,46 +91,54 @@ export async function deleteTimers(tx: Tx, ids: readonly string[]): Promise<void
       .execute();
 }
 
-export async function earliestTimerMs(db: Db): Promise<number | undefined> {
+/** The time now and that of the earliest timer, read together. */
+export async function readTimerTimes(
+  db: Db,
+  time: StoreTime,
+): Promise<{ nowMs: number; nextMs: number | undefined }> {
   const row = await db
-    .selectFrom('timers')
-    .select('next_at_ms')
-    .orderBy('next_at_ms')
-    .limit(1)
-    .executeTakeFirst();
-  return row?.next_at_ms;
+    .selectNoFrom((select) => [
+      time().as('now_ms'),
+      select.selectFrom('timers').select('next_at_ms').orderBy('next_at_ms').limit(1).as('next_ms'),
+    ])
+    .executeTakeFirstOrThrow();
+  return { nowMs: Number(row.now_ms), nextMs: row.next_ms ?? undefined };
 }
 
 /**
- * After the clock stepped back: interval timers planned further ahead than one interval would stand still until the
- * clock catches up; they start anew from now. Returns how many.
+ * After the clock stepped back: interval timers that were planned at a time that is now the future would stand still
+ * until the clock catches up; they start anew from now. Returns how many.
+ *
+ * Only a timer that was written in the future was planned by a clock that has stepped. Another node may fire timers
+ * while this statement is on its way or waits for their rows: those were written now, and stay on their grid.
  */
-export async function reanchorIntervals(tx: Tx, nowMs: number): Promise<number> {
+export async function reanchorIntervals(
+  tx: Tx,
+  { time, toleranceMs }: { time: StoreTime; toleranceMs: number },
+): Promise<number> {
+  const oneInterval = sql<number>`${time()} + ${sql.ref('interval_seconds')} * 1000`;
+  const tolerance = sql.lit(toleranceMs);
   const result = await tx
     .updateTable('timers')
-    .set((set) => ({
-      next_at_ms: set(set.val(nowMs), '+', set('interval_seconds', '*', 1000)) as never,
-      updated_at_ms: nowMs,
-    }))
+    .set({ next_at_ms: oneInterval, updated_at_ms: time() })
     .where('interval_seconds', 'is not', null)
-    .where((where) =>
-      where('next_at_ms', '>', where(where.val(nowMs), '+', where('interval_seconds', '*', 1000)) as never),
-    )
+    .where('updated_at_ms', '>', sql<number>`${time()} + ${tolerance}`)
+    .where('next_at_ms', '>', sql<number>`${oneInterval} + ${tolerance}`)
     .executeTakeFirst();
   return Number(result.numUpdatedRows);
 }
 
-/** Cron timers last written after `writtenMs`, in the order of their ids, locked; for a clock that stepped back. */
-export async function cronTimersWrittenAfter(
+/** Cron timers that were last written in the future, in the order of their ids, locked; for a clock that stepped back. */
+export async function cronTimersOfFuture(
   store: Pick<Store, 'name'>,
   tx: Tx,
-  options: { writtenMs: number; afterId: string; limit: number },
+  options: { time: StoreTime; toleranceMs: number; afterId: string; limit: number },
 ): Promise<TimerTable[]> {
   let query = tx
     .selectFrom('timers')
     .select(timerColumns)
     .where('cron', 'is not', null)
-    .where('updated_at_ms', '>', options.writtenMs)
+    .where('updated_at_ms', '>', sql<number>`${options.time()} + ${sql.lit(options.toleranceMs)}`)
     .where('id', '>', options.afterId)
     .orderBy('id')
     .limit(options.limit);

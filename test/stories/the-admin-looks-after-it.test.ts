@@ -35,6 +35,7 @@ forEachSharedService((fixture) => {
     assert.ok(['hardened', 'default', 'off'].includes(shown.sandbox));
     assert.ok(shown.disk.free_bytes > 0 && shown.disk.free_bytes <= shown.disk.total_bytes);
     assert.ok(shown.now >= shown.started_at && shown.memory_bytes > 0);
+    assert.equal(shown.clock?.state, fixture.dialect === 'postgres' ? 'synchronized' : undefined);
     assert.equal(shown.address, fixture.service.url);
     const settings = new Map<string, { value: string | null; from: string }>(
       shown.settings.map((one: { env: string }) => [one.env, one]),

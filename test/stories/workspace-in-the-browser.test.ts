@@ -324,6 +324,35 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
     dashboard.nothingWrong();
   });
 
+  test('the admin sees that the clock of a machine is off, by how much, and what stands still', async () => {
+    const page = await dashboard.signedIn('/');
+    let clock: object | null = null;
+    await page.route('**/v1/instance', async (route) => {
+      const response = await route.fetch();
+      const { data: instance } = await response.json();
+      await route.fulfill({ response, json: { data: { ...instance, clock } } });
+    });
+    const says = async (state: string, offsetMs: number, text: string) => {
+      clock = { state, offset_ms: offsetMs, checked_at: Math.floor(Date.now() / 1000) };
+      await page.goto(`${service.url}/instance`);
+      await page.getByText(state, { exact: true }).waitFor();
+      await page.getByText(text).waitFor();
+    };
+    await says('synchronized', 12, 'It agrees with the clock of the database.');
+    await says(
+      'corrected',
+      -4_000,
+      'It is 4 s behind the clock of the database, which this process uses instead.',
+    );
+    await says(
+      'unreliable',
+      3_600_000,
+      'It is 1 h ahead of the clock of the database. No timer fires on this node',
+    );
+    await dashboard.screenshot(page, 'instance-clock');
+    dashboard.nothingWrong();
+  });
+
   test('a viewer sees no buttons that fail, on a narrow dark screen that shows all of it', async () => {
     const { id: workspace } = await data('POST', '/v1/workspaces', { name: `${hostile}${'w'.repeat(150)}` });
     const vera = await addUser('vera', `${'v'.repeat(200)}@example.com`);

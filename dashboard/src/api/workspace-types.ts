@@ -81,6 +81,8 @@ export interface Instance {
   platform: string;
   node: string;
   now: number;
+  /** null: the database has no clock of its own. */
+  clock: { state: 'synchronized' | 'corrected' | 'unreliable'; offset_ms: number; checked_at: number } | null;
   started_at: number;
   address: string;
   store: 'sqlite' | 'postgres';

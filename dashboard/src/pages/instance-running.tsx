@@ -75,6 +75,11 @@ export function InstanceRunning({ instance }: { instance: Instance }) {
                 'as that of this browser'
               )}
             </Fact>
+            {instance.clock !== null && (
+              <Fact name="Clock of its machine">
+                <MachineClock clock={instance.clock} />
+              </Fact>
+            )}
           </dl>
         </section>
         <section className="card" aria-labelledby="rests-on">
@@ -121,6 +126,22 @@ export function InstanceRunning({ instance }: { instance: Instance }) {
           </div>
         </section>
       )}
+    </>
+  );
+}
+
+const clockTones = { synchronized: 'state good', corrected: 'state busy', unreliable: 'state bad' } as const;
+
+function MachineClock({ clock }: { clock: NonNullable<Instance['clock']> }) {
+  const { state, offset_ms: offset } = clock;
+  const difference = `${formatDuration(Math.abs(offset))} ${offset < 0 ? 'behind' : 'ahead of'} the clock of the database`;
+  return (
+    <>
+      <span className={clockTones[state]}>{state}</span>{' '}
+      {state === 'synchronized' && 'It agrees with the clock of the database.'}
+      {state === 'corrected' && `It is ${difference}, which this process uses instead. Synchronize it.`}
+      {state === 'unreliable' &&
+        `It is ${difference}. No timer fires on this node until it is synchronized; everything else uses the clock of the database.`}
     </>
   );
 }

@@ -1532,8 +1532,20 @@ export interface GetInstanceAnswer {
   platform: string;
   /** node_…: this process among those on the same store */
   node: string;
-  /** Epoch seconds: its clock (integer) */
+  /** Epoch seconds: the time that this process goes by (integer) */
   now: number;
+  /** How the clock of this machine compares with that of the database; null with SQLite */
+  clock: {
+    /**
+     * synchronized | corrected (more than a second apart) | unreliable (more than a minute apart: no timer
+     * fires on this node)
+     */
+    state: string;
+    /** Clock of this machine minus that of the database (integer) */
+    offset_ms: number;
+    /** Epoch seconds (integer) */
+    checked_at: number;
+  } | null;
   /** Epoch seconds (integer) */
   started_at: number;
   /** Under which others reach it */

@@ -8,12 +8,14 @@ import type { Store } from '#storage/store.ts';
 export interface HealthRouteParts {
   store: Pick<Store, 'read'>;
   metrics: Registry;
+  /** Why this process should get no work although its store can be reached. */
+  unreadyReason?: () => string | undefined;
 }
 
 const Status = Type.Object({ status: Type.String() });
 const tags = ['operations', 'addition'];
 
-export function healthRoutes(app: App, { store, metrics }: HealthRouteParts): void {
+export function healthRoutes(app: App, { store, metrics, unreadyReason }: HealthRouteParts): void {
   app.get(
     '/healthz',
     {
@@ -34,7 +36,7 @@ export function healthRoutes(app: App, { store, metrics }: HealthRouteParts): vo
       config: { public: true },
       schema: {
         operationId: 'getReadiness',
-        summary: 'Whether the store can be reached; 503 when not',
+        summary: 'Whether the store can be reached and the clock can be relied on; 503 when not',
         tags,
         response: { 200: Status },
       },
@@ -45,6 +47,8 @@ export function healthRoutes(app: App, { store, metrics }: HealthRouteParts): vo
       } catch (cause) {
         throw new UnavailableError('not_ready', 'the store cannot be reached', { cause });
       }
+      const reason = unreadyReason?.();
+      if (reason !== undefined) throw new UnavailableError('not_ready', reason);
       return { status: 'ready' };
     },
   );

@@ -8,7 +8,21 @@ const InstanceShape = Type.Object({
   node_version: Type.String({ description: 'Of Node, such as v26.1.0' }),
   platform: Type.String({ description: 'Operating system and processor, such as linux x64' }),
   node: Type.String({ description: 'node_…: this process among those on the same store' }),
-  now: Type.Integer({ description: 'Epoch seconds: its clock' }),
+  now: Type.Integer({ description: 'Epoch seconds: the time that this process goes by' }),
+  clock: Type.Union(
+    [
+      Type.Object({
+        state: Type.String({
+          description:
+            'synchronized | corrected (more than a second apart) | unreliable (more than a minute apart: no timer fires on this node)',
+        }),
+        offset_ms: Type.Integer({ description: 'Clock of this machine minus that of the database' }),
+        checked_at: Type.Integer({ description: 'Epoch seconds' }),
+      }),
+      Type.Null(),
+    ],
+    { description: 'How the clock of this machine compares with that of the database; null with SQLite' },
+  ),
   started_at: Type.Integer({ description: 'Epoch seconds' }),
   address: Type.String({ description: 'Under which others reach it' }),
   store: Type.String({ description: 'sqlite | postgres' }),
