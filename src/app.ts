@@ -43,11 +43,11 @@ import { startMailServer } from '#ingress/mail-service.ts';
 import { AppEvents } from '#ingress/push-app-event.ts';
 import { EndpointDirectory, endpointKeyOfHost, endpointUrl } from '#ingress/resolve-endpoint.ts';
 import { UploadedBodies } from '#ingress/uploaded-bodies.ts';
+import { nextNodeId } from '#jobs/node-id.ts';
 import { databaseTimeMs } from '#jobs/node-store.ts';
 import { WorkerPool } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
 import { UnavailableError } from '#lib/errors.ts';
-import { newId } from '#lib/ids.ts';
 import type { Logger } from '#lib/logger.ts';
 import { Manual } from '#manual/manual.ts';
 import { QuotaGuard } from '#metering/quota-guard.ts';
@@ -290,7 +290,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       ],
       logger,
     });
-    const node = newId('node');
+    const { node, predecessor } = nextNodeId(settings.data);
     const startedAtMs = clock.now();
     const context: DeploymentContext = {
       endpointUrl: (key) =>
@@ -442,6 +442,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       ...{ node, store, handlers, clock, logger },
       claims: has('worker'),
       leaseMs: settings.nodeLeaseSeconds * 1000,
+      predecessor,
     });
     const isClockUnreliable = () => databaseClock?.status().state === 'unreliable';
     const scheduler = new Scheduler({
@@ -539,6 +540,8 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
     // Again, now that a rotation of the key sees this node and will not begin.
     await checkMasterKey(store.read, vault);
     await delivery.dispatcher.start();
+    // Again: lanes of a node that is gone are free when its deliveries are.
+    await pool.recover();
     deployer.start();
     close.push(() => deployer.stop());
     pruner.start();

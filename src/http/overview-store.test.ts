@@ -20,6 +20,7 @@ forEachStore((fixture) => {
     const { store } = fixture;
     const job = (id: string, values: { owner_id?: string; state?: string; run_at_ms: number }) => ({
       ...{ id, kind: 'run_source', owner_id: ownerId, lane: null, state: 'queued', attempts: 0 },
+      ...{ losses: 0, blames: 0, alone: 0 },
       ...{ lease_node: null, payload: '{}', error: null, created_at_ms: 1, updated_at_ms: 1 },
       ...values,
     });

@@ -182,7 +182,7 @@ export class AppEvents implements JobHandler {
       runAtMs: nowMs + busyDelayMs,
       nowMs,
       error: `too many runs of ${busy[0]} are waiting`,
-      keepAttempts: false,
+      blamed: false,
     });
   }
 

@@ -1,10 +1,9 @@
 import { sql } from 'kysely';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import type { JobKind } from './job-kinds.ts';
-import { type LeasedJob, leasedColumns, leasedJob, queued, rowsPerStatement } from './job-store.ts';
+import { type LeasedJob, leasedColumns, leasedJob, queued, rowsPerStatement, running } from './job-store.ts';
 import { lanesOfOthers } from './lane-lease-store.ts';
 import type { LaneLeases } from './lane-leases.ts';
-import { attemptsMax } from './retry-schedule.ts';
 import { isSharedLane } from './shared-lane.ts';
 
 export interface ClaimOptions {
@@ -17,8 +16,6 @@ export interface ClaimOptions {
   laneMax: number;
   /** What runs on this node already. */
   runningByLane: ReadonlyMap<string, number>;
-  /** A job that was lost with its node often enough to be the reason runs here: no other suspect is claimed. */
-  suspectRuns?: boolean;
   nowMs: number;
   /**
    * Whether this node still works on this attempt of a job: it lost its lease and does not know yet. The job is left to
@@ -28,10 +25,10 @@ export interface ClaimOptions {
 }
 
 /**
- * Jobs with so many attempts behind them run one at a time on a node. A node that dies takes all it held with it, the
- * one at fault and those that only waited; alone in its next attempt, only the one at fault is lost again.
+ * A job that was lost with its node so often is a suspect. A node that dies takes all it held with it, the one at fault and those that
+ * only happened to be there; alone on a node, only the one at fault is lost again (`claimSuspect`).
  */
-export const suspectAttempts = attemptsMax - 1;
+const suspectLosses = sql.lit(2);
 
 /** Due jobs looked at from the front of the queue before it is searched lane by lane. */
 const frontRows = 512;
@@ -53,12 +50,7 @@ export async function claimJobs(store: Store, options: ClaimOptions): Promise<Le
     // Also when the lanes in front had some room: a long lane of quick jobs has some at every claim.
     if (candidates.length < options.limit && front.length === frontRows) {
       const chosen = new Set(candidates.map(({ id }) => id));
-      const hasSuspect = candidates.some(({ attempts }) => attempts >= suspectAttempts);
-      const rest = {
-        ...options,
-        limit: options.limit - candidates.length,
-        suspectRuns: options.suspectRuns === true || hasSuspect,
-      };
+      const rest = { ...options, limit: options.limit - candidates.length };
       const behind = (
         await dueBehindFullLanes(store, tx, { ...rest, limit: options.limit }, laneRoom)
       ).filter(({ id }) => !chosen.has(id));
@@ -68,21 +60,62 @@ export async function claimJobs(store: Store, options: ClaimOptions): Promise<Le
     const taken = await take([...wanted]);
     const ids = candidates.filter(({ lane }) => lane === null || taken.has(lane)).map(({ id }) => id);
     if (ids.length === 0) return [];
-    const rows = await tx
-      .updateTable('jobs')
-      .set((set) => ({
-        state: 'running',
-        lease_node: options.node,
-        attempts: set('attempts', '+', 1),
-        updated_at_ms: options.nowMs,
-      }))
-      .where('id', 'in', ids)
-      .where('state', '=', queued)
-      .returning(leasedColumns)
-      .execute();
+    const jobs = await lease(tx, ids, options, { alone: 0 });
     const order = new Map(ids.map((id, index) => [id, index]));
-    return rows.map(leasedJob).sort((a, b) => (order.get(a.id) ?? 0) - (order.get(b.id) ?? 0));
+    return jobs.sort((a, b) => (order.get(a.id) ?? 0) - (order.get(b.id) ?? 0));
   });
+}
+
+/** Suspects looked at for one that this node may run. */
+const suspectsLookedAt = 64;
+
+/**
+ * Leases the oldest suspect that is due and whose lane this node may have. To be called when nothing else begins on this node until it
+ * has ended, or `endSolitude` was called: should the node die before that, the suspect is to blame.
+ */
+export async function claimSuspect(store: Store, options: ClaimOptions): Promise<LeasedJob | undefined> {
+  return options.lanes.taking(async (tx, take) => {
+    if (store.name === 'postgres') await sql`select pg_advisory_xact_lock(7119265)`.execute(tx);
+    const suspects = await dueJobs(tx, options, '>=').limit(suspectsLookedAt).execute();
+    const [suspect] = await claimable(store, tx, suspects, new Map(), { ...options, limit: 1 });
+    if (suspect === undefined) return undefined;
+    const { id, lane } = suspect;
+    if (lane !== null && !(await take([lane])).has(lane)) return undefined;
+    const [job] = await lease(tx, [id], options, { alone: 1 });
+    return job;
+  });
+}
+
+/** Others begin on the node of this job: whatever happens to the node from now on says nothing of the job. */
+export async function endSolitude(tx: Tx, job: { id: string }): Promise<void> {
+  await tx
+    .updateTable('jobs')
+    .set({ alone: 0 })
+    .where('id', '=', job.id)
+    .where('state', '=', running)
+    .execute();
+}
+
+async function lease(
+  tx: Tx,
+  ids: readonly string[],
+  { node, nowMs }: ClaimOptions,
+  { alone }: { alone: 0 | 1 },
+): Promise<LeasedJob[]> {
+  const rows = await tx
+    .updateTable('jobs')
+    .set((set) => ({
+      state: 'running',
+      lease_node: node,
+      attempts: set('attempts', '+', 1),
+      alone,
+      updated_at_ms: nowMs,
+    }))
+    .where('id', 'in', [...ids])
+    .where('state', '=', queued)
+    .returning(leasedColumns)
+    .execute();
+  return rows.map(leasedJob);
 }
 
 interface DueJob {
@@ -91,15 +124,15 @@ interface DueJob {
   attempts: number;
 }
 
-/** Queued jobs that are due, oldest first. */
-function dueJobs(tx: Tx, options: ClaimOptions) {
+/** Queued jobs that are due, oldest first: those that are no suspects ('<'), or the suspects ('>='). */
+function dueJobs(tx: Tx, options: ClaimOptions, losses: '<' | '>=' = '<') {
   return tx
     .selectFrom('jobs')
     .select(['id', 'lane', 'attempts'])
     .where('state', '=', queued)
     .where('run_at_ms', '<=', options.nowMs)
     .where('kind', 'in', [...options.kinds])
-    .$if(options.suspectRuns === true, (query) => query.where('attempts', '<', suspectAttempts))
+    .where('losses', losses, suspectLosses)
     .orderBy('run_at_ms')
     .orderBy('created_at_ms')
     .orderBy('id');
@@ -116,18 +149,15 @@ async function claimable(
   const lanes = new Set(candidates.flatMap(({ lane }) => (lane === null ? [] : [lane])));
   const elsewhere = await lanesElsewhere(store, tx, options, lanes);
   const chosen: DueJob[] = [];
-  let suspectRuns = options.suspectRuns === true;
   for (const job of candidates) {
     const { id, lane, attempts } = job;
     if (chosen.length === options.limit) break;
-    if (suspectRuns && attempts >= suspectAttempts) continue;
     if (options.isUnderWay?.(id, attempts + 1) === true) continue;
     if (lane !== null) {
       const room = laneRoom.get(lane) ?? options.laneMax;
       if (room <= 0 || elsewhere.has(lane)) continue;
       laneRoom.set(lane, room - 1);
     }
-    suspectRuns ||= attempts >= suspectAttempts;
     chosen.push(job);
   }
   return chosen;
@@ -184,22 +214,20 @@ async function dueBehindFullLanes(
 }
 
 /**
- * Earliest time after `afterMs` at which a queued job becomes due, or undefined; tells the worker how long it may
- * sleep. What was due before and is still there waits for its lane, not for its time.
+ * For the worker, when it has claimed what it could as of `afterMs`. `dueMs`: the earliest time after that at which a queued job becomes due; it tells
+ * how long it may sleep. What was due before and is still there waits for its lane, not for its time. `suspects`: some are due that this node may run.
  */
-export async function nextDueMs(
+export async function whatWaits(
   db: Db,
-  kinds: readonly JobKind[],
-  afterMs: number,
-): Promise<number | undefined> {
-  const row = await db
-    .selectFrom('jobs')
-    .select('run_at_ms')
-    .where('state', '=', queued)
-    .where('run_at_ms', '>', afterMs)
-    .where('kind', 'in', [...kinds])
-    .orderBy('run_at_ms')
-    .limit(1)
-    .executeTakeFirst();
-  return row?.run_at_ms;
+  { node, kinds, afterMs }: { node: string; kinds: readonly JobKind[]; afterMs: number },
+): Promise<{ dueMs: number | undefined; suspects: boolean }> {
+  const { rows } = await sql<{ due_ms: number | null; suspects: boolean | number }>`
+    select (select run_at_ms from jobs where state = 'queued' and run_at_ms > ${afterMs} and kind in (${sql.join(kinds)})
+        order by run_at_ms limit 1) as due_ms,
+      exists (select 1 from jobs where state = 'queued' and losses > 1 and run_at_ms <= ${afterMs}
+        and kind in (${sql.join(kinds)}) and not exists (
+          select 1 from lane_leases where lane_leases.lane = jobs.lane and lane_leases.node <> ${node})) as suspects`.execute(
+    db,
+  );
+  return { dueMs: rows[0]?.due_ms ?? undefined, suspects: Boolean(rows[0]?.suspects) };
 }

@@ -14,6 +14,8 @@ export interface LeasedJob {
   ownerId: string;
   lane: string | null;
   attempts: number;
+  /** How often there was evidence that it is at fault; absent: never. */
+  blames?: number;
   payload: JobPayloads[JobKind];
   /** Of the payload, roughly. */
   bytes: number;
@@ -45,6 +47,9 @@ export function jobRow(job: NewJob, leaseNode?: string): JobTable {
     run_at_ms: job.runAtMs,
     attempts: leaseNode === undefined ? 0 : 1,
     lease_node: leaseNode ?? null,
+    losses: 0,
+    blames: 0,
+    alone: 0,
     payload: JSON.stringify(job.payload),
     error: null,
     created_at_ms: job.nowMs,
@@ -111,6 +116,9 @@ export const leasedColumns = [
   'owner_id',
   'lane',
   'attempts',
+  'losses',
+  'blames',
+  'alone',
   'payload',
   'created_at_ms',
 ] as const;
@@ -122,6 +130,7 @@ export function leasedJob(row: Pick<JobTable, (typeof leasedColumns)[number]>): 
     ownerId: row.owner_id,
     lane: row.lane,
     attempts: row.attempts,
+    ...(row.blames === 0 ? {} : { blames: row.blames }),
     payload: JSON.parse(row.payload) as JobPayloads[JobKind],
     bytes: row.payload.length,
     createdAtMs: row.created_at_ms,
@@ -182,8 +191,8 @@ export async function requeueJob(
     runAtMs: number;
     nowMs: number;
     error: string;
-    /** Whether this attempt counts towards quarantine. */
-    keepAttempts: boolean;
+    /** Whether the job is to blame for this attempt: it counts towards quarantine. */
+    blamed: boolean;
   },
 ): Promise<boolean> {
   const result = await tx
@@ -196,7 +205,8 @@ export async function requeueJob(
       run_at_ms: options.runAtMs,
       error: storableError(options.error),
       updated_at_ms: options.nowMs,
-      ...(options.keepAttempts ? {} : { attempts: set('attempts', '-', 1) }),
+      alone: 0,
+      ...(options.blamed ? { blames: set('blames', '+', 1) } : { attempts: set('attempts', '-', 1) }),
     }))
     .where('id', '=', job.id)
     .where('state', '=', running)

@@ -11,7 +11,7 @@ import {
   running,
 } from './job-store.ts';
 import { freeLanesOfTheGone } from './lane-lease-store.ts';
-import { attemptsMax } from './retry-schedule.ts';
+import { blamesMax } from './retry-schedule.ts';
 
 /** The time of the database: what several nodes, each with a clock of its own, compare leases by. */
 export function databaseTimeMs(db: Db): Promise<number> {
@@ -67,6 +67,11 @@ export async function forgetNodes(tx: Tx): Promise<void> {
   await tx.deleteFrom('nodes').execute();
 }
 
+/** Ends the lease of a node that is known to be gone: what it held need not wait for that to run out. */
+export async function forgetNode(tx: Tx, node: string): Promise<void> {
+  await tx.deleteFrom('nodes').where('id', '=', node).execute();
+}
+
 /** Gives back everything a stopping node still holds, without counting the attempt, and forgets the node. */
 export async function releaseNode(tx: Tx, node: string, nowMs: number): Promise<number> {
   const result = await tx
@@ -74,6 +79,7 @@ export async function releaseNode(tx: Tx, node: string, nowMs: number): Promise<
     .set((set) => ({
       state: 'queued',
       lease_node: null,
+      alone: 0,
       attempts: set('attempts', '-', 1),
       updated_at_ms: nowMs,
     }))
@@ -102,7 +108,7 @@ export async function releaseUnknown(
     .execute();
   const unknown = held.filter(({ id }) => !options.isRunning(id)).slice(0, recoveredMax);
   if (unknown.length === 0) return 0;
-  const released = { state: 'queued', runAtMs: nowMs, nowMs, keepAttempts: false } as const;
+  const released = { state: 'queued', runAtMs: nowMs, nowMs, blamed: false } as const;
   const error = 'its node did not learn that it holds it';
   await store.transaction(async (tx) => {
     for (const job of unknown) await requeueJob(tx, node, job, { ...released, error });
@@ -114,8 +120,9 @@ export async function releaseUnknown(
 const recoveredMax = 1000;
 
 /**
- * Takes over from nodes whose lease ran out: their lanes are free, and their jobs are queued again, or quarantined when they have now taken
- * `attemptsMax` nodes down. Recovery goes by expired lease alone, never by "everything running".
+ * Takes over from nodes whose lease ran out: their lanes are free, and their jobs are queued again. That a node died says nothing of a
+ * job: it may have been killed, or have died of another one. Only what ran there alone is to blame, and quarantined
+ * when that was so `blamesMax` times. Recovery goes by expired lease alone, never by "everything running".
  */
 export async function recoverExpired(
   store: Store,
@@ -138,19 +145,20 @@ export async function recoverExpired(
     // Locked, or two nodes that recover at once would both take a job over, the second from the node that runs it now.
     if (store.name === 'postgres') orphans = orphans.forUpdate().skipLocked();
     const orphaned = await orphans.execute();
-    const poison = orphaned.filter((row) => row.attempts >= attemptsMax);
-    const rest = orphaned.filter((row) => row.attempts < attemptsMax);
+    const poison = orphaned.filter((row) => row.blames + row.alone >= blamesMax);
+    const rest = orphaned.filter((row) => row.blames + row.alone < blamesMax);
     if (poison.length > 0) {
       await tx
         .updateTable('jobs')
-        .set({
+        .set((set) => ({
           id: quarantinedId(options.nowMs),
           state: 'quarantined',
           // Who has to tell its handler.
           lease_node: options.node,
-          error: `its process died ${attemptsMax} times`,
+          error: 'the service ended each time that it ran there alone',
+          blames: set('blames', '+', set.ref('alone')),
           updated_at_ms: options.nowMs,
-        })
+        }))
         .where(
           'id',
           'in',
@@ -159,21 +167,24 @@ export async function recoverExpired(
         .where('state', '=', running)
         .execute();
     }
-    for (const [attempts, rows] of Map.groupBy(rest, (row) => row.attempts)) {
+    for (const [losses, rows] of Map.groupBy(rest, (row) => row.losses + 1)) {
       await tx
         .updateTable('jobs')
-        .set({
+        .set((set) => ({
           state: 'queued',
           lease_node: null,
+          losses,
+          blames: set('blames', '+', set.ref('alone')),
+          alone: 0,
           // The first loss is most likely a restart: go on at once. A second one may be this job's fault: wait.
           // In its old place among those of its lane that were not claimed yet.
           run_at_ms:
-            attempts <= 1
+            losses <= 1
               ? sql<number>`case when run_at_ms < ${options.nowMs} then run_at_ms else ${options.nowMs} end`
-              : options.nowMs + options.retryDelayMs(attempts),
+              : options.nowMs + options.retryDelayMs(losses),
           error: 'its process ended before it did',
           updated_at_ms: options.nowMs,
-        })
+        }))
         .where(
           'id',
           'in',

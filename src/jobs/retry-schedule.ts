@@ -1,5 +1,5 @@
-/** Attempts after which a job is quarantined: it has then taken this many processes or transactions down. */
-export const attemptsMax = 3;
+/** A job is quarantined when there was evidence so often that it is at fault. */
+export const blamesMax = 3;
 
 const firstDelayMs = 1_000;
 const delayMaxMs = 60_000;

@@ -10,7 +10,14 @@ import type { Store, Tx } from '#storage/store.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { waitFor, within } from '../../test/support/wait-for.ts';
 import { insertJobs, jobRow, type LeasedJob, settleJobs } from './job-store.ts';
-import { type JobHandler, pollMs, runningMax, runningPerLaneMax, WorkerPool } from './worker-pool.ts';
+import {
+  type JobHandler,
+  pollMs,
+  runningMax,
+  runningPerLaneMax,
+  type SolitudeTimes,
+  WorkerPool,
+} from './worker-pool.ts';
 
 const patienceMs = 30_000;
 
@@ -51,6 +58,7 @@ describe('the worker pool', () => {
         quarantined?: JobHandler['quarantined'];
         claims?: boolean;
         clock?: Clock;
+        solitude?: SolitudeTimes;
       } = {},
     ): Promise<T> {
       const handler: JobHandler = { run, quarantined: options.quarantined ?? (async () => {}) };
@@ -72,6 +80,7 @@ describe('the worker pool', () => {
         clock: options.clock ?? systemClock,
         logger: silentLogger,
         claims: options.claims ?? true,
+        ...(options.solitude === undefined ? {} : { solitude: options.solitude }),
       });
       await pool.start();
       try {
@@ -110,6 +119,13 @@ describe('the worker pool', () => {
     /** Whether the job was still this node's. */
     const settle = (node: string, done: LeasedJob) =>
       fixture.store.writes.submit(settling, { node, job: done });
+    const blameOf = async (id: string) => ({
+      ...(await fixture.store.read
+        .selectFrom('jobs')
+        .select(['losses', 'blames', 'alone'])
+        .where('id', '=', id)
+        .executeTakeFirst()),
+    });
     const stored = async (id: string) => {
       const found = await fixture.store.read
         .selectFrom('jobs')
@@ -219,7 +235,7 @@ describe('the worker pool', () => {
     });
 
     test('the third failure puts a job in quarantine and tells its handler', async () => {
-      await insert({ ...job('bad'), attempts: 2 }, { ...job('worse'), attempts: 2 });
+      await insert({ ...job('bad'), attempts: 2, blames: 2 }, { ...job('worse'), attempts: 2, blames: 2 });
       const told: string[] = [];
       await withPool(
         async () => {
@@ -470,6 +486,77 @@ describe('the worker pool', () => {
           assert.deepEqual(ran, ['own']);
         },
         { claims: false },
+      );
+    });
+
+    test('jobs that were lost with their nodes run one at a time and alone; what comes meanwhile begins afterwards', async () => {
+      await insert(job('running'), job('s1'), job('s2'));
+      const suspects = ['s1', 's2'];
+      await fixture.store.transaction((tx) =>
+        tx.updateTable('jobs').set({ losses: 2 }).where('id', 'in', suspects).execute(),
+      );
+      const gates = new Map(
+        ['running', ...suspects, 'new'].map((id) => [id, Promise.withResolvers<void>()] as const),
+      );
+      const begun: string[] = [];
+      let node = '';
+      await withPool(
+        async (leased) => {
+          begun.push(leased.id);
+          await gates.get(leased.id)?.promise;
+          await settle(node, leased);
+        },
+        async (pool) => {
+          node = pool.node;
+          await waitFor(() => begun.includes('running'));
+          await waitFor(() => !pool.hasRoom('any'));
+          assert.deepEqual(begun, ['running'], 'what runs already is waited for');
+          gates.get('running')?.resolve();
+          await waitFor(() => begun.includes('s1'));
+          assert.equal((await blameOf('s1')).alone, 1);
+          const row = job('new', { leaseNode: node });
+          await insert(row, job('in the store'));
+          pool.run({ ...leasedHere, id: row.id, staysHere: true });
+          pool.poke();
+          gates.get('s1')?.resolve();
+          await waitFor(() => begun.includes('s2'));
+          assert.deepEqual(begun, ['running', 's1', 's2']);
+          gates.get('s2')?.resolve();
+          gates.get('new')?.resolve();
+          await waitFor(() => begun.length === 5);
+          await waitFor(async () => (await jobsLeft()) === 0);
+          assert.deepEqual(begun.slice(3).sort(), ['in the store', 'new']);
+        },
+      );
+    });
+
+    test('a suspect that takes long goes on among others, and is not blamed from the moment that they may begin', async () => {
+      await insert(job('long'), job('other'));
+      await fixture.store.transaction((tx) =>
+        tx.updateTable('jobs').set({ losses: 2 }).where('id', '=', 'long').execute(),
+      );
+      const gate = Promise.withResolvers<void>();
+      const seen = Promise.withResolvers<number | undefined>();
+      let node = '';
+      let hasBegun = false;
+      await withPool(
+        async (leased) => {
+          if (leased.id === 'long') {
+            hasBegun = true;
+            await gate.promise;
+          } else if (leased.id === 'later') seen.resolve((await blameOf('long')).alone);
+          await settle(node, leased);
+        },
+        async (pool) => {
+          node = pool.node;
+          await waitFor(() => hasBegun);
+          await insert(job('later'));
+          pool.poke();
+          assert.equal(await within(seen.promise, patienceMs, 'the job that came later'), 0);
+          gate.resolve();
+          await waitFor(async () => (await jobsLeft()) === 0);
+        },
+        { solitude: { provenMs: 10, aloneMs: 20, betweenMs: 600_000 } },
       );
     });
 

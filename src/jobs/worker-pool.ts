@@ -2,13 +2,14 @@ import type { Clock } from '#lib/clock.ts';
 import { toError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
-import { claimJobs, nextDueMs, suspectAttempts } from './claim-store.ts';
+import { type ClaimOptions, claimJobs, claimSuspect, endSolitude, whatWaits } from './claim-store.ts';
 import type { JobKind, JobPayloads } from './job-kinds.ts';
 import { type LeasedJob, pruneQuarantined, requeueJob } from './job-store.ts';
 import { releaseAllLanes } from './lane-lease-store.ts';
 import { LaneLeases } from './lane-leases.ts';
 import {
   databaseTimeMs,
+  forgetNode,
   forgetNodes,
   heartbeat,
   type QuarantinedJob,
@@ -19,7 +20,7 @@ import {
   setTold,
   takeUntold,
 } from './node-store.ts';
-import { attemptsMax, retryDelayMs, uncountedDelayMs } from './retry-schedule.ts';
+import { blamesMax, retryDelayMs, uncountedDelayMs } from './retry-schedule.ts';
 
 /**
  * Does one job. It settles the job itself, in the transaction that stores what the job caused; a rejection means
@@ -57,6 +58,16 @@ const refillBelow = runningMax - claimMax;
 const refillLanePart = 1 / 2;
 /** A lane whose jobs came through other nodes goes through the store for so long after the last one. */
 export const throughOthersMs = 10_000;
+/** Of suspects, milliseconds. */
+export interface SolitudeTimes {
+  /** What runs for so long already is not what takes a node down as soon as it begins: it is not waited for longer. */
+  provenMs: number;
+  /** They are alone for so long at a time. */
+  aloneMs: number;
+  /** And everything else has so long before they are alone again. */
+  betweenMs: number;
+}
+const solitudeTimes: Readonly<SolitudeTimes> = { provenMs: 10_000, aloneMs: 10_000, betweenMs: 10_000 };
 /** Lanes that are handed over are looked at so often, until nothing of them is under way here. */
 const handOverMs = 250;
 
@@ -67,10 +78,13 @@ export class WorkerPool {
   readonly lanes: LaneLeases;
   readonly #store: Store;
   readonly #handlers: Readonly<Record<JobKind, JobHandler>>;
+  readonly #kinds: readonly JobKind[];
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #claims: boolean;
   readonly #leaseMs: number;
+  readonly #predecessor: string | undefined;
+  readonly #solitudeTimes: Readonly<SolitudeTimes>;
   readonly #stop = new AbortController();
   #draining = false;
   #stopping: Promise<void> | undefined;
@@ -79,7 +93,6 @@ export class WorkerPool {
   readonly #perLane = new Map<string, number>();
   readonly #stayingPerLane = new Map<string, number>();
   #bytes = 0;
-  #suspects = 0;
   /**
    * Lanes that may have jobs in the store, for which there was no room here or which came through another node: newer ones go behind
    * them. Each with the number of the mark, so that a claim forgets only what it has seen. `poolFull`: of any lane.
@@ -89,6 +102,12 @@ export class WorkerPool {
   /** Lanes of which jobs came through other nodes, until when that is believed of them (performance.now). */
   readonly #throughOthers = new Map<string, number>();
   #poolFull = false;
+  /** While suspects run: what else comes begins when it resolves. */
+  #solitude: Promise<void> | undefined;
+  #suspect: LeasedJob | undefined;
+  /** The others get time before suspects are alone again (performance.now). */
+  #suspectsFromMs = 0;
+  readonly #stopsClaiming = new AbortController();
   readonly #toRequeue: { job: LeasedJob; error: Error }[] = [];
   /** Quarantined jobs whose handlers could not be told. */
   #untold: QuarantinedJob[] = [];
@@ -116,14 +135,21 @@ export class WorkerPool {
     claims: boolean;
     /** A node is dead when it has not renewed its lease for this long; it renews three times as often. Default: 15 s. */
     leaseMs?: number;
+    /** A node that is gone for sure. */
+    predecessor?: string | undefined;
+    /** For tests of jobs that were lost with their nodes. */
+    solitude?: SolitudeTimes;
   }) {
     this.node = options.node;
     this.#store = options.store;
     this.#handlers = options.handlers;
+    this.#kinds = Object.keys(options.handlers) as JobKind[];
     this.#clock = options.clock;
     this.#logger = options.logger;
     this.#claims = options.claims;
     this.#leaseMs = options.leaseMs ?? defaultLeaseMs;
+    this.#predecessor = options.predecessor;
+    this.#solitudeTimes = options.solitude ?? solitudeTimes;
     this.lanes = new LaneLeases(options);
   }
 
@@ -132,10 +158,11 @@ export class WorkerPool {
     const nowMs = await this.#leaseTimeMs();
     await this.#store.transaction(async (tx) => {
       if (this.#store.name === 'sqlite') await forgetNodes(tx);
+      else if (this.#predecessor !== undefined) await forgetNode(tx, this.#predecessor);
       await registerNode(tx, node, { nowMs, leaseMs: this.#leaseMs, claims: this.#claims });
     });
     this.#renewedAtMs = performance.now();
-    await this.#recover();
+    await this.recover();
     await this.#tellUntold();
     this.#heartbeatTimer = setInterval(() => {
       this.#beating ??= this.#beat().finally(() => {
@@ -169,7 +196,12 @@ export class WorkerPool {
    * it goes there too: jobs that come one by one would take each place before those.
    */
   hasRoom(lane: string): boolean {
-    return this.hasTurn(lane) && !this.#fullLanes.has(lane) && this.#hasPlaceIn(lane);
+    return (
+      this.#solitude === undefined &&
+      this.hasTurn(lane) &&
+      !this.#fullLanes.has(lane) &&
+      this.#hasPlaceIn(lane)
+    );
   }
 
   /** Whether a job of this lane may run here as soon as it is accepted, before any that wait in the store. */
@@ -218,23 +250,25 @@ export class WorkerPool {
 
   /** Runs a job that was, or is being, inserted as leased to this node. */
   run(job: LeasedJob): void {
-    const isSuspect = job.attempts > suspectAttempts;
+    void this.#begin(job);
+  }
+
+  #begin(job: LeasedJob): Promise<void> {
     const perLane = job.staysHere === true ? this.#stayingPerLane : this.#perLane;
     if (job.lane !== null) perLane.set(job.lane, (perLane.get(job.lane) ?? 0) + 1);
     this.#bytes += job.bytes;
-    if (isSuspect) this.#suspects += 1;
     const done = this.#attempt(job).finally(() => {
       this.#running.delete(done);
       this.#bytes -= job.bytes;
-      if (isSuspect) this.#suspects -= 1;
       if (job.lane !== null) {
         const left = (perLane.get(job.lane) ?? 1) - 1;
         if (left === 0) perLane.delete(job.lane);
         else perLane.set(job.lane, left);
       }
-      if (isSuspect || this.#hasDrained(job.lane)) this.poke();
+      if (this.#hasDrained(job.lane)) this.poke();
     });
     this.#running.set(done, job);
+    return done;
   }
 
   /** Whether there is room again for what was left in the store. */
@@ -259,6 +293,7 @@ export class WorkerPool {
 
   async #drain(graceMs: number): Promise<void> {
     this.#draining = true;
+    this.#stopsClaiming.abort();
     clearTimeout(this.#timer);
     const finished = Promise.allSettled([...this.#running.keys(), this.#claiming]);
     const graceTimer = Promise.withResolvers<void>();
@@ -297,7 +332,6 @@ export class WorkerPool {
 
   async #claim(): Promise<void> {
     clearTimeout(this.#timer);
-    const kinds = Object.keys(this.#handlers) as JobKind[];
     let lookedAtMs = this.#clock.now();
     try {
       await this.#requeueFailed();
@@ -309,25 +343,11 @@ export class WorkerPool {
         const limit = Math.min(claimMax, Math.ceil(free / 4));
         this.#poolFull = limit <= 0 || this.#bytes >= runningBytesMax;
         if (this.#poolFull || this.#draining) break;
-        let held: Map<string, LeasedJob[]> | undefined;
         lookedAtMs = this.#clock.now();
         const laneMax = this.#laneMax();
         // Before the claim, not after it: a lane that drains meanwhile has ended the jobs that would have told of it.
         for (const [lane, running] of this.#perLane) if (running >= laneMax) this.#mark(lane);
-        const jobs = await claimJobs(this.#store, {
-          node: this.node,
-          lanes: this.lanes,
-          kinds,
-          limit,
-          laneMax,
-          runningByLane: this.#perLane,
-          suspectRuns: this.#suspects > 0,
-          nowMs: lookedAtMs,
-          isUnderWay: (id, attempts) => {
-            held ??= Map.groupBy(this.#running.values(), (job) => job.id);
-            return held.get(id)?.some((job) => job.attempts === attempts) === true;
-          },
-        });
+        const jobs = await claimJobs(this.#store, this.#claimOptions({ limit, laneMax, nowMs: lookedAtMs }));
         // What a claim brings while we drain goes back with the rest.
         if (this.#draining) break;
         this.#noteOrigins(jobs);
@@ -337,12 +357,91 @@ export class WorkerPool {
         for (const [lane, mark] of this.#fullLanes) if (mark <= marks) this.#fullLanes.delete(lane);
         break;
       }
-      const due = await nextDueMs(this.#store.read, kinds, lookedAtMs);
-      this.#sleep(due === undefined ? pollMs : due - this.#clock.now());
+      const { dueMs, suspects } = await whatWaits(this.#store.read, {
+        node: this.node,
+        kinds: this.#kinds,
+        afterMs: lookedAtMs,
+      });
+      if (suspects && !this.#draining) await this.#runSuspects();
+      this.#sleep(dueMs === undefined ? pollMs : dueMs - this.#clock.now());
     } catch (error) {
       this.#logger.warn({ node: this.node, error: toError(error).message }, 'jobs.claim-failed');
       this.#sleep(pollMs);
     }
+  }
+
+  #claimOptions(options: Pick<ClaimOptions, 'limit' | 'laneMax' | 'nowMs'>): ClaimOptions {
+    let held: Map<string, LeasedJob[]> | undefined;
+    return {
+      node: this.node,
+      lanes: this.lanes,
+      kinds: this.#kinds,
+      runningByLane: this.#perLane,
+      isUnderWay: (id, attempts) => {
+        held ??= Map.groupBy(this.#running.values(), (job) => job.id);
+        return held.get(id)?.some((job) => job.attempts === attempts) === true;
+      },
+      ...options,
+    };
+  }
+
+  /**
+   * Runs jobs that were lost with their nodes twice, one at a time and alone: if this node dies too, it is known of which. Nothing else
+   * begins until they have ended, or have had their time; what runs already has run for long without harm, or is waited for.
+   */
+  async #runSuspects(): Promise<void> {
+    if (performance.now() < this.#suspectsFromMs) return;
+    const { provenMs, aloneMs, betweenMs } = this.#solitudeTimes;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#solitude = promise;
+    try {
+      await Promise.race([Promise.allSettled([...this.#running.keys()]), this.#pause(provenMs)]);
+      const untilMs = performance.now() + aloneMs;
+      while (performance.now() < untilMs && !this.#draining) {
+        const nowMs = this.#clock.now();
+        const job = await claimSuspect(
+          this.#store,
+          this.#claimOptions({ limit: 1, laneMax: runningPerLaneMax, nowMs }),
+        );
+        if (job === undefined) break;
+        this.#logger.warn({ job: job.id, kind: job.kind, lane: job.lane }, 'job.runs-alone');
+        this.#suspect = job;
+        const done = this.#begin(job).then(() => true);
+        const hasEnded = await Promise.race([done, this.#pause(untilMs - performance.now())]);
+        if (hasEnded !== true) await this.#endSolitude(job);
+      }
+      this.#suspectsFromMs = performance.now() + betweenMs;
+    } finally {
+      this.#suspect = undefined;
+      this.#solitude = undefined;
+      resolve();
+      // What came meanwhile waits in the store.
+      this.#pokedWhileClaiming = true;
+    }
+  }
+
+  /** It goes on among others. They begin when that is on disk, so that it is not blamed for them. */
+  async #endSolitude(job: LeasedJob): Promise<void> {
+    while (!this.#draining) {
+      try {
+        return await this.#store.transaction((tx) => endSolitude(tx, job));
+      } catch (error) {
+        this.#logger.warn({ job: job.id, error: toError(error).message }, 'jobs.solitude-not-ended');
+        await this.#pause(pollMs);
+      }
+    }
+  }
+
+  /** Resolves with undefined; earlier when the pool stops. */
+  async #pause(ms: number): Promise<undefined> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, Math.max(0, ms));
+    const stop = () => resolve();
+    this.#stopsClaiming.signal.addEventListener('abort', stop, { once: true });
+    await promise;
+    clearTimeout(timer);
+    this.#stopsClaiming.signal.removeEventListener('abort', stop);
+    return undefined;
   }
 
   /** Whether requests for these lanes come to other nodes. */
@@ -379,7 +478,11 @@ export class WorkerPool {
       this.#renewedAtMs = performance.now();
       await this.#requeueFailed();
       // Where this node could not renew (the database was away), the others could not either: they are given the time.
-      if (silentMs < leaseMs) await this.#recover();
+      if (silentMs < leaseMs) {
+        await this.recover();
+        // For jobs that were taken over, and lanes that are free.
+        this.poke();
+      }
       if (this.#claims && (await this.lanes.look({ nowMs, isBusy: (lane) => this.#isBusy(lane) })))
         this.#handOver();
       await this.#tellUntold();
@@ -429,7 +532,8 @@ export class WorkerPool {
     return this.#store.name === 'postgres' ? databaseTimeMs(this.#store.read) : this.#clock.now();
   }
 
-  async #recover(): Promise<void> {
+  /** Takes over what nodes that are gone left behind; each heartbeat does that too. */
+  async recover(): Promise<void> {
     const nowMs = await this.#leaseTimeMs();
     for (;;) {
       const { requeued, quarantined } = await recoverExpired(this.#store, {
@@ -439,10 +543,8 @@ export class WorkerPool {
       });
       if (requeued > 0) this.#logger.info({ node: this.node, requeued }, 'jobs.recovered');
       for (const job of quarantined) await this.#quarantined({ job, rowId: `${job.id}~${nowMs}` });
-      if (requeued + quarantined.length === 0) break;
+      if (requeued + quarantined.length === 0) return;
     }
-    // Lanes may be free too.
-    this.poke();
   }
 
   async #quarantined({ job, rowId }: QuarantinedJob): Promise<void> {
@@ -473,6 +575,7 @@ export class WorkerPool {
   /** Also a handler that throws before its first await is only a failed attempt. */
   async #attempt(job: LeasedJob): Promise<void> {
     try {
+      if (this.#suspect !== job) await this.#solitude;
       await this.#handlers[job.kind].run(job, this.#signal);
     } catch (error) {
       // One that never got to the disk was never accepted: there is nothing to run again.
@@ -499,17 +602,17 @@ export class WorkerPool {
       const { job, error } = failed;
       const nowMs = this.#clock.now();
       // A store that was away is not the job's fault; anything else counts.
-      const keepAttempts = !(error instanceof UnavailableError);
+      const blamed = !(error instanceof UnavailableError);
       const runAtMs =
         nowMs +
-        (keepAttempts
-          ? retryDelayMs(job.attempts, Math.random)
+        (blamed
+          ? retryDelayMs((job.blames ?? 0) + 1, Math.random)
           : uncountedDelayMs(nowMs - job.createdAtMs, Math.random));
-      const state = keepAttempts && job.attempts >= attemptsMax ? 'quarantined' : 'queued';
+      const state = blamed && (job.blames ?? 0) + 1 >= blamesMax ? 'quarantined' : 'queued';
       let held: boolean;
       try {
         held = await this.#store.transaction((tx) =>
-          requeueJob(tx, this.node, job, { state, runAtMs, nowMs, error: error.message, keepAttempts }),
+          requeueJob(tx, this.node, job, { state, runAtMs, nowMs, error: error.message, blamed }),
         );
       } catch (cause) {
         // Behind the others: one that cannot be stored must not keep them from it.

@@ -18,7 +18,7 @@ import {
   waitingCode,
 } from '../../test/support/runner-fixture.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
-import type { HttpReply } from './call-outcome.ts';
+import type { CallOutcome, HttpReply } from './call-outcome.ts';
 import { createProcessRunner } from './process-runner.ts';
 import { startTimeOf } from './sandbox-folders.ts';
 
@@ -544,8 +544,12 @@ test('who waits for its share gets a process that is ready as soon as one of its
           },
         },
       );
-    const calls = ['d_1', 'd_2', 'd_3'].map(call);
-    await waitFor(() => order.length === 2);
+    const early: CallOutcome[] = [];
+    const calls = ['d_1', 'd_2', 'd_3'].map(async (id) => early.push(await call(id)));
+    await waitFor(() => {
+      assert.deepEqual(early, []);
+      return order.length === 2;
+    });
     await waitFor(() => own.runner.stats().prewarmed > 0);
     gates.get(order[0] ?? '')?.();
     await waitFor(() => order.length === 3);

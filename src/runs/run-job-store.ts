@@ -2,6 +2,9 @@ import type { CompiledQuery } from 'kysely';
 import { queued, running } from '#jobs/job-store.ts';
 import type { Store, Tx } from '#storage/store.ts';
 
+/** What happened to a job before it made progress is not held against it. */
+const innocent = { losses: 0, blames: 0 };
+
 /** Which of these jobs this node still holds: a run is recorded only by who holds its job. Locks them where there are locks. */
 export function heldJobsQuery(
   store: Pick<Store, 'name'>,
@@ -26,6 +29,8 @@ export function parkJobQuery(tx: Tx, job: { id: string; runAtMs: number; nowMs: 
       state: 'queued',
       lease_node: null,
       attempts: 0,
+      ...innocent,
+      alone: 0,
       run_at_ms: job.runAtMs,
       error: null,
       updated_at_ms: job.nowMs,
@@ -34,11 +39,11 @@ export function parkJobQuery(tx: Tx, job: { id: string; runAtMs: number; nowMs: 
     .compile();
 }
 
-/** The attempts of a job count crashes without progress: a finished step is progress. */
+/** Losses, blames and attempts of a job are counted as long as it makes no progress: a finished step is progress. */
 export function resetAttemptsQuery(tx: Tx, ids: readonly string[]): CompiledQuery {
   return tx
     .updateTable('jobs')
-    .set({ attempts: 1 })
+    .set({ attempts: 1, ...innocent })
     .where('id', 'in', [...ids])
     .compile();
 }

@@ -2,6 +2,7 @@ import type { EventRouter } from '#events/emit-event.ts';
 import type { EventBus } from '#events/event-bus.ts';
 import type { JobPayloads } from '#jobs/job-kinds.ts';
 import { type LeasedJob, settleJobs } from '#jobs/job-store.ts';
+import { blamesMax } from '#jobs/retry-schedule.ts';
 import type { JobHandler } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError, toError, UnavailableError } from '#lib/errors.ts';
@@ -171,7 +172,7 @@ export class WorkflowRuns implements JobHandler {
     const { run_id: runId } = job.payload as JobPayloads['run_workflow'];
     const error = {
       code: 'InternalFailure',
-      msg: `the service ended ${job.attempts} times while this run went on; it will not be run again`,
+      msg: `the service ended ${blamesMax} times while nothing but this run went on there; it will not be run again`,
       stack: '',
     };
     const stored = await endRunOutside(

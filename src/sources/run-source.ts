@@ -2,7 +2,7 @@ import type { EventRouter } from '#events/emit-event.ts';
 import type { EventBus } from '#events/event-bus.ts';
 import type { JobPayloads } from '#jobs/job-kinds.ts';
 import { type LeasedJob, requeueJob, settleJobs } from '#jobs/job-store.ts';
-import { attemptsMax, retryDelayMs } from '#jobs/retry-schedule.ts';
+import { blamesMax, retryDelayMs } from '#jobs/retry-schedule.ts';
 import type { JobHandler } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
@@ -110,7 +110,7 @@ export class SourceRuns implements JobHandler {
     if (source === undefined) return;
     const error = {
       name: 'QuarantinedInvocation',
-      message: `this invocation took its process down ${attemptsMax} times and will not be run again`,
+      message: `this invocation took its process down ${blamesMax} times and will not be run again`,
       stack: '',
     };
     await this.emitOutside(source, [
@@ -231,7 +231,7 @@ export class SourceRuns implements JobHandler {
       throw new UnavailableError('overloaded', outcome.error?.message ?? 'the run was cancelled');
     }
     waiter?.ended(replyReason(outcome));
-    if (isProcessCrash(outcome) && job.attempts < attemptsMax) {
+    if (isProcessCrash(outcome) && (job.blames ?? 0) + 1 < blamesMax) {
       await this.#runAgainLater(lane, job, outcome);
       return;
     }
@@ -359,10 +359,10 @@ export class SourceRuns implements JobHandler {
     await this.#store.transaction((tx) =>
       requeueJob(tx, this.#node, job, {
         state: 'queued',
-        runAtMs: nowMs + retryDelayMs(job.attempts, Math.random),
+        runAtMs: nowMs + retryDelayMs((job.blames ?? 0) + 1, Math.random),
         nowMs,
         error: outcome.error?.message ?? outcome.status,
-        keepAttempts: true,
+        blamed: true,
       }),
     );
   }

@@ -3,7 +3,7 @@ import { after, before, describe, test } from 'node:test';
 import { borrowTestDatabase, postgresSkip, type TestDatabase } from '../support/databases.ts';
 import { Millrace } from '../support/millrace.ts';
 import { createTempFolder } from '../support/temp-folder.ts';
-import { waitFor } from '../support/wait-for.ts';
+import { waitFor, within } from '../support/wait-for.ts';
 
 /** Counts its requests in its db, and answers with the count: a run that does not see what the one before it stored answers twice the same. */
 const counter = `
@@ -15,7 +15,7 @@ export default {
     // Long enough for another node to begin with the same count, if it could.
     await new Promise((resolve) => setTimeout(resolve, 2));
     this.db.set('count', count);
-    this.$emit({ count, n: event.body.n });
+    this.$emit({ count, n: event.body?.n });
     this.http.respond({ status: 200, body: { count } });
   },
 };`;
@@ -201,6 +201,36 @@ describe('several nodes on one PostgreSQL', { skip: postgresSkip() }, () => {
       const refused = await node(0).api('PUT', `/v1/sources/${source.id}`, { concurrency });
       assert.equal(refused.status, 400, JSON.stringify(refused.body));
       assert.match(refused.body.error, /concurrency/);
+    }
+  });
+});
+
+describe('a node on PostgreSQL that was killed', { skip: postgresSkip() }, () => {
+  test('goes on at once when it is started again on its data folder, however long its lease would last', async () => {
+    const database = await borrowTestDatabase();
+    const folder = await createTempFolder('a');
+    const start = () =>
+      Millrace.start({
+        dataFolder: folder.path,
+        databaseUrl: database.url,
+        environment: { MILLRACE_NODE_LEASE: '300' },
+      });
+    let service = await start();
+    try {
+      const source = await service.createSource({ component_code: counter });
+      const path = new URL(source.configured_props.http.endpoint_url).pathname;
+      const send = async () => {
+        const answer = within(fetch(`${service.url}${path}`, { method: 'POST' }), 90_000, 'an answer');
+        return (await (await answer).json()) as { count: number };
+      };
+      assert.deepEqual(await send(), { count: 1 });
+      await service.kill();
+      service = await start();
+      assert.deepEqual(await send(), { count: 2 });
+    } finally {
+      await service.stop();
+      await folder.remove();
+      await database.drop();
     }
   });
 });

@@ -31,8 +31,13 @@ const answeringRecorder = recorder
     const seen`,
   );
 
+/** Kills on each store, in series on a data folder of their own: `npm run test:kills` has 500. */
+const killsWanted = Number(process.env.MILLRACE_TEST_KILLS ?? 0);
+const killsPerSeries = 25;
 /** A start on PostgreSQL takes longer, and one whose server was killed longer still. */
-const roundsOn = { sqlite: 6, postgres: 4 };
+const roundsOn =
+  killsWanted > 0 ? { sqlite: killsPerSeries, postgres: killsPerSeries } : { sqlite: 6, postgres: 4 };
+const series = Math.max(1, Math.ceil(killsWanted / killsPerSeries));
 /** In which of the rounds PostgreSQL is killed, and then the service. */
 const serverDiesInRound = 1;
 /** For each source, and for the workflow. */
@@ -382,9 +387,12 @@ async function readSeen(service: Millrace, sourceId: string): Promise<Record<str
 }
 
 describe('kill -9 while requests stream in to a source that is answered for, to one that answers itself, and to a workflow', () => {
-  test('on SQLite: nothing acknowledged is lost, nothing is committed twice, ids keep increasing, finished steps never run again', async () => {
-    await using folder = await createTempFolder('kill');
-    await killInALoop({ dataFolder: `${folder.path}/data` });
+  test('on SQLite: nothing acknowledged is lost, nothing is committed twice, ids keep increasing, finished steps never run again', async (t) => {
+    for (let at = 0; at < series; at += 1) {
+      await using folder = await createTempFolder('kill');
+      await killInALoop({ dataFolder: `${folder.path}/data` });
+      if (killsWanted > 0) t.diagnostic(`${(at + 1) * killsPerSeries} kills on SQLite`);
+    }
   });
 
   describe('on PostgreSQL, which is killed too', { skip: postgresSkip() }, () => {
@@ -394,16 +402,19 @@ describe('kill -9 while requests stream in to a source that is answered for, to 
     });
     after(() => server?.stop());
 
-    test('the same', async () => {
-      await using folder = await createTempFolder('kill');
-      await killInALoop({
-        dataFolder: `${folder.path}/data`,
-        databaseUrl: server.url,
-        killServer: async () => {
-          await server.kill();
-          await server.restart();
-        },
-      });
+    test('the same', async (t) => {
+      for (let at = 0; at < series; at += 1) {
+        await using folder = await createTempFolder('kill');
+        await killInALoop({
+          dataFolder: `${folder.path}/data`,
+          databaseUrl: server.url,
+          killServer: async () => {
+            await server.kill();
+            await server.restart();
+          },
+        });
+        if (killsWanted > 0) t.diagnostic(`${(at + 1) * killsPerSeries} kills on PostgreSQL`);
+      }
     });
   });
 });

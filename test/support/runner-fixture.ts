@@ -30,10 +30,10 @@ export interface RunnerFixture {
 }
 
 /**
- * No process is started ahead of need, and none is replaced because the machine is too busy to let it take a call up; tests
- * of either say so.
+ * No process is started ahead of need, and none is replaced, nor a call refused, because the machine is too busy; tests of
+ * any of these say so.
  */
-const fixtureLimits: Partial<RunnerLimits> = { prewarmed: 0, unresponsiveMs: 60_000 };
+const fixtureLimits: Partial<RunnerLimits> = { prewarmed: 0, unresponsiveMs: 60_000, waitMs: 600_000 };
 
 export async function startRunnerFixture(
   overrides: Omit<Partial<ProcessRunnerOptions>, 'folder'> = {},

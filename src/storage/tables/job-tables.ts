@@ -4,7 +4,7 @@
  *   queued -> running     claimed by a node (attempts + 1), or inserted running by the node that accepted it
  *   running -> (deleted)  settled; what it caused commits in the same transaction
  *   running -> queued     its node's lease expired, or the attempt could not be stored: run again after a backoff
- *   running -> quarantined  its node died under it `attempts_max` times
+ *   running -> quarantined  it was to blame too often (`blames`)
  *   queued -> (deleted)   its subject was removed
  *
  * Only the node that holds a row (`lease_node` and `attempts` both match) may settle it: compare-and-swap.
@@ -18,6 +18,12 @@ export interface JobTable {
   state: string;
   run_at_ms: number;
   attempts: number;
+  /** Its node died under it so often since it last made progress; whatever the reason was. */
+  losses: number;
+  /** So often there is evidence that it is at fault: it failed, its sandbox died, or its node died while it ran there alone. */
+  blames: number;
+  /** 1: nothing else has begun on its node since this one began. */
+  alone: number;
   /** Who runs it; of a quarantined job who has still to tell of it; null: nobody. */
   lease_node: string | null;
   /** JSON text, by kind (jobs/job-kinds.ts). */
