@@ -231,7 +231,7 @@ export const settingDefinitions = {
     default: 1000,
     min: 1,
     max: 1_000_000,
-    text: 'Ended runs kept of each workflow, with the input, exports and logs of their steps.',
+    text: 'Ended runs kept of each workflow, the newest, with the input, exports and logs of their steps. Older ones are removed a few seconds after they are superseded; with thousands of busy workflows or a very large number it may take a minute.',
   },
   auditDays: {
     env: 'MILLRACE_AUDIT_DAYS',
