@@ -322,6 +322,30 @@ forEachSharedService((fixture) => {
       ['steps[1].code', 'bad'],
     );
     assert.match(answer.body.error, /^steps\[1\]\.code: .*:?2/);
+    const foreign = async (given: object, path = '/v1/workflows') => {
+      const { status, body } = await service.api('POST', path, {
+        steps: [{ namespace: 'moved', ...given }],
+      });
+      assert.equal(status, 400, JSON.stringify(body));
+      return body.error as string;
+    };
+    const python = { code: 'import requests\n\ndef handler(pd: "pipedream"):\n    return 1\n' };
+    assert.match(
+      await foreign({ ...python, runtime: 'python3.12' }),
+      /^steps\[0\]\.runtime: this is a Python step/,
+    );
+    for (const path of ['/v1/workflows', '/v1/templates'])
+      assert.match(await foreign(python, path), /^steps\[0\]\.code: this is a Python step, and steps are/);
+    for (const code of [
+      '$respond({ status: 200 });\nreturn event.body;',
+      'async (event, steps) => { return event.body; }',
+      'console.log(event.body);',
+    ])
+      assert.match(await foreign({ code }), /^steps\[0\]\.code: this is a code step of the first generation/);
+    assert.match(
+      await foreign({ component: 'pipedream/http' }),
+      /^steps\[0\]\.component: "pipedream\/http" is a step of the first generation/,
+    );
     const wrong = [
       [{ code: "export default { type: 'app', app: 'x' };" }, 'invalid_component', 'code'],
       [{ code: 'export default { props: {} };' }, 'invalid_component', 'code'],
