@@ -71,7 +71,7 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
   body_too_large: { status: 413, meaning: 'The body is larger than this operation takes.' },
   unsupported_media_type: {
     status: 415,
-    meaning: 'The body has a content type other than application/json.',
+    meaning: 'The body has a content type other than application/json, or a content encoding.',
   },
   source_busy: {
     status: 429,
