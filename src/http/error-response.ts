@@ -100,6 +100,11 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
     status: 429,
     meaning: 'Too many actions or steps are being run by themselves at the same time; try again in a moment.',
   },
+  streams_busy: {
+    status: 429,
+    meaning:
+      'Too many live streams are open with this key, or with all keys of its user (MILLRACE_STREAMS_PER_KEY); close some.',
+  },
   account_tests_busy: {
     status: 429,
     meaning: 'Too many accounts are being tested at the same time; try again in a moment.',
