@@ -58,7 +58,10 @@ interface Target {
 const postgres = options.store === 'postgres' ? await startPostgres() : undefined;
 const plain = await startPlainStreams();
 try {
-  const service = await startService(postgres ? { MILLRACE_DATABASE_URL: postgres.url } : {});
+  const service = await startService({
+    ...(postgres && { MILLRACE_DATABASE_URL: postgres.url }),
+    MILLRACE_STREAMS_PER_KEY: '100000',
+  });
   try {
     // The prewarmed pool fills after the service is ready.
     await new Promise((resolve) => setTimeout(resolve, 2000));

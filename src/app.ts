@@ -37,6 +37,7 @@ import { beginClose } from '#http/close-server.ts';
 import { LiveStreams } from '#http/live-updates.ts';
 import { createServer } from '#http/server.ts';
 import { ServiceDoor } from '#http/service-door.ts';
+import { StreamSlots } from '#http/stream-slots.ts';
 import { RequestAcceptor } from '#ingress/accept-request.ts';
 import { httpEndpoints } from '#ingress/http-endpoints.ts';
 import { startMailServer } from '#ingress/mail-service.ts';
@@ -567,7 +568,9 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
     });
     close.push(() => dashboardPages.stop());
     const metrics = new Registry();
-    const streams = new LiveStreams();
+    const streams = new LiveStreams({
+      slots: new StreamSlots({ clock, perKeyMax: settings.streamsPerKey }),
+    });
     observeService(metrics, {
       ...{ store, runner, pool, streams, deliveries: delivery.dispatcher },
       clockOffsetMs: () => databaseClock?.status().offsetMs ?? 0,

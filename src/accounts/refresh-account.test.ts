@@ -81,9 +81,12 @@ forEachStore((fixture) => {
     return { refresher, credentials };
   }
 
-  const connect = (store: Store, more: { expiresInSeconds?: number; withoutRefreshToken?: boolean } = {}) => {
+  const connect = (
+    store: Store,
+    more: { expiresInSeconds?: number; withoutRefreshToken?: boolean; uid?: string } = {},
+  ) => {
     const { accessToken, refreshToken } = server.grant();
-    const { expiresInSeconds = 3600, withoutRefreshToken = false } = more;
+    const { expiresInSeconds = 3600, withoutRefreshToken = false, uid = 'someone' } = more;
     const times = refreshTimes({ expiresInSeconds, canRefresh: !withoutRefreshToken }, clock.now());
     return store.transaction((tx) =>
       storeAccount(
@@ -98,7 +101,7 @@ forEachStore((fixture) => {
             oauth_access_token: accessToken,
             ...(!withoutRefreshToken && { oauth_refresh_token: refreshToken }),
             oauth_client_id: 'client',
-            oauth_uid: 'someone',
+            oauth_uid: uid,
           },
           grant: { type: 'authorization_code', oauthClientId: 'oa_1', scopes: ['read'], ...times },
         },
@@ -134,6 +137,22 @@ forEachStore((fixture) => {
     );
     assert.deepEqual(changes, [account.id]);
     assert.equal(server.refreshes, 1);
+  });
+
+  test('whose an account is, is learned by a refresh where it is not known, and never changed by one', async () => {
+    const { store } = fixture;
+    const { credentials } = process('node_a', store);
+    const account = await connect(store, { uid: '' });
+    const uidAfterRefresh = async () => {
+      clock.step(hourMs);
+      return (await credentials.use(account.id, [ownerId], 'dc_1')).credentials.oauth_uid;
+    };
+    server.user = undefined;
+    assert.equal(await uidAfterRefresh(), '');
+    server.user = 'ada';
+    assert.equal(await uidAfterRefresh(), 'ada');
+    server.user = 'eve';
+    assert.equal(await uidAfterRefresh(), 'ada');
   });
 
   test('50 uses at once, in two processes, of a token that ends make one refresh', async () => {

@@ -20,8 +20,8 @@ import {
 import { refreshBackoffMs, refreshTimes } from './refresh-times.ts';
 
 /**
- * How long one process has an account for itself. Longer than a token endpoint may take (20 s), so that two never spend
- * the same refresh token; a node that died holds up the next refresh for no longer than this.
+ * How long one process has an account for itself. Longer than a refresh may take (20 s, and 5 s to learn whose it is), so that
+ * two never spend the same refresh token; a node that died holds up the next refresh for no longer than this.
  */
 const leaseMs = 30_000;
 /** How often to look whether the other process has done it. */
@@ -195,7 +195,9 @@ export class AccountRefresher {
     if (typeof refreshToken !== 'string' || refreshToken === '') {
       throw new GrantError('grant', `the access token has ended, and ${app.name} gave no refresh token`);
     }
-    return this.#parts.tokens.refresh(context, { refreshToken });
+    // Accounts that were moved in while the provider did not say whose they are.
+    const asksUid = typeof credentials.oauth_uid !== 'string' || credentials.oauth_uid === '';
+    return this.#parts.tokens.refresh(context, { refreshToken, asksUid });
   }
 
   async #succeed({ account, credentials, grant, atMs: nowMs }: Given): Promise<void> {

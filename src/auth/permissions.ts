@@ -52,7 +52,7 @@ export class Ownership {
   }
 }
 
-export async function ownersOf(db: Db, caller: Caller): Promise<Ownership> {
+export async function ownersOf(db: Db, caller: Pick<Caller, 'userId' | 'workspaceId'>): Promise<Ownership> {
   if (caller.workspaceId !== undefined) return new Ownership(new Map([[caller.workspaceId, 'member']]));
   const owners = new Map<string, Role>([[caller.userId, 'admin']]);
   for (const { workspace_id, role } of await listMembershipsOf(db, caller.userId)) {

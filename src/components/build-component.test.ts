@@ -511,6 +511,24 @@ describe('npm packages', () => {
     assert.equal(target.requests.length, 0);
   });
 
+  test('that depend on what is no package at all are refused, by what was expected', async () => {
+    for (const [index, spec] of ['npm:../..', 'npm:', 'npm:npm:x', 'http://', '../..', '::::'].entries()) {
+      const name = `depends-on-nonsense-${index}`;
+      publish({ name, version: '1.0.0', manifest: { dependencies: { evil: spec } } });
+      const { message } = await failure(
+        build(`import "${name}"; export default 1`, hers),
+        'unsupported_specifier',
+      );
+      assert.match(message, /expected names of packages with versions, ranges or tags$/, spec);
+    }
+  });
+
+  test('that unpack to a thousand times their size are refused', async () => {
+    publish({ name: 'bomb', version: '1.0.0', files: { 'index.js': ' '.repeat(20 * 1024 * 1024) } });
+    const { message } = await failure(build('import "bomb"; export default 1', hers), 'package_refused');
+    assert.match(message, /cannot be unpacked: max decompression ratio exceeded/);
+  });
+
   test('whose tarball is on another server are refused, and nothing is connected to', async () => {
     await using target = await HttpReceiver.start();
     for (const [index, manifest] of [{}, { _hasShrinkwrap: true }].entries()) {

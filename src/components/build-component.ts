@@ -132,7 +132,7 @@ export interface ComponentBuilderOptions {
 }
 
 /** Counted up when the same input gives another bundle. */
-const builderVersion = 5;
+const builderVersion = 6;
 
 const providedModules: Record<string, string> = {
   '@pipedream/platform': join(providedFolder, 'pipedream-platform.ts'),

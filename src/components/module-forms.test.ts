@@ -44,6 +44,10 @@ const at = 'https://files.example/components';
 const raw = 'https://raw.githubusercontent.com';
 /** A component that returns the value of an expression, as an ES module. */
 const esm = (value: string) => `export default { type: "action", async run() { return ${value}; } };`;
+/** An ES module that returns what tells whether it is strict, and more. */
+const strictness = (more: string) =>
+  `function mine() { return typeof this; } function undeclared() { try { undeclaredOfMine = 1; } catch (error) { return error.name; } }
+   export default { type: "action", async run() { return [mine(), undeclared(), ${more}]; } };`;
 const cjs = (value: string) => `module.exports = { type: "action", async run() { return ${value}; } };`;
 
 const forms: Record<string, Form> = {
@@ -220,6 +224,56 @@ const forms: Record<string, Form> = {
     },
     gives: ['x', 'y', '2.0.0'],
   },
+  'an ES module is strict, and so are its files': {
+    files: {
+      [`${at}/a/one.ts`]: `import { plain } from "./x.mjs"; ${strictness('plain()')}`,
+      [`${at}/a/x.mjs`]: 'export function plain() { return typeof this; }',
+    },
+    gives: ['undefined', 'ReferenceError', 'undefined'],
+  },
+  'an ES module is strict with a package that is strict': {
+    files: `import { plain } from "careful"; ${strictness('plain()')}`,
+    gives: ['undefined', 'ReferenceError', 'undefined'],
+  },
+  'an ES module is strict, and a package of CommonJS is sloppy beside it': {
+    files: `import { plain, leaked } from "sloppy"; import lodash from "lodash/get"; ${strictness('plain(), leaked(), lodash({ a: 1 }, "a")')}`,
+    gives: ['undefined', 'ReferenceError', 'object', 5, 1],
+  },
+  'an ES module that awaits an import of what is sloppy is strict': {
+    files: `${strictness('(await import("sloppy")).plain()')}`,
+    gives: ['undefined', 'ReferenceError', 'object'],
+  },
+  'packages of ES modules are strict, with sloppy ones behind them': {
+    files: `import { plain, behind } from "uses-sloppy"; ${strictness('plain(), behind()')}`,
+    gives: ['undefined', 'ReferenceError', 'undefined', 'object'],
+  },
+  'a script of a package, which is CommonJS to Node, is sloppy': {
+    files: `import "script"; import "script/again"; ${strictness('globalThis.ofScript')}`,
+    gives: ['undefined', 'ReferenceError', 'object'],
+  },
+  'files of CommonJS are sloppy, and the ES module that requires them strict': {
+    files: {
+      [`${at}/a/one.mjs`]: `import own from "./own.cjs"; ${strictness('own()')}`,
+      [`${at}/a/own.cjs`]: 'module.exports = function () { undeclaredOfOwn = 1; return typeof this; };',
+    },
+    gives: ['undefined', 'ReferenceError', 'object'],
+  },
+  'imports beside module.exports, and a sloppy package': {
+    files: `import { plain } from "sloppy"; ${cjs('[plain(), typeof (function () { return this; })()]')}`,
+    gives: ['object', 'object'],
+    asTree: { gives: ['object', 'undefined'] },
+  },
+  'exports of all that a sloppy package has, beside a default one': {
+    files: {
+      [`${at}/a/one.mjs`]: `import * as all from "./all.mjs"; ${strictness('all.plain(), all.leaked()')}`,
+      [`${at}/a/all.mjs`]: 'export * from "sloppy";',
+    },
+    gives: ['undefined', 'ReferenceError', 'object', 5],
+  },
+  'CommonJS is sloppy': {
+    files: cjs('(function () { undeclaredOfCommonJs = 1; return typeof this; })()'),
+    gives: 'object',
+  },
   'the platform and its types, with any version and by their old name': {
     files: `import { axios, ConfigurationError } from "@pipedream/platform@3.0.3"; import { defineAction } from "@pipedream/types"; const old = require("@pipedreamhq/platform");
       export default defineAction({ type: "action", async run() { return [typeof axios, ConfigurationError === old.ConfigurationError]; } });`,
@@ -282,6 +336,38 @@ describe('forms of modules', () => {
       {
         ...{ name: 'user', version: '1.0.0', manifest: { dependencies: { tool: '^1.1.0' } } },
         files: { 'index.js': 'module.exports = "user of " + require("tool").version' },
+      },
+      {
+        ...{ name: 'careful', version: '1.0.0' },
+        files: {
+          'index.js':
+            '/* Copyright */\n// "use sloppy"\n"use strict";\nexports.plain = function () { return typeof this; }; const x = exports.plain; exports.plain = () => x();',
+        },
+      },
+      {
+        ...{ name: 'sloppy', version: '1.0.0' },
+        files: {
+          'index.js':
+            'leakedBySloppy = 5; function plain() { return typeof this; } exports.plain = () => plain(); exports.leaked = () => leakedBySloppy; var s = `\n__millrace__();\n`;',
+        },
+      },
+      {
+        ...{
+          name: 'uses-sloppy',
+          version: '1.0.0',
+          manifest: { type: 'module', dependencies: { sloppy: '1' } },
+        },
+        files: {
+          'index.js':
+            'import sloppy from "sloppy"; function mine() { return typeof this; } export const plain = () => mine(); export const behind = () => sloppy.plain();',
+        },
+      },
+      {
+        ...{ name: 'script', version: '1.0.0' },
+        files: {
+          'index.js': 'globalThis.ofScript = (function () { leakedByScript = 1; return typeof this; })();',
+          'again.js': 'globalThis.ofScript = (function () { leakedByScript = 2; return typeof this; })();',
+        },
       },
       {
         ...{ name: 'modern', version: '1.0.0' },

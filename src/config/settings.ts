@@ -231,7 +231,15 @@ export const settingDefinitions = {
     default: 1000,
     min: 1,
     max: 1_000_000,
-    text: 'Ended runs kept of each workflow, with the input, exports and logs of their steps.',
+    text: 'Ended runs kept of each workflow, the newest, with the input, exports and logs of their steps. Older ones are removed a few seconds after they are superseded; with thousands of busy workflows or a very large number it may take a minute.',
+  },
+  streamsPerKey: {
+    env: 'MILLRACE_STREAMS_PER_KEY',
+    type: 'integer',
+    default: 100,
+    min: 1,
+    max: 100_000,
+    text: 'Live streams (server-sent events) open at once with one API key or access token, on each node; a user or OAuth client has four times as many with all of theirs. More are answered with 429.',
   },
   auditDays: {
     env: 'MILLRACE_AUDIT_DAYS',

@@ -135,7 +135,7 @@ async function ask(
   try {
     return refreshToken === undefined
       ? await tokens.clientCredentials(context)
-      : await tokens.refresh(context, { refreshToken });
+      : await tokens.refresh(context, { refreshToken, asksUid: true });
   } catch (error) {
     if (!(error instanceof GrantError)) throw error;
     if (error.reach === 'moment') throw new UnavailableError('provider_unavailable', error.message);

@@ -3,6 +3,7 @@ import type { EmittedTo } from '#events/emit-event.ts';
 import { StatementTexts } from '#storage/statement-texts.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import type { AutoSubscriptionTable, SubscriptionTable } from '#storage/tables/delivery-tables.ts';
+import { holdMemberships } from '#workspaces/workspace-store.ts';
 
 const subscriptionColumns = [
   'id',
@@ -65,14 +66,13 @@ export async function holdEnds(
   tx: Tx,
   ends: { userId: string; listenerId: string },
 ): Promise<void> {
-  // The embedded store has one writer, which this transaction is.
-  if (store.name === 'sqlite') return;
-  await tx.selectFrom('members').select('role').where('user_id', '=', ends.userId).forKeyShare().execute();
+  await holdMemberships(store, tx, ends.userId);
   await holdRow(store, tx, ends.listenerId);
 }
 
 /** Keeps a webhook, source or workflow from being removed before the end of the transaction. */
 export async function holdRow(store: Pick<Store, 'name'>, tx: Tx, id: string): Promise<void> {
+  // The embedded store has one writer, which this transaction is.
   if (store.name === 'sqlite') return;
   const table = id.startsWith('wh_') ? 'webhooks' : id.startsWith('p_') ? 'workflows' : 'sources';
   await tx.selectFrom(table).select('id').where('id', '=', id).forKeyShare().execute();

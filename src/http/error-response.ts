@@ -71,7 +71,7 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
   body_too_large: { status: 413, meaning: 'The body is larger than this operation takes.' },
   unsupported_media_type: {
     status: 415,
-    meaning: 'The body has a content type other than application/json.',
+    meaning: 'The body has a content type other than application/json, or a content encoding.',
   },
   source_busy: {
     status: 429,
@@ -99,6 +99,11 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
   actions_busy: {
     status: 429,
     meaning: 'Too many actions or steps are being run by themselves at the same time; try again in a moment.',
+  },
+  streams_busy: {
+    status: 429,
+    meaning:
+      'Too many live streams are open with this key, or with all keys of its user (MILLRACE_STREAMS_PER_KEY); close some.',
   },
   account_tests_busy: {
     status: 429,

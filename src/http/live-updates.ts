@@ -1,10 +1,12 @@
 import type { ServerResponse } from 'node:http';
+import type { Caller } from '#auth/permissions.ts';
 import type { EventBus } from '#events/event-bus.ts';
 import type { Clock } from '#lib/clock.ts';
 import { toError } from '#lib/errors.ts';
 import { EmitterStream, type EmitterStreamOptions } from './emitter-stream.ts';
 import { SharedReads } from './shared-reads.ts';
 import type { EndReason } from './stream-connection.ts';
+import type { StreamSlots } from './stream-slots.ts';
 import { WorkspaceFeed } from './workspace-feed.ts';
 import { WorkspaceStream, type WorkspaceStreamOptions } from './workspace-stream.ts';
 
@@ -29,13 +31,21 @@ export class LiveStreams {
   readonly #feeds = new Map<string, WorkspaceFeed>();
   readonly #reads = new SharedReads();
   readonly #keepAliveMs: number;
+  readonly #slots: StreamSlots | undefined;
 
-  constructor(options: { keepAliveMs?: number } = {}) {
+  /** `slots`: absent where readers are counted elsewhere. */
+  constructor(options: { keepAliveMs?: number; slots?: StreamSlots } = {}) {
+    this.#slots = options.slots;
     this.#keepAliveMs = options.keepAliveMs ?? keepAliveMsDefault;
   }
 
   get count(): number {
     return this.#open.size;
+  }
+
+  /** Before a stream is opened for a caller. Throws CallerError `streams_busy` (429). */
+  admit(caller: Pick<Caller, 'keyId' | 'userId'>, response: ServerResponse): void {
+    this.#slots?.take(caller, response);
   }
 
   /** Does not reject: a reader whose stream cannot start is cut off, and may connect again. */

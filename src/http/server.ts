@@ -133,6 +133,15 @@ function readJsonBodies(api: App): void {
       return done(new CallerError('invalid_json', 'the body is not well-formed JSON'));
     });
   });
+  // Nothing is decompressed: a small body could become a large one.
+  api.addHook('preParsing', async (request) => {
+    const encoding = request.headers['content-encoding'] ?? 'identity';
+    if (encoding.toLowerCase() === 'identity') return;
+    throw new CallerError(
+      'unsupported_media_type',
+      `content-encoding: found ${JSON.stringify(encoding.slice(0, 100))}, expected none: send the JSON as it is`,
+    );
+  });
   // No body at all is an empty one: then a missing parameter is named, instead of the body.
   api.addHook('preValidation', async (request) => {
     if (request.body === undefined && request.routeOptions.schema?.body !== undefined) request.body = {};

@@ -147,8 +147,10 @@ export class MailAcceptor {
     const textUrl = await keepText(mail.text, 'body.txt', 'text/plain; charset=utf-8');
     const htmlUrl = await keepText(mail.html, 'body.html', 'text/html; charset=utf-8');
     const attachmentUrls: string[] = [];
-    for (const { filename, contentType, content } of mail.attachments)
-      attachmentUrls.push(await keep(filename, contentType, content));
+    for (const { filename, contentType, charset, content } of mail.attachments) {
+      const parameters = charset === null ? '' : `; charset=${charset}`;
+      attachmentUrls.push(await keep(filename, `${contentType}${parameters}`, content));
+    }
     return { rawUrl, textUrl, htmlUrl, attachmentUrls };
   }
 

@@ -1,3 +1,4 @@
+import { attachmentText } from './attachment-text.ts';
 import { type AddressList, cut, type MailAttachment, type MailText, type ParsedMail } from './parse-mail.ts';
 
 /** The JSON of an event of a mail is at most this long; what had to go is in the files beside it. */
@@ -185,7 +186,7 @@ function shownHeaders(mail: ParsedMail, charactersMax: number) {
 function shownAttachments(attachments: readonly MailAttachment[], files: MailFiles, bytesMax: number) {
   let left = bytesMax;
   return attachments.map((attachment, index) => {
-    const { filename, contentType, disposition, contentId, content } = attachment;
+    const { filename, contentType, charset, disposition, contentId, content } = attachment;
     const common = {
       filename,
       contentType,
@@ -197,9 +198,8 @@ function shownAttachments(attachments: readonly MailAttachment[], files: MailFil
     if (!isText(contentType)) return common;
     const bytes = Math.min(content.byteLength, attachmentContentBytesMax, left);
     left -= bytes;
-    // With `stream` half a character at the end is left out; a byte that is none becomes the sign for that.
-    const decoded = new TextDecoder().decode(new Uint8Array(content, 0, bytes), { stream: true });
-    return { ...common, content: decoded, contentTruncated: bytes < content.byteLength };
+    const text = attachmentText(new Uint8Array(content, 0, bytes), charset);
+    return { ...common, content: text, contentTruncated: bytes < content.byteLength };
   });
 }
 

@@ -207,6 +207,75 @@ describe('the event of a mail', () => {
   });
 });
 
+describe('a text attachment', () => {
+  const attached = async (contentType: string, content: string | number[]) => {
+    const bytes = typeof content === 'string' ? Buffer.from(content) : Buffer.from(content);
+    const mail = lines(
+      'Content-Type: multipart/mixed; boundary=b',
+      '',
+      '--b',
+      'Content-Type: text/plain; charset=iso-8859-1',
+      'Content-Transfer-Encoding: base64',
+      '',
+      Buffer.from('Schön', 'latin1').toString('base64'),
+      '--b',
+      `Content-Type: ${contentType}`,
+      'Content-Disposition: attachment; filename=a.txt',
+      'Content-Transfer-Encoding: base64',
+      '',
+      ...(bytes.toString('base64').match(/.{1,76}/g) ?? []),
+      '--b--',
+    );
+    const event = eventOf(await parseMail(mail));
+    assert.equal(event.body.text.trim(), 'Schön');
+    return event.attachments[0];
+  };
+
+  for (const [charset, bytes, text] of [
+    ['iso-8859-1', [0x47, 0x72, 0xfc, 0xdf, 0x65], 'Grüße'],
+    ['"WINDOWS-1252"', [0x80, 0x35], '€5'],
+    ['iso-8859-15', [0xa4], '€'],
+    ['koi8-r', [0xc4, 0xc1], 'да'],
+    ['Shift_JIS', [0x93, 0xfa, 0x96, 0x7b], '日本'],
+    ['cp932', [0x93, 0xfa], '日'],
+    ['utf-16le', [0x41, 0x00, 0x42, 0x00], 'AB'],
+    ['klingon', [0xfc], 'ü'],
+  ] as const) {
+    test(`in ${charset} is decoded from it, as the body is`, async () => {
+      assert.equal((await attached(`text/csv; charset=${charset}`, [...bytes])).content, text);
+    });
+  }
+
+  test('without a charset is UTF-8, or what its byte order mark says', async () => {
+    assert.equal((await attached('text/plain', 'Grüße')).content, 'Grüße');
+    assert.equal((await attached('application/json', '{"ü":1}')).content, '{"ü":1}');
+    assert.equal((await attached('text/csv', [0xff, 0xfe, 0xfc, 0x00])).content, 'ü');
+    assert.equal(
+      (await attached('text/csv; charset=utf-16', [0xfe, 0xff, 0x00, 0xfc])).content,
+      'ü',
+      'big endian',
+    );
+    assert.equal(
+      (await attached('text/csv; charset=iso-8859-1', [0xef, 0xbb, 0xbf, 0xc3, 0xbc])).content,
+      'ü',
+    );
+  });
+
+  test('that is cut ends with a whole character of its charset', async () => {
+    const wide = await attached('text/plain; charset=shift_jis', [
+      0x61,
+      ...Array.from({ length: 6000 }, () => [0x93, 0xfa]).flat(),
+    ]);
+    assert.equal(wide.contentTruncated, true);
+    assert.equal(wide.content, `a${'日'.repeat(4999)}`);
+  });
+
+  test('of a calendar is decoded once', async () => {
+    const calendar = await attached('text/calendar; charset=iso-8859-1; method=REQUEST', [0xfc]);
+    assert.equal(calendar.content, 'ü\n');
+  });
+});
+
 describe('a hostile mail', () => {
   const withHeader = (header: string, body = '') => raw(`${header}\r\n\r\n${body}`);
   const nested = (depth: number) => {

@@ -51,6 +51,8 @@ export interface MailAttachment {
   /** Without folders and control characters; never empty. */
   filename: string;
   contentType: string;
+  /** As its header names it; null where the header names none. */
+  charset: string | null;
   disposition: string | null;
   contentId: string | null;
   content: ArrayBuffer;
@@ -68,11 +70,12 @@ export interface AddressList {
  */
 export async function parseMail(raw: ArrayBuffer): Promise<ParsedMail> {
   requireFewLines(new Uint8Array(raw));
-  const email = await PostalMime.parse(raw, {
+  const parser = new CharsetParser({
     forceRfc822Attachments: true,
     maxNestingDepth: nestingMax,
     maxHeadersSize: headerBytesMax,
   });
+  const email = await parser.parse(raw);
   if (email.headers.filter(({ key }) => key === 'received').length > receivedMax)
     throw new Error(`came by more than ${receivedMax} servers`);
   const lines = email.headers.slice(0, headersMax);
@@ -85,9 +88,30 @@ export async function parseMail(raw: ArrayBuffer): Promise<ParsedMail> {
     headers: headerObject(lines),
     text: mailText(email.text),
     html: mailText(email.html),
-    attachments: email.attachments.slice(0, attachmentsMax).map(attachmentOf),
+    attachments: email.attachments
+      .slice(0, attachmentsMax)
+      .map((attachment, index) => attachmentOf(attachment, index, parser.charsets.get(attachment))),
     attachmentsTruncated: email.attachments.length > attachmentsMax,
   };
+}
+
+/** What the parser knows of a part; its types leave it out. */
+interface ParsedPart {
+  contentType: { parsed: { params: Record<string, string> } };
+}
+
+/** Notes the charset of each attachment, which the parser reads but does not return. */
+class CharsetParser extends PostalMime {
+  readonly charsets = new Map<Attachment, string>();
+  declare readonly attachments: Attachment[];
+
+  /** Overrides an internal method of the parser: a new version of it may need another way, and a test says so. */
+  protected collectAttachment(part: ParsedPart, ...others: unknown[]): void {
+    Reflect.apply(Reflect.get(PostalMime.prototype, 'collectAttachment'), this, [part, ...others]);
+    const attachment = this.attachments.at(-1);
+    const { charset } = part.contentType.parsed.params;
+    if (attachment !== undefined && charset !== undefined) this.charsets.set(attachment, charset);
+  }
 }
 
 function requireFewLines(bytes: Uint8Array): void {
@@ -195,14 +219,16 @@ function mailText(text: string | undefined): MailText | null {
   return { head: cut(text, textHeadMax), whole: new TextEncoder().encode(text).buffer };
 }
 
-function attachmentOf(attachment: Attachment, index: number): MailAttachment {
-  const { content } = attachment;
+/** The parser decodes these itself and returns UTF-8. */
+const decodedTypes = new Set(['text/calendar', 'application/ics']);
+
+function attachmentOf(attachment: Attachment, index: number, charset: string | undefined): MailAttachment {
+  const { content, mimeType } = attachment;
   const bytes = typeof content === 'string' ? new TextEncoder().encode(content) : content;
   return {
     filename: safeFilename(attachment.filename) ?? `attachment-${index + 1}`,
-    contentType: /^[\w.+-]+\/[\w.+-]+$/.test(attachment.mimeType)
-      ? cut(attachment.mimeType, 200)
-      : 'application/octet-stream',
+    contentType: /^[\w.+-]+\/[\w.+-]+$/.test(mimeType) ? cut(mimeType, 200) : 'application/octet-stream',
+    charset: decodedTypes.has(mimeType) ? 'utf-8' : safeCharset(charset),
     disposition: attachment.disposition === null ? null : cut(attachment.disposition, 100),
     contentId: attachment.contentId === undefined ? null : cut(attachment.contentId, 500),
     content:
@@ -210,6 +236,12 @@ function attachmentOf(attachment: Attachment, index: number): MailAttachment {
         ? bytes
         : (bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength) as ArrayBuffer),
   };
+}
+
+/** A label may stand in a header again. */
+function safeCharset(charset: string | undefined): string | null {
+  const label = charset?.trim();
+  return label !== undefined && /^[\w.:+-]{1,40}$/.test(label) ? label : null;
 }
 
 function safeFilename(name: string | null): string | undefined {

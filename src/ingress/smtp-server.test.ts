@@ -77,7 +77,7 @@ describe('the mail server', () => {
     let port: number;
     const parser = new MailParser();
     /** What was kept, by URL. */
-    const kept = new Map<string, { ownerId: string; name: string; bytes: Buffer }>();
+    const kept = new Map<string, { ownerId: string; name: string; contentType: string; bytes: Buffer }>();
     let keepFails: Error | undefined;
     let startFails: Error | undefined;
     let stored: string[] = [];
@@ -100,10 +100,10 @@ describe('the mail server', () => {
         domain: () => domain,
         mayRun: () => !overQuota,
         files: {
-          keep: async ({ ownerId, name }, content) => {
+          keep: async ({ ownerId, name, contentType }, content) => {
             if (keepFails !== undefined) throw keepFails;
             const url = `https://files.example/${kept.size}`;
-            kept.set(url, { ownerId, name, bytes: Buffer.concat([...content]) });
+            kept.set(url, { ownerId, name, contentType, bytes: Buffer.concat([...content]) });
             return url;
           },
         },
@@ -169,7 +169,14 @@ describe('the mail server', () => {
         subject: 'Rechnung für März',
         text: 'Anbei.',
         html: '<p>Anbei.</p>',
-        attachments: [{ filename: 'rechnung.csv', content: 'a,b\n1,2\n' }],
+        attachments: [
+          { filename: 'rechnung.csv', content: 'a,b\n1,2\n' },
+          {
+            filename: 'alt.csv',
+            content: Buffer.from('Grüße', 'latin1'),
+            contentType: 'text/csv; charset=iso-8859-1',
+          },
+        ],
       });
       transport.close();
       assert.match(sent.response, /^250 /);
@@ -188,6 +195,9 @@ describe('the mail server', () => {
       assert.equal(event.receipt.clientIp, '127.0.0.1');
       assert.equal(event.attachments[0].content, 'a,b\n1,2\n');
       assert.equal(kept.get(event.attachments[0].contentUrl)?.bytes.toString(), 'a,b\n1,2\n');
+      const latin = event.attachments[1];
+      assert.deepEqual([latin.contentType, latin.content], ['text/csv', 'Grüße']);
+      assert.equal(kept.get(latin.contentUrl)?.contentType, 'text/csv; charset=iso-8859-1');
       assert.match(String(kept.get(event.mail.content_url)?.bytes), /^From: /);
     });
 

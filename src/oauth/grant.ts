@@ -72,8 +72,14 @@ export interface TokenEndpoint {
       issuer?: string | undefined;
     },
   ): Promise<Grant>;
-  /** RFC 6749, section 6. */
-  refresh(context: GrantContext, request: { refreshToken: string }): Promise<Grant>;
+  /**
+   * RFC 6749, section 6. A refresh does not change whose the grant is, so `uid` is learned only with `asksUid`: where it is
+   * not known yet. It stays undefined when that fails, because the refresh token may be spent and its successor must not be lost.
+   */
+  refresh(
+    context: GrantContext,
+    request: { refreshToken: string; asksUid?: boolean | undefined },
+  ): Promise<Grant>;
   /** RFC 6749, section 4.4. */
   clientCredentials(context: GrantContext): Promise<Grant>;
   /** RFC 7009; resolves also when the app has no revocation URL. */

@@ -355,6 +355,31 @@ describe('a token endpoint', () => {
     assert.equal(provider.seen.length, before + 1);
   });
 
+  test('tells whose a token is that was refreshed for the first time here, and gives it in any case', async () => {
+    const bring = (uid: object | undefined) =>
+      tokens.refresh(
+        { app: app({ uid }), client, fields: {} },
+        { refreshToken: 'the-refresh-canary', asksUid: true },
+      );
+    const uid = { from: 'request', url: `${provider.url}/me`, path: 'id' };
+    provider.profile = { body: { id: 'u1' } };
+    assert.equal((await bring(uid)).uid, 'u1');
+    for (const profile of [{ status: 403, body: {} }, { body: 'no JSON' }, { body: {} }]) {
+      provider.profile = profile;
+      const grant = await bring(uid);
+      assert.deepEqual([grant.accessToken, grant.uid], ['at', undefined]);
+    }
+    provider.answer = { body: { access_token: 'at', data: { gid: 7 } } };
+    assert.equal((await bring({ from: 'token', path: 'data.gid' })).uid, '7');
+    assert.equal((await bring(undefined)).uid, undefined);
+    const claims = { sub: 's', aud: client.clientId, exp: clock.now() / 1000 + 60 };
+    provider.answer = { body: { access_token: 'at', id_token: idToken(claims) } };
+    assert.equal((await bring({ from: 'id_token', path: 'sub' })).uid, 's');
+    provider.answer = { body: { access_token: 'at', id_token: idToken({ ...claims, aud: 'another' }) } };
+    const grant = await bring({ from: 'id_token', path: 'sub' });
+    assert.deepEqual([grant.accessToken, grant.uid], ['at', undefined]);
+  });
+
   const idToken = (claims: object) =>
     ['{"alg":"none"}', JSON.stringify(claims), '']
       .map((part) => Buffer.from(part).toString('base64url'))

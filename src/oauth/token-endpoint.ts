@@ -14,6 +14,8 @@ import { uidAt, valueAt } from './value-at.ts';
 
 const answerBytesMax = 1024 * 1024;
 const timeoutMs = 20_000;
+/** For the question whose a refreshed token is. With `timeoutMs` it is shorter than the lease of a refresh. */
+const uidTimeoutMs = 5_000;
 /** Of one token, or one text beside it. What a provider gives goes into every process that uses the account. */
 const textCharactersMax = 16_000;
 /** Of what else stands beside it, as JSON: also a bound on how deep it is. */
@@ -68,15 +70,23 @@ export function createTokenEndpoint(tools: { dispatcher: GuardedDispatcher; cloc
       return { ...grant, uid: await uidOf(tools, context, grant, exchange.raw(), claims) };
     },
 
-    async refresh(context, { refreshToken }) {
+    async refresh(context, { refreshToken, asksUid = false }) {
       const exchange = begin(tools, context, 'the refresh token', [refreshToken], 'refreshUrl');
-      return grantFrom(context, exchange, async ({ server, client, authentication, options }) =>
+      const grant = await grantFrom(context, exchange, async ({ server, client, authentication, options }) =>
         oauth.processRefreshTokenResponse(
           server,
           client,
           await oauth.refreshTokenGrantRequest(server, client, authentication, refreshToken, options),
         ),
       );
+      if (!asksUid) return grant;
+      try {
+        const claims = claimsOf(context, exchange.raw(), { nonce: undefined }, tools.clock);
+        return { ...grant, uid: await uidOf(tools, context, grant, exchange.raw(), claims, uidTimeoutMs) };
+      } catch (error) {
+        if (!(error instanceof GrantError)) throw error;
+        return grant;
+      }
     },
 
     async clientCredentials(context) {
@@ -228,6 +238,7 @@ async function send(
   context: GrantContext,
   url: string,
   init: RequestInit,
+  waitMs = timeoutMs,
 ): Promise<GuardedResponse> {
   const headers: Record<string, string> = { ...(init.headers as Record<string, string>) };
   let body = init.body === undefined || init.body === null ? undefined : String(init.body);
@@ -244,7 +255,7 @@ async function send(
       ...(body === undefined ? {} : { body }),
       maxRedirects: 0,
       maxBytes: answerBytesMax,
-      timeoutMs,
+      timeoutMs: waitMs,
     });
   } catch (error) {
     const { code } = Object(error) as { code?: unknown };
@@ -313,6 +324,7 @@ async function uidOf(
   grant: Grant,
   raw: Record<string, unknown>,
   claims: Record<string, unknown> | undefined,
+  waitMs = timeoutMs,
 ): Promise<string | undefined> {
   const { uid } = oauth2Of(context);
   if (uid === undefined) return uidAt(claims, 'sub');
@@ -322,10 +334,8 @@ async function uidOf(
     ...grant.fields,
     oauth_access_token: grant.accessToken,
   });
-  const answer = await send(tools, context, url.href, {
-    method: 'GET',
-    headers: { accept: 'application/json', authorization: `Bearer ${grant.accessToken}` },
-  });
+  const headers = { accept: 'application/json', authorization: `Bearer ${grant.accessToken}` };
+  const answer = await send(tools, context, url.href, { method: 'GET', headers }, waitMs);
   if (answer.status < 200 || answer.status > 299) {
     throw new GrantError(
       'moment',

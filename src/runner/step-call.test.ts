@@ -95,6 +95,22 @@ test('a circular export or returned value fails the step, and names the export a
   assert.deepEqual(exportsOf(shared).$return_value, [{ n: 1 }, { n: 1 }, '[Circular]']);
 });
 
+test('a response of axios that is returned is reduced, and the logs of the step say so', async () => {
+  const outcome = await step(
+    `const r = { status: 200, statusText: 'OK', headers: {}, config: {}, data: { n: 1 } }; r.request = { res: r }; return r;`,
+  );
+  assert.deepEqual(exportsOf(outcome).$return_value, {
+    status: 200,
+    statusText: 'OK',
+    headers: {},
+    data: { n: 1 },
+  });
+  assert.deepEqual(
+    outcome.logs.map(({ level, message }) => [level, message.slice(0, 70)]),
+    [['info', 'the returned value ($return_value) holds a response of axios, which re']],
+  );
+});
+
 test('exports that are too large end the step with a message that names them, and the process goes on', async () => {
   const deploymentId = 'd_large';
   const killsBefore = fixture.runner.stats().kills;

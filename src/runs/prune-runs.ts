@@ -4,19 +4,30 @@ import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
 import { forgetRuns, runsToPrune, workflowsWithRuns } from './forget-run-store.ts';
 
-/** A workflow is pruned when so many runs beyond those that are kept may have gathered. */
-const slack = 100;
 /** Runs removed in one transaction: a purge must never hold the store's one writer for long. */
 const batchRows = 100;
+/** The least time between two rounds. A workflow costs one look, about a millisecond, in each round after a run of it ended. */
 const intervalMs = 1_000;
+/** The longer a round took, the longer the next one is away, so that looks never take more than a tenth of the time. */
+const restFactor = 10;
+/** All workflows are looked at so often: another process may have ended runs and stopped before it pruned them. */
+const sweepIntervalMs = 3_600_000;
 
-/** Keeps the newest ended runs of each workflow, and removes older ones a little at a time. Runs that go on stay. */
+/**
+ * Keeps exactly the newest ended runs of each workflow. What is beyond them is removed within seconds, because how many
+ * are kept is a promise to those whose data they hold. Runs that go on stay and do not count.
+ */
 export class RunPruner {
   readonly #store: Store;
   readonly #logger: Logger;
   readonly #keep: number;
-  readonly #grown = new Map<string, number>();
+  /** Workflows of which a run has ended since they were last looked at. */
+  #grown = new Set<string>();
   #timer: NodeJS.Timeout | undefined;
+  #sweepTimer: NodeJS.Timeout | undefined;
+  #sweepIsDue = false;
+  /** Runs removed since the store gave room back. */
+  #forgotten = 0;
   #working: Promise<void> | undefined;
   #stopped = false;
 
@@ -28,62 +39,83 @@ export class RunPruner {
   }
 
   start(): void {
-    // What gathered before a crash is not in memory.
-    this.#working = this.#sweep();
-    this.#timer = setInterval(() => {
-      this.#working ??= this.pruneGrown().finally(() => {
-        this.#working = undefined;
-      });
-    }, intervalMs);
+    // What ended before a crash is not in memory.
+    this.#sweepIsDue = true;
+    this.#sweepTimer = setInterval(() => {
+      this.#sweepIsDue = true;
+    }, sweepIntervalMs);
+    this.#roundAfter(0);
   }
 
   async stop(): Promise<void> {
     this.#stopped = true;
-    clearInterval(this.#timer);
+    clearTimeout(this.#timer);
+    clearInterval(this.#sweepTimer);
     await this.#working;
   }
 
   /** A run of this workflow has ended. */
   ended(workflowId: string): void {
-    this.#grown.set(workflowId, (this.#grown.get(workflowId) ?? 0) + 1);
+    this.#grown.add(workflowId);
   }
 
-  /** Prunes every workflow that grew enough; exported for tests, which do not wait for the interval. */
-  async pruneGrown(minimum = slack): Promise<void> {
-    for (const [workflowId, ended] of [...this.#grown]) {
-      if (this.#stopped) return;
-      if (ended < minimum) continue;
-      this.#grown.delete(workflowId);
-      await this.#prune(workflowId);
+  /** One round over the workflows of which runs have ended; exported for tests, which do not wait for the interval. */
+  async pruneGrown(): Promise<void> {
+    const grown = this.#grown;
+    this.#grown = new Set();
+    const old: string[] = [];
+    try {
+      for (const workflowId of grown) {
+        for (let isMore = true; isMore; ) {
+          if (this.#stopped) return;
+          const ids = await runsToPrune(this.#store.read, workflowId, { keep: this.#keep, limit: batchRows });
+          isMore = ids.length === batchRows;
+          old.push(...ids);
+          // A few runs each of many workflows are one write.
+          if (old.length >= batchRows) await this.#forget(old.splice(0));
+        }
+      }
+      if (old.length > 0) await this.#forget(old);
+      if (this.#forgotten < batchRows) return;
+      // Not after each round: new runs take most of the room again.
+      this.#forgotten = 0;
+      await this.#store.reclaimSpace();
+    } catch (error) {
+      for (const workflowId of grown) this.#grown.add(workflowId);
+      this.#logger.warn({ error: toError(error).message }, 'runs.not-pruned');
     }
+  }
+
+  #roundAfter(ms: number): void {
+    if (this.#stopped) return;
+    this.#timer = setTimeout(() => {
+      const begun = performance.now();
+      this.#working = this.#round().finally(() => {
+        this.#working = undefined;
+        this.#roundAfter(Math.max(intervalMs, restFactor * (performance.now() - begun)));
+      });
+    }, ms);
+  }
+
+  async #round(): Promise<void> {
+    if (this.#sweepIsDue) await this.#sweep();
+    if (this.#grown.size > 0) await this.pruneGrown();
   }
 
   async #sweep(): Promise<void> {
     try {
-      for (const workflowId of await workflowsWithRuns(this.#store.read, this.#keep + slack)) {
-        if (this.#stopped) return;
-        await this.#prune(workflowId);
-      }
+      for (const workflowId of await workflowsWithRuns(this.#store.read, this.#keep))
+        this.#grown.add(workflowId);
+      this.#sweepIsDue = false;
     } catch (error) {
       this.#logger.warn({ error: toError(error).message }, 'runs.not-swept');
-    } finally {
-      this.#working = undefined;
     }
   }
 
-  async #prune(workflowId: string): Promise<void> {
-    try {
-      for (;;) {
-        const ids = await runsToPrune(this.#store.read, workflowId, { keep: this.#keep, limit: batchRows });
-        if (ids.length === 0 || this.#stopped) break;
-        // With commits that others wait for: under load its own would be every third one.
-        await this.#store.writes.submitPatiently(forgetWrite, ids);
-      }
-      // Not after each batch: new runs take most of the room again.
-      await this.#store.reclaimSpace();
-    } catch (error) {
-      this.#logger.warn({ workflow: workflowId, error: toError(error).message }, 'runs.not-pruned');
-    }
+  async #forget(ids: readonly string[]): Promise<void> {
+    // With commits that others wait for: under load its own would be every third one.
+    await this.#store.writes.submitPatiently(forgetWrite, ids);
+    this.#forgotten += ids.length;
   }
 }
 

@@ -169,7 +169,7 @@ export class WorkflowRuns implements JobHandler {
   }
 
   async quarantined(job: LeasedJob): Promise<void> {
-    const { run_id: runId } = job.payload as JobPayloads['run_workflow'];
+    const { run_id: runId, workflow_id: workflowId } = job.payload as JobPayloads['run_workflow'];
     const error = {
       code: 'InternalFailure',
       msg: `the service ended ${blamesMax} times while nothing but this run went on there; it will not be run again`,
@@ -179,7 +179,9 @@ export class WorkflowRuns implements JobHandler {
       { store: this.#store, router: this.#router, clock: this.#clock },
       { runId, state: 'quarantined', reason: null, failure: { error, ...this.#surroundings } },
     );
-    if (stored !== undefined) this.#bus.publish(stored);
+    if (stored === undefined) return;
+    this.#bus.publish(stored);
+    this.#observers.ended(workflowId);
   }
 
   async #runInTurn(

@@ -8,8 +8,9 @@ import { isLost, isSecretProp, openValues, sealedNames, sealValues } from '#sour
 import { keepMaskedSecrets, maskedSecret } from '#sources/source-props.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
 import { atParameter } from './at-parameter.ts';
-import { refuseMasked, requireRunnable, StepConfigurer, type StepSubject } from './configure-step.ts';
+import { refuseMasked, StepConfigurer, type StepSubject } from './configure-step.ts';
 import { sealedStep } from './load-step.ts';
+import { resolveStep } from './resolve-step.ts';
 import type { StepDefinition, WorkflowDefinition } from './workflow-definition.ts';
 import type { StepInput } from './workflow-input.ts';
 import type { DeploymentAccount } from './workflow-store.ts';
@@ -101,16 +102,11 @@ export class StepBuilder {
     owner: ComponentOwner,
     former: FormerSteps | undefined,
   ): Promise<Draft> {
-    const { namespace, code, component: text } = input;
+    const { namespace, code } = input;
     const field = code === undefined ? `${at}.component` : `${at}.code`;
-    const component = await atParameter({ parameter: field, namespace }, async () => {
-      const found =
-        code === undefined
-          ? await this.#resolver.resolveText(text ?? '', owner)
-          : await this.#resolver.resolve({ component_code: code }, owner);
-      requireRunnable(JSON.parse(found.shape) as ComponentShape);
-      return found;
-    });
+    const component = await atParameter({ parameter: field, namespace }, () =>
+      resolveStep(this.#resolver, input, owner),
+    );
     const step = former?.definition.steps.find((one) => one.namespace === namespace);
     const shape = JSON.parse(component.shape) as ComponentShape;
     const draft = { at, input, component, shape, id: step?.id ?? newId('c') };

@@ -8,7 +8,7 @@ import { silentLogger } from '#lib/logger.ts';
 import { deleteRunsOf } from '#runs/forget-run-store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
 import type { RunTable } from '#storage/tables/workflow-tables.ts';
-import { DeployerFixture, me } from '../../test/support/deployer-fixture.ts';
+import { DeployerFixture, finished, me } from '../../test/support/deployer-fixture.ts';
 import { makeMembers } from '../../test/support/members.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { type WorkflowChange, WorkflowDeployer } from './deploy-workflow.ts';
@@ -160,6 +160,29 @@ forEachStore((fixture) => {
       changes.map(({ removed }) => removed),
       [false, false, true],
     );
+  });
+
+  test('a workflow of a workspace that its maker leaves meanwhile does not begin to listen to a source of theirs', async () => {
+    using parts = new DeployerFixture(fixture.store);
+    await makeMembers(fixture.store, 'o_1', { u_1: 'member' });
+    const component = await parts.component();
+    const mine = (await parts.deployer.create({ component_id: component.id }, me)).source.id;
+    const { deployer } = tools(parts);
+    const creation = {
+      triggers: [
+        { type: 'source' as const, props: { source_id: mine } },
+        { type: 'source' as const, props: { component: component.id } },
+      ],
+    };
+    const ofTeam = { ...me, ownerId: 'o_1' };
+    await deployer.create(creation, ofTeam);
+    parts.answer = async () => {
+      await fixture.store.transaction((tx) => tx.deleteFrom('members').execute());
+      return finished;
+    };
+    await assert.rejects(deployer.create(creation, ofTeam), { code: 'not_found' });
+    const left = await fixture.store.read.selectFrom('workflows').select('id').execute();
+    assert.equal(left.length, 1);
   });
 
   test('what a removed workflow leaves is deleted in batches, with the jobs of runs that were not done', async () => {

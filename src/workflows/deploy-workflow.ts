@@ -15,7 +15,7 @@ import type { TriggerTable, WorkflowTable } from '#storage/tables/workflow-table
 import { lockProject, projectOfWorkspace } from '#workspaces/project-store.ts';
 import { atParameter, invalidAt } from './at-parameter.ts';
 import { type FormerSteps, StepBuilder } from './build-steps.ts';
-import { planTriggers, type TriggerPlan } from './plan-triggers.ts';
+import { holdForeignSources, planTriggers, type TriggerPlan } from './plan-triggers.ts';
 import { layOverTemplate } from './template.ts';
 import { findTemplate } from './template-store.ts';
 import { checkTriggers } from './trigger-definition.ts';
@@ -124,6 +124,7 @@ export class WorkflowDeployer {
     });
     await this.#withSources(plan, owner, () =>
       store.transaction(async (tx) => {
+        await holdForeignSources(store, tx, plan, owner);
         // It may have been deleted while the steps were built.
         if (projectId !== null) {
           await lockProject(tx, store, projectId);
@@ -168,7 +169,7 @@ export class WorkflowDeployer {
     const nowMs = clock.now();
     const plan: TriggerPlan =
       input.triggers === undefined
-        ? { rows: await this.#withoutLostSources(before), newSources: [] }
+        ? { rows: await this.#withoutLostSources(before), newForeignSources: [], newSources: [] }
         : await this.#planTriggers(input.triggers, { workflowId: id, owner, before, nowMs });
     const definition = {
       steps: built.steps,
@@ -183,6 +184,7 @@ export class WorkflowDeployer {
     };
     await this.#withSources(plan, owner, () =>
       store.transaction(async (tx) => {
+        await holdForeignSources(store, tx, plan, owner);
         const present = await lockWorkflow(store, tx, id);
         if (present === undefined) throw notFound('workflow', id);
         if (present.deployment_id !== workflow.deployment_id || present.state !== workflow.state)

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { ComponentShape, PropDefinition } from '#components/component-shape.ts';
+import type { PropDefinition } from '#components/component-shape.ts';
 import { findComponent } from '#components/component-store.ts';
 import { type ConfiguredProps, isRecord } from '#components/validate-props.ts';
 import { must } from '#lib/assert.ts';
@@ -12,8 +12,8 @@ import type { Db, Store } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
 import type { TemplateTable, WorkflowTable } from '#storage/tables/workflow-tables.ts';
 import { atParameter, invalidAt } from './at-parameter.ts';
-import { requireRunnable } from './configure-step.ts';
 import { definitionsOfStep } from './load-step.ts';
+import { resolveStep } from './resolve-step.ts';
 import type { TemplateDefinition } from './template.ts';
 import { insertTemplate } from './template-store.ts';
 import { checkTriggers, readTrigger } from './trigger-definition.ts';
@@ -95,17 +95,9 @@ export class TemplateMaker {
     checkTriggers(input.triggers ?? []);
     const steps: StepInput[] = [];
     for (const [index, step] of (input.steps ?? []).entries()) {
-      const { namespace, code, component: text = '' } = step;
+      const { namespace, code } = step;
       const place = { parameter: `steps[${index}].${code === undefined ? 'component' : 'code'}`, namespace };
-      const component = await atParameter(place, async () => {
-        const { resolver } = this.#parts;
-        const found =
-          code === undefined
-            ? await resolver.resolveText(text, owner)
-            : await resolver.resolve({ component_code: code }, owner);
-        requireRunnable(JSON.parse(found.shape) as ComponentShape);
-        return found;
-      });
+      const component = await atParameter(place, () => resolveStep(this.#parts.resolver, step, owner));
       if (step.disabled === true) continue;
       const props = portableProps(definitionsOfStep(component, null), step.props ?? {}, options);
       steps.push({ namespace, ...portableCode(component, code !== undefined), props });

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import { notFound, type Ownership, ownersOf } from '#auth/permissions.ts';
 import type { ConfiguredProps } from '#components/validate-props.ts';
 import type { CallerError } from '#lib/errors.ts';
 import { newBase36Key, newId } from '#lib/ids.ts';
@@ -6,8 +7,9 @@ import type { ComponentOwner, ComponentResolver } from '#registry/resolve-compon
 import type { DeploymentContext } from '#sources/deployment.ts';
 import { shapeOfSource } from '#sources/source-shape.ts';
 import { findSource } from '#sources/source-store.ts';
-import type { Db } from '#storage/store.ts';
+import type { Db, Store, Tx } from '#storage/store.ts';
 import type { TriggerTable } from '#storage/tables/workflow-tables.ts';
+import { holdMemberships } from '#workspaces/workspace-store.ts';
 import { atParameter, invalidAt } from './at-parameter.ts';
 import { sealTriggerAuth, triggerAuthType } from './trigger-auth.ts';
 import {
@@ -23,6 +25,8 @@ import type { TriggerInput, TriggerKind } from './workflow-input.ts';
 /** The triggers that a workflow is to have. */
 export interface TriggerPlan {
   rows: TriggerTable[];
+  /** Sources of other owners that the workflow does not listen to yet: the caller has to have the right to them. */
+  newForeignSources: { id: string; ownerId: string; parameter: string }[];
   /** Sources to create first; each then gives its row the id. */
   newSources: { row: TriggerTable; at: string; source: NewSource }[];
 }
@@ -57,7 +61,7 @@ export async function planTriggers(
   subject: PlanSubject,
 ): Promise<TriggerPlan> {
   const kept = matchTriggers(inputs, subject.before);
-  const plan: TriggerPlan = { rows: [], newSources: [] };
+  const plan: TriggerPlan = { rows: [], newForeignSources: [], newSources: [] };
   for (const [index, input] of inputs.entries()) {
     const former = kept[index];
     // Without a type it is a change of what is there, with one it is given whole.
@@ -173,14 +177,20 @@ async function planSource(
   { db, resolver }: PlanParts,
   definition: SourceTrigger,
   { row, at, former }: { row: TriggerTable; at: string; former: TriggerTable | undefined },
-  { owner, nowMs }: PlanSubject,
+  { owner, before, nowMs }: PlanSubject,
   plan: TriggerPlan,
 ): Promise<void> {
   if ('sourceId' in definition) {
     const { sourceId } = definition;
+    const parameter = `${at}.source_id`;
     const source = await findSource(db, sourceId);
-    if (source === undefined || source.state === 'deploying' || source.owner_id !== owner.ownerId)
-      throw missingSource(`${at}.source_id`, sourceId);
+    if (source === undefined || source.state === 'deploying') throw missingSource(parameter, sourceId);
+    // What the workflow listens to already stays, whoever deploys it.
+    if (source.owner_id !== owner.ownerId && !before.some(({ id }) => id === sourceId)) {
+      const foreign = { id: sourceId, ownerId: source.owner_id, parameter };
+      requireForeignSource(await ownersOf(db, { userId: owner.userId }), foreign);
+      plan.newForeignSources.push(foreign);
+    }
     if (former?.id === sourceId) return;
     Object.assign(row, { id: sourceId, owned: 0, created_at_ms: nowMs, updated_at_ms: nowMs });
     return;
@@ -213,6 +223,40 @@ async function planSource(
       ...(name === undefined ? {} : { name }),
     },
   });
+}
+
+/**
+ * A source of another owner than the workflow's, such as a member's own, may trigger it where the caller may change both, as
+ * for a subscription between them. Throws `invalid_parameter`, `forbidden`.
+ */
+function requireForeignSource(
+  owners: Ownership,
+  { id, ownerId, parameter }: TriggerPlan['newForeignSources'][number],
+): void {
+  if (!owners.mayRead(ownerId)) throw missingSource(parameter, id);
+  if (!owners.mayWrite(ownerId))
+    throw invalidAt(
+      parameter,
+      `your role in the workspace of ${id} does not allow subscriptions to it`,
+      'forbidden',
+    );
+}
+
+/**
+ * The same of both ends in the transaction that makes the sources triggers, because a membership may have ended since. None of
+ * the caller's ends before the transaction does.
+ */
+export async function holdForeignSources(
+  store: Pick<Store, 'name'>,
+  tx: Tx,
+  { newForeignSources }: TriggerPlan,
+  { ownerId, userId }: ComponentOwner,
+): Promise<void> {
+  if (newForeignSources.length === 0) return;
+  await holdMemberships(store, tx, userId);
+  const owners = await ownersOf(tx, { userId });
+  if (!owners.mayWrite(ownerId)) throw notFound('workspace', ownerId, 'org_id');
+  for (const foreign of newForeignSources) requireForeignSource(owners, foreign);
 }
 
 function missingSource(parameter: string, sourceId: string): CallerError {

@@ -61,4 +61,23 @@ export async function deleteTriggersOf(tx: Tx, workflowId: string): Promise<void
   await tx.deleteFrom('triggers').where('workflow_id', '=', workflowId).execute();
 }
 
+/** In the transaction that ends a membership: nothing of either owner is a trigger of the other's workflows any more. */
+export async function deleteTriggersOfMember(
+  tx: Tx,
+  { workspaceId, userId }: { workspaceId: string; userId: string },
+): Promise<void> {
+  for (const [workflowOwnerId, sourceOwnerId] of [
+    [workspaceId, userId],
+    [userId, workspaceId],
+  ] as const)
+    await tx
+      .deleteFrom('triggers')
+      .where('kind', '=', 'source')
+      .where('owner_id', '=', workflowOwnerId)
+      .where('id', 'in', (from) =>
+        from.selectFrom('sources').select('sources.id').where('sources.owner_id', '=', sourceOwnerId),
+      )
+      .execute();
+}
+
 const triggerInsert: RowInsert<'triggers'> = { table: 'triggers', columns: [...triggerColumns] };

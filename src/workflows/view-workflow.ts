@@ -149,7 +149,10 @@ interface TriggerView {
   [field: string]: unknown;
 }
 
-/** Triggers by row; one whose source was deleted is not there. */
+/**
+ * Triggers by row; one whose source was deleted is not there. Of a source of another owner, such as a member's own, others who
+ * see the workflow are not shown the props.
+ */
 async function viewTriggers(db: Db, triggers: readonly TriggerTable[], context: WorkflowViewContext) {
   const sources = await findSources(
     db,
@@ -161,7 +164,10 @@ async function viewTriggers(db: Db, triggers: readonly TriggerTable[], context: 
     const source = sources.get(trigger.id);
     const view =
       trigger.kind === 'source'
-        ? source && viewSource(source, definitions.get(source.id) ?? [], context.endpointUrl)
+        ? source && {
+            ...viewSource(source, definitions.get(source.id) ?? [], context.endpointUrl),
+            ...(source.owner_id !== trigger.owner_id && { configured_props: {} }),
+          }
         : viewOwnTrigger(trigger, context);
     if (view !== undefined) views.set(trigger, { type: trigger.kind, ...view });
   }

@@ -1,5 +1,6 @@
 import type { ConfiguredProps } from '#components/validate-props.ts';
 import { invalidAt } from './at-parameter.ts';
+import { foreignRuntime } from './foreign-steps.ts';
 import { defaultWorkflowSettings, type WorkflowSettings } from './workflow-definition.ts';
 
 /** A step as a request (or a template) gives it. */
@@ -53,6 +54,10 @@ export function checkSteps(steps: readonly StepInput[], options: { fromTemplate:
   const seen = new Map<string, number>();
   for (const [index, step] of steps.entries()) {
     const at = `steps[${index}]`;
+    for (const field of ['runtime', 'lang'] as const) {
+      const why = foreignRuntime((step as { runtime?: unknown; lang?: unknown })[field]);
+      if (why !== undefined) throw invalidAt(`${at}.${field}`, why);
+    }
     refuseUnknownFields(step, stepFields, at);
     const { namespace } = step;
     if (namespace === undefined)

@@ -65,6 +65,13 @@ export function listMembershipsOf(
   return db.selectFrom('members').select(['workspace_id', 'role']).where('user_id', '=', userId).execute();
 }
 
+/** Keeps the memberships of a user from ending before the end of the transaction: what it stores then ends with them. */
+export async function holdMemberships(store: Pick<Store, 'name'>, tx: Tx, userId: string): Promise<void> {
+  // The embedded store has one writer, which this transaction is.
+  if (store.name === 'sqlite') return;
+  await tx.selectFrom('members').select('role').where('user_id', '=', userId).forKeyShare().execute();
+}
+
 /** `orgname` is given, or made from the name and made unique. Throws CallerError `conflict` for a taken orgname. */
 export async function insertWorkspace(
   tx: Tx,

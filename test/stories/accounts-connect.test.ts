@@ -451,6 +451,14 @@ forEachSharedService((fixture) => {
       assert.ok(Date.parse(account.next_refresh_at) < Date.parse(account.expires_at));
       assert.equal(account.name, 'Moved');
 
+      const { oauth_refresh_token } = credentials;
+      const bare = await bring({ oauth_refresh_token });
+      assert.equal(
+        (await credentialsOf(bare.body.data.id)).credentials.oauth_uid,
+        'ada',
+        'the provider says',
+      );
+
       const missing = await bring({ oauth_access_token: 'only-this-one' });
       assert.equal(missing.body.details.parameter, 'credentials.oauth_refresh_token');
       const spent = await bring(elsewhere.credentials);

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { type ClientRequest, request as httpRequest } from 'node:http';
 import { before, test } from 'node:test';
+import { gzipSync } from 'node:zlib';
 import { type ApiAnswer, forEachSharedService, type ServiceClient } from '../support/millrace.ts';
 
 const component =
@@ -217,6 +218,23 @@ forEachSharedService((fixture) => {
       });
       assertError(answer, 400, 'invalid_parameter', 'name');
     }
+  });
+
+  test('a compressed body is 415, whatever it would become', async () => {
+    const { service } = fixture;
+    const send = (encoding: string, body: Buffer) =>
+      rawAnswer(service, {
+        method: 'POST',
+        path: '/v1/workspaces',
+        headers: { 'content-type': 'application/json', 'content-encoding': encoding },
+        body,
+      });
+    for (const body of [gzipSync('{"name":"x"}'), gzipSync(Buffer.alloc(20_000_000, 32))]) {
+      const answer = await send('gzip', body);
+      assertError(answer, 415, 'unsupported_media_type');
+      assert.match(answer.body.error, /^content-encoding: found "gzip", expected none/);
+    }
+    assertError(await send('identity', Buffer.from('{"name":5}')), 400, 'invalid_parameter', 'name');
   });
 
   test('malformed JSON, and JSON that is no object, is 400', async () => {

@@ -87,6 +87,7 @@ describe('a service with limits and addresses of its own', () => {
       MILLRACE_DATA_STORES_MAX: '1',
       MILLRACE_FILES_MAX_GB: '1',
       MILLRACE_RUNS_KEPT: '2',
+      MILLRACE_STREAMS_PER_KEY: '2',
       MILLRACE_AUDIT_DAYS: '2',
       MILLRACE_QUOTA_CREDITS: '1001',
       MILLRACE_QUOTA_COMPUTE_MS: '1002',
@@ -188,6 +189,36 @@ describe('a service with limits and addresses of its own', () => {
       return runs.length < 100 && runs;
     });
     assert.equal(kept.length, 2);
+  });
+
+  test('MILLRACE_STREAMS_PER_KEY is how many live streams a key has open at once', async () => {
+    const { id } = await service.createSource({ component_code: telling });
+    const open = async (path: string) => {
+      const leave = new AbortController();
+      const answer = await fetch(`${service.url}${path}`, {
+        headers: { authorization: `Bearer ${testApiKey}` },
+        signal: leave.signal,
+      });
+      return { answer, leave };
+    };
+    const first = await open(`/sources/${id}/sse`);
+    const second = await open(`/v1/workspaces/${me.workspaceId}/sse`);
+    assert.deepEqual([first.answer.status, second.answer.status], [200, 200]);
+    const { answer } = await open(`/v1/sources/${id}/sse`);
+    assert.deepEqual(
+      [answer.status, answer.headers.get('retry-after'), answer.headers.get('x-ratelimit-limit')],
+      [429, '5', '2'],
+    );
+    // biome-ignore lint/suspicious/noExplicitAny: a test looks into the answer.
+    const refused = (await answer.json()) as any;
+    assert.deepEqual([refused.code, refused.details.limit], ['streams_busy', 2]);
+    first.leave.abort();
+    const again = await waitFor(async () => {
+      const opened = await open(`/sources/${id}/sse`);
+      return opened.answer.status === 200 && opened;
+    });
+    again.leave.abort();
+    second.leave.abort();
   });
 
   test('MILLRACE_AUDIT_DAYS is how long the audit of accounts is kept', async () => {

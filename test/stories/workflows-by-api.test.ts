@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { createEmittingSource } from '../support/emitting-source.ts';
 import { forEachSharedService, type ServiceClient } from '../support/millrace.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -198,6 +199,71 @@ forEachSharedService((fixture) => {
     assert.equal((await service.api('GET', `/v1/sources/${watched.id}`)).status, 200, 'it was there before');
   });
 
+  test('a source of a member’s own triggers a workflow of the workspace, until the member leaves', async () => {
+    const { service } = fixture;
+    const sam = await service.createUser('sam');
+    const org = (await service.api('POST', '/v1/workspaces', { name: 'Team' })).body.data.id;
+    const join = (role: string) =>
+      service.api('POST', `/v1/workspaces/${org}/members`, { user_id: sam.id, role });
+    const emitting = await createEmittingSource(service, { key: sam.key });
+    const mine = { type: 'source', props: { source_id: emitting.id } };
+    const make = (triggers: object[], more: object = {}, key = sam.key) =>
+      service.api(
+        'POST',
+        '/v1/workflows',
+        { triggers, steps: [{ namespace: 'one', code: nothing }], settings: { auto_deploy: true }, ...more },
+        { key },
+      );
+    await join('member');
+    const { status, body } = await make([mine], { org_id: org });
+    assert.equal(status, 200, JSON.stringify(body));
+    const workflow = body.data;
+    const [trigger] = workflow.triggers;
+    assert.deepEqual([trigger.id, trigger.owner_id, trigger.configured_props], [emitting.id, sam.id, {}]);
+    await emitting.emit([{ n: 1 }]);
+    const run = await service.runInState(workflow.id, 'succeeded');
+    assert.deepEqual([run.event, run.emitter_id], [{ n: 1 }, emitting.id]);
+
+    // Others deploy it again with the trigger that is there, and cannot take the source for another workflow.
+    const deployed = await service.api('POST', `/v1/workflows/${workflow.id}/deployments`, {
+      triggers: [{ type: 'http' }, mine],
+    });
+    assert.equal(deployed.status, 200, JSON.stringify(deployed.body));
+    const refused = await make([mine], { org_id: org }, service.key);
+    assert.deepEqual(
+      [refused.status, refused.body.error],
+      [400, `triggers[0].props.source_id: there is no source "${emitting.id}"`],
+    );
+
+    // The other way round; a viewer may change one end only.
+    const shared = await createEmittingSource(service, { workspace: org });
+    const theirs = { type: 'source', props: { source_id: shared.id } };
+    await join('viewer');
+    const looked = await make([theirs]);
+    assert.deepEqual(
+      [looked.status, looked.body.code, looked.body.details.parameter],
+      [403, 'forbidden', 'triggers[0].props.source_id'],
+    );
+    await join('member');
+    const own = (await make([theirs])).body.data;
+    assert.deepEqual(
+      own.triggers.map(({ id }: { id: string }) => id),
+      [shared.id],
+    );
+
+    assert.equal((await service.api('DELETE', `/v1/workspaces/${org}/members/${sam.id}`)).status, 204);
+    const after = (await service.api('GET', `/v1/workflows/${workflow.id}`)).body.data;
+    assert.deepEqual(
+      after.triggers.map(({ type }: { type: string }) => type),
+      ['http'],
+    );
+    const { body: left } = await service.api('GET', `/v1/workflows/${own.id}`, undefined, { key: sam.key });
+    assert.deepEqual(left.data.triggers, []);
+    const { body: subscriptions } = await service.api('GET', `/v1/workspaces/${org}/subscriptions`);
+    assert.deepEqual(subscriptions.data, []);
+    assert.equal((await make([theirs])).status, 400);
+  });
+
   test('without auto_deploy a workflow is inactive, and so is its endpoint until it is activated', async () => {
     const { service } = fixture;
     const workflow = await service.createWorkflow({
@@ -256,6 +322,30 @@ forEachSharedService((fixture) => {
       ['steps[1].code', 'bad'],
     );
     assert.match(answer.body.error, /^steps\[1\]\.code: .*:?2/);
+    const foreign = async (given: object, path = '/v1/workflows') => {
+      const { status, body } = await service.api('POST', path, {
+        steps: [{ namespace: 'moved', ...given }],
+      });
+      assert.equal(status, 400, JSON.stringify(body));
+      return body.error as string;
+    };
+    const python = { code: 'import requests\n\ndef handler(pd: "pipedream"):\n    return 1\n' };
+    assert.match(
+      await foreign({ ...python, runtime: 'python3.12' }),
+      /^steps\[0\]\.runtime: this is a Python step/,
+    );
+    for (const path of ['/v1/workflows', '/v1/templates'])
+      assert.match(await foreign(python, path), /^steps\[0\]\.code: this is a Python step, and steps are/);
+    for (const code of [
+      '$respond({ status: 200 });\nreturn event.body;',
+      'async (event, steps) => { return event.body; }',
+      'console.log(event.body);',
+    ])
+      assert.match(await foreign({ code }), /^steps\[0\]\.code: this is a code step of the first generation/);
+    assert.match(
+      await foreign({ component: 'pipedream/http' }),
+      /^steps\[0\]\.component: "pipedream\/http" is a step of the first generation/,
+    );
     const wrong = [
       [{ code: "export default { type: 'app', app: 'x' };" }, 'invalid_component', 'code'],
       [{ code: 'export default { props: {} };' }, 'invalid_component', 'code'],

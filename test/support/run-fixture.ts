@@ -63,6 +63,7 @@ export class RunFixture implements AsyncDisposable {
       redact?: (text: string) => string;
       node?: string;
       clock?: TestClock;
+      runsKept?: number;
       deployments?: { get(id: string): Promise<LoadedDeployment> };
     },
   ) {
@@ -120,7 +121,7 @@ export class RunFixture implements AsyncDisposable {
       },
       mayRun: () => this.mayRun,
       settingsOf: async () => this.settings ?? this.deployment.settings,
-      runsKept: 1000,
+      runsKept: options.runsKept ?? 1000,
     });
     const nothing: JobHandler = { run: async () => {}, quarantined: async () => {} };
     this.pool = new WorkerPool({

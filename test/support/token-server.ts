@@ -9,6 +9,8 @@ export class TokenServer {
   readonly receiver: HttpReceiver;
   /** Seconds that access tokens live. */
   lifeSeconds = 3600;
+  /** Stands beside the tokens, where the app looks for `oauth_uid`. */
+  user: string | undefined;
   /** Answers this instead of tokens, if set. */
   failure: ReceiverAnswer | 'hang up' | undefined;
   /** Requests wait for this before they are looked at. */
@@ -73,7 +75,7 @@ export class TokenServer {
         tokenParameters: {},
         tokenBody: 'form',
         expiresInSeconds: undefined,
-        uid: undefined,
+        uid: { from: 'token', path: 'user' },
         responseFields: {},
         accessTokenPath: 'access_token',
         registration: { url: 'https://example.com', text: '' },
@@ -104,6 +106,7 @@ export class TokenServer {
         token_type: 'Bearer',
         expires_in: this.lifeSeconds,
         scope: 'read',
+        user: this.user,
       },
     };
   }

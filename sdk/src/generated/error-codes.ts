@@ -57,6 +57,7 @@ export type ErrorCode =
   | 'source_busy'
   | 'storage_full'
   | 'store_unavailable'
+  | 'streams_busy'
   | 'too_many_hops'
   | 'unauthorized'
   | 'unknown_cursor'

@@ -524,7 +524,8 @@ export class Members {
    * Removes a member; for admins of the workspace, and for leaving it.
    *
    * Connected accounts of their own may not be used in sources and workflows of the workspace any more;
-   * those that they connected for the workspace stay.
+   * those that they connected for the workspace stay. What is their own and the workspace are not
+   * subscribed to each other any more, and no triggers of each other.
    *
    * `DELETE /v1/workspaces/{id}/members/{user_id}`
    * @param workspaceId o_…

@@ -26,6 +26,15 @@ import {
 import { parsePackageSpecifier } from './package-specifier.ts';
 import { importOfCreateRequire, type ProvidedTexts, withOwnRequire } from './provided-texts.ts';
 import { packageFolderOf, readsBeside } from './reads-beside.ts';
+import {
+  type CommonJsModule,
+  isStrictText,
+  keyOf,
+  strictEntry,
+  strictnessOf,
+  strictText,
+  withStrictFunction,
+} from './strict-modules.ts';
 import { bytesOf } from './text-of.ts';
 
 /** Asks the service for a file of the component itself; null when there is none. */
@@ -76,8 +85,9 @@ export async function bundle(
 ): Promise<BundlerOutput> {
   const entry = { ...request.entry, loader: await loaderOfEntry(request.entry) };
   const runAs = (form: BundleForm, apart?: Set<string>): BuildRun => {
-    const seen: SeenPackages = { placed: new Set(), addons: new Set() };
-    return { request, entry, lookUp, form, apart, needed: new Set(), seen };
+    const seen: SeenPackages = { placed: new Set(), addons: new Set(), code: new Map() };
+    const own = new Map<string, OwnFile>([[entry.path, entry]]);
+    return { request, entry, own, lookUp, form, apart, needed: new Set(), seen };
   };
   const { form } = request;
   const whole = async (run: BuildRun) => refuseTooLarge(await build(run, providedTexts), request);
@@ -116,7 +126,7 @@ async function build(run: BuildRun, providedTexts: ProvidedTexts): Promise<Build
       return { type: 'unfit', problem };
     throw new BuildFailure(problem);
   }
-  const code = await withProvided(run, outcome.code, providedTexts);
+  const code = await withProvided(run, outcome.code + outcome.map, providedTexts);
   const { format, metafile } = outcome;
   const beside = await packagesThatReadBeside(metafile, request.folder, seen);
   return { type: 'bundled', code, format, beside, addons: [...seen.addons] };
@@ -179,6 +189,8 @@ function loaderByExtension(path: string): 'js' | 'ts' | 'json' {
 interface BuildRun {
   request: BundleRequest;
   entry: OwnFile & { loader: Loader };
+  /** Files of the component that were asked for, by path. */
+  own: Map<string, OwnFile>;
   lookUp: LookUp;
   needed: Set<string>;
   seen: SeenPackages;
@@ -188,7 +200,15 @@ interface BuildRun {
   apart: Set<string> | undefined;
 }
 
-type BuildOutcome = { code: string; format: 'cjs' | 'esm'; metafile: Metafile } | { errors: Message[] };
+/** `map`: the comment that ends the text. */
+interface BuiltText {
+  code: string;
+  map: string;
+  format: 'cjs' | 'esm';
+  metafile: Metafile;
+}
+
+type BuildOutcome = BuiltText | { errors: Message[] };
 
 /**
  * Asking for each import of a package where it leads triples what a bundle costs. So esbuild finds that out alone at
@@ -198,13 +218,41 @@ type BuildOutcome = { code: string; format: 'cjs' | 'esm'; metafile: Metafile } 
 async function runBuild(run: BuildRun, format: 'cjs' | 'esm'): Promise<BuildOutcome> {
   const outcome = await buildOnce(run, format, false);
   const mayBeMended = 'errors' in outcome && outcome.errors.some(({ text }) => !awaitNeedsEsm.test(text));
-  return mayBeMended ? buildOnce(run, format, true) : outcome;
+  const asksForPackages = mayBeMended;
+  const whole = mayBeMended ? await buildOnce(run, format, asksForPackages) : outcome;
+  return 'errors' in whole || format === 'esm' ? whole : withStrictModules(run, whole, asksForPackages);
+}
+
+/** A CommonJS text in which ES modules are strict: strict-modules.ts. */
+async function withStrictModules(
+  run: BuildRun,
+  whole: BuiltText,
+  asksForPackages: boolean,
+): Promise<BuildOutcome> {
+  const entry = { namespace: 'own', path: ownModuleName(run.entry) };
+  const pathOf = (input: string): CommonJsModule =>
+    input.startsWith('own:')
+      ? { namespace: 'own', path: input.slice('own:'.length) }
+      : { namespace: 'file', path: resolve(run.request.folder, input) };
+  const strictness = strictnessOf(whole.metafile, entry, run.seen.code, pathOf);
+  if (strictness.kind === 'none') return whole;
+  if (strictness.kind === 'all') return { ...whole, code: strictText + whole.code };
+  const ordered = await buildOnce(
+    run,
+    'cjs',
+    asksForPackages,
+    strictEntry(entryPoint, entry, strictness.commonJs),
+  );
+  const code = 'errors' in ordered ? undefined : withStrictFunction(ordered.code);
+  // What cannot be made so is as it was: it is good but for this.
+  return 'errors' in ordered || code === undefined ? whole : { ...ordered, code };
 }
 
 async function buildOnce(
   run: BuildRun,
   format: 'cjs' | 'esm',
   asksForPackages: boolean,
+  ...before: Plugin[]
 ): Promise<BuildOutcome> {
   const isEsm = format === 'esm';
   const isTree = run.form === 'tree';
@@ -235,12 +283,12 @@ async function buildOnce(
       sourcemap: 'external',
       sourcesContent: false,
       metafile: true,
-      plugins: [confinement(run, asksForPackages)],
+      plugins: [...before, confinement(run, asksForPackages)],
     });
     const [code = '', map = ''] = ['.js', '.js.map'].map(
       (end) => result.outputFiles.find(({ path }) => path.endsWith(`component${end}`))?.text,
     );
-    return { code: code + mapComment(map, run.entry), format, metafile: result.metafile };
+    return { code, map: mapComment(map, run.entry), format, metafile: result.metafile };
   } catch (error) {
     if (isBuildFailure(error)) return { errors: error.errors };
     throw error;
@@ -260,8 +308,7 @@ function isBuildFailure(error: unknown): error is { errors: Message[] } {
 }
 
 function confinement(run: BuildRun, asksForPackages: boolean): Plugin {
-  const { request, entry, needed } = run;
-  const own = new Map<string, OwnFile>([[entry.path, entry]]);
+  const { request, entry, needed, own, seen } = run;
   return {
     name: 'confinement',
     setup(esbuild) {
@@ -287,6 +334,8 @@ function confinement(run: BuildRun, asksForPackages: boolean): Plugin {
           const text = `${fileName(file.path)} is not text: import it with { type: "bytes" }`;
           return { errors: [{ text }] };
         }
+        if (loader !== 'json' && loader !== 'text' && loader !== 'binary')
+          seen.code.set(keyOf(args), { isStrict: isStrictText(file.text) });
         return {
           contents:
             loader === 'json' || loader === 'text' || loader === 'binary' ? file.text : withOwnMap(file.text),

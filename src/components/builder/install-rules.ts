@@ -59,7 +59,8 @@ export function describeInstallError(thrown: unknown, request: NpmRequest): Buil
     ...(specifier === undefined ? {} : { specifier }),
   };
   const code = error.code ?? '';
-  const shown = JSON.stringify(specifier ?? name ?? 'a package');
+  const known = specifier ?? name;
+  const shown = known === undefined ? 'a package' : JSON.stringify(known);
   // What no registry takes as a name, each refuses in a way of its own.
   if (/^E4(00|04|05|06|10|14)$/.test(code))
     return caller('package_not_found', `there is no npm package ${shown}`, details);
@@ -70,11 +71,12 @@ export function describeInstallError(thrown: unknown, request: NpmRequest): Buil
     /^EALLOW/.test(code) ||
     code === 'EUNSUPPORTEDPROTOCOL' ||
     code === 'EINVALIDTAGNAME' ||
-    code === 'EINVALIDPACKAGENAME'
+    code === 'EINVALIDPACKAGENAME' ||
+    isUnreadableSpecifier(error)
   ) {
     return caller(
       'unsupported_specifier',
-      `${shown} depends on something that does not come from the npm registry`,
+      `${shown} depends on something that does not come from the npm registry: expected names of packages with versions, ranges or tags`,
       details,
     );
   }
@@ -83,6 +85,8 @@ export function describeInstallError(thrown: unknown, request: NpmRequest): Buil
   }
   if (code === 'EINTEGRITY')
     return caller('package_refused', `${shown} does not have the content it should`, details);
+  if (code === 'TAR_ABORT' || code === 'TAR_BAD_ARCHIVE' || code === 'Z_DATA_ERROR')
+    return caller('package_refused', `${shown} cannot be unpacked: ${error.message.slice(0, 200)}`, details);
   if (code === 'EBADPLATFORM')
     return caller('package_refused', `${shown} does not support this platform`, details);
   if (code === 'ETOOLARGE') return caller('component_too_large', error.message, details);
@@ -100,6 +104,11 @@ export function describeInstallError(thrown: unknown, request: NpmRequest): Buil
     message: 'the packages of the component could not be installed',
     details,
   };
+}
+
+/** npm has no code for aliases of anything but a package (`npm:../..`), and Node's own for URLs without a host. */
+function isUnreadableSpecifier({ code, message }: NpmError): boolean {
+  return /^(?:nested aliases|aliases (?:only|must)) /.test(message) || code === 'ERR_INVALID_URL';
 }
 
 interface NpmError extends Error {

@@ -5,6 +5,7 @@ import type { BundleRequest } from './build-messages.ts';
 import { withRelativeRequires } from './folder-requires.ts';
 import { withoutMap } from './own-source-map.ts';
 import { namesItsPlace } from './reads-beside.ts';
+import { isStrictText, keyOf, type SeenCode } from './strict-modules.ts';
 
 /** What was seen of the packages while their files were read. */
 export interface SeenPackages {
@@ -12,6 +13,8 @@ export interface SeenPackages {
   placed: Set<string>;
   /** Packages that bring a native addon. */
   addons: Set<string>;
+  /** All code that was read. */
+  code: SeenCode;
 }
 
 /** A file of a package, of ours, or of the project, as esbuild is to see it; nothing outside these folders. */
@@ -35,8 +38,14 @@ export async function loadPackageFile(
   const contents = await readFile(real);
   if (!isCode(real, loader)) return { contents, loader };
   const code = withRelativeRequires(contents);
+  seen.code.set(keyOf({ namespace: 'file', path }), { isStrict: isStrictText(headOf(code)) });
   if (isInside(real, request.folder) && namesItsPlace(code)) seen.placed.add(real);
   return { contents: withoutMap(code), loader };
+}
+
+/** Enough for a licence and the directive behind it. */
+function headOf(code: Uint8Array): string {
+  return Buffer.from(code.buffer, code.byteOffset, Math.min(code.byteLength, 64 * 1024)).toString('utf8');
 }
 
 /**

@@ -37,7 +37,7 @@ async function textOf(file: string, request: BundleRequest): Promise<string> {
     name: 'ours',
     setup: ({ onLoad }) =>
       onLoad({ filter: /.*/ }, ({ path, with: attributes }) =>
-        loadPackageFile(path, attributes, request, { placed: new Set(), addons: new Set() }),
+        loadPackageFile(path, attributes, request, { placed: new Set(), addons: new Set(), code: new Map() }),
       ),
   };
   const result = await build({

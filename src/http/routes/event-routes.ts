@@ -131,6 +131,7 @@ export function eventStreamRoutes(app: App, deps: EventRouteDeps): void {
       };
       if (emitterId === undefined) {
         const mark = lastEventIdOf(request, StreamMark.parse);
+        streams.admit(caller, reply.raw);
         reply.hijack();
         await streams.openWorkspace(reply.raw, { ...stream, workspaceId, mark });
         return;
@@ -138,6 +139,7 @@ export function eventStreamRoutes(app: App, deps: EventRouteDeps): void {
       const ownerId = await ownerOfEmitter(store.read, emitterId);
       if (ownerId !== workspaceId) throw notFound('emitter', emitterId, 'emitter_id');
       const lastEventId = lastEventIdOf(request, parseEventId);
+      streams.admit(caller, reply.raw);
       reply.hijack();
       await streams.open(reply.raw, { ...stream, emitterId, lastEventId });
     },
@@ -170,6 +172,7 @@ function emitterStreamRoute(app: App, deps: EventRouteDeps, kind: EmitterKind): 
       const caller = callerOf(request);
       const emitter = await emitterOf(store, kind, request, 'read');
       const lastEventId = lastEventIdOf(request, parseEventId);
+      streams.admit(caller, reply.raw);
       reply.hijack();
       await streams.open(reply.raw, {
         ...{ store, bus, logger, lastEventId },

@@ -11,6 +11,7 @@ import { findOwnerQuota } from '#metering/quota-store.ts';
 import { effectiveQuotas } from '#metering/quotas.ts';
 import { usageToday } from '#metering/usage-store.ts';
 import type { Db, Store } from '#storage/store.ts';
+import { deleteTriggersOfMember } from '#workflows/trigger-store.ts';
 import { createWorkspace } from '#workspaces/create-identity.ts';
 import { roles } from '#workspaces/membership.ts';
 import { insertProject, listProjects } from '#workspaces/project-store.ts';
@@ -262,7 +263,8 @@ function memberRoutes(app: App, { store, clock, onAccountChange }: WorkspaceRout
         summary: 'Removes a member; for admins of the workspace, and for leaving it',
         description:
           'Connected accounts of their own may not be used in sources and workflows of the workspace any more; those that they ' +
-          'connected for the workspace stay.',
+          'connected for the workspace stay. What is their own and the workspace are not subscribed to each other any more, and no ' +
+          'triggers of each other.',
         tags: ['workspaces', 'addition'],
         params: Type.Object({
           id: Type.String({ description: 'o_…' }),
@@ -277,6 +279,7 @@ function memberRoutes(app: App, { store, clock, onAccountChange }: WorkspaceRout
       const accountIds = await store.transaction(async (tx) => {
         await requireWorkspace(tx, caller, id, userId === caller.userId ? 'read' : 'administer');
         if (!(await deleteMember(tx, store, id, userId))) throw notFound('member', userId, 'user_id');
+        await deleteTriggersOfMember(tx, { workspaceId: id, userId });
         await endSubscriptionsOfMember(store, tx, { workspaceId: id, userId }, clock.now());
         return endGrantsOf(tx, { workspaceId: id, userId });
       });

@@ -73,6 +73,7 @@ export class CallEffects {
       context,
       exportBytesMax: this.#limits.stepExportBytesMax,
       passed: (message) => this.#passed(message),
+      note: (line) => this.logLine('info', line),
     });
     return this.step;
   }

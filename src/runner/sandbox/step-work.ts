@@ -10,6 +10,7 @@ import {
   sendsMax,
 } from '#runner/protocol.ts';
 import { findCircle } from './find-circle.ts';
+import { withPlainResponses } from './http-response-json.ts';
 import { TooLargeError, toJsonText } from './json-text.ts';
 import { byteLength, jsonStringify } from './primordials.ts';
 
@@ -36,6 +37,7 @@ export class StepWork {
 
   readonly #exportBytesMax: number;
   readonly #passed: (message: string) => Error;
+  readonly #note: (line: string) => void;
   /** By name: the entry of the JSON object, with a comma. */
   readonly #exports = new Map<string, string>();
   #exportBytes = 0;
@@ -49,12 +51,15 @@ export class StepWork {
     context: Record<string, unknown>;
     exportBytesMax: number;
     passed: (message: string) => Error;
+    /** Takes a line for the logs of the step. */
+    note: (line: string) => void;
   }) {
     this.scratch = options.scratch;
     this.workflowId = options.context.workflow_id;
     this.traceId = options.context.trace_id;
     this.#exportBytesMax = options.exportBytesMax;
     this.#passed = options.passed;
+    this.#note = options.note;
   }
 
   /** Keeps a snapshot. Throws a TypeError for a key that is no text and for a value that holds itself. */
@@ -69,9 +74,8 @@ export class StepWork {
   }
 
   #keep(key: string, value: unknown, what: string): void {
-    const text = this.#textOf(value, this.#exportBytesMax, what);
-    // The mark that the conversion leaves; a text may hold the same.
-    const circle = text?.includes('[Circular]') === true ? findCircle(value, shortened(key)) : undefined;
+    const { text, kept } = this.#textOf(value, this.#exportBytesMax, what);
+    const circle = mayBeCircular(text) ? findCircle(kept, shortened(key)) : undefined;
     if (circle !== undefined)
       throw new TypeError(`${what} is circular: ${circle.from} refers back to ${circle.to}`);
     let bytes = this.#exportBytes - byteLength(this.#exports.get(key) ?? '');
@@ -92,7 +96,7 @@ export class StepWork {
   /** Throws when what is sent is no object, or more than may be. Returns the bytes of its JSON. */
   send(kind: SendKind, payload: object): number {
     if (this.#sendCount >= sendsMax) throw this.#passed(`more than ${sendsMax} things are sent with $.send`);
-    const text = this.#textOf(payload, sendBytesMax, `what is sent with $.send.${kind}`) ?? '{}';
+    const { text = '{}' } = this.#textOf(payload, sendBytesMax, `what is sent with $.send.${kind}`);
     const bytes = byteLength(text);
     if (this.#sendBytes + bytes > sendBytesMax)
       throw this.#passed(
@@ -114,16 +118,25 @@ export class StepWork {
   }
 
   rerun(ms: number, context: unknown, maxRetries: number): void {
-    const text = this.#textOf(context, rerunContextBytesMax, 'the context of $.flow.rerun') ?? 'null';
+    const { text = 'null' } = this.#textOf(context, rerunContextBytesMax, 'the context of $.flow.rerun');
     this.flow = { kind: 'rerun', ms, context: text, maxRetries };
   }
 
-  #textOf(value: unknown, bytesMax: number, what: string): string | undefined {
-    try {
-      return toJsonText(value, bytesMax, what);
-    } catch (error) {
-      throw error instanceof TooLargeError ? this.#passed(error.message) : error;
+  /** The JSON of a value, and the value that it is of: responses of axios are reduced to what JSON can hold. */
+  #textOf(value: unknown, bytesMax: number, what: string): { text: string | undefined; kept: unknown } {
+    const text = textWithin(value, bytesMax, what);
+    const isTooLarge = text instanceof TooLargeError;
+    const kept = isTooLarge || mayBeCircular(text) ? withPlainResponses(value) : value;
+    if (kept !== value) {
+      const reduced = textWithin(kept, bytesMax, what);
+      if (reduced instanceof TooLargeError) throw this.#passed(reduced.message);
+      this.#note(
+        `${what} holds a response of axios, which refers back to itself: its status, statusText, headers and data are kept`,
+      );
+      return { text: reduced, kept };
     }
+    if (isTooLarge) throw this.#passed(text.message);
+    return { text, kept };
   }
 
   get hasSends(): boolean {
@@ -162,6 +175,20 @@ export class StepWork {
     } else if (this.flow !== undefined) step.flow = this.flow;
     done.step = step;
     return bytes;
+  }
+}
+
+/** The mark that the conversion leaves; a text may hold the same. */
+function mayBeCircular(text: string | undefined): boolean {
+  return text?.includes('[Circular]') === true;
+}
+
+function textWithin(value: unknown, bytesMax: number, what: string): string | undefined | TooLargeError {
+  try {
+    return toJsonText(value, bytesMax, what);
+  } catch (error) {
+    if (error instanceof TooLargeError) return error;
+    throw error;
   }
 }
 
