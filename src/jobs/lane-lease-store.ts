@@ -32,13 +32,13 @@ export async function takeLanes(tx: Tx, node: string, lanes: readonly string[]):
   return new Set(rows.map(({ lane }) => lane));
 }
 
-/** Gives up lanes in which nothing is leased to this node any more; answers which of `lanes` these were. */
-export async function releaseLanes(tx: Tx, node: string, lanes: readonly string[]): Promise<Set<string>> {
-  if (lanes.length === 0) return new Set();
+/** Gives up lanes (default: all) in which nothing is leased to this node any more; answers which these were. */
+export async function releaseLanes(tx: Tx, node: string, lanes?: readonly string[]): Promise<Set<string>> {
+  if (lanes?.length === 0) return new Set();
   const rows = await tx
     .deleteFrom('lane_leases')
     .where('node', '=', node)
-    .where('lane', 'in', [...lanes])
+    .$if(lanes !== undefined, (query) => query.where('lane', 'in', [...(lanes ?? [])]))
     .where((where) =>
       where.not(
         where.exists(
@@ -113,11 +113,6 @@ export async function freeLanesOfTheGone(tx: Tx, node: string, nowMs: number): P
     )
     .executeTakeFirst();
   return Number(result.numDeletedRows);
-}
-
-/** Gives up all lanes of a node that stops. */
-export async function releaseAllLanes(tx: Tx, node: string): Promise<void> {
-  await tx.deleteFrom('lane_leases').where('node', '=', node).execute();
 }
 
 /** Lanes that all nodes have together, and live nodes that take lanes. */

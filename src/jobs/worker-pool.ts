@@ -5,7 +5,7 @@ import type { Store } from '#storage/store.ts';
 import { type ClaimOptions, claimJobs, claimSuspect, endSolitude, whatWaits } from './claim-store.ts';
 import type { JobKind, JobPayloads } from './job-kinds.ts';
 import { type LeasedJob, pruneQuarantined, requeueJob } from './job-store.ts';
-import { releaseAllLanes } from './lane-lease-store.ts';
+import { releaseLanes } from './lane-lease-store.ts';
 import { LaneLeases } from './lane-leases.ts';
 import {
   databaseTimeMs,
@@ -321,7 +321,7 @@ export class WorkerPool {
     if (this.#store.name === 'sqlite') return;
     try {
       await this.#store.transaction(async (tx) => {
-        await releaseAllLanes(tx, this.node);
+        await releaseLanes(tx, this.node);
         await this.#store.notify(tx, 'millrace_jobs', '');
       });
     } catch (error) {

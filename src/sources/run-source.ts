@@ -153,10 +153,15 @@ export class SourceRuns implements JobHandler {
     deployment: Deployment,
     call: UserCall,
     db: Record<string, string>,
-    options: { onRespond?: (reply: HttpReply) => void; signal?: AbortSignal; deadlineMsMax?: number } = {},
+    options: {
+      onRespond?: (reply: HttpReply) => void;
+      signal?: AbortSignal;
+      deadlineMsMax?: number;
+      alone?: boolean;
+    } = {},
   ): Promise<CallOutcome> {
     const { source, bundle, props, dynamicProps } = deployment;
-    const { deadlineMsMax = this.#limits.deadlineMs, ...callOptions } = options;
+    const { deadlineMsMax = this.#limits.deadlineMs, alone = false, ...callOptions } = options;
     return this.#runner.call(
       {
         deploymentId: source.id,
@@ -168,6 +173,7 @@ export class SourceRuns implements JobHandler {
         ...(dynamicProps === undefined ? {} : { dynamicProps }),
         db,
         deadlineMs: Math.min(this.#limits.deadlineMs, deadlineMsMax),
+        ...(alone ? { alone } : {}),
       },
       { ...callOptions, onAsk: (ask) => this.#asks(source.owner_id, ask) },
     );
@@ -224,7 +230,12 @@ export class SourceRuns implements JobHandler {
       deployment,
       { kind: 'run', ...(payload.event === undefined ? {} : { event: payload.event }) },
       db,
-      { signal, ...(waiter === undefined ? {} : { onRespond: (reply) => waiter.respond(reply) }) },
+      {
+        signal,
+        // Of several in one process that ended, the one at fault is not known: alone, it is.
+        alone: (job.blames ?? 0) > 0,
+        ...(waiter === undefined ? {} : { onRespond: (reply) => waiter.respond(reply) }),
+      },
     );
     // Not the code's fault, and not counted: the service stops, the source changed, or no process was free.
     if (outcome.status === 'cancelled') {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { insertEmitter } from '#events/event-store.ts';
 import { insertJobs, jobRow } from '#jobs/job-store.ts';
-import { releaseAllLanes, takeLanes } from '#jobs/lane-lease-store.ts';
+import { releaseLanes, takeLanes } from '#jobs/lane-lease-store.ts';
 import { systemClock } from '#lib/clock.ts';
 import { usageOf } from '#metering/invocation-usage.ts';
 import { noSubscribers } from '../../test/support/no-subscribers.ts';
@@ -102,7 +102,7 @@ describe('settling invocations', () => {
         const left = await fixture.store.read.selectFrom('jobs').select(['id', 'state']).execute();
         assert.deepEqual(left, [{ id: 'with a row', state: 'running' }]);
         assert.deepEqual(await fixture.store.read.selectFrom('events').select('event').execute(), []);
-        await fixture.store.transaction((tx) => releaseAllLanes(tx, 'another'));
+        await fixture.store.transaction((tx) => releaseLanes(tx, 'another'));
         await fixture.store.transaction((tx) => takeLanes(tx, node, ['dc_1']));
         assert.deepEqual(
           (await submit()).map(({ settled }) => settled),

@@ -38,6 +38,8 @@ const killsPerSeries = 25;
 const roundsOn =
   killsWanted > 0 ? { sqlite: killsPerSeries, postgres: killsPerSeries } : { sqlite: 6, postgres: 4 };
 const series = Math.max(1, Math.ceil(killsWanted / killsPerSeries));
+/** A kill and what is looked at afterwards take seconds. */
+const patience = killsWanted > 0 ? { timeout: killsWanted * 60_000 } : {};
 /** In which of the rounds PostgreSQL is killed, and then the service. */
 const serverDiesInRound = 1;
 /** For each source, and for the workflow. */
@@ -386,35 +388,43 @@ async function readSeen(service: Millrace, sourceId: string): Promise<Record<str
   return (await (await fetch(`${service.url}${path}`)).json()) as Record<string, number>;
 }
 
-describe('kill -9 while requests stream in to a source that is answered for, to one that answers itself, and to a workflow', () => {
-  test('on SQLite: nothing acknowledged is lost, nothing is committed twice, ids keep increasing, finished steps never run again', async (t) => {
-    for (let at = 0; at < series; at += 1) {
-      await using folder = await createTempFolder('kill');
-      await killInALoop({ dataFolder: `${folder.path}/data` });
-      if (killsWanted > 0) t.diagnostic(`${(at + 1) * killsPerSeries} kills on SQLite`);
-    }
-  });
+describe(
+  'kill -9 while requests stream in to a source that is answered for, to one that answers itself, and to a workflow',
+  patience,
+  () => {
+    test(
+      'on SQLite: nothing acknowledged is lost, nothing is committed twice, ids keep increasing, finished steps never run again',
+      patience,
+      async (t) => {
+        for (let at = 0; at < series; at += 1) {
+          await using folder = await createTempFolder('kill');
+          await killInALoop({ dataFolder: `${folder.path}/data` });
+          if (killsWanted > 0) t.diagnostic(`${(at + 1) * killsPerSeries} kills on SQLite`);
+        }
+      },
+    );
 
-  describe('on PostgreSQL, which is killed too', { skip: postgresSkip() }, () => {
-    let server: PostgresServer;
-    before(async () => {
-      server = await startPostgres();
-    });
-    after(() => server?.stop());
+    describe('on PostgreSQL, which is killed too', { skip: postgresSkip(), ...patience }, () => {
+      let server: PostgresServer;
+      before(async () => {
+        server = await startPostgres();
+      });
+      after(() => server?.stop());
 
-    test('the same', async (t) => {
-      for (let at = 0; at < series; at += 1) {
-        await using folder = await createTempFolder('kill');
-        await killInALoop({
-          dataFolder: `${folder.path}/data`,
-          databaseUrl: server.url,
-          killServer: async () => {
-            await server.kill();
-            await server.restart();
-          },
-        });
-        if (killsWanted > 0) t.diagnostic(`${(at + 1) * killsPerSeries} kills on PostgreSQL`);
-      }
+      test('the same', patience, async (t) => {
+        for (let at = 0; at < series; at += 1) {
+          await using folder = await createTempFolder('kill');
+          await killInALoop({
+            dataFolder: `${folder.path}/data`,
+            databaseUrl: server.url,
+            killServer: async () => {
+              await server.kill();
+              await server.restart();
+            },
+          });
+          if (killsWanted > 0) t.diagnostic(`${(at + 1) * killsPerSeries} kills on PostgreSQL`);
+        }
+      });
     });
-  });
-});
+  },
+);
