@@ -9,6 +9,7 @@ import { StorePostgresDialect } from './postgres-dialect.ts';
 import type { Store } from './store.ts';
 import { isRetryable } from './store-errors.ts';
 import type { Tables } from './tables.ts';
+import { WriteProbe } from './write-probe.ts';
 
 /** Connections of one process. Writes are batched, so few are needed. */
 const connectionsMax = 12;
@@ -37,7 +38,10 @@ export async function openPostgresStore(options: {
     connectMs: patience.connectMs,
     onConnect: (client) => endWhenSilent(client, patience.silenceMs),
   });
-  const transaction = inTransaction(db);
+  const lockRows: Store['lockRows'] = (query, { skipLocked = false } = {}) =>
+    skipLocked ? query.forUpdate().skipLocked() : query.forUpdate();
+  const probe = new WriteProbe({ lockRows });
+  const transaction = probe.observe(inTransaction(db));
   const writes = new GroupCommit(transaction);
   const listener = new NotificationListener({ url, logger, patience });
   const close = async (): Promise<void> => {
@@ -57,8 +61,7 @@ export async function openPostgresStore(options: {
     read: db,
     transaction,
     writes,
-    lockRows: (query, { skipLocked = false } = {}) =>
-      skipLocked ? query.forUpdate().skipLocked() : query.forUpdate(),
+    lockRows,
     defer: async (tx, query) => {
       await tx.executeQuery(query);
     },
@@ -72,6 +75,7 @@ export async function openPostgresStore(options: {
     },
     onNotify: (callback) => listener.add(callback),
     reclaimSpace: async () => {},
+    checkWritable: () => probe.check(),
     close,
   };
 }
