@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { open, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { describe, test } from 'node:test';
 import { UnavailableError } from '#lib/errors.ts';
 import { createTempFolder } from '../../test/support/temp-folder.ts';
@@ -72,7 +73,11 @@ describe('a start on a damaged database', () => {
     const file = await makeStore(folder.path);
     const open = async () => (await openSqliteStore({ folder: folder.path, checkedBytesMax: 0 })).close();
     await open();
-    await change(file, 40 * 4096, Buffer.alloc(4096, 0x77));
+    const database = new DatabaseSync(file, { readOnly: true });
+    const schema = database.prepare("select rootpage from sqlite_schema where name = 'emitters'");
+    const page = Number(schema.get()?.rootpage);
+    database.close();
+    await change(file, (page - 1) * 4096, Buffer.alloc(4096, 0x77));
     await assert.rejects(open(), { code: 'store_damaged' });
   });
 
