@@ -1,6 +1,7 @@
 import { Kysely, sql } from 'kysely';
 import pg from 'pg';
 import type { Logger } from '#lib/logger.ts';
+import { clientOf, DatabaseHosts } from './database-hosts.ts';
 import { GroupCommit } from './group-commit.ts';
 import { type Migration, migrate, migrations } from './migrate.ts';
 import { NotificationListener } from './notification-listener.ts';
@@ -32,7 +33,8 @@ export async function openPostgresStore(options: {
   patience?: Patience;
 }): Promise<Store> {
   const { url, logger, patience = usualPatience } = options;
-  const db = openPool(url, {
+  const hosts = new DatabaseHosts(url, patience);
+  const db = openPool(hosts, {
     logger,
     statement_timeout: patience.statementMs,
     connectMs: patience.connectMs,
@@ -43,7 +45,7 @@ export async function openPostgresStore(options: {
   const probe = new WriteProbe({ lockRows });
   const transaction = probe.observe(inTransaction(db));
   const writes = new GroupCommit(transaction);
-  const listener = new NotificationListener({ url, logger, patience });
+  const listener = new NotificationListener({ hosts, logger, patience });
   const close = async (): Promise<void> => {
     await writes.drain();
     await listener.close();
@@ -82,7 +84,7 @@ export async function openPostgresStore(options: {
 
 /** Kysely on a pool of its own. */
 export function openPool(
-  url: string,
+  database: string | DatabaseHosts,
   options: {
     logger: Logger;
     connectMs: number;
@@ -102,12 +104,14 @@ export function openPool(
     idleMs = idleInTransactionMs,
     ...more
   } = options;
+  const hosts = typeof database === 'string' ? new DatabaseHosts(database, { connectMs }) : database;
   const types = {
     getTypeParser: (oid: number, format?: 'text') =>
       oid === int8 ? Number : pg.types.getTypeParser(oid, format),
   };
   const pool = new pg.Pool({
-    ...connectionOptions(url, { connectMs }),
+    ...connectionOptions(hosts, { connectMs }),
+    Client: clientOf(hosts),
     ...more,
     max,
     types: types as pg.CustomTypesConfig,
@@ -122,7 +126,7 @@ export function openPool(
     client.on('error', () => {});
     onConnect?.(client);
   });
-  return new Kysely<Tables>({ dialect: new StorePostgresDialect({ pool }) });
+  return new Kysely<Tables>({ dialect: new StorePostgresDialect({ pool }, hosts) });
 }
 
 function inTransaction(db: Kysely<Tables>): Store['transaction'] {

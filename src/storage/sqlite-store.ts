@@ -109,9 +109,13 @@ async function lookAround(connection: SqliteConnection): Promise<string | undefi
     Number(Object.values((await connection.run(`pragma ${name}`, [])).rows[0] ?? {})[0]);
   if ((await count('freelist_count')) > (await count('page_count'))) return 'more unused pages than pages';
   const { rows } = await connection.run("select name from sqlite_schema where type = 'table'", []);
-  for (const { name } of rows)
-    await connection.run(`select min(rowid), max(rowid) from "${String(name)}"`, []);
+  for (const { name } of rows) await connection.run(edges(String(name)), []);
   return undefined;
+}
+
+function edges(table: string): string {
+  const end = (order: string) => `(select rowid from "${table}" not indexed order by rowid ${order} limit 1)`;
+  return `select ${end('asc')}, ${end('desc')}`;
 }
 
 /** Undefined: the error says nothing about the file. */
