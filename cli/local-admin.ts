@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { constants } from 'node:os';
+import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { hasConnection } from './connection.ts';
 
@@ -15,6 +16,7 @@ export const localCommands: Readonly<Record<string, string>> = {
   key: 'API keys of any user: create, list, revoke',
   keys: 'the keys that seal credentials: status, rotate-master, rotate-data',
   backup: 'everything into one encrypted file, also while the service runs; --check reads such a file',
+  store: 'the embedded store: check reads all of it and says whether it is damaged',
   restore: 'a backup into an empty instance on either store; --replace for one that is in use',
 };
 
@@ -35,6 +37,24 @@ export async function isLocal(
   if (words.includes('--local') || words.slice(2).some((word) => /^(?:\.{1,2}(?:\/|$)|\/)/.test(word)))
     return true;
   return !words.includes('--profile') && !(await hasConnection(environment));
+}
+
+/** What `store check` found wrong with the embedded store of a data folder; undefined: nothing. */
+export async function damageOfStore(
+  folder: string,
+  environment: Readonly<Record<string, string | undefined>>,
+): Promise<string | undefined> {
+  const child = spawn(process.execPath, [adminFile, 'store', 'check', '--json'], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+    env: { ...environment, MILLRACE_DATA: folder, MILLRACE_DATABASE_URL: '' },
+  });
+  const [said, [code]] = await Promise.all([text(child.stderr), once(child, 'exit')]);
+  if (code === 0) return undefined;
+  try {
+    return String((JSON.parse(said) as { error: unknown }).error);
+  } catch {
+    return said.trim();
+  }
 }
 
 /** Resolves to its exit code. */

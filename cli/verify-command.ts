@@ -5,6 +5,7 @@ import type { Command } from 'commander';
 import { Api, isObject } from './api.ts';
 import { leaf, type Parts } from './command-kit.ts';
 import { CliError } from './exit-codes.ts';
+import { damageOfStore } from './local-admin.ts';
 import { probeCode } from './probe-action.ts';
 import type { Session } from './session.ts';
 import { column, showList } from './show.ts';
@@ -25,7 +26,7 @@ export function verifyCommand(program: Command, parts: Parts): void {
   leaf(
     program,
     'verify',
-    'check an install: version, health, store, clock, key, and what user code can reach; where it is local, also disk and data folder',
+    'check an install: version, health, store, clock, key, and what user code can reach; where it is local, also disk, data folder and database',
     parts,
     verify,
   );
@@ -61,6 +62,7 @@ async function verify(session: Session): Promise<void> {
     await check('sandbox', () => checkSandbox(session, api));
   }
   await check('data folder', async () => checkFolder(session, url));
+  await check('database', async () => checkDatabase(session, url));
   showList(
     session,
     checks,
@@ -94,7 +96,7 @@ async function checkVersion(api: Api, own: string): Promise<Result> {
 async function checkStore(api: Api): Promise<Result> {
   const start = performance.now();
   await api.call('GET', '/readyz');
-  return { state: 'ok', detail: `can be reached, after ${Math.round(performance.now() - start)} ms` };
+  return { state: 'ok', detail: `takes writes, after ${Math.round(performance.now() - start)} ms` };
 }
 
 /** `Date` has whole seconds; the middle of the request is compared, so that a slow network is no wrong clock. */
@@ -164,14 +166,31 @@ async function checkSandbox(session: Session, api: Api): Promise<readonly Check[
   ];
 }
 
-/** Only where the service is on this machine and its folder is where this program would look for it. */
-async function checkFolder(session: Session, url: string): Promise<Result | readonly Check[]> {
+/** The folder; otherwise why it cannot be looked at. */
+function localFolder(session: Session, url: string): string | Result {
   const { hostname } = new URL(url);
   const isLocal = hostname === 'localhost' || hostname === '[::1]' || hostname.startsWith('127.');
   const folder = session.path(session.environment.MILLRACE_DATA || '.millrace');
   if (!isLocal) return { state: 'skipped', detail: 'the service is on another machine' };
   if (!existsSync(folder))
     return { state: 'skipped', detail: `no ${folder}; MILLRACE_DATA says where it is` };
+  return folder;
+}
+
+/** Reads all of the embedded store: a gigabyte takes some seconds. */
+async function checkDatabase(session: Session, url: string): Promise<Result> {
+  const folder = localFolder(session, url);
+  if (typeof folder !== 'string') return folder;
+  if (!existsSync(join(folder, 'millrace.sqlite')))
+    return { state: 'skipped', detail: 'not embedded: PostgreSQL is checked with pg_amcheck' };
+  const damage = await damageOfStore(folder, session.environment);
+  return damage === undefined ? { state: 'ok', detail: 'whole' } : { state: 'failed', detail: damage };
+}
+
+/** Only where the service is on this machine and its folder is where this program would look for it. */
+async function checkFolder(session: Session, url: string): Promise<Result | readonly Check[]> {
+  const folder = localFolder(session, url);
+  if (typeof folder !== 'string') return folder;
   const { bavail, bsize } = await statfs(folder);
   const free = bavail * bsize;
   const gigabytes = `${(free / 1024 ** 3).toFixed(1)} GB are free`;

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { backupCommands } from '#backup/backup-commands.ts';
 import { BackupError } from '#backup/backup-error.ts';
+import { checkCommands } from '#backup/check-command.ts';
 import { readSettings, type Settings, SettingsError } from '#config/settings.ts';
 import { systemClock } from '#lib/clock.ts';
 import { CallerError, toError, UnavailableError } from '#lib/errors.ts';
@@ -32,7 +33,13 @@ class AdminError extends Error {
 
 // What a command writes is nobody else's to read: the store, backups, keys.
 process.umask(0o077);
-const commands = { ...identityCommands, ...keyCommands, ...registryCommands, ...backupCommands };
+const commands = {
+  ...identityCommands,
+  ...keyCommands,
+  ...registryCommands,
+  ...backupCommands,
+  ...checkCommands,
+};
 const wantsJson = process.argv.includes('--json');
 
 try {

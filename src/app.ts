@@ -74,7 +74,7 @@ import { SourceRuns } from '#sources/run-source.ts';
 import { SourceLanes } from '#sources/source-lanes.ts';
 import { SourceReplies } from '#sources/source-replies.ts';
 import { DatabaseClock } from '#storage/database-clock.ts';
-import { databaseHost } from '#storage/database-host.ts';
+import { databaseHosts } from '#storage/database-host.ts';
 import { lockFolder } from '#storage/lock-folder.ts';
 import { openStore } from '#storage/open-store.ts';
 import { makePrivate } from '#storage/private-folder.ts';
@@ -698,17 +698,20 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
 
 /** Where the database listens, by address: the policy knows no names. A local socket is out of reach anyway. */
 async function databaseAddresses(url: string): Promise<{ address: string; port: number }[]> {
-  const database = url === '' ? undefined : databaseHost(url);
-  if (database === undefined) return [];
-  const { host, port } = database;
-  const found = await lookup(host, { all: true }).catch((cause: unknown) => {
-    throw new UnavailableError(
-      'store_unavailable',
-      `MILLRACE_DATABASE_URL: the host ${host} cannot be resolved`,
-      { cause },
-    );
-  });
-  return found.map(({ address }) => ({ address, port }));
+  const hosts = url === '' ? [] : databaseHosts(url);
+  const found = await Promise.all(
+    hosts.map(async ({ host, port }) => {
+      const addresses = await lookup(host, { all: true }).catch((cause: unknown) => {
+        throw new UnavailableError(
+          'store_unavailable',
+          `MILLRACE_DATABASE_URL: the host ${host} cannot be resolved`,
+          { cause },
+        );
+      });
+      return addresses.map(({ address }) => ({ address, port }));
+    }),
+  );
+  return found.flat();
 }
 
 function urlHost(address: string): string {

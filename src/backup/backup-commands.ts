@@ -125,7 +125,7 @@ async function restore(tools: LoneTools, options: Options, argument = ''): Promi
   try {
     const target = await openRestoreTarget({ databaseUrl: settings.databaseUrl, folder: settings.data });
     refuseUsed(target.users, mayReplace);
-    if (target.users > 0) await confirmReplacing(tools, options, target.name);
+    if (target.users !== 0) await confirmReplacing(tools, options, target.name);
     const opened = await openBackup(file, () => secretOf(tools, options, 'existing'));
     const checked = bytesDone(tools, 'checked', opened.fileBytes);
     await checkBackup(opened, (bytes) => {

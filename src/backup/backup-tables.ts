@@ -58,6 +58,7 @@ export const backupTables: Readonly<Record<keyof Tables, string | null>> = {
   connect_flows: 'who was connecting an account begins again',
   nodes: 'processes of the instance that was backed up',
   lane_leases: 'what those processes had in hand',
+  write_probes: 'they prove something about the store that they are in',
   source_replies: 'those who waited for them are gone',
 };
 

@@ -67,8 +67,13 @@ export async function restoreBackup(job: RestoreJob): Promise<RestoredBackup> {
   return done;
 }
 
-export function refuseUsed(users: number, mayReplace: boolean): void {
+export function refuseUsed(users: number | undefined, mayReplace: boolean): void {
   if (users === 0 || mayReplace) return;
+  if (users === undefined) {
+    throw new BackupError(
+      'the store that is there is damaged: --replace puts the backup in its place, and keeps the damaged one',
+    );
+  }
   throw new BackupError(
     `somebody has used this instance already: it has ${users} ${users === 1 ? 'user' : 'users'}. Restore into an empty one, or ` +
       'say --replace: everything in it is then replaced by the backup',

@@ -1,6 +1,7 @@
 import { isIP } from 'node:net';
 import { resolve } from 'node:path';
 import { ConnectTo } from './connect-to.ts';
+import { readDatabaseUrl } from './database-url.ts';
 
 /**
  * Table of contents 4: every setting. The only place where environment variables are read.
@@ -48,7 +49,7 @@ export const settingDefinitions = {
     type: 'string',
     default: '',
     shown: 'place',
-    text: 'postgres://… to keep everything in PostgreSQL 15 or newer; empty means SQLite in the data folder.',
+    text: 'postgres://… to keep everything in PostgreSQL 15 or newer; empty means SQLite in the data folder. Several hosts, as postgres://user:password@host1:5432,host2:5432/database: the one that takes writes.',
   },
   roles: {
     env: 'MILLRACE_ROLES',
@@ -461,6 +462,13 @@ function checkTogether(values: Record<string, unknown>, problems: string[]): voi
     if (values[name] !== '' && values[other] === '') problems.push(`${otherEnv}: needed with ${env}`);
     if (values[name] === '' && values[other] !== '') problems.push(`${env}: needed with ${otherEnv}`);
   }
+  if (typeof values.databaseUrl === 'string' && values.databaseUrl !== '') {
+    try {
+      readDatabaseUrl(values.databaseUrl);
+    } catch (error) {
+      problems.push(`MILLRACE_DATABASE_URL: ${(error as Error).message}`);
+    }
+  }
   // What a header carries unchanged: with any other key nobody could ever sign in. Never show it.
   if (typeof values.apiKey === 'string' && values.apiKey !== '' && !/^[!-~]{20,1024}$/.test(values.apiKey)) {
     problems.push(
@@ -468,7 +476,6 @@ function checkTogether(values: Record<string, unknown>, problems: string[]): voi
     );
   }
   for (const [name, env, protocols] of [
-    ['databaseUrl', 'MILLRACE_DATABASE_URL', ['postgres:', 'postgresql:']],
     ['publicUrl', 'MILLRACE_PUBLIC_URL', ['http:', 'https:']],
     ['npmRegistry', 'MILLRACE_NPM_REGISTRY', ['http:', 'https:']],
     ['smtpUrl', 'MILLRACE_SMTP_URL', ['smtp:', 'smtps:']],

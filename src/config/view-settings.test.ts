@@ -43,6 +43,11 @@ describe('settings as the admin of the instance sees them', () => {
     assert.equal(shown.get('MILLRACE_DATABASE_URL')?.value, 'postgres://db.example:5433/millrace');
     assert.equal(shown.get('MILLRACE_SMTP_URL')?.value, 'smtps://mail.example:465');
     assert.equal(shown.get('MILLRACE_NPM_REGISTRY')?.value, 'https://npm.example/all/');
+    const several = `postgres://user:${secret}@db1:5432,db2:5433/millrace?password=${secret}`;
+    assert.equal(
+      view({ MILLRACE_DATABASE_URL: several }).get('MILLRACE_DATABASE_URL')?.value,
+      'postgres://db1:5432,db2:5433/millrace',
+    );
     // A socket in place of a host, with who knows what in its path.
     assert.equal(
       view({ MILLRACE_DATABASE_URL: `postgres:///${secret}` }).get('MILLRACE_DATABASE_URL')?.value,

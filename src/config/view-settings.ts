@@ -1,3 +1,4 @@
+import { readDatabaseUrl } from './database-url.ts';
 import { type SettingDefinition, type Settings, settingDefinitions } from './settings.ts';
 
 /** A setting as the admin of a running service sees it. */
@@ -44,7 +45,15 @@ function shownValue(
 
 /** Without user, password, query and fragment, each of which may hold a secret; null for what is no plain URL with a host. */
 function placeOf(text: string): string | null {
+  if (/^postgres/.test(text)) return placeOfDatabase(text);
   if (!URL.canParse(text)) return null;
   const { protocol, host, pathname } = new URL(text);
   return host === '' ? null : `${protocol}//${host}${pathname}`;
+}
+
+function placeOfDatabase(text: string): string | null {
+  const urls = readDatabaseUrl(text).urls.map((url) => (URL.canParse(url) ? new URL(url) : undefined));
+  const hosts = urls.map((url) => url?.host ?? '');
+  const { protocol = '', pathname = '' } = urls[0] ?? {};
+  return hosts.includes('') ? null : `${protocol}//${hosts.join(',')}${pathname}`;
 }

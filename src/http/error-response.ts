@@ -197,11 +197,15 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
   },
   storage_full: { status: 503, meaning: 'The disk is full: nothing was stored.' },
   store_unavailable: { status: 503, meaning: 'The database cannot be reached: nothing was stored.' },
+  store_damaged: {
+    status: 503,
+    meaning: 'The database is damaged: nothing was stored. The operator has to restore a backup.',
+  },
   overloaded: { status: 503, meaning: 'More requests are waiting than can be served; try again.' },
   not_ready: {
     status: 503,
     meaning:
-      'The service cannot reach its store, or its clock is too far off to fire timers (only from /readyz).',
+      'The store takes no writes, or the service cannot reach it, or its clock is too far off to fire timers (only from /readyz).',
   },
 };
 

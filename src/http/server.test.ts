@@ -83,7 +83,7 @@ for (const dialect of ['sqlite', 'postgres'] as const)
       assert.deepEqual(await ask('/readyz'), {
         status: 503,
         retryAfter: '5',
-        body: { error: 'the store cannot be reached', code: 'not_ready', details: {} },
+        body: { error: 'the store cannot be reached or written', code: 'not_ready', details: {} },
       });
       assert.equal((await ask('/healthz')).status, 200);
     });

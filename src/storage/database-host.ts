@@ -1,10 +1,13 @@
 import pg from 'pg';
+import { readDatabaseUrl } from '#config/database-url.ts';
 
 /**
- * Where connections to a database go, read as the driver reads its URL (a `host` or `port` parameter wins, what is
- * missing comes from the environment of libpq). Undefined for a local socket, which has no address.
+ * Where connections to a database may go, read as the driver reads its URLs (a `host` or `port` parameter wins, what is
+ * missing comes from the environment of libpq). A local socket has no address.
  */
-export function databaseHost(url: string): { host: string; port: number } | undefined {
-  const { host, port } = new pg.Client({ connectionString: url });
-  return host.startsWith('/') ? undefined : { host, port };
+export function databaseHosts(url: string): { host: string; port: number }[] {
+  return readDatabaseUrl(url)
+    .urls.map((connectionString) => new pg.Client({ connectionString }))
+    .filter(({ host }) => !host.startsWith('/'))
+    .map(({ host, port }) => ({ host, port }));
 }

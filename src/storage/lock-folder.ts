@@ -1,6 +1,10 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { toError, UnavailableError } from '#lib/errors.ts';
+
+// https://www.sqlite.org/rescode.html
+const sqliteBusy = 5;
 
 /** Another process uses this data folder. */
 export class FolderLockedError extends Error {
@@ -20,6 +24,13 @@ export function lockFolder(folder: string): () => void {
     file.exec('pragma journal_mode = delete; begin exclusive');
   } catch (error) {
     file.close();
+    if (((error as { errcode?: number }).errcode ?? 0) !== sqliteBusy) {
+      throw new UnavailableError(
+        'store_unavailable',
+        `the data folder ${folder} cannot be locked (${toError(error).message}): if the disk is in order, remove ${join(folder, 'lock.sqlite')}, which has no data`,
+        { cause: error },
+      );
+    }
     throw new FolderLockedError(
       `the data folder ${folder} is in use by another Millrace${readPid(pidFile)}: stop that one, or set MILLRACE_DATA to another folder`,
       { cause: error },

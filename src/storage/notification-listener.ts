@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import pg from 'pg';
+import type pg from 'pg';
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
+import { clientOf, type DatabaseHosts } from './database-hosts.ts';
 import { connectionOptions, endWhenSilent, type Patience } from './postgres-connection.ts';
 import type { NotifyChannel } from './store.ts';
 import { asStoreError } from './store-errors.ts';
@@ -15,7 +16,7 @@ const notifyChannels: readonly NotifyChannel[] = ['millrace_jobs', 'millrace_eve
 export class NotificationListener {
   /** What this process sends with its own notifications: it knows already, and need not wake for them. */
   readonly self = randomUUID();
-  readonly #url: string;
+  readonly #hosts: DatabaseHosts;
   readonly #logger: Logger;
   readonly #patience: Patience;
   readonly #callbacks: ((channel: NotifyChannel, payload: string) => void)[] = [];
@@ -24,8 +25,8 @@ export class NotificationListener {
   #ping: NodeJS.Timeout | undefined;
   #closed = false;
 
-  constructor(options: { url: string; logger: Logger; patience: Patience }) {
-    this.#url = options.url;
+  constructor(options: { hosts: DatabaseHosts; logger: Logger; patience: Patience }) {
+    this.#hosts = options.hosts;
     this.#logger = options.logger;
     this.#patience = options.patience;
   }
@@ -35,8 +36,9 @@ export class NotificationListener {
   }
 
   async start(): Promise<void> {
-    const client = new pg.Client({
-      ...connectionOptions(this.#url, this.#patience),
+    const Client = clientOf(this.#hosts);
+    const client = new Client({
+      ...connectionOptions(this.#hosts, this.#patience),
       application_name: 'millrace listener',
     });
     this.#client = client;

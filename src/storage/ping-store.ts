@@ -1,18 +1,19 @@
 import { sql } from 'kysely';
-import type { Db } from './store.ts';
+import type { Store } from './store.ts';
 
 /** Longer than this and the store is not there for anybody. */
 const pingTimeoutMs = 3000;
 
-/** Resolves when the store answers a trivial query; rejects when it does not in time. */
-export async function pingStore(db: Db): Promise<void> {
+/** Resolves when the store answers a trivial query and takes writes; rejects when it does not in time. */
+export async function pingStore(store: Pick<Store, 'read' | 'checkWritable'>): Promise<void> {
   const timeout = Promise.withResolvers<never>();
   const timer = setTimeout(
     () => timeout.reject(new Error('the store did not answer in time')),
     pingTimeoutMs,
   );
   try {
-    await Promise.race([sql`select 1`.execute(db), timeout.promise]);
+    await Promise.race([sql`select 1`.execute(store.read), timeout.promise]);
+    await Promise.race([store.checkWritable(), timeout.promise]);
   } finally {
     clearTimeout(timer);
   }

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import type pg from 'pg';
+import type { DatabaseHosts } from './database-hosts.ts';
 
 /**
  * How long the server is waited for, in milliseconds. A host that dies, or a firewall that begins to drop packets, sends
@@ -26,10 +27,13 @@ export const usualPatience: Patience = {
 /** Idle connections notice a dead peer by themselves this soon, before a query pays for it with the silence. */
 const keepAliveDelayMs = 5_000;
 
-/** What all our connections have in common. */
-export function connectionOptions(url: string, patience: Pick<Patience, 'connectMs'>): pg.ClientConfig {
+/** What all our connections have in common. The host is the client's to choose (`clientOf`). */
+export function connectionOptions(
+  hosts: DatabaseHosts,
+  patience: Pick<Patience, 'connectMs'>,
+): pg.ClientConfig {
   return {
-    connectionString: url,
+    ...(hosts.urls[0] === undefined ? {} : { connectionString: hosts.urls[0] }),
     connectionTimeoutMillis: patience.connectMs,
     keepAlive: true,
     keepAliveInitialDelayMillis: keepAliveDelayMs,

@@ -3,9 +3,11 @@ import {
   type DatabaseConnection,
   type Driver,
   PostgresDialect,
+  type PostgresDialectConfig,
   type QueryResult,
   type TransactionSettings,
 } from 'kysely';
+import type { DatabaseHosts } from './database-hosts.ts';
 import { asStoreError } from './store-errors.ts';
 
 /**
@@ -13,8 +15,15 @@ import { asStoreError } from './store-errors.ts';
  * meets the same `UnavailableError` as a writer, and an error of the work inside a transaction is never taken for one.
  */
 export class StorePostgresDialect extends PostgresDialect {
+  readonly #hosts: DatabaseHosts;
+
+  constructor(config: PostgresDialectConfig, hosts: DatabaseHosts) {
+    super(config);
+    this.#hosts = hosts;
+  }
+
   override createDriver(): Driver {
-    return new StoreDriver(super.createDriver());
+    return new StoreDriver(super.createDriver(), this.#hosts);
   }
 }
 
@@ -36,9 +45,11 @@ class StoreConnection implements DatabaseConnection {
 
 class StoreDriver implements Driver {
   readonly #inner: Driver;
+  readonly #hosts: DatabaseHosts;
 
-  constructor(inner: Driver) {
+  constructor(inner: Driver, hosts: DatabaseHosts) {
     this.#inner = inner;
+    this.#hosts = hosts;
   }
 
   init(): Promise<void> {
@@ -46,7 +57,11 @@ class StoreDriver implements Driver {
   }
 
   async acquireConnection(): Promise<DatabaseConnection> {
-    return new StoreConnection(await this.#inner.acquireConnection().catch(rethrow));
+    const first = this.#inner.acquireConnection();
+    // The host that connections went to until now is gone: another may have taken over. Nothing was sent yet.
+    const acquired =
+      this.#hosts.urls.length === 1 ? first : first.catch(() => this.#inner.acquireConnection());
+    return new StoreConnection(await acquired.catch(rethrow));
   }
 
   beginTransaction(connection: DatabaseConnection, settings: TransactionSettings): Promise<void> {

@@ -1,6 +1,7 @@
 import { Kysely, sql } from 'kysely';
 import pg from 'pg';
 import type { Logger } from '#lib/logger.ts';
+import { clientOf, DatabaseHosts } from './database-hosts.ts';
 import { GroupCommit } from './group-commit.ts';
 import { type Migration, migrate, migrations } from './migrate.ts';
 import { NotificationListener } from './notification-listener.ts';
@@ -9,6 +10,7 @@ import { StorePostgresDialect } from './postgres-dialect.ts';
 import type { Store } from './store.ts';
 import { isRetryable } from './store-errors.ts';
 import type { Tables } from './tables.ts';
+import { WriteProbe } from './write-probe.ts';
 
 /** Connections of one process. Writes are batched, so few are needed. */
 const connectionsMax = 12;
@@ -31,15 +33,19 @@ export async function openPostgresStore(options: {
   patience?: Patience;
 }): Promise<Store> {
   const { url, logger, patience = usualPatience } = options;
-  const db = openPool(url, {
+  const hosts = new DatabaseHosts(url, patience);
+  const db = openPool(hosts, {
     logger,
     statement_timeout: patience.statementMs,
     connectMs: patience.connectMs,
     onConnect: (client) => endWhenSilent(client, patience.silenceMs),
   });
-  const transaction = inTransaction(db);
+  const lockRows: Store['lockRows'] = (query, { skipLocked = false } = {}) =>
+    skipLocked ? query.forUpdate().skipLocked() : query.forUpdate();
+  const probe = new WriteProbe({ lockRows });
+  const transaction = probe.observe(inTransaction(db));
   const writes = new GroupCommit(transaction);
-  const listener = new NotificationListener({ url, logger, patience });
+  const listener = new NotificationListener({ hosts, logger, patience });
   const close = async (): Promise<void> => {
     await writes.drain();
     await listener.close();
@@ -57,8 +63,7 @@ export async function openPostgresStore(options: {
     read: db,
     transaction,
     writes,
-    lockRows: (query, { skipLocked = false } = {}) =>
-      skipLocked ? query.forUpdate().skipLocked() : query.forUpdate(),
+    lockRows,
     defer: async (tx, query) => {
       await tx.executeQuery(query);
     },
@@ -72,13 +77,14 @@ export async function openPostgresStore(options: {
     },
     onNotify: (callback) => listener.add(callback),
     reclaimSpace: async () => {},
+    checkWritable: () => probe.check(),
     close,
   };
 }
 
 /** Kysely on a pool of its own. */
 export function openPool(
-  url: string,
+  database: string | DatabaseHosts,
   options: {
     logger: Logger;
     connectMs: number;
@@ -98,12 +104,14 @@ export function openPool(
     idleMs = idleInTransactionMs,
     ...more
   } = options;
+  const hosts = typeof database === 'string' ? new DatabaseHosts(database, { connectMs }) : database;
   const types = {
     getTypeParser: (oid: number, format?: 'text') =>
       oid === int8 ? Number : pg.types.getTypeParser(oid, format),
   };
   const pool = new pg.Pool({
-    ...connectionOptions(url, { connectMs }),
+    ...connectionOptions(hosts, { connectMs }),
+    Client: clientOf(hosts),
     ...more,
     max,
     types: types as pg.CustomTypesConfig,
@@ -118,7 +126,7 @@ export function openPool(
     client.on('error', () => {});
     onConnect?.(client);
   });
-  return new Kysely<Tables>({ dialect: new StorePostgresDialect({ pool }) });
+  return new Kysely<Tables>({ dialect: new StorePostgresDialect({ pool }, hosts) });
 }
 
 function inTransaction(db: Kysely<Tables>): Store['transaction'] {

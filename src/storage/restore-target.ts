@@ -3,14 +3,17 @@ import { link, mkdir, open, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { sql } from 'kysely';
+import { toError, UnavailableError } from '#lib/errors.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { Db } from './database.ts';
 import { appliedMigrations, migrate, migrations, SchemaError } from './migrate.ts';
 import { usualPatience } from './postgres-connection.ts';
 import { openPool } from './postgres-store.ts';
 import { bytesOfRow, type Cell, openSnapshot } from './snapshot.ts';
+import { SqliteError } from './sqlite-connection.ts';
 import { openSqliteStore } from './sqlite-store.ts';
 import type { Store, Tx } from './store.ts';
+import { asStoreError } from './store-errors.ts';
 
 /** Parameters of one statement; SQLite takes 32,766. */
 const parametersMax = 30_000;
@@ -20,8 +23,8 @@ const transactionBytes = 8 * 1024 * 1024;
 /** Where a backup is brought back to. */
 export interface RestoreTarget {
   readonly name: Store['name'];
-  /** Rows of users there are: 0 in a store that nobody has used. */
-  readonly users: number;
+  /** Rows of users there are: 0 in a store that nobody has used, undefined where damage keeps that from being known. */
+  readonly users: number | undefined;
   /**
    * Puts a store with the tables of these migrations, filled by `fill` and then brought to this version and finished by
    * `finish`, in the place of what is there. All of it or, whatever happens, nothing. Answers where the store that was
@@ -57,7 +60,18 @@ export async function openRestoreTarget(options: {
   return { name: 'postgres', users, replace: (work) => replacePostgres(databaseUrl, work) };
 }
 
-async function usersOf(options: { databaseUrl: string; folder: string }): Promise<number> {
+function isDamaged(error: unknown): boolean {
+  return error instanceof UnavailableError && error.code === 'store_damaged';
+}
+
+function usersOf(options: { databaseUrl: string; folder: string }): Promise<number | undefined> {
+  return countUsers(options).catch((error: unknown) => {
+    if (isDamaged(error)) return undefined;
+    throw error;
+  });
+}
+
+async function countUsers(options: { databaseUrl: string; folder: string }): Promise<number> {
   const snapshot = await openSnapshot(options);
   if (snapshot === undefined) return 0;
   try {
@@ -127,20 +141,39 @@ async function swap(folder: string, draft: string): Promise<string | undefined> 
   let kept: string | undefined;
   if (existsSync(file)) {
     // What is in its log has to be in the file: the log of one store must never stand beside another.
-    const old = new DatabaseSync(file);
-    old.exec('pragma journal_mode = delete');
-    old.close();
-    if (existsSync(`${file}-wal`))
+    const isWhole = emptyLog(file);
+    if (isWhole && existsSync(`${file}-wal`))
       throw new Error(`${file}-wal is still there: another process has the store open`);
     const backups = join(folder, 'backups');
     await mkdir(backups, { recursive: true, mode: 0o700 });
     kept = join(backups, `${new Date().toISOString().replaceAll(/[:.]/g, '-')}-before-restore.sqlite`);
     await link(file, kept);
+    // Its log cannot be put into a file that is damaged: it is kept beside it.
+    if (existsSync(`${file}-wal`)) await rename(`${file}-wal`, `${kept}-wal`);
+    await rm(`${file}-shm`, { force: true });
     await sync(backups);
   }
   await rename(draft, file);
   await sync(folder);
   return kept;
+}
+
+/** False when the file is damaged, and its log stays what it is. */
+function emptyLog(file: string): boolean {
+  const old = new DatabaseSync(file);
+  try {
+    old.exec('pragma journal_mode = delete');
+    return true;
+  } catch (error) {
+    if (isDamaged(asStoreError(new SqliteError(toError(error).message, codeOf(error))))) return false;
+    throw error;
+  } finally {
+    old.close();
+  }
+}
+
+function codeOf(error: unknown): number {
+  return (error as { errcode?: number }).errcode ?? 0;
 }
 
 /** One transaction. */

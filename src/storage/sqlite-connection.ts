@@ -13,12 +13,26 @@ import type {
 /** An error SQLite gave, with its result code (primary code in the low 8 bits). */
 export class SqliteError extends Error {
   override name = 'SqliteError';
+  /** -1: not of SQLite; a commit went to files that had been removed or replaced. */
   readonly resultCode: number;
 
   constructor(message: string, resultCode: number) {
     super(message);
     this.resultCode = resultCode;
   }
+
+  /** The file is not what a database has to be (SQLITE_CORRUPT, SQLITE_NOTADB). */
+  get isDamage(): boolean {
+    const primary = this.resultCode & 0xff;
+    return this.resultCode > 0 && (primary === 11 || primary === 26);
+  }
+}
+
+/** A fault as `quick_check` and `integrity_check` describe it, on one line. */
+export function faultText(row: Record<string, unknown>): string {
+  return String(Object.values(row)[0])
+    .replace(/^\*\*\* in database main \*\*\*\n/, '')
+    .replaceAll('\n', '; ');
 }
 
 /** What the thread threw when it opened the file; the result code travels as a property. */
@@ -34,6 +48,7 @@ export class SqliteConnection {
   #lastId = 0;
   #closed: Deferred<void> | undefined;
   #failure: Error | undefined;
+  #damage: SqliteError | undefined;
 
   constructor(options: SqliteThreadData) {
     this.#worker = new Worker(new URL('./sqlite-thread.mjs', import.meta.url), {
@@ -43,6 +58,11 @@ export class SqliteConnection {
     this.#worker.on('message', (message: SqliteReply[] | 'closed') => this.#receive(message));
     this.#worker.on('error', (error) => this.#fail(sqliteErrorOf(toError(error))));
     this.#worker.on('exit', () => this.#fail(new Error('the SQLite thread ended')));
+  }
+
+  /** The first statement that met damage in the file. */
+  get damage(): SqliteError | undefined {
+    return this.#damage;
   }
 
   async run(sql: string, parameters: readonly unknown[]): Promise<StatementResult> {
@@ -88,8 +108,11 @@ export class SqliteConnection {
     for (const reply of message) {
       const answer = this.#waiting.get(reply.id);
       this.#waiting.delete(reply.id);
-      if ('error' in reply) answer?.reject(new SqliteError(reply.error.message, reply.error.code));
-      else answer?.resolve(reply.results);
+      if ('error' in reply) {
+        const error = new SqliteError(reply.error.message, reply.error.code);
+        if (error.isDamage) this.#damage ??= error;
+        answer?.reject(error);
+      } else answer?.resolve(reply.results);
     }
   }
 

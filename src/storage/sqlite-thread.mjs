@@ -1,5 +1,6 @@
 import { DatabaseSync } from 'node:sqlite';
 import { parentPort, workerData } from 'node:worker_threads';
+import { StoreFiles } from './store-files.mjs';
 
 /**
  * One SQLite connection in a thread of its own, so that an fsync never holds the service's event loop
@@ -28,9 +29,15 @@ if (!readOnly) {
   database.exec('pragma synchronous = full');
   database.exec('pragma wal_autocheckpoint = 2000');
 }
+const files = new StoreFiles(file);
 database.exec('pragma foreign_keys = on');
 database.exec('pragma temp_store = memory');
 database.exec('pragma cache_size = -32000');
+
+/** SQLITE_READONLY_DBMOVED, which SQLite itself gives only where it has no write-ahead log. */
+const databaseMoved = 1032;
+/** Beyond SQLite's own codes: the commit went to files that are not those of the store any more. */
+const committedElsewhere = -1;
 
 /** @typedef {{ statement: StatementSync, returnsRows: boolean }} Prepared */
 
@@ -68,6 +75,7 @@ function execute(request) {
     /** @type {StatementResult[]} */
     const results = [];
     for (const { sql, parameters } of request.statements) {
+      if (sql === 'begin immediate') refuseChangedFiles(databaseMoved);
       const { statement, returnsRows } = prepare(sql);
       const values = /** @type {SQLInputValue[]} */ (parameters);
       if (returnsRows) {
@@ -76,12 +84,21 @@ function execute(request) {
       } else {
         results.push({ rows: [], changes: Number(statement.run(...values).changes) });
       }
+      // Once more: what was committed must not be acknowledged when its files went away meanwhile.
+      if (sql === 'commit') refuseChangedFiles(committedElsewhere);
     }
     return { id: request.id, results };
   } catch (error) {
     const { message, errcode } = /** @type {Error & { errcode?: number }} */ (error);
     return { id: request.id, error: { message, code: errcode ?? 0 } };
   }
+}
+
+/** @param {number} errcode */
+function refuseChangedFiles(errcode) {
+  const path = files.changed();
+  if (path !== undefined)
+    throw Object.assign(new Error(`${path} was removed or replaced while it was in use`), { errcode });
 }
 
 port.on('message', (/** @type {SqliteRequest[] | 'close'} */ message) => {

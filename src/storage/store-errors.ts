@@ -8,6 +8,12 @@ const sqliteReadOnly = 8;
 const sqliteBusy = 5;
 const sqliteCannotOpen = 14;
 const sqliteConstraint = 19;
+const sqliteMoved = 1032;
+const sqliteCommittedElsewhere = -1;
+
+/** What to do about a database that cannot be trusted; in every message about one. */
+export const restoreAdvice =
+  'stop the service, restore a backup (millrace restore <file> --replace), and start it again';
 
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 const postgresUnavailable = new Set([
@@ -32,6 +38,23 @@ const postgresRetryable = new Set(['40001', '40P01']);
 export function asStoreError(error: unknown): unknown {
   if (error instanceof SqliteError) {
     const primary = error.resultCode & 0xff;
+    if (error.isDamage) {
+      return new UnavailableError(
+        'store_damaged',
+        `the database is damaged (${error.message}): ${restoreAdvice}`,
+        {
+          cause: error,
+        },
+      );
+    }
+    if (error.resultCode === sqliteMoved || error.resultCode === sqliteCommittedElsewhere) {
+      return new UnavailableError(
+        'store_unavailable',
+        'the files of the store were removed or replaced while the service runs: put them back, or ' +
+          restoreAdvice,
+        { cause: error },
+      );
+    }
     if (primary === sqliteFull) {
       return new UnavailableError(
         'storage_full',

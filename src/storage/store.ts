@@ -38,6 +38,11 @@ export interface Store {
   onNotify(listener: (channel: NotifyChannel, payload: string) => void): void;
   /** Gives unused pages back to the file system, a bounded number per call; PostgreSQL does that itself. */
   reclaimSpace(): Promise<void>;
+  /**
+   * Resolves when the store takes writes, proven by a commit of a moment ago, if need be one made for this question.
+   * Rejects with the reason.
+   */
+  checkWritable(): Promise<void>;
   close(): Promise<void>;
 }
 

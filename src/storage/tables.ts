@@ -31,7 +31,7 @@ import type {
   UserTable,
   WorkspaceTable,
 } from './tables/identity-tables.ts';
-import type { JobTable, LaneLeaseTable, NodeTable } from './tables/job-tables.ts';
+import type { JobTable, LaneLeaseTable, NodeTable, WriteProbeTable } from './tables/job-tables.ts';
 import type {
   RegistryComponentTable,
   RegistryFileTable,
@@ -118,4 +118,5 @@ export interface Tables {
   nodes: NodeTable;
   lane_leases: LaneLeaseTable;
   source_replies: SourceReplyTable;
+  write_probes: WriteProbeTable;
 }

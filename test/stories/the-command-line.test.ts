@@ -215,6 +215,7 @@ describe('the command line', () => {
         'egress: own machine': 'warning',
         disk: states.disk,
         'data folder': 'ok',
+        database: 'ok',
       });
       if (process.platform !== 'win32') {
         const keyFile = join(folder.path, 'data.key');

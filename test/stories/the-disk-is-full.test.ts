@@ -55,6 +55,9 @@ test('on a full disk what was acknowledged is kept, new writes answer 503, and t
     });
     assert.deepEqual([refused.status, refused.code], [503, 'storage_full']);
     assert.ok(Number(refused.retryAfter) > 0);
+    const notReady = await fetch(`${running.url}/readyz`);
+    assert.equal(notReady.status, 503);
+    assert.equal(((await notReady.json()) as { error: string }).error, 'the disk of the store is full');
     const created = await running.api('POST', '/v1/components', {
       component_code: `export default { name: 'new', run() {} }; // ${'x'.repeat(100_000)}`,
     });
@@ -64,6 +67,7 @@ test('on a full disk what was acknowledged is kept, new writes answer 503, and t
 
     await rm(filler);
     await waitFor(async () => (await send()).status === 200, { what: 'writes to be taken again' });
+    assert.equal((await fetch(`${running.url}/readyz`)).status, 200);
     const numbers = async () => (await running.events(source.id)).map(({ event }) => event.n as number);
     await waitFor(async () => (await numbers()).length >= acknowledged.length, {
       what: `the events of ${acknowledged.length} acknowledged requests`,

@@ -56,6 +56,7 @@ export type ErrorCode =
   | 'sealed_value_damaged'
   | 'source_busy'
   | 'storage_full'
+  | 'store_damaged'
   | 'store_unavailable'
   | 'streams_busy'
   | 'too_many_hops'

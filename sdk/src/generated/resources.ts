@@ -190,7 +190,7 @@ export class Health {
   }
 
   /**
-   * Whether the store can be reached and the clock can be relied on; 503 when not.
+   * Whether the store takes writes and the clock can be relied on; 503 when not.
    *
    * `GET /readyz`
    * @throws MillraceError what the service refused, with its `code`

@@ -6,7 +6,7 @@ import { pingStore } from '#storage/ping-store.ts';
 import type { Store } from '#storage/store.ts';
 
 export interface HealthRouteParts {
-  store: Pick<Store, 'read'>;
+  store: Pick<Store, 'read' | 'checkWritable'>;
   metrics: Registry;
   /** Why this process should get no work although its store can be reached. */
   unreadyReason?: () => string | undefined;
@@ -14,6 +14,14 @@ export interface HealthRouteParts {
 
 const Status = Type.Object({ status: Type.String() });
 const tags = ['operations', 'addition'];
+
+/** Anyone may ask: the log has the rest. */
+function reasonOf(cause: unknown): string {
+  const code = cause instanceof UnavailableError ? cause.code : '';
+  if (code === 'storage_full') return 'the disk of the store is full';
+  if (code === 'store_damaged') return 'the database is damaged';
+  return 'the store cannot be reached or written';
+}
 
 export function healthRoutes(app: App, { store, metrics, unreadyReason }: HealthRouteParts): void {
   app.get(
@@ -36,16 +44,16 @@ export function healthRoutes(app: App, { store, metrics, unreadyReason }: Health
       config: { public: true },
       schema: {
         operationId: 'getReadiness',
-        summary: 'Whether the store can be reached and the clock can be relied on; 503 when not',
+        summary: 'Whether the store takes writes and the clock can be relied on; 503 when not',
         tags,
         response: { 200: Status },
       },
     },
     async () => {
       try {
-        await pingStore(store.read);
+        await pingStore(store);
       } catch (cause) {
-        throw new UnavailableError('not_ready', 'the store cannot be reached', { cause });
+        throw new UnavailableError('not_ready', reasonOf(cause), { cause });
       }
       const reason = unreadyReason?.();
       if (reason !== undefined) throw new UnavailableError('not_ready', reason);

@@ -50,3 +50,10 @@ export interface LaneLeaseTable {
   lane: string;
   node: string;
 }
+
+/** The last write by which a process proved that the store takes writes (storage/write-probe.ts). */
+export interface WriteProbeTable {
+  id: string;
+  at_ms: number;
+  fill: string;
+}
