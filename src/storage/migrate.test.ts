@@ -157,7 +157,7 @@ describe('the snapshot before a migration of the embedded store', () => {
       await using(place.open({ migrations: withNotes }), (store) => insertEmitter(store, 'new'));
       const [name = '', ...rest] = await backupsOf(place);
       assert.deepEqual(rest, []);
-      assert.match(name, new RegExp(`^d{4}-.*-before-${migrations.at(-1)?.name}-to-0901-notes.sqlite$`));
+      assert.match(name, new RegExp(`-before-${migrations.at(-1)?.name}-to-0901-notes[.]sqlite$`));
       const snapshot = new DatabaseSync(join(place.location, 'backups', name), { readOnly: true });
       assert.deepEqual(
         snapshot
