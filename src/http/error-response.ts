@@ -197,6 +197,11 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
   },
   storage_full: { status: 503, meaning: 'The disk is full: nothing was stored.' },
   store_unavailable: { status: 503, meaning: 'The database cannot be reached: nothing was stored.' },
+  outcome_unknown: {
+    status: 503,
+    meaning:
+      'The store was lost while this was being stored, and did not come back in time to say whether it was: it may have been accepted, or not.',
+  },
   store_damaged: {
     status: 503,
     meaning: 'The database is damaged: nothing was stored. The operator has to restore a backup.',

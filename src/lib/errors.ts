@@ -19,7 +19,7 @@ export class CallerError extends Error {
   }
 }
 
-/** Something this service needs (disk, database) cannot be used right now; nothing was stored. Answered with 503. */
+/** Something this service needs (disk, database) cannot be used right now; nothing was stored, unless `code` is `outcome_unknown`. Answered with 503. */
 export class UnavailableError extends Error {
   readonly code: string;
 

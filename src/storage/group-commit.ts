@@ -166,7 +166,7 @@ export class GroupCommit {
         this.#healthy = false;
         await this.#commitOneByOne(batch, error);
         if (error instanceof UnavailableError && performance.now() - begun > this.#slowFailureMs)
-          this.#rejectWaiting(error);
+          this.#rejectWaiting(untried(error));
       }
     } while (this.#urgent > 0 || this.#pending.length >= batchMax);
     this.#flushing = undefined;
@@ -232,4 +232,12 @@ export class GroupCommit {
       }
     }
   }
+}
+
+/** Of a batch it may be unknown whether it was stored; what waited behind it was not. */
+function untried(error: UnavailableError): UnavailableError {
+  if (error.code !== 'outcome_unknown') return error;
+  return new UnavailableError('store_unavailable', 'the database cannot be reached: nothing was stored', {
+    cause: error,
+  });
 }

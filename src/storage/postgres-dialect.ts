@@ -1,5 +1,5 @@
 import {
-  type CompiledQuery,
+  CompiledQuery,
   type DatabaseConnection,
   type Driver,
   PostgresDialect,
@@ -7,6 +7,7 @@ import {
   type QueryResult,
   type TransactionSettings,
 } from 'kysely';
+import { beginStatement, isOutcomeUnknown, readOutcome, type TransactionId } from './commit-outcome.ts';
 import type { DatabaseHosts } from './database-hosts.ts';
 import { asStoreError } from './store-errors.ts';
 
@@ -29,6 +30,8 @@ export class StorePostgresDialect extends PostgresDialect {
 
 class StoreConnection implements DatabaseConnection {
   readonly inner: DatabaseConnection;
+  /** Of the transaction under way. */
+  transaction: TransactionId | undefined;
 
   constructor(inner: DatabaseConnection) {
     this.inner = inner;
@@ -64,12 +67,31 @@ class StoreDriver implements Driver {
     return new StoreConnection(await acquired.catch(rethrow));
   }
 
-  beginTransaction(connection: DatabaseConnection, settings: TransactionSettings): Promise<void> {
-    return this.#inner.beginTransaction(innerOf(connection), settings).catch(rethrow);
+  async beginTransaction(connection: DatabaseConnection, settings: TransactionSettings): Promise<void> {
+    const isPlain = settings.isolationLevel === undefined && settings.accessMode === undefined;
+    if (!isPlain || !(connection instanceof StoreConnection)) {
+      await this.#inner.beginTransaction(innerOf(connection), settings).catch(rethrow);
+      return;
+    }
+    try {
+      const { rows } = await connection.inner.executeQuery<TransactionId>(CompiledQuery.raw(beginStatement));
+      connection.transaction = rows[0];
+    } catch (error) {
+      // It may be open: its first half is done when its second one fails.
+      await this.rollbackTransaction(connection);
+      rethrow(error);
+    }
   }
 
-  commitTransaction(connection: DatabaseConnection): Promise<void> {
-    return this.#inner.commitTransaction(innerOf(connection)).catch(rethrow);
+  /** When the answer is lost, whoever wrote waits until it is known what became of it: nobody is told what is not true. */
+  async commitTransaction(connection: DatabaseConnection): Promise<void> {
+    try {
+      await this.#inner.commitTransaction(innerOf(connection));
+    } catch (error) {
+      const transaction = connection instanceof StoreConnection ? connection.transaction : undefined;
+      if (transaction === undefined || !isOutcomeUnknown(error)) rethrow(error);
+      if ((await readOutcome(this.#hosts, transaction)) === 'aborted') rethrow(error);
+    }
   }
 
   async rollbackTransaction(connection: DatabaseConnection): Promise<void> {

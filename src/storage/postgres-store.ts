@@ -1,6 +1,7 @@
 import { Kysely, sql } from 'kysely';
 import pg from 'pg';
 import type { Logger } from '#lib/logger.ts';
+import { answerLast } from './commit-outcome.ts';
 import { clientOf, DatabaseHosts } from './database-hosts.ts';
 import { GroupCommit } from './group-commit.ts';
 import { type Migration, migrate, migrations } from './migrate.ts';
@@ -124,6 +125,7 @@ export function openPool(
     // The pool listens only to idle connections; one that dies between two statements of a transaction would end the
     // process too. Its next statement fails, which is how the transaction learns of it.
     client.on('error', () => {});
+    answerLast(client);
     onConnect?.(client);
   });
   return new Kysely<Tables>({ dialect: new StorePostgresDialect({ pool }, hosts) });

@@ -154,7 +154,7 @@ describe('a database whose files go away while it is open', () => {
           await tx.insertInto('emitters').values(emitter('one')).execute();
           await rm(folder, { recursive: true });
         }),
-        { code: 'store_unavailable' },
+        { code: 'outcome_unknown' },
       );
     } finally {
       await store.close();

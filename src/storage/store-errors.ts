@@ -34,6 +34,15 @@ const postgresUnavailable = new Set([
 ]);
 const postgresRetryable = new Set(['40001', '40P01']);
 
+/** The store was lost in the middle of a commit, and nobody can say whether that was done. */
+export function outcomeUnknown(cause: unknown): UnavailableError {
+  return new UnavailableError(
+    'outcome_unknown',
+    'the store was lost while this was being stored: it may have been accepted, or not; see which before you send it again',
+    { cause },
+  );
+}
+
 /** What the store threw, as the three kinds of error: unavailable (503, nothing stored) or itself. */
 export function asStoreError(error: unknown): unknown {
   if (error instanceof SqliteError) {
@@ -47,7 +56,8 @@ export function asStoreError(error: unknown): unknown {
         },
       );
     }
-    if (error.resultCode === sqliteMoved || error.resultCode === sqliteCommittedElsewhere) {
+    if (error.resultCode === sqliteCommittedElsewhere) return outcomeUnknown(error);
+    if (error.resultCode === sqliteMoved) {
       return new UnavailableError(
         'store_unavailable',
         'the files of the store were removed or replaced while the service runs: put them back, or ' +

@@ -8,7 +8,8 @@ export type { Db, Tx } from './database.ts';
 /**
  * The one durable store. Promises:
  * - when `transaction` or a group-committed write resolves, what it wrote is on disk (fsynced) and visible to `read`;
- * - when it rejects, nothing of it is; `UnavailableError` means the store itself was the reason (disk full, server gone);
+ * - when it rejects, nothing of it is; `UnavailableError` means the store itself was the reason (disk full, server gone).
+ *   Only with the code `outcome_unknown` it may be stored all the same: the store was lost in the middle of the commit;
  * - statements are the same on both dialects; where they cannot be, the difference is a question on this interface.
  */
 export interface Store {

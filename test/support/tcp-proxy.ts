@@ -1,11 +1,18 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 
+interface Cut {
+  text: string;
+  when: 'before' | 'after';
+  done: () => void;
+}
+
 /** Stands between a client and a server, and can make the server vanish as a dying host does: without a reset. */
 export class TcpProxy implements AsyncDisposable {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
   #silent = false;
+  #cut: Cut | undefined;
 
   private constructor(server: Server) {
     this.#server = server;
@@ -34,6 +41,16 @@ export class TcpProxy implements AsyncDisposable {
     this.#silent = false;
   }
 
+  /**
+   * Ends the connection of the next client that sends a message with this text: `before` it reaches the server, or `after` the
+   * server has answered it, whose answer is lost. Resolves when it was done.
+   */
+  cutAt(text: string, when: 'before' | 'after'): Promise<void> {
+    return new Promise((resolve) => {
+      this.#cut = { text, when, done: resolve };
+    });
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     for (const socket of this.#sockets) socket.destroy();
     this.#server.close();
@@ -43,6 +60,7 @@ export class TcpProxy implements AsyncDisposable {
   #join(near: Socket, far: Socket): void {
     // Whatever began before, or during, the silence stays in it.
     let silent = this.#silent;
+    let cut: Cut | undefined;
     for (const [from, to] of [
       [near, far],
       [far, near],
@@ -50,7 +68,15 @@ export class TcpProxy implements AsyncDisposable {
       this.#sockets.add(from);
       from.on('data', (chunk) => {
         silent ||= this.#silent;
-        if (!silent) to.write(chunk);
+        if (from === near && this.#cut !== undefined && chunk.includes(this.#cut.text)) {
+          cut = this.#cut;
+          this.#cut = undefined;
+        }
+        if (cut !== undefined && (cut.when === 'before' || from === far)) {
+          near.destroy();
+          far.destroy();
+          cut.done();
+        } else if (!silent) to.write(chunk);
       });
       from.on('error', () => {});
       from.on('close', () => {

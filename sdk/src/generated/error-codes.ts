@@ -45,6 +45,7 @@ export type ErrorCode =
   | 'not_found'
   | 'not_ready'
   | 'oauth_client_missing'
+  | 'outcome_unknown'
   | 'overloaded'
   | 'package_not_found'
   | 'package_refused'

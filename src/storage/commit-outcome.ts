@@ -1,0 +1,83 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import pg from 'pg';
+import { must } from '#lib/assert.ts';
+import { clientOf, type DatabaseHosts } from './database-hosts.ts';
+import { connectionOptions } from './postgres-connection.ts';
+import { outcomeUnknown } from './store-errors.ts';
+
+/** Opens a transaction, and answers what its outcome can be asked by. One message, so that it costs no round trip. */
+export const beginStatement =
+  'begin; select pg_current_xact_id()::text as id, pg_postmaster_start_time()::text as server';
+
+/** A transaction of PostgreSQL, on one start of one server: after a crash or on another host its number may be another's. */
+export interface TransactionId {
+  id: string;
+  server: string;
+}
+
+/** How long a caller waits for the database to come back and say what became of a commit. */
+const outcomeWaitMs = 10_000;
+const askAgainMs = 100;
+/** For one question, and for the connection that it is asked on. */
+const askTimeoutMs = 5_000;
+
+/** Of several statements in one message the driver answers a list; Kysely takes the result of the last. */
+export function answerLast(client: pg.ClientBase): void {
+  const query = client.query.bind(client) as (text: string, values?: unknown[]) => Promise<unknown>;
+  Object.assign(client, {
+    query: async (text: string, values?: unknown[]) =>
+      text === beginStatement ? ((await query(text)) as unknown[]).at(-1) : query(text, values),
+  });
+}
+
+/** Whether a commit that failed may have been done all the same: its answer was lost, or the session was ended under it. */
+export function isOutcomeUnknown(error: unknown): boolean {
+  if (!(error instanceof pg.DatabaseError)) return true;
+  return /^(?:57P|08)/.test(error.code ?? '');
+}
+
+/**
+ * What became of a transaction whose commit was not answered, asked on another connection as soon as there is one. Throws
+ * `outcome_unknown` when that cannot be said in time, or when another server answers.
+ */
+export async function readOutcome(
+  hosts: DatabaseHosts,
+  { id, server }: TransactionId,
+  { waitMs = outcomeWaitMs }: { waitMs?: number } = {},
+): Promise<'committed' | 'aborted'> {
+  const deadlineMs = performance.now() + waitMs;
+  let cause: unknown;
+  do {
+    try {
+      const answer = await ask(hosts, id);
+      if (answer.server !== server) break;
+      if (answer.status === 'committed' || answer.status === 'aborted') return answer.status;
+    } catch (error) {
+      cause = error;
+    }
+    // It is still being committed, or its session has not noticed the loss, or the database is away.
+    await pause(askAgainMs);
+  } while (performance.now() < deadlineMs);
+  throw outcomeUnknown(cause);
+}
+
+/** Not of the pool, whose connections may all be waiting for the same. */
+async function ask(hosts: DatabaseHosts, id: string): Promise<{ status: string | null; server: string }> {
+  const Client = clientOf(hosts);
+  const client = new Client({
+    ...connectionOptions(hosts, { connectMs: askTimeoutMs }),
+    query_timeout: askTimeoutMs,
+    application_name: 'millrace',
+  });
+  client.on('error', () => {});
+  try {
+    await client.connect();
+    const { rows } = await client.query<{ status: string | null; server: string }>(
+      'select pg_xact_status($1::text::xid8) as status, pg_postmaster_start_time()::text as server',
+      [id],
+    );
+    return must(rows[0], 'the status of a transaction');
+  } finally {
+    client.end().catch(() => {});
+  }
+}
