@@ -572,7 +572,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       slots: new StreamSlots({ clock, perKeyMax: settings.streamsPerKey }),
     });
     observeService(metrics, {
-      ...{ store, runner, pool, streams, deliveries: delivery.dispatcher },
+      ...{ store, runner, builder, pool, streams, deliveries: delivery.dispatcher },
       clockOffsetMs: () => databaseClock?.status().offsetMs ?? 0,
     });
     const server = await createServer({

@@ -1,4 +1,5 @@
 import { collectDefaultMetrics, Gauge, type Registry } from 'prom-client';
+import type { ComponentBuilder } from '#components/build-component.ts';
 import type { DeliveryDispatcher } from '#delivery/delivery-dispatcher.ts';
 import type { LiveStreams } from '#http/live-updates.ts';
 import { queueDepths } from '#jobs/job-store.ts';
@@ -12,6 +13,7 @@ export function observeService(
   parts: {
     store: Store;
     runner: Runner;
+    builder: ComponentBuilder;
     pool: WorkerPool;
     streams: LiveStreams;
     deliveries: DeliveryDispatcher;
@@ -62,6 +64,8 @@ export function observeService(
     'Writes waiting for a group commit',
     () => parts.store.writes.counts().pending,
   );
+  gauge('millrace_builds_running', 'Components being built', () => parts.builder.counts().running);
+  gauge('millrace_builds_waiting', 'Components in line to be built', () => parts.builder.counts().waiting);
   gauge('millrace_runner_warm', 'Sandboxed processes bound to a deployment', () => parts.runner.stats().warm);
   gauge(
     'millrace_runner_prewarmed',

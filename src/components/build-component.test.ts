@@ -370,6 +370,34 @@ describe('a component at a URL', () => {
       await slow.close();
     }
   });
+
+  test('that never answers costs those in line behind it nothing of their time', async () => {
+    const slow = await newBuilder({
+      cache: 'line',
+      fetchText: () => new Promise(() => {}),
+      limits: { deadlineMs: 8000, concurrency: 1 },
+    });
+    try {
+      const hangs = build('require("https://github.com/a/b/c/d.js"); module.exports = {};', slow);
+      const waits = build('export default { v: 1 }', slow);
+      const error = await failure(hangs, 'build_timeout');
+      assert.match(error.message, /^building the component took more than 8 seconds$/);
+      assert.equal(evaluate(await waits).v, 1);
+    } finally {
+      await slow.close();
+    }
+  });
+});
+
+test('a component that takes too much CPU time to build is told so', async () => {
+  const few = await newBuilder({ cache: 'cpu', limits: { cpuMs: 300 } });
+  const lines = Array.from({ length: 80_000 }, (_, n) => `export const f${n} = (a) => a + ${n};`);
+  try {
+    const error = await failure(build(lines.join('\n'), few), 'build_timeout');
+    assert.match(error.message, /took more than 0\.3 seconds of CPU time$/);
+  } finally {
+    await few.close();
+  }
 });
 
 describe('a component in a file', () => {

@@ -5,6 +5,7 @@ import { type Clock, systemClock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { BundlePackages } from '#runner/runner.ts';
+import { BuildTime } from './build-time.ts';
 import type {
   BundleForm,
   BundleRequest,
@@ -67,7 +68,7 @@ export interface BuildOptions {
  * - the same tree with the same lock gives the same bundle, and is bundled once per owner;
  * - nothing of the component is evaluated here, no script of a package runs, nothing but the registry is connected to
  *   besides what `fetchText` allows, and nothing outside the build's folder ends up in a bundle;
- * - a build ends within `deadlineMs`, and after `close` no process or build folder of ours is left.
+ * - a build takes no more than `cpuMs` and `deadlineMs`, installing its packages as much again, and after `close` no process or build folder of ours is left.
  *
  * Rejects with `CallerError` (invalid_component_code, unsupported_specifier, package_not_found, package_refused,
  * component_url_unreachable, component_too_large, native_addon, build_timeout) or `UnavailableError`
@@ -75,6 +76,8 @@ export interface BuildOptions {
  */
 export interface ComponentBuilder {
   build(source: ComponentSource, options: BuildOptions): Promise<BuiltBundle>;
+  /** Builds in a process now, and those in line for one. */
+  counts(): { running: number; waiting: number };
   close(): Promise<void>;
 }
 
@@ -88,6 +91,9 @@ export interface BuildLimits {
   packageFilesMax: number;
   packageBytesMax: number;
   bundleBytesMax: number;
+  /** CPU time of a build, and of installing its packages. */
+  cpuMs: number;
+  /** Wall time of the same, apart from waiting in line. */
   deadlineMs: number;
   /** Packages with more files than that, or more code, stay files: to make one text of them would take too long. */
   inlineFilesMax: number;
@@ -106,7 +112,8 @@ export const defaultBuildLimits: BuildLimits = {
   packageFilesMax: 60_000,
   packageBytesMax: 500 * 1024 * 1024,
   bundleBytesMax: 16 * 1024 * 1024,
-  deadlineMs: 60_000,
+  cpuMs: 120_000,
+  deadlineMs: 5 * 60_000,
   inlineFilesMax: 10_000,
   inlineCodeBytesMax: 32 * 1024 * 1024,
   concurrency: 2,
@@ -189,6 +196,7 @@ class ProcessBuilder implements ComponentBuilder {
     this.#pool = new BuilderPool({
       start: () => BundlerProcess.start(buildsFolder, options.logger),
       ...{ concurrency, waitingMax, what: 'components wait to be built' },
+      logger: options.logger,
     });
   }
 
@@ -222,6 +230,10 @@ class ProcessBuilder implements ComponentBuilder {
     }
   }
 
+  counts(): { running: number; waiting: number } {
+    return this.#pool.counts;
+  }
+
   async close(): Promise<void> {
     this.#closing.abort(new CallerError('build_cancelled', 'the service is stopping'));
     await Promise.allSettled([...this.#running.values()].map(({ result }) => result));
@@ -238,14 +250,8 @@ class ProcessBuilder implements ComponentBuilder {
     wanted: Pick<Build, 'ownerId' | 'form' | 'standIns' | 'rebuild' | 'allDeclared'>,
     stop: AbortSignal,
   ): Promise<BuiltBundle> {
-    const deadline = new AbortController();
-    const timer = setTimeout(() => {
-      const seconds = this.#limits.deadlineMs / 1000;
-      deadline.abort(
-        new CallerError('build_timeout', `the component took longer than ${seconds} seconds to build`),
-      );
-    }, this.#limits.deadlineMs);
-    const signal = AbortSignal.any([deadline.signal, stop, this.#closing.signal]);
+    const time = this.#timeFor('building the component', AbortSignal.any([stop, this.#closing.signal]));
+    const { signal } = time;
     try {
       const buildsFolder = await this.#prepare();
       const version = await this.#fullVersion();
@@ -257,11 +263,16 @@ class ProcessBuilder implements ComponentBuilder {
           `the component is larger than ${this.#limits.bytesMax} bytes`,
         );
       }
-      const build: Build = { ...wanted, own, version, signal, buildsFolder, language: entry.loader };
+      const build: Build = { ...wanted, own, version, time, signal, buildsFolder, language: entry.loader };
       return (await this.#findFresh(build, {})) ?? (await this.#bundle(build));
     } finally {
-      clearTimeout(timer);
+      time.end();
     }
+  }
+
+  #timeFor(what: string, signal: AbortSignal): BuildTime {
+    const { cpuMs, deadlineMs } = this.#limits;
+    return new BuildTime({ what, limits: { cpuMs, deadlineMs }, signal });
   }
 
   #ownFiles(source: ComponentSource, signal: AbortSignal): OwnFiles {
@@ -280,8 +291,10 @@ class ProcessBuilder implements ComponentBuilder {
   }
 
   async #bundle(build: Build): Promise<BuiltBundle> {
+    build.time.pause();
     return this.#pool.use(
       async (bundler) => {
+        build.time.restart();
         // Packages are looked for in the second pass only, so the first needs no folder of its own.
         const { form = 'inline' } = build;
         const outcome = await this.#runBundler(bundler, build, { folder: build.buildsFolder, form });
@@ -290,7 +303,10 @@ class ProcessBuilder implements ComponentBuilder {
         if (outcome.type === 'unfit') throw errorOf(outcome.problem);
         return this.#bundleWithPackages(bundler, build, outcome);
       },
-      (error) => error instanceof CallerError && !build.signal.aborted,
+      {
+        isReusableAfter: (error) => error instanceof CallerError && !build.signal.aborted,
+        signal: build.signal,
+      },
     );
   }
 
@@ -303,7 +319,9 @@ class ProcessBuilder implements ComponentBuilder {
     try {
       return await this.#bundleWith(bundler, build, { ...needs, specifiers: all });
     } catch (error) {
-      if (!(error instanceof CallerError) || build.signal.aborted) throw error;
+      if (!(error instanceof CallerError) || build.signal.aborted || error.code === 'build_timeout')
+        throw error;
+      build.time.restart();
       // One that cannot be had is in the way of those that do not need it.
       this.#refusedTogether.add(all.join('\n'));
       return this.#bundleWith(bundler, build, needs);
@@ -316,28 +334,27 @@ class ProcessBuilder implements ComponentBuilder {
     const fresh = await this.#findFresh(build, declared);
     if (fresh !== null) return fresh;
     const { packagesMax, packageFilesMax, packageBytesMax } = this.#limits;
-    const install: InstallTree = (folder, signal, place) =>
-      this.#installers.install(
-        place,
-        {
-          type: 'install',
-          folder,
-          nowMs: this.#clock.now(),
-          cache: join(this.#cacheFolder, 'npm'),
-          npm: this.#npm,
-          specifiers,
-          declared,
-          packagesMax,
-          filesMax: packageFilesMax,
-          bytesMax: packageBytesMax,
-        },
-        signal,
-      );
+    const install: InstallTree = async (folder, signal, place) => {
+      // Of its own: other builds may wait for the same packages.
+      const time = this.#timeFor('installing the npm packages of the component', signal);
+      const request = {
+        ...{ type: 'install' as const, folder, nowMs: this.#clock.now() },
+        ...{ cache: join(this.#cacheFolder, 'npm'), npm: this.#npm },
+        ...{ specifiers, declared, packagesMax, filesMax: packageFilesMax, bytesMax: packageBytesMax },
+      };
+      try {
+        return await this.#installers.install(place, request, time);
+      } finally {
+        time.end();
+      }
+    };
     const key = JSON.stringify([build.ownerId, specifiers, Object.entries(declared).sort()]);
     const asFiles = await this.#bundleAsFiles(bundler, build, { key, declared, needs });
     if (asFiles !== null) return asFiles;
     const { ownerId, signal } = build;
+    build.time.pause();
     return this.#trees.use({ ownerId, key, install, signal }, async (tree) => {
+      build.time.restart();
       const { folder, aliases, lock, lockfile } = tree;
       const known = await this.#findTree(build, { lock, declared });
       if (known !== null) return known;
@@ -429,7 +446,7 @@ class ProcessBuilder implements ComponentBuilder {
         bundleBytesMax: this.#limits.bundleBytesMax,
       },
       (importer, specifier) => build.own.lookUp(importer, specifier),
-      build.signal,
+      build.time,
     );
   }
 
@@ -555,6 +572,8 @@ interface Build {
   rebuild: boolean;
   allDeclared: boolean;
   version: string;
+  time: BuildTime;
+  /** Of `time`. */
   signal: AbortSignal;
   buildsFolder: string;
   language: string | undefined;

@@ -6,6 +6,7 @@ import type { Readable, Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
+import type { BuildTime } from './build-time.ts';
 import type { BuildProblem } from './builder/build-messages.ts';
 import { readMessages, writeMessage } from './builder/message-lines.ts';
 import { type BuilderProgram, builderFolder, builderProgram } from './builder-programs.ts';
@@ -103,10 +104,13 @@ export class BuilderChild<Output> {
   }
 
   /**
-   * The answer, or an error when the process ends or the signal aborts first: the process is then no longer to be used.
-   * Throws CallerError `component_too_large`, UnavailableError `build_failed`, or the signal's reason.
+   * The answer, or an error when the process ends or its time is over first: the process is then no longer to be used.
+   * Throws CallerError `component_too_large`, UnavailableError `build_failed`, or the reason of the time's signal.
    */
-  async untilEnd<T>(answer: Promise<T>, signal: AbortSignal): Promise<T> {
+  async untilEnd<T>(answer: Promise<T>, time: BuildTime): Promise<T> {
+    const { signal } = time;
+    const { pid } = this.#process;
+    const endWatch = pid === undefined ? undefined : time.watch(pid);
     const stop = new AbortController();
     const aborted = once(signal, 'abort', { signal: stop.signal }).then(
       () => 'aborted' as const,
@@ -128,6 +132,7 @@ export class BuilderChild<Output> {
       }
       throw new UnavailableError('build_failed', 'the process that builds components ended early');
     } finally {
+      endWatch?.();
       stop.abort();
     }
   }

@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { pino } from 'pino';
 import { BuilderPool } from './builder-pool.ts';
 
 /** A pool of one, with what happened to the processes it was given. */
 function watchedPool() {
   const happened: string[] = [];
+  const logged: { msg: string; running: number; waiting: number }[] = [];
   let started = 0;
   const pool = new BuilderPool<{ name: string; isUsable: boolean; stop: () => Promise<void> }>({
     start: async () => {
@@ -13,9 +15,10 @@ function watchedPool() {
       happened.push(`${name} starts`);
       return { name, isUsable: true, stop: async () => void happened.push(`${name} stops`) };
     },
-    ...{ concurrency: 1, waitingMax: 1, what: 'things wait' },
+    ...{ concurrency: 1, waitingMax: 1, waitMaxMs: 60_000, what: 'things wait' },
+    logger: pino({}, { write: (line) => void logged.push(JSON.parse(line)) }),
   });
-  return { pool, happened };
+  return { pool, happened, logged };
 }
 
 test('a process is kept for the next use until it was idle for ten seconds', async (t) => {
@@ -46,10 +49,7 @@ test('a process is gone before the next starts when its use failed or left it in
   await pool.use(async (one) => {
     one.isUsable = false;
   });
-  await assert.rejects(
-    pool.use(fails, () => true),
-    /on purpose/,
-  );
+  await assert.rejects(pool.use(fails, { isReusableAfter: () => true }), /on purpose/);
   assert.equal(await pool.use(async ({ name }) => name), 'process 3');
   await pool.close();
   assert.deepEqual(happened, [
@@ -59,17 +59,47 @@ test('a process is gone before the next starts when its use failed or left it in
   ]);
 });
 
-test('who comes when too many wait is told so, and those that wait have their turn', async () => {
-  const { pool } = watchedPool();
+test('a use that comes when too many wait is told how many, and those that wait have their turn', async () => {
+  const { pool, logged } = watchedPool();
   const { promise, resolve } = Promise.withResolvers<void>();
   const first = pool.use(() => promise);
   const second = pool.use(async ({ name }) => name);
+  assert.deepEqual(pool.counts, { running: 1, waiting: 1 });
   await assert.rejects(
     pool.use(async () => {}),
-    { code: 'builder_busy', message: /^too many things wait;/ },
+    { code: 'builder_busy', message: /^too many things wait \(1\);/ },
+  );
+  assert.deepEqual(
+    logged.map(({ msg, running, waiting }) => [msg, running, waiting]),
+    [
+      ['build.queued', 1, 1],
+      ['build.refused', 1, 1],
+    ],
   );
   resolve();
   await first;
   assert.equal(await second, 'process 1');
+  assert.deepEqual(pool.counts, { running: 0, waiting: 0 });
+  await pool.close();
+});
+
+test('a use leaves the line when nobody waits for it, or when it has waited too long', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const { pool } = watchedPool();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const first = pool.use(() => promise);
+  const stop = new AbortController();
+  const left = pool.use(async () => assert.fail('it has left'), { signal: stop.signal });
+  stop.abort(new Error('nobody waits'));
+  await assert.rejects(left, /nobody waits/);
+  const late = pool.use(async () => assert.fail('it is too late'));
+  t.mock.timers.tick(60_000);
+  await assert.rejects(late, {
+    code: 'builder_busy',
+    message: /^1 things wait, and this one was number 1 after 60 seconds;/,
+  });
+  assert.equal(pool.counts.waiting, 0);
+  resolve();
+  await first;
   await pool.close();
 });

@@ -1,4 +1,5 @@
 import { UnavailableError } from '#lib/errors.ts';
+import type { Logger } from '#lib/logger.ts';
 
 /** A process waits this long for its next use before it ends. */
 const idleMs = 10_000;
@@ -19,15 +20,30 @@ interface Slot<P> {
   idleTimer?: NodeJS.Timeout;
 }
 
+/** A use waits in line for this long at most; a caller of the API would rather try again. */
+const defaultWaitMaxMs = 5 * 60_000;
+
 interface PoolOptions<P> {
   start: () => Promise<P>;
   concurrency: number;
   waitingMax: number;
-  /** Of the message that too many are in line: `components wait to be built`. */
+  waitMaxMs?: number;
+  /** The subject of the messages about the line: `components wait to be built`. */
   what: string;
+  logger: Logger;
 }
 
-/** At most `concurrency` uses at a time, at most `waitingMax` in line; processes stay warm for a while. */
+interface UseOptions {
+  /** Says that the process is not to blame for an error. */
+  isReusableAfter?: (error: unknown) => boolean;
+  /** Leaves the line; `work` has to heed it by itself. */
+  signal?: AbortSignal;
+}
+
+/**
+ * At most `concurrency` uses at a time, at most `waitingMax` in line, each for `waitMaxMs` at most; processes stay warm
+ * for a while. Waiting is logged, and an error about the line says how long it is.
+ */
 export class BuilderPool<P extends WarmProcess> {
   readonly #options: PoolOptions<P>;
   readonly #idle: Slot<P>[] = [];
@@ -38,15 +54,19 @@ export class BuilderPool<P extends WarmProcess> {
     this.#options = options;
   }
 
+  get counts(): { running: number; waiting: number } {
+    return { running: this.#busy, waiting: this.#waiting.length };
+  }
+
   /**
    * Runs `work` with a process of its own, in the order of the calls. After an error the process is ended, unless
-   * `isReusableAfter` says that it is not to blame.
+   * `isReusableAfter` says otherwise. Rejects with `builder_busy` when the line is too long.
    */
   async use<T>(
     work: (process: P) => Promise<T>,
-    isReusableAfter: (error: unknown) => boolean = () => false,
+    { isReusableAfter = () => false, signal }: UseOptions = {},
   ): Promise<T> {
-    await this.#enter();
+    await this.#enter(signal);
     try {
       const slot = await this.#take();
       let isReusable = false;
@@ -74,15 +94,42 @@ export class BuilderPool<P extends WarmProcess> {
     await Promise.all(slots.map((slot) => slot.process.stop()));
   }
 
-  async #enter(): Promise<void> {
-    const { concurrency, waitingMax, what } = this.#options;
+  async #enter(signal?: AbortSignal): Promise<void> {
+    const { concurrency, waitingMax, waitMaxMs = defaultWaitMaxMs, what, logger } = this.#options;
+    signal?.throwIfAborted();
     if (this.#busy < concurrency) {
       this.#busy += 1;
       return;
     }
-    if (this.#waiting.length >= waitingMax)
-      throw new UnavailableError('builder_busy', `too many ${what}; try again in a moment`);
-    await new Promise<void>((enter) => this.#waiting.push(enter));
+    const waiting = this.#waiting.length;
+    if (waiting >= waitingMax) {
+      logger.warn({ what, running: this.#busy, waiting }, 'build.refused');
+      throw new UnavailableError('builder_busy', `too many ${what} (${waiting}); try again in a moment`);
+    }
+    logger.info({ what, running: this.#busy, waiting: waiting + 1 }, 'build.queued');
+    const { promise: turn, resolve: enter, reject } = Promise.withResolvers<void>();
+    this.#waiting.push(enter);
+    const leaveLine = (error: Error): void => {
+      const place = this.#waiting.indexOf(enter);
+      // It is its turn already.
+      if (place === -1) return;
+      this.#waiting.splice(place, 1);
+      reject(error);
+    };
+    const timer = setTimeout(() => {
+      const place = this.#waiting.indexOf(enter) + 1;
+      const message = `${this.#waiting.length} ${what}, and this one was number ${place} after ${waitMaxMs / 1000} seconds; try again in a moment`;
+      logger.warn({ what, running: this.#busy, waiting: this.#waiting.length, place }, 'build.refused');
+      leaveLine(new UnavailableError('builder_busy', message));
+    }, waitMaxMs);
+    const abort = (): void => leaveLine(signal?.reason);
+    signal?.addEventListener('abort', abort, { once: true });
+    try {
+      await turn;
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', abort);
+    }
   }
 
   #leave(): void {

@@ -2,6 +2,7 @@ import { mkdir } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { CallerError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
+import type { BuildTime } from './build-time.ts';
 import type { BundleRequest, BundlerInput, BundlerOutput, OwnFile } from './builder/build-messages.ts';
 import { BuilderChild, errorOf, problemOf, readGrants } from './builder-child.ts';
 
@@ -29,11 +30,11 @@ export class BundlerProcess {
     return !this.#child.hasEnded;
   }
 
-  /** After a failure that is not a `CallerError`, or when `signal` aborts, the process is no longer to be used. */
+  /** After a failure that is not a `CallerError`, or when `time` is over, the process is no longer to be used. */
   async bundle(
     request: BundleRequest,
     answer: AnswerLookup,
-    signal: AbortSignal,
+    time: BuildTime,
   ): Promise<Exclude<BundlerOutput, { type: 'lookup' | 'failed' }>> {
     const { promise, resolve, reject } = Promise.withResolvers<Exclude<BundlerOutput, { type: 'lookup' }>>();
     let refusal: CallerError | undefined;
@@ -56,7 +57,7 @@ export class BundlerProcess {
       );
     };
     this.#send(request);
-    const outcome = await this.#child.untilEnd(promise, signal);
+    const outcome = await this.#child.untilEnd(promise, time);
     this.#child.onMessage = () => {};
     if (outcome.type !== 'failed') return outcome;
     if (refusal !== undefined && refusal.code === outcome.problem.code) {

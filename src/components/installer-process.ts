@@ -1,5 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import type { Logger } from '#lib/logger.ts';
+import type { BuildTime } from './build-time.ts';
 import type { FetchRequest, InstallerOutput, InstallRequest, PackageFile } from './builder/build-messages.ts';
 import type { Installed } from './builder/install-packages.ts';
 import { BuilderChild, errorOf, readGrants, writeGrants } from './builder-child.ts';
@@ -43,16 +44,16 @@ export class InstallerProcess {
     return !this.#child.hasEnded;
   }
 
-  async install(request: InstallRequest, signal: AbortSignal): Promise<Installed> {
-    const outcome = await this.#ask(request, signal);
+  async install(request: InstallRequest, time: BuildTime): Promise<Installed> {
+    const outcome = await this.#ask(request, time);
     if (outcome.type !== 'installed') throw new Error(`assertion failed: an install was ${outcome.type}`);
     return outcome;
   }
 
   /** After any failure the process is no longer to be used: what was refused may still be on its way to it. */
-  async fetchPackage(request: FetchRequest, signal: AbortSignal): Promise<FetchedPackage> {
+  async fetchPackage(request: FetchRequest, time: BuildTime): Promise<FetchedPackage> {
     const files: PackageFile[] = [];
-    const outcome = await this.#ask(request, signal, (part) => {
+    const outcome = await this.#ask(request, time, (part) => {
       for (const file of part) files.push(file);
     });
     if (outcome.type !== 'fetched') throw new Error(`assertion failed: a package was ${outcome.type}`);
@@ -68,7 +69,7 @@ export class InstallerProcess {
   /** The message that ends the answer; those of files come before it. */
   async #ask(
     request: InstallRequest | FetchRequest,
-    signal: AbortSignal,
+    time: BuildTime,
     onFiles: (files: PackageFile[]) => void = () => {},
   ): Promise<Exclude<InstallerEnd, { type: 'failed' }>> {
     const { promise, resolve } = Promise.withResolvers<InstallerEnd>();
@@ -77,7 +78,7 @@ export class InstallerProcess {
       else resolve(message);
     };
     this.#child.send(request);
-    const outcome = await this.#child.untilEnd(promise, signal);
+    const outcome = await this.#child.untilEnd(promise, time);
     this.#child.onMessage = () => {};
     if (outcome.type === 'failed') throw errorOf(outcome.problem);
     return outcome;
@@ -87,12 +88,12 @@ export class InstallerProcess {
 /** One install in a process of its own. */
 export async function runInstaller(
   request: InstallRequest,
-  { signal, logger }: { signal: AbortSignal; logger: Logger },
+  { time, logger }: { time: BuildTime; logger: Logger },
 ): Promise<Installed> {
   await mkdir(request.cache, { recursive: true });
   const installer = await InstallerProcess.start([request.folder, request.cache], request.folder, logger);
   try {
-    return await installer.install(request, signal);
+    return await installer.install(request, time);
   } finally {
     await installer.stop();
   }

@@ -6,6 +6,7 @@ import { silentLogger } from '#lib/logger.ts';
 import { HttpReceiver } from '../../test/support/http-receiver.ts';
 import { startNpmRegistry } from '../../test/support/npm-registry.ts';
 import { createTempFolder, type TempFolder } from '../../test/support/temp-folder.ts';
+import { BuildTime } from './build-time.ts';
 import { InstallerProcess } from './installer-process.ts';
 import { npmConfigWith } from './npm-config.ts';
 import { PackageFetcher, packageFilesMax } from './package-fetcher.ts';
@@ -138,19 +139,25 @@ test('a process that fetched from one registry connects to no other', async () =
   await using other = await HttpReceiver.start();
   const cache = join(folder.path, 'one-registry');
   const installer = await InstallerProcess.forFetching(cache, silentLogger);
+  const time = new BuildTime({
+    what: 'fetching',
+    limits: { cpuMs: 60_000, deadlineMs: 60_000 },
+    signal: new AbortController().signal,
+  });
   const fetchFrom = (url: string) =>
     installer.fetchPackage(
       {
         ...{ type: 'fetch', cache, npm: npmConfigWith(undefined, url), specifiers: ['one@latest'] },
         ...{ filesMax: 100, bytesMax: 1_000_000 },
       },
-      AbortSignal.timeout(60_000),
+      time,
     );
   try {
     assert.equal((await fetchFrom(registry.url)).version, '1.0.0');
     await assert.rejects(fetchFrom(other.url), { code: 'package_refused' });
     assert.equal(other.requests.length, 0);
   } finally {
+    time.end();
     await installer.stop();
   }
 });

@@ -1,6 +1,7 @@
 import { join, resolve } from 'node:path';
 import { CallerError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
+import { BuildTime } from './build-time.ts';
 import type { NpmConfig, PackageFile, ScanOutput } from './builder/build-messages.ts';
 import { filesInParts } from './builder/file-parts.ts';
 import { parsePackageSpecifier } from './builder/package-specifier.ts';
@@ -19,9 +20,11 @@ export const packageBytesMax = 24 * 1024 * 1024;
 const scanCharactersMax = 1024 * 1024;
 /** Packages that may wait for the one being fetched. */
 const waitingMax = 16;
-const defaultDeadlineMs = 120_000;
+const defaultCpuMs = 120_000;
+/** Wall time, for a registry that hardly answers: a busy machine gives a process a fraction of its processors. */
+const deadlinePerCpu = 5;
 /** More for each file that is read: a checkout of all public components has 10,000. */
-const deadlineMsPerFile = 20;
+const cpuMsPerFile = 20;
 
 /**
  * Whole packages from the npm registry, for the registry of components: fetched and read in confined processes, one of
@@ -31,14 +34,15 @@ const deadlineMsPerFile = 20;
 export class PackageFetcher {
   readonly #cache: string;
   readonly #npm: NpmConfig;
-  readonly #deadlineMs: number;
+  readonly #deadlineMs: number | undefined;
+  readonly #logger: Logger;
   readonly #closing = new AbortController();
   readonly #running = new Set<Promise<unknown>>();
   /** Reading does not wait for the network: lists of what ships are read this way too. */
   readonly #installers: BuilderPool<InstallerProcess>;
   readonly #scanners: BuilderPool<ScannerProcess>;
 
-  /** `deadlineMs` is for one package, from when it is its turn. */
+  /** `deadlineMs` is the wall time for one package, from when it is its turn. */
   constructor(options: {
     cacheFolder: string;
     registry: string;
@@ -48,8 +52,9 @@ export class PackageFetcher {
   }) {
     this.#npm = npmConfigWith(options.npmConfig, options.registry);
     this.#cache = join(resolve(options.cacheFolder), 'npm');
-    this.#deadlineMs = options.deadlineMs ?? defaultDeadlineMs;
+    this.#deadlineMs = options.deadlineMs;
     const { logger } = options;
+    this.#logger = logger;
     this.#installers = this.#laneOf(() => InstallerProcess.forFetching(this.#cache, logger));
     this.#scanners = this.#laneOf(() => ScannerProcess.start(logger));
   }
@@ -67,7 +72,7 @@ export class PackageFetcher {
       const message = `${shown} is not supported: expected the name of an npm package with a version, range or tag`;
       throw new CallerError('unsupported_specifier', message, { specifier });
     }
-    return this.#inTurn(this.#installers, this.#deadlineMs, (installer, signal) =>
+    return this.#inTurn(this.#installers, this.#timeFor('fetching the package'), (installer, time) =>
       installer.fetchPackage(
         {
           type: 'fetch',
@@ -77,7 +82,7 @@ export class PackageFetcher {
           filesMax: packageFilesMax,
           bytesMax: packageBytesMax,
         },
-        signal,
+        time,
       ),
     );
   }
@@ -86,8 +91,8 @@ export class PackageFetcher {
   scan(files: readonly PackageFile[]): Promise<ScanOutput['readings']> {
     if (files.length === 0) return Promise.resolve([]);
     const parts = filesInParts(files, scanCharactersMax);
-    const ms = this.#deadlineMs + files.length * deadlineMsPerFile;
-    return this.#inTurn(this.#scanners, ms, (scanner, signal) => scanner.scan(parts, signal));
+    const time = this.#timeFor('reading the package', files.length);
+    return this.#inTurn(this.#scanners, time, (scanner, within) => scanner.scan(parts, within));
   }
 
   async close(): Promise<void> {
@@ -102,34 +107,38 @@ export class PackageFetcher {
         this.#closing.signal.throwIfAborted();
         return start();
       },
-      ...{ concurrency: 1, waitingMax, what: 'packages wait to be added' },
+      ...{ concurrency: 1, waitingMax, what: 'packages wait to be added', logger: this.#logger },
     });
   }
 
+  #timeFor(what: string, files = 0): () => BuildTime {
+    const cpuMs = defaultCpuMs + files * cpuMsPerFile;
+    const deadlineMs = this.#deadlineMs ?? cpuMs * deadlinePerCpu;
+    return () => new BuildTime({ what, limits: { cpuMs, deadlineMs }, signal: this.#closing.signal });
+  }
+
+  /** `begin` starts the time when it is the turn of `work`. */
   async #inTurn<P extends WarmProcess, T>(
     lane: BuilderPool<P>,
-    ms: number,
-    work: (process: P, signal: AbortSignal) => Promise<T>,
+    begin: () => BuildTime,
+    work: (process: P, time: BuildTime) => Promise<T>,
   ): Promise<T> {
-    const turn = lane.use((process) => this.#withDeadline(ms, (signal) => work(process, signal)));
+    const turn = lane.use(
+      async (process) => {
+        const time = begin();
+        try {
+          return await work(process, time);
+        } finally {
+          time.end();
+        }
+      },
+      { signal: this.#closing.signal },
+    );
     this.#running.add(turn);
     try {
       return await turn;
     } finally {
       this.#running.delete(turn);
-    }
-  }
-
-  async #withDeadline<T>(ms: number, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
-    const deadline = new AbortController();
-    const timer = setTimeout(() => {
-      const message = `the package took longer than ${Math.round(ms / 1000)} seconds to fetch or to read`;
-      deadline.abort(new CallerError('build_timeout', message));
-    }, ms);
-    try {
-      return await work(AbortSignal.any([deadline.signal, this.#closing.signal]));
-    } finally {
-      clearTimeout(timer);
     }
   }
 }

@@ -7,6 +7,7 @@ import type { Logger } from '#lib/logger.ts';
 import type { BundlePackages, OpenPackages, PackageSource } from '#runner/runner.ts';
 import { reachableBase } from '#runner/sandbox-folders.ts';
 import { mayUseDistinctUsers } from '#runner/self-test.ts';
+import { BuildTime, type TimeLimits } from './build-time.ts';
 import type { NpmConfig } from './builder/build-messages.ts';
 import { sha256 } from './bundle-cache.ts';
 import { copyTree } from './copy-tree.ts';
@@ -19,6 +20,7 @@ const bytesMaxDefault = 4 * 1024 * 1024 * 1024;
 /** Installs of folders that are missing, at a time; the rest wait. */
 const installsMax = 2;
 const waitingMax = 64;
+const waitMaxMs = 5 * 60_000;
 /** A folder without its note is the rest of a crash, once the note can no longer be on its way. */
 const noteMs = 60 * 60 * 1000;
 
@@ -28,7 +30,7 @@ export interface PackageFoldersOptions {
   /** npm's cache. */
   cache: string;
   npm: NpmConfig;
-  limits: { packagesMax: number; packageFilesMax: number; packageBytesMax: number; deadlineMs: number };
+  limits: { packagesMax: number; packageFilesMax: number; packageBytesMax: number } & TimeLimits;
   bytesMax?: number;
   logger: Logger;
   clock?: Clock;
@@ -170,24 +172,28 @@ export class PackageFolders implements PackageSource {
 
   async #install(packages: BundlePackages): Promise<void> {
     const { cache, npm, limits, logger } = this.#options;
-    const { packagesMax, packageFilesMax: filesMax, packageBytesMax: bytesMax, deadlineMs } = limits;
+    const { packagesMax, packageFilesMax: filesMax, packageBytesMax: bytesMax } = limits;
     const { lockfile } = packages;
     let folder: string | undefined;
+    const what = 'installing the npm packages of the component';
+    const time = new BuildTime({ what, limits, signal: this.#closing.signal });
     try {
       folder = await this.#newFolder();
-      const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(deadlineMs)]);
       const request = {
         ...{ type: 'install' as const, folder, cache, npm, lockfile, specifiers: [], declared: {} },
         ...{ packagesMax, filesMax, bytesMax, nowMs: this.#clock.now() },
       };
-      await runInstaller(request, { signal, logger }).catch((error: unknown) => {
-        if (error instanceof CallerError || error instanceof UnavailableError) throw error;
-        throw new UnavailableError('registry_unreachable', 'the packages could not be installed in time');
+      await runInstaller(request, { time, logger }).catch((error: unknown) => {
+        // They were installed before, in time: it is not for the caller to change anything.
+        if (time.signal.aborted && error instanceof CallerError)
+          throw new UnavailableError('build_failed', error.message);
+        throw error;
       });
       await this.#keep(packages, folder);
     } catch (error) {
       throw this.#unavailable(error, 'the packages could not be kept');
     } finally {
+      time.end();
       if (folder !== undefined) await rm(folder, { recursive: true, force: true });
     }
   }
@@ -200,7 +206,7 @@ export class PackageFolders implements PackageSource {
     return new UnavailableError('build_failed', `${what} (${code})`);
   }
 
-  /** Runs one install; waits for its turn no longer than an install may take. */
+  /** Runs one install; waits for its turn for `waitMaxMs` at most. */
   async #inTurn(install: () => Promise<void>): Promise<void> {
     if (this.#installs >= installsMax) await this.#turn();
     else this.#installs += 1;
@@ -214,13 +220,19 @@ export class PackageFolders implements PackageSource {
   }
 
   #turn(): Promise<void> {
-    const busy = new UnavailableError('builder_busy', 'too many packages are being installed');
-    if (this.#waiting.length >= waitingMax) throw busy;
+    const busy = (): UnavailableError => {
+      const waiting = this.#waiting.length;
+      this.#options.logger.warn({ running: this.#installs, waiting }, 'package-install.refused');
+      const message = `too many installs of npm packages wait (${waiting}); try again in a moment`;
+      return new UnavailableError('builder_busy', message);
+    };
+    if (this.#waiting.length >= waitingMax) throw busy();
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const timer = setTimeout(() => {
+      const error = busy();
       this.#waiting.splice(this.#waiting.indexOf(enter), 1);
-      reject(busy);
-    }, this.#options.limits.deadlineMs);
+      reject(error);
+    }, waitMaxMs);
     const enter = (): void => {
       clearTimeout(timer);
       resolve();

@@ -6,6 +6,7 @@ import { pino } from 'pino';
 import { startNpmRegistry } from '../../test/support/npm-registry.ts';
 import { createTempFolder, type TempFolder } from '../../test/support/temp-folder.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
+import { BuildTime } from './build-time.ts';
 import { npmConfigWith } from './npm-config.ts';
 import { WarmInstallers } from './warm-installers.ts';
 
@@ -42,7 +43,13 @@ test('installs of one owner share a process one after the other, others and thos
       ...{ npm: npmConfigWith(undefined, registry.url), specifiers: [name], declared: {} },
       ...{ packagesMax: 10, filesMax: 100, bytesMax: 50_000 },
     };
-    await installers.install(place, request, new AbortController().signal);
+    const limits = { cpuMs: 60_000, deadlineMs: 60_000 };
+    const time = new BuildTime({ what: 'installing', limits, signal: new AbortController().signal });
+    try {
+      await installers.install(place, request, time);
+    } finally {
+      time.end();
+    }
     return readFile(join(target, 'node_modules', name, 'index.js'), 'utf8');
   };
   assert.equal(await install('mine', 'one'), 'exports.n = 1');

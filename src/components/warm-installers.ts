@@ -1,5 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import type { Logger } from '#lib/logger.ts';
+import type { BuildTime } from './build-time.ts';
 import type { InstallRequest } from './builder/build-messages.ts';
 import type { Installed } from './builder/install-packages.ts';
 import { InstallerProcess } from './installer-process.ts';
@@ -33,12 +34,12 @@ export class WarmInstallers {
   }
 
   /** Runs one install; `request.folder` is in the folder `place`. After a failure the installer is ended. */
-  async install(place: string, request: InstallRequest, signal: AbortSignal): Promise<Installed> {
-    signal.throwIfAborted();
+  async install(place: string, request: InstallRequest, time: BuildTime): Promise<Installed> {
+    time.signal.throwIfAborted();
     const warm = this.#take(place) ?? (await this.#start(place, request.cache));
     let isReusable = false;
     try {
-      const installed = await warm.installer.install(request, signal);
+      const installed = await warm.installer.install(request, time);
       isReusable = true;
       return installed;
     } finally {

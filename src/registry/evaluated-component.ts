@@ -48,6 +48,8 @@ export interface BuildWay {
 /** Addons that a component may do without. */
 const standInsMax = 4;
 
+const endedByTime = new Set(['build_timeout', 'build_cancelled']);
+
 /**
  * Builds a component and evaluates it; once more where another form of its packages may cure what it failed of: packages
  * as files, or in the text, or with something in place of a native addon that is refused, which most of their uses do
@@ -70,14 +72,16 @@ export async function buildAndEvaluate<Known extends { status: 'known' } = never
     const way = nextWay(wanted, made);
     if (way === undefined) return told;
     const again = await attempt(way).catch((error: unknown) => {
-      if (error instanceof CallerError) return undefined;
+      // A form that cannot be built says nothing new. A build that took too long or was cancelled is the reason itself.
+      if (error instanceof CallerError && !endedByTime.has(error.code)) return undefined;
       throw error;
     });
     if (again === undefined) return told;
     const hasFailed = !['described', 'known', 'cancelled'].includes(again.outcome.status);
     if (!hasFailed) return again;
-    // Of two failures the one of packages as files says more; a stand-in fails of its own accord.
-    if (way.form === 'tree' && way.standIns === undefined) told = again;
+    // Of two failures the one of packages as files says more; a stand-in fails of its own accord, unless time ran out.
+    const isOfItself = way.standIns !== undefined && again.outcome.status !== 'timed_out';
+    if (way.form === 'tree' && !isOfItself) told = again;
     made = again;
   }
 }

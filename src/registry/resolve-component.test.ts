@@ -19,6 +19,7 @@ forEachStore((fixture) => {
           files: [],
           warnings: [],
         }),
+        counts: () => ({ running: 0, waiting: 0 }),
         close: () => Promise.resolve(),
       },
       runner: {

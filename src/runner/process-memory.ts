@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 
 const pageBytes = 4096;
 
@@ -18,12 +18,41 @@ const msPerTick = 10;
 
 /** Processor time that a process has used, in ms; undefined where there is no /proc or no such process. */
 export function processCpuMs(pid: number): number | undefined {
+  const fields = statFields(pid);
+  return fields === undefined ? undefined : ticksIn(fields, 11, 12) * msPerTick;
+}
+
+/** The same with all its descendants, those that have ended included. */
+export function processTreeCpuMs(pid: number): number | undefined {
+  const fields = statFields(pid);
+  if (fields === undefined) return undefined;
+  let ms = ticksIn(fields, 11, 12, 13, 14) * msPerTick;
+  for (const child of childrenOf(pid)) ms += processTreeCpuMs(child) ?? 0;
+  return ms;
+}
+
+/** The fields of /proc/PID/stat after the name. */
+function statFields(pid: number): string[] | undefined {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, 'latin1');
     // The name in parentheses may hold spaces and parentheses.
-    const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
-    return (Number(fields[11]) + Number(fields[12])) * msPerTick;
+    return text.slice(text.lastIndexOf(')') + 2).split(' ');
   } catch {
     return undefined;
+  }
+}
+
+function ticksIn(fields: readonly string[], ...indexes: number[]): number {
+  return indexes.reduce((sum, index) => sum + Number(fields[index]), 0);
+}
+
+/** Each thread has a list of the children that it started. */
+function childrenOf(pid: number): number[] {
+  try {
+    return readdirSync(`/proc/${pid}/task`).flatMap((thread) =>
+      readFileSync(`/proc/${pid}/task/${thread}/children`, 'latin1').split(' ').filter(Boolean).map(Number),
+    );
+  } catch {
+    return [];
   }
 }
