@@ -10,6 +10,7 @@ import { bundlePackagesMigration } from './migrations/0008-bundle-packages.ts';
 import { sessionsMigration } from './migrations/0009-sessions.ts';
 import { answeredWaitsMigration } from './migrations/0010-answered-waits.ts';
 import { laneLeasesMigration } from './migrations/0011-lane-leases.ts';
+import { healthMigration } from './migrations/0012-health.ts';
 import type { Store, Tx } from './store.ts';
 
 export interface Migration {
@@ -30,6 +31,7 @@ export const migrations: readonly Migration[] = [
   sessionsMigration,
   answeredWaitsMigration,
   laneLeasesMigration,
+  healthMigration,
 ];
 
 /** The store was written by a newer version, or its history differs: going on could destroy data. */
