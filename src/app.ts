@@ -613,6 +613,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       workflowViews: {
         endpointUrl: context.endpointUrl,
         emailAddress: (key) => emailAddress(mailDomain(), key),
+        now: () => clock.now(),
       },
       delivery,
       policy,

@@ -13,6 +13,7 @@ const folderOrder = [
     'config',
     'storage',
     'jobs',
+    'health',
     'workspaces',
     'auth',
     'metering',

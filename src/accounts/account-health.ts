@@ -1,6 +1,7 @@
 import type { EmitStore, EventRouter } from '#events/emit-event.ts';
 import type { EventBus } from '#events/event-bus.ts';
 import { emitOperationalEvent } from '#events/operational-events.ts';
+import { recordOutcome } from '#health/outcome-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Tx } from '#storage/store.ts';
 import { type Actor, recordAudit, theService } from './account-audit-store.ts';
@@ -41,7 +42,8 @@ export async function changeHealth(
 ): Promise<(() => void) | undefined> {
   const nowMs = tools.clock.now();
   const { witness = 'refresh', actor = theService } = change;
-  const health = stillWrong(account, change, witness)
+  const isStillWrong = stillWrong(account, change, witness);
+  const health = isStillWrong
     ? { healthy: false, dead: false, error: account.error }
     : { ...change, healthy: change.healthy && !change.dead };
   const error = health.error?.slice(0, errorCharactersMax) ?? null;
@@ -54,6 +56,15 @@ export async function changeHealth(
     ...(health.dead && { next_check_at_ms: null, next_refresh_at_ms: null }),
   });
   if (written === 'credentials changed') return undefined;
+  // A provider that cannot be reached for a moment is no evidence, neither way.
+  const isSilent = health.healthy && !isSuccess(change);
+  if (!isStillWrong && !isSilent)
+    await recordOutcome(tools.store, tx, {
+      subjectId: account.id,
+      ownerId: account.owner_id,
+      failure: health.healthy ? null : (error ?? 'the test failed'),
+      atMs: nowMs,
+    });
   if (written === 'same state') return health.healthy ? tellRecovery(tools, tx, account, actor) : () => {};
   const now = { ...account, healthy: health.healthy ? 1 : 0, dead: health.dead ? 1 : 0, error };
   return tellHealth(tools, tx, now, { actor, nowMs });
@@ -112,6 +123,11 @@ async function tellHealth(
     nowMs,
   });
   return () => bus.publish(stored);
+}
+
+/** Whether a test or refresh really succeeded; of a test, `error` may be that of an earlier refresh. */
+function isSuccess({ error, columns }: Health & { columns?: Partial<HealthColumns> }): boolean {
+  return columns?.check_failures === undefined ? error === null : columns.check_failures === 0;
 }
 
 /** Whether the other witness found it wrong, so that this one cannot call it well. */

@@ -6,6 +6,7 @@ import { AddressPolicy } from '#egress/address-policy.ts';
 import { createGuardedDispatcher } from '#egress/guarded-dispatcher.ts';
 import { EventBus } from '#events/event-bus.ts';
 import { readEvents } from '#events/event-page-store.ts';
+import { healthOf } from '#health/health-store.ts';
 import { TestClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
 import { testAccount } from '#probes/test-request.ts';
@@ -114,6 +115,10 @@ class Keeping {
     return this.checker.check(id, theService);
   }
 
+  async state(id: string): Promise<string | undefined> {
+    return (await healthOf(this.store.read, 'account', [id], this.clock.now())).get(id)?.state;
+  }
+
   async events(channel: string, emitterId = 'o_1') {
     const events = await readEvents(this.store.read, { emitterId, channel, limit: 100 });
     return events.map(({ event }) => JSON.parse(event));
@@ -157,6 +162,7 @@ forEachStore((fixture) => {
         [1, null, nowMs, nowMs + 1.1 * day],
       );
       assert.deepEqual(await kept.audit(), []);
+      assert.equal(await kept.state(id), 'healthy');
     });
 
     test('one that is refused is unhealthy, says why without secrets, and is tested again later and later', async (t) => {
@@ -215,8 +221,14 @@ forEachStore((fixture) => {
       const kept = await keeping(t, fixture.store, { status: 503 });
       const { id } = await kept.create();
       const healthy: (number | undefined)[] = [];
-      for (let n = 0; n < 3; n += 1) healthy.push((await kept.check(id))?.healthy);
+      const states = [await kept.state(id)];
+      for (let n = 0; n < 3; n += 1) {
+        healthy.push((await kept.check(id))?.healthy);
+        states.push(await kept.state(id));
+      }
       assert.deepEqual(healthy, [1, 1, 0]);
+      // That it could not be asked is no evidence that it works.
+      assert.deepEqual(states, ['untested', 'untested', 'untested', 'failing']);
       assert.match((await kept.account(id)).error ?? '', /answered 503/);
       kept.provider.answerAlways({ status: 200 });
       await kept.check(id);
@@ -234,6 +246,7 @@ forEachStore((fixture) => {
         [account?.healthy, account?.next_check_at_ms, account?.checked_at_ms],
         [1, null, null],
       );
+      assert.equal(await kept.state(id), 'untested');
     });
 
     test('a dead one is not tested', async (t) => {

@@ -1,3 +1,4 @@
+import { hasHealth } from '#health/health-store.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
 import type { Db, Tx } from '#storage/store.ts';
 import type { AccountTable } from '#storage/tables/account-tables.ts';
@@ -56,6 +57,7 @@ export interface AccountFilter {
   app?: string;
   /** oa_… */
   oauthClientId?: string;
+  health?: { state: string; nowMs: number };
 }
 
 /** At most `limit` accounts that were connected with an OAuth client (oa_…). */
@@ -72,7 +74,7 @@ export async function findSealedAccountsOfClient(
     .execute();
 }
 
-/** Accounts of the owners, newest first; with `app`, those of one app (slug or app id), with a client, those of it. */
+/** Accounts of the owners, newest first; with `app`, those of one app (slug or app id), with a client, those of it; with `health`, those in that state. */
 export async function selectAccounts(
   db: Db,
   filter: AccountFilter,
@@ -82,10 +84,11 @@ export async function selectAccounts(
     .selectFrom('accounts')
     .select(accountColumns)
     .where('owner_id', 'in', [...filter.ownerIds]);
-  const { app, oauthClientId } = filter;
+  const { app, oauthClientId, health } = filter;
   if (app !== undefined)
     query = query.where((where) => where.or([where('app_slug', '=', app), where('app_id', '=', app)]));
   if (oauthClientId !== undefined) query = query.where('oauth_client_id', '=', oauthClientId);
+  if (health !== undefined) query = query.where(hasHealth('account', health.state, health.nowMs));
   return pageOf(query, page);
 }
 

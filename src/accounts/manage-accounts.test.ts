@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { appIdOf } from '#apps/app-id.ts';
+import { newHealth } from '#health/health.ts';
 import { TestClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
 import { openStore } from '#storage/open-store.ts';
@@ -89,12 +90,14 @@ for (const dialect of dialects) {
       const credentials = await openCredentials(store.read, vault, account.id, ['o_x', ownerId]);
       assert.deepEqual(credentials, { token: 's3cr3t-token' });
       const iso = new Date(clock.now()).toISOString();
+      const health = newHealth('account');
       const view = {
         id: account.id,
         user_id: ownerId,
         owner_id: ownerId,
         name: 'Work',
         app: { id: appIdOf('google_sheets'), name_slug: 'google_sheets', name: 'Google Sheets' },
+        health,
         healthy: true,
         dead: false,
         error: null,
@@ -105,8 +108,8 @@ for (const dialect of dialects) {
         created_at: iso,
         updated_at: iso,
       };
-      assert.deepEqual(viewAccount(account), view);
-      assert.deepEqual(viewAccount(account, credentials), { ...view, expires_at: null, credentials });
+      assert.deepEqual(viewAccount(account, health), view);
+      assert.deepEqual(viewAccount(account, health, credentials), { ...view, expires_at: null, credentials });
       const { sealed } = await sealedOf(account.id);
       assert.doesNotMatch(sealed, /s3cr3t/);
       assert.equal(await hasSealedValues(store.read), true);

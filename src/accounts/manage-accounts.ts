@@ -1,6 +1,7 @@
 import type { AppDefinition } from '#apps/app-definition.ts';
 import { appIdOf, appNameOf, isAppId, isAppSlug } from '#apps/app-id.ts';
 import { notFound } from '#auth/permissions.ts';
+import { forgetOutcomes } from '#health/outcome-store.ts';
 import { CallerError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Page, PageRequest } from '#storage/page.ts';
@@ -152,6 +153,7 @@ export async function replaceCredentials(
   await changeAccount(tx, id, { ...columns, sealed, lease_node: null, lease_until_ms: null });
   await raiseVersion(tx, id);
   await raiseRevisionsOf(tx, id);
+  await forgetOutcomes(tx, id);
   return { ...account, ...changed };
 }
 
@@ -214,6 +216,7 @@ export async function updateAccount(
 export async function deleteAccount(tx: Tx, id: string, ownerIds: readonly string[]): Promise<void> {
   await getAccount(tx, id, ownerIds);
   await removeAccount(tx, id);
+  await forgetOutcomes(tx, id);
   await raiseRevisionsOf(tx, id);
 }
 

@@ -1,16 +1,18 @@
+import type { Health } from '#health/health.ts';
 import type { Account } from './account-store.ts';
 
 /**
  * A connected account as the API answers it (specification, section 2). With `opened`, also what a component reads as
  * `$auth`, and until when its access token is good.
  */
-export function viewAccount(account: Account, opened?: Record<string, unknown>) {
+export function viewAccount(account: Account, health: Health, opened?: Record<string, unknown>) {
   return {
     id: account.id,
     user_id: account.user_id,
     owner_id: account.owner_id,
     name: account.name,
     app: { id: account.app_id, name_slug: account.app_slug, name: account.app_name },
+    health,
     healthy: account.healthy === 1,
     dead: account.dead === 1,
     error: account.error,

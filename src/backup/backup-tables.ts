@@ -52,6 +52,7 @@ export const backupTables: Readonly<Record<keyof Tables, string | null>> = {
   data_store_entries: null,
   files: null,
   file_chunks: null,
+  health: null,
   jobs: null,
   sessions: 'people sign in to the restored instance anew',
   api_tokens: 'they last an hour; clients ask for new ones',

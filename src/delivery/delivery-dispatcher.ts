@@ -1,3 +1,4 @@
+import type { Outcome } from '#health/outcome-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
@@ -334,7 +335,13 @@ export class DeliveryDispatcher {
     this.#logOutcome(delivery, outcome, step.state);
     const handover = outcome.kind === 'delivered' ? outcome.handover : undefined;
     const { listenerId } = delivery;
-    this.#outcomes.add({ row, listenerId, ...(handover === undefined ? {} : { handover }) });
+    const ofWebhook = listenerId.startsWith('wh_') ? webhookOutcome(delivery, outcome) : undefined;
+    this.#outcomes.add({
+      row,
+      listenerId,
+      ...(handover === undefined ? {} : { handover }),
+      ...(ofWebhook === undefined ? {} : { outcome: ofWebhook }),
+    });
   }
 
   #logOutcome(delivery: HeldDelivery, outcome: AttemptOutcome, state: string): void {
@@ -481,4 +488,13 @@ export class DeliveryDispatcher {
       this.#logger.warn({ node: this.node, error: toError(error).message }, 'deliveries.watch-failed');
     }
   }
+}
+
+/** What an attempt says about the health of a webhook; undefined: nothing was sent. */
+function webhookOutcome({ listenerId, ownerId }: HeldDelivery, outcome: AttemptOutcome): Outcome | undefined {
+  if (outcome.kind === 'not-sent' || outcome.kind === 'postponed') return undefined;
+  const { at, status, error } = outcome.attempt;
+  const failure =
+    outcome.kind === 'delivered' ? null : (error ?? `the receiver answered ${status}, expected 2xx`);
+  return { subjectId: listenerId, ownerId, failure, atMs: at };
 }

@@ -1,3 +1,4 @@
+import { type Outcome, OutcomeRecorder } from '#health/outcome-store.ts';
 import { insertNewJobs } from '#jobs/job-store.ts';
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
@@ -16,6 +17,8 @@ const againMs = 1_000;
 export interface DeliveryEnd {
   listenerId: string;
   row: SettledDelivery;
+  /** For the health of a webhook. */
+  outcome?: Outcome;
   handover?: Handover;
 }
 
@@ -107,6 +110,7 @@ export class DeliveryOutcomes {
 
 /** What is handed on as a job, and the run that it is for, are stored in the same transaction. */
 function settleWrite(store: Store, node: string): BatchWrite<DeliveryEnd, boolean> {
+  const outcomes = new OutcomeRecorder(store);
   return {
     name: 'settle-deliveries',
     bytes: ({ row, handover }) =>
@@ -124,6 +128,10 @@ function settleWrite(store: Store, node: string): BatchWrite<DeliveryEnd, boolea
         );
       // What was sent was sent, whether the delivery was still this node's or not: nobody waits to learn it.
       if (sent.length > 0) await store.defer(tx, settle(sent));
+      await outcomes.record(
+        tx,
+        sent.flatMap(({ outcome }) => (outcome === undefined ? [] : [outcome])),
+      );
       const held = new Set<string>();
       if (handedOver.length > 0) {
         const { rows } = await tx.executeQuery(settle(handedOver));

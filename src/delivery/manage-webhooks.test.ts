@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { newHealth } from '#health/health.ts';
 import { newId } from '#lib/ids.ts';
 import type { Store } from '#storage/store.ts';
 import type { DeliveryTable } from '#storage/tables/delivery-tables.ts';
@@ -44,7 +45,9 @@ forEachStore((fixture) => {
     const sealed = { ownerId: 'o_1', id: webhook.id, sealed: webhook.secret };
     assert.equal(await openValue(fixture.store.read, tools.vault, sealed), signingSecret);
     const seconds = Math.floor(tools.clock.now() / 1000);
-    assert.deepEqual(viewWebhook(webhook), {
+    const health = newHealth('webhook');
+    assert.deepEqual(viewWebhook(webhook, health), {
+      health,
       id: webhook.id,
       user_id: 'u_1',
       owner_id: 'o_1',

@@ -1,6 +1,8 @@
 import { notFound } from '#auth/permissions.ts';
 import type { AddressPolicy } from '#egress/address-policy.ts';
 import type { LookupAll } from '#egress/resolve-address.ts';
+import type { Health } from '#health/health.ts';
+import { forgetFailures, forgetOutcomes } from '#health/outcome-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import { epochSeconds } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
@@ -86,12 +88,16 @@ export async function updateWebhook(
   changes: WebhookChanges,
 ): Promise<WebhookTable> {
   const url = changes.url === undefined ? undefined : await checkWebhookUrl(changes.url, tools);
-  return changeLocked(tools, id, (webhook) => ({
-    ...(changes.name === undefined ? {} : { name: changes.name }),
-    ...(changes.description === undefined ? {} : { description: changes.description }),
-    // That the old URL failed says nothing about the new one.
-    ...(url === undefined || url === webhook.url ? {} : { url, failing_since_ms: null }),
-  }));
+  return changeLocked(tools, id, async (webhook, tx) => {
+    const isMoved = url !== undefined && url !== webhook.url;
+    // How the old URL did says nothing about the new one.
+    if (isMoved) await forgetOutcomes(tx, id);
+    return {
+      ...(changes.name === undefined ? {} : { name: changes.name }),
+      ...(changes.description === undefined ? {} : { description: changes.description }),
+      ...(isMoved ? { url, failing_since_ms: null } : {}),
+    };
+  });
 }
 
 /** Gives a webhook a new signing secret, told here and nowhere else; the one before it signs too until `oldUntilMs`. */
@@ -122,6 +128,7 @@ export async function resumeWebhook(tools: WebhookTools, id: string): Promise<We
       nowMs: tools.clock.now(),
       change: { listener_id: id, from: ['held'], to: 'queued', reason: null },
     });
+    await forgetFailures(tx, id);
     return { state: 'active', disabled_reason: null, disabled_at_ms: null, failing_since_ms: null };
   });
   tools.onJobs();
@@ -134,6 +141,7 @@ export async function removeWebhook(tools: WebhookTools, id: string): Promise<vo
     const webhook = await lockWebhook(tools.store, tx, id);
     if (webhook === undefined || !(await deleteWebhook(tx, id))) throw notFound('webhook', id);
     await deleteSubscriptionsOf(tx, id);
+    await forgetOutcomes(tx, id);
     await changeEventually(tools.store, tx, {
       ownerId: webhook.owner_id,
       nowMs: tools.clock.now(),
@@ -186,7 +194,7 @@ export async function redeliverAll(
 }
 
 /** A webhook as the API answers it (specification, section 2), without its secret. */
-export function viewWebhook(webhook: WebhookTable) {
+export function viewWebhook(webhook: WebhookTable, health: Health) {
   const { disabled_at_ms, failing_since_ms } = webhook;
   return {
     id: webhook.id,
@@ -197,6 +205,7 @@ export function viewWebhook(webhook: WebhookTable) {
     url: webhook.url,
     active: webhook.state === 'active',
     state: webhook.state,
+    health,
     disabled_reason: webhook.disabled_reason,
     disabled_at: disabled_at_ms === null ? null : epochSeconds(disabled_at_ms),
     failing_since: failing_since_ms === null ? null : epochSeconds(failing_since_ms),

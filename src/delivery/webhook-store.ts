@@ -1,3 +1,4 @@
+import { hasHealth } from '#health/health-store.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
@@ -47,13 +48,16 @@ export async function countWebhooks(db: Db, ownerId: string, limit: number): Pro
   return Number(row?.count ?? 0);
 }
 
-/** Webhooks of an owner, newest first. */
+/** Webhooks of an owner, newest first; with `health`, those in that state. */
 export async function pageOfWebhooks(
   db: Db,
   ownerId: string,
   page: PageRequest,
+  health?: { state: string; nowMs: number },
 ): Promise<Page<WebhookTable>> {
-  return pageOf(db.selectFrom('webhooks').select(webhookColumns).where('owner_id', '=', ownerId), page);
+  const query = db.selectFrom('webhooks').select(webhookColumns).where('owner_id', '=', ownerId);
+  if (health === undefined) return pageOf(query, page);
+  return pageOf(query.where(hasHealth('webhook', health.state, health.nowMs)), page);
 }
 
 export async function changeWebhook(

@@ -1,5 +1,6 @@
 import { type EmitStore, type EventRouter, emitEvents } from '#events/emit-event.ts';
 import type { StoredEvent } from '#events/event.ts';
+import { recordOutcome } from '#health/outcome-store.ts';
 import { insertNewJobs } from '#jobs/job-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Store, Tx } from '#storage/store.ts';
@@ -10,6 +11,7 @@ import { sendJobs } from './queue-sends.ts';
 import { isTerminal } from './run.ts';
 import { runContextJson } from './run-context.ts';
 import { emittedEvent, errorEventOf, errorJson } from './run-events.ts';
+import { runFailure } from './run-failure.ts';
 import { deleteJobOf, lockJobOf } from './run-job-store.ts';
 import type { StepError } from './run-step.ts';
 import { dropSends, lockRun, markEmitted, sendsOfRun, updateRunQuery } from './run-store.ts';
@@ -61,6 +63,14 @@ export async function endLockedRun(
   await tx.executeQuery(
     updateRunQuery(tx, run.id, { ...ended, wait_kind: null, wait_until_ms: null, resumption: null }),
   );
+  const why = runFailure({ state: end.state, error });
+  if (why !== undefined)
+    await recordOutcome(store, tx, {
+      subjectId: run.workflow_id,
+      ownerId: run.owner_id,
+      failure: why,
+      atMs: nowMs,
+    });
   const events = [];
   if (end.state === 'cancelled') await dropSends(tx, run.id, nowMs);
   else {

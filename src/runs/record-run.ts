@@ -9,6 +9,7 @@ import {
 } from '#events/emit-event.ts';
 import type { StoredEvent } from '#events/event.ts';
 import type { LockedEmitter } from '#events/event-store.ts';
+import { type Outcome, OutcomeRecorder } from '#health/outcome-store.ts';
 import { insertNewJobs, settleJobsQuery } from '#jobs/job-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { UsageRow } from '#metering/invocation-usage.ts';
@@ -20,6 +21,7 @@ import type { JobTable } from '#storage/tables/job-tables.ts';
 import type { RunSendTable, RunStepTable, RunTable } from '#storage/tables/workflow-tables.ts';
 import { forgetRuns } from './forget-run-store.ts';
 import type { RunResumption } from './run.ts';
+import { runFailure } from './run-failure.ts';
 import { heldJobsQuery, parkJobQuery, resetAttemptsQuery } from './run-job-store.ts';
 import {
   clearResumeQuery,
@@ -37,7 +39,7 @@ import {
 
 /** One change of one run, by the node that runs it. */
 export interface RunRecord {
-  run: Pick<RunTable, 'id' | 'owner_id' | 'workflow_id' | 'no_store'>;
+  run: Pick<RunTable, 'id' | 'owner_id' | 'workflow_id' | 'deployment_id' | 'no_store'>;
   /** The job as it is held; its `attempts` is the fence. */
   job: { id: string; attempts: number };
   /** Rows that are not in the store yet: written by this change, and nothing is to be fenced. */
@@ -93,6 +95,7 @@ export function recordRuns(options: {
   clock: Clock;
 }): BatchWrite<RunRecord, RecordResult> {
   const { store, node, router, clock } = options;
+  const outcomes = new OutcomeRecorder(store);
   return {
     name: 'record-runs',
     bytes: recordBytes,
@@ -122,6 +125,10 @@ export function recordRuns(options: {
         (next.kind === 'end' ? settledIds.has(job.id) : heldAttempts.get(job.id) === job.attempts);
       const held = records.filter(isHeld);
       await writeRows(store, tx, held, nowMs);
+      await outcomes.record(
+        tx,
+        held.flatMap((record) => outcomeOf(record, nowMs)),
+      );
       const heldEmissions = held.flatMap(({ next }) => (next.kind === 'end' ? next.emissions : []));
       const emitted = await appendEvents(store, tx, {
         emissions: heldEmissions,
@@ -143,6 +150,14 @@ export function recordRuns(options: {
       });
     },
   };
+}
+
+/** How a run ended, for the health of its workflow. A run that was cancelled says nothing. */
+function outcomeOf({ run, next }: RunRecord, atMs: number): Outcome[] {
+  if (next.kind !== 'end') return [];
+  const failure = runFailure(next);
+  if (failure === undefined) return [];
+  return [{ subjectId: run.workflow_id, ownerId: run.owner_id, atMs, failure, version: run.deployment_id }];
 }
 
 function recordBytes({ arriving, step, next, sends = [] }: RunRecord): number {

@@ -113,9 +113,7 @@ export class SourceRuns implements JobHandler {
       message: `this invocation took its process down ${blamesMax} times and will not be run again`,
       stack: '',
     };
-    await this.emitOutside(source, [
-      errorEvent(error, { redact: (text) => text, originalEvent: payload.event, nowMs: this.#clock.now() }),
-    ]);
+    await this.#failOutside(source, error, { redact: (text) => text, originalEvent: payload.event });
   }
 
   /** Runs a hook; its emits, db writes and logs are stored when it finished, logs and the error also when it threw. */
@@ -183,6 +181,7 @@ export class SourceRuns implements JobHandler {
   async emitOutside(
     source: Pick<SourceTable, 'id' | 'owner_id'>,
     events: InvocationEnd['emission']['events'],
+    run?: InvocationEnd['run'],
   ): Promise<void> {
     const result = await this.#store.writes.submit(this.#settle, {
       sourceId: source.id,
@@ -190,6 +189,7 @@ export class SourceRuns implements JobHandler {
       dbSets: {},
       usage: usageOf(source.owner_id, this.#clock.now(), { invocations: 0, computeMs: 0, memoryMb: 0 }),
       isStale: () => false,
+      ...(run === undefined ? {} : { run }),
     });
     if (result.settled) this.#bus.publish(result.stored);
   }
@@ -199,8 +199,18 @@ export class SourceRuns implements JobHandler {
     const deployment = await this.#lanes.deploymentOf(this.#lanes.of(sourceId));
     if (deployment === undefined) return;
     const { source, redact } = deployment;
-    const nowMs = this.#clock.now();
-    await this.emitOutside(source, [errorEvent(error, { redact, originalEvent: undefined, nowMs })]);
+    await this.#failOutside(source, error, { redact, originalEvent: undefined });
+  }
+
+  /** An error without a run that settles with it: on `$errors`, and the source is failing. */
+  async #failOutside(
+    source: SourceTable,
+    error: UserCodeError,
+    options: { redact: (text: string) => string; originalEvent: string | undefined },
+  ): Promise<void> {
+    const event = errorEvent(error, { ...options, nowMs: this.#clock.now() });
+    const run = { failure: failureText(error, options.redact), revision: String(source.revision) };
+    await this.emitOutside(source, [event], run);
   }
 
   async #runInTurn(
@@ -255,6 +265,7 @@ export class SourceRuns implements JobHandler {
       originalEvent: payload.event,
       hops: payload.hops,
       isStale: () => lane.epoch !== epoch,
+      isRun: true,
     });
     // Dropped while the code ran: the next run reads it from the store.
     if (lane.db !== undefined) lane.db = { ...lane.db, ...end.dbSets };
@@ -315,7 +326,13 @@ export class SourceRuns implements JobHandler {
   #endOf(
     deployment: Deployment,
     outcome: CallOutcome,
-    options: { originalEvent: string | undefined; hops: number; isStale: () => boolean },
+    options: {
+      originalEvent: string | undefined;
+      hops: number;
+      isStale: () => boolean;
+      /** False for hooks, whose failures refuse the change that they belong to. */
+      isRun?: boolean;
+    },
   ): InvocationEnd {
     const { source, shape, redact } = deployment;
     const nowMs = this.#clock.now();
@@ -337,6 +354,9 @@ export class SourceRuns implements JobHandler {
         memoryMb: this.#limits.memoryMb,
       }),
       isStale: options.isStale,
+      ...(options.isRun === true && {
+        run: { failure: failureOf(checked, redact), revision: deployment.revision },
+      }),
     };
   }
 
@@ -397,6 +417,7 @@ export class SourceRuns implements JobHandler {
       dbSets: {},
       usage: usageOf(job.ownerId, nowMs, { invocations: 1, computeMs: 0, memoryMb: this.#limits.memoryMb }),
       isStale: () => false,
+      run: { failure: cause.message, revision: '' },
     };
     const result = await endJob(job, end, (jobEnd) => this.#store.writes.submit(this.#settle, jobEnd));
     if (result.settled) this.#bus.publish(result.stored);
@@ -435,6 +456,19 @@ function once(work: () => void): () => void {
     isDone = true;
     work();
   };
+}
+
+/** Why a run counts as failed; null: it succeeded. */
+function failureOf(
+  { status, error }: Pick<CallOutcome, 'status' | 'error'>,
+  redact: (text: string) => string,
+): string | null {
+  if (error !== undefined) return failureText(error, redact);
+  return status === 'finished' ? null : `the run ended as ${status}`;
+}
+
+function failureText({ name, message }: UserCodeError, redact: (text: string) => string): string {
+  return redact(`${name}: ${message}`);
 }
 
 function replyReason(outcome: CallOutcome): string {

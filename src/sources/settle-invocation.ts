@@ -10,6 +10,7 @@ import {
 } from '#events/emit-event.ts';
 import type { StoredEvent } from '#events/event.ts';
 import type { LockedEmitter } from '#events/event-store.ts';
+import { OutcomeRecorder } from '#health/outcome-store.ts';
 import { settleJobsQuery } from '#jobs/job-store.ts';
 import { keepLanesQuery } from '#jobs/lane-lease-store.ts';
 import type { Clock } from '#lib/clock.ts';
@@ -30,6 +31,8 @@ export interface InvocationEnd {
   /** Component db: JSON text by key. */
   dbSets: Record<string, string>;
   usage: UsageRow;
+  /** How the run ended, for the health of the source. None for hooks. */
+  run?: { failure: string | null; revision: string };
   /** True when an earlier outcome of this source was lost, so this one was computed from state that never was. */
   isStale(): boolean;
 }
@@ -50,6 +53,7 @@ export function settleInvocations(options: {
   clock: Clock;
 }): BatchWrite<InvocationEnd, SettleResult> {
   const { store, node, router, clock } = options;
+  const outcomes = new OutcomeRecorder(store);
   return {
     name: 'settle-invocations',
     bytes: ({ emission, dbSets }) => {
@@ -116,6 +120,23 @@ export function settleInvocations(options: {
           dbSets.set(end.sourceId, { ...dbSets.get(end.sourceId), ...end.dbSets });
       });
       await mergeComponentDbs(store, tx, dbSets);
+      const present = new Set(emitters.map(({ id }) => id));
+      await outcomes.record(
+        tx,
+        valid.flatMap(({ sourceId, usage, run }) =>
+          run === undefined || !present.has(sourceId)
+            ? []
+            : [
+                {
+                  subjectId: sourceId,
+                  ownerId: usage.ownerId,
+                  atMs: clock.now(),
+                  failure: run.failure,
+                  version: run.revision,
+                },
+              ],
+        ),
+      );
       await addUsage(
         store,
         tx,

@@ -1,5 +1,7 @@
 import { type ExpressionBuilder, type SqlBool, sql } from 'kysely';
 import { removeEmitter } from '#events/delete-events.ts';
+import { hasHealth } from '#health/health-store.ts';
+import { forgetOutcomes } from '#health/outcome-store.ts';
 import { deleteLane } from '#jobs/job-store.ts';
 import { sharedLane } from '#jobs/shared-lane.ts';
 import { deleteTicksOf, deleteTimersOf, insertTimers } from '#schedule/timer-store.ts';
@@ -49,19 +51,20 @@ export async function findSources(db: Db, ids: readonly string[]): Promise<Map<s
 
 /**
  * Sources of an owner, newest first; those still being created are not shown. `words`: only those that have it in their
- * name, name slug or id, whatever its case (of ASCII).
+ * name, name slug or id, whatever its case (of ASCII); `health`: only those whose health is in this state.
  */
 export async function pageOfSources(
   db: Db,
   ownerId: string,
   page: PageRequest,
-  words = '',
+  { words = '', health }: { words?: string; health?: { state: string; nowMs: number } } = {},
 ): Promise<Page<SourceTable>> {
-  const query = db
+  let query = db
     .selectFrom('sources')
     .select(sourceColumns)
     .where('owner_id', '=', ownerId)
     .where('state', '!=', 'deploying');
+  if (health !== undefined) query = query.where(hasHealth('source', health.state, health.nowMs));
   if (words === '') return pageOf(query, page);
   const pattern = `%${words.toLowerCase().replaceAll(/[\\%_]/g, '\\$&')}%`;
   const has = (column: 'name' | 'name_slug' | 'id') =>
@@ -137,6 +140,7 @@ export async function updateSource(
     revision: _revision,
     ...changes
   } = row;
+  if (parts.accounts !== undefined) await forgetOutcomesOfChange(tx, row);
   const query = tx
     .updateTable('sources')
     .set((set) => ({ ...changes, revision: set('revision', '+', parts.raise ? 1 : 0) }))
@@ -157,6 +161,26 @@ export async function updateSource(
     await insertTimers(tx, parts.timers);
   }
   return written.revision;
+}
+
+/** What other code, or the same code with other props, came to says nothing about the source as it will be. */
+async function forgetOutcomesOfChange(tx: Tx, row: SourceTable): Promise<void> {
+  const columns = ['component_id', 'configured_props', 'sealed_props', 'dynamic_props'] as const;
+  await tx
+    .deleteFrom('health')
+    .where('subject_id', '=', row.id)
+    .where((where) =>
+      where.exists(
+        where
+          .selectFrom('sources')
+          .select('id')
+          .where('id', '=', row.id)
+          .where((differs) =>
+            differs.or(columns.map((column) => differs(column, 'is distinct from', row[column]))),
+          ),
+      ),
+    )
+    .execute();
 }
 
 function isAsExpected(where: ExpressionBuilder<Tables, 'sources'>, guard: WriteGuard) {
@@ -203,6 +227,7 @@ export async function deleteSource(
   await removeEmitter(store, tx, { id, ownerId: source.owner_id }, nowMs);
   await tx.deleteFrom('component_dbs').where('source_id', '=', id).execute();
   await deleteTicksOf(tx, id);
+  await forgetOutcomes(tx, id);
   return true;
 }
 

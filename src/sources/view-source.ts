@@ -1,4 +1,5 @@
 import type { PropDefinition } from '#components/component-shape.ts';
+import type { Health } from '#health/health.ts';
 import { epochSeconds } from '#lib/clock.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
 import { viewProps } from './source-props.ts';
@@ -8,6 +9,7 @@ export function viewSource(
   source: SourceTable,
   definitions: readonly PropDefinition[],
   endpointUrl: (key: string | null) => string | undefined,
+  health: Health,
 ) {
   return {
     id: source.id,
@@ -16,6 +18,7 @@ export function viewSource(
     component_id: source.component_id,
     configured_props: viewProps(source, definitions, endpointUrl(source.endpoint_key)),
     active: source.state === 'active',
+    health,
     concurrency: source.concurrency,
     created_at: epochSeconds(source.created_at_ms),
     updated_at: epochSeconds(source.updated_at_ms),

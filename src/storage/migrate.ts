@@ -12,6 +12,7 @@ import { answeredWaitsMigration } from './migrations/0010-answered-waits.ts';
 import { laneLeasesMigration } from './migrations/0011-lane-leases.ts';
 import { jobBlameMigration } from './migrations/0012-job-blame.ts';
 import { writeProbesMigration } from './migrations/0013-write-probes.ts';
+import { healthMigration } from './migrations/0014-health.ts';
 import type { Store, Tx } from './store.ts';
 
 export interface Migration {
@@ -34,6 +35,7 @@ export const migrations: readonly Migration[] = [
   laneLeasesMigration,
   jobBlameMigration,
   writeProbesMigration,
+  healthMigration,
 ];
 
 /** The store was written by a newer version, or its history differs: going on could destroy data. */

@@ -19,6 +19,7 @@ import type {
 } from './tables/delivery-tables.ts';
 import type { ComponentDbTable, EmitterTable, EventTable } from './tables/event-tables.ts';
 import type { FileChunkTable, FileTable } from './tables/file-tables.ts';
+import type { HealthTable } from './tables/health-tables.ts';
 import type {
   ApiClientTable,
   ApiKeyTable,
@@ -114,6 +115,7 @@ export interface Tables {
   data_store_entries: DataStoreEntryTable;
   files: FileTable;
   file_chunks: FileChunkTable;
+  health: HealthTable;
   jobs: JobTable;
   nodes: NodeTable;
   lane_leases: LaneLeaseTable;

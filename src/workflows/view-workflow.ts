@@ -1,6 +1,8 @@
 import { appIdOf } from '#apps/app-id.ts';
 import type { ComponentShape, PropDefinition } from '#components/component-shape.ts';
 import { findComponents } from '#components/component-store.ts';
+import { newHealth } from '#health/health.ts';
+import { healthOf } from '#health/health-store.ts';
 import { epochSeconds } from '#lib/clock.ts';
 import { type DeploymentContext, loadSourceDefinitions } from '#sources/deployment.ts';
 import { accountProps, viewProps } from '#sources/source-props.ts';
@@ -8,6 +10,7 @@ import { findSources } from '#sources/source-store.ts';
 import { viewSource } from '#sources/view-source.ts';
 import type { Db } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
+import type { SourceTable } from '#storage/tables/source-tables.ts';
 import type { DeploymentTable, TriggerTable, WorkflowTable } from '#storage/tables/workflow-tables.ts';
 import { definitionsOfStep, sealedStep } from './load-step.ts';
 import { triggerAuthType } from './trigger-auth.ts';
@@ -20,6 +23,8 @@ import { findDeployments } from './workflow-store.ts';
 export interface WorkflowViewContext extends Pick<DeploymentContext, 'endpointUrl'> {
   /** The address of an email trigger's key. */
   emailAddress(key: string): string;
+  /** Epoch ms. */
+  now(): number;
 }
 
 /** The runtime that runs steps, in the form of the specification. */
@@ -35,10 +40,9 @@ export async function viewWorkflows(
     db,
     workflows.map((workflow) => workflow.deployment_id),
   );
-  const triggers = await triggersOfMany(
-    db,
-    workflows.map((workflow) => workflow.id),
-  );
+  const ids = workflows.map((workflow) => workflow.id);
+  const triggers = await triggersOfMany(db, ids);
+  const health = await healthOf(db, 'workflow', ids, context.now());
   const views = new Map(
     (await viewDeployments(db, [...deployments.values()])).map((view) => [view.id, view]),
   );
@@ -49,6 +53,7 @@ export async function viewWorkflows(
       id: workflow.id,
       name: workflow.name,
       active: workflow.state === 'active',
+      health: health.get(workflow.id) ?? newHealth('workflow'),
       steps: deployment?.steps ?? [],
       triggers: (triggers.get(workflow.id) ?? []).flatMap((trigger) => {
         const view = triggerViews.get(trigger);
@@ -159,15 +164,20 @@ async function viewTriggers(db: Db, triggers: readonly TriggerTable[], context: 
     triggers.filter(({ kind }) => kind === 'source').map(({ id }) => id),
   );
   const definitions = await loadSourceDefinitions(db, [...sources.values()]);
+  const health = await healthOf(db, 'source', [...sources.keys()], context.now());
   const views = new Map<TriggerTable, TriggerView>();
+  const viewSourceTrigger = (source: SourceTable, trigger: TriggerTable) => {
+    const known = health.get(source.id) ?? newHealth('source');
+    const view = viewSource(source, definitions.get(source.id) ?? [], context.endpointUrl, known);
+    if (source.owner_id === trigger.owner_id) return view;
+    // What went wrong in it is as private as what it was given.
+    return { ...view, configured_props: {}, health: { ...known, reason: null } };
+  };
   for (const trigger of triggers) {
     const source = sources.get(trigger.id);
     const view =
       trigger.kind === 'source'
-        ? source && {
-            ...viewSource(source, definitions.get(source.id) ?? [], context.endpointUrl),
-            ...(source.owner_id !== trigger.owner_id && { configured_props: {} }),
-          }
+        ? source && viewSourceTrigger(source, trigger)
         : viewOwnTrigger(trigger, context);
     if (view !== undefined) views.set(trigger, { type: trigger.kind, ...view });
   }

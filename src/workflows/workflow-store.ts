@@ -1,4 +1,5 @@
 import { type SqlBool, sql } from 'kysely';
+import { hasHealth } from '#health/health-store.ts';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
@@ -46,17 +47,22 @@ export async function lockWorkflow(
   return (store.name === 'postgres' ? query.forUpdate() : query).executeTakeFirst();
 }
 
-/** Workflows of an owner or of a project, newest first; with `words`, those that have them in their name or id. */
+/** Workflows of an owner or of a project, newest first; with `words`, those that have them in their name or id; with `health`, those in that state. */
 export async function pageOfWorkflows(
   db: Db,
-  filter: ({ ownerId: string } | { projectId: string }) & { words?: string },
+  filter: ({ ownerId: string } | { projectId: string }) & {
+    words?: string;
+    health?: { state: string; nowMs: number };
+  },
   page: PageRequest,
 ): Promise<Page<WorkflowTable>> {
   const all = db.selectFrom('workflows').select(workflowColumns);
-  const query =
+  const { health } = filter;
+  let query =
     'ownerId' in filter
       ? all.where('owner_id', '=', filter.ownerId)
       : all.where('project_id', '=', filter.projectId);
+  if (health !== undefined) query = query.where(hasHealth('workflow', health.state, health.nowMs));
   const words = (filter.words ?? '').trim();
   if (words === '') return pageOf(query, page);
   const pattern = `%${words.toLowerCase().replaceAll(/[\\%_]/g, '\\$&')}%`;

@@ -1,5 +1,6 @@
 import { removeEmitter } from '#events/delete-events.ts';
 import { insertEmitter } from '#events/event-store.ts';
+import { forgetOutcomes } from '#health/outcome-store.ts';
 import { deleteLane, insertJobs, jobRow } from '#jobs/job-store.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
 import { deleteTicksOf, deleteTimers, deleteTimersOf, insertTimers } from '#schedule/timer-store.ts';
@@ -71,6 +72,8 @@ export async function writeDeployment(
   const { id, name, state, deployment_id, updated_at_ms } = after.workflow;
   await insertDeployment(store, tx, after.deployment, after.accounts);
   await updateWorkflow(tx, id, { name, state, deployment_id, updated_at_ms });
+  // How runs of the version before ended says nothing about this one.
+  await forgetOutcomes(tx, id);
   await replaceTriggers(store, tx, id, after.triggers);
   const ticking = before.workflow.state === 'active' ? before.triggers : [];
   if (state === 'active') await changeTimers(tx, ticking, after.triggers, updated_at_ms);
@@ -98,6 +101,7 @@ export async function eraseWorkflow(
   // Runs that wait have their jobs here; without them they go on nowhere.
   await deleteLane(tx, id);
   await removeEmitter(store, tx, { id, ownerId }, nowMs);
+  await forgetOutcomes(tx, id);
   await deleteTicksOf(tx, id);
   await links.removed(tx, linkOf(workflow));
   const job = jobRow({

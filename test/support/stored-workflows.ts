@@ -6,6 +6,7 @@ import { newTimeOrderedId } from '#lib/ids.ts';
 import { newRunRow } from '#runs/new-run.ts';
 import type { RunTrigger } from '#runs/run.ts';
 import type { Store } from '#storage/store.ts';
+import type { RunTable } from '#storage/tables/workflow-tables.ts';
 import { defaultWorkflowSettings, type WorkflowSettings } from '#workflows/workflow-definition.ts';
 import { insertDeployment, insertWorkflow, updateWorkflow } from '#workflows/workflow-store.ts';
 
@@ -90,4 +91,30 @@ export class RecordedRuns implements RunPreparer {
     });
     return { run, job, stored: () => this.stored.push(id) };
   }
+}
+
+/** A run that is nothing but its row. One in a terminal state ended as it began. */
+export async function storeRun(
+  store: Store,
+  given: Partial<RunTable> & Pick<RunTable, 'workflow_id' | 'state' | 'created_at_ms'>,
+): Promise<string> {
+  const { workflow_id: workflowId, state, created_at_ms: nowMs } = given;
+  const id = newTimeOrderedId(nowMs);
+  const trigger: RunTrigger = {
+    ownerId: 'o_1',
+    workflowId,
+    deploymentId: `d_${workflowId}_1`,
+    emitterId: null,
+    sourceType: 'HTTP',
+    event: '{}',
+    hops: 0,
+  };
+  const isOpen = ['queued', 'running', 'waiting'].includes(state);
+  const row = {
+    ...newRunRow(trigger, { id, nowMs, token: 'token', state: 'queued' }),
+    ended_at_ms: isOpen ? null : nowMs,
+    ...given,
+  };
+  await store.transaction((tx) => tx.insertInto('runs').values(row).execute());
+  return id;
 }

@@ -86,6 +86,25 @@ export interface Source {
   component_id: string;
   configured_props: Record<string, unknown>;
   active: boolean;
+  /**
+   * Addition: what happened last. healthy: the last run, delivery or test succeeded; failing: it failed;
+   * paused: a user stopped it; disabled: the service stopped it; waiting: it has work that waits; untested:
+   * nothing has run yet
+   */
+  health: {
+    state: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
+    /** Epoch seconds: the first success, failure or waiting item of this state; null: not known (integer) */
+    since: number | null;
+    /** Why; null: it is healthy */
+    reason: string | null;
+    /** Failures since the last success (integer) */
+    failures: number;
+    /**
+     * Runs or deliveries that wait for another attempt, or longer than a minute; 1000: at least so many
+     * (integer)
+     */
+    waiting: number;
+  };
   /** Addition: see createSource (integer) */
   concurrency: number;
   /** Epoch seconds (integer) */
@@ -174,6 +193,25 @@ export interface Webhook {
   active: boolean;
   /** active | paused (events are held) | disabled (by the service; events are kept as blocked) */
   state: string;
+  /**
+   * Addition: what happened last. healthy: the last run, delivery or test succeeded; failing: it failed;
+   * paused: a user stopped it; disabled: the service stopped it; waiting: it has work that waits; untested:
+   * nothing has run yet
+   */
+  health: {
+    state: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
+    /** Epoch seconds: the first success, failure or waiting item of this state; null: not known (integer) */
+    since: number | null;
+    /** Why; null: it is healthy */
+    reason: string | null;
+    /** Failures since the last success (integer) */
+    failures: number;
+    /**
+     * Runs or deliveries that wait for another attempt, or longer than a minute; 1000: at least so many
+     * (integer)
+     */
+    waiting: number;
+  };
   disabled_reason: string | null;
   /** Integer */
   disabled_at: number | null;
@@ -331,6 +369,25 @@ export interface Workflow {
   id: string;
   name: string;
   active: boolean;
+  /**
+   * Addition: what happened last. healthy: the last run, delivery or test succeeded; failing: it failed;
+   * paused: a user stopped it; disabled: the service stopped it; waiting: it has work that waits; untested:
+   * nothing has run yet
+   */
+  health: {
+    state: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
+    /** Epoch seconds: the first success, failure or waiting item of this state; null: not known (integer) */
+    since: number | null;
+    /** Why; null: it is healthy */
+    reason: string | null;
+    /** Failures since the last success (integer) */
+    failures: number;
+    /**
+     * Runs or deliveries that wait for another attempt, or longer than a minute; 1000: at least so many
+     * (integer)
+     */
+    waiting: number;
+  };
   steps: WorkflowStep[];
   triggers: {
     /** hi_…, ti_…, ei_… or dc_… */
@@ -627,6 +684,25 @@ export interface Account {
     name_slug: string;
     name: string;
   };
+  /**
+   * Addition: what happened last. healthy: the last run, delivery or test succeeded; failing: it failed;
+   * paused: a user stopped it; disabled: the service stopped it; waiting: it has work that waits; untested:
+   * nothing has run yet
+   */
+  health: {
+    state: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
+    /** Epoch seconds: the first success, failure or waiting item of this state; null: not known (integer) */
+    since: number | null;
+    /** Why; null: it is healthy */
+    reason: string | null;
+    /** Failures since the last success (integer) */
+    failures: number;
+    /**
+     * Runs or deliveries that wait for another attempt, or longer than a minute; 1000: at least so many
+     * (integer)
+     */
+    waiting: number;
+  };
   /** Whether the last test request succeeded */
   healthy: boolean;
   /** Addition: the provider refused it for good; it has to be connected again */
@@ -840,6 +916,93 @@ export interface DataStoreEntry {
 export interface Overview {
   /** u_… or o_… */
   owner_id: string;
+  /** How many objects of each kind are in each state of health */
+  health: {
+    sources: {
+      /** Integer */
+      healthy: number;
+      /** Integer */
+      failing: number;
+      /** Integer */
+      paused: number;
+      /** Integer */
+      disabled: number;
+      /** Integer */
+      waiting: number;
+      /** Integer */
+      untested: number;
+    };
+    workflows: {
+      /** Integer */
+      healthy: number;
+      /** Integer */
+      failing: number;
+      /** Integer */
+      paused: number;
+      /** Integer */
+      disabled: number;
+      /** Integer */
+      waiting: number;
+      /** Integer */
+      untested: number;
+    };
+    webhooks: {
+      /** Integer */
+      healthy: number;
+      /** Integer */
+      failing: number;
+      /** Integer */
+      paused: number;
+      /** Integer */
+      disabled: number;
+      /** Integer */
+      waiting: number;
+      /** Integer */
+      untested: number;
+    };
+    accounts: {
+      /** Integer */
+      healthy: number;
+      /** Integer */
+      failing: number;
+      /** Integer */
+      paused: number;
+      /** Integer */
+      disabled: number;
+      /** Integer */
+      waiting: number;
+      /** Integer */
+      untested: number;
+    };
+  };
+  /**
+   * What fails, was disabled by the service, waits, or is paused with deliveries held: up to 10 of each
+   * kind, what fails first
+   */
+  attention: ({
+    kind: 'source' | 'workflow' | 'webhook' | 'account';
+    id: string;
+    name: string;
+    /**
+     * Addition: what happened last. healthy: the last run, delivery or test succeeded; failing: it failed;
+     * paused: a user stopped it; disabled: the service stopped it; waiting: it has work that waits;
+     * untested: nothing has run yet
+     */
+    health: {
+      state: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
+      /** Epoch seconds: the first success, failure or waiting item of this state; null: not known (integer) */
+      since: number | null;
+      /** Why; null: it is healthy */
+      reason: string | null;
+      /** Failures since the last success (integer) */
+      failures: number;
+      /**
+       * Runs or deliveries that wait for another attempt, or longer than a minute; 1000: at least so many
+       * (integer)
+       */
+      waiting: number;
+    };
+  })[];
   /** What this process stored; on several nodes each tells of itself */
   rates: {
     /** Epoch seconds: when this process, which answers, began to count; nothing before is known (integer) */
@@ -1227,6 +1390,8 @@ export interface PageParameters {
   before?: string;
   /** Addition: only those with this in their name, slug or id (at most 200 characters) */
   q?: string;
+  /** Addition: only those in this state of health */
+  health?: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
 }
 
 /** Answer of `GET /healthz`. */
@@ -1844,6 +2009,8 @@ export interface ListAccountsQuery {
   app?: string;
   /** The same as app */
   query?: string;
+  /** Addition: only those in this state of health */
+  health?: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
   /** Only accounts connected through this OAuth client: oa_ id */
   oauth_app_id?: string;
   /** Addition: only accounts of this owner, u_… or o_…, that the caller may see */
@@ -1899,6 +2066,8 @@ export interface ListWorkspaceAccountsQuery {
   app?: string;
   /** The same as app */
   query?: string;
+  /** Addition: only those in this state of health */
+  health?: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
 }
 
 /** Query of `GET /v1/accounts/{id}`. */
@@ -2268,6 +2437,25 @@ export interface CreateWebhookAnswer {
   active: boolean;
   /** active | paused (events are held) | disabled (by the service; events are kept as blocked) */
   state: string;
+  /**
+   * Addition: what happened last. healthy: the last run, delivery or test succeeded; failing: it failed;
+   * paused: a user stopped it; disabled: the service stopped it; waiting: it has work that waits; untested:
+   * nothing has run yet
+   */
+  health: {
+    state: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
+    /** Epoch seconds: the first success, failure or waiting item of this state; null: not known (integer) */
+    since: number | null;
+    /** Why; null: it is healthy */
+    reason: string | null;
+    /** Failures since the last success (integer) */
+    failures: number;
+    /**
+     * Runs or deliveries that wait for another attempt, or longer than a minute; 1000: at least so many
+     * (integer)
+     */
+    waiting: number;
+  };
   disabled_reason: string | null;
   /** Integer */
   disabled_at: number | null;
@@ -2299,6 +2487,8 @@ export interface ListMyWebhooksQuery {
   after?: string;
   /** Cursor: items before it */
   before?: string;
+  /** Addition: only those in this state of health */
+  health?: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
 }
 
 /** Query of `GET /v1/workspaces/{id}/webhooks`. */
@@ -2317,6 +2507,8 @@ export interface ListWorkspaceWebhooksQuery {
   after?: string;
   /** Cursor: items before it */
   before?: string;
+  /** Addition: only those in this state of health */
+  health?: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
 }
 
 /** Body of `PUT /v1/webhooks/{id}`. */
@@ -2361,6 +2553,25 @@ export interface RotateWebhookSecretAnswer {
   active: boolean;
   /** active | paused (events are held) | disabled (by the service; events are kept as blocked) */
   state: string;
+  /**
+   * Addition: what happened last. healthy: the last run, delivery or test succeeded; failing: it failed;
+   * paused: a user stopped it; disabled: the service stopped it; waiting: it has work that waits; untested:
+   * nothing has run yet
+   */
+  health: {
+    state: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
+    /** Epoch seconds: the first success, failure or waiting item of this state; null: not known (integer) */
+    since: number | null;
+    /** Why; null: it is healthy */
+    reason: string | null;
+    /** Failures since the last success (integer) */
+    failures: number;
+    /**
+     * Runs or deliveries that wait for another attempt, or longer than a minute; 1000: at least so many
+     * (integer)
+     */
+    waiting: number;
+  };
   disabled_reason: string | null;
   /** Integer */
   disabled_at: number | null;
@@ -3098,6 +3309,8 @@ export interface ListMyWorkflowsQuery {
   before?: string;
   /** Only those with this in their name or id (at most 200 characters) */
   q?: string;
+  /** Addition: only those in this state of health */
+  health?: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
 }
 
 /** Answer of `GET /v1/users/me/workflows`. */
@@ -3106,6 +3319,25 @@ export interface ListMyWorkflowsAnswer {
   id: string;
   name: string;
   active: boolean;
+  /**
+   * Addition: what happened last. healthy: the last run, delivery or test succeeded; failing: it failed;
+   * paused: a user stopped it; disabled: the service stopped it; waiting: it has work that waits; untested:
+   * nothing has run yet
+   */
+  health: {
+    state: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
+    /** Epoch seconds: the first success, failure or waiting item of this state; null: not known (integer) */
+    since: number | null;
+    /** Why; null: it is healthy */
+    reason: string | null;
+    /** Failures since the last success (integer) */
+    failures: number;
+    /**
+     * Runs or deliveries that wait for another attempt, or longer than a minute; 1000: at least so many
+     * (integer)
+     */
+    waiting: number;
+  };
   steps: WorkflowStep[];
   triggers: {
     /** hi_…, ti_…, ei_… or dc_… */
@@ -3148,6 +3380,8 @@ export interface ListWorkspaceWorkflowsQuery {
   before?: string;
   /** Only those with this in their name or id (at most 200 characters) */
   q?: string;
+  /** Addition: only those in this state of health */
+  health?: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
 }
 
 /** Query of `GET /v1/projects/{id}/workflows`. */
@@ -3168,6 +3402,8 @@ export interface ListProjectWorkflowsQuery {
   before?: string;
   /** Only those with this in their name or id (at most 200 characters) */
   q?: string;
+  /** Addition: only those in this state of health */
+  health?: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
 }
 
 /** Body of `POST /v1/workflows`. */

@@ -3,18 +3,25 @@ import { requireAccount } from '#accounts/account-rights.ts';
 import type { AccountChecker } from '#accounts/check-account.ts';
 import { viewAccount } from '#accounts/view-account.ts';
 import { notFound, writable } from '#auth/permissions.ts';
+import { newHealth } from '#health/health.ts';
+import { healthOf } from '#health/health-store.ts';
 import { type App, callerOf, DataOf, IdParams } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
+import type { Clock } from '#lib/clock.ts';
 import type { Store } from '#storage/store.ts';
 import { Account } from './account-shapes.ts';
 
 export interface AccountHealthRouteDeps {
   store: Store;
+  clock: Clock;
   accountChecker: Pick<AccountChecker, 'checkNow'>;
 }
 
 /** Addition: whether an account works, asked now. */
-export function accountHealthRoutes(app: App, { store, accountChecker }: AccountHealthRouteDeps): void {
+export function accountHealthRoutes(
+  app: App,
+  { store, clock, accountChecker }: AccountHealthRouteDeps,
+): void {
   app.post(
     '/accounts/:id/test',
     {
@@ -38,7 +45,10 @@ export function accountHealthRoutes(app: App, { store, accountChecker }: Account
       await writable(store.read, caller, account, { what: 'account', id });
       const tested = await accountChecker.checkNow(account, actorOf(caller));
       if (tested === undefined) throw notFound('account', id);
-      return { data: selectFields(request, viewAccount(tested)) };
+      const health = await healthOf(store.read, 'account', [id], clock.now());
+      return {
+        data: selectFields(request, viewAccount(tested, health.get(id) ?? newHealth('account'))),
+      };
     },
   );
 }

@@ -17,6 +17,8 @@ import { CredentialReader } from '#accounts/read-credentials.ts';
 import { viewAccount } from '#accounts/view-account.ts';
 import { ownersOf, requireWorkspace } from '#auth/permissions.ts';
 import { clientGrantOf, type connectByClient } from '#connect/connect-by-client.ts';
+import { newHealth } from '#health/health.ts';
+import { healthOf } from '#health/health-store.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
 import {
   type App,
@@ -36,6 +38,7 @@ import type { Logger } from '#lib/logger.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import type { Vault } from '#vault/vault.ts';
 import { Account } from './account-shapes.ts';
+import { healthParameter } from './health-shapes.ts';
 
 const credentials = Type.Record(Type.String(), Type.Unknown(), {
   description: 'What a component reads as $auth, by field',
@@ -53,6 +56,7 @@ const listParameters = {
   ...pageParameters,
   app: Type.Optional(Type.String({ description: 'Only accounts of this app: slug or app_ id' })),
   query: Type.Optional(Type.String({ description: 'The same as app' })),
+  health: healthParameter,
 };
 
 export interface AccountRouteDeps {
@@ -75,6 +79,9 @@ export function accountRoutes(app: App, deps: AccountRouteDeps): void {
   const { store, logger, clock } = deps;
   const reader = new CredentialReader(deps);
 
+  const healthFilter = (state: string | undefined) =>
+    state === undefined ? {} : { health: { state, nowMs: clock.now() } };
+
   /** What can be revoked; undefined also where it cannot be opened, which must not keep the account from being deleted. */
   const grantOf = async (tx: Tx, { id, owner_id: ownerId, grant_type: type }: AccountRow) => {
     if (type === 'keys') return undefined;
@@ -87,6 +94,11 @@ export function accountRoutes(app: App, deps: AccountRouteDeps): void {
     }
   };
 
+  const view = async (account: AccountRow, opened?: Record<string, unknown>) => {
+    const health = await healthOf(store.read, 'account', [account.id], clock.now());
+    return viewAccount(account, health.get(account.id) ?? newHealth('account'), opened);
+  };
+
   const listOf = async (
     request: FastifyRequest,
     filter: AccountFilter,
@@ -97,9 +109,12 @@ export function accountRoutes(app: App, deps: AccountRouteDeps): void {
       ? await reader.readSome(callerOf(request), page.rows)
       : new Map<string, never>();
     const cursors = page.rows.map((account) => encodeCursor(account.id));
+    const ids = page.rows.map(({ id }) => id);
+    const health = await healthOf(store.read, 'account', ids, clock.now());
     const views = page.rows.map((row) => {
       const one = opened.get(row.id);
-      return one === undefined ? viewAccount(row) : viewAccount(one.account, one.credentials);
+      const known = health.get(row.id) ?? newHealth('account');
+      return one === undefined ? viewAccount(row, known) : viewAccount(one.account, known, one.credentials);
     });
     return pageResponse(selectFields(request, views), {
       totalCount: page.totalCount,
@@ -135,6 +150,7 @@ export function accountRoutes(app: App, deps: AccountRouteDeps): void {
     async (request) => {
       const caller = callerOf(request);
       const { app: slug, query, oauth_app_id: oauthClientId, include_credentials: include } = request.query;
+      const { health } = request.query;
       const appName = slug ?? query;
       const workspace = namedWorkspace(request);
       if (workspace !== undefined)
@@ -146,6 +162,7 @@ export function accountRoutes(app: App, deps: AccountRouteDeps): void {
         ownerIds,
         ...(appName === undefined ? {} : { app: appName }),
         ...(oauthClientId === undefined ? {} : { oauthClientId }),
+        ...healthFilter(health),
       };
       return listOf(request, filter, { withCredentials: isYes(include) });
     },
@@ -167,7 +184,12 @@ export function accountRoutes(app: App, deps: AccountRouteDeps): void {
       const { id } = request.params;
       await requireWorkspace(store.read, callerOf(request), id, 'read');
       const appName = request.query.query ?? request.query.app;
-      const filter = { ownerIds: [id], ...(appName === undefined ? {} : { app: appName }) };
+      const { health } = request.query;
+      const filter = {
+        ownerIds: [id],
+        ...(appName === undefined ? {} : { app: appName }),
+        ...healthFilter(health),
+      };
       return listOf(request, filter, { withCredentials: false });
     },
   );
@@ -207,7 +229,7 @@ export function accountRoutes(app: App, deps: AccountRouteDeps): void {
         const connected = await deps.connectByClient(asked);
         const { app_slug: app } = connected;
         logger.info({ account: connected.id, owner, user: userId, app }, 'account.connected');
-        return { data: selectFields(request, viewAccount(connected)) };
+        return { data: selectFields(request, await view(connected)) };
       }
       if (grant !== undefined) {
         const message = `grant: ${slug} is no app with OAuth 2, or its token was brought along`;
@@ -239,7 +261,7 @@ export function accountRoutes(app: App, deps: AccountRouteDeps): void {
         { account: account.id, owner: account.owner_id, user: userId, app: account.app_slug },
         'account.created',
       );
-      return { data: selectFields(request, viewAccount(account)) };
+      return { data: selectFields(request, await view(account)) };
     },
   );
 
@@ -263,10 +285,10 @@ export function accountRoutes(app: App, deps: AccountRouteDeps): void {
       const caller = callerOf(request);
       if (!isYes(request.query.include_credentials)) {
         const account = await requireAccount(store.read, caller, id, 'see');
-        return { data: selectFields(request, viewAccount(account)) };
+        return { data: selectFields(request, await view(account)) };
       }
       const opened = await reader.readOne(caller, id);
-      return { data: selectFields(request, viewAccount(opened.account, opened.credentials)) };
+      return { data: selectFields(request, await view(opened.account, opened.credentials)) };
     },
   );
 
@@ -305,7 +327,7 @@ export function accountRoutes(app: App, deps: AccountRouteDeps): void {
       });
       deps.onAccountChange(id);
       logger.info({ account: id, owner: account.owner_id, user: caller.userId }, 'account.updated');
-      return { data: selectFields(request, viewAccount(account)) };
+      return { data: selectFields(request, await view(account)) };
     },
   );
 

@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
 import { auditActions } from '#accounts/account-audit-store.ts';
+import { Health } from './health-shapes.ts';
 
 const DateTime = Type.String({ format: 'date-time' });
 const when = (description: string) => Type.Union([DateTime, Type.Null()], { description });
@@ -13,6 +14,7 @@ export const Account = Type.Object(
     owner_id: Type.String({ description: 'Addition: u_… or o_…' }),
     name: Type.Union([Type.String(), Type.Null()], { description: 'Nickname' }),
     app: Type.Object({ id: Type.String(), name_slug: Type.String(), name: Type.String() }),
+    health: Health,
     healthy: Type.Boolean({ description: 'Whether the last test request succeeded' }),
     dead: Type.Boolean({
       description: 'Addition: the provider refused it for good; it has to be connected again',

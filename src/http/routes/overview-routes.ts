@@ -1,6 +1,8 @@
 import { type Static, Type } from 'typebox';
 import { requireWorkspace } from '#auth/permissions.ts';
 import type { EventRates } from '#events/event-rates.ts';
+import { healthKinds, healthStates } from '#health/health.ts';
+import { countHealth, troubledObjects } from '#health/health-store.ts';
 import {
   countDeadLetters,
   countedMax,
@@ -18,8 +20,11 @@ import { selectFields } from '#http/select-fields.ts';
 import type { Clock } from '#lib/clock.ts';
 import { epochSeconds } from '#lib/clock.ts';
 import type { Store } from '#storage/store.ts';
+import { Health } from './health-shapes.ts';
 
 const failingNamed = 10;
+/** Of each kind, so many that need attention are named. */
+const troubledNamed = 10;
 
 const nullableTime = (description: string) => Type.Union([Type.Integer(), Type.Null()], { description });
 
@@ -36,8 +41,38 @@ const troubleFields = {
 };
 const Troubles = (description: string) => Type.Array(Type.Object(troubleFields), { description });
 
+const kinds = { source: 'sources', workflow: 'workflows', webhook: 'webhooks', account: 'accounts' } as const;
+
+const HealthCounts = Type.Object(
+  Object.fromEntries(healthStates.map((state) => [state, Type.Integer()])) as Record<
+    (typeof healthStates)[number],
+    ReturnType<typeof Type.Integer>
+  >,
+);
+
 const Overview = Type.Object({
   owner_id: Type.String({ description: 'u_… or o_…' }),
+  health: Type.Object(
+    {
+      sources: HealthCounts,
+      workflows: HealthCounts,
+      webhooks: HealthCounts,
+      accounts: HealthCounts,
+    },
+    { description: 'How many objects of each kind are in each state of health' },
+  ),
+  attention: Type.Array(
+    Type.Object({
+      kind: Type.Enum([...healthKinds]),
+      id: Type.String(),
+      name: Type.String(),
+      health: Health,
+    }),
+    {
+      description:
+        'What fails, was disabled by the service, waits, or is paused with deliveries held: up to 10 of each kind, what fails first',
+    },
+  ),
   rates: Type.Object(
     {
       since: Type.Integer({
@@ -120,9 +155,31 @@ export function overviewRoutes(app: App, { store, clock, eventRates }: OverviewR
     },
   );
 
+  async function healthOfAll(ownerId: string) {
+    const nowMs = clock.now();
+    const looked = await Promise.all(
+      healthKinds.map(async (kind) => {
+        const counts = await countHealth(store.read, kind, ownerId, nowMs);
+        const all = Object.fromEntries(healthStates.map((state) => [state, counts[state] ?? 0]));
+        const troubled = await troubledObjects(store.read, kind, { ownerId, nowMs, limit: troubledNamed });
+        return { kind, counts: all, attention: troubled.map((one) => ({ kind, ...one })) };
+      }),
+    );
+    const isUrgent = ({ health }: { health: { state: string } }) =>
+      health.state === 'failing' || health.state === 'disabled';
+    const attention = looked.flatMap((one) => one.attention);
+    return {
+      health: Object.fromEntries(looked.map(({ kind, counts }) => [kinds[kind], counts])) as Static<
+        typeof Overview
+      >['health'],
+      attention: [...attention.filter(isUrgent), ...attention.filter((one) => !isUrgent(one))],
+    };
+  }
+
   async function overviewOf(ownerId: string): Promise<Static<typeof Overview>> {
     const { read } = store;
     const failing = eventRates.failing(ownerId);
+    const { health, attention } = await healthOfAll(ownerId);
     const [names, jobs, deliveries, deadLetters, accounts, webhooks, runs] = await Promise.all([
       namesOf(
         read,
@@ -137,6 +194,8 @@ export function overviewRoutes(app: App, { store, clock, eventRates }: OverviewR
     ]);
     return {
       owner_id: ownerId,
+      health,
+      attention,
       rates: {
         since: epochSeconds(eventRates.sinceMs),
         minutes: eventRates

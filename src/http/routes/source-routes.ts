@@ -1,5 +1,7 @@
 import { Type } from 'typebox';
 import { ownersOf, readable, requireWorkspace, writable } from '#auth/permissions.ts';
+import { newHealth } from '#health/health.ts';
+import { healthOf } from '#health/health-store.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
 import {
   type App,
@@ -12,6 +14,7 @@ import {
   pageParameters,
 } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
+import type { Clock } from '#lib/clock.ts';
 import type { SourceChange, SourceDeployer } from '#sources/deploy-source.ts';
 import type { Deployment } from '#sources/deployment.ts';
 import { loadSourceDefinitions } from '#sources/deployment.ts';
@@ -19,6 +22,7 @@ import { findSource, pageOfSources } from '#sources/source-store.ts';
 import { viewSource } from '#sources/view-source.ts';
 import type { Db, Store } from '#storage/store.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
+import { Health, healthParameter } from './health-shapes.ts';
 
 /** Specification, section 2, Source. */
 const Source = Type.Object(
@@ -29,6 +33,7 @@ const Source = Type.Object(
     component_id: Type.String(),
     configured_props: Type.Record(Type.String(), Type.Unknown()),
     active: Type.Boolean(),
+    health: Health,
     concurrency: Type.Integer({ description: 'Addition: see createSource' }),
     created_at: Type.Integer({ description: 'Epoch seconds' }),
     updated_at: Type.Integer({ description: 'Epoch seconds' }),
@@ -74,10 +79,12 @@ const SourceQuery = Type.Object({
   q: Type.Optional(
     Type.String({ maxLength: 200, description: 'Addition: only those with this in their name, slug or id' }),
   ),
+  health: healthParameter,
 });
 
 export interface SourceRouteDeps {
   store: Store;
+  clock: Clock;
   deployer: SourceDeployer;
   /** The public URL of an endpoint key. */
   endpointUrl: (key: string | null) => string | undefined;
@@ -85,16 +92,29 @@ export interface SourceRouteDeps {
 
 /** Specification, section 4, Sources. */
 export function sourceRoutes(app: App, deps: SourceRouteDeps): void {
-  const { store, deployer, endpointUrl } = deps;
+  const { store, clock, deployer, endpointUrl } = deps;
 
-  const view = (source: SourceTable, definitions: Deployment['definitions']) =>
-    viewSource(source, definitions, endpointUrl);
+  const view = async (source: SourceTable, definitions: Deployment['definitions']) => {
+    const health = await healthOf(store.read, 'source', [source.id], clock.now());
+    return viewSource(source, definitions, endpointUrl, health.get(source.id) ?? newHealth('source'));
+  };
 
   const listOf = async (request: Parameters<typeof pageRequest>[0], db: Db, ownerId: string) => {
-    const { q = '' } = request.query as { q?: string };
-    const page = await pageOfSources(db, ownerId, pageRequest(request), q.trim());
+    const { q = '', health: state } = request.query as { q?: string; health?: string };
+    const nowMs = clock.now();
+    const filter = { words: q.trim(), ...(state === undefined ? {} : { health: { state, nowMs } }) };
+    const page = await pageOfSources(db, ownerId, pageRequest(request), filter);
     const definitions = await loadSourceDefinitions(db, page.rows);
-    const sources = page.rows.map((source) => view(source, definitions.get(source.id) ?? []));
+    const ids = page.rows.map(({ id }) => id);
+    const health = await healthOf(db, 'source', ids, nowMs);
+    const sources = page.rows.map((source) =>
+      viewSource(
+        source,
+        definitions.get(source.id) ?? [],
+        endpointUrl,
+        health.get(source.id) ?? newHealth('source'),
+      ),
+    );
     const cursors = page.rows.map((source) => encodeCursor(source.id));
     return pageResponse(selectFields(request, sources), {
       totalCount: page.totalCount,
@@ -154,7 +174,7 @@ export function sourceRoutes(app: App, deps: SourceRouteDeps): void {
         userId: caller.userId,
         readableOwners: owners.ids,
       });
-      return { data: selectFields(request, view(deployment.source, deployment.definitions)) };
+      return { data: selectFields(request, await view(deployment.source, deployment.definitions)) };
     },
   );
 
@@ -176,7 +196,7 @@ export function sourceRoutes(app: App, deps: SourceRouteDeps): void {
         id,
       });
       const definitions = await loadSourceDefinitions(store.read, [source]);
-      return { data: selectFields(request, view(source, definitions.get(id) ?? [])) };
+      return { data: selectFields(request, await view(source, definitions.get(id) ?? [])) };
     },
   );
 
@@ -206,7 +226,7 @@ export function sourceRoutes(app: App, deps: SourceRouteDeps): void {
         { ...changeOf(request.body), ...(active === undefined ? {} : { active }) },
         { ownerId: source.owner_id, userId: caller.userId, readableOwners: owners.ids },
       );
-      return { data: selectFields(request, view(deployment.source, deployment.definitions)) };
+      return { data: selectFields(request, await view(deployment.source, deployment.definitions)) };
     },
   );
 

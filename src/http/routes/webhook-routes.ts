@@ -15,6 +15,8 @@ import {
 import { findWebhook, pageOfWebhooks } from '#delivery/webhook-store.ts';
 import type { WebhookTargets } from '#delivery/webhook-targets.ts';
 import type { AddressPolicy } from '#egress/address-policy.ts';
+import { newHealth } from '#health/health.ts';
+import { healthOf } from '#health/health-store.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
 import {
   type App,
@@ -24,7 +26,6 @@ import {
   NoContent,
   ownerForCreate,
   PageOf,
-  PageQuery,
   parameterOf,
 } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
@@ -32,6 +33,7 @@ import { type Clock, epochSeconds } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
+import type { WebhookTable } from '#storage/tables/delivery-tables.ts';
 import type { Vault } from '#vault/vault.ts';
 import {
   jsonParameters,
@@ -39,6 +41,7 @@ import {
   signingSecret,
   textParameters,
   Webhook,
+  WebhookQuery,
   webhookFields,
 } from './webhook-shapes.ts';
 
@@ -57,13 +60,26 @@ export interface WebhookRouteDeps {
 
 /** Specification, section 4, Webhooks. */
 export function webhookRoutes(app: App, deps: WebhookRouteDeps): void {
-  const { store, logger, delivery } = deps;
+  const { store, clock, logger, delivery } = deps;
   const tools: WebhookTools = { ...deps, onChange: (id) => delivery.targets.forget(id) };
 
+  const view = async (webhook: WebhookTable) => {
+    const health = await healthOf(store.read, 'webhook', [webhook.id], clock.now());
+    return viewWebhook(webhook, health.get(webhook.id) ?? newHealth('webhook'));
+  };
+
   const listOf = async (request: Parameters<typeof pageRequest>[0], ownerId: string) => {
-    const page = await pageOfWebhooks(store.read, ownerId, pageRequest(request));
+    const { health: state } = request.query as { health?: string };
+    const nowMs = clock.now();
+    const filter = state === undefined ? undefined : { state, nowMs };
+    const page = await pageOfWebhooks(store.read, ownerId, pageRequest(request), filter);
+    const ids = page.rows.map(({ id }) => id);
+    const health = await healthOf(store.read, 'webhook', ids, nowMs);
+    const views = page.rows.map((webhook) =>
+      viewWebhook(webhook, health.get(webhook.id) ?? newHealth('webhook')),
+    );
     const cursors = page.rows.map((webhook) => encodeCursor(webhook.id));
-    return pageResponse(selectFields(request, page.rows.map(viewWebhook)), {
+    return pageResponse(selectFields(request, views), {
       totalCount: page.totalCount,
       cursorOf: (_webhook, index) => cursors[index] ?? '',
     });
@@ -119,7 +135,7 @@ export function webhookRoutes(app: App, deps: WebhookRouteDeps): void {
       logger.info({ webhook: created.webhook.id, owner: ownerId, user: userId }, 'webhook.created');
       return {
         data: selectFields(request, {
-          ...viewWebhook(created.webhook),
+          ...viewWebhook(created.webhook, newHealth('webhook')),
           signing_secret: created.signingSecret,
         }),
       };
@@ -133,7 +149,7 @@ export function webhookRoutes(app: App, deps: WebhookRouteDeps): void {
         operationId: 'listMyWebhooks',
         tags: ['webhooks'],
         summary: 'Webhooks of the authenticated user',
-        querystring: PageQuery,
+        querystring: WebhookQuery,
         response: { 200: PageOf(Webhook) },
       },
     },
@@ -148,7 +164,7 @@ export function webhookRoutes(app: App, deps: WebhookRouteDeps): void {
         tags: ['webhooks', 'addition'],
         summary: 'Webhooks of a workspace',
         params: IdParams('o_…'),
-        querystring: PageQuery,
+        querystring: WebhookQuery,
         response: { 200: PageOf(Webhook) },
       },
     },
@@ -169,7 +185,7 @@ export function webhookRoutes(app: App, deps: WebhookRouteDeps): void {
         response: { 200: DataOf(Webhook) },
       },
     },
-    async (request) => ({ data: selectFields(request, viewWebhook(await webhookFor(request, 'read'))) }),
+    async (request) => ({ data: selectFields(request, await view(await webhookFor(request, 'read'))) }),
   );
 
   app.put(
@@ -189,7 +205,7 @@ export function webhookRoutes(app: App, deps: WebhookRouteDeps): void {
       const webhook = await change(request, 'webhook.updated', (id) =>
         updateWebhook(tools, id, changesOf(request)),
       );
-      return { data: selectFields(request, viewWebhook(webhook)) };
+      return { data: selectFields(request, await view(webhook)) };
     },
   );
 
@@ -236,7 +252,7 @@ export function webhookRoutes(app: App, deps: WebhookRouteDeps): void {
       const rotated = await change(request, 'webhook.secret-rotated', (id) => rotateSecret(tools, id));
       return {
         data: selectFields(request, {
-          ...viewWebhook(rotated.webhook),
+          ...(await view(rotated.webhook)),
           signing_secret: rotated.signingSecret,
           old_secret_valid_until: epochSeconds(rotated.oldUntilMs),
         }),
@@ -257,7 +273,7 @@ export function webhookRoutes(app: App, deps: WebhookRouteDeps): void {
     },
     async (request) => {
       const webhook = await change(request, 'webhook.paused', (id) => pauseWebhook(tools, id));
-      return { data: selectFields(request, viewWebhook(webhook)) };
+      return { data: selectFields(request, await view(webhook)) };
     },
   );
 
@@ -274,7 +290,7 @@ export function webhookRoutes(app: App, deps: WebhookRouteDeps): void {
     },
     async (request) => {
       const webhook = await change(request, 'webhook.resumed', (id) => resumeWebhook(tools, id));
-      return { data: selectFields(request, viewWebhook(webhook)) };
+      return { data: selectFields(request, await view(webhook)) };
     },
   );
 

@@ -1,4 +1,6 @@
 import { Type } from 'typebox';
+import { pageParameters } from '#http/route-support.ts';
+import { Health, healthParameter } from './health-shapes.ts';
 
 export const nullable = <S extends ReturnType<typeof Type.String> | ReturnType<typeof Type.Integer>>(
   schema: S,
@@ -16,6 +18,7 @@ export const webhookFields = {
   state: Type.String({
     description: 'active | paused (events are held) | disabled (by the service; events are kept as blocked)',
   }),
+  health: Health,
   disabled_reason: nullable(
     Type.String({
       description: 'receiver_gone (it answered 410) | only_failures (nothing but failures for 5 days)',
@@ -49,3 +52,5 @@ export const jsonParameters = {
   name: Type.Optional(nullable(name)),
   description: Type.Optional(nullable(description)),
 };
+
+export const WebhookQuery = Type.Object({ ...pageParameters, health: healthParameter });

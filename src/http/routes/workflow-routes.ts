@@ -28,11 +28,13 @@ import {
   pageOfWorkflows,
 } from '#workflows/workflow-store.ts';
 import { findProject } from '#workspaces/project-store.ts';
+import { healthParameter } from './health-shapes.ts';
 import { definitionFields, ListedWorkflow, Workflow, WorkflowDeployment } from './workflow-shapes.ts';
 
 const WorkflowQuery = Type.Object({
   ...pageParameters,
   q: Type.Optional(Type.String({ maxLength: 200, description: 'Only those with this in their name or id' })),
+  health: healthParameter,
 });
 
 export interface WorkflowRouteDeps {
@@ -95,7 +97,10 @@ export function workflowRoutes(app: App, deps: WorkflowRouteDeps): void {
       },
     },
     (request) =>
-      listOf(request, store.read, { ownerId: callerOf(request).userId, ...wordsOf(request.query) }),
+      listOf(request, store.read, {
+        ownerId: callerOf(request).userId,
+        ...filterOf(request.query, workflowViews.now()),
+      }),
   );
 
   app.get(
@@ -112,7 +117,10 @@ export function workflowRoutes(app: App, deps: WorkflowRouteDeps): void {
     },
     async (request) => {
       await requireWorkspace(store.read, callerOf(request), request.params.id, 'read');
-      return listOf(request, store.read, { ownerId: request.params.id, ...wordsOf(request.query) });
+      return listOf(request, store.read, {
+        ownerId: request.params.id,
+        ...filterOf(request.query, workflowViews.now()),
+      });
     },
   );
 
@@ -135,7 +143,7 @@ export function workflowRoutes(app: App, deps: WorkflowRouteDeps): void {
         what: 'project',
         id,
       });
-      return listOf(request, store.read, { projectId: id, ...wordsOf(request.query) });
+      return listOf(request, store.read, { projectId: id, ...filterOf(request.query, workflowViews.now()) });
     },
   );
 
@@ -338,6 +346,12 @@ export function definitionOf(body: {
   } as DefinitionInput;
 }
 
-function wordsOf({ q }: { q?: string }): { words?: string } {
-  return q === undefined ? {} : { words: q };
+function filterOf(
+  { q, health }: { q?: string; health?: string },
+  nowMs: number,
+): { words?: string; health?: { state: string; nowMs: number } } {
+  return {
+    ...(q === undefined ? {} : { words: q }),
+    ...(health === undefined ? {} : { health: { state: health, nowMs } }),
+  };
 }

@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import { Health } from './health-shapes.ts';
 
 const StringOrNull = Type.Union([Type.String(), Type.Null()]);
 
@@ -152,6 +153,7 @@ const workflowFields = {
   id: Type.String({ description: 'p_…' }),
   name: Type.String(),
   active: Type.Boolean(),
+  health: Health,
   steps: Type.Array(Step),
   triggers: Type.Array(
     Type.Object(

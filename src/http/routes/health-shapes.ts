@@ -1,0 +1,28 @@
+import { Type } from 'typebox';
+import { healthStates } from '#health/health.ts';
+
+/** Of sources, workflows, webhooks and accounts. */
+export const Health = Type.Object(
+  {
+    state: Type.Enum([...healthStates]),
+    since: Type.Union([Type.Integer(), Type.Null()], {
+      description: 'Epoch seconds: the first success, failure or waiting item of this state; null: not known',
+    }),
+    reason: Type.Union([Type.String(), Type.Null()], { description: 'Why; null: it is healthy' }),
+    failures: Type.Integer({ description: 'Failures since the last success' }),
+    waiting: Type.Integer({
+      description:
+        'Runs or deliveries that wait for another attempt, or longer than a minute; 1000: at least so many',
+    }),
+  },
+  {
+    description:
+      'Addition: what happened last. healthy: the last run, delivery or test succeeded; failing: it failed; paused: a user stopped it; ' +
+      'disabled: the service stopped it; waiting: it has work that waits; untested: nothing has run yet',
+  },
+);
+
+/** Parameter of lists. */
+export const healthParameter = Type.Optional(
+  Type.Enum([...healthStates], { description: 'Addition: only those in this state of health' }),
+);
