@@ -31,6 +31,7 @@ forEachStore((fixture) => {
         .insertInto('jobs')
         .values({
           ...{ id, kind: 'run_source', owner_id: ownerId, lane: null, state: 'queued', attempts: 0 },
+          ...{ losses: 0, blames: 0, alone: 0 },
           ...{ run_at_ms: nowMs, lease_node: null, payload: '{}', error: null, created_at_ms: 7_000_000 },
           ...{ updated_at_ms: 1, ...more },
         })
