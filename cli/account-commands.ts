@@ -1,15 +1,24 @@
 import type { Command } from 'commander';
 import { isObject, pathOf } from './api.ts';
 import { askForFields, connectAccount } from './ask-account.ts';
-import { addLimit, type Given, group, leaf, limitOf, type Parts, textOption } from './command-kit.ts';
+import {
+  addHealth,
+  addLimit,
+  type Given,
+  group,
+  leaf,
+  limitOf,
+  type Parts,
+  textOption,
+} from './command-kit.ts';
 import { usageError } from './exit-codes.ts';
 import { readJsonFile } from './prop-values.ts';
 import type { Session } from './session.ts';
-import { column, idColumn, showDone, showList, showOne, timeColumn } from './show.ts';
+import { column, healthColumn, healthOf, idColumn, showDone, showList, showOne, timeColumn } from './show.ts';
 
 export function accountCommands(program: Command, parts: Parts): void {
   const accounts = group(program, 'accounts', 'connected accounts');
-  addLimit(leaf(accounts, 'list', 'accounts that you may see', parts, list)).option(
+  addHealth(addLimit(leaf(accounts, 'list', 'accounts that you may see', parts, list))).option(
     '--app <slug>',
     'only of this app',
   );
@@ -59,6 +68,7 @@ async function list(session: Session, options: Given): Promise<void> {
   showList(
     session,
     await (await session.api()).list('/v1/accounts', limitOf(options), {
+      health: textOption(options, 'health'),
       app: textOption(options, 'app'),
       ...session.owner,
     }),
@@ -66,7 +76,7 @@ async function list(session: Session, options: Given): Promise<void> {
       idColumn(),
       column('NAME', 'name'),
       column('APP', ({ app }) => (isObject(app) ? app.name_slug : undefined)),
-      column('HEALTHY', 'healthy'),
+      healthColumn(),
       column('ERROR', 'error'),
       timeColumn('CREATED (UTC)', 'created_at'),
     ],
@@ -125,11 +135,11 @@ async function update(session: Session, options: Given, id = ''): Promise<void> 
 
 async function test(session: Session, _options: Given, id = ''): Promise<void> {
   const account = await (await session.api()).data('POST', pathOf`/v1/accounts/${id}/test`, { body: {} });
+  const { state, reason } = healthOf(account);
+  const why = account.checked_at === null ? 'its app has no test request' : (account.error ?? reason);
   showDone(
     session,
-    account.healthy === true
-      ? `${id} is healthy.`
-      : `${id} is not healthy: ${String(account.error ?? 'its test failed')}`,
+    state === 'healthy' ? `${id} is healthy.` : `${id} is ${String(state)}: ${String(why)}`,
     account,
   );
 }

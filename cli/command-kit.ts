@@ -64,6 +64,13 @@ export function addLimit(command: Command, initial = 100): Command {
   return command.option('-n, --limit <number>', 'how many at most', integer(1, 100_000), initial);
 }
 
+const healthStates = ['healthy', 'failing', 'paused', 'disabled', 'waiting', 'untested'];
+
+/** For lists of what has health. */
+export function addHealth(command: Command): Command {
+  return command.addOption(new Option('--health <state>', 'only those in this state').choices(healthStates));
+}
+
 export function addProps(command: Command): Command {
   return command
     .option('--prop <name=value>', 'value of a prop; may be given several times', collect)

@@ -1,4 +1,4 @@
-import type { ApiObject } from './api.ts';
+import { type ApiObject, isObject } from './api.ts';
 import type { Session } from './session.ts';
 import type { Column } from './table.ts';
 import { visibleJson } from './visible-text.ts';
@@ -18,6 +18,25 @@ export function column(
 
 export function idColumn(title = 'ID', field = 'id'): ShownColumn {
   return column(title, field, { isWhole: true });
+}
+
+/** The one word for how a source, workflow, webhook or account is. */
+export function healthColumn(): ShownColumn {
+  return column('HEALTH', (item) => healthOf(item).state);
+}
+
+/** State, since when and why, on one line. */
+function healthText(item: ApiObject): string {
+  const { state, reason, since, failures } = healthOf(item);
+  return [
+    typeof reason === 'string' ? `${String(state)}: ${reason}` : String(state),
+    ...(typeof since === 'number' ? [`since ${timeText(since)} UTC`] : []),
+    ...(typeof failures === 'number' && failures > 1 ? [`${failures} failures`] : []),
+  ].join(', ');
+}
+
+export function healthOf(item: ApiObject): ApiObject {
+  return isObject(item.health) ? item.health : {};
 }
 
 /** A list: as a table, or the array of the API. */
@@ -47,7 +66,12 @@ export function showOne(session: Session, item: ApiObject): void {
     session.terminal.printJson(item);
     return;
   }
-  session.terminal.printFields(Object.entries(item).map(([name, value]) => [name, withTime(name, value)]));
+  session.terminal.printFields(
+    Object.entries(item).map(([name, value]) => [
+      name,
+      name === 'health' ? healthText(item) : withTime(name, value),
+    ]),
+  );
 }
 
 /** What was done: a sentence for people; `data` for machines, `{}` where the API answers nothing. */

@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import { pathOf } from './api.ts';
 import {
+  addHealth,
   addLimit,
   addProps,
   type Given,
@@ -15,7 +16,7 @@ import { usageError } from './exit-codes.ts';
 import { endpointOf, givenProps, makeSource } from './make-source.ts';
 import { readPropText } from './prop-values.ts';
 import type { Session } from './session.ts';
-import { column, idColumn, showDone, showList, showOne, timeColumn } from './show.ts';
+import { column, healthColumn, idColumn, showDone, showList, showOne, timeColumn } from './show.ts';
 
 export function sourceCommands(program: Command, parts: Parts): void {
   const deploying =
@@ -26,7 +27,9 @@ export function sourceCommands(program: Command, parts: Parts): void {
   );
 
   const sources = group(program, 'sources', 'event sources');
-  addLimit(leaf(sources, 'list', 'your sources, or those of a workspace, newest first', parts, list));
+  addHealth(
+    addLimit(leaf(sources, 'list', 'your sources, or those of a workspace, newest first', parts, list)),
+  );
   leaf(sources, 'describe <source>', 'one source', parts, async (session, _options, id = '') =>
     showOne(session, await (await session.api()).data('GET', pathOf`/v1/sources/${id}`)),
   );
@@ -67,11 +70,11 @@ async function list(session: Session, options: Given): Promise<void> {
     session.workspace === undefined ? '/v1/users/me/sources' : pathOf`/v1/orgs/${session.workspace}/sources`;
   showList(
     session,
-    await api.list(path, limitOf(options)),
+    await api.list(path, limitOf(options), { health: textOption(options, 'health') }),
     [
       idColumn(),
       column('NAME', 'name'),
-      column('ACTIVE', 'active'),
+      healthColumn(),
       column('COMPONENT', 'component_id', { isWhole: true }),
       column('ENDPOINT', endpointOf),
       timeColumn('CREATED (UTC)', 'created_at'),

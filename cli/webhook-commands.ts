@@ -1,13 +1,34 @@
 import type { Command } from 'commander';
 import { type ApiObject, pathOf } from './api.ts';
-import { addLimit, type Given, group, leaf, limitOf, type Parts, textOption } from './command-kit.ts';
+import {
+  addHealth,
+  addLimit,
+  type Given,
+  group,
+  leaf,
+  limitOf,
+  type Parts,
+  textOption,
+} from './command-kit.ts';
 import { usageError } from './exit-codes.ts';
 import type { Session } from './session.ts';
-import { column, idColumn, millisText, showDone, showList, showOne, timeColumn } from './show.ts';
+import {
+  column,
+  healthColumn,
+  healthOf,
+  idColumn,
+  millisText,
+  showDone,
+  showList,
+  showOne,
+  timeColumn,
+} from './show.ts';
 
 export function webhookCommands(program: Command, parts: Parts): void {
   const webhooks = group(program, 'webhooks', 'addresses that events are sent to');
-  addLimit(leaf(webhooks, 'list', 'your webhooks, or those of a workspace, newest first', parts, list));
+  addHealth(
+    addLimit(leaf(webhooks, 'list', 'your webhooks, or those of a workspace, newest first', parts, list)),
+  );
   leaf(webhooks, 'describe <webhook>', 'one webhook', parts, async (session, _options, id = '') =>
     showOne(session, await (await session.api()).data('GET', pathOf`/v1/webhooks/${id}`)),
   );
@@ -63,13 +84,13 @@ async function list(session: Session, options: Given): Promise<void> {
       : pathOf`/v1/workspaces/${session.workspace}/webhooks`;
   showList(
     session,
-    await (await session.api()).list(path, limitOf(options)),
+    await (await session.api()).list(path, limitOf(options), { health: textOption(options, 'health') }),
     [
       idColumn(),
       column('NAME', 'name'),
-      column('STATE', 'state'),
+      healthColumn(),
       column('URL', 'url'),
-      column('WHY', 'disabled_reason'),
+      column('WHY', (webhook) => healthOf(webhook).reason),
       timeColumn('CREATED (UTC)', 'created_at'),
     ],
     'No webhooks yet. `millrace webhooks create URL` makes one.',

@@ -1,10 +1,19 @@
 import type { Command } from 'commander';
 import { type ApiObject, isObject, pathOf } from './api.ts';
-import { addLimit, type Given, group, leaf, limitOf, type Parts, textOption } from './command-kit.ts';
+import {
+  addHealth,
+  addLimit,
+  type Given,
+  group,
+  leaf,
+  limitOf,
+  type Parts,
+  textOption,
+} from './command-kit.ts';
 import { usageError } from './exit-codes.ts';
 import { readJsonFile } from './prop-values.ts';
 import type { Session } from './session.ts';
-import { column, idColumn, showDone, showList, showOne, timeColumn } from './show.ts';
+import { column, healthColumn, idColumn, showDone, showList, showOne, timeColumn } from './show.ts';
 
 const listOf = (item: ApiObject, field: string): ApiObject[] =>
   Array.isArray(item[field]) ? (item[field] as ApiObject[]) : [];
@@ -12,7 +21,9 @@ const steps = column('STEPS', (item) => listOf(item, 'steps').length);
 
 export function workflowCommands(program: Command, parts: Parts): void {
   const workflows = group(program, 'workflows', 'workflows');
-  addLimit(leaf(workflows, 'list', 'your workflows, or those of a workspace, newest first', parts, list));
+  addHealth(
+    addLimit(leaf(workflows, 'list', 'your workflows, or those of a workspace, newest first', parts, list)),
+  );
   leaf(workflows, 'describe <workflow>', 'one workflow with its triggers and steps', parts, describe);
   leaf(workflows, 'create', 'make a workflow from a definition or a template', parts, create)
     .option('--file <file>', 'definition as JSON: steps, triggers, settings; - for standard input')
@@ -48,11 +59,11 @@ async function list(session: Session, options: Given): Promise<void> {
       : pathOf`/v1/workspaces/${session.workspace}/workflows`;
   showList(
     session,
-    await (await session.api()).list(path, limitOf(options)),
+    await (await session.api()).list(path, limitOf(options), { health: textOption(options, 'health') }),
     [
       idColumn(),
       column('NAME', 'name'),
-      column('ACTIVE', 'active'),
+      healthColumn(),
       column('TRIGGERS', (item) =>
         listOf(item, 'triggers')
           .map(({ type }) => String(type))

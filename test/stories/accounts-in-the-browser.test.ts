@@ -72,7 +72,7 @@ describe('accounts in the dashboard', { skip: chromiumSkip() }, () => {
     await dashboard.screenshot(page, 'account-new');
     await page.getByRole('button', { name: 'Connect', exact: true }).click();
     await page.getByRole('heading', { name: 'ours <b>', level: 1 }).waitFor();
-    await page.getByText('Does not work', { exact: true }).waitFor();
+    await page.getByText('Failing', { exact: true }).waitFor();
     assert.equal(receiver.requests.at(-1)?.headers.authorization, 'Bearer very-secret-key');
 
     receiver.answerAlways({ status: 200, body: { ok: true } });
@@ -80,7 +80,7 @@ describe('accounts in the dashboard', { skip: chromiumSkip() }, () => {
     await page.getByLabel('API key of Acme').fill('another-secret-key');
     await page.getByRole('button', { name: 'Replace the keys' }).click();
     await page.getByText('Replaced.').waitFor();
-    await page.getByText('Works', { exact: true }).waitFor();
+    await page.getByText('Healthy', { exact: true }).waitFor();
     assert.equal(receiver.requests.at(-1)?.headers.authorization, 'Bearer another-secret-key');
     assert.equal(await page.getByLabel('API key of Acme').inputValue(), '');
     await page.getByRole('button', { name: 'Test now' }).click();
@@ -110,12 +110,12 @@ describe('accounts in the dashboard', { skip: chromiumSkip() }, () => {
       credentials: { api_key: 'refused' },
     });
     const page = await dashboard.signedIn('/');
-    await page.getByRole('link', { name: /Account does not work/ }).click();
-    await page.getByText('Does not work', { exact: true }).waitFor();
+    await page.getByRole('link', { name: /^Account / }).click();
+    await page.getByText('Failing', { exact: true }).waitFor();
     await dashboard.screenshot(page, 'account-unhealthy');
     receiver.answerAlways({ status: 200 });
     await done('POST', `/v1/accounts/${account.id}/test`);
-    await page.getByText('Works', { exact: true }).waitFor();
+    await page.getByText('Healthy', { exact: true }).waitFor();
     await page.getByText('It does not work.').waitFor({ state: 'detached' });
     await page.close();
     await done('DELETE', `/v1/accounts/${account.id}`);
@@ -128,7 +128,7 @@ describe('accounts in the dashboard', { skip: chromiumSkip() }, () => {
     await page.getByLabel('Name').fill('Ada at Testhub');
     const popup = await inWindow(page, 'Connect at Testhub');
     await page.getByRole('heading', { name: 'Ada at Testhub', level: 1 }).waitFor();
-    await page.getByText('Works', { exact: true }).waitFor();
+    await page.getByText('Untested', { exact: true }).waitFor();
     await waitFor(() => popup.isClosed(), { what: 'the window to close by itself' });
     await page.getByText('next refresh').waitFor();
     await dashboard.screenshot(page, 'account-oauth');
@@ -160,7 +160,7 @@ describe('accounts in the dashboard', { skip: chromiumSkip() }, () => {
       response.writeHead(400, { 'content-type': 'application/json' }).end('{"error":"invalid_grant"}');
       return true;
     };
-    await page.getByText('Ended', { exact: true }).waitFor();
+    await page.getByText('Failing', { exact: true }).waitFor();
     await page.getByText('connect it again, under Settings').waitFor();
     await dashboard.screenshot(page, 'account-ended');
     provider.intercept = undefined;
@@ -170,11 +170,11 @@ describe('accounts in the dashboard', { skip: chromiumSkip() }, () => {
     provider.decision = { login: 'mallory' };
     await inWindow(page, 'Connect again');
     await page.getByText('No account was connected.').waitFor();
-    await page.getByText('Ended', { exact: true }).waitFor();
+    await page.getByText('Failing', { exact: true }).waitFor();
     provider.decision = { login: 'ada' };
     await inWindow(page, 'Connect again');
     await page.getByText('It was connected again.').waitFor();
-    await page.getByText('Works', { exact: true }).waitFor();
+    await page.getByText('Untested', { exact: true }).waitFor();
     await page.getByRole('tab', { name: 'Audit' }).click();
     await page.getByText('reconnected').waitFor();
     assert.equal(page.url().split('?')[0], address);

@@ -151,7 +151,7 @@ describe('apps in the dashboard', { skip: chromiumSkip() }, () => {
       page.getByRole('button', { name: `Connect at ${name}` }).click(),
     ]);
     await popup.getByRole('button', { name: `Go on to ${name}` }).click();
-    await page.getByText('Works', { exact: true }).waitFor();
+    await page.getByText('Untested', { exact: true }).waitFor();
     await page.goto(`${service.url}/apps/${slug}?tab=client`);
     await page.getByRole('button', { name: 'Delete the client' }).click();
     const dialog = page.getByRole('alertdialog');

@@ -589,7 +589,7 @@ describe('the command line', () => {
   describe('workflows and runs', () => {
     test('a workflow is made, called, looked into, changed and removed', async () => {
       const { id } = await json('workflows', 'create', '--file', 'workflow.json', '--name', 'mine');
-      assert.match(await ok('workflows', 'list'), /mine +yes +http +1/);
+      assert.match(await ok('workflows', 'list'), /mine +untested +http +1/);
       assert.match(await ok('workflows', 'describe', id), /TRIGGER[\s\S]*\/in\/[\s\S]*STEP[\s\S]*hello/);
       assert.equal(await ok('invoke', id, '--path', '?name=Ada'), 'Hello, Ada');
       await service.runInState(id, 'succeeded');

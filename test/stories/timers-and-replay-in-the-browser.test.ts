@@ -43,12 +43,12 @@ describe('timers and replay in the dashboard', { skip: chromiumSkip() }, () => {
     await ledger.getByRole('listitem').nth(4).waitFor();
     const rows = await ledger.getByRole('listitem').allTextContents();
     assert.equal(rows.length, 5);
-    assert.match(rows[0] ?? '', /ran.*in time/);
+    assert.match(rows[0] ?? '', /started.*in time/);
     assert.match(
       rows[1] ?? '',
       /missed10 planned runs until .*: nothing ran at its time; the late run stands for it/,
     );
-    assert.match(rows[2] ?? '', /late.*ran at .*, 10 min after its time/);
+    assert.match(rows[2] ?? '', /late.*started at .*, 10 min after its time/);
     assert.match(rows[3] ?? '', /skipped.*<b>not finished<\/b> ⟨U\+202E⟩/);
     assert.match(rows[4] ?? '', /skipped.*the quota of its owner was used up/);
     await dashboard.screenshot(page, 'source-timers');

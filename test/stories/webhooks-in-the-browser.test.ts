@@ -37,7 +37,11 @@ describe('webhooks in the dashboard', { skip: chromiumSkip() }, () => {
     await page.locator(`#emitter option[value="${source.id}"]`).waitFor({ state: 'attached' });
     await page.getByLabel('Whose events').selectOption(source.id);
     await page.getByRole('button', { name: 'Subscribe' }).click();
-    await page.getByRole('list', { name: 'Subscriptions' }).getByText(source.id).waitFor();
+    const { body } = await service.api('GET', `/v1/sources/${source.id}`);
+    await page
+      .getByRole('list', { name: 'Subscriptions' })
+      .getByText(body.data.name, { exact: true })
+      .waitFor();
     await source.emit([{ html: '<img src=x onerror=alert(1)>' }]);
     await page.getByRole('tab', { name: 'Deliveries' }).click();
     await page.getByRole('button', { name: /delivered.*answered 200/ }).click();
@@ -60,7 +64,7 @@ describe('webhooks in the dashboard', { skip: chromiumSkip() }, () => {
       what: 'three dead letters',
     });
     const page = await dashboard.signedIn('/');
-    await page.getByRole('link', { name: 'Webhook is disabled' }).waitFor();
+    await page.getByText('the receiver answered 410 Gone').waitFor();
     await page.getByRole('link', { name: '3 deliveries ended undelivered' }).click();
     await page
       .getByRole('button', { name: /the receiver answered that it is gone/ })

@@ -138,3 +138,28 @@ export function useSubscriptions(ownerId: string | undefined) {
     enabled: ownerId !== undefined,
   });
 }
+
+const listOfKind: Readonly<Record<string, string>> = {
+  dc: 'sources',
+  p: 'workflows',
+  wh: 'webhooks',
+};
+
+/** What a source, workflow or webhook is called; undefined: it has no name, or may not be seen. */
+export function useNameOf(id: string): string | undefined {
+  const list = listOfKind[id.slice(0, id.indexOf('_'))];
+  const { data } = useQuery({
+    queryKey: ['name', id],
+    queryFn: async ({ signal }) =>
+      (
+        await api<Data<{ name: string | null }>>('GET', `/v1/${list}/${id}`, {
+          signal,
+          query: { include: 'name' },
+        })
+      ).data.name,
+    enabled: list !== undefined && !id.endsWith('*'),
+    staleTime: 60_000,
+    retry: false,
+  });
+  return data ?? undefined;
+}

@@ -38,6 +38,19 @@ export interface Member {
   created_at: number;
 }
 
+export type HealthState = 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
+export type HealthKind = 'source' | 'workflow' | 'webhook' | 'account';
+
+/** What happened last, of sources, workflows, webhooks and accounts. */
+export interface Health {
+  state: HealthState;
+  /** Epoch seconds. */
+  since: number | null;
+  reason: string | null;
+  failures: number;
+  waiting: number;
+}
+
 export interface Source {
   id: string;
   user_id: string;
@@ -45,6 +58,7 @@ export interface Source {
   component_id: string;
   configured_props: Record<string, unknown>;
   active: boolean;
+  health: Health;
   created_at: number;
   updated_at: number;
   name: string;
@@ -121,6 +135,7 @@ export interface Account {
   owner_id: string;
   name: string | null;
   app: { id: string; name: string; name_slug: string };
+  health: Health;
   healthy: boolean;
   dead: boolean;
   error: string | null;
@@ -150,6 +165,7 @@ export interface Webhook {
   description: string | null;
   url: string;
   state: 'active' | 'paused' | 'disabled';
+  health: Health;
   disabled_reason: string | null;
   disabled_at: number | null;
   failing_since: number | null;
@@ -202,13 +218,13 @@ export interface Trouble {
 
 export interface Overview {
   owner_id: string;
+  health: Record<'sources' | 'workflows' | 'webhooks' | 'accounts', Record<HealthState, number>>;
+  attention: { kind: HealthKind; id: string; name: string; health: Health }[];
   rates: { since: number; minutes: { at: number; events: number; errors: number }[] };
   failing: { id: string; name: string; errors: number; last_at: number }[];
   jobs_waiting: { count: number; oldest_at: number | null };
   deliveries_waiting: { count: number; oldest_at: number | null };
   dead_letters: number;
-  unhealthy_accounts: Trouble[];
-  disabled_webhooks: Trouble[];
   quarantined_runs: (Trouble & { workflow_id: string })[];
 }
 

@@ -23,7 +23,7 @@ export function useWorkflows(ownerId: string, words: string) {
           limit: pageSize,
           q: words,
           after: pageParam,
-          include: 'id,name,active,updated_at,last_run',
+          include: 'id,name,active,health,updated_at,last_run',
         },
       }),
     initialPageParam: '',

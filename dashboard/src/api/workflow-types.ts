@@ -1,4 +1,4 @@
-import type { PropDefinition } from './types.ts';
+import type { Health, PropDefinition } from './types.ts';
 
 /** Answers of the public API about workflows and their runs. Times are epoch seconds unless they say ISO 8601. */
 
@@ -49,6 +49,7 @@ export interface Workflow {
   id: string;
   name: string;
   active: boolean;
+  health: Health;
   steps: WorkflowStep[];
   triggers: WorkflowTrigger[];
   settings: WorkflowSettings | null;
@@ -59,7 +60,7 @@ export interface Workflow {
 }
 
 /** As lists have it when they are asked for no more. */
-export type ListedWorkflow = Pick<Workflow, 'id' | 'name' | 'active' | 'updated_at'> & {
+export type ListedWorkflow = Pick<Workflow, 'id' | 'name' | 'active' | 'health' | 'updated_at'> & {
   /** Its time is ISO 8601. */
   last_run: { id: string; state: string; created_at: string } | null;
 };

@@ -10,10 +10,11 @@ import {
 import { api } from '~/api/client.ts';
 import type { Data } from '~/api/queries.ts';
 import type { Account } from '~/api/types.ts';
-import { Health, lifeOf } from '~/parts/account-health.tsx';
+import { lifeOf } from '~/parts/account-life.tsx';
 import { Ago } from '~/parts/ago.tsx';
 import { CopyButton } from '~/parts/copy.tsx';
 import { End } from '~/parts/delivery-detail.tsx';
+import { HealthBadge } from '~/parts/health.tsx';
 import { LoadedPage } from '~/parts/loaded-page.tsx';
 import { Loading, PageFrame } from '~/parts/page.tsx';
 import { PageTabs } from '~/parts/page-tabs.tsx';
@@ -44,7 +45,7 @@ function Details({ account }: { account: Account }) {
       title={account.name || account.app.name}
       lead={
         <p className="muted facts">
-          <Health account={account} />
+          <HealthBadge health={account.health} />
           <span className="with-copy">
             <code>{account.id}</code>
             <CopyButton text={account.id} label="Copy the id" />
@@ -74,9 +75,9 @@ function Details({ account }: { account: Account }) {
           what={
             account.dead
               ? 'The provider refused it for good: connect it again, under Settings.'
-              : account.healthy
-                ? 'Something went wrong, and it still counts as working.'
-                : 'It does not work.'
+              : account.health.state === 'failing'
+                ? 'It does not work.'
+                : 'The last test or refresh could not be done.'
           }
         />
       )}

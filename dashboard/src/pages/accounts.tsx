@@ -2,10 +2,11 @@ import { Link } from 'wouter';
 import { useAccounts } from '~/api/account-queries.ts';
 import { useMayWrite } from '~/api/rights.ts';
 import type { Account } from '~/api/types.ts';
-import { Health, lifeOf } from '~/parts/account-health.tsx';
+import { lifeOf } from '~/parts/account-life.tsx';
 import { Ago } from '~/parts/ago.tsx';
 import { Command } from '~/parts/copy.tsx';
 import { formatNumber } from '~/parts/format.ts';
+import { HealthBadge } from '~/parts/health.tsx';
 import { Icon } from '~/parts/icon.tsx';
 import { useOwner } from '~/parts/owner.tsx';
 import { Empty, Loading, PageFrame } from '~/parts/page.tsx';
@@ -57,7 +58,7 @@ function AccountRow({ account }: { account: Account }) {
   const { id, name, app, error, checked_at } = account;
   return (
     <Link href={`/accounts/${id}`} className="row">
-      <Health account={account} />
+      <HealthBadge health={account.health} />
       <span className="row-main">
         <bdi className="cut row-name">{visible(shortened(name || app.name, 200))}</bdi>
         <bdi className="muted cut">

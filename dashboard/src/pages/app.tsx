@@ -6,12 +6,12 @@ import type { App } from '~/api/account-types.ts';
 import { useAccountsOfApp, useComponentsOfApp } from '~/api/app-queries.ts';
 import { api } from '~/api/client.ts';
 import { useMayAdminister, useMayWrite } from '~/api/rights.ts';
-import { Health } from '~/parts/account-health.tsx';
 import { fieldsOf } from '~/parts/app-fields.tsx';
 import { ComponentLink } from '~/parts/component-link.tsx';
 import { Confirm } from '~/parts/confirm.tsx';
 import { Command, CopyButton } from '~/parts/copy.tsx';
 import { formatNumber } from '~/parts/format.ts';
+import { HealthBadge } from '~/parts/health.tsx';
 import { JsonView } from '~/parts/json-view.tsx';
 import { LoadedPage } from '~/parts/loaded-page.tsx';
 import { useOwner } from '~/parts/owner.tsx';
@@ -218,7 +218,7 @@ function Accounts({ slug, ownerId }: { slug: string; ownerId: string }) {
       <ul className="plain-list">
         {rows.map((account) => (
           <li key={account.id} className="facts">
-            <Health account={account} />
+            <HealthBadge health={account.health} />
             <Link href={`/accounts/${account.id}`}>
               <bdi>{visible(shortened(account.name || account.id, 100))}</bdi>
             </Link>

@@ -7,7 +7,7 @@ import { useMayWrite } from '~/api/rights.ts';
 import { channelWords } from '~/flow/words.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { Confirm } from '~/parts/confirm.tsx';
-import { End } from '~/parts/delivery-detail.tsx';
+import { NamedEnd } from '~/parts/delivery-detail.tsx';
 import { useOwner } from '~/parts/owner.tsx';
 import { Empty, Loading } from '~/parts/page.tsx';
 import { Problem } from '~/parts/problem.tsx';
@@ -43,7 +43,7 @@ export function AutoSubscriptions() {
             <li key={one.id} className="row plain">
               <span className="row-main">
                 <span className="cut">
-                  <bdi>{channelWords(one.event_name)}</bdi> → <End id={one.listener_id} />
+                  <bdi>{channelWords(one.event_name)}</bdi> → <NamedEnd id={one.listener_id} />
                 </span>
                 <span className="muted cut">
                   made <Ago ms={one.created_at * 1000} />, <code>{one.id}</code>

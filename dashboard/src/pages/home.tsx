@@ -3,8 +3,8 @@ import { useOverview, useSources } from '~/api/queries.ts';
 import type { Me, Overview, Trouble, Workspace } from '~/api/types.ts';
 import { Ago, useNow } from '~/parts/ago.tsx';
 import { Command } from '~/parts/copy.tsx';
-import { webhookReason } from '~/parts/delivery-words.ts';
 import { formatDuration, formatNumber } from '~/parts/format.ts';
+import { HealthBadge, HealthReason, NextStep } from '~/parts/health.tsx';
 import { Icon } from '~/parts/icon.tsx';
 import { useOwner } from '~/parts/owner.tsx';
 import { Empty, Loading, PageFrame } from '~/parts/page.tsx';
@@ -39,17 +39,15 @@ export function Home() {
       {overview.data !== undefined && (
         <>
           {total === 0 && <FirstSteps ownerId={ownerId} />}
+          <section className="card" aria-labelledby="attention">
+            <h2 id="attention">Needs attention</h2>
+            <Attention overview={overview.data} />
+          </section>
           <Figures overview={overview.data} />
-          <div className="columns">
-            <section className="card" aria-labelledby="attention">
-              <h2 id="attention">Needs attention</h2>
-              <Attention overview={overview.data} />
-            </section>
-            <section className="card" aria-labelledby="quota">
-              <h2 id="quota">Used today</h2>
-              <Quota used={usedBy(me, ownerId)} />
-            </section>
-          </div>
+          <section className="card" aria-labelledby="quota">
+            <h2 id="quota">Used today</h2>
+            <Quota used={usedBy(me, ownerId)} />
+          </section>
         </>
       )}
     </PageFrame>
@@ -149,17 +147,39 @@ function Figure({
 }
 
 function Attention({ overview }: { overview: Overview }) {
-  const { failing, dead_letters, unhealthy_accounts, disabled_webhooks, quarantined_runs } = overview;
+  const { attention, failing, dead_letters, quarantined_runs, deliveries_waiting: waiting } = overview;
+  const now = useNow(10_000);
+  const named = new Set(attention.map(({ id }) => id));
+  // Objects that failed and work again; what is failing still is named above them.
+  const recovered = failing.filter(({ id }) => !named.has(id));
+  const waitsLong = waiting.oldest_at !== null && now - waiting.oldest_at * 1000 > 60_000;
   const isFine =
-    failing.length +
-      dead_letters +
-      unhealthy_accounts.length +
-      disabled_webhooks.length +
-      quarantined_runs.length ===
-    0;
-  if (isFine) return <p className="good">Nothing. Everything that came in was taken care of.</p>;
+    attention.length + recovered.length + dead_letters + quarantined_runs.length === 0 && !waitsLong;
+  if (isFine) return <AllWell overview={overview} />;
   return (
     <ul className="attention">
+      {attention.map(({ kind, id, name, health }) => (
+        <li key={id}>
+          <HealthBadge health={health} />{' '}
+          <Link href={`/${kind}s/${id}`}>
+            {kindNames[kind]} <bdi className="cut">{visible(shortened(name, 100))}</bdi>
+          </Link>
+          <p>
+            <HealthReason health={health} />
+          </p>
+          <p className="muted">
+            <NextStep kind={kind} id={id} health={health} />
+          </p>
+        </li>
+      ))}
+      {waitsLong && waiting.oldest_at !== null && (
+        <li>
+          {formatNumber(waiting.count)} {waiting.count === 1 ? 'delivery waits' : 'deliveries wait'}
+          <p className="muted">
+            the oldest since <Ago ms={waiting.oldest_at * 1000} />; <Link href="/webhooks">see webhooks</Link>
+          </p>
+        </li>
+      )}
       {dead_letters > 0 && (
         <li>
           <Link href="/dead-letters">
@@ -170,27 +190,39 @@ function Attention({ overview }: { overview: Overview }) {
           <p className="muted">Dead letters: each has its reason, and can be delivered again.</p>
         </li>
       )}
-      {failing.map(({ id, name, errors, last_at }) => (
+      {quarantined_runs.map((one) => (
+        <TroubleItem key={one.id} one={one} href={`/runs/${one.id}`} what="Run is in quarantine" />
+      ))}
+      {recovered.map(({ id, name, errors, last_at }) => (
         <li key={id}>
           <Link href={id.startsWith('dc_') ? `/sources/${id}?tab=logs` : `/workflows/${id}?state=failed`}>
             <bdi className="cut">{visible(shortened(name, 100))}</bdi> failed{' '}
-            {errors === 1 ? 'once' : `${formatNumber(errors)} times`}
+            {errors === 1 ? 'once' : `${formatNumber(errors)} times`} within the last hour
           </Link>
           <p className="muted">
             last <Ago ms={last_at * 1000} />
           </p>
         </li>
       ))}
-      {unhealthy_accounts.map((one) => (
-        <TroubleItem key={one.id} one={one} href={`/accounts/${one.id}`} what="Account does not work" />
-      ))}
-      {disabled_webhooks.map((one) => (
-        <TroubleItem key={one.id} one={one} href={`/webhooks/${one.id}`} what="Webhook is disabled" />
-      ))}
-      {quarantined_runs.map((one) => (
-        <TroubleItem key={one.id} one={one} href={`/runs/${one.id}`} what="Run is in quarantine" />
-      ))}
     </ul>
+  );
+}
+
+const kindNames = { source: 'Source', workflow: 'Workflow', webhook: 'Webhook', account: 'Account' } as const;
+
+/** What was looked at, so that nobody takes silence for health. */
+function AllWell({ overview: { health } }: { overview: Overview }) {
+  const states = ['healthy', 'untested', 'paused'] as const;
+  const counted = states.flatMap((state) => {
+    const count = Object.values(health).reduce((sum, kind) => sum + kind[state], 0);
+    return count === 0 ? [] : [`${formatNumber(count)} ${state}`];
+  });
+  if (counted.length === 0) return <p className="muted">There is nothing to look at yet.</p>;
+  return (
+    <>
+      <p className="good">Nothing fails, and nothing waits.</p>
+      <p className="muted">Sources, workflows, webhooks and accounts: {counted.join(', ')}.</p>
+    </>
   );
 }
 
@@ -201,7 +233,7 @@ function TroubleItem({ one, href, what }: { one: Trouble; href: string; what: st
         {what}: <bdi className="cut">{visible(shortened(one.name ?? one.id, 100))}</bdi>
       </Link>
       <p className="muted">
-        {one.reason !== null && `${webhookReason(one.reason) ?? oneLine(one.reason, 200)}, `}
+        {one.reason !== null && `${oneLine(one.reason, 200)}, `}
         {one.since !== null && <Ago ms={one.since * 1000} />}
       </p>
     </li>

@@ -35,7 +35,7 @@ export function SourceTimers({ source }: { source: Source }) {
           ))}
         </div>
       )}
-      <h2>What became of each run</h2>
+      <h2>Schedule ledger</h2>
       {ticks.error !== null && <Problem error={ticks.error} onRetry={() => void ticks.refetch()} />}
       {ticks.isPending && <Loading what="Loading the ledger" />}
       {rows?.length === 0 && (
@@ -105,7 +105,8 @@ function scheduleOf({ interval_seconds: seconds, cron, timezone }: Timer) {
 }
 
 const words: Readonly<Record<string, { name: string; tone: string }>> = {
-  fired: { name: 'ran', tone: 'state good' },
+  // The ledger knows that a run began. Whether it succeeded is the health of the source.
+  fired: { name: 'started', tone: 'state off' },
   late: { name: 'late', tone: 'state warn' },
   skipped: { name: 'skipped', tone: 'state warn' },
   missed: { name: 'missed', tone: 'state bad' },
@@ -144,7 +145,7 @@ function Ledger({ rows, hasNames }: { rows: readonly Tick[]; hasNames: boolean }
 function explained({ outcome, late_by_ms: lateMs, recorded_at, planned_at, reason, ticks }: Tick): string {
   const why = reason === 'quota_exceeded' ? 'the quota of its owner was used up' : oneLine(reason ?? '', 300);
   if (lateMs !== null) {
-    const ran = `ran at ${timeOf(Math.round(planned_at + lateMs / 1000))}`;
+    const ran = `started at ${timeOf(Math.round(planned_at + lateMs / 1000))}`;
     return outcome === 'late' ? `${ran}, ${formatDuration(lateMs)} after its time` : `${ran}, in time`;
   }
   if (outcome !== 'missed') return why;

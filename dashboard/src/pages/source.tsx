@@ -4,6 +4,7 @@ import { useTimers } from '~/api/source-queries.ts';
 import type { Source } from '~/api/types.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { Command, CopyButton } from '~/parts/copy.tsx';
+import { HealthBadge, HealthNote } from '~/parts/health.tsx';
 import { LoadedPage } from '~/parts/loaded-page.tsx';
 import { MapLink } from '~/parts/map-link.tsx';
 import { PageFrame } from '~/parts/page.tsx';
@@ -40,9 +41,7 @@ function Details({ source }: { source: Source }) {
       actions={<MapLink id={source.id} ownerId={source.owner_id} />}
       lead={
         <p className="muted facts">
-          <span className={source.active ? 'state good' : 'state off'}>
-            {source.active ? 'Active' : 'Inactive'}
-          </span>
+          <HealthBadge health={source.health} />
           <span className="with-copy">
             <code>{source.id}</code>
             <CopyButton text={source.id} label="Copy the id" />
@@ -59,6 +58,7 @@ function Details({ source }: { source: Source }) {
         </p>
       }
     >
+      <HealthNote kind="source" id={source.id} health={source.health} />
       {endpoint !== undefined && (
         <section className="card endpoint" aria-label="Endpoint">
           <div>

@@ -6,6 +6,7 @@ import type { Source } from '~/api/types.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { Command } from '~/parts/copy.tsx';
 import { formatNumber } from '~/parts/format.ts';
+import { HealthBadge, HealthReason } from '~/parts/health.tsx';
 import { Icon } from '~/parts/icon.tsx';
 import { useOwner } from '~/parts/owner.tsx';
 import { Empty, Loading, PageFrame } from '~/parts/page.tsx';
@@ -93,15 +94,19 @@ export function Sources() {
 function SourceRow({ source }: { source: Source }) {
   return (
     <Link href={`/sources/${source.id}`} className="row">
-      <span className={source.active ? 'state good' : 'state off'}>
-        {source.active ? 'Active' : 'Inactive'}
-      </span>
+      <HealthBadge health={source.health} />
       <span className="row-main">
         <bdi className="cut row-name">{visible(shortened(source.name, 200))}</bdi>
         <code className="muted cut">{source.id}</code>
       </span>
       <span className="muted row-side">
-        changed <Ago ms={source.updated_at * 1000} />
+        {source.health.state === 'failing' ? (
+          <HealthReason health={source.health} characters={60} />
+        ) : (
+          <>
+            changed <Ago ms={source.updated_at * 1000} />
+          </>
+        )}
       </span>
     </Link>
   );

@@ -2,7 +2,7 @@ import { useState } from 'react';
 import { useSubscriptions } from '~/api/queries.ts';
 import type { Subscription, Webhook } from '~/api/types.ts';
 import { channelWords } from '~/flow/words.ts';
-import { End } from '~/parts/delivery-detail.tsx';
+import { End, NamedEnd } from '~/parts/delivery-detail.tsx';
 import { EndSubscription } from '~/parts/end-subscription.tsx';
 import { formatNumber } from '~/parts/format.ts';
 import { Empty, Loading } from '~/parts/page.tsx';
@@ -72,5 +72,5 @@ function Emitter({ id }: { id: string }) {
         Everything of <End id={id} />
       </span>
     );
-  return <End id={id} />;
+  return <NamedEnd id={id} />;
 }

@@ -6,8 +6,9 @@ import type { Webhook } from '~/api/types.ts';
 import { useWebhook } from '~/api/webhook-queries.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { CopyButton } from '~/parts/copy.tsx';
-import { toneOf, webhookReason } from '~/parts/delivery-words.ts';
+import { webhookReason } from '~/parts/delivery-words.ts';
 import { formatNumber } from '~/parts/format.ts';
+import { HealthBadge, HealthNote } from '~/parts/health.tsx';
 import { LoadedPage } from '~/parts/loaded-page.tsx';
 import { MapLink } from '~/parts/map-link.tsx';
 import { PageFrame } from '~/parts/page.tsx';
@@ -35,7 +36,7 @@ function Details({ webhook }: { webhook: Webhook }) {
       actions={<MapLink id={webhook.id} ownerId={webhook.owner_id} />}
       lead={
         <p className="muted facts">
-          <span className={toneOf(webhook.state)}>{visible(webhook.state)}</span>
+          <HealthBadge health={webhook.health} />
           <span className="with-copy">
             <code>{webhook.id}</code>
             <CopyButton text={webhook.id} label="Copy the id" />
@@ -90,7 +91,7 @@ function Standing({ webhook, mayWrite }: { webhook: Webhook; mayWrite: boolean }
         void queries.invalidateQueries({ queryKey: [key] });
     },
   });
-  const { state, disabled_reason, disabled_at, failing_since, removed_records } = webhook;
+  const { state, disabled_reason, disabled_at, removed_records } = webhook;
   return (
     <>
       {state === 'disabled' && (
@@ -137,12 +138,7 @@ function Standing({ webhook, mayWrite }: { webhook: Webhook; mayWrite: boolean }
         </section>
       )}
       {resume.error !== null && <Problem error={resume.error} what="It was not changed." />}
-      {state === 'active' && failing_since !== null && (
-        <p className="note">
-          It has taken nothing since it began to fail, <Ago ms={failing_since * 1000} />. After five days of
-          failures it is disabled.
-        </p>
-      )}
+      {state === 'active' && <HealthNote kind="webhook" id={webhook.id} health={webhook.health} />}
       {removed_records > 0 && (
         <p className="note">
           {formatNumber(removed_records)} undelivered {removed_records === 1 ? 'record was' : 'records were'}{' '}

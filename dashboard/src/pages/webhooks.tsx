@@ -4,8 +4,8 @@ import type { Webhook } from '~/api/types.ts';
 import { useWebhooks } from '~/api/webhook-queries.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { Command } from '~/parts/copy.tsx';
-import { toneOf } from '~/parts/delivery-words.ts';
 import { formatNumber } from '~/parts/format.ts';
+import { HealthBadge, HealthReason } from '~/parts/health.tsx';
 import { Icon } from '~/parts/icon.tsx';
 import { useOwner } from '~/parts/owner.tsx';
 import { Empty, Loading, PageFrame } from '~/parts/page.tsx';
@@ -62,7 +62,7 @@ export function Webhooks() {
 function WebhookRow({ webhook }: { webhook: Webhook }) {
   return (
     <Link href={`/webhooks/${webhook.id}`} className="row">
-      <span className={toneOf(webhook.state)}>{visible(webhook.state)}</span>
+      <HealthBadge health={webhook.health} />
       <span className="row-main">
         <bdi className="cut row-name">{visible(shortened(webhook.name ?? webhook.url, 200))}</bdi>
         {webhook.name === null ? (
@@ -72,14 +72,12 @@ function WebhookRow({ webhook }: { webhook: Webhook }) {
         )}
       </span>
       <span className="muted row-side">
-        {webhook.failing_since === null ? (
+        {webhook.health.state !== 'failing' ? (
           <>
             changed <Ago ms={webhook.updated_at * 1000} />
           </>
         ) : (
-          <>
-            failing since <Ago ms={webhook.failing_since * 1000} />
-          </>
+          <HealthReason health={webhook.health} characters={60} />
         )}
       </span>
     </Link>

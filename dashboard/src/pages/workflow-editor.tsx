@@ -1,5 +1,6 @@
 import { type ReactNode, useState } from 'react';
 import { ApiError } from '~/api/client.ts';
+import { useSubscriptions } from '~/api/queries.ts';
 import type { Workflow } from '~/api/workflow-types.ts';
 import { compare, comparedDraft, hasChanges } from '~/editing/definition-diff.ts';
 import { useLastRun } from '~/editing/use-known-steps.ts';
@@ -39,6 +40,12 @@ export function WorkflowEditor({
   const { draft, base, change, isChanged, keptAtMs, canKeep } = editing;
   const lastRun = useLastRun(workflow?.id);
   const [isTold, setIsTold] = useState(false);
+  const subscriptions = useSubscriptions(workflow?.owner_id);
+  // A source that is a trigger has a subscription too.
+  const triggerIds = new Set(workflow?.triggers.map(({ id }) => id));
+  const heard = (subscriptions.data ?? [])
+    .filter(({ listener_id, emitter_id }) => listener_id === workflow?.id && !triggerIds.has(emitter_id))
+    .map(({ emitter_id }) => emitter_id);
   const changes = compare(comparedDraft(base.draft), comparedDraft(draft));
   const told = placed(refusal, draft);
   return (
@@ -81,6 +88,7 @@ export function WorkflowEditor({
       </section>
       <EditTriggers
         triggers={draft.triggers}
+        heard={heard}
         onChange={(triggers) => change({ triggers })}
         ownerId={ownerId}
         problem={told?.trigger}

@@ -2,9 +2,9 @@ import type { ReactNode } from 'react';
 import { Link } from 'wouter';
 import { useSubscriptions } from '~/api/queries.ts';
 import type { Workflow, WorkflowStep, WorkflowTrigger } from '~/api/workflow-types.ts';
-import { End } from '~/parts/delivery-detail.tsx';
+import { End, NamedEnd } from '~/parts/delivery-detail.tsx';
 import { formatDuration } from '~/parts/format.ts';
-import { oneLine, shortened, visible } from '~/parts/plain-text.ts';
+import { oneLine, visible } from '~/parts/plain-text.ts';
 import { StepCode, StepKind, StepProps } from '~/parts/step-parts.tsx';
 
 /** What starts a run, the steps it goes through, and who listens: from above to below, as it runs. */
@@ -34,7 +34,7 @@ export function WorkflowGraph({ workflow }: { workflow: Workflow }) {
                 <strong>Subscription</strong>
                 <p>
                   {event_name === '' ? 'events' : <code>{oneLine(event_name, 60)}</code>} of{' '}
-                  <Emitter id={emitter_id} />
+                  <NamedEnd id={emitter_id} />
                 </p>
               </li>
             ))}
@@ -53,7 +53,7 @@ export function WorkflowGraph({ workflow }: { workflow: Workflow }) {
               <li key={id} className="graph-node card">
                 <strong>Listener</strong>
                 <p>
-                  <Emitter id={listener_id} /> gets{' '}
+                  <NamedEnd id={listener_id} /> gets{' '}
                   {event_name === '' ? 'what it emits' : <code>{oneLine(event_name, 60)}</code>}
                 </p>
               </li>
@@ -63,12 +63,6 @@ export function WorkflowGraph({ workflow }: { workflow: Workflow }) {
       )}
     </ol>
   );
-}
-
-function Emitter({ id }: { id: string }) {
-  if (id.startsWith('dc_')) return <Link href={`/sources/${id}`}>{id}</Link>;
-  if (id.startsWith('p_')) return <Link href={`/workflows/${id}`}>{id}</Link>;
-  return <code>{visible(shortened(id, 60))}</code>;
 }
 
 function Trigger({ trigger }: { trigger: WorkflowTrigger }) {

@@ -5,6 +5,7 @@ import type { Workflow, WorkflowTrigger } from '~/api/workflow-types.ts';
 import { dropDraft, useKeptDraft } from '~/editing/kept-draft.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { Command, CopyButton } from '~/parts/copy.tsx';
+import { HealthBadge, HealthNote } from '~/parts/health.tsx';
 import { LoadedPage } from '~/parts/loaded-page.tsx';
 import { MapLink } from '~/parts/map-link.tsx';
 import { PageFrame } from '~/parts/page.tsx';
@@ -35,9 +36,7 @@ function Details({ workflow }: { workflow: Workflow }) {
       title={workflow.name}
       lead={
         <p className="muted facts">
-          <span className={workflow.active ? 'state good' : 'state off'}>
-            {workflow.active ? 'Active' : 'Inactive'}
-          </span>
+          <HealthBadge health={workflow.health} />
           <span className="with-copy">
             <code>{workflow.id}</code>
             <CopyButton text={workflow.id} label="Copy the id" />
@@ -61,6 +60,7 @@ function Details({ workflow }: { workflow: Workflow }) {
         </>
       }
     >
+      <HealthNote kind="workflow" id={workflow.id} health={workflow.health} />
       {mayWrite && kept !== undefined && (
         <div className="note edit-row" role="status">
           <span>

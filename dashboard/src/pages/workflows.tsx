@@ -6,6 +6,7 @@ import type { ListedWorkflow } from '~/api/workflow-types.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { Command } from '~/parts/copy.tsx';
 import { formatNumber } from '~/parts/format.ts';
+import { HealthBadge } from '~/parts/health.tsx';
 import { Icon } from '~/parts/icon.tsx';
 import { useOwner } from '~/parts/owner.tsx';
 import { Empty, Loading, PageFrame } from '~/parts/page.tsx';
@@ -88,10 +89,10 @@ export function Workflows() {
   );
 }
 
-function WorkflowRow({ workflow: { id, name, active, last_run } }: { workflow: ListedWorkflow }) {
+function WorkflowRow({ workflow: { id, name, health, last_run } }: { workflow: ListedWorkflow }) {
   return (
     <Link href={`/workflows/${id}`} className="row">
-      <span className={active ? 'state good' : 'state off'}>{active ? 'Active' : 'Inactive'}</span>
+      <HealthBadge health={health} />
       <span className="row-main">
         <bdi className="cut row-name">{visible(shortened(name, 200))}</bdi>
         <code className="muted cut">{id}</code>

@@ -1,7 +1,7 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { Link } from 'wouter';
 import { api } from '~/api/client.ts';
-import type { Data } from '~/api/queries.ts';
+import { type Data, useNameOf } from '~/api/queries.ts';
 import type { Attempt, Delivery } from '~/api/types.ts';
 import { useDelivery, useWebhook } from '~/api/webhook-queries.ts';
 import { Ago } from './ago.tsx';
@@ -63,7 +63,7 @@ function Known({ delivery, mayWrite }: { delivery: Delivery; mayWrite: boolean }
         )}
       </p>
       <p className="muted break">
-        From <End id={delivery.emitter_id} /> to <End id={delivery.listener_id} />
+        From <NamedEnd id={delivery.emitter_id} /> to <NamedEnd id={delivery.listener_id} />
         {delivery.event_name !== '' && (
           <>
             , channel <bdi>{oneLine(delivery.event_name, 100)}</bdi>
@@ -181,8 +181,13 @@ function Again({
   );
 }
 
-/** An emitter, a listener, or an account, by its id. */
-export function End({ id }: { id: string }) {
+/** An emitter or a listener by its name, or by its id where it has none. */
+export function NamedEnd({ id }: { id: string }) {
+  return <End id={id} name={useNameOf(id)} />;
+}
+
+/** An emitter, a listener, or an account, by its id unless its name is given. */
+export function End({ id, name }: { id: string; name?: string | undefined }) {
   const href = id.startsWith('dc_')
     ? `/sources/${id}`
     : id.startsWith('wh_')
@@ -192,6 +197,11 @@ export function End({ id }: { id: string }) {
         : id.startsWith('apn_')
           ? `/accounts/${id}`
           : undefined;
-  const shown = <code>{visible(shortened(id, 60))}</code>;
+  const shown =
+    name === undefined ? (
+      <code>{visible(shortened(id, 60))}</code>
+    ) : (
+      <bdi>{visible(shortened(name, 60))}</bdi>
+    );
   return href === undefined || id.endsWith('*') ? shown : <Link href={href}>{shown}</Link>;
 }

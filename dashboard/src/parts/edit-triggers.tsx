@@ -1,6 +1,8 @@
+import { Link } from 'wouter';
 import { withoutPlace } from '~/editing/code-problem.ts';
 import { triggerText } from '~/editing/definition-diff.ts';
 import { newTrigger, type TriggerDraft, type TriggerKind } from '~/editing/workflow-draft.ts';
+import { NamedEnd } from './delivery-detail.tsx';
 import { Icon } from './icon.tsx';
 import { oneLine, shortened, visible } from './plain-text.ts';
 import { Problem } from './problem.tsx';
@@ -24,11 +26,14 @@ export interface TriggerProblem {
 /** What starts runs of the workflow. */
 export function EditTriggers({
   triggers,
+  heard,
   onChange,
   ownerId,
   problem,
 }: {
   triggers: readonly TriggerDraft[];
+  /** Emitters whose events trigger it by subscriptions, which are not part of its definition. */
+  heard: readonly string[];
   onChange: (triggers: TriggerDraft[]) => void;
   ownerId: string;
   problem: TriggerProblem | undefined;
@@ -38,7 +43,20 @@ export function EditTriggers({
   return (
     <section className="edit-section" aria-labelledby="edit-triggers">
       <h2 id="edit-triggers">Triggers</h2>
-      {triggers.length === 0 && <p className="muted">Nothing triggers it yet.</p>}
+      {triggers.length === 0 && heard.length === 0 && <p className="muted">No trigger yet.</p>}
+      {heard.length > 0 && (
+        <p className="muted">
+          Subscriptions trigger it too, for events of{' '}
+          {heard.slice(0, 5).map((id, at) => (
+            <span key={id}>
+              {at > 0 && ', '}
+              <NamedEnd id={id} />
+            </span>
+          ))}
+          {heard.length > 5 && ` and ${heard.length - 5} more`}. They are changed under{' '}
+          <Link href="/subscriptions">Subscriptions</Link>.
+        </p>
+      )}
       <ul className="edit-list">
         {triggers.map((trigger) => {
           const told = problem?.key === trigger.key ? problem : undefined;

@@ -1,0 +1,71 @@
+import { before, describe, test } from 'node:test';
+import { chromiumSkip } from '../support/chromium.ts';
+import { useDashboard } from '../support/dashboard-browser.ts';
+import type { ServiceClient } from '../support/service-client.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+const code = `export default {
+  name: 'Told', props: { http: { type: '$.interface.http', customResponse: true } },
+  run(event) {
+    this.http.respond({ status: 200, body: {} });
+    if (event.body.throws) throw new Error(event.body.throws);
+    this.$emit(event.body);
+  },
+};`;
+
+describe('health in the dashboard', { skip: chromiumSkip() }, () => {
+  const dashboard = useDashboard();
+  let service: ServiceClient;
+
+  before(() => {
+    service = dashboard.service;
+  });
+
+  test('home says all is well only after it looked, and names what fails with its reason and what to do', async () => {
+    const source = await service.createSource({ component_code: code, name: 'orders <b>' });
+    const run = async (body: object, state: string) => {
+      await fetch(source.configured_props.http.endpoint_url, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify(body),
+      });
+      const one = async () => (await service.api('GET', `/v1/sources/${source.id}`)).body.data.health.state;
+      await waitFor(async () => (await one()) === state, { what: `the source to be ${state}` });
+    };
+    await run({ n: 1 }, 'healthy');
+    const page = await dashboard.signedIn('/');
+    await page.getByText('Nothing fails, and nothing waits.').waitFor();
+    await page.getByText('Sources, workflows, webhooks and accounts: 1 healthy.').waitFor();
+    await dashboard.screenshot(page, 'home-all-well');
+    await run({ throws: 'no such list' }, 'failing');
+    await page.reload();
+    const attention = page.getByRole('region', { name: 'Needs attention' });
+    await attention.getByText('Failing', { exact: true }).waitFor();
+    await attention.getByText('Error: no such list').waitFor();
+    await attention.getByRole('link', { name: 'See its errors' }).waitFor();
+    await dashboard.screenshot(page, 'home-failing');
+    await attention.getByRole('link', { name: 'Source orders <b>' }).click();
+    await page.getByRole('status').getByText('Error: no such list').waitFor();
+    await dashboard.screenshot(page, 'source-failing');
+    await page.getByRole('link', { name: 'Sources', exact: true }).first().click();
+    await page.getByText('Failing', { exact: true }).waitFor();
+    await dashboard.screenshot(page, 'sources-failing');
+    dashboard.nothingWrong();
+  });
+
+  test('the editor knows that a subscription triggers the workflow, and calls its emitter by its name', async () => {
+    const source = await service.createSource({ component_code: code, name: 'orders' });
+    const workflow = await service.createWorkflow({
+      steps: [{ namespace: 'code', code: 'export default defineComponent({ run() {} })' }],
+    });
+    const page = await dashboard.signedIn(`/workflows/${workflow.id}/edit`);
+    await page.getByText('No trigger yet.').waitFor();
+    await service.api('POST', '/v1/subscriptions', { emitter_id: source.id, listener_id: workflow.id });
+    await page.reload();
+    await page.getByText(/^Subscriptions trigger it too/).waitFor();
+    await page.getByText('No trigger yet.').waitFor({ state: 'detached' });
+    await page.getByRole('link', { name: 'orders', exact: true }).waitFor();
+    await dashboard.screenshot(page, 'editor-subscribed');
+    dashboard.nothingWrong();
+  });
+});
