@@ -88,18 +88,15 @@ import { Deployments } from '#workflows/load-deployment.ts';
 import { TemplateMaker } from '#workflows/make-template.ts';
 import { emailAddress, emailDomain } from '#workflows/trigger-address.ts';
 import { WorkflowDirectory } from '#workflows/workflow-directory.ts';
-import { type FirstStart, firstStart } from '#workspaces/first-start.ts';
+import { firstStart } from '#workspaces/first-start.ts';
 import packageJson from '../package.json' with { type: 'json' };
 import { backgroundJobs } from './background-jobs.ts';
 import { observeService } from './observe-service.ts';
+import type { StartedService } from './start-words.ts';
 import { viewInstance } from './view-instance.ts';
 
 /** A running service. */
-export interface RunningApp {
-  /** Where it listens, such as http://127.0.0.1:8080. */
-  address: string;
-  /** Set when this start created the first user. */
-  firstStart: FirstStart | undefined;
+export interface RunningApp extends StartedService {
   /** Stops accepting, finishes or gives back what is under way, closes the store. May be called twice. */
   stop(): Promise<void>;
 }
@@ -689,11 +686,11 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       });
       close.push(() => mails.close());
     }
-    logger.info(
-      { address, node, store: store.name, sandbox: runner.stats().level, version: packageJson.version },
-      'service.ready',
-    );
-    return { address, firstStart: first, stop: stopAll };
+    return {
+      ...{ address, node, firstStart: first, store: store.name, sandbox: runner.stats() },
+      version: packageJson.version,
+      stop: stopAll,
+    };
   }
 }
 

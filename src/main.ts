@@ -1,7 +1,8 @@
 import { readSettings, SettingsError } from '#config/settings.ts';
 import { systemClock } from '#lib/clock.ts';
-import { createLogger } from '#lib/logger.ts';
-import { type RunningApp, startApp } from './app.ts';
+import { logFormat, openLog } from '#lib/logger.ts';
+import { startApp } from './app.ts';
+import { startSummary, welcome } from './start-words.ts';
 
 /** The process: settings, start, wait for a signal, orderly stop. Exit codes: 0 stopped, 1 could not start or stop. */
 
@@ -26,7 +27,8 @@ process.stderr.on('error', () => {});
 
 try {
   const settings = readSettings(process.env);
-  const logger = createLogger({ level: settings.logLevel });
+  const format = logFormat(settings.logFormat, process.stdout);
+  const { logger, print } = openLog({ level: settings.logLevel, format });
   const starting = startApp({ settings, environment: process.env, clock: systemClock, logger });
   const stop = (signal: string) => {
     logger.info({ signal }, 'service.stopping');
@@ -45,7 +47,14 @@ try {
   process.once('SIGTERM', () => stop('SIGTERM'));
   process.once('SIGINT', () => stop('SIGINT'));
   const app = await starting;
-  process.stdout.write(welcome(app, { hasApi: settings.roles.includes('api') }));
+  const { address, node, store, sandbox, version } = app;
+  if (format === 'text') print(startSummary(app, { data: settings.data }));
+  else
+    logger.info(
+      { address, node, store, sandbox: sandbox.level, ownUsers: sandbox.ownUsers, version },
+      'service.ready',
+    );
+  print(welcome(app, { hasApi: settings.roles.includes('api') }));
 } catch (error) {
   const expected = error instanceof SettingsError || (error instanceof Error && isStartError(error));
   process.stderr.write(`${expected ? error.message : (error as Error).stack}\n`);
@@ -58,13 +67,4 @@ function isStartError(error: Error & { code?: unknown }): boolean {
     error.name,
   );
   return named || error.code === 'EADDRINUSE' || error.code === 'EACCES' || error.code === 'ENOENT';
-}
-
-function welcome({ address, firstStart }: RunningApp, { hasApi }: { hasApi: boolean }): string {
-  const lines = ['', `  Millrace is running at ${address}`];
-  if (hasApi) lines.push(`  Open it in a browser; the manual: ${address}/docs`);
-  if (firstStart !== undefined) {
-    lines.push('', `  Your API key (shown once, also in ${firstStart.keyFile}):`, `  ${firstStart.apiKey}`);
-  }
-  return `${lines.join('\n')}\n\n`;
 }

@@ -51,6 +51,7 @@ const topFiles = [
   'observe-service.ts',
   'view-instance.ts',
   'background-jobs.ts',
+  'start-words.ts',
   'app.ts',
   'main.ts',
   'admin.ts',

@@ -360,7 +360,14 @@ export const settingDefinitions = {
     type: 'choice',
     choices: ['debug', 'info', 'warn', 'error', 'silent'],
     default: 'info',
-    text: 'What is written to standard output.',
+    text: 'The least important lines of the log that are written to standard output. At debug there is one for each request.',
+  },
+  logFormat: {
+    env: 'MILLRACE_LOG_FORMAT',
+    type: 'choice',
+    choices: ['auto', 'text', 'json'],
+    default: 'auto',
+    text: 'Form of the log: text for people, or a line of JSON for each thing that happened; auto is text on a terminal and JSON everywhere else.',
   },
 } as const satisfies Record<string, SettingDefinition>;
 

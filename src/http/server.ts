@@ -13,6 +13,7 @@ import { drainBody } from './drain-body.ts';
 import { sendError } from './error-response.ts';
 import { describeRoutes, serveReference } from './openapi.ts';
 import { requestHost } from './request-host.ts';
+import { RequestSummaries } from './request-summary.ts';
 import type { App } from './route-support.ts';
 import { type RouteParts, routes, routesOfEveryRole } from './routes.ts';
 import { refuseUnknownPaths } from './unknown-path.ts';
@@ -26,6 +27,8 @@ const bodyDepthMax = 500;
 const headersTimeoutMs = 60_000;
 /** A whole request must have arrived by then, as these checks see it: slow senders do not hold connections. */
 const arrivalDefaults = { timeoutMs: 120_000, checkEveryMs: 30_000 };
+/** So often the log has a line about the requests since the last one, when there were any. */
+const summaryMs = 60_000;
 /** Registry keys and cursors stand in paths; longer ones match nothing. */
 const pathParameterLengthMax = 500;
 
@@ -164,7 +167,11 @@ function addResponseHeaders(app: App): void {
   });
 }
 
-function observeRequests(app: App, { metrics, logger }: ServerParts): void {
+/** Measures each request, and logs it: in a summary each minute, and at debug by itself. */
+export function observeRequests(
+  app: FastifyInstance,
+  { metrics, logger }: Pick<ServerParts, 'metrics' | 'logger'>,
+): void {
   const seconds = new Histogram({
     name: 'millrace_http_request_seconds',
     help: 'Time from the first byte of a request to the last of its answer, by route, method and status',
@@ -172,19 +179,32 @@ function observeRequests(app: App, { metrics, logger }: ServerParts): void {
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60],
     registers: [metrics],
   });
+  const summaries = new RequestSummaries();
+  const logSummary = () => {
+    const summary = summaries.take();
+    if (summary !== undefined) logger.info(summary, 'http.requests');
+  };
+  const timer = setInterval(logSummary, summaryMs);
+  app.addHook('onClose', async () => {
+    clearInterval(timer);
+    logSummary();
+  });
   app.addHook('onResponse', async (request, reply) => {
     const route = routeOf(request);
     const status = reply.statusCode;
+    const ms = Math.round(reply.elapsedTime * 10) / 10;
+    const isStream = request.routeOptions.schema?.produces?.includes('text/event-stream') === true;
+    summaries.count({ method: request.method, route, status, ms, isStream });
     seconds.observe({ route, method: request.method, status }, reply.elapsedTime / 1000);
     // Endpoints log what became of the request when they have something to tell.
     if (request.routeOptions.config.userContent === true) return;
-    logger.info(
+    logger.debug(
       {
         requestId: request.id,
         method: request.method,
         route,
         status,
-        ms: Math.round(reply.elapsedTime * 10) / 10,
+        ms,
         userId: request.caller?.userId,
       },
       'http.request',

@@ -28,6 +28,7 @@ interface Entry {
 export class LogOutput {
   readonly #descriptor: number;
   readonly #clock: Clock;
+  readonly #format: (line: string) => string;
   readonly #waiting: Entry[] = [];
   #waitingLength = 0;
   /** Too much waited: lines are dropped until there is room again. */
@@ -42,12 +43,19 @@ export class LogOutput {
   #underWay = false;
   #retryMs = retryMsMin;
 
-  constructor(descriptor: number, clock: Clock = systemClock) {
+  /** `format` gets each line of JSON and answers what is written for it. */
+  constructor(descriptor: number, options: { clock?: Clock; format?: (line: string) => string } = {}) {
     this.#descriptor = descriptor;
-    this.#clock = clock;
+    this.#clock = options.clock ?? systemClock;
+    this.#format = options.format ?? ((line) => line);
   }
 
   write(line: string): void {
+    this.print(this.#format(line));
+  }
+
+  /** Text that needs no format, in order with the lines. */
+  print(line: string): void {
     if (this.#waitingLength + line.length > waitingMax) this.#full = true;
     if (this.#full) {
       this.#dropped += 1;
@@ -83,7 +91,7 @@ export class LogOutput {
     if (this.#dropped === 0) return;
     const time = new Date(this.#clock.now()).toISOString();
     const text = JSON.stringify({ level: 40, time, lines: this.#dropped, msg: 'log.dropped' });
-    this.#add({ text: `${text}\n`, lines: this.#dropped });
+    this.#add({ text: this.#format(`${text}\n`), lines: this.#dropped });
     this.#dropped = 0;
   }
 

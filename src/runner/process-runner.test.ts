@@ -4,6 +4,7 @@ import { chmod, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { pino } from 'pino';
 import { AddressPolicy } from '#egress/address-policy.ts';
 import { systemClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
@@ -422,6 +423,15 @@ test('an aborted call ends as cancelled', async () => {
 
 test('the hardened level is refused while it does not exist', async () => {
   await assert.rejects(startRunnerFixture({ level: 'require' }), /hardened level/);
+});
+
+test('a start and a stop log no process as killed: those that are no longer needed are no event', async () => {
+  const lines: string[] = [];
+  const logger = pino({ level: 'info' }, { write: (line: string) => lines.push(line) });
+  const own = await startRunnerFixture({ logger, limits: { prewarmed: 1 } });
+  await waitFor(() => own.runner.stats().prewarmed === 1);
+  await own.close();
+  assert.deepEqual(lines, []);
 });
 
 test('without a sandbox, for development, calls work too', async () => {

@@ -6,7 +6,7 @@ import type { CallOutcome, UserCodeError } from './call-outcome.ts';
 import { LoadablePackages, type ReadyCode } from './loadable-packages.ts';
 import { type CallAnswer, notStarted, serviceError } from './process-end.ts';
 import { processMemory } from './process-memory.ts';
-import { ProcessPool, scratchFolderOf } from './process-pool.ts';
+import { type Confinement, ProcessPool, scratchFolderOf } from './process-pool.ts';
 import type {
   CallOptions,
   CallRequest,
@@ -78,7 +78,7 @@ export async function createProcessRunner(options: ProcessRunnerOptions): Promis
         packages: new LoadablePackages(options.packages),
       },
       (makeRoom) => new ProcessPool({ ...shared, confinement, makeRoom }),
-      options.level === 'off' ? 'off' : 'default',
+      confinement,
     );
   } catch (error) {
     folders.remove();
@@ -116,7 +116,7 @@ class ProcessRunner implements Runner {
   readonly #limits: RunnerLimits;
   readonly #folders: SandboxFolders;
   readonly #logger: Logger;
-  readonly #level: RunnerStats['level'];
+  readonly #confinement: Confinement;
   readonly #onStray: (deploymentId: string, error: UserCodeError) => void;
   readonly #packages: LoadablePackages;
   readonly #pool: ProcessPool;
@@ -139,12 +139,12 @@ class ProcessRunner implements Runner {
       packages: LoadablePackages;
     },
     makePool: (makeRoom: () => boolean) => ProcessPool,
-    level: RunnerStats['level'],
+    confinement: Confinement,
   ) {
     this.#limits = own.limits;
     this.#folders = own.folders;
     this.#logger = own.logger;
-    this.#level = level;
+    this.#confinement = confinement;
     this.#onStray = own.onStray;
     this.#packages = own.packages;
     this.#pool = makePool(() => this.#endLeastRecentlyUsed());
@@ -379,7 +379,8 @@ class ProcessRunner implements Runner {
 
   stats(): RunnerStats {
     return {
-      level: this.#level,
+      level: this.#confinement.level,
+      ownUsers: this.#confinement.distinctUsers,
       warm: [...this.#bindings.values()].filter((binding) => binding.process !== undefined).length,
       prewarmed: this.#pool.readyCount,
       calls: this.#calls,

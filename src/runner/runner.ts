@@ -166,6 +166,8 @@ export interface CallOptions {
 
 export interface RunnerStats {
   level: 'off' | 'default' | 'hardened';
+  /** Each process runs as a user of its own. */
+  ownUsers: boolean;
   warm: number;
   prewarmed: number;
   calls: number;

@@ -601,7 +601,8 @@ export class SandboxProcess {
       const how = signal === null ? `with code ${code}` : `by ${signal}`;
       this.#reasonDetail = `the process ended ${how}`;
       this.#logger.info({ pid: this.pid, code, signal }, 'runner.exited');
-    } else if (this.#reason !== 'retired') {
+    } else if (this.#reason !== 'retired' && this.#reason !== 'closing') {
+      // Nothing happened to those two: they were no longer needed.
       this.#logger.info({ pid: this.pid, reason: this.#reason, detail: this.#reasonDetail }, 'runner.killed');
     }
     this.#ready.resolve(undefined);

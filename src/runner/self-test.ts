@@ -39,7 +39,7 @@ export async function findConfinement(
         continue;
       }
       if (level !== 'off') checkReport(said.report);
-      options.logger.info({ confinement }, 'runner.confinement');
+      options.logger.debug({ confinement }, 'runner.confinement');
       return confinement;
     } finally {
       await pool.close();

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile, stat } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
@@ -9,6 +9,7 @@ import { describe, test } from 'node:test';
 import { Client } from 'pg';
 import { HttpReceiver } from '../support/http-receiver.ts';
 import { forEachService, Millrace, type MillraceOptions } from '../support/millrace.ts';
+import { programFile } from '../support/program-file.ts';
 import { createTempFolder } from '../support/temp-folder.ts';
 import { waitFor, within } from '../support/wait-for.ts';
 
@@ -237,6 +238,41 @@ describe('a start', () => {
         } catch {
           // It has ended, as it should.
         }
+    }
+  });
+
+  test('on a terminal prints readable lines, and last its address and its key, each once', {
+    skip: spawnSync('script', ['--version']).status === 0 ? false : 'no script of util-linux here',
+  }, async () => {
+    await using folder = await createTempFolder();
+    const dataFolder = join(folder.path, 'data');
+    // `script` gives it a terminal, and ends when it does.
+    const command = `exec ${process.execPath} --disable-sigusr1 ${programFile('src/main.ts')}`;
+    const terminal = spawn('script', ['--quiet', '--return', '--command', command, '/dev/null'], {
+      env: { PATH: process.env.PATH, HOME: process.env.HOME, MILLRACE_PORT: '0', MILLRACE_DATA: dataFolder },
+      stdio: ['pipe', 'pipe', 'inherit'],
+    });
+    let output = '';
+    terminal.stdout.on('data', (chunk: Buffer) => {
+      output += chunk.toString().replaceAll('\r', '');
+    });
+    try {
+      await waitFor(() => /API key.*\n\s+\S{20,}\n/.test(output), { timeoutMs: 120_000 });
+      const exited = once(terminal, 'exit');
+      const started = output.trim();
+      // Ctrl-C.
+      terminal.stdin.write('\x03');
+      assert.deepEqual(await within(exited, 60_000, 'the service to end'), [0, null]);
+      assert.doesNotMatch(output, /"level"|Warning|runner\.killed/);
+      assert.match(started, /^Millrace \d/);
+      assert.match(started, /Data +.*\n +Store +SQLite.*\n +Sandbox +on: /);
+      const key = (await readFile(join(dataFolder, 'api-key'), 'utf8')).trim();
+      const [, address = ''] = /is running at (http:\S+)\n.*\n.*API key.*:\n +\S+$/.exec(started) ?? [];
+      assert.ok(started.endsWith(key), started);
+      for (const part of [address, key]) assert.equal(started.split(part).length, 2, part);
+      assert.match(output, /\d\d:\d\d:\d\d service\.stopped\n/);
+    } finally {
+      terminal.kill('SIGKILL');
     }
   });
 

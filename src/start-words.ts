@@ -1,0 +1,49 @@
+import type { FirstStart } from '#workspaces/first-start.ts';
+
+/** What the operator learns of a service that has started. */
+export interface StartedService {
+  /** Where it listens, such as http://127.0.0.1:8080. */
+  address: string;
+  /** Set when this start created the first user. */
+  firstStart: FirstStart | undefined;
+  version: string;
+  node: string;
+  store: 'sqlite' | 'postgres';
+  sandbox: { level: 'off' | 'default' | 'hardened'; ownUsers: boolean };
+}
+
+/** Printed on a terminal in place of the line `service.ready`. */
+export function startSummary(
+  { version, store, sandbox }: Pick<StartedService, 'version' | 'store' | 'sandbox'>,
+  { data }: { data: string },
+): string {
+  return [
+    '',
+    `  Millrace ${version}`,
+    '',
+    `  Data     ${data}`,
+    `  Store    ${store === 'sqlite' ? 'SQLite, in the data folder' : 'PostgreSQL'}`,
+    `  Sandbox  ${sandboxWords(sandbox)}`,
+    '',
+  ].join('\n');
+}
+
+function sandboxWords({ level, ownUsers }: StartedService['sandbox']): string {
+  if (level === 'off') return 'off: user code can do whatever the service can';
+  const users = ownUsers ? ', each as a user of its own' : '';
+  return `on: separate processes${users}; no files; network as MILLRACE_EGRESS allows`;
+}
+
+/** The address and the key come last, where they are looked for. */
+export function welcome(
+  { address, firstStart }: Pick<StartedService, 'address' | 'firstStart'>,
+  { hasApi }: { hasApi: boolean },
+): string {
+  const lines = [''];
+  if (hasApi) lines.push('  Open the address in a browser. The manual is at /docs there.', '');
+  lines.push(`  Millrace is running at ${address}`);
+  if (firstStart !== undefined) {
+    lines.push('', `  Your API key (shown once, also in ${firstStart.keyFile}):`, `  ${firstStart.apiKey}`);
+  }
+  return `${lines.join('\n')}\n\n`;
+}
