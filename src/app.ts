@@ -166,7 +166,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
     const door = new ServiceDoor({ publicUrl });
     close.push(() => door.close());
 
-    const npmConfig = await readNpmConfig(environment, homedir());
+    const npmConfig = await readNpmConfig(environment, homedir(), settings.extraCa);
     const packages = new PackageFolders({
       folder: join(settings.data, 'packages'),
       cache: join(settings.data, 'components', 'npm'),

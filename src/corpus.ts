@@ -57,7 +57,7 @@ async function run(request: CorpusRequest): Promise<number> {
   const folder = environment.INIT_CWD ?? process.cwd();
   const { cacheFolder, leave } = await openCache(request.cache, folder, settings.data);
   try {
-    const npmConfig = await readNpmConfig(environment, homedir());
+    const npmConfig = await readNpmConfig(environment, homedir(), settings.extraCa);
     const shared = { cacheFolder, registry: settings.npmRegistry, npmConfig, logger: silentLogger };
     const fetcher = new PackageFetcher(shared);
     const addons = settings.nativeAddons === 'allow';

@@ -14,8 +14,6 @@ const thisFile = 'test/named-by-tests.test.ts';
 const settingsElsewhere: Record<string, string> = {
   MILLRACE_UPLOAD_MAX:
     'test/support/shared-services.ts starts the services of http-triggers with it, whose largest upload is just above',
-  MILLRACE_EXTRA_CA:
-    'test/support/published-components.ts starts the services of the published-… stories with it, which reach their stand-ins by TLS',
 };
 
 /** Error codes that no test file names, and why. */

@@ -1,3 +1,4 @@
+import { X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { NpmConfig } from './builder/build-messages.ts';
@@ -14,11 +15,13 @@ const credentialPattern = /^(?:\/\/.+:(?:_authToken|_auth|username|_password|ema
 /**
  * What npm would install with for this user: registry, authorities, proxy and credentials, from the environment
  * (`npm_config_…`), the user's .npmrc and the global one, in this order. Files that are not there are passed over;
- * a `cafile` that cannot be read is an error, since every install would fail for a reason nobody sees.
+ * a `cafile` or `extraCaFile` that cannot be read is an error, since every install would fail for a reason nobody sees.
+ * `extraCaFile` (MILLRACE_EXTRA_CA) and NODE_EXTRA_CA_CERTS count besides the authorities of npm.
  */
 export async function readNpmConfig(
   environment: Readonly<Record<string, string | undefined>>,
   home: string,
+  extraCaFile = '',
 ): Promise<NpmConfig> {
   const fromEnvironment = npmVariables(environment);
   const userFile = fromEnvironment.userconfig ?? join(home, '.npmrc');
@@ -38,14 +41,15 @@ export async function readNpmConfig(
   const ca = authorities.map((text) => text.replaceAll('\\n', '\n'));
   const caFile = settings.cafile;
   if (caFile !== undefined && caFile !== '' && caFile !== 'null') ca.push(await readFile(caFile, 'utf8'));
-  const extra = environment.NODE_EXTRA_CA_CERTS;
-  if (ca.length > 0 && extra !== undefined && extra !== '' && extra !== caFile) {
-    ca.push(await readFile(extra, 'utf8').catch(() => ''));
-  }
+  const extraCa = extraCaFile === '' ? [] : certificatesIn(await readFile(extraCaFile, 'utf8'));
+  const ofNode = environment.NODE_EXTRA_CA_CERTS ?? '';
+  // As Node itself, which goes on without it.
+  if (ofNode !== '') extraCa.push(...certificatesIn(await readFile(ofNode, 'utf8').catch(() => '')));
   return {
     registry: withSlash(settings.registry ?? defaultRegistry),
     credentials: Object.fromEntries(Object.entries(settings).filter(([key]) => credentialPattern.test(key))),
     ca,
+    ...(extraCa.length === 0 ? {} : { extraCa: [...new Set(extraCa)] }),
     ...given('proxy', settings.proxy ?? environment.HTTP_PROXY ?? environment.http_proxy),
     ...given('httpsProxy', settings['https-proxy'] ?? environment.HTTPS_PROXY ?? environment.https_proxy),
     ...given('noProxy', settings.noproxy ?? environment.NO_PROXY ?? environment.no_proxy),
@@ -56,6 +60,18 @@ export async function readNpmConfig(
 export function npmConfigWith(config: NpmConfig | undefined, registry: string): NpmConfig {
   const npm = config ?? { registry: defaultRegistry, credentials: {}, ca: [] };
   return { ...npm, registry: withSlash(registry === '' ? npm.registry : registry) };
+}
+
+/** Each certificate of a PEM text by itself; what is none is left out, since one of them would make TLS refuse all. */
+function certificatesIn(text: string): string[] {
+  const blocks = text.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
+  return blocks.filter((block) => {
+    try {
+      return new X509Certificate(block) !== undefined;
+    } catch {
+      return false;
+    }
+  });
 }
 
 function withSlash(registry: string): string {

@@ -135,7 +135,7 @@ export const settingDefinitions = {
     type: 'string',
     default: '',
     shown: 'whole',
-    text: 'PEM file of certificate authorities trusted besides the bundled ones.',
+    text: 'PEM file of certificate authorities trusted besides the bundled ones, by user code, the service and installs of npm packages.',
   },
   sandbox: {
     env: 'MILLRACE_SANDBOX',

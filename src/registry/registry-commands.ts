@@ -108,7 +108,7 @@ async function withParts<T>(tools: AdminTools, work: (parts: RegistryParts) => P
   const fetcher = new PackageFetcher({
     cacheFolder: join(settings.data, 'components'),
     registry: settings.npmRegistry,
-    npmConfig: await readNpmConfig(environment, homedir()),
+    npmConfig: await readNpmConfig(environment, homedir(), settings.extraCa),
     logger: silentLogger,
   });
   try {

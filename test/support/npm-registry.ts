@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
+import type { ServerCertificate } from './certificates.ts';
 import { HttpReceiver } from './http-receiver.ts';
 
 export interface FakePackage {
@@ -23,14 +24,17 @@ export interface FakePackage {
 }
 
 /** An npm registry on 127.0.0.1 that holds what a test says, also what no real registry would. */
-export async function startNpmRegistry(packages: (registry: { url: string }) => FakePackage[]): Promise<{
+export async function startNpmRegistry(
+  packages: (registry: { url: string }) => FakePackage[],
+  options: { tls?: ServerCertificate } = {},
+): Promise<{
   url: string;
   /** Adds versions to those it holds. */
   publish: (packages: readonly FakePackage[]) => void;
   requests: () => string[];
   close: () => Promise<void>;
 }> {
-  const server = await HttpReceiver.start();
+  const server = await HttpReceiver.start(options);
   const url = `${server.url}/`;
   const held: { held: FakePackage; tarball: Buffer }[] = [];
   const publish = (added: readonly FakePackage[]): void => {

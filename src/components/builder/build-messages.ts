@@ -74,6 +74,8 @@ export interface NpmConfig {
   credentials: Record<string, string>;
   /** PEM texts that replace the bundled authorities; empty means the bundled ones. */
   ca: string[];
+  /** PEM texts of one certificate each that count besides those. */
+  extraCa?: string[];
   proxy?: string;
   httpsProxy?: string;
   noProxy?: string;

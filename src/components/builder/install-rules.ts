@@ -90,7 +90,15 @@ export function describeInstallError(thrown: unknown, request: NpmRequest): Buil
   if (code === 'EBADPLATFORM')
     return caller('package_refused', `${shown} does not support this platform`, details);
   if (code === 'ETOOLARGE') return caller('component_too_large', error.message, details);
-  if (networkCodes.has(code) || /^E5\d\d$|CERT|^ERR_TLS|^ERR_SSL/.test(code)) {
+  if (/CERT|^UNABLE_TO_/.test(code)) {
+    return {
+      kind: 'unavailable',
+      code: 'registry_unreachable',
+      message: `the certificate of the npm registry is not trusted (${code}): expected an authority that MILLRACE_EXTRA_CA or npm's cafile names`,
+      details,
+    };
+  }
+  if (networkCodes.has(code) || /^E5\d\d$|^ERR_TLS|^ERR_SSL/.test(code)) {
     return {
       kind: 'unavailable',
       code: 'registry_unreachable',

@@ -4,6 +4,7 @@ import { filesInParts } from './file-parts.ts';
 import { allowedHosts, describeInstallError, InstallRefusal } from './install-rules.ts';
 import { limitConnections, limitWrites } from './limit-builder.ts';
 import { lineBytesMax, readMessages, writeMessage } from './message-lines.ts';
+import { trustExtra } from './trust-extra.ts';
 
 /**
  * The installer process: installs of one owner, or packages, one after the other; it ends when its stdin does. It may read
@@ -24,7 +25,10 @@ async function answer(request: InstallRequest | FetchRequest): Promise<void> {
   let message: InstallerOutput;
   try {
     // For good: a later request with other registries is refused them.
-    if (!hasConnections) limitConnections(allowedHosts(request.npm));
+    if (!hasConnections) {
+      limitConnections(allowedHosts(request.npm));
+      trustExtra(request.npm);
+    }
     hasConnections = true;
     const checkWrites = boundWrites(request);
     if (request.type === 'install') {

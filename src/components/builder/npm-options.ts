@@ -17,7 +17,8 @@ export function npmOptions(
     cache: request.cache,
     registry: npm.registry,
     replaceRegistryHost: 'npmjs',
-    ca: npm.ca.length > 0 ? npm.ca : null,
+    // Null: the default ones, which the extra ones have been added to (`trust-extra.ts`).
+    ca: npm.ca.length > 0 ? [...npm.ca, ...(npm.extraCa ?? [])] : null,
     proxy: npm.proxy ?? null,
     httpsProxy: npm.httpsProxy ?? null,
     noProxy: npm.noProxy ?? null,
