@@ -23,6 +23,8 @@ export interface ListenerTurns {
   owns(listenerId: string): boolean;
   /** Of these, those that this node has, or could take, now. */
   take(listenerIds: readonly string[]): Promise<Set<string>>;
+  /** Tells of those that this node has now and had not before. */
+  onTaken(observer: (listenerIds: ReadonlySet<string>) => void): void;
 }
 
 /** Brings deliveries that wait in the store into memory: as many as there is room for, and fairly. */
@@ -33,7 +35,7 @@ export class DeliveryClaims {
   readonly #lanes: DeliveryLanes;
   readonly #onClaimed: (deliveries: readonly HeldDelivery[]) => void;
   readonly #isStopping: () => boolean;
-  readonly #turns: ListenerTurns;
+  readonly #turns: Pick<ListenerTurns, 'take'>;
   /** Claims take turns: each knows what the one before it has brought. */
   #claimTurn: Promise<unknown> = Promise.resolve();
   #searchAfter = '';
@@ -46,7 +48,7 @@ export class DeliveryClaims {
     /** They are leased to this node; their lanes have room for them. */
     onClaimed: (deliveries: readonly HeldDelivery[]) => void;
     isStopping: () => boolean;
-    turns: ListenerTurns;
+    turns: Pick<ListenerTurns, 'take'>;
   }) {
     this.#store = options.store;
     this.#node = options.node;

@@ -116,7 +116,7 @@ export class DeliveryDispatcher {
     this.#claims = new DeliveryClaims({
       ...options,
       lanes: this.#lanes,
-      turns: { owns: (id) => this.#turns().owns(id), take: (ids) => this.#turns().take(ids) },
+      turns: { take: (ids) => this.#turns().take(ids) },
       onClaimed: (deliveries) => this.take(deliveries),
       isStopping: () => this.#draining,
     });
@@ -132,6 +132,11 @@ export class DeliveryDispatcher {
   async start(): Promise<void> {
     if (!this.#sends) return;
     await this.#leases.releaseOrphans();
+    this.#turns().onTaken((ids) => {
+      // What the node before had, or left in the store, comes first.
+      for (const id of ids) if (isSource(id)) this.#markUnclaimed(id);
+      this.poke();
+    });
     this.#store.onNotify((channel) => {
       if (channel === 'millrace_jobs') this.poke();
     });
@@ -188,15 +193,17 @@ export class DeliveryDispatcher {
   /** A delivery was stored without a lease, because there was no room for it here, or because it is not new. */
   leftInStore(listenerId: string): void {
     if (!this.#sends || this.#draining) return;
-    if (isSource(listenerId)) {
-      this.#marks += 1;
-      this.#unclaimed.set(listenerId, this.#marks);
-    }
+    if (isSource(listenerId)) this.#markUnclaimed(listenerId);
     const lane = this.#lanes.find(listenerId);
     if (lane !== undefined && this.#lanes.isBusy(lane)) {
       this.#lanes.fallBehind(lane);
       this.#refillIfDrained(lane);
     } else this.poke();
+  }
+
+  #markUnclaimed(listenerId: string): void {
+    this.#marks += 1;
+    this.#unclaimed.set(listenerId, this.#marks);
   }
 
   /** Something may be due now. */

@@ -60,6 +60,7 @@ describe('accepting a request', () => {
       });
       const runs = {
         awaitReply: (id: string, waiter: ReplyWaiter) => void waiters.set(id, waiter),
+        storedAnywhere: () => {},
         stopAwaiting: (id: string) => void waiters.delete(id),
       };
       const acceptor = new RequestAcceptor({ store, pool, runs, clock: systemClock, replyTimeoutMs: 60_000 });

@@ -33,7 +33,7 @@ interface NewInvocation {
 export class RequestAcceptor {
   readonly #store: Store;
   readonly #pool: WorkerPool;
-  readonly #runs: Pick<SourceRuns, 'awaitReply' | 'stopAwaiting'>;
+  readonly #runs: Pick<SourceRuns, 'awaitReply' | 'storedAnywhere' | 'stopAwaiting'>;
   readonly #clock: Clock;
   readonly #replyTimeoutMs: number;
   readonly #waiting: WaitingRuns;
@@ -46,7 +46,7 @@ export class RequestAcceptor {
   constructor(options: {
     store: Store;
     pool: WorkerPool;
-    runs: Pick<SourceRuns, 'awaitReply' | 'stopAwaiting'>;
+    runs: Pick<SourceRuns, 'awaitReply' | 'storedAnywhere' | 'stopAwaiting'>;
     clock: Clock;
     /** How long a request waits for the turn of its run. The run has its own deadline. */
     replyTimeoutMs: number;
@@ -104,7 +104,10 @@ export class RequestAcceptor {
     if (!isHere) this.#waitsElsewhere(endpoint.sourceId, 1);
     try {
       if (isHere) await this.#runHere(job, event.length, { staysHere: true });
-      else await this.#leaveInStore(endpoint, job, event.length);
+      else {
+        await this.#leaveInStore(endpoint, job, event.length);
+        this.#runs.storedAnywhere(job.id);
+      }
       return await answer.promise;
     } finally {
       clearTimeout(timer);

@@ -115,19 +115,26 @@ export async function freeLanesOfTheGone(tx: Tx, node: string, nowMs: number): P
   return Number(result.numDeletedRows);
 }
 
-/** Lanes that all nodes have together, and live nodes that take lanes. */
-export async function countLanes(db: Db, nowMs: number): Promise<{ lanes: number; nodes: number }> {
+/** Lanes that all nodes have together, live nodes that take lanes, and live nodes besides this one, whatever their roles. */
+export async function countLanes(
+  db: Db,
+  node: string,
+  nowMs: number,
+): Promise<{ lanes: number; nodes: number; others: number }> {
   const { lanes } = await db
     .selectFrom('lane_leases')
     .select((select) => select.fn.countAll<number>().as('lanes'))
     .executeTakeFirstOrThrow();
-  const { nodes } = await db
+  const live = await db
     .selectFrom('nodes')
-    .select((select) => select.fn.countAll<number>().as('nodes'))
+    .select(['id', 'claims'])
     .where('expires_at_ms', '>', nowMs)
-    .where('claims', '=', 1)
-    .executeTakeFirstOrThrow();
-  return { lanes: Number(lanes), nodes: Number(nodes) };
+    .execute();
+  return {
+    lanes: Number(lanes),
+    nodes: live.filter(({ claims }) => claims === 1).length,
+    others: live.filter(({ id }) => id !== node).length,
+  };
 }
 
 /**

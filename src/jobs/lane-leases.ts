@@ -31,6 +31,8 @@ export class LaneLeases {
   /** To be given up as soon as nothing of them is under way here. */
   readonly #leaving = new Set<string>();
   readonly #abstains = new Map<string, number>();
+  readonly #observers: ((lanes: ReadonlySet<string>) => void)[] = [];
+  #hasOthers = true;
   /** Taking and giving up take turns: neither undoes what the other is about to write. */
   #turn: Promise<unknown> = Promise.resolve();
 
@@ -44,6 +46,19 @@ export class LaneLeases {
     this.#store = options.store;
     this.#nowMs = options.nowMs ?? (() => performance.now());
     this.#isSole = options.store.name === 'sqlite';
+  }
+
+  /**
+   * Tells of lanes that this node did not have before, as soon as it has them: older work of them may wait in the store, and newer must not
+   * begin before it.
+   */
+  onTaken(observer: (lanes: ReadonlySet<string>) => void): void {
+    this.#observers.push(observer);
+  }
+
+  /** Whether other nodes were there when this one looked last; before it has looked, they may be. */
+  get hasOthers(): boolean {
+    return !this.#isSole && this.#hasOthers;
   }
 
   get count(): number {
@@ -86,6 +101,7 @@ export class LaneLeases {
       });
       const nowMs = this.#nowMs();
       for (const lane of taken) this.#own.set(lane, nowMs);
+      if (taken.size > 0) for (const tell of this.#observers) tell(taken);
       return result;
     });
   }
@@ -109,7 +125,8 @@ export class LaneLeases {
     await this.#release(() =>
       this.#ownWhere((lane, usedAtMs) => usedAtMs < sinceMs && !options.isBusy(lane)),
     );
-    const { lanes, nodes } = await countLanes(this.#store.read, options.nowMs);
+    const { lanes, nodes, others } = await countLanes(this.#store.read, this.node, options.nowMs);
+    this.#hasOthers = others > 0;
     const staying = [...this.#own].filter(([lane]) => !this.#leaving.has(lane));
     const excess = staying.length - Math.ceil(lanes / Math.max(1, nodes));
     if (nodes > 1 && excess > Math.max(1, staying.length * unevenPart)) {

@@ -10,6 +10,7 @@ import type { Store, Tx } from '#storage/store.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { waitFor, within } from '../../test/support/wait-for.ts';
 import { insertJobs, jobRow, type LeasedJob, settleJobs } from './job-store.ts';
+import { registerNode, releaseNode } from './node-store.ts';
 import {
   type JobHandler,
   pollMs,
@@ -294,7 +295,7 @@ describe('the worker pool', () => {
         async (pool) => {
           node = pool.node;
           await pool.lanes.take(['dc_2']);
-          assert.equal(pool.hasRoom('dc_2'), true);
+          await waitFor(() => pool.hasRoom('dc_2'));
           await waitFor(() => started.length === runningPerLaneMax);
           assert.equal(pool.hasRoom('dc_1'), false);
           assert.equal(pool.hasRoom('dc_2'), true);
@@ -396,7 +397,7 @@ describe('the worker pool', () => {
         async (pool) => {
           await waitFor(() => lanes.every((lane) => started.has(lane)));
           await pool.lanes.take(['another']);
-          assert.equal(pool.hasRoom('another'), true);
+          await waitFor(() => pool.hasRoom('another'));
           await insert(job('tick', { lane: 'another' }), job('of no lane'));
           pool.poke();
           await waitFor(() => started.has('another') && started.has(null));
@@ -447,6 +448,7 @@ describe('the worker pool', () => {
         () => new Promise(() => {}),
         async (pool) => {
           await pool.lanes.take(['dc_1', 'dc_2']);
+          await waitFor(() => pool.hasRoom('dc_1') && pool.hasRoom('dc_2'));
           for (let index = 0; index < runningPerLaneMax; index += 1) {
             pool.run({ ...leasedHere, id: `j${index}`, lane: 'dc_1' });
           }
@@ -488,6 +490,32 @@ describe('the worker pool', () => {
         { claims: false },
       );
     });
+
+    if (fixture.dialect === 'postgres')
+      test('who gets the turn of a lane begins with what waits in the store, and goes through it while there are others', async () => {
+        const others = await fixture.open();
+        await others.transaction((tx) =>
+          registerNode(tx, 'another', { nowMs: Date.now(), leaseMs: 3_600_000 }),
+        );
+        await withPool(
+          async () => {},
+          async (pool) => {
+            await pool.lanes.take(['dc_1']);
+            assert.equal(pool.lanes.owns('dc_1'), true);
+            assert.equal(pool.hasRoom('dc_1'), false, 'older ones may wait');
+            assert.equal(pool.hasTurn('dc_1'), false, 'the other node may take requests for it');
+          },
+        );
+        await others.transaction((tx) => releaseNode(tx, 'another', 0));
+        await withPool(
+          async () => {},
+          async (pool) => {
+            await pool.lanes.take(['dc_1']);
+            assert.equal(pool.hasTurn('dc_1'), true, 'it is alone');
+            await waitFor(() => pool.hasRoom('dc_1'));
+          },
+        );
+      });
 
     test('jobs that were lost with their nodes run one at a time and alone; what comes meanwhile begins afterwards', async () => {
       await insert(job('running'), job('s1'), job('s2'));

@@ -151,6 +151,7 @@ export class WorkerPool {
     this.#predecessor = options.predecessor;
     this.#solitudeTimes = options.solitude ?? solitudeTimes;
     this.lanes = new LaneLeases(options);
+    this.lanes.onTaken((lanes) => this.#taken(lanes));
   }
 
   async start(): Promise<void> {
@@ -172,6 +173,7 @@ export class WorkerPool {
     this.#store.onNotify((channel) => {
       if (channel === 'millrace_jobs') this.poke();
     });
+    if (this.#claims) await this.lanes.look({ nowMs, isBusy: (lane) => this.#isBusy(lane) });
     this.poke();
   }
 
@@ -207,6 +209,17 @@ export class WorkerPool {
   /** Whether a job of this lane may run here as soon as it is accepted, before any that wait in the store. */
   hasTurn(lane: string): boolean {
     return this.lanes.owns(lane) && !this.#comesThroughOthers(lane);
+  }
+
+  /** Older jobs of these may wait in the store, and, where there are other nodes, requests for them may come there too. */
+  #taken(lanes: ReadonlySet<string>): void {
+    if (!this.#claims) return;
+    const untilMs = performance.now() + throughOthersMs;
+    for (const lane of lanes) {
+      this.#mark(lane);
+      if (this.lanes.hasOthers) this.#throughOthers.set(lane, untilMs);
+    }
+    this.poke();
   }
 
   /** Requests of this lane come to other nodes too: all go through the store, where they are in order. */

@@ -75,6 +75,11 @@ export class SourceRuns implements JobHandler {
     if (options.anywhere === true) this.#replies.await(jobId, waiter);
   }
 
+  /** The job of a caller whose run may be anywhere is on disk. */
+  storedAnywhere(jobId: string): void {
+    this.#replies.stored(jobId);
+  }
+
   stopAwaiting(jobId: string): void {
     this.#waiters.delete(jobId);
     this.#replies.stopAwaiting(jobId);

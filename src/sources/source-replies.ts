@@ -4,10 +4,12 @@ import type { Logger } from '#lib/logger.ts';
 import type { HttpReply } from '#runner/call-outcome.ts';
 import type { Store } from '#storage/store.ts';
 import type { ReplyWaiter } from './reply-waiter.ts';
-import { deleteReplies, findReplies, insertReply, pruneReplies } from './source-reply-store.ts';
+import { deleteReplies, findReplies, goneJobs, insertReply, pruneReplies } from './source-reply-store.ts';
 
 /** The safety net for a lost notification. */
 const pollMs = 1_000;
+/** A job that is gone for so long without a reply had none. */
+const goneMs = 2_000;
 const pruneEveryMs = 60_000;
 /** Nobody waits for longer: the longest run, and the longest wait for its turn. */
 const keptMs = 3_600_000;
@@ -27,6 +29,8 @@ export class SourceReplies {
   #pruner: NodeJS.Timeout | undefined;
   #reading: Promise<void> | undefined;
   #isAskedAgain = false;
+  /** Those whose jobs were stored, and since when they are known to be gone (performance.now). */
+  readonly #stored = new Map<string, number | undefined>();
 
   constructor(options: { store: Store; node: string; clock: Clock; logger: Logger }) {
     this.#store = options.store;
@@ -60,8 +64,14 @@ export class SourceReplies {
     this.#poll ??= setInterval(() => this.#read(), pollMs);
   }
 
+  /** The job is on disk: if it is gone without a reply, there will be none. */
+  stored(jobId: string): void {
+    if (this.#waiting.has(jobId)) this.#stored.set(jobId, undefined);
+  }
+
   stopAwaiting(jobId: string): void {
     this.#waiting.delete(jobId);
+    this.#stored.delete(jobId);
     if (this.#waiting.size > 0) return;
     clearInterval(this.#poll);
     this.#poll = undefined;
@@ -120,13 +130,25 @@ export class SourceReplies {
       });
   }
 
+  /** Its source was deleted, or its reply could not be stored. It may be on its way yet: only after a while. */
+  #isGone(jobId: string): void {
+    if (!this.#stored.has(jobId)) return;
+    const nowMs = performance.now();
+    const sinceMs = this.#stored.get(jobId) ?? nowMs;
+    this.#stored.set(jobId, sinceMs);
+    if (nowMs - sinceMs >= goneMs) this.#waiting.get(jobId)?.ended('nothing of the run is left');
+  }
+
   async #readAll(): Promise<void> {
-    const rows = await findReplies(this.#store.read, [...this.#waiting.keys()]);
+    const waiting = [...this.#waiting.keys()];
+    const gone = await goneJobs(this.#store.read, [...this.#stored.keys()]);
+    const rows = await findReplies(this.#store.read, waiting);
     for (const { job_id, reply } of rows) {
       const waiter = this.#waiting.get(job_id);
       if (reply === null) waiter?.ended('the run ended without a response');
       else waiter?.respond(decodeReply(reply));
     }
+    for (const jobId of gone) this.#isGone(jobId);
     await this.#store.transaction((tx) =>
       deleteReplies(
         tx,

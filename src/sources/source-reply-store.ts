@@ -25,6 +25,17 @@ export async function findReplies(
     .execute();
 }
 
+/** Of these jobs those that are neither waiting nor running any more, nor set aside. */
+export async function goneJobs(db: Db, jobIds: readonly string[]): Promise<Set<string>> {
+  if (jobIds.length === 0) return new Set();
+  const rows = await db
+    .selectFrom('jobs')
+    .select('id')
+    .where('id', 'in', [...jobIds])
+    .execute();
+  return new Set(jobIds).difference(new Set(rows.map(({ id }) => id)));
+}
+
 export async function deleteReplies(tx: Tx, jobIds: readonly string[]): Promise<void> {
   if (jobIds.length === 0) return;
   await tx

@@ -184,6 +184,18 @@ describe('several nodes on one PostgreSQL', { skip: postgresSkip() }, () => {
       nodes[0] = await startNode(0);
     });
 
+  test('who waits for a source that is deleted through another node is answered', async () => {
+    const slow = counter.replace('setTimeout(resolve, 2)', 'setTimeout(resolve, 500)');
+    const source = await create(slow, 'deleted');
+    await source.send(0, 1);
+    const answers = upTo(6).map((n) => source.send(n, n));
+    await Promise.race(answers);
+    const deleted = await node(1).api('DELETE', `/v1/sources/${source.id}`);
+    assert.equal(deleted.status, 204);
+    for (const { status } of await within(Promise.all(answers), 90_000, 'every answer'))
+      assert.ok([200, 404, 500, 503].includes(status), `${status}`);
+  });
+
   test('a source with concurrency gives up order: so many of its runs are under way at once, on each node', async () => {
     const source = await create(crowd, 'crowd', { concurrency: 4 });
     for (const at of [0, 1]) {
