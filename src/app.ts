@@ -50,6 +50,7 @@ import { WorkerPool } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
 import { UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
+import { RunningParts } from '#lib/running-parts.ts';
 import { Manual } from '#manual/manual.ts';
 import { QuotaGuard } from '#metering/quota-guard.ts';
 import { DashboardPages } from '#pages/dashboard-pages.ts';
@@ -99,6 +100,8 @@ import { viewInstance } from './view-instance.ts';
 export interface RunningApp extends StartedService {
   /** Stops accepting, finishes or gives back what is under way, closes the store. May be called twice. */
   stop(): Promise<void>;
+  /** The part whose stop is waited for now. */
+  stopWaitsFor(): string | undefined;
 }
 
 export interface AppOptions {
@@ -107,12 +110,16 @@ export interface AppOptions {
   environment: Readonly<Record<string, string | undefined>>;
   clock: Clock;
   logger: Logger;
+  /** Ends the start between two of its steps: `startApp` rejects with its reason when what had started has stopped. */
+  signal?: AbortSignal;
 }
 
-/** Runs under way get this long when the service stops; what is left is given back and runs after the next start. */
+/** Runs under way get this long from the beginning of a stop; what is left is given back and runs after the next start. */
 const stopGraceMs = 6_000;
 /** And requests this long, counted from the same moment: those who wait for a run are answered when it is given back. */
 const requestGraceMs = 7_000;
+/** From then on only the store is waited for. It leaves that a second and a half of what main.ts gives the whole stop. */
+const partsLimitMs = 8_000;
 const componentFetchBytesMax = 5 * 1024 * 1024;
 
 /** The only place that constructs parts and hands them to each other. Parts stop in the reverse order of their start. */
@@ -121,30 +128,20 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
   const databaseClock =
     settings.databaseUrl === '' ? undefined : new DatabaseClock({ machine: options.clock, logger });
   const clock: Clock = databaseClock ?? options.clock;
-  const closers: (() => unknown)[] = [];
-  const stop = once(async () => {
-    for (const close of closers.reverse()) {
-      try {
-        await close();
-      } catch (error) {
-        logger.error({ err: error }, 'service.part-failed-to-stop');
-      }
-    }
-  });
+  const parts = new RunningParts({ logger, limitMs: partsLimitMs });
   try {
-    return await construct(options, closers, stop);
+    return await construct(options, parts);
   } catch (error) {
-    await stop();
+    await parts.stop();
     throw error;
   }
 
   async function construct(
-    { environment, clock: machineClock }: AppOptions,
-    close: (() => unknown)[],
-    stopAll: () => Promise<void>,
+    { environment, clock: machineClock, signal }: AppOptions,
+    parts: RunningParts,
   ): Promise<RunningApp> {
     const release = lockFolder(settings.data);
-    close.push(release);
+    parts.add('lock of the data folder', release, { isIndispensable: true });
     makePrivate(settings.data, logger);
     const has = (role: string) => settings.roles.includes(role);
     const extraCa = settings.extraCa === '' ? undefined : await readFile(settings.extraCa, 'utf8');
@@ -164,7 +161,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
     });
 
     const door = new ServiceDoor({ publicUrl });
-    close.push(() => door.close());
+    parts.add('service door', () => door.close());
 
     const npmConfig = await readNpmConfig(environment, homedir(), settings.extraCa);
     const packages = new PackageFolders({
@@ -176,7 +173,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       // Compared with the times of files, which are the machine's.
       clock: machineClock,
     });
-    close.push(() => packages.close());
+    parts.add('package folders', () => packages.close());
     const addons = settings.nativeAddons === 'allow';
 
     let onStray = (_sourceId: string, _error: UserCodeError): void => undefined;
@@ -198,15 +195,17 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       }),
     ]);
     const [opened, started] = await starting;
-    if (started.status === 'fulfilled') close.push(() => started.value.close());
-    if (opened.status === 'fulfilled') close.push(() => opened.value.close());
+    if (started.status === 'fulfilled') parts.add('sandbox', () => started.value.close());
+    if (opened.status === 'fulfilled')
+      parts.add('store', () => opened.value.close(), { isIndispensable: true });
     if (opened.status === 'rejected') throw opened.reason;
     if (started.status === 'rejected') throw started.reason;
+    signal?.throwIfAborted();
     const store = opened.value;
     const runner = started.value;
     // Before anything is written with a time.
     await databaseClock?.start(() => databaseTimeMs(store.read));
-    close.push(() => databaseClock?.stop());
+    parts.add('database clock', () => databaseClock?.stop());
 
     const masterKey = await loadMasterKey({
       setting: settings.encryptionKey,
@@ -219,7 +218,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
 
     const dispatcher = createGuardedDispatcher({ policy, ...(extraCa === undefined ? {} : { extraCa }) });
     // Not `close`, which waits for answers: who asked is gone by then.
-    close.push(() => dispatcher.destroy());
+    parts.add('outgoing connections', () => dispatcher.destroy());
     const builder = createComponentBuilder({
       cacheFolder: join(settings.data, 'components'),
       registry: settings.npmRegistry,
@@ -230,7 +229,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
         guardedFetch(url, { dispatcher, maxBytes: componentFetchBytesMax, signal }),
       logger,
     });
-    close.push(() => builder.close());
+    parts.add('component builder', () => builder.close());
     const registry = new LocalRegistry(join(import.meta.dirname, '..', 'components'));
     const resolver = new ComponentResolver({ store, builder, runner, registry, clock });
     const packageFetcher = new PackageFetcher({
@@ -239,7 +238,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       npmConfig,
       logger,
     });
-    close.push(() => packageFetcher.close());
+    parts.add('package fetcher', () => packageFetcher.close());
     const componentCatalogue = new ComponentCatalogue({ store, local: registry, fetcher: packageFetcher });
 
     const bus = new EventBus(logger);
@@ -303,13 +302,13 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       },
     };
     const lanes = new SourceLanes({ store, clock, context });
-    close.push(() => lanes.close());
+    parts.add('sources', () => lanes.close());
     const guarded = createGuardedDispatcher({
       policy,
       ...(extraCa === undefined ? {} : { extraCa }),
       connectionsPerOrigin: null,
     });
-    close.push(() => guarded.destroy());
+    parts.add('deliveries under way', () => guarded.destroy());
     const workflows = new WorkflowDirectory({ store, clock });
     const delivery = new DeliveryService({
       store,
@@ -372,7 +371,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       });
     };
     const deployments = new Deployments({ store, clock, context });
-    close.push(() => deployments.close());
+    parts.add('deployments', () => deployments.close());
     const workflowRuns = new RunService({
       store,
       bus,
@@ -398,7 +397,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
             from: settings.emailFrom,
             ...(extraCa === undefined ? {} : { extraCa }),
           });
-    close.push(() => mail?.close());
+    parts.add('outgoing mail', () => mail?.close());
     // Where the object storage is, the operator says: it may be near. Everything else about a request to it is vetted.
     const toObjects = createGuardedDispatcher({
       policy: new AddressPolicy({
@@ -408,7 +407,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       }),
       ...(extraCa === undefined ? {} : { extraCa }),
     });
-    close.push(() => toObjects.destroy());
+    parts.add('object storage', () => toObjects.destroy());
     const runSends = new RunSends({
       store,
       node,
@@ -521,18 +520,20 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
     });
     // The server stops listening first and is gone last: requests wait for runs, so the runs have to end before them.
     let requestsAnswered = async () => {};
-    close.push(() => requestsAnswered());
+    parts.add('requests', () => requestsAnswered());
     // Together: what runs emits, what is delivered to sources runs, and runs wait for tokens. One grace for all of them.
-    close.push(async () => {
+    parts.add('runs and deliveries', async (timeLeft) => {
+      const graceMs = timeLeft(stopGraceMs);
       await Promise.all([
-        pool.stop(stopGraceMs),
-        delivery.dispatcher.stop(stopGraceMs),
-        accounts.stop(stopGraceMs),
-        actionRunner.stop(stopGraceMs),
+        pool.stop(graceMs),
+        delivery.dispatcher.stop(graceMs),
+        accounts.stop(graceMs),
+        actionRunner.stop(graceMs),
       ]);
       sourceReplies.stop();
       await pool.releaseLanes();
     });
+    signal?.throwIfAborted();
     sourceReplies.start();
     await pool.start();
     // Again, now that a rotation of the key sees this node and will not begin.
@@ -540,21 +541,22 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
     await delivery.dispatcher.start();
     // Again: lanes of a node that is gone are free when its deliveries are.
     await pool.recover();
+    signal?.throwIfAborted();
     deployer.start();
-    close.push(() => deployer.stop());
+    parts.add('source deployer', () => deployer.stop());
     pruner.start();
-    close.push(() => pruner.stop());
+    parts.add('event pruner', () => pruner.stop());
     workflowRuns.pruner.start();
-    close.push(() => workflowRuns.pruner.stop());
+    parts.add('run pruner', () => workflowRuns.pruner.stop());
     entryPruner.start();
-    close.push(() => entryPruner.stop());
+    parts.add('data store pruner', () => entryPruner.stop());
     filePruner.start();
-    close.push(() => filePruner.stop());
+    parts.add('file pruner', () => filePruner.stop());
     delivery.pruner.start();
-    close.push(() => delivery.pruner.stop());
+    parts.add('delivery pruner', () => delivery.pruner.stop());
     await accounts.start({ keeps: has('worker') });
     if (has('scheduler')) scheduler.start();
-    close.push(() => scheduler.stop());
+    parts.add('scheduler', () => scheduler.stop());
 
     const root = join(import.meta.dirname, '..');
     const dashboardPages = new DashboardPages({
@@ -563,7 +565,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       cacheFolders: [join(root, 'node_modules', '.cache', 'dashboard'), join(settings.data, 'dashboard')],
       logger,
     });
-    close.push(() => dashboardPages.stop());
+    parts.add('dashboard build', () => dashboardPages.stop());
     const metrics = new Registry();
     const streams = new LiveStreams({
       slots: new StreamSlots({ clock, perKeyMax: settings.streamsPerKey }),
@@ -662,10 +664,11 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
           }
         : {}),
     });
-    close.push(() => {
-      requestsAnswered = beginClose(server, requestGraceMs);
+    parts.add('HTTP server', (timeLeft) => {
+      requestsAnswered = beginClose(server, timeLeft(requestGraceMs));
       streams.close();
     });
+    signal?.throwIfAborted();
     await server.listen({ host: settings.host, port: settings.port });
     door.leadTo((request, response) => server.routing(request, response));
     const bound = server.server.address();
@@ -684,12 +687,13 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
         },
         logger,
       });
-      close.push(() => mails.close());
+      parts.add('mail server', () => mails.close());
     }
     return {
       ...{ address, node, firstStart: first, store: store.name, sandbox: runner.stats() },
       version: packageJson.version,
-      stop: stopAll,
+      stop: () => parts.stop(),
+      stopWaitsFor: () => parts.waitingFor,
     };
   }
 }
@@ -714,12 +718,4 @@ async function databaseAddresses(url: string): Promise<{ address: string; port: 
 
 function urlHost(address: string): string {
   return address.includes(':') ? `[${address}]` : address;
-}
-
-function once(work: () => Promise<void>): () => Promise<void> {
-  let result: Promise<void> | undefined;
-  return () => {
-    result ??= work();
-    return result;
-  };
 }

@@ -1,7 +1,7 @@
 import { readSettings, SettingsError } from '#config/settings.ts';
 import { systemClock } from '#lib/clock.ts';
 import { logFormat, openLog } from '#lib/logger.ts';
-import { startApp } from './app.ts';
+import { type RunningApp, startApp } from './app.ts';
 import { startSummary, welcome } from './start-words.ts';
 
 /** The process: settings, start, wait for a signal, orderly stop. Exit codes: 0 stopped, 1 could not start or stop. */
@@ -9,6 +9,8 @@ import { startSummary, welcome } from './start-words.ts';
 /** Everything must be over by then; whatever is not is given up, and the store brings it back at the next start. */
 const stopDeadlineMs = 9_500;
 const oldestNode = 26;
+/** With it a start ends that a signal came into; the stop goes on from there. */
+const stopReason = new Error('the service is stopping');
 
 const major = Number(process.versions.node.split('.')[0]);
 if (major < oldestNode) {
@@ -29,24 +31,42 @@ try {
   const settings = readSettings(process.env);
   const format = logFormat(settings.logFormat, process.stdout);
   const { logger, print } = openLog({ level: settings.logLevel, format });
-  const starting = startApp({ settings, environment: process.env, clock: systemClock, logger });
+  const stopping = new AbortController();
+  const starting = startApp({
+    ...{ settings, logger, clock: systemClock, environment: process.env },
+    signal: stopping.signal,
+  });
+  let started: RunningApp | undefined;
   const stop = (signal: string) => {
+    if (stopping.signal.aborted) return;
     logger.info({ signal }, 'service.stopping');
     setTimeout(() => {
-      logger.error({ deadlineMs: stopDeadlineMs }, 'service.stop-deadline');
+      const waitingFor = started === undefined ? 'start' : started.stopWaitsFor();
+      logger.error({ deadlineMs: stopDeadlineMs, waitingFor }, 'service.stop-deadline');
       process.exit(1);
     }, stopDeadlineMs).unref();
-    void starting
-      .then((app) => app.stop())
-      .then(() => {
-        logger.info('service.stopped');
-        process.exit(0);
-      });
+    stopping.abort(stopReason);
+    starting
+      .then(
+        (app) => app.stop(),
+        (error) => {
+          if (error !== stopReason) throw error;
+        },
+      )
+      .then(
+        () => {
+          logger.info('service.stopped');
+          process.exit(0);
+        },
+        // A start that failed by itself: it has said why, and ends the process.
+        () => {},
+      );
   };
-  // Before it is up: a signal that comes during the start ends it as orderly as any other.
+  // Before it is up: a signal that comes during the start ends it at its next step.
   process.once('SIGTERM', () => stop('SIGTERM'));
   process.once('SIGINT', () => stop('SIGINT'));
   const app = await starting;
+  started = app;
   const { address, node, store, sandbox, version } = app;
   if (format === 'text') print(startSummary(app, { data: settings.data }));
   else
@@ -56,9 +76,11 @@ try {
     );
   print(welcome(app, { hasApi: settings.roles.includes('api') }));
 } catch (error) {
-  const expected = error instanceof SettingsError || (error instanceof Error && isStartError(error));
-  process.stderr.write(`${expected ? error.message : (error as Error).stack}\n`);
-  process.exit(1);
+  if (error !== stopReason) {
+    const expected = error instanceof SettingsError || (error instanceof Error && isStartError(error));
+    process.stderr.write(`${expected ? error.message : (error as Error).stack}\n`);
+    process.exit(1);
+  }
 }
 
 /** Faults a person at the terminal can do something about: the message alone says what. */
