@@ -55,6 +55,7 @@ import { QuotaGuard } from '#metering/quota-guard.ts';
 import { DashboardPages } from '#pages/dashboard-pages.ts';
 import { ComponentCatalogue } from '#registry/component-catalogue.ts';
 import { LocalRegistry } from '#registry/local-registry.ts';
+import { ComponentPruner } from '#registry/prune-components.ts';
 import { ComponentResolver } from '#registry/resolve-component.ts';
 import type { UserCodeError } from '#runner/call-outcome.ts';
 import { createProcessRunner } from '#runner/process-runner.ts';
@@ -88,6 +89,7 @@ import { Deployments } from '#workflows/load-deployment.ts';
 import { TemplateMaker } from '#workflows/make-template.ts';
 import { emailAddress, emailDomain } from '#workflows/trigger-address.ts';
 import { WorkflowDirectory } from '#workflows/workflow-directory.ts';
+import { listDeployments } from '#workflows/workflow-store.ts';
 import { type FirstStart, firstStart } from '#workspaces/first-start.ts';
 import packageJson from '../package.json' with { type: 'json' };
 import { backgroundJobs } from './background-jobs.ts';
@@ -275,6 +277,10 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
 
     const files = new StoredFiles({ store, clock, bytesPerOwnerMax: settings.filesMaxGb * 1024 ** 3 });
     const fileUrls = new FileUrls({ key: vault.keyFor('file urls'), publicUrl, clock });
+    const componentPruner = new ComponentPruner({
+      ...{ store, clock, logger },
+      listDeployments: (limit) => listDeployments(store, limit),
+    });
     const filePruner = new FilePruner({ store, clock, logger });
     const uploads = new UploadedBodies({
       files,
@@ -553,6 +559,8 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
     close.push(() => entryPruner.stop());
     filePruner.start();
     close.push(() => filePruner.stop());
+    componentPruner.start();
+    close.push(() => componentPruner.stop());
     delivery.pruner.start();
     close.push(() => delivery.pruner.stop());
     await accounts.start({ keeps: has('worker') });

@@ -157,7 +157,7 @@ describe('the snapshot before a migration of the embedded store', () => {
       await using(place.open({ migrations: withNotes }), (store) => insertEmitter(store, 'new'));
       const [name = '', ...rest] = await backupsOf(place);
       assert.deepEqual(rest, []);
-      assert.match(name, /^\d{4}-.*-before-0012-job-blame-to-0901-notes\.sqlite$/);
+      assert.match(name, /^\d{4}-.*-before-0020-component-uses-to-0901-notes\.sqlite$/);
       const snapshot = new DatabaseSync(join(place.location, 'backups', name), { readOnly: true });
       assert.deepEqual(
         snapshot

@@ -11,6 +11,7 @@ import { sessionsMigration } from './migrations/0009-sessions.ts';
 import { answeredWaitsMigration } from './migrations/0010-answered-waits.ts';
 import { laneLeasesMigration } from './migrations/0011-lane-leases.ts';
 import { jobBlameMigration } from './migrations/0012-job-blame.ts';
+import { componentUsesMigration } from './migrations/0020-component-uses.ts';
 import type { Store, Tx } from './store.ts';
 
 export interface Migration {
@@ -32,6 +33,7 @@ export const migrations: readonly Migration[] = [
   answeredWaitsMigration,
   laneLeasesMigration,
   jobBlameMigration,
+  componentUsesMigration,
 ];
 
 /** The store was written by a newer version, or its history differs: going on could destroy data. */
