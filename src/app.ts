@@ -8,6 +8,7 @@ import { AccountService } from '#accounts/account-service.ts';
 import { AppCatalogue } from '#apps/app-catalogue.ts';
 import { acceptsToken } from '#auth/api-tokens.ts';
 import { createComponentBuilder, defaultBuildLimits } from '#components/build-component.ts';
+import { NpmCacheKeeper } from '#components/npm-cache.ts';
 import { npmConfigWith, readNpmConfig } from '#components/npm-config.ts';
 import { PackageFetcher } from '#components/package-fetcher.ts';
 import { PackageFolders } from '#components/package-folders.ts';
@@ -277,6 +278,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
 
     const files = new StoredFiles({ store, clock, bytesPerOwnerMax: settings.filesMaxGb * 1024 ** 3 });
     const fileUrls = new FileUrls({ key: vault.keyFor('file urls'), publicUrl, clock });
+    const npmCache = new NpmCacheKeeper({ folder: join(settings.data, 'components', 'npm'), logger });
     const componentPruner = new ComponentPruner({
       ...{ store, clock, logger },
       listDeployments: (limit) => listDeployments(store, limit),
@@ -559,6 +561,8 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
     close.push(() => entryPruner.stop());
     filePruner.start();
     close.push(() => filePruner.stop());
+    npmCache.start();
+    close.push(() => npmCache.stop());
     componentPruner.start();
     close.push(() => componentPruner.stop());
     delivery.pruner.start();
