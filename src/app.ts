@@ -8,6 +8,7 @@ import { AccountService } from '#accounts/account-service.ts';
 import { AppCatalogue } from '#apps/app-catalogue.ts';
 import { acceptsToken } from '#auth/api-tokens.ts';
 import { createComponentBuilder, defaultBuildLimits } from '#components/build-component.ts';
+import { NpmCacheKeeper } from '#components/npm-cache.ts';
 import { npmConfigWith, readNpmConfig } from '#components/npm-config.ts';
 import { PackageFetcher } from '#components/package-fetcher.ts';
 import { PackageFolders } from '#components/package-folders.ts';
@@ -56,6 +57,7 @@ import { QuotaGuard } from '#metering/quota-guard.ts';
 import { DashboardPages } from '#pages/dashboard-pages.ts';
 import { ComponentCatalogue } from '#registry/component-catalogue.ts';
 import { LocalRegistry } from '#registry/local-registry.ts';
+import { ComponentPruner } from '#registry/prune-components.ts';
 import { ComponentResolver } from '#registry/resolve-component.ts';
 import type { UserCodeError } from '#runner/call-outcome.ts';
 import { createProcessRunner } from '#runner/process-runner.ts';
@@ -89,6 +91,7 @@ import { Deployments } from '#workflows/load-deployment.ts';
 import { TemplateMaker } from '#workflows/make-template.ts';
 import { emailAddress, emailDomain } from '#workflows/trigger-address.ts';
 import { WorkflowDirectory } from '#workflows/workflow-directory.ts';
+import { listDeployments } from '#workflows/workflow-store.ts';
 import { firstStart } from '#workspaces/first-start.ts';
 import packageJson from '../package.json' with { type: 'json' };
 import { backgroundJobs } from './background-jobs.ts';
@@ -271,6 +274,11 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
 
     const files = new StoredFiles({ store, clock, bytesPerOwnerMax: settings.filesMaxGb * 1024 ** 3 });
     const fileUrls = new FileUrls({ key: vault.keyFor('file urls'), publicUrl, clock });
+    const npmCache = new NpmCacheKeeper({ folder: join(settings.data, 'components', 'npm'), logger });
+    const componentPruner = new ComponentPruner({
+      ...{ store, clock, logger },
+      listDeployments: (limit) => listDeployments(store, limit),
+    });
     const filePruner = new FilePruner({ store, clock, logger });
     const uploads = new UploadedBodies({
       files,
@@ -552,6 +560,10 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
     parts.add('data store pruner', () => entryPruner.stop());
     filePruner.start();
     parts.add('file pruner', () => filePruner.stop());
+    npmCache.start();
+    parts.add('npm cache', () => npmCache.stop());
+    componentPruner.start();
+    parts.add('component pruner', () => componentPruner.stop());
     delivery.pruner.start();
     parts.add('delivery pruner', () => delivery.pruner.stop());
     await accounts.start({ keeps: has('worker') });

@@ -1,7 +1,8 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { link, mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { link, mkdir, readFile, rename, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Clock } from '#lib/clock.ts';
+import { filesByUse, removeBeyond } from './bound-folder.ts';
 import type { Installed } from './builder/install-packages.ts';
 import { type BuiltBundle, hashOfBundle } from './built-bundle.ts';
 
@@ -104,19 +105,10 @@ export class BundleCache {
   }
 
   async #sweep(): Promise<void> {
-    const names = await readdir(this.#folder, { recursive: true });
-    const files: { file: string; bytes: number; usedMs: number }[] = [];
-    for (const name of names.filter((candidate) => /\.(?:json|part)$/.test(candidate))) {
-      const file = join(this.#folder, name);
-      const known = await stat(file).catch(() => null);
-      if (known !== null) files.push({ file, bytes: known.size, usedMs: known.mtimeMs });
-    }
-    let bytes = files.reduce((sum, file) => sum + file.bytes, 0);
-    for (const { file, bytes: size } of files.sort((a, b) => a.usedMs - b.usedMs)) {
-      if (bytes <= cacheBytesMax) return;
-      await rm(file, { force: true });
-      bytes -= size;
-    }
+    await removeBeyond(
+      await filesByUse(this.#folder, (name) => /\.(?:json|part)$/.test(name)),
+      cacheBytesMax,
+    );
   }
 }
 

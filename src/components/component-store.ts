@@ -2,6 +2,7 @@ import { must } from '#lib/assert.ts';
 import type { Bundle } from '#runner/runner.ts';
 import type { Db, Tx } from '#storage/store.ts';
 import type { BundleTable, ComponentTable } from '#storage/tables/component-tables.ts';
+import { insertUse } from './component-use-store.ts';
 
 const componentColumns = [
   'id',
@@ -103,9 +104,14 @@ export async function insertComponent(tx: Tx, component: ComponentTable, bundle:
   await tx
     .insertInto('bundles')
     .values(bundle)
-    .onConflict((conflict) => conflict.columns(['owner_id', 'hash']).doNothing())
+    .onConflict((conflict) =>
+      // Renewed, so that it is not removed meanwhile with the last other component that has it.
+      conflict.columns(['owner_id', 'hash']).doUpdateSet({ created_at_ms: bundle.created_at_ms }),
+    )
     .execute();
   await tx.insertInto('components').values(component).execute();
+  const { id, owner_id, created_at_ms: nowMs } = component;
+  await insertUse(tx, { id, owner_id, nowMs });
 }
 
 /** What a saved component runs. */

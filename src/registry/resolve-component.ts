@@ -7,6 +7,7 @@ import {
   findComponentByTree,
   insertComponent,
 } from '#components/component-store.ts';
+import { recordUse } from '#components/component-use-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
@@ -69,18 +70,36 @@ export class ComponentResolver {
   /** Throws `missing_parameter` without a reference, `not_found` for an unknown id or key, and what building tells. */
   async resolve(reference: ComponentReference, owner: ComponentOwner): Promise<ComponentTable> {
     const { component_id, component_code, component_url, key } = reference;
-    if (component_id !== undefined) return this.findSaved(component_id, owner);
+    if (component_id !== undefined) return this.#useSaved(component_id, owner);
     if (component_code !== undefined) return this.#saveCode(component_code, component_url ?? null, owner);
     if (component_url !== undefined) return this.#saveUrl(component_url, owner);
     if (key !== undefined) {
       if (key.indexOf('@') > 0) return this.resolveText(key, owner);
-      return (await this.findInRegistry(key)) ?? this.findSaved(key, owner);
+      return (await this.findInRegistry(key)) ?? this.#useSaved(key, owner);
     }
     throw new CallerError(
       'missing_parameter',
       'component_code: one of component_id, component_code, component_url or key is required',
       { parameter: 'component_code' },
     );
+  }
+
+  /** As `resolve`, and the component is kept for good. */
+  async save(reference: ComponentReference, owner: ComponentOwner): Promise<ComponentTable> {
+    const component = await this.resolve(reference, owner);
+    await this.#use(component, { saves: true });
+    return component;
+  }
+
+  /** A use is on record before the component is answered: what uses it may be stored hours later. False: it has gone. */
+  #use(component: ComponentTable, options: { saves?: boolean } = {}): Promise<boolean> {
+    return recordUse(this.#store, component, { nowMs: this.#clock.now(), ...options });
+  }
+
+  async #useSaved(keyOrId: string, owner: Pick<ComponentOwner, 'readableOwners'>): Promise<ComponentTable> {
+    const component = await this.findSaved(keyOrId, owner);
+    if (await this.#use(component)) return component;
+    throw noComponent(keyOrId);
   }
 
   /** A saved component by id, by the `key` in its code, or by `key@version`. */
@@ -92,7 +111,7 @@ export class ComponentResolver {
       : ((await findComponentByKey(this.#store.read, keyOrId, owner.readableOwners)) ??
         (await this.findInRegistry(keyOrId)));
     if (component === undefined || !owners.includes(component.owner_id)) {
-      throw new CallerError('not_found', `there is no component ${JSON.stringify(keyOrId)}`, { id: keyOrId });
+      throw noComponent(keyOrId);
     }
     return component;
   }
@@ -102,7 +121,7 @@ export class ComponentResolver {
    * newer ones have followed is still found where it was used before. Throws as `resolve` does.
    */
   async resolveText(text: string, owner: ComponentOwner): Promise<ComponentTable> {
-    if (text.startsWith('sc_')) return this.findSaved(text, owner);
+    if (text.startsWith('sc_')) return this.#useSaved(text, owner);
     if (/^https?:\/\//i.test(text)) return this.resolve({ component_url: text }, owner);
     return text.lastIndexOf('@') > 0 ? this.#findVersion(text, owner) : this.resolve({ key: text }, owner);
   }
@@ -116,7 +135,7 @@ export class ComponentResolver {
     if (packaged !== undefined) return packaged;
     const owners = [...owner.readableOwners, registryOwner];
     const saved = await findComponentByKey(this.#store.read, key, owners, version);
-    if (saved !== undefined) return saved;
+    if (saved !== undefined && (await this.#use(saved))) return saved;
     const known = await this.#versionsOf(key, owners);
     const shown = known.slice(0, 5).map((one) => JSON.stringify(one));
     const hint = shown.length === 0 ? '' : `; there is version ${shown.join(', ')}`;
@@ -141,7 +160,7 @@ export class ComponentResolver {
   async #findPackaged(found: RegistryComponentTable): Promise<ComponentTable> {
     const { package_id: packageId, component_key: key, path, component_id } = found;
     const known = component_id === null ? undefined : await findComponent(this.#store.read, component_id);
-    if (known !== undefined) return known;
+    if (known !== undefined && (await this.#use(known))) return known;
     const read = (file: string) => readPackageFile(this.#store.read, packageId, file);
     const source = { kind: 'stored', packageId, path, read } as const;
     const component = await this.#saveSource(source, null, ownerOfRegistry, 'key');
@@ -164,7 +183,7 @@ export class ComponentResolver {
     checkCode(code);
     const codeHash = createHash('sha256').update(code).digest('hex');
     const known = await findComponentByCode(this.#store.read, { ownerId: owner.ownerId, codeHash, url });
-    if (known !== undefined) return known;
+    if (known !== undefined && (await this.#use(known))) return known;
     return this.#saveSource({ kind: 'code', code }, url, owner, 'component_code');
   }
 
@@ -215,7 +234,7 @@ export class ComponentResolver {
         build: (way) => this.#build(source, owner, parameter, way),
         evaluate: async ({ treeHash, bundle }) => {
           const component = await findComponentByTree(this.#store.read, { ownerId, treeHash, url });
-          return component === undefined
+          return component === undefined || !(await this.#use(component))
             ? this.#runner.describe({ bundle, ownerId })
             : { status: 'known', component };
         },
@@ -249,6 +268,10 @@ export class ComponentResolver {
     await this.#store.transaction((tx) => insertComponent(tx, component, bundle));
     return component;
   }
+}
+
+function noComponent(id: string): CallerError {
+  return new CallerError('not_found', `there is no component ${JSON.stringify(id)}`, { id });
 }
 
 interface KnownComponent {

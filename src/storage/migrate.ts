@@ -13,6 +13,7 @@ import { laneLeasesMigration } from './migrations/0011-lane-leases.ts';
 import { jobBlameMigration } from './migrations/0012-job-blame.ts';
 import { writeProbesMigration } from './migrations/0013-write-probes.ts';
 import { healthMigration } from './migrations/0014-health.ts';
+import { componentUsesMigration } from './migrations/0015-component-uses.ts';
 import type { Store, Tx } from './store.ts';
 
 export interface Migration {
@@ -36,6 +37,7 @@ export const migrations: readonly Migration[] = [
   jobBlameMigration,
   writeProbesMigration,
   healthMigration,
+  componentUsesMigration,
 ];
 
 /** The store was written by a newer version, or its history differs: going on could destroy data. */

@@ -8,7 +8,7 @@ import type {
   KeyRotationTable,
   OAuthClientTable,
 } from './tables/account-tables.ts';
-import type { BundleTable, ComponentTable } from './tables/component-tables.ts';
+import type { BundleTable, ComponentTable, ComponentUseTable } from './tables/component-tables.ts';
 import type {
   AutoSubscriptionTable,
   DeliveryPayloadTable,
@@ -50,11 +50,12 @@ import type {
   DataStoreEntryTable,
   DataStoreTable,
   DeploymentAccountTable,
-  DeploymentTable,
+  DeploymentComponentTable,
   RunResumeTable,
   RunSendTable,
   RunStepTable,
   RunTable,
+  StoredDeploymentTable,
   TemplateTable,
   TriggerTable,
   WorkflowTable,
@@ -85,6 +86,7 @@ export interface Tables {
   key_rotations: KeyRotationTable;
   components: ComponentTable;
   bundles: BundleTable;
+  component_uses: ComponentUseTable;
   registry_packages: RegistryPackageTable;
   registry_files: RegistryFileTable;
   registry_components: RegistryComponentTable;
@@ -103,7 +105,8 @@ export interface Tables {
   delivery_payloads: DeliveryPayloadTable;
   replays: ReplayTable;
   workflows: WorkflowTable;
-  deployments: DeploymentTable;
+  deployments: StoredDeploymentTable;
+  deployment_components: DeploymentComponentTable;
   deployment_accounts: DeploymentAccountTable;
   triggers: TriggerTable;
   templates: TemplateTable;

@@ -98,10 +98,52 @@ export async function insertDeployment(
   row: DeploymentTable,
   accounts: readonly DeploymentAccount[],
 ): Promise<void> {
-  await tx.insertInto('deployments').values(row).execute();
+  await tx
+    .insertInto('deployments')
+    .values({ ...row, components_listed: 1 })
+    .execute();
+  await listComponents(store, tx, [row]);
   const rows = accounts.map(({ account_id, owner_id }) => ({ deployment_id: row.id, account_id, owner_id }));
   for (const query of insertRows(store.name, accountInsert, rows)) await store.defer(tx, query);
 }
+
+async function listComponents(
+  store: Pick<Store, 'name' | 'defer'>,
+  tx: Tx,
+  deployments: readonly Pick<DeploymentTable, 'id' | 'definition'>[],
+): Promise<void> {
+  const rows = deployments.flatMap(({ id, definition }) => {
+    const { steps } = JSON.parse(definition) as WorkflowDefinition;
+    const ids = new Set(steps.map((step) => step.componentId));
+    return [...ids].map((componentId) => ({ component_id: componentId, deployment_id: id }));
+  });
+  for (const query of insertRows(store.name, componentInsert, rows)) await store.defer(tx, query);
+}
+
+/** Lists the components of deployments that an older version stored, at most `limit` of them; answers how many. */
+export function listDeployments(
+  store: Pick<Store, 'name' | 'defer' | 'transaction'>,
+  limit: number,
+): Promise<number> {
+  return store.transaction(async (tx) => {
+    const deployments = await tx
+      .updateTable('deployments')
+      .set({ components_listed: 1 })
+      .where('components_listed', '=', 0)
+      .where('id', 'in', (from) =>
+        from.selectFrom('deployments').select('id').where('components_listed', '=', 0).limit(limit),
+      )
+      .returning(['id', 'definition'])
+      .execute();
+    await listComponents(store, tx, deployments);
+    return deployments.length;
+  });
+}
+
+const componentInsert: RowInsert<'deployment_components'> = {
+  table: 'deployment_components',
+  columns: ['component_id', 'deployment_id'],
+};
 
 const accountInsert: RowInsert<'deployment_accounts'> = {
   table: 'deployment_accounts',
@@ -197,12 +239,13 @@ export async function deploymentStamp(
 /** Removes the deployments of a removed workflow, with what their steps kept. */
 export async function deleteDeploymentsOf(tx: Tx, workflowId: string): Promise<void> {
   await deleteStepDbs(tx, workflowId);
-  await tx
-    .deleteFrom('deployment_accounts')
-    .where('deployment_id', 'in', (from) =>
-      from.selectFrom('deployments').select('id').where('workflow_id', '=', workflowId),
-    )
-    .execute();
+  for (const table of ['deployment_accounts', 'deployment_components'] as const)
+    await tx
+      .deleteFrom(table)
+      .where('deployment_id', 'in', (from) =>
+        from.selectFrom('deployments').select('id').where('workflow_id', '=', workflowId),
+      )
+      .execute();
   await tx.deleteFrom('deployments').where('workflow_id', '=', workflowId).execute();
 }
 

@@ -215,7 +215,7 @@ export function componentRoutes(app: App, deps: ComponentRouteDeps): void {
       const caller = callerOf(request);
       const ownerId = await ownerForCreate(store.read, request);
       const { component_code, component_url } = request.body;
-      const component = await resolver.resolve(
+      const component = await resolver.save(
         {
           ...(component_code === undefined ? {} : { component_code }),
           ...(component_url === undefined ? {} : { component_url }),

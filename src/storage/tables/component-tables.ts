@@ -30,5 +30,15 @@ export interface BundleTable {
   code: string;
   /** Text of the lockfile of packages that `code` imports from files; null: they are a part of it. */
   packages: string | null;
+  /** When a component with it was last stored. */
   created_at_ms: number;
+}
+
+/** When a component was last used, apart from its row, which has its code. Written at most every half hour. */
+export interface ComponentUseTable {
+  component_id: string;
+  owner_id: string;
+  /** 1: a user saved it; it is kept for good. */
+  saved: number;
+  used_at_ms: number;
 }

@@ -29,6 +29,18 @@ export interface DeploymentTable {
   created_at_ms: number;
 }
 
+/** A deployment as it is stored. */
+export interface StoredDeploymentTable extends DeploymentTable {
+  /** 0: stored by an older version, and its components are not in `deployment_components` yet. */
+  components_listed: number;
+}
+
+/** The saved components that the steps of a deployment run: these are not removed. */
+export interface DeploymentComponentTable {
+  component_id: string;
+  deployment_id: string;
+}
+
 /**
  * Accounts that the steps of a deployment use, each put in by somebody who may use it. A run opens accounts of the
  * workflow's owner and of these owners.
