@@ -49,7 +49,7 @@ export async function fillProps(
   };
   // What is needed, in the order of the component; a reload may put something new before what comes next.
   for (let next = nextOf(definitions, settled); next !== undefined; next = nextOf(definitions, settled)) {
-    if (await settle(next, mayAsk && (isNeeded(next) || isWorthAsking(next)))) await reload();
+    if (await settle(next, mayAsk && isNeeded(next))) await reload();
   }
   if (mayAsk) {
     for (;;) {
@@ -88,11 +88,6 @@ function nextOf(
   settled: ReadonlySet<string>,
 ): PropDefinition | undefined {
   return definitions.find(({ name }) => !settled.has(name));
-}
-
-/** With a default, but something that people choose: how often, and for whom. */
-function isWorthAsking(definition: PropDefinition): boolean {
-  return isAskedFor(definition) && definition.type === '$.interface.timer' && definition.optional !== true;
 }
 
 async function reloadedProps(

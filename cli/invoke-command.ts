@@ -69,13 +69,12 @@ async function request(
   const body = await bodyOf(session, textOption(options, 'data'));
   const method = (textOption(options, 'method') ?? (body === undefined ? 'GET' : 'POST')).toUpperCase();
   const headers = new Headers();
-  if (body !== undefined)
-    headers.set('content-type', isJson(body) ? 'application/json' : 'text/plain; charset=utf-8');
   for (const header of Array.isArray(options.header) ? (options.header as string[]) : []) {
     const [, name, value = ''] = /^([^:\s]+):\s*(.*)$/s.exec(header) ?? [];
     if (name === undefined) throw usageError(`--header ${header}: expected name: value`);
     headers.set(name, value);
   }
+  if (body !== undefined && !headers.has('content-type')) headers.set('content-type', contentTypeOf(body));
   const extra = textOption(options, 'path') ?? '';
   const url = `${endpoint.replace(/\/$/, '')}${extra === '' || /^[/?]/.test(extra) ? extra : `/${extra}`}`;
   let response: Response;
@@ -113,12 +112,17 @@ async function bodyOf(session: Session, data: string | undefined): Promise<strin
   return data?.startsWith('@') === true ? readTextFile(session, data.slice(1), '--data') : data;
 }
 
-function isJson(text: string): boolean {
+/** Text that begins as JSON does is meant as JSON. */
+function contentTypeOf(text: string): string {
   try {
     JSON.parse(text);
-    return true;
-  } catch {
-    return false;
+    return 'application/json';
+  } catch (error) {
+    if (!/^\s*[{[]/.test(text)) return 'text/plain; charset=utf-8';
+    throw usageError(
+      `--data: not JSON: ${visible((error as Error).message)}`,
+      "Text that is not JSON is sent with -H 'content-type: text/plain'.",
+    );
   }
 }
 

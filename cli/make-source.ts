@@ -1,6 +1,13 @@
+import { parse } from 'node:path';
 import { type Api, type ApiObject, isObject } from './api.ts';
 import { type Given, textOption } from './command-kit.ts';
-import { type KnownComponent, knowComponent, type LocalCode, readReference } from './component-reference.ts';
+import {
+  type ComponentReference,
+  type KnownComponent,
+  knowComponent,
+  type LocalCode,
+  readReference,
+} from './component-reference.ts';
 import { CliError } from './exit-codes.ts';
 import { fillProps } from './fill-props.ts';
 import { readGivenProps } from './prop-values.ts';
@@ -28,7 +35,8 @@ export async function makeSource(
 ): Promise<MadeSource> {
   const given = await givenProps(session, options);
   session.terminal.status('Reading the component …');
-  const component = await knowComponent(api, readReference(session.folder, text), session.owner);
+  const reference = readReference(session.folder, text);
+  const component = await knowComponent(api, reference, session.owner);
   session.terminal.endStatus();
   refuseOtherThanSource(component, text);
   const values = await fillProps(session, api, component, { given, isSilent: options.yes === true });
@@ -37,12 +45,21 @@ export async function makeSource(
     body: {
       ...session.owner,
       ...(component.id.startsWith('sc_') ? { component_id: component.id } : { key: component.id }),
-      name: textOption(options, 'name'),
+      name: textOption(options, 'name') ?? fileName(reference, component),
       configured_props: values,
     },
   });
   session.terminal.endStatus();
   return { source, local: component.local };
+}
+
+/** What the service calls a component that names itself neither by name nor by key. */
+const nameless = 'Component';
+
+/** A component without a name is called as its file; undefined: the service names the source. */
+function fileName(reference: ComponentReference, { name }: KnownComponent): string | undefined {
+  if (reference.kind !== 'file' || name !== nameless) return undefined;
+  return parse(reference.file).name.slice(0, 200);
 }
 
 /** Where requests to a source or a trigger go; undefined when it takes none. */

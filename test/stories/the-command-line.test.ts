@@ -293,6 +293,19 @@ describe('the command line', () => {
       assert.equal((await json('sources', 'list', '-n', '1')).length, 1);
     });
 
+    test('a file whose component has no name is called as the file', async () => {
+      const code = "export default { props: { http: '$.interface.http' }, run() {} };";
+      await writeFile(join(folder.path, 'hello.mjs'), code);
+      const made = await json('deploy', 'hello.mjs', '--yes');
+      assert.deepEqual([made.name, made.name_slug], ['hello', 'hello']);
+      await ok('sources', 'delete', made.id);
+    });
+
+    test('data that begins as JSON and is none is refused with its place', async () => {
+      const refused = await fails(2, 'invoke', source, '-d', '{"name": Ada}');
+      assert.match(refused, /--data: not JSON: Unexpected token 'A'.*\n[\s\S]*content-type: text\/plain/);
+    });
+
     test('requests are sent, and events and logs read', async () => {
       assert.equal(await ok('invoke', source, '-d', '{"name":"Ada"}'), '{"success":true}');
       await waitFor(async () => (await service.events(source)).length === 1, { what: 'the event' });
@@ -460,7 +473,7 @@ describe('the command line', () => {
       const terminal = runAtTerminal(place, ['deploy', 'choosy.mjs', '--name', 'asked']);
       await terminal.answer(/City[\s\S]*Lisbon[\s\S]*Oslo/, '\u001b[B\r', /✔ City.*Oslo/);
       await terminal.answer(/kind[\s\S]*plain[\s\S]*fancy/, '\u001b[B\r', /✔ kind.*fancy/);
-      await terminal.answer(/seconds or cron:[^\n]*3600/, '\r', /✔ timer/);
+      // The timer has a default, so nobody is asked for it.
       await terminal.answer(/Colour \(colour, string\)/, 'green\r', /✔ Colour/);
       const { code, stdout } = await terminal.ended();
       assert.equal(code, 0, stdout);
