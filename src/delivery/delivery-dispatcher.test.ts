@@ -31,7 +31,10 @@ async function slowReceiver() {
 
 /** For a lock of the database. */
 async function isAnyoneWaiting({ read }: Store): Promise<boolean> {
-  const { rows } = await sql`select 1 from pg_locks where not granted`.execute(read);
+  const { rows } = await sql`select 1 from pg_stat_activity
+    where datname = current_database() and wait_event_type = 'Lock' and query like '%deliveries%'`.execute(
+    read,
+  );
   return rows.length > 0;
 }
 
