@@ -117,7 +117,7 @@ describe('the dashboard', { skip: chromiumSkip() }, () => {
     // Where it failed, as it stands in the code.
     await page.locator('.excerpt-line.here', { hasText: 'throw new Error' }).waitFor();
     await page.getByRole('link', { name: 'Home' }).click();
-    await page.getByRole('link', { name: /failed once/ }).waitFor();
+    await page.getByRole('link', { name: /^Source <img src=x onerror/ }).waitFor();
     await page.getByRole('link', { name: 'Sources' }).click();
     await page.getByText('<img src=x onerror=alert(1)>⟨U+202E⟩').waitFor();
     dashboard.nothingWrong();

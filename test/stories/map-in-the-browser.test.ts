@@ -232,7 +232,7 @@ describe('the flow map in the dashboard', { skip: chromiumSkip() }, () => {
     await page.getByLabel('Who gets them').selectOption(webhook.id);
     await page.getByRole('button', { name: 'Subscribe' }).click();
     const automatic = page.getByRole('list', { name: 'Automatic subscriptions' });
-    await automatic.getByText(webhook.id).waitFor();
+    await automatic.getByText('late <b>hook</b>').waitFor();
     await dashboard.screenshot(page, 'subscriptions-automatic');
     const later = await createEmittingSource(service);
     const { body: made } = await service.api('GET', '/v1/users/me/subscriptions');

@@ -68,7 +68,7 @@ describe('the pages of workflows', { skip: chromiumSkip() }, () => {
     await send(workflow, { amount: '12 francs' });
     const failed = await service.runInState(workflow.id, 'failed');
     const page = await dashboard.signedIn('/');
-    await page.getByRole('link', { name: 'pay the bills failed once' }).click();
+    await page.getByRole('link', { name: 'Workflow pay the bills' }).click();
     await dashboard.screenshot(page, 'workflow-runs');
     await page.getByRole('link', { name: /Failed.*pay: the bank is closed/ }).click();
     const failure = page.getByRole('region', { name: 'Failed in pay' });
