@@ -33,11 +33,11 @@ describe('the manual in a browser', { skip: chromiumSkip() }, () => {
   test('leads through its pages, and copies commands', async () => {
     const page = await browser.open({ permissions: ['clipboard-read', 'clipboard-write'] });
     await page.goto(`${browser.service.url}/docs/tutorial`);
-    const block = page.locator('figure.code', { hasText: 'millrace deploy hello.mjs' }).first();
+    const block = page.locator('figure.code', { hasText: 'millrace deploy greeter.mjs' }).first();
     await block.hover();
     await block.getByRole('button', { name: 'Copy' }).click();
     await block.getByRole('button', { name: 'Copied' }).waitFor();
-    assert.equal(await page.evaluate('navigator.clipboard.readText()'), 'millrace deploy hello.mjs');
+    assert.equal(await page.evaluate('navigator.clipboard.readText()'), 'millrace deploy greeter.mjs');
     await browser.screenshot(page, 'manual-tutorial');
     await page.getByRole('link', { name: 'Next Write a source' }).click();
     await page.getByRole('heading', { name: 'Write a source', level: 1 }).waitFor();

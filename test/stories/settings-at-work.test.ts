@@ -298,6 +298,20 @@ describe('MILLRACE_ROLES', () => {
   });
 });
 
+test('MILLRACE_LOG_FORMAT chooses between lines of text and of JSON, whatever the output is', async () => {
+  const linesWith = async (format: string) => {
+    let lines: string[] = [];
+    await withService({ MILLRACE_LOG_FORMAT: format, MILLRACE_LOG_LEVEL: 'debug' }, async (service) => {
+      await fetch(`${service.url}/readyz`);
+      await waitFor(() => service.output.includes('http.request'));
+      lines = service.output.split('\n').filter((line) => line.includes('http.request'));
+    });
+    return lines;
+  };
+  assert.ok((await linesWith('json')).every((line) => line.startsWith('{')));
+  assert.ok((await linesWith('text')).every((line) => !line.startsWith('{')));
+});
+
 test('MILLRACE_TRUSTED_PROXIES: what a trusted proxy says is the address of the caller, and the host that decides which endpoint is meant', async () => {
   const environment = {
     MILLRACE_ENDPOINT_DOMAIN: 'hooks.example.test',
