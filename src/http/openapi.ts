@@ -1,5 +1,5 @@
 import swagger from '@fastify/swagger';
-import swaggerUi from '@fastify/swagger-ui';
+import { type FastifyInstance, fastify } from 'fastify';
 import { Type } from 'typebox';
 import type { App } from './route-support.ts';
 
@@ -110,20 +110,31 @@ export async function serveReference(app: App): Promise<void> {
     },
     async () => app.swagger() as unknown as Record<string, unknown>,
   );
-  await app.register(async (pages: App) => {
-    pages.addHook('onRoute', (route) => {
-      route.config = { ...route.config, public: true };
-      route.schema = { ...route.schema, hide: true };
+  let pages: Promise<FastifyInstance> | undefined;
+  const options = { config: { public: true }, schema: { hide: true } };
+  for (const url of [referencePrefix, `${referencePrefix}/*`])
+    app.get(url, options, async ({ method, url, headers }, reply) => {
+      // Few ask for them, and they take longer to load than all our routes: at the first request, not at the start.
+      pages ??= openReferencePages(app);
+      const answer = await (await pages).inject({ method: method as 'GET' | 'HEAD', url, headers });
+      return reply.code(answer.statusCode).headers(answer.headers).send(answer.rawPayload);
     });
-    await pages.register(swaggerUi, {
-      routePrefix: referencePrefix,
-      staticCSP: referencePolicy,
-      transformSpecification: (document) => oncePerOperation(document),
-      theme: { title: 'Millrace API', css: [{ filename: 'millrace.css', content: referenceStyle }] },
-      // Otherwise the page asks a validator on another host.
-      uiConfig: { validatorUrl: null, docExpansion: 'list', deepLinking: true },
-    });
+}
+
+async function openReferencePages(app: App): Promise<FastifyInstance> {
+  const { default: swaggerUi } = await import('@fastify/swagger-ui');
+  const pages = fastify();
+  // The pages ask for it; what they show is the document of `app`.
+  await pages.register(swagger);
+  await pages.register(swaggerUi, {
+    routePrefix: referencePrefix,
+    staticCSP: referencePolicy,
+    transformSpecification: () => oncePerOperation(app.swagger() as unknown as Record<string, unknown>),
+    theme: { title: 'Millrace API', css: [{ filename: 'millrace.css', content: referenceStyle }] },
+    // Otherwise the page asks a validator on another host.
+    uiConfig: { validatorUrl: null, docExpansion: 'list', deepLinking: true },
   });
+  return pages;
 }
 
 /**

@@ -223,9 +223,10 @@ export class ProcessPool {
 
   /** Starts a process for a waiter that needs one of its own, or a generic one; `urgent`: a call waits for it. */
   #spawn(waiter: Waiter | undefined, urgent: boolean): void {
+    const { limits } = this.#options;
     this.#lastSpawnAt = performance.now();
     // A call that waits for the process pays only for the modules that its code loads.
-    const process = this.startProcess(urgent ? {} : { prewarm: true }, waiter?.needs);
+    const process = this.startProcess(urgent ? {} : { prewarmAfterMs: limits.prewarmAfterMs }, waiter?.needs);
     if (process instanceof Error) {
       this.#options.logger.error({ err: process }, 'runner.start_failed');
       this.#failedAt = performance.now();
@@ -284,7 +285,10 @@ export class ProcessPool {
    * Starts one process and keeps account of it until it is gone and its traces are removed. An Error when the machine
    * has no memory, descriptors or disk for it: that is no reason to end the service.
    */
-  startProcess(extra: { probe?: true; prewarm?: true }, needs: ProcessNeeds = {}): SandboxProcess | Error {
+  startProcess(
+    extra: Pick<InitHeader, 'probe' | 'prewarmAfterMs'>,
+    needs: ProcessNeeds = {},
+  ): SandboxProcess | Error {
     const { folders, confinement, program, logger, extraCa, policy, door, addons, timer } = this.#options;
     const { memoryMb = this.#options.limits.memoryMb, packages } = needs;
     const limits = { ...this.#options.limits, memoryMb };

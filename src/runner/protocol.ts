@@ -105,8 +105,8 @@ export interface InitHeader {
   packages?: readonly string[];
   /** Try what is forbidden and report it with `ready`. */
   probe?: true;
-  /** Load the clients of HTTP before `ready`: the process is started ahead of need. */
-  prewarm?: true;
+  /** Load the clients of HTTP when no code has come for so many ms: the process is started ahead of need. */
+  prewarmAfterMs?: number;
   limits: {
     logBytesMax: number;
     logLinesMax: number;

@@ -30,6 +30,11 @@ export interface RunnerLimits {
   memoryBudgetMb: number;
   /** Generic processes kept ready, so that a first call waits 3 ms instead of 90. */
   prewarmed: number;
+  /**
+   * One that was not wanted for so long loads the clients of HTTP, which cost the first `fetch` 40 ms. One that is wanted sooner is one of
+   * many that are started now: the machine has better to do.
+   */
+  prewarmAfterMs: number;
   /** At least this long between two refills: a kill storm must not take the machine from the API. */
   refillIntervalMs: number;
   /** After a process failed to start, the next one is tried this much later. */
@@ -79,6 +84,7 @@ export const defaultRunnerLimits: RunnerLimits = {
   processesMax: 64,
   memoryBudgetMb: 2048,
   prewarmed: 2,
+  prewarmAfterMs: 1_000,
   refillIntervalMs: 100,
   startRetryMs: 1000,
   bootingMax: 4,

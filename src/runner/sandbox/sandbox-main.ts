@@ -84,9 +84,9 @@ async function init(header: InitHeader, payload: Buffer): Promise<void> {
   );
   installEgressShim(egressDescriptor, () => currentCall.getStore()?.id);
   if (payload.length > 0) trustExtraCa(payload.toString('utf8'));
-  if (header.prewarm === true) prewarm();
   catchTheUncaught();
   channel.postNow(encodeFrame(frameType.ready, 0, jsonStringify({ closed, report })));
+  if (header.prewarmAfterMs !== undefined) prewarming = setTimeout(prewarm, header.prewarmAfterMs);
 }
 
 /** Old components and type helpers wrap their definition in one of these. */
@@ -100,7 +100,9 @@ function defineGlobals(): void {
   }
 }
 
-/** The first use of fetch costs 40 ms: paid here by a process that no call waits for yet. */
+let prewarming: NodeJS.Timeout | undefined;
+
+/** The first use of fetch costs 40 ms: paid here by a process that no call waits for. */
 function prewarm(): void {
   void [fetch, Headers, Request, Response, FormData, Blob, URL, AbortController, TextDecoder];
   new Request('http://localhost/', { headers: new Headers({ a: 'b' }) });
@@ -156,6 +158,7 @@ function catchTheUncaught(): void {
 let isStepEnvironment = false;
 
 async function load(id: number, header: LoadHeader, payload: Buffer): Promise<void> {
+  clearTimeout(prewarming);
   const { deploymentId, format, module, packages } = header;
   if (module === undefined) process.env.PD_COMPONENT = deploymentId;
   else if (!isStepEnvironment) {
