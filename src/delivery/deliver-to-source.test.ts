@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { releaseLanes } from '#jobs/lane-lease-store.ts';
 import { insertSource } from '#sources/source-store.ts';
 import { DeliveryFixture } from '../../test/support/delivery-fixture.ts';
 import { sourceRow } from '../../test/support/source-row.ts';
@@ -45,6 +46,31 @@ describe('delivering to a source', () => {
       await two.service.dispatcher.untilIdle();
       assert.deepEqual(await states(), ['delivered', 'delivered', 'delivered']);
       assert.deepEqual(await nodesOf(), new Set([two.node]));
+    });
+
+    test('what waits in the store when a node gets the turn of a source is delivered before what is emitted then', async () => {
+      const before = new DeliveryFixture(await fixture.open(), { claims: false });
+      await using now = await DeliveryFixture.start(fixture.store, { claims: false });
+      await now.emitter();
+      await fixture.store.transaction((tx) => insertSource(tx, sourceRow('dc_2', { ownerId: 'o_1' }), []));
+      await before.pool.lanes.take(['dc_2']);
+      await now.subscribe('dc_2');
+      await now.emit(['1', '2']);
+      await now.service.dispatcher.untilIdle();
+      assert.deepEqual(
+        (await now.deliveries('dc_2')).map(({ state }) => state),
+        ['queued', 'queued'],
+      );
+      await fixture.store.transaction((tx) => releaseLanes(tx, before.node));
+      let hadPlace: boolean | undefined;
+      now.pool.lanes.onTaken(() => {
+        hadPlace = now.service.dispatcher.places().take('dc_2', 'o_1', 1);
+      });
+      // As a request to the source does, whose run this node takes.
+      await now.pool.lanes.take(['dc_2']);
+      assert.equal(hadPlace, false, 'an event that is emitted now would overtake those that wait');
+      await now.service.dispatcher.untilIdle();
+      assert.equal(now.service.dispatcher.places().take('dc_2', 'o_1', 1), true);
     });
   });
 });

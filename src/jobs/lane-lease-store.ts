@@ -1,5 +1,6 @@
-import { CompiledQuery } from 'kysely';
+import { CompiledQuery, type ExpressionBuilder } from 'kysely';
 import type { Db, Tx } from '#storage/store.ts';
+import type { Tables } from '#storage/tables.ts';
 import { running } from './job-store.ts';
 
 /** Of `lanes`, those that another node has. */
@@ -39,29 +40,7 @@ export async function releaseLanes(tx: Tx, node: string, lanes?: readonly string
     .deleteFrom('lane_leases')
     .where('node', '=', node)
     .$if(lanes !== undefined, (query) => query.where('lane', 'in', [...(lanes ?? [])]))
-    .where((where) =>
-      where.not(
-        where.exists(
-          where
-            .selectFrom('jobs')
-            .select('jobs.id')
-            .whereRef('jobs.lane', '=', 'lane_leases.lane')
-            .where('jobs.lease_node', '=', node)
-            .where('jobs.state', '=', running),
-        ),
-      ),
-    )
-    .where((where) =>
-      where.not(
-        where.exists(
-          where
-            .selectFrom('deliveries')
-            .select('deliveries.id')
-            .whereRef('deliveries.listener_id', '=', 'lane_leases.lane')
-            .where('deliveries.lease_node', '=', node),
-        ),
-      ),
-    )
+    .where((where) => nothingIsLeased(where, { inLane: true }))
     .returning('lane')
     .execute();
   return new Set(rows.map(({ lane }) => lane));
@@ -81,27 +60,7 @@ export async function freeLanesOfTheGone(tx: Tx, node: string, nowMs: number): P
     .select('node')
     .distinct()
     .where('node', 'not in', live)
-    .where((where) =>
-      where.not(
-        where.exists(
-          where
-            .selectFrom('jobs')
-            .select('jobs.id')
-            .whereRef('jobs.lease_node', '=', 'lane_leases.node')
-            .where('jobs.state', '=', running),
-        ),
-      ),
-    )
-    .where((where) =>
-      where.not(
-        where.exists(
-          where
-            .selectFrom('deliveries')
-            .select('deliveries.id')
-            .whereRef('deliveries.lease_node', '=', 'lane_leases.node'),
-        ),
-      ),
-    )
+    .where((where) => nothingIsLeased(where, { inLane: false }))
     .execute();
   if (gone.length === 0) return 0;
   const result = await tx
@@ -113,6 +72,22 @@ export async function freeLanesOfTheGone(tx: Tx, node: string, nowMs: number): P
     )
     .executeTakeFirst();
   return Number(result.numDeletedRows);
+}
+
+/** Neither a job nor a delivery is leased to the node that has the lane; `inLane`: of this lane, else of any. */
+function nothingIsLeased(where: ExpressionBuilder<Tables, 'lane_leases'>, { inLane }: { inLane: boolean }) {
+  const jobs = where
+    .selectFrom('jobs')
+    .select('jobs.id')
+    .whereRef('jobs.lease_node', '=', 'lane_leases.node')
+    .where('jobs.state', '=', running)
+    .$if(inLane, (query) => query.whereRef('jobs.lane', '=', 'lane_leases.lane'));
+  const deliveries = where
+    .selectFrom('deliveries')
+    .select('deliveries.id')
+    .whereRef('deliveries.lease_node', '=', 'lane_leases.node')
+    .$if(inLane, (query) => query.whereRef('deliveries.listener_id', '=', 'lane_leases.lane'));
+  return where.and([where.not(where.exists(jobs)), where.not(where.exists(deliveries))]);
 }
 
 /** Lanes that all nodes have together, live nodes that take lanes, and live nodes besides this one, whatever their roles. */

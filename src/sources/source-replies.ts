@@ -6,10 +6,10 @@ import type { Store } from '#storage/store.ts';
 import type { ReplyWaiter } from './reply-waiter.ts';
 import { deleteReplies, findReplies, goneJobs, insertReply, pruneReplies } from './source-reply-store.ts';
 
-/** The safety net for a lost notification. */
-const pollMs = 1_000;
-/** A job that is gone for so long without a reply had none. */
-const goneMs = 2_000;
+/** Default of `pollMs`: the safety net for a lost notification. */
+const defaultPollMs = 1_000;
+/** Default of `goneMs`: a job that is gone for so long without a reply had none. */
+const defaultGoneMs = 2_000;
 const pruneEveryMs = 60_000;
 /** Nobody waits for longer: the longest run, and the longest wait for its turn. */
 const keptMs = 3_600_000;
@@ -24,6 +24,8 @@ export class SourceReplies {
   readonly #node: string;
   readonly #clock: Clock;
   readonly #logger: Logger;
+  readonly #pollMs: number;
+  readonly #goneMs: number;
   readonly #waiting = new Map<string, ReplyWaiter>();
   #poll: NodeJS.Timeout | undefined;
   #pruner: NodeJS.Timeout | undefined;
@@ -32,11 +34,21 @@ export class SourceReplies {
   /** Those whose jobs were stored, and since when they are known to be gone (performance.now). */
   readonly #stored = new Map<string, number | undefined>();
 
-  constructor(options: { store: Store; node: string; clock: Clock; logger: Logger }) {
+  constructor(options: {
+    store: Store;
+    node: string;
+    clock: Clock;
+    logger: Logger;
+    /** For tests. */
+    pollMs?: number;
+    goneMs?: number;
+  }) {
     this.#store = options.store;
     this.#node = options.node;
     this.#clock = options.clock;
     this.#logger = options.logger;
+    this.#pollMs = options.pollMs ?? defaultPollMs;
+    this.#goneMs = options.goneMs ?? defaultGoneMs;
   }
 
   start(): void {
@@ -61,7 +73,7 @@ export class SourceReplies {
 
   await(jobId: string, waiter: ReplyWaiter): void {
     this.#waiting.set(jobId, waiter);
-    this.#poll ??= setInterval(() => this.#read(), pollMs);
+    this.#poll ??= setInterval(() => this.#read(), this.#pollMs);
   }
 
   /** The job is on disk: if it is gone without a reply, there will be none. */
@@ -136,7 +148,7 @@ export class SourceReplies {
     const nowMs = performance.now();
     const sinceMs = this.#stored.get(jobId) ?? nowMs;
     this.#stored.set(jobId, sinceMs);
-    if (nowMs - sinceMs >= goneMs) this.#waiting.get(jobId)?.ended('nothing of the run is left');
+    if (nowMs - sinceMs >= this.#goneMs) this.#waiting.get(jobId)?.ended('nothing of the run is left');
   }
 
   async #readAll(): Promise<void> {
