@@ -130,6 +130,7 @@ describe('every route', () => {
           starter: untouchable('starter'),
           resumer: untouchable('resumer'),
           uploads: untouchable('uploads'),
+          answers: untouchable('answers'),
           accessTokens: untouchable('accessTokens'),
           bodyBytesMax: 1000,
         }),
