@@ -39,6 +39,8 @@ import { LiveStreams } from '#http/live-updates.ts';
 import { createServer } from '#http/server.ts';
 import { ServiceDoor } from '#http/service-door.ts';
 import { StreamSlots } from '#http/stream-slots.ts';
+import { KeptAnswers } from '#idempotency/kept-answers.ts';
+import { IdempotencyKeyPruner } from '#idempotency/prune-keys.ts';
 import { RequestAcceptor } from '#ingress/accept-request.ts';
 import { httpEndpoints } from '#ingress/http-endpoints.ts';
 import { startMailServer } from '#ingress/mail-service.ts';
@@ -352,9 +354,15 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       data_store: dataStoreAsks({ store, clock, entries: dataStores }),
       file: fileAsks({ store: files, clock, urls: fileUrls }),
     };
+    const keptAnswers = new KeptAnswers({
+      ...{ store, vault, clock, logger },
+      waitMs: settings.runDeadlineSeconds * 1000,
+    });
+    const keyPruner = new IdempotencyKeyPruner({ store, clock, logger });
     const sourceReplies = new SourceReplies({ store, node, clock, logger });
     const runs = new SourceRuns({
       replies: sourceReplies,
+      keptReplies: keptAnswers,
       asks: answerSourceAsks(asks),
       store,
       runner,
@@ -395,6 +403,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       asks,
       mayRun: (ownerId) => quotas.mayRun(ownerId),
       settingsOf: async (workflowId) => (await workflows.find(workflowId))?.settings,
+      keptAnswers,
       runsKept: settings.runsKept,
     });
     const mail =
@@ -539,6 +548,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
         actionRunner.stop(graceMs),
       ]);
       sourceReplies.stop();
+      keptAnswers.stop();
       await pool.releaseLanes();
     });
     signal?.throwIfAborted();
@@ -560,6 +570,8 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
     parts.add('data store pruner', () => entryPruner.stop());
     filePruner.start();
     parts.add('file pruner', () => filePruner.stop());
+    keyPruner.start();
+    parts.add('idempotency key pruner', () => keyPruner.stop());
     npmCache.start();
     parts.add('npm cache', () => npmCache.stop());
     componentPruner.start();
@@ -663,6 +675,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
                   replyTimeoutMs: settings.runDeadlineSeconds * 1000,
                 }),
                 directory,
+                answers: keptAnswers,
                 starter: workflowRuns.starter,
                 resumer: workflowRuns.resumer,
                 uploads,

@@ -29,6 +29,7 @@ const folderOrder = [
     'runner',
   ],
   ...[
+    'idempotency',
     'components',
     'registry',
     'schedule',

@@ -129,6 +129,7 @@ describe('every route', () => {
           starter: untouchable('starter'),
           resumer: untouchable('resumer'),
           uploads: untouchable('uploads'),
+          answers: untouchable('answers'),
           accessTokens: untouchable('accessTokens'),
           bodyBytesMax: 1000,
         }),

@@ -56,6 +56,7 @@ export const backupTables: Readonly<Record<keyof Tables, string | null>> = {
   file_chunks: null,
   health: null,
   jobs: null,
+  idempotency_keys: null,
   sessions: 'people sign in to the restored instance anew',
   api_tokens: 'they last an hour; clients ask for new ones',
   connect_flows: 'who was connecting an account begins again',

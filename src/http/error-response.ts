@@ -73,6 +73,21 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
     status: 415,
     meaning: 'The body has a content type other than application/json, or a content encoding.',
   },
+  idempotency_conflict: {
+    status: 422,
+    meaning:
+      'The Idempotency-Key was used in the last 24 hours for a request with another method, path, query or body (only from endpoints).',
+  },
+  in_progress: {
+    status: 409,
+    meaning:
+      'A request with this Idempotency-Key was taken, and has no answer yet; send it again after Retry-After (only from endpoints).',
+  },
+  reply_not_kept: {
+    status: 409,
+    meaning:
+      'A request with this Idempotency-Key was taken, and its reply was lost, was larger than 1 MB or was not to be kept; with the status of the reply where that is known (only from endpoints).',
+  },
   source_busy: {
     status: 429,
     meaning:
@@ -200,7 +215,7 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
   outcome_unknown: {
     status: 503,
     meaning:
-      'The store was lost while this was being stored, and did not come back in time to say whether it was: it may have been accepted, or not.',
+      'The store was lost while this was being stored, and did not come back in time to say whether it was: it may have been accepted, or not. A request to an endpoint with an Idempotency-Key can be sent again: it is taken once.',
   },
   store_damaged: {
     status: 503,

@@ -96,7 +96,7 @@ describe('accepting a request', () => {
           assert.equal(answered, false);
           assert.deepEqual(await jobs(), []);
           gate.resolve();
-          assert.equal(await answer, reply);
+          assert.equal((await answer)?.reply, reply);
           assert.deepEqual(
             (await jobs()).map((row) => ({ ...row })),
             [{ lane: 'dc_1', state: 'running' }],
@@ -142,6 +142,30 @@ describe('accepting a request', () => {
             ['what it caused'],
           );
           assert.deepEqual(await jobs(), []);
+        },
+      );
+    });
+
+    test('a request with a key runs once its key is on disk, and not at all when the key was taken', async () => {
+      const jobsRun: string[] = [];
+      const key = { id: 'k', ownerId: 'o_1', subjectId: 'dc_1', requestDigest: 'digest' };
+      await withAcceptor(
+        async (job, waiter) => {
+          jobsRun.push(job.id);
+          waiter?.respond(reply);
+        },
+        async ({ acceptor, gate }) => {
+          const first = acceptor.acceptAndAwait(endpoint, '{}', key);
+          const second = acceptor.acceptAndAwait(endpoint, '{}', key);
+          // Longer than the row of a request without a key is held back.
+          await new Promise((resolve) => setTimeout(resolve, 20));
+          assert.deepEqual(jobsRun, []);
+          gate.resolve();
+          assert.equal((await first)?.reply, reply);
+          assert.equal(await second, undefined);
+          assert.equal(await acceptor.accept(endpoint, '{}', key), false);
+          assert.equal(jobsRun.length, 1);
+          assert.equal((await jobs()).length, 1);
         },
       );
     });

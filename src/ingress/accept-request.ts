@@ -1,3 +1,5 @@
+import { type KeyedItem, keyRow, writeOnce } from '#idempotency/idempotency-key-store.ts';
+import type { RequestKey } from '#idempotency/request-key.ts';
 import { ArrivingJob } from '#jobs/arriving-job.ts';
 import { insertNewJobs, isQueued, jobRow, type LeasedJob, type NewJob } from '#jobs/job-store.ts';
 import { throughOthersMs, type WorkerPool } from '#jobs/worker-pool.ts';
@@ -10,6 +12,7 @@ import type { SourceRuns } from '#sources/run-source.ts';
 import { WaitingRuns, waitingMax } from '#sources/waiting-runs.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
+import type { IdempotencyKeyTable } from '#storage/tables/idempotency-tables.ts';
 import type { SourceEndpoint } from './resolve-endpoint.ts';
 
 /** Requests of one source whose callers wait for its reply, in this process. */
@@ -38,6 +41,7 @@ export class RequestAcceptor {
   readonly #replyTimeoutMs: number;
   readonly #waiting: WaitingRuns;
   readonly #write: BatchWrite<NewInvocation, void>;
+  readonly #writeOnce: BatchWrite<KeyedItem<NewInvocation>, boolean>;
   /** Callers here whose runs may be on other nodes, by source. */
   readonly #elsewhere = new Map<string, number>();
   /** When this node last took a request for a lane that is not its own (performance.now). */
@@ -59,25 +63,33 @@ export class RequestAcceptor {
     this.#replyTimeoutMs = options.replyTimeoutMs;
     this.#waiting = options.waiting ?? new WaitingRuns({ store: options.store, clock: options.clock });
     this.#write = insertInvocations(options.store);
+    this.#writeOnce = writeOnce(this.#write);
   }
 
   /**
-   * Resolves when the request is on disk. Throws `source_busy` when too many requests wait for this source already.
+   * Resolves when the request is on disk; with false when one with this key is there already. Throws `source_busy` when too
+   * many requests wait for this source already.
    * @param event JSON text of the argument of `run`
    */
-  async accept(endpoint: SourceEndpoint, event: string): Promise<void> {
+  async accept(endpoint: SourceEndpoint, event: string, key?: RequestKey): Promise<boolean> {
     const job = this.#newJob(endpoint, event);
-    if (this.#pool.hasRoom(endpoint.lane)) await this.#runHere(job, event.length);
-    else await this.#leaveInStore(endpoint, job, event.length);
+    const keyed = key && keyRow(key, { jobId: job.id, nowMs: job.nowMs, accepted: true });
+    return this.#pool.hasRoom(endpoint.lane)
+      ? this.#runHere(job, event.length, { key: keyed })
+      : this.#leaveInStore(endpoint, job, event.length, keyed);
   }
 
   /**
-   * The component's reply; undefined when it ended, or its turn did not come in time, without one. Throws
-   * `UnavailableError` when the run was interrupted: it will be run again, without anybody who waits. Where the turn of the
+   * The component's reply; without one when it ended, or its turn did not come in time. Undefined when a request with this key
+   * is there already. Throws `UnavailableError` when the run was interrupted: it will be run again, without anybody who waits. Where the turn of the
    * source is this node's, the job never leaves this process, where the caller waits: beyond what may wait here, the request
    * is refused. Else it goes through the store, and its reply comes back through it.
    */
-  async acceptAndAwait(endpoint: SourceEndpoint, event: string): Promise<HttpReply | undefined> {
+  async acceptAndAwait(
+    endpoint: SourceEndpoint,
+    event: string,
+    key?: RequestKey,
+  ): Promise<{ jobId: string; reply: HttpReply | undefined } | undefined> {
     const isHere = this.#pool.hasTurn(endpoint.lane);
     const elsewhere = this.#elsewhere.get(endpoint.sourceId) ?? 0;
     if (!isHere && elsewhere >= waitingForReplyMax) throw tooMany(waitingForReplyMax, this.#clock.now());
@@ -85,7 +97,11 @@ export class RequestAcceptor {
       if (this.#pool.hasRoomToStay('', 1)) throw tooMany(waitingForReplyMax, this.#clock.now());
       throw new UnavailableError('overloaded', 'the service has too much to do, or is stopping; try again');
     }
-    const job = this.#newJob(endpoint, event, isHere ? {} : { reply_to: this.#pool.node });
+    const job = this.#newJob(endpoint, event, {
+      ...(isHere ? {} : { reply_to: this.#pool.node }),
+      ...(key === undefined ? {} : { key_id: key.id }),
+    });
+    const keyed = key && keyRow(key, { jobId: job.id, nowMs: job.nowMs, accepted: false });
     const answer = Promise.withResolvers<HttpReply | undefined>();
     // It may come while the request is still on its way to the disk, or was refused there.
     answer.promise.catch(() => {});
@@ -103,12 +119,12 @@ export class RequestAcceptor {
     this.#runs.awaitReply(job.id, waiter, { anywhere: !isHere });
     if (!isHere) this.#waitsElsewhere(endpoint.sourceId, 1);
     try {
-      if (isHere) await this.#runHere(job, event.length, { staysHere: true });
-      else {
-        await this.#leaveInStore(endpoint, job, event.length);
-        this.#runs.storedAnywhere(job.id);
-      }
-      return await answer.promise;
+      const isNew = isHere
+        ? await this.#runHere(job, event.length, { staysHere: true, key: keyed })
+        : await this.#leaveInStore(endpoint, job, event.length, keyed);
+      if (!isNew) return undefined;
+      if (!isHere) this.#runs.storedAnywhere(job.id);
+      return { jobId: job.id, reply: await answer.promise };
     } finally {
       clearTimeout(timer);
       if (!isHere) this.#waitsElsewhere(endpoint.sourceId, -1);
@@ -122,17 +138,20 @@ export class RequestAcceptor {
     else this.#elsewhere.set(sourceId, count);
   }
 
-  /** It waits for its turn, on whichever node that is. */
+  /** It waits for its turn, on whichever node that is. False: its key is there already. */
   async #leaveInStore(
     { sourceId, lane }: SourceEndpoint,
     job: NewJob<'run_source'>,
     bytes: number,
-  ): Promise<void> {
+    key: IdempotencyKeyTable | undefined,
+  ): Promise<boolean> {
     if (!(await this.#waiting.admit(sourceId, bytes))) throw tooMany(waitingMax, this.#clock.now());
     job.payload.accepted_by = this.#pool.node;
-    await this.#store.writes.submit(this.#write, { job });
+    if (key === undefined) await this.#store.writes.submit(this.#write, { job });
+    else if (!(await this.#store.writes.submit(this.#writeOnce, { item: { job }, key }))) return false;
     this.#pool.leftInStore(lane);
     if (this.#store.name === 'postgres' && !this.#pool.lanes.owns(lane)) await this.#noticed(lane, job.id);
+    return true;
   }
 
   /**
@@ -156,7 +175,7 @@ export class RequestAcceptor {
   #newJob(
     endpoint: SourceEndpoint,
     event: string,
-    options: { reply_to?: string } = {},
+    options: { reply_to?: string; key_id?: string } = {},
   ): NewJob<'run_source'> {
     const nowMs = this.#clock.now();
     return {
@@ -170,15 +189,19 @@ export class RequestAcceptor {
     };
   }
 
-  /** The node that accepts it runs it: the row is leased from birth, and no claim is needed. */
+  /** The node that accepts it runs it: the row is leased from birth, and no claim is needed. False: its key is there already. */
   async #runHere(
     job: NewJob<'run_source'>,
     bytes: number,
-    options: Pick<LeasedJob, 'staysHere'> = {},
-  ): Promise<void> {
+    { key, ...options }: Pick<LeasedJob, 'staysHere'> & { key: IdempotencyKeyTable | undefined },
+  ): Promise<boolean> {
     const { writes } = this.#store;
     const invocation: NewInvocation = { job, node: this.#pool.node };
-    if (writes.healthy) {
+    if (key !== undefined) {
+      // It runs when its key is known to be on disk: only then is it known to be the first with it.
+      if (!(await writes.submit(this.#writeOnce, { item: invocation, key }))) return false;
+      this.#pool.run({ ...leased(job, bytes), ...options });
+    } else if (writes.healthy) {
       const arriving = new ArrivingJob(() => writes.place(this.#write, invocation));
       this.#pool.run({ ...leased(job, bytes), ...options, arriving });
       await arriving.onDisk;
@@ -187,6 +210,7 @@ export class RequestAcceptor {
       await writes.submit(this.#write, invocation);
       this.#pool.run({ ...leased(job, bytes), ...options });
     }
+    return true;
   }
 }
 

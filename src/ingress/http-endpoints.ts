@@ -1,7 +1,12 @@
+import type { Hash } from 'node:crypto';
 import { errorCodes, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import type { EndpointAnswer } from '#idempotency/kept-answer.ts';
+import type { KeptAnswers } from '#idempotency/kept-answers.ts';
+import { beginDigest, type RequestKey, readKeyId } from '#idempotency/request-key.ts';
+import { must } from '#lib/assert.ts';
 import { type LinkAction, readLink } from '#runs/run-link.ts';
 import type { RequestAcceptor } from './accept-request.ts';
-import { sendHttpReply } from './endpoint-reply.ts';
+import { answerRepeated, inProgress, sendAnswer } from './endpoint-answer.ts';
 import { isControlled } from './request-controls.ts';
 import { type EndpointRequest, requestEventJson, requestObject, setAsideEventJson } from './request-event.ts';
 import type { Endpoint, EndpointDirectory, SourceEndpoint } from './resolve-endpoint.ts';
@@ -9,8 +14,8 @@ import { type LinkTarget, sendLinkOutcome } from './run-links.ts';
 import { bodyOf, type UploadedBodies } from './uploaded-bodies.ts';
 import {
   type AccessTokens,
-  answerByWorkflow,
   requireToken,
+  takeByWorkflow,
   type WorkflowStarter,
 } from './workflow-requests.ts';
 
@@ -20,10 +25,21 @@ export interface IngressParts {
   starter: WorkflowStarter;
   resumer: LinkTarget;
   uploads: UploadedBodies;
+  /** Of requests with an `Idempotency-Key`. */
+  answers: KeptAnswers;
   accessTokens: AccessTokens;
   bodyBytesMax: number;
   /** Throws CallerError `quota_exceeded` for an owner who may not have another run today. */
   quotas: { check(ownerId: string): void };
+}
+
+interface KeyedRequest {
+  /** Id of its `Idempotency-Key`. */
+  keyId: string;
+  /** The key in the address of the endpoint. */
+  address: string;
+  request: FastifyRequest;
+  reply: FastifyReply;
 }
 
 declare module 'fastify' {
@@ -108,35 +124,75 @@ async function answerRequest(
       .code(404)
       .send({ error: 'there is no active endpoint at this address', code: 'unknown_endpoint', details: {} });
   }
-  if (endpoint.kind === 'source') {
-    parts.quotas.check(endpoint.ownerId);
-    const event = await eventOf(
-      parts,
-      endpoint,
-      await endpointRequest(parts, request, `/in/${key}`),
-      request,
-    );
-    return answerBySource(parts.acceptor, endpoint, event, reply);
+  if (endpoint.kind === 'workflow') {
+    reply.header('access-control-allow-origin', '*');
+    // Before the body is read, if that is large, and before anything is told of an earlier request.
+    await requireToken(endpoint, request.headers.authorization, { reply, accessTokens: parts.accessTokens });
   }
-  reply.header('access-control-allow-origin', '*');
-  // Before the body is read, if that is large.
-  await requireToken(endpoint, request.headers.authorization, { reply, accessTokens: parts.accessTokens });
+  const keyId = readKeyId(key, request.headers['idempotency-key']);
+  if (keyId !== undefined) return answerOnce(parts, endpoint, { keyId, address: key, request, reply });
   parts.quotas.check(endpoint.ownerId);
   const received = await endpointRequest(parts, request, `/in/${key}`);
-  // The token is for us; in the event it would be a secret in every record of the run.
-  if (endpoint.auth !== undefined) received.headers = { ...received.headers, authorization: undefined };
-  const event = await eventOf(parts, endpoint, received, request);
-  return answerByWorkflow(parts.starter, endpoint, { request: received, event, reply });
+  const event = await eventOf(parts, endpoint, { received, request, digest: undefined });
+  const answer = await take(parts, endpoint, { received, event, key: undefined });
+  return sendAnswer(reply, endpoint, must(answer, 'a request without a key is the first one'));
+}
+
+/** A request with a key: taken once, and answered the same each time it is sent. */
+async function answerOnce(
+  parts: IngressParts,
+  endpoint: Endpoint,
+  { keyId, address, request, reply }: KeyedRequest,
+): Promise<FastifyReply> {
+  const { answers, quotas, uploads } = parts;
+  const known = await answers.find(keyId);
+  // A request that was taken is answered as it was, whatever was used up since.
+  if (known === undefined) quotas.check(endpoint.ownerId);
+  const received = await endpointRequest(parts, request, `/in/${address}`);
+  const digest = beginDigest(received).update(received.body);
+  if (known !== undefined) {
+    if (request.bodyLeftUnread) await uploads.read(request.raw, digest);
+    const requestDigest = digest.digest('base64url');
+    return answerRepeated(answers, endpoint, { known, requestDigest, reply });
+  }
+  const event = await eventOf(parts, endpoint, { received, request, digest });
+  const requestDigest = digest.digest('base64url');
+  const subjectId = endpoint.kind === 'source' ? endpoint.sourceId : endpoint.workflowId;
+  const key = { id: keyId, ownerId: endpoint.ownerId, subjectId, requestDigest };
+  const answer = await take(parts, endpoint, { received, event, key });
+  if (answer !== undefined) return sendAnswer(reply, endpoint, answer);
+  // The first request with this key came a moment before.
+  const first = await answers.find(keyId);
+  if (first === undefined) throw inProgress(reply);
+  return answerRepeated(answers, endpoint, { known: first, requestDigest, reply });
+}
+
+/** Has a source or workflow take a request. Undefined: a request with its key was taken before. */
+function take(
+  parts: IngressParts,
+  endpoint: Endpoint,
+  { received, event, key }: { received: EndpointRequest; event: string; key: RequestKey | undefined },
+): Promise<EndpointAnswer | undefined> {
+  return endpoint.kind === 'source'
+    ? takeBySource(parts, endpoint, event, key)
+    : takeByWorkflow(parts, endpoint, { request: received, event, key });
 }
 
 async function eventOf(
   { uploads }: IngressParts,
-  { ownerId }: Endpoint,
-  received: EndpointRequest,
-  request: FastifyRequest,
+  endpoint: Endpoint,
+  {
+    received,
+    request,
+    digest,
+  }: { received: EndpointRequest; request: FastifyRequest; digest: Hash | undefined },
 ): Promise<string> {
+  const { ownerId } = endpoint;
+  // The token is for us; in the event it would be a secret in every record of the run.
+  if (endpoint.kind === 'workflow' && endpoint.auth !== undefined)
+    received.headers = { ...received.headers, authorization: undefined };
   if (request.bodyLeftUnread) {
-    const url = await uploads.store(ownerId, request.raw, request.givenContentType);
+    const url = await uploads.store(ownerId, request.raw, request.givenContentType, digest);
     return setAsideEventJson(received, url);
   }
   return requestEventJson(received, ({ filename, mimetype, content }) =>
@@ -144,25 +200,22 @@ async function eventOf(
   );
 }
 
-/** With a custom response the reply is the component's; else it is given at once. */
-async function answerBySource(
-  acceptor: RequestAcceptor,
+/** With a custom response the reply is the component's. Undefined: a request with its key was taken before. */
+async function takeBySource(
+  { acceptor, answers }: IngressParts,
   endpoint: SourceEndpoint,
   event: string,
-  reply: FastifyReply,
-): Promise<FastifyReply> {
-  if (!endpoint.customResponse) {
-    await acceptor.accept(endpoint, event);
-    return reply.header('access-control-allow-origin', '*').send({ success: true });
-  }
-  const answer = await acceptor.acceptAndAwait(endpoint, event);
-  if (answer !== undefined) return sendHttpReply(reply, answer);
-  return reply.code(500).send({
-    error: 'the component did not respond to this request',
-    code: 'no_response',
-    // Whoever calls is a stranger to the source: no ids.
-    details: {},
-  });
+  key: RequestKey | undefined,
+): Promise<EndpointAnswer | undefined> {
+  if (!endpoint.customResponse)
+    return (await acceptor.accept(endpoint, event, key)) ? { kind: 'accepted' } : undefined;
+  const given = await acceptor.acceptAndAwait(endpoint, event, key);
+  if (given === undefined) return undefined;
+  const { jobId, reply } = given;
+  const answer: EndpointAnswer =
+    reply === undefined ? { kind: 'ended', waits: false } : { kind: 'responded', reply };
+  if (key !== undefined) await answers.record({ ...key, jobId }, answer);
+  return answer;
 }
 
 /** Any method: links in mails are followed with GET, programs post. */

@@ -1,3 +1,4 @@
+import type { Hash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { errorCodes } from 'fastify';
 import { contentTypeOf } from '#files/file-asks.ts';
@@ -24,16 +25,33 @@ export class UploadedBodies {
     this.#bytesMax = options.bytesMax;
   }
 
-  /** Stores the body of a request as it comes in; its URL. Throws FST_ERR_CTP_BODY_TOO_LARGE, CallerError `files_full`. */
-  store(ownerId: string, request: IncomingMessage, contentType: string | undefined): Promise<string> {
+  /**
+   * Stores the body of a request as it comes in, and adds it to `digest`; its URL. Throws FST_ERR_CTP_BODY_TOO_LARGE,
+   * CallerError `files_full`.
+   */
+  store(
+    ownerId: string,
+    request: IncomingMessage,
+    contentType: string | undefined,
+    digest?: Hash,
+  ): Promise<string> {
+    return this.keep(
+      { ownerId, name: 'body', contentType: contentType ?? '' },
+      this.#contentOf(request, digest),
+    );
+  }
+
+  /** Reads the body of a request to add it to `digest`, and keeps nothing. Throws FST_ERR_CTP_BODY_TOO_LARGE. */
+  async read(request: IncomingMessage, digest: Hash): Promise<void> {
+    for await (const _ of this.#contentOf(request, digest));
+  }
+
+  #contentOf(request: IncomingMessage, digest: Hash | undefined): AsyncIterable<Uint8Array> {
     const bytesMax = this.#bytesMax;
     if (Number(request.headers['content-length']) > bytesMax) {
       throw new errorCodes.FST_ERR_CTP_BODY_TOO_LARGE();
     }
-    return this.keep(
-      { ownerId, name: 'body', contentType: contentType ?? '' },
-      atMost(bodyOf(request), bytesMax),
-    );
+    return atMost(bodyOf(request), bytesMax, digest);
   }
 
   /** Stores content under a name; its URL. Throws CallerError `files_full`. */
@@ -60,11 +78,16 @@ export function bodyOf(request: IncomingMessage): AsyncIterable<Buffer> {
   return { [Symbol.asyncIterator]: () => request.iterator({ destroyOnReturn: false }) };
 }
 
-async function* atMost(content: AsyncIterable<Uint8Array>, bytesMax: number): AsyncGenerator<Uint8Array> {
+async function* atMost(
+  content: AsyncIterable<Uint8Array>,
+  bytesMax: number,
+  digest: Hash | undefined,
+): AsyncGenerator<Uint8Array> {
   let bytes = 0;
   for await (const chunk of content) {
     bytes += chunk.length;
     if (bytes > bytesMax) throw new errorCodes.FST_ERR_CTP_BODY_TOO_LARGE();
+    digest?.update(chunk);
     yield chunk;
   }
 }

@@ -1,18 +1,16 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { FastifyReply } from 'fastify';
+import type { EndpointAnswer } from '#idempotency/kept-answer.ts';
+import type { KeptAnswers } from '#idempotency/kept-answers.ts';
+import type { RequestKey } from '#idempotency/request-key.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { RunTrigger } from '#runs/run.ts';
 import type { RunStarter } from '#runs/start-run.ts';
-import { sendHttpReply } from './endpoint-reply.ts';
 import { isControlled } from './request-controls.ts';
 import type { EndpointRequest } from './request-event.ts';
 import type { WorkflowEndpoint } from './resolve-endpoint.ts';
 
 export type WorkflowStarter = Pick<RunStarter, 'start' | 'startAndAwait' | 'recordOnly'>;
-
-/** What a caller gets whose request became a run; nothing in it belongs to anybody. */
-const successPage =
-  '<p><b>Success!</b></p>\n<p>The workflow got this request. To answer with something else, let its trigger respond itself and call <code>$.respond()</code> in a step.</p>\n';
 
 /** Access tokens of OAuth clients, for triggers that take those. */
 export interface AccessTokens {
@@ -47,12 +45,12 @@ function sha256(text: string): Buffer {
   return createHash('sha256').update(text).digest();
 }
 
-/** Makes a run of the request and answers it (platform facts, 4.2 and 4.3). */
-export async function answerByWorkflow(
-  starter: WorkflowStarter,
+/** Makes a run of the request; how it is answered. Undefined: a request with its key was taken before. */
+export async function takeByWorkflow(
+  { starter, answers }: { starter: WorkflowStarter; answers: Pick<KeptAnswers, 'record'> },
   endpoint: WorkflowEndpoint,
-  { request, event, reply }: { request: EndpointRequest; event: string; reply: FastifyReply },
-): Promise<FastifyReply> {
+  { request, event, key }: { request: EndpointRequest; event: string; key: RequestKey | undefined },
+): Promise<EndpointAnswer | undefined> {
   const trigger: RunTrigger = {
     workflowId: endpoint.workflowId,
     ownerId: endpoint.ownerId,
@@ -64,21 +62,15 @@ export async function answerByWorkflow(
     ...(isControlled(request, 'x-pd-nostore') ? { noStore: true } : {}),
   };
   if (isControlled(request, 'x-pd-notrigger')) {
-    await starter.recordOnly(trigger);
-    return sendSuccess(reply);
+    const { repeated } = await starter.recordOnly(trigger, key);
+    return repeated ? undefined : { kind: 'accepted' };
   }
   if (!endpoint.customResponse) {
-    await starter.start(trigger);
-    return sendSuccess(reply);
+    const { repeated } = await starter.start(trigger, key);
+    return repeated ? undefined : { kind: 'accepted' };
   }
-  const answer = await starter.startAndAwait(trigger);
-  if (answer.kind === 'responded') return sendHttpReply(reply, answer.reply);
-  const text = answer.waits
-    ? '$.respond() not called for this invocation'
-    : 'No $.respond called in workflow';
-  return reply.code(400).type('text/plain; charset=utf-8').send(text);
-}
-
-function sendSuccess(reply: FastifyReply): FastifyReply {
-  return reply.code(200).type('text/html; charset=utf-8').send(successPage);
+  const answer = await starter.startAndAwait(trigger, key);
+  if (answer !== undefined && key !== undefined)
+    await answers.record({ ...key, jobId: answer.runId }, answer, { isPrivate: trigger.noStore === true });
+  return answer;
 }

@@ -11,6 +11,8 @@ export interface JobPayloads {
     accepted_by?: string;
     /** The node where somebody waits for its reply, if the run may be on another one. */
     reply_to?: string;
+    /** The idempotency key of the request, when its reply is to be kept. */
+    key_id?: string;
   };
   /**
    * Deletes a range of an emitter's events (both ends inclusive, absent: open); asked for with 202. Without a channel:
@@ -56,7 +58,12 @@ export interface JobPayloads {
     only?: string[];
   };
   /** Runs a workflow from its first unfinished step on; the job has the id of the run. */
-  run_workflow: { run_id: string; workflow_id: string };
+  run_workflow: {
+    run_id: string;
+    workflow_id: string;
+    /** The idempotency key of the request, when its reply is to be kept. */
+    key_id?: string;
+  };
   /** Removes the runs and deployments of a workflow that was deleted, in batches. */
   delete_workflow: { workflow_id: string };
   /** Sends what a run left to be sent (`run_sends`). */

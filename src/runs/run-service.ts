@@ -16,7 +16,7 @@ import type { SettingsOf } from './run-turns.ts';
 import { RunStarter } from './start-run.ts';
 import { reportStrayError } from './stray-error.ts';
 import { triggerAsks } from './trigger-workflow.ts';
-import { WorkflowRuns } from './workflow-runs.ts';
+import { type AnswerKeeper, WorkflowRuns } from './workflow-runs.ts';
 
 /** Below this a wait is over before the pool looks for due jobs by itself. */
 const soonMs = 1_000;
@@ -52,6 +52,7 @@ export class RunService {
     asks: { data_store: OwnerAsks; file: OwnerAsks };
     mayRun: (ownerId: string) => boolean;
     settingsOf: SettingsOf;
+    keptAnswers: AnswerKeeper;
     /** Ended runs kept of each workflow. */
     runsKept: number;
   }) {

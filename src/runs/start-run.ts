@@ -1,3 +1,5 @@
+import { type KeyedItem, keyRow, takeKeys, writeOnce } from '#idempotency/idempotency-key-store.ts';
+import type { RequestKey } from '#idempotency/request-key.ts';
 import { ArrivingJob } from '#jobs/arriving-job.ts';
 import { insertNewJobs, jobRow, type LeasedJob } from '#jobs/job-store.ts';
 import { sharedLane } from '#jobs/shared-lane.ts';
@@ -8,6 +10,7 @@ import { newSecret, newTimeOrderedId } from '#lib/ids.ts';
 import { WaitingRuns, waitingMax } from '#sources/waiting-runs.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
+import type { IdempotencyKeyTable } from '#storage/tables/idempotency-tables.ts';
 import { newRunRow } from './new-run.ts';
 import type { FollowedRun, NewRun, RunReply, RunTrigger } from './run.ts';
 import { runBacklog } from './run-backlog-store.ts';
@@ -33,6 +36,7 @@ export class RunStarter {
   readonly #runs: WorkflowRuns;
   readonly #clock: Clock;
   readonly #write: BatchWrite<NewRun, void>;
+  readonly #writeOnce: BatchWrite<KeyedItem<NewRun>, boolean>;
   readonly #waiting: Pick<WaitingRuns, 'admit'>;
   readonly #onRecorded: (workflowId: string) => void;
 
@@ -53,45 +57,53 @@ export class RunStarter {
     this.#runs = options.runs;
     this.#clock = options.clock;
     this.#write = insertNewRuns(options.store);
+    this.#writeOnce = writeOnce(this.#write);
   }
 
   /**
-   * Resolves when the run is on disk. Throws CallerError `too_many_hops`, `workflow_busy` when too many wait for this
-   * workflow already, UnavailableError.
+   * Resolves when the run is on disk; as `repeated` when one of this key is there already. Throws CallerError
+   * `too_many_hops`, `workflow_busy` when too many wait for this workflow already, UnavailableError.
    */
-  async start(trigger: RunTrigger): Promise<{ runId: string }> {
+  async start(trigger: RunTrigger, key?: RequestKey): Promise<{ runId: string; repeated: boolean }> {
     const lane = sharedLane(trigger.workflowId);
     const here = this.#pool().hasRoom(lane);
     const made = this.#make(trigger, lane, here);
-    if (here) await this.#runHere(made, {});
-    else {
-      if (!(await this.#waiting.admit(trigger.workflowId, trigger.event.length)))
-        throw tooMany(waitingMax, this.#clock.now());
-      await this.#store.writes.submit(this.#write, made);
-      this.#pool().leftInStore(lane);
-    }
-    return { runId: made.run.id };
+    const keyed = key && keyOf(key, made, { accepted: true });
+    const runId = made.run.id;
+    if (here) return { runId, repeated: !(await this.#runHere(made, { key: keyed })) };
+    if (!(await this.#waiting.admit(trigger.workflowId, trigger.event.length)))
+      throw tooMany(waitingMax, this.#clock.now());
+    if (keyed === undefined) await this.#store.writes.submit(this.#write, made);
+    else if (!(await this.#store.writes.submit(this.#writeOnce, { item: made, key: keyed })))
+      return { runId, repeated: true };
+    this.#pool().leftInStore(lane);
+    return { runId, repeated: false };
   }
 
   /**
-   * The answer of the run: `$.respond`, or that it ended or came to a wait without one. Throws CallerError `workflow_busy`
+   * The answer of the run: `$.respond`, or that it ended or came to a wait without one. Undefined when a run of this key
+   * is there already. Throws CallerError `workflow_busy`
    * when too many wait for this workflow already, `UnavailableError` when the run was interrupted: it goes on later,
    * without anybody who waits.
    */
-  async startAndAwait(trigger: RunTrigger): Promise<RunReply> {
+  async startAndAwait(
+    trigger: RunTrigger,
+    key?: RequestKey,
+  ): Promise<(RunReply & { runId: string }) | undefined> {
     const pool = this.#pool();
     const lane = sharedLane(trigger.workflowId);
     if (!pool.hasRoomToStay(lane, waitingForReplyMax)) {
       if (pool.hasRoomToStay('', 1)) throw tooMany(waitingForReplyMax, this.#clock.now());
       throw new UnavailableError('overloaded', 'the service has too much to do, or is stopping; try again');
     }
-    const made = this.#make(trigger, lane, true);
+    const made = this.#make(trigger, lane, true, key?.id);
     const answer = this.#runs.awaitReply(made.run.id);
     // It may be rejected while the run is still on its way to the disk, or was refused there.
     answer.catch(() => {});
     try {
-      await this.#runHere(made, { staysHere: true });
-      return await answer;
+      const keyed = key && keyOf(key, made, { accepted: false });
+      if (!(await this.#runHere(made, { staysHere: true, key: keyed }))) return undefined;
+      return { ...(await answer), runId: made.run.id };
     } finally {
       this.#runs.stopAwaiting(made.run.id);
     }
@@ -102,7 +114,7 @@ export class RunStarter {
     const made = this.#make(trigger, sharedLane(trigger.workflowId), true);
     const ended = this.#runs.follow(made.run.id);
     ended.catch(() => {});
-    await this.#runHere(made, {});
+    await this.#runHere(made, { key: undefined });
     return ended;
   }
 
@@ -124,15 +136,21 @@ export class RunStarter {
   }
 
   /** Keeps an event that is not to be run (`x-pd-notrigger`), as a run that never began. */
-  async recordOnly(trigger: RunTrigger): Promise<{ runId: string }> {
-    const { run } = this.#make(trigger, trigger.workflowId, false);
+  async recordOnly(trigger: RunTrigger, key?: RequestKey): Promise<{ runId: string; repeated: boolean }> {
+    const made = this.#make(trigger, trigger.workflowId, false);
+    const { run } = made;
     const kept = { ...run, state: 'not_triggered', ended_at_ms: run.created_at_ms };
-    await this.#store.transaction((tx) => insertRuns(this.#store, tx, [kept]));
-    this.#onRecorded(run.workflow_id);
-    return { runId: run.id };
+    const isNew = await this.#store.transaction(async (tx) => {
+      if (key !== undefined && (await takeKeys(tx, [keyOf(key, made, { accepted: true })])).size === 0)
+        return false;
+      await insertRuns(this.#store, tx, [kept]);
+      return true;
+    });
+    if (isNew) this.#onRecorded(run.workflow_id);
+    return { runId: run.id, repeated: !isNew };
   }
 
-  #make(trigger: RunTrigger, lane: string, here: boolean): NewRun {
+  #make(trigger: RunTrigger, lane: string, here: boolean, keyId?: string): NewRun {
     if (trigger.hops > hopsMax)
       throw new CallerError(
         'too_many_hops',
@@ -149,7 +167,11 @@ export class RunStarter {
           kind: 'run_workflow',
           ownerId,
           lane,
-          payload: { run_id: id, workflow_id: workflowId },
+          payload: {
+            run_id: id,
+            workflow_id: workflowId,
+            ...(keyId === undefined ? {} : { key_id: keyId }),
+          },
           runAtMs: nowMs,
           nowMs,
         },
@@ -158,10 +180,20 @@ export class RunStarter {
     };
   }
 
-  /** The node that accepts it runs it: no claim is needed, and it runs while its rows are on their way to the disk. */
-  async #runHere(made: NewRun, options: Pick<LeasedJob, 'staysHere'>): Promise<void> {
+  /**
+   * The node that accepts it runs it: no claim is needed, and it runs while its rows are on their way to the disk. False: its
+   * key is there already.
+   */
+  async #runHere(
+    made: NewRun,
+    { key, ...options }: Pick<LeasedJob, 'staysHere'> & { key: IdempotencyKeyTable | undefined },
+  ): Promise<boolean> {
     const { writes } = this.#store;
-    if (writes.healthy) {
+    if (key !== undefined) {
+      // It runs when its key is known to be on disk: only then is it known to be the first with it.
+      if (!(await writes.submit(this.#writeOnce, { item: made, key }))) return false;
+      this.#take(made, { ...leased(made), ...options });
+    } else if (writes.healthy) {
       const arriving = new ArrivingJob(() => writes.place(this.#write, made));
       this.#take(made, { ...leased(made), ...options, arriving });
       await arriving.onDisk;
@@ -170,12 +202,17 @@ export class RunStarter {
       await writes.submit(this.#write, made);
       this.#take(made, { ...leased(made), ...options });
     }
+    return true;
   }
 
   #take(made: NewRun, job: LeasedJob): void {
     this.#runs.expect(made);
     this.#pool().run(job);
   }
+}
+
+function keyOf(key: RequestKey, { run }: NewRun, { accepted }: { accepted: boolean }): IdempotencyKeyTable {
+  return keyRow(key, { jobId: run.id, nowMs: run.created_at_ms, accepted });
 }
 
 function tooMany(limit: number, nowMs: number): CallerError {

@@ -4,6 +4,7 @@ import { CallerError } from '#lib/errors.ts';
 import { finished, RunFixture, threw } from '../../test/support/run-fixture.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
+import { insertPrepared } from './insert-prepared.ts';
 import { type LinkAction, linkPath, linkToken } from './run-link.ts';
 import { stepsOfRun } from './run-store.ts';
 
@@ -579,5 +580,30 @@ forEachStore((stores) => {
       .select(['invocations', 'compute_ms', 'credits'])
       .executeTakeFirst();
     assert.deepEqual(usage, { invocations: 1, compute_ms: 31_005, credits: 3 });
+  });
+
+  test('a run whose caller is gone keeps its answer for the request that is repeated; of one that is not kept, the status', async () => {
+    const kept: unknown[] = [];
+    const reply = { status: 201, headers: {}, body: Buffer.from('a') };
+    await using fixture = await RunFixture.start(stores.store, {
+      steps: { a: { ...finished(), response: reply } },
+      keptAnswers: {
+        record: async (key, answer, options) => void kept.push({ key, kind: answer.kind, ...options }),
+      },
+    });
+    for (const noStore of [false, true]) {
+      const { run, job } = fixture.service.starter.prepare(fixture.trigger({}, { noStore }), {
+        inStore: true,
+      });
+      // As a node leaves it that died while the caller waited.
+      const payload = JSON.stringify({ ...JSON.parse(job.payload), key_id: 'k' });
+      await stores.store.transaction((tx) =>
+        insertPrepared(stores.store, tx, [{ run, job: { ...job, payload }, stored: () => {} }]),
+      );
+      fixture.pool.poke();
+      await waitFor(() => kept.length > 0);
+      const key = { id: 'k', jobId: run.id, ownerId: 'u_1' };
+      assert.deepEqual(kept.splice(0), [{ key, kind: 'responded', isPrivate: noStore }]);
+    }
   });
 });

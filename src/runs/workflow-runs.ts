@@ -21,6 +21,15 @@ import type { StepRunner } from './run-step.ts';
 import { findRun, markRunning, sendsOfRun, stepsOfRun } from './run-store.ts';
 import { type Arrival, RunTurns, type SettingsOf } from './run-turns.ts';
 
+/** Keeps the answer of a run whose request had an idempotency key. */
+export interface AnswerKeeper {
+  record(
+    key: { id: string; jobId: string; ownerId: string },
+    answer: RunReply,
+    options: { isPrivate: boolean },
+  ): Promise<void>;
+}
+
 /** Who waits for the answer of a run. */
 interface Waiter {
   resolve: (reply: RunReply) => void;
@@ -46,6 +55,7 @@ export class WorkflowRuns implements JobHandler {
   readonly #postpone: BatchWrite<BegunJob & { runAtMs: number }, void>;
   readonly #surroundings: RunSurroundings;
   readonly #observers: RunObservers;
+  readonly #keptAnswers: AnswerKeeper;
   /** Runs that were just made here: they need not be read. */
   readonly #expected = new Map<string, NewRun>();
   readonly #waiters = new Map<string, Waiter>();
@@ -69,6 +79,7 @@ export class WorkflowRuns implements JobHandler {
     steps: StepRunner;
     surroundings: RunSurroundings;
     observers: RunObservers;
+    keptAnswers: AnswerKeeper;
     /** False when the owner has used up a quota that is enforced. */
     mayRun: (ownerId: string) => boolean;
     settingsOf: SettingsOf;
@@ -83,6 +94,7 @@ export class WorkflowRuns implements JobHandler {
     this.#deployments = parts.deployments;
     this.#surroundings = parts.surroundings;
     this.#observers = parts.observers;
+    this.#keptAnswers = parts.keptAnswers;
     this.#turns = new RunTurns({ db: parts.store.read, clock: parts.clock, settingsOf: parts.settingsOf });
     this.#engine = new RunEngine({
       ...parts,
@@ -124,7 +136,8 @@ export class WorkflowRuns implements JobHandler {
   }
 
   async run(job: LeasedJob, signal: AbortSignal): Promise<void> {
-    const { run_id: runId, workflow_id: workflowId } = job.payload as JobPayloads['run_workflow'];
+    const payload = job.payload as JobPayloads['run_workflow'];
+    const { run_id: runId, workflow_id: workflowId } = payload;
     const made = this.#expected.get(runId);
     this.#expected.delete(runId);
     let state = 'unknown';
@@ -138,6 +151,7 @@ export class WorkflowRuns implements JobHandler {
         await this.#drop(job, 'the run has ended, or was removed');
         return;
       }
+      if (payload.key_id !== undefined) this.#keepAnswer(run, job, payload.key_id);
       state = await this.#runInTurn(run, job, made, arrival, signal);
     } catch (error) {
       this.#followers.get(runId)?.reject(toError(error));
@@ -166,6 +180,18 @@ export class WorkflowRuns implements JobHandler {
       this.#waiters.get(runId)?.resolve({ kind: 'ended', waits: state === 'parked', state });
       this.#waiters.delete(runId);
     }
+  }
+
+  /** For a run whose caller does not wait in this process any more. What is interrupted answers later. */
+  #keepAnswer(run: RunTable, { id: jobId, ownerId }: LeasedJob, keyId: string): void {
+    if (this.#waiters.has(run.id)) return;
+    const { promise, resolve, reject } = Promise.withResolvers<RunReply>();
+    const isPrivate = run.no_store === 1;
+    promise.then(
+      (answer) => this.#keptAnswers.record({ id: keyId, jobId, ownerId }, answer, { isPrivate }),
+      () => {},
+    );
+    this.#waiters.set(run.id, { resolve, reject });
   }
 
   async quarantined(job: LeasedJob): Promise<void> {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { deleteAccount } from '#accounts/manage-accounts.ts';
 import { deleteEventsHandler } from '#events/delete-events.ts';
+import { keyRow, takeKeys } from '#idempotency/idempotency-key-store.ts';
 import { claimJobs } from '#jobs/claim-store.ts';
 import { LaneLeases } from '#jobs/lane-leases.ts';
 import { registerNode } from '#jobs/node-store.ts';
@@ -40,8 +41,11 @@ forEachStore((fixture) => {
     const { source } = await parts.deployer.create({ component_id: component.id }, me);
     const events = Array.from({ length: 2300 }, () => ({ channel: 'default', event: '1' }));
     await parts.runs.emitOutside(source, events);
+    const key = { id: 'k', ownerId: source.owner_id, subjectId: source.id, requestDigest: 'digest' };
+    await store.transaction((tx) => takeKeys(tx, [keyRow(key, { jobId: 'j', nowMs: 1, accepted: true })]));
     await parts.deployer.remove(source.id, { ignoreHookErrors: false });
     const left = async () => (await store.read.selectFrom('events').select('seq').execute()).length;
+    assert.deepEqual(await store.read.selectFrom('idempotency_keys').select('id').execute(), []);
     assert.equal(await left(), 1300, 'the first batch goes with the source');
     // The process died here; another one claims what is queued.
     const lanes = new LaneLeases({ node: 'node_2', store });

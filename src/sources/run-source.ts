@@ -24,6 +24,11 @@ import { findSource, readComponentDb } from './source-store.ts';
 /** Answers what code of a source asks for while it runs: data stores and files of its owner. */
 export type SourceAsks = (ownerId: string, ask: Ask) => Promise<AskAnswer>;
 
+/** Keeps the reply of a run whose request had an idempotency key. */
+export interface ReplyKeeper {
+  recorder(key: { id: string; jobId: string; ownerId: string }): ReplyWaiter;
+}
+
 /** Outcomes of one source that may wait for the store while its next run goes on. */
 const unsettledMax = 64;
 /** Runs sources: jobs of kind `run_source`, and the hooks of a deployment. */
@@ -39,6 +44,7 @@ export class SourceRuns implements JobHandler {
   readonly #lanes: SourceLanes;
   readonly #replies: SourceReplies;
   readonly #asks: SourceAsks;
+  readonly #kept: ReplyKeeper;
   readonly #waiters = new Map<string, ReplyWaiter>();
 
   constructor(options: {
@@ -52,6 +58,7 @@ export class SourceRuns implements JobHandler {
     lanes: SourceLanes;
     replies: SourceReplies;
     asks: SourceAsks;
+    keptReplies: ReplyKeeper;
     limits: { deadlineMs: number; memoryMb: number; componentDbBytesMax: number };
   }) {
     this.#store = options.store;
@@ -65,6 +72,7 @@ export class SourceRuns implements JobHandler {
     this.#lanes = options.lanes;
     this.#replies = options.replies;
     this.#asks = options.asks;
+    this.#kept = options.keptReplies;
   }
 
   /**
@@ -89,9 +97,7 @@ export class SourceRuns implements JobHandler {
     const payload = job.payload as JobPayloads['run_source'];
     const lane = this.#lanes.of(payload.source_id);
     lane.waiting += 1;
-    const { reply_to } = payload;
-    if (reply_to !== undefined && reply_to !== this.#node)
-      this.#waiters.set(job.id, this.#replies.waiterAt(reply_to, job.id));
+    this.#awaitElsewhere(job, payload);
     await lane.turns.enter();
     const leave = once(() => lane.turns.leave());
     try {
@@ -107,6 +113,18 @@ export class SourceRuns implements JobHandler {
       this.#waiters.get(job.id)?.ended('the run ended without a response');
       this.#waiters.delete(job.id);
     }
+  }
+
+  /** For a reply that is not for a caller who waits in this process. */
+  #awaitElsewhere(job: LeasedJob, { reply_to, key_id }: JobPayloads['run_source']): void {
+    const waiters: ReplyWaiter[] = [];
+    if (reply_to !== undefined && reply_to !== this.#node)
+      waiters.push(this.#replies.waiterAt(reply_to, job.id));
+    // The node of the caller keeps the reply too, but may be gone.
+    if (key_id !== undefined && !this.#waiters.has(job.id))
+      waiters.push(this.#kept.recorder({ id: key_id, jobId: job.id, ownerId: job.ownerId }));
+    const [waiter, other] = waiters;
+    if (waiter !== undefined) this.#waiters.set(job.id, other === undefined ? waiter : both(waiter, other));
   }
 
   async quarantined(job: LeasedJob): Promise<void> {
@@ -447,6 +465,27 @@ function endJob<T>(
   const settled = store(end);
   job.arriving.settledBy(settled);
   return settled;
+}
+
+function both(one: ReplyWaiter, other: ReplyWaiter): ReplyWaiter {
+  return {
+    started() {
+      one.started();
+      other.started();
+    },
+    respond(reply) {
+      one.respond(reply);
+      other.respond(reply);
+    },
+    ended(reason) {
+      one.ended(reason);
+      other.ended(reason);
+    },
+    interrupted() {
+      one.interrupted();
+      other.interrupted();
+    },
+  };
 }
 
 /** The process itself was lost, so nothing the run did is known. */

@@ -2,6 +2,7 @@ import { type ExpressionBuilder, type SqlBool, sql } from 'kysely';
 import { removeEmitter } from '#events/delete-events.ts';
 import { hasHealth } from '#health/health-store.ts';
 import { forgetOutcomes } from '#health/outcome-store.ts';
+import { removeKeysOf } from '#idempotency/idempotency-key-store.ts';
 import { deleteLane } from '#jobs/job-store.ts';
 import { sharedLane } from '#jobs/shared-lane.ts';
 import { deleteTicksOf, deleteTimersOf, insertTimers } from '#schedule/timer-store.ts';
@@ -203,6 +204,9 @@ export async function takeOverChange(
   return Number(result.numUpdatedRows) === 1;
 }
 
+/** Idempotency keys removed with a source; no request finds what is left, which expires within a day. */
+const keysRemovedMax = 10_000;
+
 /**
  * Removes a source, its timers, what waits for it, its state and its events (those beyond a first batch by a job).
  * In the order in which schedules and runs lock the same rows (timers, jobs, emitter, db), so that none waits for another.
@@ -228,6 +232,7 @@ export async function deleteSource(
   await tx.deleteFrom('component_dbs').where('source_id', '=', id).execute();
   await deleteTicksOf(tx, id);
   await forgetOutcomes(tx, id);
+  await removeKeysOf(tx, id, keysRemovedMax);
   return true;
 }
 

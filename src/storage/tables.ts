@@ -20,6 +20,7 @@ import type {
 import type { ComponentDbTable, EmitterTable, EventTable } from './tables/event-tables.ts';
 import type { FileChunkTable, FileTable } from './tables/file-tables.ts';
 import type { HealthTable } from './tables/health-tables.ts';
+import type { IdempotencyKeyTable } from './tables/idempotency-tables.ts';
 import type {
   ApiClientTable,
   ApiKeyTable,
@@ -120,6 +121,7 @@ export interface Tables {
   file_chunks: FileChunkTable;
   health: HealthTable;
   jobs: JobTable;
+  idempotency_keys: IdempotencyKeyTable;
   nodes: NodeTable;
   lane_leases: LaneLeaseTable;
   source_replies: SourceReplyTable;

@@ -48,8 +48,8 @@ forEachStore((fixture) => {
   test('everything is sealed anew under a new key of its owner, and opens without the old ones', async () => {
     const before = await keys();
     const done = await rotateDataKeys(tools(), null);
-    // Eight cells of each owner, and the two in before_change and definition.
-    assert.deepEqual([done.newKeys, done.resealed, done.retired, done.removed], [2, 18, 2, 0]);
+    // Nine cells of each owner, and the two in before_change and definition.
+    assert.deepEqual([done.newKeys, done.resealed, done.retired, done.removed], [2, 20, 2, 0]);
     assert.deepEqual(done.unopened, []);
     const after = await keys();
     assert.equal(after.length, 4);
@@ -94,7 +94,7 @@ forEachStore((fixture) => {
   test('with an owner only theirs are rotated, and an owner without keys is said to have none', async () => {
     const before = await keys('u_2');
     const done = await rotateDataKeys(tools(), 'o_1');
-    assert.deepEqual([done.newKeys, done.resealed], [1, 9]);
+    assert.deepEqual([done.newKeys, done.resealed], [1, 10]);
     assert.deepEqual(await keys('u_2'), before);
     await checkAll();
     await assert.rejects(rotateDataKeys(tools(), 'o_nobody'), { name: 'CallerError', code: 'not_found' });
@@ -105,7 +105,7 @@ forEachStore((fixture) => {
     await rotateDataKeys(tools(), null);
     clock.step(-10 * hourMs);
     const done = await rotateDataKeys(tools(), null);
-    assert.deepEqual([done.newKeys, done.resealed], [2, 18]);
+    assert.deepEqual([done.newKeys, done.resealed], [2, 20]);
     await checkAll();
   });
 
@@ -260,6 +260,7 @@ describe('where something is sealed', () => {
       'src/connect/connect-flow.ts': 'connect_flows.sealed',
       'src/app.ts': 'for those of sources and workflows',
       'src/delivery/manage-webhooks.ts': 'webhooks.secret',
+      'src/idempotency/kept-answers.ts': 'idempotency_keys.answer',
       'src/oauth/manage-oauth-clients.ts': 'oauth_clients.sealed_secret',
       'src/sources/sealed-props.ts': 'sources.sealed_props, deployments.definition',
       'src/workflows/trigger-auth.ts': 'triggers.auth',

@@ -21,8 +21,9 @@ forEachSharedService((fixture) => {
     const { service } = fixture;
     const me = await data('GET', '/v1/users/me');
     const source = await service.createSource({ component_code: component });
-    const post = () => fetch(source.configured_props.http.endpoint_url, { method: 'POST', body: '{}' });
-    assert.equal((await post()).status, 200);
+    const post = (headers: Record<string, string> = {}) =>
+      fetch(source.configured_props.http.endpoint_url, { method: 'POST', headers, body: '{}' });
+    assert.equal((await post({ 'idempotency-key': 'first' })).status, 200);
     await waitFor(async () => (await data('GET', '/v1/users/me')).daily_invocations_used >= 1);
     await setQuotas(me.id, { invocations: 3, enforced: true });
     let accepted = 1;
@@ -38,6 +39,9 @@ forEachSharedService((fixture) => {
     assert.ok(Math.abs(Number(refusal.headers.get('retry-after')) - (reset - Date.now()) / 1000) < 60);
     assert.equal(refusal.headers.get('x-ratelimit-reset'), String(reset / 1000));
     assert.equal(refusal.headers.get('x-ratelimit-limit'), '3');
+    const repeated = await post({ 'idempotency-key': 'first' });
+    assert.deepEqual([repeated.status, repeated.headers.get('idempotency-replayed')], [200, 'true']);
+    assert.equal((await post({ 'idempotency-key': 'second' })).status, 429);
     assert.ok(accepted >= 3 && accepted <= 5, `${accepted} were accepted`);
 
     const shown = await setQuotas(me.id, { invocations: null, enforced: null });

@@ -103,6 +103,11 @@ export class DeployerFixture {
       asks: () => Promise.reject(new Error('these tests ask for nothing')),
       ...parts,
       replies: new SourceReplies(parts),
+      keptReplies: {
+        recorder: () => {
+          throw new Error('these tests have no idempotency keys');
+        },
+      },
       router: noSubscribers,
       limits: { deadlineMs: 300_000, memoryMb: 64, componentDbBytesMax: 10_000 },
     });

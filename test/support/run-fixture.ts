@@ -8,6 +8,7 @@ import type { CallOptions, CallRequest, Runner, StepCall } from '#runner/runner.
 import type { RunTrigger } from '#runs/run.ts';
 import { RunService } from '#runs/run-service.ts';
 import { findRun, stepsOfRun } from '#runs/run-store.ts';
+import type { AnswerKeeper } from '#runs/workflow-runs.ts';
 import type { Store } from '#storage/store.ts';
 import type { RunTable } from '#storage/tables/workflow-tables.ts';
 import type { LoadedDeployment } from '#workflows/loaded-deployment.ts';
@@ -64,6 +65,7 @@ export class RunFixture implements AsyncDisposable {
       node?: string;
       clock?: TestClock;
       runsKept?: number;
+      keptAnswers?: AnswerKeeper;
       deployments?: { get(id: string): Promise<LoadedDeployment> };
     },
   ) {
@@ -121,6 +123,7 @@ export class RunFixture implements AsyncDisposable {
       },
       mayRun: () => this.mayRun,
       settingsOf: async () => this.settings ?? this.deployment.settings,
+      keptAnswers: options.keptAnswers ?? { record: () => Promise.reject(new Error('not in these tests')) },
       runsKept: options.runsKept ?? 1000,
     });
     const nothing: JobHandler = { run: async () => {}, quarantined: async () => {} };

@@ -18,6 +18,7 @@ export function expectedSecrets(ownerId: string): Record<string, unknown> {
   return {
     account: { token: secret('account') },
     client: secret('client'),
+    reply: secret('reply'),
     flow: { verifier: secret('flow') },
     webhook: secret('webhook'),
     oldWebhook: secret('old webhook'),
@@ -83,6 +84,8 @@ export async function storeSealed(store: Store, { vault, clock }: SealTools, own
     { table: 'oauth_clients', row: { id: id('oa'), sealed_secret: await value(id('oa'), 'client') } },
     { table: 'connect_flows', row: { id: id('cf'), sealed: await object(id('cf'), 'flow') } },
     { table: 'connect_flows', row: { id: id('cg'), sealed: '' } },
+    { table: 'idempotency_keys', row: { id: id('ik'), answer: await value(id('ik'), 'reply') } },
+    { table: 'idempotency_keys', row: { id: id('il'), answer: 'accepted' } },
     {
       table: 'webhooks',
       row: {
@@ -144,6 +147,7 @@ export async function openSealed(
     account: await object('accounts', 'apn'),
     client: await value('oauth_clients', 'oa', 'sealed_secret'),
     flow: await object('connect_flows', 'cf'),
+    reply: await value('idempotency_keys', 'ik', 'answer'),
     webhook: await value('webhooks', 'wh', 'secret'),
     oldWebhook: await value('webhooks', 'wh', 'old_secret'),
     trigger: await openTriggerAuth(sealer, (await row('triggers', id('hi'))) as never),

@@ -1,0 +1,72 @@
+import type { FastifyReply } from 'fastify';
+import type { EndpointAnswer } from '#idempotency/kept-answer.ts';
+import type { FoundKey, KeptAnswers } from '#idempotency/kept-answers.ts';
+import { CallerError } from '#lib/errors.ts';
+import { sendHttpReply } from './endpoint-reply.ts';
+import type { Endpoint } from './resolve-endpoint.ts';
+
+/** What a caller gets whose request became a run; nothing in it belongs to anybody. */
+const successPage =
+  '<p><b>Success!</b></p>\n<p>The workflow got this request. To answer with something else, let its trigger respond itself and call <code>$.respond()</code> in a step.</p>\n';
+
+/** Sends the answer of an endpoint: the first time, and when the request is repeated. */
+export function sendAnswer(reply: FastifyReply, endpoint: Endpoint, answer: EndpointAnswer): FastifyReply {
+  return endpoint.kind === 'source' ? sendSourceAnswer(reply, answer) : sendWorkflowAnswer(reply, answer);
+}
+
+function sendSourceAnswer(reply: FastifyReply, answer: EndpointAnswer): FastifyReply {
+  if (answer.kind === 'accepted')
+    return reply.header('access-control-allow-origin', '*').send({ success: true });
+  if (answer.kind === 'responded') return sendHttpReply(reply, answer.reply);
+  return reply.code(500).send({
+    error: 'the component did not respond to this request',
+    code: 'no_response',
+    // Whoever calls is a stranger to the source: no ids.
+    details: {},
+  });
+}
+
+/** Sends the answer of a workflow (platform facts, 4.2 and 4.3). */
+function sendWorkflowAnswer(reply: FastifyReply, answer: EndpointAnswer): FastifyReply {
+  if (answer.kind === 'accepted') return reply.code(200).type('text/html; charset=utf-8').send(successPage);
+  if (answer.kind === 'responded') return sendHttpReply(reply, answer.reply);
+  const text = answer.waits
+    ? '$.respond() not called for this invocation'
+    : 'No $.respond called in workflow';
+  return reply.code(400).type('text/plain; charset=utf-8').send(text);
+}
+
+/** Answers a request whose key was taken before as that was answered; nothing runs. */
+export async function answerRepeated(
+  answers: Pick<KeptAnswers, 'answerOf'>,
+  endpoint: Endpoint,
+  { known, requestDigest, reply }: { known: FoundKey; requestDigest: string; reply: FastifyReply },
+): Promise<FastifyReply> {
+  if (known.requestDigest !== requestDigest) {
+    throw new CallerError(
+      'idempotency_conflict',
+      'Idempotency-Key: used before for a request with another method, path, query or body, expected a new key',
+      { parameter: 'Idempotency-Key' },
+    );
+  }
+  const answer = await answers.answerOf(known);
+  if (answer === undefined) throw inProgress(reply);
+  reply.header('idempotency-replayed', 'true');
+  if (answer.kind !== 'not_kept') return sendAnswer(reply, endpoint, answer);
+  return reply.code(answer.status).send({
+    error: 'the request was taken, and its reply is not kept',
+    code: 'reply_not_kept',
+    details: {},
+  });
+}
+
+/** Seconds after which it is worth asking for the answer again. */
+const tryAgainSeconds = '5';
+
+export function inProgress(reply: FastifyReply): CallerError {
+  reply.header('retry-after', tryAgainSeconds);
+  return new CallerError(
+    'in_progress',
+    'a request with this Idempotency-Key is being worked on; send it again later for its answer',
+  );
+}
