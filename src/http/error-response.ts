@@ -74,7 +74,7 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
     meaning: 'The body has a content type other than application/json, or a content encoding.',
   },
   idempotency_conflict: {
-    status: 422,
+    status: 409,
     meaning:
       'The Idempotency-Key was used in the last 24 hours for a request with another method, path, query or body (only from endpoints).',
   },

@@ -104,7 +104,7 @@ forEachSharedService((fixture) => {
       await post(`${url}?a=1`, 'k'),
       await post(url, 'k', 1, { method: 'PUT' }),
     ]) {
-      assert.deepEqual([other.status, codeOf(other), other.replayed], [422, 'idempotency_conflict', false]);
+      assert.deepEqual([other.status, codeOf(other), other.replayed], [409, 'idempotency_conflict', false]);
     }
     await waitFor(async () => (await emitted(id)).length > 0);
     assert.deepEqual(await emitted(id), [1]);
