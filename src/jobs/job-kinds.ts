@@ -11,6 +11,8 @@ export interface JobPayloads {
     accepted_by?: string;
     /** The node where somebody waits for its reply, if the run may be on another one. */
     reply_to?: string;
+    /** The planned run of a timer that this is: the ledger records how it ended. */
+    tick?: { timer_id: string; planned_ms: number };
   };
   /**
    * Deletes a range of an emitter's events (both ends inclusive, absent: open); asked for with 202. Without a channel:

@@ -58,6 +58,19 @@ export interface SourceTick {
   reason: string | null;
   /** Planned ticks this entry stands for (integer) */
   ticks: number;
+  run: {
+    /** Run of a workflow; null: a run of a source */
+    id: string | null;
+    /**
+     * queued | running | succeeded | failed | lost (no end was recorded, and it is not queued any more); of
+     * a workflow also waiting | cancelled | quarantined | not_kept (the run is no longer kept)
+     */
+    state: string;
+    /** Class and message of the error; of a queued run: of the attempt before */
+    error: string | null;
+    /** Epoch seconds (integer) */
+    ended_at: number | null;
+  } | null;
 }
 
 /** `data` in answers of `GET /v1/sources/{id}/timers`. */
@@ -420,6 +433,19 @@ export interface WorkflowTick {
   reason: string | null;
   /** Planned ticks this entry stands for (integer) */
   ticks: number;
+  run: {
+    /** Run of a workflow; null: a run of a source */
+    id: string | null;
+    /**
+     * queued | running | succeeded | failed | lost (no end was recorded, and it is not queued any more); of
+     * a workflow also waiting | cancelled | quarantined | not_kept (the run is no longer kept)
+     */
+    state: string;
+    /** Class and message of the error; of a queued run: of the attempt before */
+    error: string | null;
+    /** Epoch seconds (integer) */
+    ended_at: number | null;
+  } | null;
 }
 
 /** `data` in answers of `GET /v1/deployments/{id}`. */
