@@ -1126,10 +1126,21 @@ export interface Flow {
     name: string | null;
     /** active | inactive | deploying | paused | disabled; null where the name is */
     state: string | null;
-    /** Why the service disabled a webhook */
-    reason: string | null;
-    /** Epoch seconds: since when a webhook takes nothing (integer) */
-    failing_since: number | null;
+    /** Null where the name is */
+    health: {
+      state: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
+      /** Epoch seconds: the first success, failure or waiting item of this state; null: not known (integer) */
+      since: number | null;
+      /** Why; null: it is healthy */
+      reason: string | null;
+      /** Failures since the last success (integer) */
+      failures: number;
+      /**
+       * Runs or deliveries that wait for another attempt, or longer than a minute; 1000: at least so many
+       * (integer)
+       */
+      waiting: number;
+    } | null;
     /** Of a workflow */
     project_id: string | null;
     /** Events on the default channel; failed: on $errors */
@@ -1202,6 +1213,8 @@ export interface Flow {
     } | null;
     /** Undelivered, among the newest 1,000 records of the owner (integer) */
     dead_letters: number;
+    /** Deliveries failed, and the health of the listener is still failing or disabled */
+    failing: boolean;
   })[];
 }
 
