@@ -448,6 +448,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       claims: has('worker'),
       leaseMs: settings.nodeLeaseSeconds * 1000,
       predecessor,
+      nodeClock: () => databaseClock?.status(),
     });
     const isClockUnreliable = () => databaseClock?.status().state === 'unreliable';
     const scheduler = new Scheduler({

@@ -14,7 +14,7 @@ import { jobBlameMigration } from './migrations/0012-job-blame.ts';
 import { writeProbesMigration } from './migrations/0013-write-probes.ts';
 import { healthMigration } from './migrations/0014-health.ts';
 import { componentUsesMigration } from './migrations/0015-component-uses.ts';
-import { tickRunsMigration } from './migrations/0017-tick-runs.ts';
+import { ticksAndNodesMigration } from './migrations/0017-ticks-and-nodes.ts';
 import type { Store, Tx } from './store.ts';
 
 export interface Migration {
@@ -39,7 +39,7 @@ export const migrations: readonly Migration[] = [
   writeProbesMigration,
   healthMigration,
   componentUsesMigration,
-  tickRunsMigration,
+  ticksAndNodesMigration,
 ];
 
 /** The store was written by a newer version, or its history differs: going on could destroy data. */

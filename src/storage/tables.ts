@@ -32,7 +32,13 @@ import type {
   UserTable,
   WorkspaceTable,
 } from './tables/identity-tables.ts';
-import type { JobTable, LaneLeaseTable, NodeTable, WriteProbeTable } from './tables/job-tables.ts';
+import type {
+  JobTable,
+  LaneLeaseTable,
+  NodeStateTable,
+  NodeTable,
+  WriteProbeTable,
+} from './tables/job-tables.ts';
 import type {
   RegistryComponentTable,
   RegistryFileTable,
@@ -121,6 +127,7 @@ export interface Tables {
   health: HealthTable;
   jobs: JobTable;
   nodes: NodeTable;
+  node_states: NodeStateTable;
   lane_leases: LaneLeaseTable;
   source_replies: SourceReplyTable;
   write_probes: WriteProbeTable;

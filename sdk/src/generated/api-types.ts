@@ -1750,6 +1750,46 @@ export interface GetInstanceAnswer {
     /** Epoch seconds (integer) */
     checked_at: number;
   } | null;
+  /**
+   * Every process on this store. healthy; paused: it is stopping; failing: it sent no heartbeat, its clock
+   * is off by more than a minute, or the store takes no writes of it. One that ended without a stop is
+   * listed for an hour
+   */
+  nodes: ({
+    /** node_… */
+    id: string;
+    /** Epoch seconds (integer) */
+    started_at: number;
+    /** Epoch seconds of its last heartbeat (integer) */
+    heartbeat_at: number;
+    /** Of its machine, as in clock; null with SQLite */
+    clock: {
+      state: string;
+      /** Integer */
+      offset_ms: number;
+    } | null;
+    /**
+     * Addition: what happened last. healthy: the last run, delivery or test succeeded; failing: it failed;
+     * paused: a user stopped it; disabled: the service stopped it; waiting: it has work that waits;
+     * untested: nothing has run yet
+     */
+    health: {
+      state: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
+      /** Epoch seconds: the first success, failure or waiting item of this state; null: not known (integer) */
+      since: number | null;
+      /** Why; null: it is healthy */
+      reason: string | null;
+      /** Failures since the last success (integer) */
+      failures: number;
+      /**
+       * Runs or deliveries that wait for another attempt, or longer than a minute; 1000: at least so many
+       * (integer)
+       */
+      waiting: number;
+    };
+    /** What to do; null: nothing */
+    advice: string | null;
+  })[];
   /** Epoch seconds (integer) */
   started_at: number;
   /** Under which others reach it */
