@@ -52,6 +52,7 @@ export type ErrorCode =
   | 'provider_unavailable'
   | 'quota_exceeded'
   | 'registry_unreachable'
+  | 'reply_too_large'
   | 'request_timeout'
   | 'run_over'
   | 'sealed_value_damaged'
