@@ -514,6 +514,11 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       },
       onJobs: () => pool.poke(),
     });
+    // What sleeps in a process would do so until its deadline, on this node or on another one.
+    bus.observeRemovals((emitterId) => {
+      if (emitterId.startsWith('p_')) workflowRuns.runs.abandonWorkflow(emitterId);
+      else void runner.forget(emitterId);
+    });
     const actionRunner = new ActionRunner({
       ...{ store, clock, logger, resolver, runner, context },
       steps: workflowRuns.steps,
