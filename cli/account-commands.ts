@@ -102,8 +102,8 @@ async function create(session: Session, options: Given, app = ''): Promise<void>
         });
   if (session.isJson) return session.terminal.printJson(account);
   session.terminal.print(String(account.id));
-  if (account.healthy === false)
-    session.terminal.problem(`It is not healthy: ${String(account.error ?? 'its test failed')}`);
+  const { state, reason } = healthOf(account);
+  if (state === 'failing') session.terminal.problem(`It is failing: ${String(reason ?? 'its test failed')}`);
 }
 
 async function connect(session: Session, options: Given, app = ''): Promise<void> {

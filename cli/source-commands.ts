@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { pathOf } from './api.ts';
+import { type ApiObject, pathOf } from './api.ts';
 import {
   addHealth,
   addLimit,
@@ -146,6 +146,10 @@ async function remove(session: Session, options: Given, id = ''): Promise<void> 
   showDone(session, `Removed ${id}.`);
 }
 
+function runOf(tick: ApiObject): { state: string; error: string | null } | null {
+  return (tick.run ?? null) as { state: string; error: string | null } | null;
+}
+
 async function ticks(session: Session, options: Given, id = ''): Promise<void> {
   showList(
     session,
@@ -154,7 +158,8 @@ async function ticks(session: Session, options: Given, id = ''): Promise<void> {
       timeColumn('PLANNED (UTC)', 'planned_at'),
       column('PROP', 'prop'),
       column('OUTCOME', 'outcome'),
-      column('REASON', 'reason'),
+      column('RUN', (tick) => runOf(tick)?.state ?? 'none'),
+      column('REASON', (tick) => tick.reason ?? runOf(tick)?.error),
       column('TICKS', 'ticks'),
     ],
     'No ticks yet: only sources with a timer have them.',

@@ -457,6 +457,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       claims: has('worker'),
       leaseMs: settings.nodeLeaseSeconds * 1000,
       predecessor,
+      nodeClock: () => databaseClock?.status(),
     });
     const isClockUnreliable = () => databaseClock?.status().state === 'unreliable';
     const scheduler = new Scheduler({
@@ -521,6 +522,11 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
         if (removed) bus.emitterRemoved(workflowId);
       },
       onJobs: () => pool.poke(),
+    });
+    // What sleeps in a process would do so until its deadline, on this node or on another one.
+    bus.observeRemovals((emitterId) => {
+      if (emitterId.startsWith('p_')) workflowRuns.runs.abandonWorkflow(emitterId);
+      else void runner.forget(emitterId);
     });
     const actionRunner = new ActionRunner({
       ...{ store, clock, logger, resolver, runner, context },

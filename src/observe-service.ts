@@ -66,6 +66,11 @@ export function observeService(
   );
   gauge('millrace_builds_running', 'Components being built', () => parts.builder.counts().running);
   gauge('millrace_builds_waiting', 'Components in line to be built', () => parts.builder.counts().waiting);
+  gauge(
+    'millrace_builds_oldest_wait_seconds',
+    'How long the component that is in line for longest has waited',
+    () => parts.builder.counts().oldestWaitMs / 1000,
+  );
   gauge('millrace_runner_warm', 'Sandboxed processes bound to a deployment', () => parts.runner.stats().warm);
   gauge(
     'millrace_runner_prewarmed',

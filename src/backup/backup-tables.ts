@@ -60,6 +60,7 @@ export const backupTables: Readonly<Record<keyof Tables, string | null>> = {
   sessions: 'people sign in to the restored instance anew',
   api_tokens: 'they last an hour; clients ask for new ones',
   connect_flows: 'who was connecting an account begins again',
+  node_states: 'processes of the instance that was backed up',
   nodes: 'processes of the instance that was backed up',
   lane_leases: 'what those processes had in hand',
   write_probes: 'they prove something about the store that they are in',

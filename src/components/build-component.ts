@@ -77,7 +77,7 @@ export interface BuildOptions {
 export interface ComponentBuilder {
   build(source: ComponentSource, options: BuildOptions): Promise<BuiltBundle>;
   /** Builds in a process now, and those in line for one. */
-  counts(): { running: number; waiting: number };
+  counts(): { running: number; waiting: number; oldestWaitMs: number };
   close(): Promise<void>;
 }
 
@@ -230,8 +230,8 @@ class ProcessBuilder implements ComponentBuilder {
     }
   }
 
-  counts(): { running: number; waiting: number } {
-    return this.#pool.counts;
+  counts(): { running: number; waiting: number; oldestWaitMs: number } {
+    return { ...this.#pool.counts, oldestWaitMs: this.#pool.oldestWaitMs };
   }
 
   async close(): Promise<void> {
@@ -306,6 +306,7 @@ class ProcessBuilder implements ComponentBuilder {
       {
         isReusableAfter: (error) => error instanceof CallerError && !build.signal.aborted,
         signal: build.signal,
+        ownerId: build.ownerId,
       },
     );
   }

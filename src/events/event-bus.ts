@@ -27,6 +27,7 @@ export class EventBus {
   readonly #listeners = new Map<string, Set<BusListener>>();
   readonly #ownerListeners = new Map<string, Set<OwnerListener>>();
   readonly #observers = new Set<(events: readonly StoredEvent[]) => void>();
+  readonly #removalObservers = new Set<(emitterId: string) => void>();
   readonly #logger: Logger;
 
   constructor(logger: Logger) {
@@ -52,6 +53,11 @@ export class EventBus {
     this.#observers.add(observer);
   }
 
+  /** For what has to end with an emitter, wherever it was removed. */
+  observeRemovals(observer: (emitterId: string) => void): void {
+    this.#removalObservers.add(observer);
+  }
+
   /** A notification of another process; only readers of the emitters it names are told. */
   heard(text: string): void {
     const notice = readNotice(text);
@@ -74,6 +80,7 @@ export class EventBus {
   }
 
   emitterRemoved(emitterId: string): void {
+    for (const observe of this.#removalObservers) this.#tell(() => observe(emitterId));
     for (const listener of this.#listeners.get(emitterId) ?? []) this.#tell(() => listener.emitterRemoved());
     for (const listener of everyone(this.#ownerListeners))
       this.#tell(() => listener.emitterRemoved(emitterId));

@@ -118,7 +118,8 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
   streams_busy: {
     status: 429,
     meaning:
-      'Too many live streams are open with this key, or with all keys of its user (MILLRACE_STREAMS_PER_KEY); close some.',
+      'Too many live streams are open with this key, or with all keys of its user (MILLRACE_STREAMS_PER_KEY); close some. Of what ' +
+      'workflows send with $.send.sse, which needs no key: 1,000 readers of one workflow, 10,000 of all.',
   },
   account_tests_busy: {
     status: 429,
@@ -183,6 +184,11 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
     meaning: 'No active source or workflow has this endpoint (only from endpoints).',
   },
   no_response: { status: 500, meaning: 'The component ended without responding (only from endpoints).' },
+  reply_too_large: {
+    status: 500,
+    meaning:
+      'The component gave a reply that is larger than is taken; details has its bytes and the bound (only from endpoints).',
+  },
   oauth_client_missing: {
     status: 400,
     meaning:

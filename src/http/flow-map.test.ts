@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { recordOutcome } from '#health/outcome-store.ts';
 import { TestClock } from '#lib/clock.ts';
 import type { Store } from '#storage/store.ts';
 import type { SubscriptionTable } from '#storage/tables/delivery-tables.ts';
@@ -115,6 +116,9 @@ forEachStore((fixture) => {
         .values([run('run_1', workflowId, 'dc_1', 'failed'), run('run_2', workflowId, 'hi_1', 'succeeded')])
         .execute(),
     );
+    await store.transaction((tx) =>
+      recordOutcome(store, tx, { subjectId: 'dc_1', ownerId, failure: null, atMs: nowMs }),
+    );
     await store.transaction((tx) => tx.insertInto('triggers').values(httpTrigger(workflowId)).execute());
     const map = await readFlowMap({ store, clock }, ownerId);
     assert.deepEqual(map.totals, { sources: 1, workflows: 1, webhooks: 2, subscriptions: 3 });
@@ -125,6 +129,15 @@ forEachStore((fixture) => {
     assert.equal(nodeOf(map, 'wh_2')?.thing?.state, 'disabled');
     assert.deepEqual(nodeOf(map, 'dc_1')?.emitted, { perMinute: 2, failed: 1, lastMs: nowMs - 1_000 });
     assert.equal(nodeOf(map, 'dc_*')?.kind, 'all');
+    // What counts is what happened last, as in every other answer.
+    assert.deepEqual(
+      ['dc_1', 'wh_1', 'wh_2', 'dc_*'].map((id) => nodeOf(map, id)?.health?.state),
+      ['healthy', 'waiting', 'disabled', undefined],
+    );
+    assert.deepEqual(
+      ['sub_1', 'sub_2', 'sub_3'].map((id) => edgeOf(map, id)?.isFailing),
+      [false, false, true],
+    );
     const workflow = nodeOf(map, workflowId);
     assert.deepEqual(workflow?.runs, { perMinute: 2, failed: 1, lastMs: nowMs - 5_000 });
     assert.deepEqual(
@@ -197,12 +210,15 @@ forEachStore((fixture) => {
       ...{ listener_id: 'wh_1', subscription_id: 'sub_7', state: 'failed' },
       created_at_ms: nowMs - 1,
     });
+    await store.transaction((tx) =>
+      recordOutcome(store, tx, { subjectId: 'dc_5', ownerId, failure: 'TypeError: x', atMs: 1 }),
+    );
     const map = await readFlowMap({ store, clock }, ownerId, 'dc_3');
     assert.equal(map.nodes.length, flowNodesMax);
     assert.ok(map.edges.length <= flowEdgesMax);
     assert.deepEqual(map.totals, { sources: count, workflows: 0, webhooks: 1, subscriptions: count });
     const shown = new Set(map.nodes.map(({ id }) => id));
-    for (const id of ['dc_3', 'dc_7', 'wh_1', 'dc_999', 'dc_700']) assert.ok(shown.has(id), id);
+    for (const id of ['dc_3', 'dc_5', 'dc_7', 'wh_1', 'dc_999', 'dc_700']) assert.ok(shown.has(id), id);
     assert.ok(!shown.has('dc_8'), 'a source that was quiet for longest is left out');
     for (const { subscription } of map.edges)
       assert.ok(shown.has(subscription.emitter_id) && shown.has(subscription.listener_id));

@@ -1,6 +1,8 @@
+import type { Health } from '#health/health.ts';
+import { healthOf, troubledObjects } from '#health/health-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Store } from '#storage/store.ts';
-import { type Recent, recentDeliveries, recentEvents, recentRuns } from './flow-recent-store.ts';
+import { inParts, type Recent, recentDeliveries, recentEvents, recentRuns } from './flow-recent-store.ts';
 import {
   busiestSources,
   type DeadLetters,
@@ -27,6 +29,8 @@ export const flowEdgesMax = 800;
 const focusedEdgesMax = 300;
 /** Workflows and webhooks without an edge that have a place before sources without one. */
 const loneMax = 150;
+/** Objects of each kind that need attention and come first. */
+const troubledMax = 100;
 /** Failures and rates are of the newest rows within this time. */
 export const failuresOverMs = 3_600_000;
 const minuteMs = 60_000;
@@ -48,6 +52,8 @@ export interface FlowNode {
   kind: 'source' | 'workflow' | 'webhook' | 'all';
   /** Null: all of a kind, or somebody else's. */
   thing: FlowThing | null;
+  /** Null: where `thing` is. */
+  health: Health | null;
   /** Emitted on the channel for data; `failed`: on $errors. */
   emitted: FlowFigures | null;
   /** Of a workflow. */
@@ -68,6 +74,8 @@ export interface FlowEdge {
   /** Null: the listener is somebody else's, and so is what reaches it. */
   figures: FlowFigures | null;
   deadLetters: number;
+  /** Deliveries along it failed, and the listener is failing or disabled still. */
+  isFailing: boolean;
 }
 
 export interface FlowMap {
@@ -94,12 +102,13 @@ export async function readFlowMap(
 ): Promise<FlowMap> {
   const { read } = store;
   const atMs = clock.now();
-  const [totals, dead, unhealthy] = await Promise.all([
+  const [totals, dead, unhealthy, troubled] = await Promise.all([
     flowTotals(read, ownerId),
     deadLettersBySubscription(read, ownerId),
-    unhealthyAccountsByUser(read, ownerId),
+    unhealthyAccountsByUser(read, ownerId, atMs),
+    troubledIds(read, ownerId, atMs),
   ]);
-  const { subscriptions, ids } = await chosen(read, ownerId, { focus, dead, unhealthy });
+  const { subscriptions, ids } = await chosen(read, ownerId, { focus, dead, unhealthy, troubled });
   const rowsMax = Math.max(
     rowsOfOneMin,
     Math.min(rowsOfOneMax, Math.floor(rowsLookedMax / (ids.length + 1))),
@@ -110,7 +119,8 @@ export async function readFlowMap(
   const workflows = own.filter((id) => id.startsWith('p_'));
   const emitters = own.filter((id) => !id.startsWith('wh_'));
   const listeners = [...new Set(subscriptions.map(({ listener_id }) => listener_id))];
-  const [triggers, last, delivered, runs, events, errors] = await Promise.all([
+  const [health, triggers, last, delivered, runs, events, errors] = await Promise.all([
+    healthOfThings(read, own, atMs),
     flowTriggers(read, workflows),
     lastEmitted(read, emitters),
     recentDeliveries(
@@ -144,6 +154,7 @@ export async function readFlowMap(
           id,
           kind,
           thing,
+          health: health.get(id) ?? null,
           emitted: isEmitter
             ? {
                 perMinute: byEvent.total(id).perMinute,
@@ -164,15 +175,53 @@ export async function readFlowMap(
         },
       ];
     }),
-    edges: subscriptions.map((subscription) => ({
-      subscription,
-      figures:
-        subscription.listener_owner_id === ownerId
-          ? byDelivery.part(subscription.listener_id, subscription.id)
-          : null,
-      deadLetters: deadOf.get(subscription.id) ?? 0,
-    })),
+    edges: subscriptions.map((subscription) => {
+      const { id, listener_id, listener_owner_id } = subscription;
+      const figures = listener_owner_id === ownerId ? byDelivery.part(listener_id, id) : null;
+      const deadLetters = deadOf.get(id) ?? 0;
+      const hasFailures = (figures?.failed ?? 0) + deadLetters > 0;
+      return {
+        subscription,
+        figures,
+        deadLetters,
+        isFailing: hasFailures && isDown(health.get(listener_id)),
+      };
+    }),
   };
+}
+
+const kinds = { source: 'dc_', workflow: 'p_', webhook: 'wh_' } as const;
+const kindNames = ['source', 'workflow', 'webhook'] as const;
+
+function isDown(health: Health | undefined): boolean {
+  return health?.state === 'failing' || health?.state === 'disabled';
+}
+
+async function healthOfThings(
+  db: Store['read'],
+  ids: readonly string[],
+  nowMs: number,
+): Promise<Map<string, Health>> {
+  const found = await Promise.all(
+    kindNames.map((kind) =>
+      inParts(
+        ids.filter((id) => id.startsWith(kinds[kind])),
+        async (part) => [...(await healthOf(db, kind, part, nowMs))],
+      ),
+    ),
+  );
+  return new Map(found.flat());
+}
+
+/** What needs attention, that which fails first. */
+async function troubledIds(db: Store['read'], ownerId: string, nowMs: number): Promise<string[]> {
+  const found = await Promise.all(
+    kindNames.map((kind) => troubledObjects(db, kind, { ownerId, nowMs, limit: troubledMax })),
+  );
+  const all = found.flat();
+  return [...all.filter(({ health }) => isDown(health)), ...all.filter(({ health }) => !isDown(health))].map(
+    ({ id }) => id,
+  );
 }
 
 function isAt({ emitter_id, listener_id }: FlowSubscription, id: string): boolean {
@@ -193,7 +242,13 @@ async function chosen(
     focus,
     dead,
     unhealthy,
-  }: { focus: string | undefined; dead: DeadLetters[]; unhealthy: Map<string, number> },
+    troubled,
+  }: {
+    focus: string | undefined;
+    dead: DeadLetters[];
+    unhealthy: Map<string, number>;
+    troubled: readonly string[];
+  },
 ): Promise<{ subscriptions: FlowSubscription[]; ids: string[] }> {
   const failing = dead.flatMap(({ subscription_id }) => subscription_id ?? []).slice(0, flowEdgesMax);
   const [focused, broken, newest, sources, workflows, webhooks] = await Promise.all([
@@ -206,7 +261,7 @@ async function chosen(
   ]);
   const emitting = ['dc_*', 'p_*', ownerId, ...workflows.slice(0, loneMax), ...sources];
   const busy = await subscriptionsFrom(db, ownerId, emitting, flowEdgesMax);
-  const ids = new Set<string>(focus === undefined ? [] : [focus]);
+  const ids = new Set<string>([...(focus === undefined ? [] : [focus]), ...troubled]);
   const subscriptions = new Map<string, FlowSubscription>();
   for (const one of [...focused, ...broken, ...busy, ...newest]) {
     if (subscriptions.size >= flowEdgesMax) break;
@@ -216,9 +271,9 @@ async function chosen(
     subscriptions.set(one.id, one);
   }
   // Records of a listener without a subscription are failures too: what ended, or was sent by a replay.
-  const troubled = [...dead.map(({ listener_id }) => listener_id), ...unhealthy.keys()];
+  const failed = [...dead.map(({ listener_id }) => listener_id), ...unhealthy.keys()];
   const lone = [...workflows.slice(0, loneMax), ...webhooks.slice(0, loneMax)];
-  for (const id of [...troubled, ...lone, ...sources, ...workflows, ...webhooks]) {
+  for (const id of [...failed, ...lone, ...sources, ...workflows, ...webhooks]) {
     if (ids.size >= flowNodesMax) break;
     ids.add(id);
   }

@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { hasHealth } from '#health/health-store.ts';
 import type { Db } from '#storage/store.ts';
 import { deadStates, inParts } from './flow-recent-store.ts';
 
@@ -168,15 +169,12 @@ export interface FlowThing {
   state: string;
   /** Of a workflow. */
   project_id: string | null;
-  /** Of a webhook: why it is disabled, and since when it takes nothing. */
-  disabled_reason: string | null;
-  failing_since_ms: number | null;
 }
 
 /** Sources, workflows and webhooks of an owner by their ids; what is gone or somebody else's is not in it. */
 export async function flowThings(db: Db, ownerId: string, ids: readonly string[]): Promise<FlowThing[]> {
   const of = (prefix: string) => ids.filter((id) => id.startsWith(prefix));
-  const nothing = { project_id: null, disabled_reason: null, failing_since_ms: null };
+  const nothing = { project_id: null };
   const [sources, workflows, webhooks] = await Promise.all([
     inParts(of('dc_'), (part) =>
       db
@@ -197,7 +195,7 @@ export async function flowThings(db: Db, ownerId: string, ids: readonly string[]
     inParts(of('wh_'), (part) =>
       db
         .selectFrom('webhooks')
-        .select(['id', 'name', 'url', 'state', 'disabled_reason', 'failing_since_ms'])
+        .select(['id', 'name', 'url', 'state'])
         .where('id', 'in', part)
         .where('owner_id', '=', ownerId)
         .execute(),
@@ -274,12 +272,16 @@ export async function deadLettersBySubscription(db: Db, ownerId: string): Promis
 }
 
 /** How many unhealthy accounts of the owner each source and workflow uses. */
-export async function unhealthyAccountsByUser(db: Db, ownerId: string): Promise<Map<string, number>> {
+export async function unhealthyAccountsByUser(
+  db: Db,
+  ownerId: string,
+  nowMs: number,
+): Promise<Map<string, number>> {
   const accounts = await db
     .selectFrom('accounts')
     .select('id')
     .where('owner_id', '=', ownerId)
-    .where('healthy', '=', 0)
+    .where(hasHealth('account', 'failing', nowMs))
     .limit(accountsMax)
     .execute();
   if (accounts.length === 0) return new Map();

@@ -5,10 +5,8 @@ import { storeWorkflow } from '../../test/support/stored-workflows.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import {
   countDeadLetters,
-  disabledWebhooks,
   namesOf,
   quarantinedRuns,
-  unhealthyAccounts,
   waitingDeliveries,
   waitingJobs,
 } from './overview-store.ts';
@@ -63,86 +61,8 @@ forEachStore((fixture) => {
     assert.equal(await countDeadLetters(store.read, ownerId), 4);
   });
 
-  test('disabled webhooks, unhealthy accounts and quarantined runs are named, the latest first', async () => {
+  test('quarantined runs are named, with their workflow', async () => {
     const { store } = fixture;
-    const webhook = (n: number, state: string) => ({
-      ...{
-        id: `wh_${n}`,
-        owner_id: ownerId,
-        user_id: 'u_1',
-        name: null,
-        description: null,
-        secret: 'sealed',
-      },
-      ...{
-        url: `https://example.com/${n}`,
-        old_secret: null,
-        old_secret_until_ms: null,
-        failing_since_ms: null,
-      },
-      ...{ disabled_reason: 'only_failures', removed_records: 0, created_at_ms: n, updated_at_ms: n },
-      ...{ state, disabled_at_ms: state === 'disabled' ? n : null },
-    });
-    const account = (n: number, healthy: number) => ({
-      ...{
-        id: `apn_${n}`,
-        owner_id: ownerId,
-        user_id: 'u_1',
-        app_slug: 'slack',
-        app_id: 'app_1',
-        app_name: 'Slack',
-      },
-      ...{
-        name: n === 1 ? null : 'ours',
-        sealed: 'sealed',
-        version: 1,
-        grant_type: 'keys',
-        oauth_client_id: null,
-      },
-      ...{
-        authorized_scopes: null,
-        expires_at_ms: null,
-        last_refreshed_at_ms: null,
-        next_refresh_at_ms: null,
-      },
-      ...{
-        refresh_failures: 0,
-        healthy,
-        dead: 0,
-        error: 'HTTP 401',
-        checked_at_ms: null,
-        next_check_at_ms: null,
-      },
-      ...{ check_failures: 0, lease_node: null, lease_until_ms: null, created_at_ms: n, updated_at_ms: n },
-    });
-    await store.transaction(async (tx) => {
-      for (let n = 1; n <= 7; n += 1) {
-        await tx.insertInto('webhooks').values(webhook(n, 'disabled')).execute();
-      }
-      await tx.insertInto('webhooks').values(webhook(8, 'active')).execute();
-      for (const [n, healthy] of [
-        [1, 0],
-        [2, 0],
-        [3, 1],
-      ] as const) {
-        await tx.insertInto('accounts').values(account(n, healthy)).execute();
-      }
-    });
-    const webhooks = await disabledWebhooks(store.read, ownerId);
-    assert.deepEqual(
-      webhooks.map(({ id }) => id),
-      ['wh_7', 'wh_6', 'wh_5', 'wh_4', 'wh_3'],
-    );
-    assert.deepEqual(webhooks[0], {
-      id: 'wh_7',
-      name: 'https://example.com/7',
-      reason: 'only_failures',
-      sinceMs: 7,
-    });
-    assert.deepEqual(await unhealthyAccounts(store.read, ownerId), [
-      { id: 'apn_2', name: 'Slack: ours', reason: 'HTTP 401', sinceMs: 2 },
-      { id: 'apn_1', name: 'Slack', reason: 'HTTP 401', sinceMs: 1 },
-    ]);
     const workflowId = await storeWorkflow(store);
     const run = (id: string, state: string) => ({
       ...{ id, owner_id: ownerId, workflow_id: workflowId, deployment_id: 'd_1', state, emitter_id: null },
@@ -161,6 +81,5 @@ forEachStore((fixture) => {
     ]);
     const names = await namesOf(store.read, [workflowId, 'dc_gone']);
     assert.deepEqual([...names], [[workflowId, workflowId]]);
-    assert.deepEqual(await disabledWebhooks(store.read, 'o_2'), []);
   });
 });

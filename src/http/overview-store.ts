@@ -5,7 +5,7 @@ export const countedMax = 1000;
 /** What is due is looked through up to here, whoever it belongs to. */
 const lookedThroughMax = 10_000;
 /** Of each kind of thing that needs attention, so many are named. */
-const namedMax = 5;
+export const namedMax = 5;
 /** Undelivered and not by anybody's wish. */
 const deadStates = ['failed', 'blocked', 'dropped', 'expired'];
 
@@ -83,42 +83,6 @@ export interface Trouble {
   name: string | null;
   reason: string | null;
   sinceMs: number | null;
-}
-
-/** Accounts whose last test failed, or that the provider refused. */
-export async function unhealthyAccounts(db: Db, ownerId: string): Promise<Trouble[]> {
-  const rows = await db
-    .selectFrom('accounts')
-    .select(['id', 'name', 'app_name', 'error', 'updated_at_ms'])
-    .where('owner_id', '=', ownerId)
-    .where('healthy', '=', 0)
-    .orderBy('updated_at_ms', 'desc')
-    .limit(namedMax)
-    .execute();
-  return rows.map((row) => ({
-    id: row.id,
-    name: row.name === null || row.name === '' ? row.app_name : `${row.app_name}: ${row.name}`,
-    reason: row.error,
-    sinceMs: row.updated_at_ms,
-  }));
-}
-
-/** Webhooks that the service disabled. */
-export async function disabledWebhooks(db: Db, ownerId: string): Promise<Trouble[]> {
-  const rows = await db
-    .selectFrom('webhooks')
-    .select(['id', 'name', 'url', 'disabled_reason', 'disabled_at_ms'])
-    .where('owner_id', '=', ownerId)
-    .where('state', '=', 'disabled')
-    .orderBy('disabled_at_ms', 'desc')
-    .limit(namedMax)
-    .execute();
-  return rows.map((row) => ({
-    id: row.id,
-    name: row.name ?? row.url,
-    reason: row.disabled_reason,
-    sinceMs: row.disabled_at_ms,
-  }));
 }
 
 /** Runs that took their process down again and again. */

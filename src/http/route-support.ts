@@ -25,6 +25,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** Answered without an API key. Everything else is authenticated: deny by default. */
     public?: boolean;
+    /** Of a public route: a key that is sent says who asks. */
+    takesKey?: boolean;
     /** A page of the dashboard: no operation, so whoever asks for its path with another method is not told of it. */
     page?: boolean;
     /** Bytes of user code pass through: no common parameters, no security headers of ours, no line per request. */

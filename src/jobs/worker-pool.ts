@@ -1,12 +1,13 @@
 import type { Clock } from '#lib/clock.ts';
 import { toError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
-import type { Store } from '#storage/store.ts';
+import type { Store, Tx } from '#storage/store.ts';
 import { type ClaimOptions, claimJobs, claimSuspect, endSolitude, whatWaits } from './claim-store.ts';
 import type { JobKind, JobPayloads } from './job-kinds.ts';
 import { type LeasedJob, pruneQuarantined, requeueJob } from './job-store.ts';
 import { releaseLanes } from './lane-lease-store.ts';
 import { LaneLeases } from './lane-leases.ts';
+import { forgetNodeState, forgetNodeStates, type NodeClock, reportNode } from './node-state-store.ts';
 import {
   databaseTimeMs,
   forgetNode,
@@ -83,11 +84,14 @@ export class WorkerPool {
   readonly #logger: Logger;
   readonly #claims: boolean;
   readonly #leaseMs: number;
+  readonly #nodeClock: () => NodeClock | undefined;
   readonly #predecessor: string | undefined;
   readonly #solitudeTimes: Readonly<SolitudeTimes>;
   readonly #stop = new AbortController();
   #draining = false;
   #stopping: Promise<void> | undefined;
+  #startedAtMs = 0;
+  #stoppingSinceMs: number | null = null;
   readonly #running = new Map<Promise<void>, LeasedJob>();
   /** Those that might as well wait in the store, and those that cannot: only the first count where jobs are claimed. */
   readonly #perLane = new Map<string, number>();
@@ -137,6 +141,8 @@ export class WorkerPool {
     leaseMs?: number;
     /** A node that is gone for sure. */
     predecessor?: string | undefined;
+    /** What the clock of this machine is like. */
+    nodeClock?: () => NodeClock | undefined;
     /** For tests of jobs that were lost with their nodes. */
     solitude?: SolitudeTimes;
   }) {
@@ -149,6 +155,7 @@ export class WorkerPool {
     this.#claims = options.claims;
     this.#leaseMs = options.leaseMs ?? defaultLeaseMs;
     this.#predecessor = options.predecessor;
+    this.#nodeClock = options.nodeClock ?? (() => undefined);
     this.#solitudeTimes = options.solitude ?? solitudeTimes;
     this.lanes = new LaneLeases(options);
     this.lanes.onTaken((lanes) => this.#taken(lanes));
@@ -158,9 +165,16 @@ export class WorkerPool {
     const { node } = this;
     const nowMs = await this.#leaseTimeMs();
     await this.#store.transaction(async (tx) => {
-      if (this.#store.name === 'sqlite') await forgetNodes(tx);
-      else if (this.#predecessor !== undefined) await forgetNode(tx, this.#predecessor);
+      if (this.#store.name === 'sqlite') {
+        await forgetNodes(tx);
+        await forgetNodeStates(tx);
+      } else if (this.#predecessor !== undefined) {
+        await forgetNode(tx, this.#predecessor);
+        await forgetNodeState(tx, this.#predecessor);
+      }
       await registerNode(tx, node, { nowMs, leaseMs: this.#leaseMs, claims: this.#claims });
+      this.#startedAtMs = nowMs;
+      await this.#report(tx, nowMs);
     });
     this.#renewedAtMs = performance.now();
     await this.recover();
@@ -308,6 +322,7 @@ export class WorkerPool {
     this.#draining = true;
     this.#stopsClaiming.abort();
     clearTimeout(this.#timer);
+    const reported = this.#startedAtMs === 0 ? undefined : this.#reportStopping();
     const finished = Promise.allSettled([...this.#running.keys(), this.#claiming]);
     const graceTimer = Promise.withResolvers<void>();
     const timer = setTimeout(graceTimer.resolve, graceMs);
@@ -318,6 +333,7 @@ export class WorkerPool {
     this.#stop.abort();
     await this.#beating;
     await this.#handingOver;
+    await reported;
     try {
       // Those that failed during the drain keep their pause and their count.
       await this.#requeueFailed();
@@ -475,7 +491,10 @@ export class WorkerPool {
     const leaseMs = this.#leaseMs;
     try {
       const nowMs = await this.#leaseTimeMs();
-      const known = await this.#store.transaction((tx) => heartbeat(tx, this.node, { nowMs, leaseMs }));
+      const known = await this.#store.transaction(async (tx) => {
+        await this.#report(tx, nowMs);
+        return heartbeat(tx, this.node, { nowMs, leaseMs });
+      });
       if (!known) {
         // Another node took our jobs over while this process was suspended. What we finish now will be refused.
         this.#logger.error({ node: this.node }, 'jobs.lease-lost');
@@ -515,6 +534,27 @@ export class WorkerPool {
       }
       const beforeMs = this.#clock.now() - quarantineMs;
       await this.#store.transaction((tx) => pruneQuarantined(tx, { beforeMs, limit: pruneMax }));
+    } catch (error) {
+      this.#logger.warn({ node: this.node, error: toError(error).message }, 'jobs.heartbeat-failed');
+    }
+  }
+
+  #report(tx: Tx, nowMs: number): Promise<void> {
+    return reportNode(tx, this.node, {
+      nowMs,
+      leaseMs: this.#leaseMs,
+      startedAtMs: this.#startedAtMs,
+      clock: this.#nodeClock(),
+      stoppingSinceMs: this.#stoppingSinceMs,
+    });
+  }
+
+  /** Others see at once that it stops. It stops as well where that cannot be written. */
+  async #reportStopping(): Promise<void> {
+    try {
+      const nowMs = await this.#leaseTimeMs();
+      this.#stoppingSinceMs = nowMs;
+      await this.#store.transaction((tx) => this.#report(tx, nowMs));
     } catch (error) {
       this.#logger.warn({ node: this.node, error: toError(error).message }, 'jobs.heartbeat-failed');
     }

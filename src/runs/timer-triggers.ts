@@ -28,18 +28,17 @@ export class WorkflowTicks implements TickTarget {
         outcomes.push({ kind: 'gone' });
         continue;
       }
-      outcomes.push({ kind: 'fired' });
-      prepared.push(
-        this.#runs.prepare({
-          workflowId: workflow.id,
-          ownerId: workflow.owner_id,
-          deploymentId: workflow.deployment_id,
-          emitterId: timer.prop,
-          sourceType: 'TIMER',
-          event: JSON.stringify(triggerEvent(schedule, timer.timezone, timer.next_at_ms)),
-          hops: 0,
-        }),
-      );
+      const rows = this.#runs.prepare({
+        workflowId: workflow.id,
+        ownerId: workflow.owner_id,
+        deploymentId: workflow.deployment_id,
+        emitterId: timer.prop,
+        sourceType: 'TIMER',
+        event: JSON.stringify(triggerEvent(schedule, timer.timezone, timer.next_at_ms)),
+        hops: 0,
+      });
+      outcomes.push({ kind: 'fired', runId: rows.run.id });
+      prepared.push(rows);
     }
     await insertPrepared(this.#store, tx, prepared);
     return {

@@ -135,6 +135,11 @@ export class WorkflowRuns implements JobHandler {
     live.abort.abort();
   }
 
+  /** As `abandon`, for all runs of a workflow that was removed. */
+  abandonWorkflow(workflowId: string): void {
+    for (const [runId, live] of this.#live) if (live.run.workflow_id === workflowId) this.abandon(runId);
+  }
+
   async run(job: LeasedJob, signal: AbortSignal): Promise<void> {
     const payload = job.payload as JobPayloads['run_workflow'];
     const { run_id: runId, workflow_id: workflowId } = payload;
@@ -155,6 +160,12 @@ export class WorkflowRuns implements JobHandler {
       state = await this.#runInTurn(run, job, made, arrival, signal);
     } catch (error) {
       this.#followers.get(runId)?.reject(toError(error));
+      // Its step was cut off because a person ended it: there is nothing to go on with.
+      if (error instanceof UnavailableError && this.#live.get(runId)?.isEnded === true) {
+        await this.#drop(job, 'the run was ended');
+        state = 'cancelled';
+        return;
+      }
       if (error instanceof UnavailableError) this.#waiters.get(runId)?.reject(error);
       if (error instanceof RunLostError) {
         this.#logger.info({ run: runId }, 'run.not-ours-any-more');

@@ -125,6 +125,19 @@ forEachSharedService((fixture) => {
     const waits = await fetch(delays.url);
     assert.equal(waits.status, 400);
     assert.equal(await waits.text(), '$.respond() not called for this invocation');
+    const largeBody = 'await $.respond({ status: 200, body: Buffer.alloc(20_000_000) });';
+    const large = await fetch((await workflowOf(service, largeBody, { custom_response: true })).url);
+    assert.deepEqual(
+      [large.status, await large.json()],
+      [
+        500,
+        {
+          error: '$.respond: body has 20000000 bytes, at most 6291456 are allowed',
+          code: 'reply_too_large',
+          details: { bytes: 20_000_000, bytes_max: 6_291_456 },
+        },
+      ],
+    );
   });
 
   test('a reply that was given before a wait is not kept back by it', async () => {

@@ -219,6 +219,27 @@ describe('a service with limits and addresses of its own', () => {
     });
     again.leave.abort();
     second.leave.abort();
+    // What workflows send needs no key. One that is sent has as many streams there.
+    const workflow = await service.createWorkflow({
+      steps: [{ namespace: 'code', code: 'export default defineComponent({ run() {} })' }],
+    });
+    const path = `/pipelines/${workflow.id}/sse`;
+    const readers = [];
+    for (let n = 0; n < 2; n += 1)
+      readers.push(
+        await waitFor(async () => {
+          const opened = await open(path);
+          return opened.answer.status === 200 && opened;
+        }),
+      );
+    const third = (await open(path)).answer;
+    assert.deepEqual([third.status, third.headers.get('retry-after')], [429, '5']);
+    const keyless = new AbortController();
+    for (const headers of [{}, { authorization: 'Bearer of-nobody' }]) {
+      const plain = await fetch(`${service.url}${path}`, { headers, signal: keyless.signal });
+      assert.equal(plain.status, 200);
+    }
+    for (const { leave } of [{ leave: keyless }, ...readers]) leave.abort();
   });
 
   test('MILLRACE_AUDIT_DAYS is how long the audit of accounts is kept', async () => {

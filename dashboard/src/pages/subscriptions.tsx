@@ -5,7 +5,7 @@ import { useSubscriptions } from '~/api/queries.ts';
 import { useMayWrite, useMembers } from '~/api/rights.ts';
 import type { Subscription } from '~/api/types.ts';
 import type { FlowEdge, FlowNode } from '~/flow/flow-types.ts';
-import { edgeTroubles } from '~/flow/troubles.ts';
+import { edgeFailures } from '~/flow/troubles.ts';
 import { channelWords, nameOf, pageOf, rateWords } from '~/flow/words.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { EndSubscription } from '~/parts/end-subscription.tsx';
@@ -160,7 +160,7 @@ function Row({
   onEnd: (() => void) | undefined;
 }) {
   const { id, emitter_id, listener_id, event_name, created_at } = subscription;
-  const troubles = edge === undefined ? [] : edgeTroubles(edge);
+  const failures = edge === undefined ? [] : edgeFailures(edge);
   return (
     <div className="row subscription">
       <span className="row-main">
@@ -170,7 +170,9 @@ function Row({
         <span className="muted cut">
           <bdi>{channelWords(event_name)}</bdi>
           {edge?.deliveries != null && `, ${rateWords(edge.deliveries.per_minute)}`}
-          {troubles.length > 0 && <span className="bad-text">, {troubles.join(', ')}</span>}
+          {failures.length > 0 && (
+            <span className={edge?.failing === true ? 'bad-text' : undefined}>, {failures.join(', ')}</span>
+          )}
         </span>
         <span className="muted cut small-text">
           made by <bdi>{oneLine(by, 60)}</bdi> <Ago ms={created_at * 1000} />, <code>{id}</code>
