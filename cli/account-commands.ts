@@ -19,7 +19,7 @@ import { column, healthColumn, healthOf, idColumn, showDone, showList, showOne, 
 export function accountCommands(program: Command, parts: Parts): void {
   const accounts = group(program, 'accounts', 'connected accounts');
   addHealth(addLimit(leaf(accounts, 'list', 'accounts that you may see', parts, list))).option(
-    '--app <slug>',
+    '--app <app>',
     'only of this app',
   );
   leaf(accounts, 'describe <account>', 'one account', parts, async (session, options, id = '') => {

@@ -11,7 +11,7 @@ export function componentCommands(program: Command, parts: Parts): void {
   addLimit(
     leaf(components, 'list [query]', 'components of the registry by key, or the best matches', parts, list),
   )
-    .option('--app <slug>', 'only of this app')
+    .option('--app <app>', 'only of this app')
     .option('--type <type>', 'only source or action');
   leaf(
     components,

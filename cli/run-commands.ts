@@ -12,6 +12,7 @@ import {
   textOption,
 } from './command-kit.ts';
 import { CliError, usageError } from './exit-codes.ts';
+import { idOfNamed } from './find-by-name.ts';
 import type { Session } from './session.ts';
 import { column, idColumn, showDone, showList, showOne, timeColumn } from './show.ts';
 
@@ -138,8 +139,9 @@ async function replayRun(session: Session, _options: Given, id = ''): Promise<vo
   session.terminal.print(String(run.id));
 }
 
-async function replay(session: Session, options: Given, id = ''): Promise<void> {
+async function replay(session: Session, options: Given, what = ''): Promise<void> {
   const api = await session.api();
+  const id = await idOfNamed(session, api, what, ['source', 'workflow']);
   if (!/^(?:dc|p)_/.test(id)) {
     if (textOption(options, 'to') !== undefined)
       throw usageError('--to is for sources (dc_…) and workflows (p_…)');

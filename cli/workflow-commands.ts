@@ -27,8 +27,8 @@ export function workflowCommands(program: Command, parts: Parts): void {
   leaf(workflows, 'describe <workflow>', 'one workflow with its triggers and steps', parts, describe);
   leaf(workflows, 'create', 'make a workflow from a definition or a template', parts, create)
     .option('--file <file>', 'definition as JSON: steps, triggers, settings; - for standard input')
-    .option('--template <id>', 'make it from this template (tch_…)')
-    .option('--project <id>', 'put it into this project (proj_…)')
+    .option('--template <template>', 'make it from this template')
+    .option('--project <project>', 'put it into this project of the workspace')
     .option('--name <name>', 'name of the workflow')
     .option('--inactive', 'do not activate it');
   leaf(
