@@ -24,7 +24,7 @@ export function accountCommands(program: Command, parts: Parts): void {
   );
   leaf(accounts, 'describe <account>', 'one account', parts, async (session, options, id = '') => {
     const query = { include_credentials: options.includeCredentials === true ? 1 : undefined };
-    showOne(session, await (await session.api()).data('GET', pathOf`/v1/accounts/${id}`, { query }));
+    await showOne(session, await (await session.api()).data('GET', pathOf`/v1/accounts/${id}`, { query }));
   }).option('--include-credentials', 'also its credentials, in clear; that is on record');
   leaf(
     accounts,

@@ -84,7 +84,7 @@ async function describe(session: Session, options: Given, id = ''): Promise<void
   if (session.isJson) return session.terminal.printJson(component);
   const { code, configurable_props: props, ...fields } = component;
   if (options.code === true) return session.terminal.printBytes(Buffer.from(`${String(code)}\n`));
-  showOne(session, fields);
+  await showOne(session, fields);
   session.terminal.print('');
   showList(
     session,

@@ -89,7 +89,7 @@ async function describe(session: Session, _options: Given, id = ''): Promise<voi
   const run = await (await session.api()).data('GET', pathOf`/v1/runs/${id}`);
   if (session.isJson) return session.terminal.printJson(run);
   const { steps, sends, ...fields } = run;
-  showOne(session, fields);
+  await showOne(session, fields);
   for (const step of (Array.isArray(steps) ? steps : []).filter(isObject)) {
     session.terminal.print('');
     const { namespace, state, id: stepId, input, exports, logs, error } = step;

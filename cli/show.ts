@@ -1,4 +1,5 @@
 import { type ApiObject, isObject } from './api.ts';
+import { withOwnerNames } from './owner-names.ts';
 import type { Session } from './session.ts';
 import type { Column } from './table.ts';
 import { visibleJson } from './visible-text.ts';
@@ -60,14 +61,15 @@ export function showList(
   );
 }
 
-/** One thing: its fields below each other, or the object of the API. */
-export function showOne(session: Session, item: ApiObject): void {
+/** One thing: its fields below each other, with names of users and workspaces; or the object of the API. */
+export async function showOne(session: Session, item: ApiObject): Promise<void> {
   if (session.isJson) {
     session.terminal.printJson(item);
     return;
   }
+  const [shown = item] = await withOwnerNames(session, [item]);
   session.terminal.printFields(
-    Object.entries(item).map(([name, value]) => [
+    Object.entries(shown).map(([name, value]) => [
       name,
       name === 'health' ? healthText(item) : withTime(name, value),
     ]),

@@ -30,8 +30,13 @@ export function sourceCommands(program: Command, parts: Parts): void {
   addHealth(
     addLimit(leaf(sources, 'list', 'your sources, or those of a workspace, newest first', parts, list)),
   );
-  leaf(sources, 'describe <source>', 'one source', parts, async (session, _options, id = '') =>
-    showOne(session, await (await session.api()).data('GET', pathOf`/v1/sources/${id}`)),
+  leaf(
+    sources,
+    'describe <source>',
+    'one source',
+    parts,
+    async (session, _options, id = '') =>
+      await showOne(session, await (await session.api()).data('GET', pathOf`/v1/sources/${id}`)),
   );
   addProps(leaf(sources, 'create <component>', 'the same as deploy', parts, create)).option(
     '--name <name>',

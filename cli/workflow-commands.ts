@@ -11,6 +11,7 @@ import {
   textOption,
 } from './command-kit.ts';
 import { usageError } from './exit-codes.ts';
+import { withOwnerNames } from './owner-names.ts';
 import { readJsonFile } from './prop-values.ts';
 import type { Session } from './session.ts';
 import { column, healthColumn, idColumn, showDone, showList, showOne, timeColumn } from './show.ts';
@@ -80,7 +81,7 @@ async function describe(session: Session, _options: Given, id = ''): Promise<voi
   const workflow = await (await session.api()).data('GET', pathOf`/v1/workflows/${id}`);
   if (session.isJson) return session.terminal.printJson(workflow);
   const { steps: _steps, triggers: _triggers, ...fields } = workflow;
-  showOne(session, fields);
+  await showOne(session, fields);
   session.terminal.print('');
   showList(
     session,
@@ -172,14 +173,15 @@ async function remove(session: Session, options: Given, id = ''): Promise<void> 
 }
 
 async function deployments(session: Session, options: Given, id = ''): Promise<void> {
+  const items = await (await session.api()).list(pathOf`/v1/workflows/${id}/deployments`, limitOf(options));
   showList(
     session,
-    await (await session.api()).list(pathOf`/v1/workflows/${id}/deployments`, limitOf(options)),
+    session.isJson ? items : await withOwnerNames(session, items),
     [
       idColumn(),
       column('NUMBER', 'number'),
       steps,
-      column('BY', 'user_id', { isWhole: true }),
+      column('BY', 'user_id'),
       timeColumn('CREATED (UTC)', 'created_at'),
     ],
     'No deployments.',

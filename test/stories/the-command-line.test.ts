@@ -697,6 +697,19 @@ describe('the command line', () => {
       assert.match(await ok('logs', 'post-room'), /got Ada/);
       assert.equal((await json('replay', 'post-room', '--to', 'Ledger')).sent, 1);
       assert.equal((await json('deliveries', 'list', 'ledger')).length, 2);
+      // People see who owns a thing by name; programs get the ids.
+      const { user_id } = await json('sources', 'describe', 'post-room');
+      assert.match(await ok('sources', 'describe', 'post-room'), /user_id +admin$/m);
+      assert.match(await ok('workflows', 'deployments', 'say-hello'), /^d_\w+ +1 +1 +admin /m);
+      for (const words of [
+        ['sources', 'describe', 'post-room'],
+        ['subscriptions', 'list'],
+        ['subscriptions', 'describe', id],
+        ['webhooks', 'describe', 'ledger'],
+        ['workflows', 'describe', 'say-hello'],
+        ['workflows', 'deployments', 'say-hello'],
+      ])
+        assert.ok(!(await ok(...words)).includes(user_id), words.join(' '));
       assert.equal(await ok('invoke', 'say-hello', '--path', '?name=Ada'), 'Hello, Ada');
       await service.runInState(flow, 'succeeded');
       assert.equal((await json('runs', 'list', 'say-hello')).length, 1);

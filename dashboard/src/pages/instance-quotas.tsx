@@ -2,12 +2,12 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useLocation, useSearch } from 'wouter';
 import { api } from '~/api/client.ts';
-import type { Data } from '~/api/queries.ts';
-import { useQuota } from '~/api/workspace-queries.ts';
+import { type Data, useMe } from '~/api/queries.ts';
+import { useQuota, useUsers } from '~/api/workspace-queries.ts';
 import type { Quota } from '~/api/workspace-types.ts';
 import { formatDuration, formatNumber } from '~/parts/format.ts';
 import { Loading } from '~/parts/page.tsx';
-import { visible } from '~/parts/plain-text.ts';
+import { shortened, visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
 
 /** What one user or workspace may use on a day. Whose stands in the address. */
@@ -15,7 +15,8 @@ export function InstanceQuotas() {
   const asked = new URLSearchParams(useSearch()).get('owner') ?? '';
   const [, navigate] = useLocation();
   const [id, setId] = useState(asked);
-  const quota = useQuota(asked);
+  const owner = useNamedOwner(asked);
+  const quota = useQuota(owner.id ?? '');
   return (
     <>
       <p className="muted">
@@ -36,7 +37,7 @@ export function InstanceQuotas() {
             required
             spellCheck={false}
             maxLength={100}
-            placeholder="u_… or o_…"
+            placeholder="name or id"
             value={id}
             onChange={(event) => setId(event.target.value)}
           />
@@ -45,11 +46,40 @@ export function InstanceQuotas() {
           Show
         </button>
       </form>
-      {asked !== '' && quota.isPending && <Loading />}
+      {asked !== '' && (owner.isPending || (owner.id !== undefined && quota.isPending)) && <Loading />}
+      {asked !== '' && !owner.isPending && owner.id === undefined && (
+        <p role="status">
+          No user, and no workspace of yours, has this name. Other workspaces need their id (o_…).
+        </p>
+      )}
       {quota.error !== null && <Problem error={quota.error} onRetry={() => void quota.refetch()} />}
-      {quota.data !== undefined && <Change key={quota.data.owner_id} quota={quota.data} />}
+      {quota.data !== undefined && (
+        <Change key={quota.data.owner_id} quota={quota.data} name={owner.name ?? quota.data.owner_id} />
+      )}
     </>
   );
+}
+
+/** A user or workspace by id, name, or e-mail address. Of workspaces that the admin is not in only the id is known. */
+function useNamedOwner(text: string): {
+  id: string | undefined;
+  name: string | undefined;
+  isPending: boolean;
+} {
+  const me = useMe();
+  const users = useUsers(text);
+  const wanted = text.toLowerCase();
+  const workspace = me.data?.orgs?.find(
+    ({ id, name, orgname }) => id === text || [name, orgname].some((one) => one.toLowerCase() === wanted),
+  );
+  const user = users.data?.pages[0]?.data.find(
+    ({ id, username, email }) => id === text || [username, email].some((one) => one.toLowerCase() === wanted),
+  );
+  return {
+    id: workspace?.id ?? user?.id ?? (/^[uo]_\w+$/.test(text) ? text : undefined),
+    name: workspace?.name ?? user?.username,
+    isPending: users.isPending || users.isPlaceholderData || me.isPending,
+  };
 }
 
 const numbers = [
@@ -74,7 +104,7 @@ function draftOf({ own }: Quota): Draft {
   };
 }
 
-function Change({ quota }: { quota: Quota }) {
+function Change({ quota, name }: { quota: Quota; name: string }) {
   const queries = useQueryClient();
   const [draft, setDraft] = useState(() => draftOf(quota));
   const change = useMutation({
@@ -106,7 +136,7 @@ function Change({ quota }: { quota: Quota }) {
       }}
     >
       <h2 id="quota-of" className="break">
-        {visible(quota.owner_id)}
+        {visible(shortened(name, 200))}
       </h2>
       <p className="muted">
         On the {quota.plan} plan. What goes beyond a quota is{' '}
