@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Command } from 'commander';
+import { durationText } from './amounts.ts';
 import { type Api, type ApiObject, isObject, pathOf } from './api.ts';
 import {
   addLimit,
@@ -199,7 +200,7 @@ function bar(done: number, total: number): string {
 
 export function durationOf({ started_at, ended_at }: ApiObject): string {
   const [start, end] = [Date.parse(String(started_at)), Date.parse(String(ended_at))];
-  return Number.isNaN(start) || Number.isNaN(end) ? '-' : `${end - start} ms`;
+  return Number.isNaN(start) || Number.isNaN(end) ? '-' : durationText(end - start);
 }
 
 function lineOf({ level, message }: ApiObject): string {

@@ -1,3 +1,4 @@
+import { amountText } from './amounts.ts';
 import { type ApiObject, isObject } from './api.ts';
 import { withOwnerNames } from './owner-names.ts';
 import type { Session } from './session.ts';
@@ -71,7 +72,7 @@ export async function showOne(session: Session, item: ApiObject): Promise<void> 
   session.terminal.printFields(
     Object.entries(shown).map(([name, value]) => [
       name,
-      name === 'health' ? healthText(item) : withTime(name, value),
+      name === 'health' ? healthText(item) : readable(name, value),
     ]),
   );
 }
@@ -108,6 +109,9 @@ function cellText(value: unknown): string {
   return typeof value === 'number' ? String(value) : visibleJson(value, 0);
 }
 
-function withTime(name: string, value: unknown): unknown {
+/** Times and amounts as people read them. */
+export function readable(name: string, value: unknown): unknown {
+  const amount = typeof value === 'number' ? amountText(name, value) : undefined;
+  if (amount !== undefined) return amount;
   return typeof value === 'number' && /_at$/.test(name) ? `${value} (${timeText(value)} UTC)` : value;
 }

@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { durationText } from './amounts.ts';
 import { type ApiObject, pathOf } from './api.ts';
 import {
   addHealth,
@@ -288,7 +289,7 @@ async function describeDelivery(session: Session, _options: Given, id = ''): Pro
     Array.isArray(attempts) ? (attempts as ApiObject[]) : [],
     [
       column('AT (UTC)', ({ at_ms }) => millisText(at_ms), { isWhole: true }),
-      column('MS', 'latency_ms'),
+      column('TOOK', ({ latency_ms: ms }) => (typeof ms === 'number' ? durationText(ms) : undefined)),
       column('STATUS', 'status'),
       column('ERROR', 'error'),
       column('RESPONSE', 'response'),

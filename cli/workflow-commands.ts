@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { durationText } from './amounts.ts';
 import { type ApiObject, isObject, pathOf } from './api.ts';
 import {
   addHealth,
@@ -95,7 +96,7 @@ async function describe(session: Session, _options: Given, id = ''): Promise<voi
           trigger.endpoint_url ??
           trigger.email_address ??
           trigger.cron ??
-          trigger.interval_seconds ??
+          everyText(trigger.interval_seconds) ??
           trigger.name,
       ),
     ],
@@ -114,6 +115,10 @@ async function describe(session: Session, _options: Given, id = ''): Promise<voi
     ],
     'No steps.',
   );
+}
+
+function everyText(seconds: unknown): string | undefined {
+  return typeof seconds === 'number' ? `every ${durationText(seconds * 1000)}` : undefined;
 }
 
 async function create(session: Session, options: Given): Promise<void> {

@@ -14,7 +14,7 @@ import { Problem } from '~/parts/problem.tsx';
 export function InstanceQuotas() {
   const asked = new URLSearchParams(useSearch()).get('owner') ?? '';
   const [, navigate] = useLocation();
-  const [id, setId] = useState(asked);
+  const [id, setId] = useState(isOwnerId(asked) ? '' : asked);
   const owner = useNamedOwner(asked);
   const quota = useQuota(owner.id ?? '');
   return (
@@ -76,21 +76,27 @@ function useNamedOwner(text: string): {
     ({ id, username, email }) => id === text || [username, email].some((one) => one.toLowerCase() === wanted),
   );
   return {
-    id: workspace?.id ?? user?.id ?? (/^[uo]_\w+$/.test(text) ? text : undefined),
-    name: workspace?.name ?? user?.username,
+    id: user?.id ?? workspace?.id ?? (isOwnerId(text) ? text : undefined),
+    name: user?.username ?? workspace?.name,
     isPending: users.isPending || users.isPlaceholderData || me.isPending,
   };
+}
+
+function isOwnerId(text: string): boolean {
+  return /^[uo]_\w+$/.test(text);
 }
 
 const numbers = [
   { id: 'invocations', name: 'Invocations a day', show: formatNumber },
   {
     id: 'compute_ms',
-    name: 'Run time a day, in milliseconds',
+    name: 'Run time a day, in hours',
     show: (ms: number) => (ms === 0 ? '0 s' : formatDuration(ms)),
   },
   { id: 'credits', name: 'Credits a day', show: formatNumber },
 ] as const;
+
+const hourMs = 3_600_000;
 
 type Draft = Record<(typeof numbers)[number]['id'] | 'enforced', string>;
 
@@ -98,7 +104,7 @@ function draftOf({ own }: Quota): Draft {
   const text = (value: number | null) => (value === null ? '' : String(value));
   return {
     invocations: text(own.invocations),
-    compute_ms: text(own.compute_ms),
+    compute_ms: text(own.compute_ms === null ? null : own.compute_ms / hourMs),
     credits: text(own.credits),
     enforced: own.enforced === null ? '' : String(own.enforced),
   };
@@ -112,7 +118,7 @@ function Change({ quota, name }: { quota: Quota; name: string }) {
       const number = (text: string) => (text.trim() === '' ? null : Number(text));
       const body = {
         invocations: number(draft.invocations),
-        compute_ms: number(draft.compute_ms),
+        compute_ms: draft.compute_ms.trim() === '' ? null : Math.round(Number(draft.compute_ms) * hourMs),
         credits: number(draft.credits),
         enforced: draft.enforced === '' ? null : draft.enforced === 'true',
       };
@@ -125,7 +131,11 @@ function Change({ quota, name }: { quota: Quota; name: string }) {
     },
   });
   const isNew = JSON.stringify(draft) !== JSON.stringify(draftOf(quota));
-  const isGood = numbers.every(({ id }) => draft[id].trim() === '' || /^\d{1,15}$/.test(draft[id].trim()));
+  const isGood = numbers.every(
+    ({ id }) =>
+      draft[id].trim() === '' ||
+      (id === 'compute_ms' ? /^\d{1,9}(\.\d{1,7})?$/ : /^\d{1,15}$/).test(draft[id].trim()),
+  );
   return (
     <form
       className="card form"
@@ -153,8 +163,8 @@ function Change({ quota, name }: { quota: Quota; name: string }) {
           <input
             id={`quota-${id}`}
             className="input"
-            inputMode="numeric"
-            pattern="[0-9]{1,15}"
+            inputMode={id === 'compute_ms' ? 'decimal' : 'numeric'}
+            pattern={id === 'compute_ms' ? '[0-9]{1,9}([.][0-9]{1,7})?' : '[0-9]{1,15}'}
             placeholder="as the setting says"
             value={draft[id]}
             onChange={(event) => setDraft({ ...draft, [id]: event.target.value })}
