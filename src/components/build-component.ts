@@ -4,6 +4,7 @@ import { basename, join } from 'node:path';
 import { type Clock, systemClock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
+import { bytesText } from '#lib/units.ts';
 import type { BundlePackages } from '#runner/runner.ts';
 import { BuildTime } from './build-time.ts';
 import type {
@@ -260,7 +261,7 @@ class ProcessBuilder implements ComponentBuilder {
       if (Buffer.byteLength(entry.text) > this.#limits.bytesMax) {
         throw new CallerError(
           'component_too_large',
-          `the component is larger than ${this.#limits.bytesMax} bytes`,
+          `the component is larger than ${bytesText(this.#limits.bytesMax)}`,
         );
       }
       const build: Build = { ...wanted, own, version, time, signal, buildsFolder, language: entry.loader };

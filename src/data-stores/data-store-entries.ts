@@ -1,6 +1,7 @@
 import { notFound } from '#auth/permissions.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
+import { bytesText, countText } from '#lib/units.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
 import { entriesPerOwnerMax } from './data-store-limits.ts';
@@ -49,8 +50,8 @@ export class DataStoreEntries {
     if (result.reason === 'unknown') throw notFound('data store', write.storeId, 'store');
     const most =
       result.reason === 'too_many'
-        ? `${entriesPerOwnerMax} entries`
-        : `${this.#bytesPerOwnerMax} bytes of keys and values`;
+        ? `${countText(entriesPerOwnerMax)} entries`
+        : `${bytesText(this.#bytesPerOwnerMax)} of keys and values`;
     throw new CallerError('data_store_full', `the data stores of an owner hold ${most} at most`, {
       parameter: 'key',
     });

@@ -1,4 +1,5 @@
 import { CallerError } from '#lib/errors.ts';
+import { bytesText, countText } from '#lib/units.ts';
 
 export const storesPerOwnerMax = 100;
 /** In all stores of an owner. */
@@ -30,7 +31,7 @@ export function checkKey(key: unknown, parameter = 'key'): string {
 export function checkValue(json: string, parameter = 'value'): string {
   const bytes = Buffer.byteLength(json);
   if (bytes > valueBytesMax) {
-    const problem = `is ${bytes} bytes of JSON, ${valueBytesMax} are the most`;
+    const problem = `found ${countText(bytes)} bytes of JSON, expected at most ${bytesText(valueBytesMax)}`;
     throw new CallerError('invalid_parameter', `${parameter}: ${problem}`, { parameter });
   }
   try {

@@ -1,4 +1,5 @@
 import { CallerError } from '#lib/errors.ts';
+import { bytesText, countText } from '#lib/units.ts';
 import type { Db } from '#storage/store.ts';
 import { usageOfOwner } from './file-store.ts';
 
@@ -21,7 +22,7 @@ export async function requireRoom(
   if (total <= bytesMax && used.unfinished < unfinishedMax) return;
   throw new CallerError(
     'files_full',
-    `the files of this owner take ${used.bytes} bytes in ${used.files} files, and may take ${bytesMax}: remove some`,
+    `the files of this owner take ${bytesText(used.bytes)} in ${countText(used.files)} files, and may take ${bytesText(bytesMax)}: remove some`,
     { limit: bytesMax },
   );
 }

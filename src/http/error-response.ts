@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { CallerError, toError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
+import { asksForMissingPage, sendMissingPage } from './missing-page.ts';
 
 /** Table of contents 5: every error code a caller can get. docs/reference/errors.md is generated from it. */
 export const errorCatalogue: Readonly<Record<string, { status: number; meaning: string }>> = {
@@ -323,6 +324,7 @@ export function sendError(
   reply: FastifyReply,
   logger: Logger,
 ): FastifyReply {
+  if (asksForMissingPage(request, thrown)) return sendMissingPage(request, reply);
   const { status, headers, body } = errorAnswer(thrown, request.id);
   if (status >= 500) {
     logger.error(

@@ -14,7 +14,7 @@ import {
   listUsers,
   type User,
 } from './user-store.ts';
-import { findWorkspace, listWorkspaces, putMember } from './workspace-store.ts';
+import { findWorkspace, findWorkspaceByOrgname, listWorkspaces, putMember } from './workspace-store.ts';
 
 const userValue = '<u_…, username or e-mail>';
 
@@ -88,20 +88,24 @@ export const identityCommands: AdminCommands = {
     },
   },
   'member add': {
-    required: { workspace: '<o_…>', user: userValue, role: `<${roles.join('|')}>` },
+    required: { workspace: '<o_…|orgname>', user: userValue, role: `<${roles.join('|')}>` },
     optional: {},
     summary: 'a user to a workspace; for a member, changes the role',
     api: 'POST /v1/workspaces/{id}/members',
-    run: async ({ store, clock }, { workspace = '', user: userText = '', role = '' }) => {
+    run: async ({ store, clock }, { workspace: workspaceText = '', user: userText = '', role = '' }) => {
       if (!isRole(role)) throw new UsageError(`--role: expected one of ${roles.join(', ')}`);
-      must(await findWorkspace(store.read, workspace), `no workspace ${JSON.stringify(workspace)}`);
+      const workspace = must(
+        (await findWorkspace(store.read, workspaceText)) ??
+          (await findWorkspaceByOrgname(store.read, workspaceText)),
+        `no workspace ${JSON.stringify(workspaceText)}`,
+      );
       const user = await userNamed(store.read, userText, 'user');
       await store.transaction((tx) =>
-        putMember(tx, store, { workspaceId: workspace, userId: user.id, role }, clock.now()),
+        putMember(tx, store, { workspaceId: workspace.id, userId: user.id, role }, clock.now()),
       );
       return {
-        data: { workspace_id: workspace, user_id: user.id, role },
-        lines: [`${user.id} (${user.username}) is ${role} of ${workspace}.`],
+        data: { workspace_id: workspace.id, user_id: user.id, role },
+        lines: [`${user.id} (${user.username}) is ${role} of ${workspace.id} (${workspace.name}).`],
       };
     },
   },

@@ -32,6 +32,11 @@ export function findWorkspace(db: Db, id: string): Promise<Workspace | undefined
   return db.selectFrom('workspaces').select(columns).where('id', '=', id).executeTakeFirst();
 }
 
+/** By its slug, which no two workspaces share. */
+export function findWorkspaceByOrgname(db: Db, orgname: string): Promise<Workspace | undefined> {
+  return db.selectFrom('workspaces').select(columns).where('orgname', '=', orgname).executeTakeFirst();
+}
+
 /** Every workspace of a user, oldest first. */
 export function listWorkspacesOf(db: Db, userId: string): Promise<Workspace[]> {
   return db

@@ -471,9 +471,17 @@ forEachSharedService((fixture) => {
     assert.equal(page.status, 200);
     assert.match(page.headers.get('content-type') ?? '', /^text\/html/);
     assert.equal(page.headers.get('referrer-policy'), 'no-referrer');
-    assert.match(await page.text(), /Cancelled/);
+    assert.match(await page.text(), /<title>Cancelled · Millrace<\/title>/);
     await service.runInState(workflow.id, 'cancelled');
     assert.equal((await fetch(second.resume_url, { headers: { accept: 'text/html' } })).status, 410);
+    // A link that lost its end in a mail, or has a wrong token.
+    for (const broken of [second.resume_url.slice(0, -3), second.resume_url.replace(/\/[^/]+$/, '')]) {
+      const page = await fetch(broken, { headers: { accept: 'text/html' } });
+      assert.deepEqual([page.status, page.headers.get('referrer-policy')], [404, 'no-referrer']);
+      assert.match(await page.text(), /<title>Link not found · Millrace<\/title>/);
+      const answer = await fetch(broken);
+      assert.match(((await answer.json()) as { code: string }).code, /^(not_found|unknown_endpoint)$/);
+    }
   });
 
   test('a step reaches endpoints and files of its own service, and never its API', async () => {

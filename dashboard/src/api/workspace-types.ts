@@ -74,6 +74,8 @@ export interface SettingView {
   text: string;
   /** null: it is set, and kept secret. */
   value: string | null;
+  /** The value as people say it; null: it is no amount. */
+  amount: string | null;
   from: 'environment' | 'default';
 }
 

@@ -1830,6 +1830,8 @@ export interface GetInstanceAnswer {
     text: string;
     /** null: it is set, and kept secret. URLs are without user, password and query */
     value: string | null;
+    /** The value as people say it, such as 10 minutes or 2 GB; null: it is no amount */
+    amount: string | null;
     /** environment | default */
     from: string;
   })[];

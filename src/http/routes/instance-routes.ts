@@ -78,6 +78,9 @@ const InstanceShape = Type.Object({
       value: Type.Union([Type.String(), Type.Null()], {
         description: 'null: it is set, and kept secret. URLs are without user, password and query',
       }),
+      amount: Type.Union([Type.String(), Type.Null()], {
+        description: 'The value as people say it, such as 10 minutes or 2 GB; null: it is no amount',
+      }),
       from: Type.String({ description: 'environment | default' }),
     }),
   ),
