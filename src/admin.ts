@@ -19,9 +19,9 @@ import {
   type LoneTools,
   readAdminRequest,
   UsageError,
-} from '#workspaces/admin-command-line.ts';
-import { identityCommands } from '#workspaces/admin-commands.ts';
-import { hasUsers } from '#workspaces/user-store.ts';
+} from '#admin/admin-command-line.ts';
+import { identityCommands } from '#admin/admin-commands.ts';
+import { hasUsers } from '#identity/user-store.ts';
 import packageJson from '../package.json' with { type: 'json' };
 
 /** `npm run millrace -- …`: administration without the API. Exit codes: 0 done, 1 failed, 2 wrong command line. */

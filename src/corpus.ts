@@ -27,7 +27,7 @@ import { readPackageArgument } from '#registry/package-argument.ts';
 import { type CheckedPackage, type CorpusProgress, runCorpus } from '#registry/run-corpus.ts';
 import { createProcessRunner } from '#runner/process-runner.ts';
 import { FolderLockedError, lockFolder } from '#storage/lock-folder.ts';
-import { UsageError } from '#workspaces/admin-command-line.ts';
+import { UsageError } from '#admin/admin-command-line.ts';
 
 /** `npm run corpus -- …`: does every component of these packages work here? Exit codes: 0 yes, 1 no, 2 wrong command line. */
 

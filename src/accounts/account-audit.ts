@@ -1,5 +1,5 @@
 import { appIdOf } from '#apps/app-id.ts';
-import { type Caller, notFound, ownersOf } from '#auth/permissions.ts';
+import { type Caller, notFound, ownersOf } from '#identity/permissions.ts';
 import type { Page, PageRequest } from '#storage/page.ts';
 import type { Db } from '#storage/store.ts';
 import type { AccountAuditTable } from '#storage/tables/account-tables.ts';

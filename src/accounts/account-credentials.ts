@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { notFound } from '#auth/permissions.ts';
+import { notFound } from '#identity/permissions.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
 import type { SignerUris } from '#oauth/oauth1-signer-uris.ts';

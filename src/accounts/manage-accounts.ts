@@ -1,6 +1,6 @@
 import type { AppDefinition } from '#apps/app-definition.ts';
 import { appIdOf, appNameOf, isAppId, isAppSlug } from '#apps/app-id.ts';
-import { notFound } from '#auth/permissions.ts';
+import { notFound } from '#identity/permissions.ts';
 import { forgetOutcomes } from '#health/outcome-store.ts';
 import { CallerError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';

@@ -10,7 +10,7 @@ import {
   type LoneTools,
   type Options,
   UsageError,
-} from '#workspaces/admin-command-line.ts';
+} from '#admin/admin-command-line.ts';
 import { BackupError } from './backup-error.ts';
 import { type BackupHeader, readHeader } from './backup-header.ts';
 import { answered, secretOf } from './backup-secret.ts';

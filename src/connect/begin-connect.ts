@@ -3,7 +3,7 @@ import { type Account, findSealedAccount } from '#accounts/account-store.ts';
 import { checkName, needsNoAccount } from '#accounts/manage-accounts.ts';
 import type { AppDefinition } from '#apps/app-definition.ts';
 import { fieldsOf } from '#apps/fill-template.ts';
-import { type Caller, notFound } from '#auth/permissions.ts';
+import { type Caller, notFound } from '#identity/permissions.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import { newId, newSecret } from '#lib/ids.ts';

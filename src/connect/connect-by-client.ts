@@ -4,7 +4,7 @@ import { checkName, storeAccount } from '#accounts/manage-accounts.ts';
 import { accountGrant, oauthCredentials } from '#accounts/oauth-credentials.ts';
 import type { AppDefinition } from '#apps/app-definition.ts';
 import { fieldsOf } from '#apps/fill-template.ts';
-import { type Caller, requireWorkspace, resolveOwner } from '#auth/permissions.ts';
+import { type Caller, requireWorkspace, resolveOwner } from '#identity/permissions.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
 import { type Grant, type GrantContext, GrantError, type TokenEndpoint } from '#oauth/grant.ts';

@@ -1,4 +1,4 @@
-import { notFound } from '#auth/permissions.ts';
+import { notFound } from '#identity/permissions.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Ask, AskAnswer } from '#runner/runner.ts';

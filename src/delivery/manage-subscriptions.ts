@@ -1,4 +1,4 @@
-import { type Caller, notFound, type Ownership, ownersOf } from '#auth/permissions.ts';
+import { type Caller, notFound, type Ownership, ownersOf } from '#identity/permissions.ts';
 import { parseEventId } from '#events/event-id.ts';
 import { lockEmittersQuery } from '#events/event-store.ts';
 import type { Clock } from '#lib/clock.ts';

@@ -1,4 +1,4 @@
-import { notFound } from '#auth/permissions.ts';
+import { notFound } from '#identity/permissions.ts';
 import type { AddressPolicy } from '#egress/address-policy.ts';
 import type { LookupAll } from '#egress/resolve-address.ts';
 import type { Health } from '#health/health.ts';

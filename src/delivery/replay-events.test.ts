@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Caller } from '#auth/permissions.ts';
+import type { Caller } from '#identity/permissions.ts';
 import { type Emission, emitEvents } from '#events/emit-event.ts';
 import type { StoredEvent } from '#events/event.ts';
 import { formatEventId } from '#events/event-id.ts';

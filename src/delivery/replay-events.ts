@@ -1,4 +1,4 @@
-import { type Caller, notFound, type Ownership, ownersOf, writable } from '#auth/permissions.ts';
+import { type Caller, notFound, type Ownership, ownersOf, writable } from '#identity/permissions.ts';
 import { compareEventIds, type EventId, formatEventId, parseEventId } from '#events/event-id.ts';
 import { type Clock, epochSeconds } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';

@@ -1,4 +1,4 @@
-import { notFound, type Ownership } from '#auth/permissions.ts';
+import { notFound, type Ownership } from '#identity/permissions.ts';
 import { CallerError } from '#lib/errors.ts';
 import { findSource } from '#sources/source-store.ts';
 import type { Db } from '#storage/store.ts';

@@ -3,7 +3,7 @@ import type { EmittedTo } from '#events/emit-event.ts';
 import { StatementTexts } from '#storage/statement-texts.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import type { AutoSubscriptionTable, SubscriptionTable } from '#storage/tables/delivery-tables.ts';
-import { holdMemberships } from '#workspaces/workspace-store.ts';
+import { holdMemberships } from '#identity/workspace-store.ts';
 
 const subscriptionColumns = [
   'id',

@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import type { Caller } from '#auth/permissions.ts';
+import type { Caller } from '#identity/permissions.ts';
 import type { EventBus } from '#events/event-bus.ts';
 import type { Clock } from '#lib/clock.ts';
 import { toError } from '#lib/errors.ts';

@@ -8,7 +8,7 @@ import {
   type AdminTools,
   columnsOf,
   UsageError,
-} from '#workspaces/admin-command-line.ts';
+} from '#admin/admin-command-line.ts';
 import {
   addFolder,
   addPackage,

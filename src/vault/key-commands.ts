@@ -1,6 +1,6 @@
 import type { Settings } from '#config/settings.ts';
 import type { Db, Store } from '#storage/store.ts';
-import { type AdminCommands, columnsOf, listedMax } from '#workspaces/admin-command-line.ts';
+import { type AdminCommands, columnsOf, listedMax } from '#admin/admin-command-line.ts';
 import { checkMasterKey } from './check-master-key.ts';
 import { countDataKeys, masterKeyIdsInUse } from './data-key-store.ts';
 import { findRotation } from './key-rotation-store.ts';

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { notFound, type Ownership, ownersOf } from '#auth/permissions.ts';
+import { notFound, type Ownership, ownersOf } from '#identity/permissions.ts';
 import type { ConfiguredProps } from '#components/validate-props.ts';
 import type { CallerError } from '#lib/errors.ts';
 import { newBase36Key, newId } from '#lib/ids.ts';
@@ -9,7 +9,7 @@ import { shapeOfSource } from '#sources/source-shape.ts';
 import { findSource } from '#sources/source-store.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import type { TriggerTable } from '#storage/tables/workflow-tables.ts';
-import { holdMemberships } from '#workspaces/workspace-store.ts';
+import { holdMemberships } from '#identity/workspace-store.ts';
 import { atParameter, invalidAt } from './at-parameter.ts';
 import { sealTriggerAuth, triggerAuthType } from './trigger-auth.ts';
 import {

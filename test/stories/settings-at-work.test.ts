@@ -13,7 +13,7 @@ import { newId } from '#lib/ids.ts';
 import { newRunRow } from '#runs/new-run.ts';
 import type { RunTrigger } from '#runs/run.ts';
 import { openSqliteStore } from '#storage/sqlite-store.ts';
-import { firstStart } from '#workspaces/first-start.ts';
+import { firstStart } from '#identity/first-start.ts';
 import { Millrace, testApiKey } from '../support/millrace.ts';
 import { storeWorkflow } from '../support/stored-workflows.ts';
 import { createTempFolder, type TempFolder } from '../support/temp-folder.ts';

@@ -4,7 +4,7 @@ import { auditOfAccount, viewAudit } from '#accounts/account-audit.ts';
 import { selectAudit } from '#accounts/account-audit-store.ts';
 import { requireAccount } from '#accounts/account-rights.ts';
 import { viewUses } from '#accounts/account-uses.ts';
-import { ownersOf, requireWorkspace } from '#auth/permissions.ts';
+import { ownersOf, requireWorkspace } from '#identity/permissions.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
 import { type App, callerOf, DataOf, IdParams, PageOf, pageParameters } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';

@@ -2,7 +2,7 @@ import { actorOf } from '#accounts/account-audit.ts';
 import { requireAccount } from '#accounts/account-rights.ts';
 import type { AccountChecker } from '#accounts/check-account.ts';
 import { viewAccount } from '#accounts/view-account.ts';
-import { notFound, writable } from '#auth/permissions.ts';
+import { notFound, writable } from '#identity/permissions.ts';
 import { newHealth } from '#health/health.ts';
 import { healthOf } from '#health/health-store.ts';
 import { type App, callerOf, DataOf, IdParams } from '#http/route-support.ts';

@@ -15,7 +15,7 @@ import {
 } from '#accounts/manage-accounts.ts';
 import { CredentialReader } from '#accounts/read-credentials.ts';
 import { viewAccount } from '#accounts/view-account.ts';
-import { ownersOf, requireWorkspace } from '#auth/permissions.ts';
+import { ownersOf, requireWorkspace } from '#identity/permissions.ts';
 import { clientGrantOf, type connectByClient } from '#connect/connect-by-client.ts';
 import { newHealth } from '#health/health.ts';
 import { healthOf } from '#health/health-store.ts';

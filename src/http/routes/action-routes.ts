@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox';
-import { ownersOf } from '#auth/permissions.ts';
+import { ownersOf } from '#identity/permissions.ts';
 import { type App, callerOf, DataOf, ownerForCreate } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
 import { type ActionRunner, requireOneAction } from '#runs/run-action.ts';

@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox';
-import type { ApiClient } from '#auth/api-client-store.ts';
-import { createClient, listClients, revokeClient, rotateClientSecret } from '#auth/api-clients.ts';
+import type { ApiClient } from '#identity/api-client-store.ts';
+import { createClient, listClients, revokeClient, rotateClientSecret } from '#identity/api-clients.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
 import { type App, callerOf, DataOf, IdParams, NoContent, PageOf, PageQuery } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';

@@ -4,7 +4,7 @@ import { appIdOf } from '#apps/app-id.ts';
 import { describeApp } from '#apps/describe-app.ts';
 import { createApp, deleteApp, replaceApp } from '#apps/manage-apps.ts';
 import { parseApp } from '#apps/parse-app.ts';
-import { homeOf, ownersOf, requireWorkspace } from '#auth/permissions.ts';
+import { homeOf, ownersOf, requireWorkspace } from '#identity/permissions.ts';
 import { encodeCursor, listPart, pageRequest, pageResponse } from '#http/pagination.ts';
 import {
   type App,

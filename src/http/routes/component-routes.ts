@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import type { AppCatalogue } from '#apps/app-catalogue.ts';
 import type { AppDefinition } from '#apps/app-definition.ts';
-import { ownersOf } from '#auth/permissions.ts';
+import { ownersOf } from '#identity/permissions.ts';
 import type { ComponentShape } from '#components/component-shape.ts';
 import { encodeCursor, listPart, pageRequest, pageResponse } from '#http/pagination.ts';
 import { type App, callerOf, DataOf, ownerForCreate, PageOf, pageParameters } from '#http/route-support.ts';

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { ownersOf } from '#auth/permissions.ts';
+import { ownersOf } from '#identity/permissions.ts';
 import { type App, callerOf, ownerForCreate } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
 import type { ComponentConfigurer } from '#sources/component-configurer.ts';

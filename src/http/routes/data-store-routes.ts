@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
-import { notFound, readable, requireWorkspace, writable } from '#auth/permissions.ts';
+import { notFound, readable, requireWorkspace, writable } from '#identity/permissions.ts';
 import type { DataStoreEntries } from '#data-stores/data-store-entries.ts';
 import { checkKey, checkValue, expiryOf } from '#data-stores/data-store-limits.ts';
 import { findDataStore, pageOfDataStores } from '#data-stores/data-store-store.ts';

@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { mayRead, notFound, readable, requireWorkspace, writable } from '#auth/permissions.ts';
+import { mayRead, notFound, readable, requireWorkspace, writable } from '#identity/permissions.ts';
 import { type DeliveryState, deliveryStates, undeliveredStates } from '#delivery/delivery.ts';
 import type { DeliveryDispatcher } from '#delivery/delivery-dispatcher.ts';
 import { findDelivery, pageOfDeadLetters, pageOfDeliveries } from '#delivery/delivery-store.ts';

@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { readable, writable } from '#auth/permissions.ts';
+import { readable, writable } from '#identity/permissions.ts';
 import { requestEventDeletion } from '#events/delete-events.ts';
 import { channels, eventSummaryJson, type StoredEvent } from '#events/event.ts';
 import { type EventId, formatEventId, parseEventId } from '#events/event-id.ts';

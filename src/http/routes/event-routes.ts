@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { isStillValid } from '#auth/api-tokens.ts';
-import { type Caller, mayRead, notFound, requireWorkspace } from '#auth/permissions.ts';
+import { isStillValid } from '#identity/api-tokens.ts';
+import { type Caller, mayRead, notFound, requireWorkspace } from '#identity/permissions.ts';
 import { ownerOfEmitter } from '#events/emitter-store.ts';
 import { channels } from '#events/event.ts';
 import type { EventBus } from '#events/event-bus.ts';

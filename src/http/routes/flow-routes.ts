@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox';
-import { requireWorkspace } from '#auth/permissions.ts';
+import { requireWorkspace } from '#identity/permissions.ts';
 import {
   type FlowFigures,
   type FlowMap,

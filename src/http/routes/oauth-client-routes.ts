@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import type { AppCatalogue } from '#apps/app-catalogue.ts';
 import type { AppDefinition } from '#apps/app-definition.ts';
-import { homeOf, requireWorkspace } from '#auth/permissions.ts';
+import { homeOf, requireWorkspace } from '#identity/permissions.ts';
 import { type App, callerOf, DataOf, IdParams, NoContent, namedWorkspace } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
 import type { Clock } from '#lib/clock.ts';

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { issueToken, revokeToken } from '#auth/api-tokens.ts';
+import { issueToken, revokeToken } from '#identity/api-tokens.ts';
 import { clientCredentials, type TokenRequest } from '#http/client-credentials.ts';
 import { readForms, sendOAuthError } from '#http/oauth-manners.ts';
 import type { App } from '#http/route-support.ts';

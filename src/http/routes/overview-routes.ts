@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox';
-import { requireWorkspace } from '#auth/permissions.ts';
+import { requireWorkspace } from '#identity/permissions.ts';
 import type { EventRates } from '#events/event-rates.ts';
 import { type HealthKind, type HealthState, healthKinds, healthStates } from '#health/health.ts';
 import { countHealth, troubledObjects } from '#health/health-store.ts';

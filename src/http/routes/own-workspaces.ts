@@ -5,7 +5,7 @@ import { ownerQuotasOf } from '#metering/quota-store.ts';
 import { effectiveQuotas } from '#metering/quotas.ts';
 import { usageTodayOf } from '#metering/usage-store.ts';
 import type { Store } from '#storage/store.ts';
-import { listWorkspacesOf } from '#workspaces/workspace-store.ts';
+import { listWorkspacesOf } from '#identity/workspace-store.ts';
 
 export const DailyUse = {
   daily_compute_time_quota: Type.Integer({ description: 'Milliseconds' }),

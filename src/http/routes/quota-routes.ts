@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
-import { notFound, requireWorkspace } from '#auth/permissions.ts';
+import { notFound, requireWorkspace } from '#identity/permissions.ts';
 import { type App, callerOf, DataOf, IdParams } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
 import { type Clock, epochSeconds } from '#lib/clock.ts';

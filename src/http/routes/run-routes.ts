@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox';
-import { ownersOf, readable, writable } from '#auth/permissions.ts';
+import { ownersOf, readable, writable } from '#identity/permissions.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
 import { type App, callerOf, DataOf, IdParams, PageOf, pageParameters } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';

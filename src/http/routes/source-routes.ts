@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { ownersOf, readable, requireWorkspace, writable } from '#auth/permissions.ts';
+import { ownersOf, readable, requireWorkspace, writable } from '#identity/permissions.ts';
 import { newHealth } from '#health/health.ts';
 import { healthOf } from '#health/health-store.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';

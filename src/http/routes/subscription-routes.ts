@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { homeOf, notFound, ownersOf, requireWorkspace } from '#auth/permissions.ts';
+import { homeOf, notFound, ownersOf, requireWorkspace } from '#identity/permissions.ts';
 import {
   isAtAnEnd,
   type SubscriptionRequest,

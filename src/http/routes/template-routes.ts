@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { notFound, type Ownership, ownersOf, readable } from '#auth/permissions.ts';
+import { notFound, type Ownership, ownersOf, readable } from '#identity/permissions.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
 import {
   type App,

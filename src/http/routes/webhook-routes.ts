@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { readable, requireWorkspace, writable } from '#auth/permissions.ts';
+import { readable, requireWorkspace, writable } from '#identity/permissions.ts';
 import {
   createWebhook,
   pauseWebhook,

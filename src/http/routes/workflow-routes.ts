@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { ownersOf, readable, requireWorkspace, writable } from '#auth/permissions.ts';
+import { ownersOf, readable, requireWorkspace, writable } from '#identity/permissions.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
 import {
   type App,
@@ -27,7 +27,7 @@ import {
   pageOfDeployments,
   pageOfWorkflows,
 } from '#workflows/workflow-store.ts';
-import { findProject } from '#workspaces/project-store.ts';
+import { findProject } from '#identity/project-store.ts';
 import { healthParameter } from './health-shapes.ts';
 import { definitionFields, ListedWorkflow, Workflow, WorkflowDeployment } from './workflow-shapes.ts';
 

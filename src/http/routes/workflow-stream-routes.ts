@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { notFound } from '#auth/permissions.ts';
+import { notFound } from '#identity/permissions.ts';
 import type { StoredEvent } from '#events/event.ts';
 import type { EventBus } from '#events/event-bus.ts';
 import { formatEventId, parseEventId } from '#events/event-id.ts';

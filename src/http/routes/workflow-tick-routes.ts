@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { readable } from '#auth/permissions.ts';
+import { readable } from '#identity/permissions.ts';
 import { type App, callerOf, IdParams, PageOf, PageQuery } from '#http/route-support.ts';
 import type { Store } from '#storage/store.ts';
 import { findWorkflow } from '#workflows/workflow-store.ts';

@@ -14,8 +14,8 @@ import {
   insertApiKey,
   markRevoked,
   markUsed,
-} from '#workspaces/api-key-store.ts';
-import { findUser, lockUser } from '#workspaces/user-store.ts';
+} from './api-key-store.ts';
+import { findUser, lockUser } from './user-store.ts';
 import { type Caller, notFound } from './permissions.ts';
 
 /** `last_used_at` is written at most this often for a key: it is for people, and a write per request would cost. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TestClock } from '#lib/clock.ts';
-import { createUser } from '#workspaces/create-identity.ts';
+import { createUser } from './create-identity.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { createApiKey, revokeApiKey } from './api-keys.ts';
 import { isStillValid } from './api-tokens.ts';

@@ -3,7 +3,7 @@ import { CallerError } from '#lib/errors.ts';
 import { newSecret } from '#lib/ids.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
-import { hashApiKey } from '#workspaces/api-key-store.ts';
+import { hashApiKey } from './api-key-store.ts';
 import {
   type ApiClient,
   clientsOf,

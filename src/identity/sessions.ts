@@ -3,7 +3,7 @@ import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import { newId, newSecret } from '#lib/ids.ts';
 import type { Db, Store } from '#storage/store.ts';
-import { findApiKey, hashApiKey } from '#workspaces/api-key-store.ts';
+import { findApiKey, hashApiKey } from './api-key-store.ts';
 import { findCaller } from './api-keys.ts';
 import type { Caller } from './permissions.ts';
 import {

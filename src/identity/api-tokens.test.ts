@@ -4,7 +4,7 @@ import type { KyselyPlugin } from 'kysely';
 import { TestClock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Db } from '#storage/store.ts';
-import { createUser, createWorkspace } from '#workspaces/create-identity.ts';
+import { createUser, createWorkspace } from './create-identity.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { deleteExpiredTokens, deleteTokensBeyond, insertToken } from './api-client-store.ts';
 import { createClient, listClients, revokeClient, rotateClientSecret } from './api-clients.ts';

@@ -4,7 +4,7 @@ import { CallerError } from '#lib/errors.ts';
 import { newId, newSecret } from '#lib/ids.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Db, Store } from '#storage/store.ts';
-import { findApiKey, hashApiKey } from '#workspaces/api-key-store.ts';
+import { findApiKey, hashApiKey } from './api-key-store.ts';
 import {
   deleteExpiredTokens,
   deleteTokenOfClient,

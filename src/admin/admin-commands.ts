@@ -2,10 +2,10 @@ import { CallerError } from '#lib/errors.ts';
 import { newSecret } from '#lib/ids.ts';
 import type { Db } from '#storage/store.ts';
 import { type AdminCommands, columnsOf, listedMax, type Options, UsageError } from './admin-command-line.ts';
-import { apiKeysOf, insertApiKey, markRevoked } from './api-key-store.ts';
-import { createUser, createWorkspace } from './create-identity.ts';
-import { brokenRule, identityRules } from './identity-rules.ts';
-import { isRole, roles } from './membership.ts';
+import { apiKeysOf, insertApiKey, markRevoked } from '#identity/api-key-store.ts';
+import { createUser, createWorkspace } from '#identity/create-identity.ts';
+import { brokenRule, identityRules } from '#identity/identity-rules.ts';
+import { isRole, roles } from '#identity/membership.ts';
 import {
   findFirstAdmin,
   findUser,
@@ -13,8 +13,8 @@ import {
   findUserByName,
   listUsers,
   type User,
-} from './user-store.ts';
-import { findWorkspace, findWorkspaceByOrgname, listWorkspaces, putMember } from './workspace-store.ts';
+} from '#identity/user-store.ts';
+import { findWorkspace, findWorkspaceByOrgname, listWorkspaces, putMember } from '#identity/workspace-store.ts';
 
 const userValue = '<u_…, username or e-mail>';
 

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import type { KyselyPlugin } from 'kysely';
 import { TestClock } from '#lib/clock.ts';
 import type { Db } from '#storage/store.ts';
-import { createUser } from '#workspaces/create-identity.ts';
+import { createUser } from './create-identity.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { createApiKey, findCaller, listApiKeys, noteUse, revokeApiKey } from './api-keys.ts';
 
