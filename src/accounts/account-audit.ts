@@ -1,4 +1,4 @@
-import { appIdOf } from '#apps/app-id.ts';
+import { appIdOf } from './apps/app-id.ts';
 import { type Caller, notFound, ownersOf } from '#identity/permissions.ts';
 import type { Page, PageRequest } from '#storage/page.ts';
 import type { Db } from '#storage/store.ts';

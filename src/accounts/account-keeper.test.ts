@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { describe, type TestContext, test } from 'node:test';
-import type { AppDefinition } from '#apps/app-definition.ts';
+import type { AppDefinition } from './apps/app-definition.ts';
 import { AddressPolicy } from '#egress/address-policy.ts';
 import { createGuardedDispatcher } from '#egress/guarded-dispatcher.ts';
 import { EventBus } from '#events/event-bus.ts';
@@ -9,7 +9,7 @@ import { readEvents } from '#events/event-page-store.ts';
 import { healthOf } from '#health/health-store.ts';
 import { TestClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
-import { testAccount } from '#probes/test-request.ts';
+import { testAccount } from './probes/test-request.ts';
 import type { Store } from '#storage/store.ts';
 import { sealObject } from '#vault/sealed-values.ts';
 import { Vault } from '#vault/vault.ts';

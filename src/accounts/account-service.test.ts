@@ -8,7 +8,7 @@ import { must } from '#lib/assert.ts';
 import { TestClock } from '#lib/clock.ts';
 import { Deferred } from '#lib/deferred.ts';
 import { silentLogger } from '#lib/logger.ts';
-import { putClient } from '#oauth/manage-oauth-clients.ts';
+import { putClient } from './oauth/manage-oauth-clients.ts';
 import { Vault } from '#vault/vault.ts';
 import { noSubscribers } from '../../test/support/no-subscribers.ts';
 import { forEachStore } from '../../test/support/stores.ts';

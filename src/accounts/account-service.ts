@@ -1,4 +1,4 @@
-import type { AppCatalogue } from '#apps/app-catalogue.ts';
+import type { AppCatalogue } from './apps/app-catalogue.ts';
 import type { AddressPolicy } from '#egress/address-policy.ts';
 import type { GuardedDispatcher } from '#egress/guarded-dispatcher.ts';
 import type { EventRouter } from '#events/emit-event.ts';
@@ -6,9 +6,9 @@ import type { EventBus } from '#events/event-bus.ts';
 import { databaseTimeMs } from '#jobs/node-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
-import { openClient } from '#oauth/manage-oauth-clients.ts';
-import { SignerUris } from '#oauth/oauth1-signer-uris.ts';
-import { createTokenEndpoint } from '#oauth/token-endpoint.ts';
+import { openClient } from './oauth/manage-oauth-clients.ts';
+import { SignerUris } from './oauth/oauth1-signer-uris.ts';
+import { createTokenEndpoint } from './oauth/token-endpoint.ts';
 import type { Store } from '#storage/store.ts';
 import type { Vault } from '#vault/vault.ts';
 import { AccountCredentials } from './account-credentials.ts';

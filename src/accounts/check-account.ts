@@ -1,7 +1,7 @@
-import type { AppDefinition } from '#apps/app-definition.ts';
+import type { AppDefinition } from './apps/app-definition.ts';
 import { type Clock, epochSeconds } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
-import { type Sign, type TestOutcome, UnfitCredentials } from '#probes/account-probe.ts';
+import { type Sign, type TestOutcome, UnfitCredentials } from './probes/account-probe.ts';
 import type { Store } from '#storage/store.ts';
 import { openObject } from '#vault/sealed-values.ts';
 import type { Vault } from '#vault/vault.ts';

@@ -1,5 +1,5 @@
-import type { AppDefinition } from '#apps/app-definition.ts';
-import { fieldsOf, isBlank } from '#apps/fill-template.ts';
+import type { AppDefinition } from './apps/app-definition.ts';
+import { fieldsOf, isBlank } from './apps/fill-template.ts';
 import { CallerError } from '#lib/errors.ts';
 
 /**

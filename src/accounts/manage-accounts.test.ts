@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { appIdOf } from '#apps/app-id.ts';
+import { appIdOf } from './apps/app-id.ts';
 import { newHealth } from '#health/health.ts';
 import { TestClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';

@@ -1,5 +1,5 @@
-import type { AppDefinition } from '#apps/app-definition.ts';
-import { appIdOf, appNameOf, isAppId, isAppSlug } from '#apps/app-id.ts';
+import type { AppDefinition } from './apps/app-definition.ts';
+import { appIdOf, appNameOf, isAppId, isAppSlug } from './apps/app-id.ts';
 import { notFound } from '#identity/permissions.ts';
 import { forgetOutcomes } from '#health/outcome-store.ts';
 import { CallerError } from '#lib/errors.ts';

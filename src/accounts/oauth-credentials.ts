@@ -1,5 +1,5 @@
 import type { Clock } from '#lib/clock.ts';
-import type { Grant, OAuthClient } from '#oauth/grant.ts';
+import type { Grant, OAuthClient } from './oauth/grant.ts';
 import type { AccountGrant, GrantType } from './manage-accounts.ts';
 import { refreshTimes } from './refresh-times.ts';
 

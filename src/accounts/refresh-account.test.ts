@@ -7,7 +7,7 @@ import { TestClock } from '#lib/clock.ts';
 import { Deferred } from '#lib/deferred.ts';
 import { UnavailableError } from '#lib/errors.ts';
 import { silentLogger } from '#lib/logger.ts';
-import { createTokenEndpoint } from '#oauth/token-endpoint.ts';
+import { createTokenEndpoint } from './oauth/token-endpoint.ts';
 import type { Store } from '#storage/store.ts';
 import { Vault } from '#vault/vault.ts';
 import { noSubscribers } from '../../test/support/no-subscribers.ts';

@@ -1,8 +1,8 @@
-import type { AppDefinition } from '#apps/app-definition.ts';
+import type { AppDefinition } from './apps/app-definition.ts';
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
-import type { TokenEndpoint } from '#oauth/grant.ts';
-import { openClient } from '#oauth/manage-oauth-clients.ts';
+import type { TokenEndpoint } from './oauth/grant.ts';
+import { openClient } from './oauth/manage-oauth-clients.ts';
 import type { Db } from '#storage/store.ts';
 import { openObject } from '#vault/sealed-values.ts';
 import type { Vault } from '#vault/vault.ts';

@@ -1,6 +1,6 @@
-import type { AppDefinition } from '#apps/app-definition.ts';
+import type { AppDefinition } from './apps/app-definition.ts';
 import { CallerError } from '#lib/errors.ts';
-import { findClientOf, type OAuthClientRow } from '#oauth/oauth-client-store.ts';
+import { findClientOf, type OAuthClientRow } from './oauth/oauth-client-store.ts';
 import type { Db } from '#storage/store.ts';
 
 /**

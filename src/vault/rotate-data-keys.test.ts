@@ -256,12 +256,12 @@ describe('where something is sealed', () => {
     const places: Record<string, string> = {
       'src/accounts/manage-accounts.ts': 'accounts.sealed',
       'src/accounts/refresh-account.ts': 'accounts.sealed',
-      'src/connect/begin-connect.ts': 'connect_flows.sealed',
-      'src/connect/connect-flow.ts': 'connect_flows.sealed',
+      'src/accounts/connect/begin-connect.ts': 'connect_flows.sealed',
+      'src/accounts/connect/connect-flow.ts': 'connect_flows.sealed',
       'src/app.ts': 'for those of sources and workflows',
       'src/delivery/manage-webhooks.ts': 'webhooks.secret',
       'src/idempotency/kept-answers.ts': 'idempotency_keys.answer',
-      'src/oauth/manage-oauth-clients.ts': 'oauth_clients.sealed_secret',
+      'src/accounts/oauth/manage-oauth-clients.ts': 'oauth_clients.sealed_secret',
       'src/sources/sealed-props.ts': 'sources.sealed_props, deployments.definition',
       'src/workflows/trigger-auth.ts': 'triggers.auth',
     };

@@ -1,4 +1,4 @@
-import { appIdOf } from '#apps/app-id.ts';
+import { appIdOf } from '#accounts/apps/app-id.ts';
 import type { ComponentShape, PropDefinition } from '#components/component-shape.ts';
 import { findComponents } from '#components/component-store.ts';
 import { newHealth } from '#health/health.ts';

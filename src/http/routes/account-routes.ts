@@ -16,7 +16,7 @@ import {
 import { CredentialReader } from '#accounts/read-credentials.ts';
 import { viewAccount } from '#accounts/view-account.ts';
 import { ownersOf, requireWorkspace } from '#identity/permissions.ts';
-import { clientGrantOf, type connectByClient } from '#connect/connect-by-client.ts';
+import { clientGrantOf, type connectByClient } from '#accounts/connect/connect-by-client.ts';
 import { newHealth } from '#health/health.ts';
 import { healthOf } from '#health/health-store.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
-import type { AppCatalogue } from '#apps/app-catalogue.ts';
-import type { AppDefinition } from '#apps/app-definition.ts';
+import type { AppCatalogue } from '#accounts/apps/app-catalogue.ts';
+import type { AppDefinition } from '#accounts/apps/app-definition.ts';
 import { ownersOf } from '#identity/permissions.ts';
 import type { ComponentShape } from '#components/component-shape.ts';
 import { encodeCursor, listPart, pageRequest, pageResponse } from '#http/pagination.ts';

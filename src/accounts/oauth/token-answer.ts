@@ -1,4 +1,4 @@
-import type { OAuth2Settings } from '#apps/app-definition.ts';
+import type { OAuth2Settings } from '#accounts/apps/app-definition.ts';
 import type { GuardedResponse } from '#egress/guarded-fetch.ts';
 import { parentAt, valueAt } from './value-at.ts';
 

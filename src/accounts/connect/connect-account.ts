@@ -1,11 +1,11 @@
 import { keysGrant } from '#accounts/manage-accounts.ts';
 import { accountGrant, oauthCredentials } from '#accounts/oauth-credentials.ts';
-import type { AppDefinition } from '#apps/app-definition.ts';
-import { fieldsOf } from '#apps/fill-template.ts';
+import type { AppDefinition } from '#accounts/apps/app-definition.ts';
+import { fieldsOf } from '#accounts/apps/fill-template.ts';
 import { newSecret } from '#lib/ids.ts';
 import type { Logger } from '#lib/logger.ts';
-import { GrantError, type OAuthClient } from '#oauth/grant.ts';
-import { openClient } from '#oauth/manage-oauth-clients.ts';
+import { GrantError, type OAuthClient } from '#accounts/oauth/grant.ts';
+import { openClient } from '#accounts/oauth/manage-oauth-clients.ts';
 import { beginConnect, type ConnectLinkParts } from './begin-connect.ts';
 import { appMissing, clientMissing, grantFailure, refusalFailure } from './connect-failures.ts';
 import { readForm } from './connect-fields.ts';

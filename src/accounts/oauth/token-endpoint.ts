@@ -1,6 +1,6 @@
 import * as oauth from 'oauth4webapi';
-import type { OAuth2Settings } from '#apps/app-definition.ts';
-import { fieldsOf } from '#apps/fill-template.ts';
+import type { OAuth2Settings } from '#accounts/apps/app-definition.ts';
+import { fieldsOf } from '#accounts/apps/fill-template.ts';
 import type { GuardedDispatcher } from '#egress/guarded-dispatcher.ts';
 import { type GuardedResponse, guardedFetch } from '#egress/guarded-fetch.ts';
 import type { Clock } from '#lib/clock.ts';

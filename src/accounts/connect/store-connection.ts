@@ -2,7 +2,7 @@ import { recordAudit } from '#accounts/account-audit-store.ts';
 import { requireAccount } from '#accounts/account-rights.ts';
 import { type Account, findAccount, findSealedAccount } from '#accounts/account-store.ts';
 import { type AccountGrant, replaceCredentials, storeAccount } from '#accounts/manage-accounts.ts';
-import type { AppDefinition } from '#apps/app-definition.ts';
+import type { AppDefinition } from '#accounts/apps/app-definition.ts';
 import { findClient } from '#identity/api-client-store.ts';
 import { type Caller, mayWrite } from '#identity/permissions.ts';
 import { CallerError } from '#lib/errors.ts';

@@ -1,4 +1,4 @@
-import { fillTemplate } from '#apps/fill-template.ts';
+import { fillTemplate } from '#accounts/apps/fill-template.ts';
 import { toError } from '#lib/errors.ts';
 import { GrantError } from './grant.ts';
 

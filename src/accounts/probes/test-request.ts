@@ -1,5 +1,5 @@
-import type { AppDefinition } from '#apps/app-definition.ts';
-import { fieldsOf, fillTemplate } from '#apps/fill-template.ts';
+import type { AppDefinition } from '#accounts/apps/app-definition.ts';
+import { fieldsOf, fillTemplate } from '#accounts/apps/fill-template.ts';
 import { makeRedactor, secretValues } from '#vault/redact.ts';
 import {
   codeOf,

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { type ConnectionOptions, getCACertificates } from 'node:tls';
 import pg from 'pg';
-import type { AppTest } from '#apps/app-definition.ts';
+import type { AppTest } from '#accounts/apps/app-definition.ts';
 import { codeOf, ProbeFailure, type ProbeOptions, type TestOutcome } from './account-probe.ts';
 import { dialTarget } from './probe-greeting.ts';
 

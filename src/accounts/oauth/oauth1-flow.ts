@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { OAuth1Settings } from '#apps/app-definition.ts';
+import type { OAuth1Settings } from '#accounts/apps/app-definition.ts';
 import type { GuardedDispatcher } from '#egress/guarded-dispatcher.ts';
 import { type GuardedResponse, guardedFetch } from '#egress/guarded-fetch.ts';
 import { assert } from '#lib/assert.ts';

@@ -1,7 +1,7 @@
 import type { Account } from '#accounts/account-store.ts';
-import type { AppDefinition } from '#apps/app-definition.ts';
-import type { GrantError } from '#oauth/grant.ts';
-import { plainText } from '#oauth/token-refusal.ts';
+import type { AppDefinition } from '#accounts/apps/app-definition.ts';
+import type { GrantError } from '#accounts/oauth/grant.ts';
+import { plainText } from '#accounts/oauth/token-refusal.ts';
 import type { ConnectFailure } from './connect-flow.ts';
 
 export const notAllowed: ConnectFailure = {

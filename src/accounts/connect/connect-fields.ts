@@ -1,4 +1,4 @@
-import type { AppDefinition, CustomField } from '#apps/app-definition.ts';
+import type { AppDefinition, CustomField } from '#accounts/apps/app-definition.ts';
 import { CallerError } from '#lib/errors.ts';
 
 /** A private key or a certificate fits; the whole of an account has 64 KB. */

@@ -3,12 +3,12 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import type { AppDefinition } from '#apps/app-definition.ts';
-import { parseApp } from '#apps/parse-app.ts';
+import type { AppDefinition } from '#accounts/apps/app-definition.ts';
+import { parseApp } from '#accounts/apps/parse-app.ts';
 import { AddressPolicy } from '#egress/address-policy.ts';
 import { createGuardedDispatcher } from '#egress/guarded-dispatcher.ts';
 import { TestClock } from '#lib/clock.ts';
-import { OAuthProvider } from '../../test/support/oauth-provider.ts';
+import { OAuthProvider } from '../../../test/support/oauth-provider.ts';
 import { GrantError, type OAuthClient } from './grant.ts';
 import { createTokenEndpoint } from './token-endpoint.ts';
 

@@ -1,5 +1,5 @@
-import type { AppDefinition, Registration } from '#apps/app-definition.ts';
-import { appIdOf } from '#apps/app-id.ts';
+import type { AppDefinition, Registration } from '#accounts/apps/app-definition.ts';
+import { appIdOf } from '#accounts/apps/app-id.ts';
 import { CallerError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Db, Tx } from '#storage/store.ts';

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Account } from '#accounts/account-store.ts';
-import type { AppDefinition, CustomField } from '#apps/app-definition.ts';
+import type { AppDefinition, CustomField } from '#accounts/apps/app-definition.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Db, Tx } from '#storage/store.ts';
 import { openObject, sealObject } from '#vault/sealed-values.ts';

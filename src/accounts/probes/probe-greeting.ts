@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import type { AppTest } from '#apps/app-definition.ts';
+import type { AppTest } from '#accounts/apps/app-definition.ts';
 import { dialVetted } from '#egress/dial-vetted.ts';
 import { ProbeFailure, type ProbeOptions, type TestOutcome, UnfitCredentials } from './account-probe.ts';
 

@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { after, before, describe, type TestContext, test } from 'node:test';
-import type { AppDefinition, AppTest } from '#apps/app-definition.ts';
+import type { AppDefinition, AppTest } from '#accounts/apps/app-definition.ts';
 import { AddressPolicy } from '#egress/address-policy.ts';
 import { createGuardedDispatcher } from '#egress/guarded-dispatcher.ts';
-import { CertificateAuthority } from '../../test/support/certificates.ts';
-import { createTestDatabase, postgresSkip, type TestDatabase } from '../../test/support/databases.ts';
-import { HttpReceiver, type ReceiverScript } from '../../test/support/http-receiver.ts';
-import { startPostgresTls } from '../../test/support/postgres-tls.ts';
+import { CertificateAuthority } from '../../../test/support/certificates.ts';
+import { createTestDatabase, postgresSkip, type TestDatabase } from '../../../test/support/databases.ts';
+import { HttpReceiver, type ReceiverScript } from '../../../test/support/http-receiver.ts';
+import { startPostgresTls } from '../../../test/support/postgres-tls.ts';
 import { testAccount } from './test-request.ts';
 
 const canary = 'CANARY-7f3b-very-secret';
