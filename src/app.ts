@@ -14,9 +14,9 @@ import { PackageFetcher } from '#components/package-fetcher.ts';
 import { PackageFolders } from '#components/package-folders.ts';
 import type { Settings } from '#config/settings.ts';
 import { ConnectService } from '#accounts/connect/connect-service.ts';
-import { dataStoreAsks } from '#data-stores/data-store-asks.ts';
-import { DataStoreEntries } from '#data-stores/data-store-entries.ts';
-import { EntryPruner } from '#data-stores/entry-pruner.ts';
+import { dataStoreAsks } from '#user-data/data-stores/data-store-asks.ts';
+import { DataStoreEntries } from '#user-data/data-stores/data-store-entries.ts';
+import { EntryPruner } from '#user-data/data-stores/entry-pruner.ts';
 import { DeliveryService } from '#delivery/delivery-service.ts';
 import {
   addAutoSubscriptions,
@@ -30,10 +30,10 @@ import { guardedFetch } from '#egress/guarded-fetch.ts';
 import { EventBus } from '#events/event-bus.ts';
 import { EventRates } from '#events/event-rates.ts';
 import { EventPruner } from '#events/prune-events.ts';
-import { fileAsks } from '#files/file-asks.ts';
-import { FileUrls } from '#files/file-urls.ts';
-import { FilePruner } from '#files/prune-files.ts';
-import { StoredFiles } from '#files/stored-files.ts';
+import { fileAsks } from '#user-data/files/file-asks.ts';
+import { FileUrls } from '#user-data/files/file-urls.ts';
+import { FilePruner } from '#user-data/files/prune-files.ts';
+import { StoredFiles } from '#user-data/files/stored-files.ts';
 import { beginClose } from '#http/close-server.ts';
 import { LiveStreams } from '#http/live-updates.ts';
 import { createServer } from '#http/server.ts';

@@ -7,7 +7,7 @@ import {
   propError,
   validateProps,
 } from '#components/validate-props.ts';
-import { findDataStore } from '#data-stores/data-store-store.ts';
+import { findDataStore } from '#user-data/data-stores/data-store-store.ts';
 import { CallerError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Runner } from '#runner/runner.ts';

@@ -6,7 +6,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
 import { recordAudit, theService } from '#accounts/account-audit-store.ts';
-import { insertFile } from '#files/file-store.ts';
+import { insertFile } from '#user-data/files/file-store.ts';
 import { must } from '#lib/assert.ts';
 import { systemClock } from '#lib/clock.ts';
 import { newId } from '#lib/ids.ts';

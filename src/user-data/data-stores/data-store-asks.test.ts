@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TestClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
-import { forEachStore } from '../../test/support/stores.ts';
+import { forEachStore } from '../../../test/support/stores.ts';
 import { dataStoreAsks } from './data-store-asks.ts';
 import { DataStoreEntries } from './data-store-entries.ts';
 import { findDataStore } from './data-store-store.ts';

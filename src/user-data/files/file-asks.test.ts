@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { TestClock } from '#lib/clock.ts';
-import { forEachStore } from '../../test/support/stores.ts';
+import { forEachStore } from '../../../test/support/stores.ts';
 import { fileAsks } from './file-asks.ts';
 import { FileUrls } from './file-urls.ts';
 import { StoredFiles } from './stored-files.ts';
