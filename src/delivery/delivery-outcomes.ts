@@ -2,7 +2,7 @@ import { type Outcome, OutcomeRecorder } from '#health/outcome-store.ts';
 import { insertNewJobs } from '#jobs/job-store.ts';
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
-import { insertRuns } from '#runs/run-store.ts';
+import { insertRuns } from '#workflows/runs/run-store.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
 import { type SettledDelivery, settleDeliveriesQuery } from './delivery-queue-store.ts';

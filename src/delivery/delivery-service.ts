@@ -8,7 +8,7 @@ import type { Logger } from '#lib/logger.ts';
 import { WaitingRuns } from '#sources/waiting-runs.ts';
 import type { Store } from '#storage/store.ts';
 import type { Vault } from '#vault/vault.ts';
-import type { WorkflowDirectory } from '#workflows/workflow-directory.ts';
+import type { WorkflowDirectory } from '#workflows/definitions/workflow-directory.ts';
 import { changeDeliveriesHandler } from './change-deliveries.ts';
 import { deliverToSource } from './deliver-to-source.ts';
 import { answerTimeoutMs, deliverToWebhook } from './deliver-to-webhook.ts';

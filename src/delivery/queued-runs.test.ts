@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { insertNewJobs } from '#jobs/job-store.ts';
 import { TestClock } from '#lib/clock.ts';
-import { insertRuns } from '#runs/run-store.ts';
+import { insertRuns } from '#workflows/runs/run-store.ts';
 import type { Store } from '#storage/store.ts';
 import { RecordedRuns } from '../../test/support/stored-workflows.ts';
 import { forEachStore } from '../../test/support/stores.ts';

@@ -4,7 +4,7 @@ import type { EventBus } from '#events/event-bus.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
-import type { KnownWorkflow } from '#workflows/workflow-directory.ts';
+import type { KnownWorkflow } from '#workflows/definitions/workflow-directory.ts';
 import { type OnQueueFull, sourceTypeOf } from './deliver-to-workflow.ts';
 import type { HeldDelivery } from './delivery.ts';
 

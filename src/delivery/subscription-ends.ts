@@ -2,7 +2,7 @@ import { notFound, type Ownership } from '#identity/permissions.ts';
 import { CallerError } from '#lib/errors.ts';
 import { findSource } from '#sources/source-store.ts';
 import type { Db } from '#storage/store.ts';
-import { findWorkflow } from '#workflows/workflow-store.ts';
+import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
 import { findWebhook } from './webhook-store.ts';
 
 /** A channel's name, as long as a component may give it. */

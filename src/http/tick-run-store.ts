@@ -1,6 +1,6 @@
 import type { JobPayloads } from '#jobs/job-kinds.ts';
 import { epochSeconds } from '#lib/clock.ts';
-import { runFailure } from '#runs/run-failure.ts';
+import { runFailure } from '#workflows/runs/run-failure.ts';
 import { tickJobId } from '#schedule/source-ticks.ts';
 import type { Db } from '#storage/store.ts';
 import type { TickTable } from '#storage/tables/source-tables.ts';

@@ -263,7 +263,7 @@ describe('where something is sealed', () => {
       'src/idempotency/kept-answers.ts': 'idempotency_keys.answer',
       'src/accounts/oauth/manage-oauth-clients.ts': 'oauth_clients.sealed_secret',
       'src/sources/sealed-props.ts': 'sources.sealed_props, deployments.definition',
-      'src/workflows/trigger-auth.ts': 'triggers.auth',
+      'src/workflows/definitions/trigger-auth.ts': 'triggers.auth',
     };
     const files = projectFiles().filter(
       (file) => /^src\/.*\.ts$/.test(file) && !file.endsWith('.test.ts') && !file.startsWith('src/vault/'),

@@ -21,7 +21,7 @@ import { silentLogger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
 import { sealValue } from '#vault/sealed-values.ts';
 import { Vault } from '#vault/vault.ts';
-import { WorkflowDirectory } from '#workflows/workflow-directory.ts';
+import { WorkflowDirectory } from '#workflows/definitions/workflow-directory.ts';
 
 export interface DeliveryFixtureOptions {
   clock?: TestClock;

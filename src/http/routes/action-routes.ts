@@ -2,7 +2,7 @@ import { type Static, Type } from 'typebox';
 import { ownersOf } from '#identity/permissions.ts';
 import { type App, callerOf, DataOf, ownerForCreate } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
-import { type ActionRunner, requireOneAction } from '#runs/run-action.ts';
+import { type ActionRunner, requireOneAction } from '#workflows/runs/run-action.ts';
 import type { Store } from '#storage/store.ts';
 
 const ActionRun = Type.Object({

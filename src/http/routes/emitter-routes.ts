@@ -13,7 +13,7 @@ import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import { findSource } from '#sources/source-store.ts';
 import type { Db, Store } from '#storage/store.ts';
-import { findWorkflow } from '#workflows/workflow-store.ts';
+import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
 
 export interface EmitterRouteDeps {
   store: Store;

@@ -10,9 +10,9 @@ import { PublicReaders } from '#http/public-readers.ts';
 import { type App, IdParams } from '#http/route-support.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
-import { sseChannel } from '#sends/send-sse.ts';
+import { sseChannel } from '#workflows/sends/send-sse.ts';
 import type { Store } from '#storage/store.ts';
-import { findWorkflow } from '#workflows/workflow-store.ts';
+import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
 
 export interface WorkflowStreamDeps {
   store: Store;

@@ -11,7 +11,7 @@ import { findOwnerQuota } from '#metering/quota-store.ts';
 import { effectiveQuotas } from '#metering/quotas.ts';
 import { usageToday } from '#metering/usage-store.ts';
 import type { Db, Store } from '#storage/store.ts';
-import { deleteTriggersOfMember } from '#workflows/trigger-store.ts';
+import { deleteTriggersOfMember } from '#workflows/definitions/trigger-store.ts';
 import { createWorkspace } from '#identity/create-identity.ts';
 import { roles } from '#identity/membership.ts';
 import { insertProject, listProjects } from '#identity/project-store.ts';

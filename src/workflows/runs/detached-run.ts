@@ -1,5 +1,5 @@
 import { newTimeOrderedId } from '#lib/ids.ts';
-import type { LoadedDeployment } from '#workflows/loaded-deployment.ts';
+import type { LoadedDeployment } from '#workflows/definitions/loaded-deployment.ts';
 import { LiveRun } from './live-run.ts';
 import { newRunRow } from './new-run.ts';
 import type { RunTrigger } from './run.ts';

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CallerError } from '#lib/errors.ts';
 import { WaitingRuns } from '#sources/waiting-runs.ts';
-import { finished, RunFixture } from '../../test/support/run-fixture.ts';
-import { forEachStore } from '../../test/support/stores.ts';
+import { finished, RunFixture } from '../../../test/support/run-fixture.ts';
+import { forEachStore } from '../../../test/support/stores.ts';
 import { runBacklog } from './run-backlog-store.ts';
 import { RunStarter } from './start-run.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { TemplateTable } from '#storage/tables/workflow-tables.ts';
-import { forEachStore } from '../../test/support/stores.ts';
+import { forEachStore } from '../../../test/support/stores.ts';
 import { deleteTemplate, findTemplate, insertTemplate, pageOfTemplates } from './template-store.ts';
 
 forEachStore((fixture) => {

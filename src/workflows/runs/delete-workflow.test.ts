@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { keyRow, takeKeys } from '#idempotency/idempotency-key-store.ts';
-import { forEachStore } from '../../test/support/stores.ts';
+import { forEachStore } from '../../../test/support/stores.ts';
 import { deleteWorkflowHandler } from './delete-workflow.ts';
 
 forEachStore((fixture) => {

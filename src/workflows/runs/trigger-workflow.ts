@@ -1,7 +1,7 @@
 import { CallerError } from '#lib/errors.ts';
 import type { Ask, AskAnswer } from '#runner/runner.ts';
 import type { Db } from '#storage/store.ts';
-import { findWorkflow } from '#workflows/workflow-store.ts';
+import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
 import type { LiveRun } from './live-run.ts';
 import type { FollowedRun } from './run.ts';
 import type { RunStarter } from './start-run.ts';

@@ -5,7 +5,7 @@ import { insertNewJobs } from '#jobs/job-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import type { RunTable } from '#storage/tables/workflow-tables.ts';
-import { findWorkflow } from '#workflows/workflow-store.ts';
+import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
 import { forgetRuns } from './forget-run-store.ts';
 import { sendJobs } from './queue-sends.ts';
 import { isTerminal } from './run.ts';

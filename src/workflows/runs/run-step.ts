@@ -3,7 +3,7 @@ import type { CallOutcome, HttpReply, LogLine, StepFlow, StepSend } from '#runne
 import type { Ask, AskAnswer, Runner, StepCall } from '#runner/runner.ts';
 import { readComponentDb } from '#sources/source-store.ts';
 import type { Db } from '#storage/store.ts';
-import type { LoadedStep } from '#workflows/loaded-deployment.ts';
+import type { LoadedStep } from '#workflows/definitions/loaded-deployment.ts';
 import type { LiveRun } from './live-run.ts';
 import { type LinkAction, linkPath, type WaitPlace } from './run-link.ts';
 import { StepSlots } from './step-slots.ts';

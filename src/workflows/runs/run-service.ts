@@ -6,7 +6,7 @@ import type { Logger } from '#lib/logger.ts';
 import type { UserCodeError } from '#runner/call-outcome.ts';
 import type { Runner } from '#runner/runner.ts';
 import type { Store } from '#storage/store.ts';
-import type { Deployments } from '#workflows/load-deployment.ts';
+import type { Deployments } from '#workflows/definitions/load-deployment.ts';
 import { RunManager } from './manage-runs.ts';
 import { RunPruner } from './prune-runs.ts';
 import { RunResumer } from './resume-run.ts';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { defaultWorkflowSettings } from '#workflows/workflow-definition.ts';
-import { finished, RunFixture } from '../../test/support/run-fixture.ts';
-import { forEachStore } from '../../test/support/stores.ts';
-import { waitFor } from '../../test/support/wait-for.ts';
+import { defaultWorkflowSettings } from '#workflows/definitions/workflow-definition.ts';
+import { finished, RunFixture } from '../../../test/support/run-fixture.ts';
+import { forEachStore } from '../../../test/support/stores.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
 
 forEachStore((stores) => {
   const event = { sourceType: 'COMPONENT' } as const;

@@ -1,5 +1,5 @@
 import type { Db } from '#storage/store.ts';
-import type { WorkflowSettings } from '#workflows/workflow-definition.ts';
+import type { WorkflowSettings } from '#workflows/definitions/workflow-definition.ts';
 import type { LiveRun } from './live-run.ts';
 import { countStartedSince } from './run-store.ts';
 

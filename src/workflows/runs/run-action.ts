@@ -9,8 +9,8 @@ import { addUsage } from '#metering/usage-store.ts';
 import type { ComponentOwner, ComponentResolver } from '#registry/resolve-component.ts';
 import type { HttpReply, LogLine } from '#runner/call-outcome.ts';
 import type { Runner } from '#runner/runner.ts';
-import type { SendOutcome } from '#sends/run-send.ts';
-import type { RunSends } from '#sends/send-from-run.ts';
+import type { SendOutcome } from '#workflows/sends/run-send.ts';
+import type { RunSends } from '#workflows/sends/send-from-run.ts';
 import type { DeploymentContext } from '#sources/deployment.ts';
 import type { Store } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
@@ -20,10 +20,10 @@ import {
   requireRunnable,
   StepConfigurer,
   type StepSubject,
-} from '#workflows/configure-step.ts';
-import type { OpenedStep } from '#workflows/load-step.ts';
-import { type LoadedDeployment, packagesOf } from '#workflows/loaded-deployment.ts';
-import { defaultWorkflowSettings } from '#workflows/workflow-definition.ts';
+} from '#workflows/definitions/configure-step.ts';
+import type { OpenedStep } from '#workflows/definitions/load-step.ts';
+import { type LoadedDeployment, packagesOf } from '#workflows/definitions/loaded-deployment.ts';
+import { defaultWorkflowSettings } from '#workflows/definitions/workflow-definition.ts';
 import { ActionSlots } from './action-slots.ts';
 import { detachedRun } from './detached-run.ts';
 import { type HttpAnswer, httpAnswer } from './http-answer.ts';

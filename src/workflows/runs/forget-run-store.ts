@@ -1,6 +1,6 @@
 import type { Db, Tx } from '#storage/store.ts';
 
-/** Removes runs that are not to be kept. What they still have to send stays until it was sent (sends/send-store.ts). */
+/** Removes runs that are not to be kept. What they still have to send stays until it was sent (workflows/sends/send-store.ts). */
 export async function forgetRuns(tx: Tx, ids: readonly string[]): Promise<void> {
   await deletePartsOf(tx, ids, ['run_steps', 'run_resumes']);
   await tx

@@ -3,7 +3,7 @@ import { must } from '#lib/assert.ts';
 import type { HttpReply } from '#runner/call-outcome.ts';
 import type { JobTable } from '#storage/tables/job-tables.ts';
 import type { RunSendTable, RunStepTable, RunTable } from '#storage/tables/workflow-tables.ts';
-import type { LoadedDeployment, LoadedStep } from '#workflows/loaded-deployment.ts';
+import type { LoadedDeployment, LoadedStep } from '#workflows/definitions/loaded-deployment.ts';
 import type { RunResumption } from './run.ts';
 import { runContextJson } from './run-context.ts';
 

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CallerError } from '#lib/errors.ts';
-import { finished, RunFixture } from '../../test/support/run-fixture.ts';
-import { forEachStore } from '../../test/support/stores.ts';
-import { waitFor } from '../../test/support/wait-for.ts';
+import { finished, RunFixture } from '../../../test/support/run-fixture.ts';
+import { forEachStore } from '../../../test/support/stores.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
 
 forEachStore((stores) => {
   for (const state of ['failed', 'cancelled'] as const)

@@ -11,7 +11,7 @@ import type { Runner } from '#runner/runner.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
 import type { RunTable } from '#storage/tables/workflow-tables.ts';
-import type { LoadedDeployment } from '#workflows/loaded-deployment.ts';
+import type { LoadedDeployment } from '#workflows/definitions/loaded-deployment.ts';
 import { RunEngine, RunLostError, type RunObservers } from './advance-run.ts';
 import { endRunOutside } from './end-run.ts';
 import { LiveRun, type RunSurroundings } from './live-run.ts';

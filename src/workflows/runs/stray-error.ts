@@ -3,7 +3,7 @@ import type { EventBus } from '#events/event-bus.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { UserCodeError } from '#runner/call-outcome.ts';
 import type { Store } from '#storage/store.ts';
-import type { Deployments } from '#workflows/load-deployment.ts';
+import type { Deployments } from '#workflows/definitions/load-deployment.ts';
 import { errorEventOf, errorJson } from './run-events.ts';
 
 /**

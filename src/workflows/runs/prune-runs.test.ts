@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { silentLogger } from '#lib/logger.ts';
-import { finished, RunFixture, threw } from '../../test/support/run-fixture.ts';
-import { forEachStore } from '../../test/support/stores.ts';
-import { waitFor } from '../../test/support/wait-for.ts';
+import { finished, RunFixture, threw } from '../../../test/support/run-fixture.ts';
+import { forEachStore } from '../../../test/support/stores.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
 import { RunPruner } from './prune-runs.ts';
 
 forEachStore((stores) => {

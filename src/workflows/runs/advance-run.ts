@@ -8,7 +8,7 @@ import type { HttpReply, StepFlow } from '#runner/call-outcome.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
 import type { RunSendTable, RunStepTable } from '#storage/tables/workflow-tables.ts';
-import type { LoadedDeployment, LoadedStep } from '#workflows/loaded-deployment.ts';
+import type { LoadedDeployment, LoadedStep } from '#workflows/definitions/loaded-deployment.ts';
 import type { LiveRun } from './live-run.ts';
 import { sendJobs } from './queue-sends.ts';
 import { type NextState, type RecordResult, type RunRecord, recordRuns } from './record-run.ts';

@@ -3,7 +3,7 @@ import type { JobPayloads } from '#jobs/job-kinds.ts';
 import { type LeasedJob, settleJobs } from '#jobs/job-store.ts';
 import type { JobHandler } from '#jobs/worker-pool.ts';
 import type { Store } from '#storage/store.ts';
-import { deleteDeploymentsOf } from '#workflows/workflow-store.ts';
+import { deleteDeploymentsOf } from '#workflows/definitions/workflow-store.ts';
 import { deleteRunsOf } from './forget-run-store.ts';
 
 /** Runs removed in one transaction, each with its steps: the store's writer is never held for long. */
