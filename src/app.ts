@@ -23,7 +23,7 @@ import {
   listenToSource,
   removeSubscriptionsOf,
   stopListening,
-} from '#delivery/manage-subscriptions.ts';
+} from '#delivery/subscriptions/manage-subscriptions.ts';
 import { AddressPolicy } from '#egress/address-policy.ts';
 import { createGuardedDispatcher } from '#egress/guarded-dispatcher.ts';
 import { guardedFetch } from '#egress/guarded-fetch.ts';

@@ -1,7 +1,7 @@
 import { statfs } from 'node:fs/promises';
 import type { Settings } from '#config/settings.ts';
 import { viewSettings } from '#config/view-settings.ts';
-import type { DeliveryDispatcher } from '#delivery/delivery-dispatcher.ts';
+import type { DeliveryDispatcher } from '#delivery/dispatch/delivery-dispatcher.ts';
 import { nodeHealth, unwritableReason } from '#health/node-health.ts';
 import type { LiveStreams } from '#http/live-updates.ts';
 import type { Instance } from '#http/routes/instance-routes.ts';

@@ -1,4 +1,4 @@
-import type { RunPreparer } from '#delivery/deliver-to-workflow.ts';
+import type { RunPreparer } from '#delivery/dispatch/deliver-to-workflow.ts';
 import { insertEmitter } from '#events/event-store.ts';
 import { jobRow } from '#jobs/job-store.ts';
 import type { Clock } from '#lib/clock.ts';

@@ -10,10 +10,10 @@ import {
   unsubscribe,
   unsubscribeById,
   unsubscribeFromNew,
-} from '#delivery/manage-subscriptions.ts';
-import type { ReplayQueue } from '#delivery/queue-replay.ts';
-import { viewReplays } from '#delivery/replay-events.ts';
-import { autoSubscriptionsOf, findSubscription, subscriptionsOf } from '#delivery/subscription-store.ts';
+} from '#delivery/subscriptions/manage-subscriptions.ts';
+import type { ReplayQueue } from '#delivery/replay/queue-replay.ts';
+import { viewReplays } from '#delivery/replay/replay-events.ts';
+import { autoSubscriptionsOf, findSubscription, subscriptionsOf } from '#delivery/subscriptions/subscription-store.ts';
 import {
   type App,
   callerOf,

@@ -11,9 +11,9 @@ import {
   updateWebhook,
   viewWebhook,
   type WebhookTools,
-} from '#delivery/manage-webhooks.ts';
-import { findWebhook, pageOfWebhooks } from '#delivery/webhook-store.ts';
-import type { WebhookTargets } from '#delivery/webhook-targets.ts';
+} from '#delivery/webhooks/manage-webhooks.ts';
+import { findWebhook, pageOfWebhooks } from '#delivery/webhooks/webhook-store.ts';
+import type { WebhookTargets } from '#delivery/webhooks/webhook-targets.ts';
 import type { AddressPolicy } from '#egress/address-policy.ts';
 import { newHealth } from '#health/health.ts';
 import { healthOf } from '#health/health-store.ts';

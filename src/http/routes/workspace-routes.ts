@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox';
 import { endGrantsOf } from '#accounts/account-uses-store.ts';
 import { notFound, requireWorkspace } from '#identity/permissions.ts';
-import { endSubscriptionsOfMember } from '#delivery/manage-subscriptions.ts';
+import { endSubscriptionsOfMember } from '#delivery/subscriptions/manage-subscriptions.ts';
 import { type App, callerOf, DataOf, IdParams, NoContent } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
 import { type Clock, epochSeconds } from '#lib/clock.ts';
