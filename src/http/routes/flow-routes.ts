@@ -7,7 +7,7 @@ import {
   flowEdgesMax,
   flowNodesMax,
   readFlowMap,
-} from '#http/flow-map.ts';
+} from '#insights/flow-map.ts';
 import { type App, callerOf, DataOf, IdParams } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
 import { type Clock, epochSeconds } from '#lib/clock.ts';

@@ -13,7 +13,7 @@ import {
   type Waiting,
   waitingDeliveries,
   waitingJobs,
-} from '#http/overview-store.ts';
+} from '#insights/overview-store.ts';
 import { type App, callerOf, DataOf, IdParams } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
 import type { Clock } from '#lib/clock.ts';
