@@ -3,7 +3,7 @@ import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { silentLogger } from '#lib/logger.ts';
-import { createTempFolder, type TempFolder } from '../../test/support/temp-folder.ts';
+import { createTempFolder, type TempFolder } from '../../../test/support/temp-folder.ts';
 import { DashboardPages } from './dashboard-pages.ts';
 
 let folder: TempFolder;

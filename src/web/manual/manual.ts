@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
-import type { PageFile } from '#pages/page-files.ts';
+import type { PageFile } from '#web/dashboard/page-files.ts';
 import { escapeHtml } from './escape-html.ts';
 import {
   contentsFile,
