@@ -1,16 +1,16 @@
 import { existsSync } from 'node:fs';
-import { backupCommands } from '#backup/backup-commands.ts';
-import { BackupError } from '#backup/backup-error.ts';
-import { checkCommands } from '#backup/check-command.ts';
+import { backupCommands } from '#admin/backup/backup-commands.ts';
+import { BackupError } from '#admin/backup/backup-error.ts';
+import { checkCommands } from '#admin/backup/check-command.ts';
 import { readSettings, type Settings, SettingsError } from '#config/settings.ts';
 import { systemClock } from '#lib/clock.ts';
 import { CallerError, toError, UnavailableError } from '#lib/errors.ts';
 import { silentLogger } from '#lib/logger.ts';
-import { registryCommands } from '#registry/registry-commands.ts';
+import { registryCommands } from '#admin/registry-commands.ts';
 import { FolderLockedError, lockFolder } from '#storage/lock-folder.ts';
 import { openStore } from '#storage/open-store.ts';
 import type { Store } from '#storage/store.ts';
-import { keyCommands } from '#vault/key-commands.ts';
+import { keyCommands } from '#admin/key-commands.ts';
 import { MasterKeyError } from '#vault/master-key.ts';
 import {
   type AdminAnswer,

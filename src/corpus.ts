@@ -15,7 +15,7 @@ import { systemClock } from '#lib/clock.ts';
 import { CallerError, toError } from '#lib/errors.ts';
 import { silentLogger } from '#lib/logger.ts';
 import { closedPolicy } from '#registry/closed-policy.ts';
-import { type CorpusRequest, corpusHelp, readCorpusRequest } from '#registry/corpus-command.ts';
+import { type CorpusRequest, corpusHelp, readCorpusRequest } from '#admin/corpus-command.ts';
 import {
   type CorpusReport,
   makeReport,

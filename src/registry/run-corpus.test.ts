@@ -16,7 +16,7 @@ import { filesOfCode, type RunnerFixture, startRunnerFixture } from '../../test/
 import { createTempFolder, type TempFolder } from '../../test/support/temp-folder.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { closedPolicy } from './closed-policy.ts';
-import { readCorpusRequest } from './corpus-command.ts';
+import { readCorpusRequest } from '#admin/corpus-command.ts';
 import { makeReport, reportLines, reportMarkdown, reportValues } from './corpus-report.ts';
 import { type CheckedPackage, runCorpus } from './run-corpus.ts';
 

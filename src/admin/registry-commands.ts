@@ -8,7 +8,7 @@ import {
   type AdminTools,
   columnsOf,
   UsageError,
-} from '#admin/admin-command-line.ts';
+} from './admin-command-line.ts';
 import {
   addFolder,
   addPackage,
@@ -17,9 +17,9 @@ import {
   removePackages,
   updatePackages,
   viewPackages,
-} from './add-package.ts';
-import { readPackageArgument } from './package-argument.ts';
-import { allPackages } from './package-store.ts';
+} from '#registry/add-package.ts';
+import { readPackageArgument } from '#registry/package-argument.ts';
+import { allPackages } from '#registry/package-store.ts';
 
 /** Problems that are printed; JSON has all that are kept. */
 const problemsShown = 20;

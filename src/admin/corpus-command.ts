@@ -2,7 +2,7 @@ import { availableParallelism } from 'node:os';
 import { extname } from 'node:path';
 import { parseArgs } from 'node:util';
 import type { BundleForm } from '#components/build-component.ts';
-import { UsageError } from '#admin/admin-command-line.ts';
+import { UsageError } from './admin-command-line.ts';
 
 /** What `npm run corpus` is asked for. */
 export interface CorpusRequest {
