@@ -1,7 +1,3 @@
-import { CallerError } from '#lib/errors.ts';
-import { newSecret } from '#lib/ids.ts';
-import type { Db } from '#storage/store.ts';
-import { type AdminCommands, columnsOf, listedMax, type Options, UsageError } from './admin-command-line.ts';
 import { apiKeysOf, insertApiKey, markRevoked } from '#identity/api-key-store.ts';
 import { createUser, createWorkspace } from '#identity/create-identity.ts';
 import { brokenRule, identityRules } from '#identity/identity-rules.ts';
@@ -14,7 +10,16 @@ import {
   listUsers,
   type User,
 } from '#identity/user-store.ts';
-import { findWorkspace, findWorkspaceByOrgname, listWorkspaces, putMember } from '#identity/workspace-store.ts';
+import {
+  findWorkspace,
+  findWorkspaceByOrgname,
+  listWorkspaces,
+  putMember,
+} from '#identity/workspace-store.ts';
+import { CallerError } from '#lib/errors.ts';
+import { newSecret } from '#lib/ids.ts';
+import type { Db } from '#storage/store.ts';
+import { type AdminCommands, columnsOf, listedMax, type Options, UsageError } from './admin-command-line.ts';
 
 const userValue = '<u_…, username or e-mail>';
 

@@ -1,6 +1,5 @@
 import type { Settings } from '#config/settings.ts';
 import type { Db, Store } from '#storage/store.ts';
-import { type AdminCommands, columnsOf, listedMax } from './admin-command-line.ts';
 import { checkMasterKey } from '#vault/check-master-key.ts';
 import { countDataKeys, masterKeyIdsInUse } from '#vault/data-key-store.ts';
 import { findRotation } from '#vault/key-rotation-store.ts';
@@ -8,6 +7,7 @@ import { loadMasterKey, MasterKeyError } from '#vault/master-key.ts';
 import { rotateDataKeys } from '#vault/rotate-data-keys.ts';
 import { rotateMasterKey } from '#vault/rotate-master-key.ts';
 import { Vault } from '#vault/vault.ts';
+import { type AdminCommands, columnsOf, listedMax } from './admin-command-line.ts';
 
 /** Commands about the keys that seal credentials. */
 export const keyCommands: AdminCommands = {

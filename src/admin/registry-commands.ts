@@ -4,12 +4,6 @@ import { readNpmConfig } from '#components/npm-config.ts';
 import { PackageFetcher } from '#components/package-fetcher.ts';
 import { silentLogger } from '#lib/logger.ts';
 import {
-  type AdminCommands,
-  type AdminTools,
-  columnsOf,
-  UsageError,
-} from './admin-command-line.ts';
-import {
   addFolder,
   addPackage,
   type PackageView,
@@ -20,6 +14,7 @@ import {
 } from '#registry/add-package.ts';
 import { readPackageArgument } from '#registry/package-argument.ts';
 import { allPackages } from '#registry/package-store.ts';
+import { type AdminCommands, type AdminTools, columnsOf, UsageError } from './admin-command-line.ts';
 
 /** Problems that are printed; JSON has all that are kept. */
 const problemsShown = 20;

@@ -11,10 +11,14 @@ import type { Vault } from '#vault/vault.ts';
 import type { WorkflowDirectory } from '#workflows/definitions/workflow-directory.ts';
 import { changeDeliveriesHandler } from './change-deliveries.ts';
 import { deliverToSource } from './dispatch/deliver-to-source.ts';
-import { answerTimeoutMs, deliverToWebhook } from './webhooks/deliver-to-webhook.ts';
 import { deliverToWorkflow, type RunPreparer } from './dispatch/deliver-to-workflow.ts';
 import { type Deliver, DeliveryDispatcher } from './dispatch/delivery-dispatcher.ts';
 import type { LaneBounds } from './dispatch/delivery-lanes.ts';
+import { QueuedRuns } from './dispatch/queued-runs.ts';
+import { queueFullReports } from './dispatch/report-queue-full.ts';
+import { WaitingDeliveries } from './dispatch/waiting-deliveries.ts';
+import { DeliveryPruner } from './prune-deliveries.ts';
+import { ReplayQueue } from './replay/queue-replay.ts';
 import { fanOutHandler } from './subscriptions/fan-out-event.ts';
 import {
   type FanOutBounds,
@@ -22,11 +26,7 @@ import {
   type MadeDeliveries,
   SubscriberFinder,
 } from './subscriptions/find-subscribers.ts';
-import { DeliveryPruner } from './prune-deliveries.ts';
-import { ReplayQueue } from './replay/queue-replay.ts';
-import { QueuedRuns } from './dispatch/queued-runs.ts';
-import { queueFullReports } from './dispatch/report-queue-full.ts';
-import { WaitingDeliveries } from './dispatch/waiting-deliveries.ts';
+import { answerTimeoutMs, deliverToWebhook } from './webhooks/deliver-to-webhook.ts';
 import { WebhookTargets } from './webhooks/webhook-targets.ts';
 
 /** The parts that bring events to their subscribers, put together. */

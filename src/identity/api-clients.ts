@@ -3,7 +3,6 @@ import { CallerError } from '#lib/errors.ts';
 import { newSecret } from '#lib/ids.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
-import { hashApiKey } from './api-key-store.ts';
 import {
   type ApiClient,
   clientsOf,
@@ -14,6 +13,7 @@ import {
   lockWorkspace,
   updateClient,
 } from './api-client-store.ts';
+import { hashApiKey } from './api-key-store.ts';
 import { type Caller, notFound, requireWorkspace } from './permissions.ts';
 
 /** Clients of one workspace at most. */

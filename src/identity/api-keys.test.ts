@@ -3,9 +3,9 @@ import { test } from 'node:test';
 import type { KyselyPlugin } from 'kysely';
 import { TestClock } from '#lib/clock.ts';
 import type { Db } from '#storage/store.ts';
-import { createUser } from './create-identity.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { createApiKey, findCaller, listApiKeys, noteUse, revokeApiKey } from './api-keys.ts';
+import { createUser } from './create-identity.ts';
 
 /** The same database, with every statement that is asked of it. */
 function watched(db: Db): { db: Db; statements: string[] } {

@@ -15,8 +15,8 @@ import {
   markRevoked,
   markUsed,
 } from './api-key-store.ts';
-import { findUser, lockUser } from './user-store.ts';
 import { type Caller, notFound } from './permissions.ts';
+import { findUser, lockUser } from './user-store.ts';
 
 /** `last_used_at` is written at most this often for a key: it is for people, and a write per request would cost. */
 const lastUsedPrecisionMs = 60_000;

@@ -4,7 +4,6 @@ import type { KyselyPlugin } from 'kysely';
 import { TestClock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Db } from '#storage/store.ts';
-import { createUser, createWorkspace } from './create-identity.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { deleteExpiredTokens, deleteTokensBeyond, insertToken } from './api-client-store.ts';
 import { createClient, listClients, revokeClient, rotateClientSecret } from './api-clients.ts';
@@ -17,6 +16,7 @@ import {
   noteClientUse,
   revokeToken,
 } from './api-tokens.ts';
+import { createUser, createWorkspace } from './create-identity.ts';
 import { type Caller, homeOf, ownersOf, resolveOwner } from './permissions.ts';
 
 /** The same database, with the shape of every statement that is asked of it. */

@@ -4,7 +4,6 @@ import { CallerError } from '#lib/errors.ts';
 import { newId, newSecret } from '#lib/ids.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Db, Store } from '#storage/store.ts';
-import { findApiKey, hashApiKey } from './api-key-store.ts';
 import {
   deleteExpiredTokens,
   deleteTokenOfClient,
@@ -17,6 +16,7 @@ import {
   markClientsUsed,
   type TokenOfClient,
 } from './api-client-store.ts';
+import { findApiKey, hashApiKey } from './api-key-store.ts';
 import type { Caller } from './permissions.ts';
 import { isGoodSession } from './sessions.ts';
 

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TestClock } from '#lib/clock.ts';
-import { createUser } from './create-identity.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { createApiKey, revokeApiKey } from './api-keys.ts';
 import { isStillValid } from './api-tokens.ts';
+import { createUser } from './create-identity.ts';
 import { endSession, findSessionCaller, startSession } from './sessions.ts';
 
 forEachStore((fixture) => {

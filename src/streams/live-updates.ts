@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
-import type { Caller } from '#identity/permissions.ts';
 import type { EventBus } from '#events/event-bus.ts';
+import type { Caller } from '#identity/permissions.ts';
 import type { Clock } from '#lib/clock.ts';
 import { toError } from '#lib/errors.ts';
 import { EmitterStream, type EmitterStreamOptions } from './emitter-stream.ts';

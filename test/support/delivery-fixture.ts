@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
-import type { RunPreparer } from '#delivery/dispatch/deliver-to-workflow.ts';
 import type { AttemptRecord } from '#delivery/delivery.ts';
-import type { LaneBounds } from '#delivery/dispatch/delivery-lanes.ts';
 import { DeliveryService } from '#delivery/delivery-service.ts';
+import type { RunPreparer } from '#delivery/dispatch/deliver-to-workflow.ts';
+import type { LaneBounds } from '#delivery/dispatch/delivery-lanes.ts';
 import type { FanOutBounds } from '#delivery/subscriptions/find-subscribers.ts';
-import { newSigningSecret } from '#delivery/webhooks/sign-request.ts';
 import { insertSubscription } from '#delivery/subscriptions/subscription-store.ts';
+import { newSigningSecret } from '#delivery/webhooks/sign-request.ts';
 import { insertWebhook } from '#delivery/webhooks/webhook-store.ts';
 import { AddressPolicy } from '#egress/address-policy.ts';
 import { createGuardedDispatcher, type GuardedDispatcher } from '#egress/guarded-dispatcher.ts';

@@ -9,7 +9,10 @@ import { openObject, openValue, type SealTools, sealObject, sealValue } from '#v
 import type { Vault } from '#vault/vault.ts';
 import { sealedStep } from '#workflows/definitions/load-step.ts';
 import { openTriggerAuth, sealTriggerAuth } from '#workflows/definitions/trigger-auth.ts';
-import { defaultWorkflowSettings, type WorkflowDefinition } from '#workflows/definitions/workflow-definition.ts';
+import {
+  defaultWorkflowSettings,
+  type WorkflowDefinition,
+} from '#workflows/definitions/workflow-definition.ts';
 import { sourceRow } from './source-row.ts';
 
 /** What stands sealed in each column of an owner, opened as the service does; the texts tell owner and column. */

@@ -1,11 +1,11 @@
-import { keysGrant } from '#accounts/manage-accounts.ts';
-import { accountGrant, oauthCredentials } from '#accounts/oauth-credentials.ts';
 import type { AppDefinition } from '#accounts/apps/app-definition.ts';
 import { fieldsOf } from '#accounts/apps/fill-template.ts';
-import { newSecret } from '#lib/ids.ts';
-import type { Logger } from '#lib/logger.ts';
+import { keysGrant } from '#accounts/manage-accounts.ts';
 import { GrantError, type OAuthClient } from '#accounts/oauth/grant.ts';
 import { openClient } from '#accounts/oauth/manage-oauth-clients.ts';
+import { accountGrant, oauthCredentials } from '#accounts/oauth-credentials.ts';
+import { newSecret } from '#lib/ids.ts';
+import type { Logger } from '#lib/logger.ts';
 import { beginConnect, type ConnectLinkParts } from './begin-connect.ts';
 import { appMissing, clientMissing, grantFailure, refusalFailure } from './connect-failures.ts';
 import { readForm } from './connect-fields.ts';

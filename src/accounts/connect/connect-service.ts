@@ -1,10 +1,10 @@
 import type { Account } from '#accounts/account-store.ts';
 import type { AppCatalogue } from '#accounts/apps/app-catalogue.ts';
+import { OAuth1Flow } from '#accounts/oauth/oauth1-flow.ts';
+import { createTokenEndpoint } from '#accounts/oauth/token-endpoint.ts';
 import type { GuardedDispatcher } from '#egress/guarded-dispatcher.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
-import { OAuth1Flow } from '#accounts/oauth/oauth1-flow.ts';
-import { createTokenEndpoint } from '#accounts/oauth/token-endpoint.ts';
 import type { Store } from '#storage/store.ts';
 import type { Vault } from '#vault/vault.ts';
 import { AccountConnector } from './connect-account.ts';

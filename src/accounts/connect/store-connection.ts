@@ -1,14 +1,14 @@
 import { recordAudit } from '#accounts/account-audit-store.ts';
 import { requireAccount } from '#accounts/account-rights.ts';
 import { type Account, findAccount, findSealedAccount } from '#accounts/account-store.ts';
-import { type AccountGrant, replaceCredentials, storeAccount } from '#accounts/manage-accounts.ts';
 import type { AppDefinition } from '#accounts/apps/app-definition.ts';
+import { type AccountGrant, replaceCredentials, storeAccount } from '#accounts/manage-accounts.ts';
 import { findClient } from '#identity/api-client-store.ts';
 import { type Caller, mayWrite } from '#identity/permissions.ts';
+import { findUser } from '#identity/user-store.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Db, Tx } from '#storage/store.ts';
 import { openObject, type SealTools } from '#vault/sealed-values.ts';
-import { findUser } from '#identity/user-store.ts';
 import { accountMissing, notAllowed, otherAccount } from './connect-failures.ts';
 import type { ConnectFailure } from './connect-flow.ts';
 import type { ConnectFlow } from './connect-flow-store.ts';

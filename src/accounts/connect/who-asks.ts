@@ -1,8 +1,8 @@
 import { findAccount } from '#accounts/account-store.ts';
 import { findClient } from '#identity/api-client-store.ts';
-import type { Db } from '#storage/store.ts';
 import { findUser } from '#identity/user-store.ts';
 import { findWorkspace } from '#identity/workspace-store.ts';
+import type { Db } from '#storage/store.ts';
 import type { ConnectFlow } from './connect-flow-store.ts';
 
 /**

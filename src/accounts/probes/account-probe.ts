@@ -1,7 +1,7 @@
+import type { SignedRequest } from '#accounts/oauth/oauth1-signature.ts';
 import type { AddressPolicy } from '#egress/address-policy.ts';
 import type { GuardedDispatcher } from '#egress/guarded-dispatcher.ts';
 import type { LookupAll } from '#egress/resolve-address.ts';
-import type { SignedRequest } from '#accounts/oauth/oauth1-signature.ts';
 
 /**
  * What a test says about credentials: they work; they are refused, so they are bad; or the service could not be asked

@@ -1,8 +1,8 @@
 import type { AppTest } from '#accounts/apps/app-definition.ts';
 import { splitUrlTemplate } from '#accounts/apps/url-template.ts';
-import { type GuardedResponse, guardedFetch } from '#egress/guarded-fetch.ts';
 import { parseForm, type SignedRequest } from '#accounts/oauth/oauth1-signature.ts';
 import { valueAt } from '#accounts/oauth/value-at.ts';
+import { type GuardedResponse, guardedFetch } from '#egress/guarded-fetch.ts';
 import {
   codeOf,
   ProbeFailure,

@@ -1,9 +1,4 @@
 import { resolve } from 'node:path';
-import { FolderLockedError, lockFolder } from '#storage/lock-folder.ts';
-import { openRestoreTarget } from '#storage/restore-target.ts';
-import { openSnapshot } from '#storage/snapshot.ts';
-import { loadMasterKey } from '#vault/master-key.ts';
-import { Vault } from '#vault/vault.ts';
 import {
   type AdminAnswer,
   type AdminCommands,
@@ -11,6 +6,11 @@ import {
   type Options,
   UsageError,
 } from '#admin/admin-command-line.ts';
+import { FolderLockedError, lockFolder } from '#storage/lock-folder.ts';
+import { openRestoreTarget } from '#storage/restore-target.ts';
+import { openSnapshot } from '#storage/snapshot.ts';
+import { loadMasterKey } from '#vault/master-key.ts';
+import { Vault } from '#vault/vault.ts';
 import { BackupError } from './backup-error.ts';
 import { type BackupHeader, readHeader } from './backup-header.ts';
 import { answered, secretOf } from './backup-secret.ts';

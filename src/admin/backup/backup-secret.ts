@@ -1,8 +1,8 @@
 import { readFile, stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { readKeyFile } from '#vault/master-key.ts';
 import type { LoneTools, Options } from '#admin/admin-command-line.ts';
 import { UsageError } from '#admin/admin-command-line.ts';
+import { readKeyFile } from '#vault/master-key.ts';
 import { BackupError } from './backup-error.ts';
 import type { BackupSecret } from './backup-key.ts';
 

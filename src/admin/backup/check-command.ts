@@ -1,6 +1,6 @@
+import type { AdminCommands } from '#admin/admin-command-line.ts';
 import { checkSqliteStore } from '#storage/check-store.ts';
 import { restoreAdvice } from '#storage/store-errors.ts';
-import type { AdminCommands } from '#admin/admin-command-line.ts';
 import { BackupError } from './backup-error.ts';
 
 /** Whether the embedded store can be read to its last byte. */

@@ -1,3 +1,4 @@
+import type { HeldDelivery } from '#delivery/delivery.ts';
 import { jobRow, type LeasedJob, type NewJob } from '#jobs/job-store.ts';
 import type { WorkerPool } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
@@ -5,7 +6,6 @@ import { newTimeOrderedId } from '#lib/ids.ts';
 import { laneOfSource, sourceState } from '#sources/source-store.ts';
 import type { WaitingRuns } from '#sources/waiting-runs.ts';
 import type { Store } from '#storage/store.ts';
-import type { HeldDelivery } from '#delivery/delivery.ts';
 import type { AttemptOutcome } from './delivery-schedule.ts';
 
 /** A source that has as many runs waiting as it may is asked again after this. */

@@ -1,5 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { findDelivery } from '#delivery/delivery-store.ts';
+import { redeliver } from '#delivery/manage-deliveries.ts';
+import { requestReplay } from '#delivery/replay/replay-events.ts';
+import { subscribeFrom } from '#delivery/subscriptions/manage-subscriptions.ts';
 import { formatEventId } from '#events/event-id.ts';
 import { readEvents } from '#events/event-page-store.ts';
 import { TestClock } from '#lib/clock.ts';
@@ -11,10 +15,6 @@ import { DeliveryFixture } from '../../../test/support/delivery-fixture.ts';
 import { HttpReceiver } from '../../../test/support/http-receiver.ts';
 import { deployAgain, RecordedRuns, storeWorkflow } from '../../../test/support/stored-workflows.ts';
 import { forEachStore } from '../../../test/support/stores.ts';
-import { findDelivery } from '#delivery/delivery-store.ts';
-import { redeliver } from '#delivery/manage-deliveries.ts';
-import { subscribeFrom } from '#delivery/subscriptions/manage-subscriptions.ts';
-import { requestReplay } from '#delivery/replay/replay-events.ts';
 
 interface Setting extends AsyncDisposable {
   delivery: DeliveryFixture;

@@ -1,10 +1,10 @@
+import type { HeldDelivery } from '#delivery/delivery.ts';
 import type { Clock } from '#lib/clock.ts';
-import type { RunTrigger } from '#workflows/runs/run.ts';
 import type { JobTable } from '#storage/tables/job-tables.ts';
 import type { RunTable } from '#storage/tables/workflow-tables.ts';
 import type { WorkflowSettings } from '#workflows/definitions/workflow-definition.ts';
 import type { KnownWorkflow, WorkflowDirectory } from '#workflows/definitions/workflow-directory.ts';
-import type { HeldDelivery } from '#delivery/delivery.ts';
+import type { RunTrigger } from '#workflows/runs/run.ts';
 import type { AttemptOutcome } from './delivery-schedule.ts';
 import type { QueuedRuns, QueuePlace } from './queued-runs.ts';
 

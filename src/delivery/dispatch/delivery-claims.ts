@@ -1,6 +1,6 @@
+import type { HeldDelivery } from '#delivery/delivery.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Store } from '#storage/store.ts';
-import type { HeldDelivery } from '#delivery/delivery.ts';
 import type { DeliveryLanes } from './delivery-lanes.ts';
 import {
   claimDeliveries,

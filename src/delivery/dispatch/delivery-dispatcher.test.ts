@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
+import { insertChangeJob } from '#delivery/change-deliveries.ts';
 import { emitEvents } from '#events/emit-event.ts';
 import { TestClock } from '#lib/clock.ts';
 import { UnavailableError } from '#lib/errors.ts';
@@ -9,7 +10,6 @@ import { DeliveryFixture } from '../../../test/support/delivery-fixture.ts';
 import { HttpReceiver } from '../../../test/support/http-receiver.ts';
 import { forEachStore } from '../../../test/support/stores.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
-import { insertChangeJob } from '#delivery/change-deliveries.ts';
 import { type LaneBounds, laneBounds } from './delivery-lanes.ts';
 import { releaseOrphans } from './delivery-queue-store.ts';
 

@@ -1,9 +1,9 @@
+import { type HeldDelivery, withAttempt } from '#delivery/delivery.ts';
 import type { Outcome } from '#health/outcome-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
-import { type HeldDelivery, withAttempt } from '#delivery/delivery.ts';
 import { DeliveryClaims, isSource, type ListenerTurns } from './delivery-claims.ts';
 import { type DeliveryLane, DeliveryLanes, type DeliveryPlaces, type LaneBounds } from './delivery-lanes.ts';
 import { DeliveryLeases } from './delivery-leases.ts';

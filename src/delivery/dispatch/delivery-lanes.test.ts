@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { insertChangeJob } from '#delivery/change-deliveries.ts';
+import type { HeldDelivery } from '#delivery/delivery.ts';
 import { DeliveryFixture } from '../../../test/support/delivery-fixture.ts';
 import { HttpReceiver } from '../../../test/support/http-receiver.ts';
 import { forEachStore } from '../../../test/support/stores.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
-import { insertChangeJob } from '#delivery/change-deliveries.ts';
-import type { HeldDelivery } from '#delivery/delivery.ts';
 import { type DeliveryLane, DeliveryLanes, type LaneBounds, laneBounds } from './delivery-lanes.ts';
 
 /** A receiver that takes requests and answers none of them. */

@@ -1,7 +1,7 @@
 import { CompiledQuery, sql } from 'kysely';
+import { type HeldDelivery, heldDelivery } from '#delivery/delivery.ts';
 import { StatementTexts } from '#storage/statement-texts.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
-import { type HeldDelivery, heldDelivery } from '#delivery/delivery.ts';
 
 /**
  * As literals, not parameters: the indexes that make these look-ups cheap are partial, and SQLite uses such an index

@@ -1,6 +1,6 @@
+import type { AttemptRecord, DeliveryReason, DeliveryState } from '#delivery/delivery.ts';
 import type { JobTable } from '#storage/tables/job-tables.ts';
 import type { RunTable } from '#storage/tables/workflow-tables.ts';
-import type { AttemptRecord, DeliveryReason, DeliveryState } from '#delivery/delivery.ts';
 
 const secondMs = 1000;
 const minuteMs = 60 * secondMs;

@@ -1,3 +1,4 @@
+import type { HeldDelivery } from '#delivery/delivery.ts';
 import { type Emission, type EmitStore, type EventRouter, emitEvents } from '#events/emit-event.ts';
 import { channels } from '#events/event.ts';
 import type { EventBus } from '#events/event-bus.ts';
@@ -6,7 +7,6 @@ import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
 import type { KnownWorkflow } from '#workflows/definitions/workflow-directory.ts';
 import { type OnQueueFull, sourceTypeOf } from './deliver-to-workflow.ts';
-import type { HeldDelivery } from '#delivery/delivery.ts';
 
 /** `error.code` of the event that says so. */
 const queueFullCode = 'Event Queue Full';

@@ -1,5 +1,5 @@
-import type { Store } from '#storage/store.ts';
 import { countWaiting } from '#delivery/delivery-store.ts';
+import type { Store } from '#storage/store.ts';
 
 interface Amount {
   count: number;

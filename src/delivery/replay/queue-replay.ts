@@ -1,3 +1,16 @@
+import { deliveryWorkLane } from '#delivery/delivery.ts';
+import { insertDeliveries } from '#delivery/delivery-store.ts';
+import { insertPayloads } from '#delivery/dispatch/payload-store.ts';
+import type { WaitingDeliveries } from '#delivery/dispatch/waiting-deliveries.ts';
+import {
+  type DeliveryPlaces,
+  handedOver,
+  type MadeDeliveries,
+  makeDeliveries,
+  payloadRow,
+} from '#delivery/subscriptions/find-subscribers.ts';
+import { findListener, type Listener } from '#delivery/subscriptions/subscription-ends.ts';
+import { holdSubscription } from '#delivery/subscriptions/subscription-store.ts';
 import { compareEventIds, type EventId } from '#events/event-id.ts';
 import { eventBatches, pageOfPlaces, placesAfter } from '#events/event-page-store.ts';
 import { retainedMax } from '#events/event-store.ts';
@@ -10,16 +23,6 @@ import type { FairQueue } from '#lib/fair-queue.ts';
 import { newId, newTimeOrderedId } from '#lib/ids.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import type { DeliveryPayloadTable, DeliveryTable, ReplayTable } from '#storage/tables/delivery-tables.ts';
-import { deliveryWorkLane } from '#delivery/delivery.ts';
-import { insertDeliveries } from '#delivery/delivery-store.ts';
-import {
-  type DeliveryPlaces,
-  handedOver,
-  type MadeDeliveries,
-  makeDeliveries,
-  payloadRow,
-} from '#delivery/subscriptions/find-subscribers.ts';
-import { insertPayloads } from '#delivery/dispatch/payload-store.ts';
 import {
   advanceReplay,
   countOpenReplays,
@@ -28,9 +31,6 @@ import {
   lockReplay,
   pruneReplays,
 } from './replay-store.ts';
-import { findListener, type Listener } from '#delivery/subscriptions/subscription-ends.ts';
-import { holdSubscription } from '#delivery/subscriptions/subscription-store.ts';
-import type { WaitingDeliveries } from '#delivery/dispatch/waiting-deliveries.ts';
 
 /** Deliveries made in one transaction; by bytes, `eventBatches` has the bound. */
 const batchRows = 100;

@@ -1,11 +1,17 @@
-import { type Caller, notFound, type Ownership, ownersOf, writable } from '#identity/permissions.ts';
+import { insertChangeJob } from '#delivery/change-deliveries.ts';
+import { openStates } from '#delivery/delivery.ts';
+import {
+  checkEventName,
+  findEmitter,
+  findListener,
+  ownerOfListener,
+} from '#delivery/subscriptions/subscription-ends.ts';
 import { compareEventIds, type EventId, formatEventId, parseEventId } from '#events/event-id.ts';
+import { type Caller, notFound, type Ownership, ownersOf, writable } from '#identity/permissions.ts';
 import { type Clock, epochSeconds } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import type { ReplayTable } from '#storage/tables/delivery-tables.ts';
-import { insertChangeJob } from '#delivery/change-deliveries.ts';
-import { openStates } from '#delivery/delivery.ts';
 import type { ReplayQueue, ReplayReason } from './queue-replay.ts';
 import {
   endReplay,
@@ -15,7 +21,6 @@ import {
   progressOf,
   type ReplayProgress,
 } from './replay-store.ts';
-import { checkEventName, findEmitter, findListener, ownerOfListener } from '#delivery/subscriptions/subscription-ends.ts';
 
 /** Deliveries per second of a replay, unless it says otherwise: a receiver takes them beside what is new. */
 export const replayRateDefault = 20;

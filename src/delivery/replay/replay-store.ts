@@ -1,8 +1,8 @@
 import { sql } from 'kysely';
+import { openStates } from '#delivery/delivery.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import type { DeliveryTable, ReplayTable } from '#storage/tables/delivery-tables.ts';
-import { openStates } from '#delivery/delivery.ts';
 
 const replayColumns = [
   'id',

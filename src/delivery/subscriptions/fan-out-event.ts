@@ -1,11 +1,13 @@
+import { deliveryWorkLane } from '#delivery/delivery.ts';
+import { insertDeliveries } from '#delivery/delivery-store.ts';
+import { endFanning, readPayload } from '#delivery/dispatch/payload-store.ts';
+import type { WaitingDeliveries } from '#delivery/dispatch/waiting-deliveries.ts';
 import type { JobPayloads } from '#jobs/job-kinds.ts';
 import { insertJobs, jobRow, type LeasedJob, settleJobs } from '#jobs/job-store.ts';
 import type { JobHandler } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { FairQueue } from '#lib/fair-queue.ts';
 import type { Store } from '#storage/store.ts';
-import { deliveryWorkLane } from '#delivery/delivery.ts';
-import { insertDeliveries } from '#delivery/delivery-store.ts';
 import {
   type DeliveryRoom,
   type FanOutBounds,
@@ -13,9 +15,7 @@ import {
   type MadeDeliveries,
   makeDeliveries,
 } from './find-subscribers.ts';
-import { endFanning, readPayload } from '#delivery/dispatch/payload-store.ts';
 import { pageOfSubscribers } from './subscription-store.ts';
-import type { WaitingDeliveries } from '#delivery/dispatch/waiting-deliveries.ts';
 
 /**
  * Makes the deliveries of an event that has very many subscribers, a page in a transaction, and with each page the job

@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { insertDeliveries } from '#delivery/delivery-store.ts';
+import { WaitingDeliveries } from '#delivery/dispatch/waiting-deliveries.ts';
 import { emitEvents } from '#events/emit-event.ts';
 import { readEvents } from '#events/event-page-store.ts';
 import type { Store } from '#storage/store.ts';
 import { DeliveryFixture } from '../../../test/support/delivery-fixture.ts';
 import { HttpReceiver } from '../../../test/support/http-receiver.ts';
 import { forEachStore } from '../../../test/support/stores.ts';
-import { insertDeliveries } from '#delivery/delivery-store.ts';
 import { fanOutBounds, makeDeliveries } from './find-subscribers.ts';
 import { findSubscribersQuery } from './subscription-store.ts';
-import { WaitingDeliveries } from '#delivery/dispatch/waiting-deliveries.ts';
 
 /** Subscriptions of these listeners to their emitters, stored in a few statements. */
 async function subscribeMany(

@@ -1,3 +1,7 @@
+import { deliveryWorkLane, type HeldDelivery, heldDelivery, hopsMax } from '#delivery/delivery.ts';
+import { insertDeliveries } from '#delivery/delivery-store.ts';
+import { insertPayloads } from '#delivery/dispatch/payload-store.ts';
+import type { WaitingDeliveries } from '#delivery/dispatch/waiting-deliveries.ts';
 import type { EmittedTo, EventRouter, RouteAnswer, RouteQuestion } from '#events/emit-event.ts';
 import { channels, type StoredEvent } from '#events/event.ts';
 import { insertNewJobs, jobRow } from '#jobs/job-store.ts';
@@ -5,11 +9,7 @@ import { newTimeOrderedId } from '#lib/ids.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import type { DeliveryPayloadTable, DeliveryTable } from '#storage/tables/delivery-tables.ts';
 import type { JobTable } from '#storage/tables/job-tables.ts';
-import { deliveryWorkLane, type HeldDelivery, heldDelivery, hopsMax } from '#delivery/delivery.ts';
-import { insertDeliveries } from '#delivery/delivery-store.ts';
-import { insertPayloads } from '#delivery/dispatch/payload-store.ts';
 import { findSubscribersQuery, type Subscriber } from './subscription-store.ts';
-import type { WaitingDeliveries } from '#delivery/dispatch/waiting-deliveries.ts';
 
 /** How many deliveries a transaction makes. */
 export interface FanOutBounds {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { createWebhook } from '#delivery/webhooks/manage-webhooks.ts';
 import { insertEmitter } from '#events/event-store.ts';
 import { newId } from '#lib/ids.ts';
 import { insertSource } from '#sources/source-store.ts';
@@ -17,7 +18,6 @@ import {
   subscribeToNew,
   unsubscribe,
 } from './manage-subscriptions.ts';
-import { createWebhook } from '#delivery/webhooks/manage-webhooks.ts';
 import { autoSubscriptionsOf, subscriptionsOf } from './subscription-store.ts';
 
 const caller = { userId: 'u_1', keyId: 'key_1', isAdmin: false };

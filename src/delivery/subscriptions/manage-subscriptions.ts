@@ -1,6 +1,9 @@
-import { type Caller, notFound, type Ownership, ownersOf } from '#identity/permissions.ts';
+import { changeEventually } from '#delivery/change-deliveries.ts';
+import type { BegunReplay, ReplayQueue } from '#delivery/replay/queue-replay.ts';
+import { cancelReplaysBetween, replayRateDefault } from '#delivery/replay/replay-events.ts';
 import { parseEventId } from '#events/event-id.ts';
 import { lockEmittersQuery } from '#events/event-store.ts';
+import { type Caller, notFound, type Ownership, ownersOf } from '#identity/permissions.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
@@ -10,9 +13,6 @@ import type {
   ReplayTable,
   SubscriptionTable,
 } from '#storage/tables/delivery-tables.ts';
-import { changeEventually } from '#delivery/change-deliveries.ts';
-import type { BegunReplay, ReplayQueue } from '#delivery/replay/queue-replay.ts';
-import { cancelReplaysBetween, replayRateDefault } from '#delivery/replay/replay-events.ts';
 import {
   checkEventName,
   findEmitter,

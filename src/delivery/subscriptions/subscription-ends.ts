@@ -1,9 +1,9 @@
+import { findWebhook } from '#delivery/webhooks/webhook-store.ts';
 import { notFound, type Ownership } from '#identity/permissions.ts';
 import { CallerError } from '#lib/errors.ts';
 import { findSource } from '#sources/source-store.ts';
 import type { Db } from '#storage/store.ts';
 import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
-import { findWebhook } from '#delivery/webhooks/webhook-store.ts';
 
 /** A channel's name, as long as a component may give it. */
 const eventNameCharactersMax = 1000;

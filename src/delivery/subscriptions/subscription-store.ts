@@ -1,9 +1,9 @@
 import { CompiledQuery, sql } from 'kysely';
 import type { EmittedTo } from '#events/emit-event.ts';
+import { holdMemberships } from '#identity/workspace-store.ts';
 import { StatementTexts } from '#storage/statement-texts.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import type { AutoSubscriptionTable, SubscriptionTable } from '#storage/tables/delivery-tables.ts';
-import { holdMemberships } from '#identity/workspace-store.ts';
 
 const subscriptionColumns = [
   'id',

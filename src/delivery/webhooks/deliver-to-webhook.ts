@@ -1,11 +1,11 @@
+import type { AttemptRecord, HeldDelivery } from '#delivery/delivery.ts';
+import { type AttemptOutcome, retryAfterMs } from '#delivery/dispatch/delivery-schedule.ts';
 import type { GuardedDispatcher } from '#egress/guarded-dispatcher.ts';
 import { guardedPost, type PostAnswer } from '#egress/guarded-post.ts';
 import type { Clock } from '#lib/clock.ts';
 import { toError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
-import type { AttemptRecord, HeldDelivery } from '#delivery/delivery.ts';
-import { type AttemptOutcome, retryAfterMs } from '#delivery/dispatch/delivery-schedule.ts';
 import { signatureHeaders } from './sign-request.ts';
 import { disableWebhook, noteFailingSince } from './webhook-store.ts';
 import type { WebhookTarget, WebhookTargets } from './webhook-targets.ts';

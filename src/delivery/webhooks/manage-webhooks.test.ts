@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { DeliveryState } from '#delivery/delivery.ts';
+import { findDelivery } from '#delivery/delivery-store.ts';
+import { findSubscription, insertSubscription } from '#delivery/subscriptions/subscription-store.ts';
 import { newHealth } from '#health/health.ts';
 import { newId } from '#lib/ids.ts';
 import type { Store } from '#storage/store.ts';
@@ -7,8 +10,6 @@ import type { DeliveryTable } from '#storage/tables/delivery-tables.ts';
 import { openValue } from '#vault/sealed-values.ts';
 import { runChangeJobs, storeDelivery, webhookTools } from '../../../test/support/stored-deliveries.ts';
 import { forEachStore } from '../../../test/support/stores.ts';
-import type { DeliveryState } from '#delivery/delivery.ts';
-import { findDelivery } from '#delivery/delivery-store.ts';
 import {
   createWebhook,
   pauseWebhook,
@@ -19,7 +20,6 @@ import {
   updateWebhook,
   viewWebhook,
 } from './manage-webhooks.ts';
-import { findSubscription, insertSubscription } from '#delivery/subscriptions/subscription-store.ts';
 import { addRemovedRecords, disableWebhook, findWebhook, setFailingSince } from './webhook-store.ts';
 
 const owner = { ownerId: 'o_1', userId: 'u_1' };

@@ -1,8 +1,12 @@
-import { notFound } from '#identity/permissions.ts';
+import { changeEventually, insertChangeJob } from '#delivery/change-deliveries.ts';
+import { type DeliveryState, openStates, undeliveredStates } from '#delivery/delivery.ts';
+import { countDeliveries } from '#delivery/delivery-store.ts';
+import { deleteSubscriptionsOf } from '#delivery/subscriptions/subscription-store.ts';
 import type { AddressPolicy } from '#egress/address-policy.ts';
 import type { LookupAll } from '#egress/resolve-address.ts';
 import type { Health } from '#health/health.ts';
 import { forgetFailures, forgetOutcomes } from '#health/outcome-store.ts';
+import { notFound } from '#identity/permissions.ts';
 import type { Clock } from '#lib/clock.ts';
 import { epochSeconds } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
@@ -11,12 +15,8 @@ import type { Store, Tx } from '#storage/store.ts';
 import type { WebhookTable } from '#storage/tables/delivery-tables.ts';
 import { sealValue } from '#vault/sealed-values.ts';
 import type { Vault } from '#vault/vault.ts';
-import { changeEventually, insertChangeJob } from '#delivery/change-deliveries.ts';
 import { checkWebhookUrl } from './check-webhook-url.ts';
-import { type DeliveryState, openStates, undeliveredStates } from '#delivery/delivery.ts';
-import { countDeliveries } from '#delivery/delivery-store.ts';
 import { newSigningSecret } from './sign-request.ts';
-import { deleteSubscriptionsOf } from '#delivery/subscriptions/subscription-store.ts';
 import { changeWebhook, countWebhooks, deleteWebhook, insertWebhook, lockWebhook } from './webhook-store.ts';
 
 /** Webhooks of one owner at most. */

@@ -1,4 +1,6 @@
 import { type Static, Type } from 'typebox';
+import { type App, callerOf, DataOf, IdParams } from '#http/route-support.ts';
+import { selectFields } from '#http/select-fields.ts';
 import { requireWorkspace } from '#identity/permissions.ts';
 import {
   type FlowFigures,
@@ -8,8 +10,6 @@ import {
   flowNodesMax,
   readFlowMap,
 } from '#insights/flow-map.ts';
-import { type App, callerOf, DataOf, IdParams } from '#http/route-support.ts';
-import { selectFields } from '#http/select-fields.ts';
 import { type Clock, epochSeconds } from '#lib/clock.ts';
 import type { Store } from '#storage/store.ts';
 import { Health } from './health-shapes.ts';

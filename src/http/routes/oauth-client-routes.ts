@@ -1,14 +1,14 @@
 import { Type } from 'typebox';
 import type { AppCatalogue } from '#accounts/apps/app-catalogue.ts';
 import type { AppDefinition } from '#accounts/apps/app-definition.ts';
-import { homeOf, requireWorkspace } from '#identity/permissions.ts';
+import { deleteClient, putClient, viewClient } from '#accounts/oauth/manage-oauth-clients.ts';
+import { findClientOf } from '#accounts/oauth/oauth-client-store.ts';
 import { type App, callerOf, DataOf, IdParams, NoContent, namedWorkspace } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
+import { homeOf, requireWorkspace } from '#identity/permissions.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
-import { deleteClient, putClient, viewClient } from '#accounts/oauth/manage-oauth-clients.ts';
-import { findClientOf } from '#accounts/oauth/oauth-client-store.ts';
 import type { Store } from '#storage/store.ts';
 import { isUniqueViolation } from '#storage/store-errors.ts';
 import type { Vault } from '#vault/vault.ts';

@@ -1,5 +1,4 @@
 import { Type } from 'typebox';
-import { notFound, type Ownership, ownersOf, readable } from '#identity/permissions.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
 import {
   type App,
@@ -12,6 +11,7 @@ import {
   PageQuery,
 } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
+import { notFound, type Ownership, ownersOf, readable } from '#identity/permissions.ts';
 import { epochSeconds } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Store } from '#storage/store.ts';

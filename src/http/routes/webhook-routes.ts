@@ -1,6 +1,5 @@
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { readable, requireWorkspace, writable } from '#identity/permissions.ts';
 import {
   createWebhook,
   pauseWebhook,
@@ -29,6 +28,7 @@ import {
   parameterOf,
 } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
+import { readable, requireWorkspace, writable } from '#identity/permissions.ts';
 import { type Clock, epochSeconds } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';

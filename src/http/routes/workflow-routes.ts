@@ -1,5 +1,4 @@
 import { Type } from 'typebox';
-import { ownersOf, readable, requireWorkspace, writable } from '#identity/permissions.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
 import {
   type App,
@@ -13,13 +12,18 @@ import {
   pageParameters,
 } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
+import { ownersOf, readable, requireWorkspace, writable } from '#identity/permissions.ts';
+import { findProject } from '#identity/project-store.ts';
 import { must } from '#lib/assert.ts';
 import { CallerError } from '#lib/errors.ts';
-import { latestRuns } from '#workflows/runs/run-store.ts';
 import type { Db, Store } from '#storage/store.ts';
 import type { DeploymentTable, WorkflowTable } from '#storage/tables/workflow-tables.ts';
 import type { WorkflowDeployer } from '#workflows/definitions/deploy-workflow.ts';
-import { viewDeployments, viewWorkflows, type WorkflowViewContext } from '#workflows/definitions/view-workflow.ts';
+import {
+  viewDeployments,
+  viewWorkflows,
+  type WorkflowViewContext,
+} from '#workflows/definitions/view-workflow.ts';
 import type { DefinitionInput } from '#workflows/definitions/workflow-input.ts';
 import {
   findDeployment,
@@ -27,7 +31,7 @@ import {
   pageOfDeployments,
   pageOfWorkflows,
 } from '#workflows/definitions/workflow-store.ts';
-import { findProject } from '#identity/project-store.ts';
+import { latestRuns } from '#workflows/runs/run-store.ts';
 import { healthParameter } from './health-shapes.ts';
 import { definitionFields, ListedWorkflow, Workflow, WorkflowDeployment } from './workflow-shapes.ts';
 

@@ -7,7 +7,6 @@ import {
   propError,
   validateProps,
 } from '#components/validate-props.ts';
-import { findDataStore } from '#user-data/data-stores/data-store-store.ts';
 import { CallerError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Runner } from '#runner/runner.ts';
@@ -17,6 +16,7 @@ import { type DeploymentContext, stringsIn } from '#sources/deployment.ts';
 import { accountProps, maskedSecret, undefinedProps } from '#sources/source-props.ts';
 import type { Db } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
+import { findDataStore } from '#user-data/data-stores/data-store-store.ts';
 import { makeRedactor } from '#vault/redact.ts';
 import { definitionsOfStep, loadStep, type OpenedStep } from './load-step.ts';
 import type { StepDefinition } from './workflow-definition.ts';

@@ -1,4 +1,5 @@
 import { notFound } from '#identity/permissions.ts';
+import { lockProject, projectOfWorkspace } from '#identity/project-store.ts';
 import { must } from '#lib/assert.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError, toError } from '#lib/errors.ts';
@@ -12,7 +13,6 @@ import type { DeploymentContext } from '#sources/deployment.ts';
 import { findSource } from '#sources/source-store.ts';
 import type { Store } from '#storage/store.ts';
 import type { TriggerTable, WorkflowTable } from '#storage/tables/workflow-tables.ts';
-import { lockProject, projectOfWorkspace } from '#identity/project-store.ts';
 import { atParameter, invalidAt } from './at-parameter.ts';
 import { type FormerSteps, StepBuilder } from './build-steps.ts';
 import { holdForeignSources, planTriggers, type TriggerPlan } from './plan-triggers.ts';

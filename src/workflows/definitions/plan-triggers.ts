@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
-import { notFound, type Ownership, ownersOf } from '#identity/permissions.ts';
 import type { ConfiguredProps } from '#components/validate-props.ts';
+import { notFound, type Ownership, ownersOf } from '#identity/permissions.ts';
+import { holdMemberships } from '#identity/workspace-store.ts';
 import type { CallerError } from '#lib/errors.ts';
 import { newBase36Key, newId } from '#lib/ids.ts';
 import type { ComponentOwner, ComponentResolver } from '#registry/resolve-component.ts';
@@ -9,7 +10,6 @@ import { shapeOfSource } from '#sources/source-shape.ts';
 import { findSource } from '#sources/source-store.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import type { TriggerTable } from '#storage/tables/workflow-tables.ts';
-import { holdMemberships } from '#identity/workspace-store.ts';
 import { atParameter, invalidAt } from './at-parameter.ts';
 import { sealTriggerAuth, triggerAuthType } from './trigger-auth.ts';
 import {

@@ -9,8 +9,6 @@ import { addUsage } from '#metering/usage-store.ts';
 import type { ComponentOwner, ComponentResolver } from '#registry/resolve-component.ts';
 import type { HttpReply, LogLine } from '#runner/call-outcome.ts';
 import type { Runner } from '#runner/runner.ts';
-import type { SendOutcome } from '#workflows/sends/run-send.ts';
-import type { RunSends } from '#workflows/sends/send-from-run.ts';
 import type { DeploymentContext } from '#sources/deployment.ts';
 import type { Store } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
@@ -24,6 +22,8 @@ import {
 import type { OpenedStep } from '#workflows/definitions/load-step.ts';
 import { type LoadedDeployment, packagesOf } from '#workflows/definitions/loaded-deployment.ts';
 import { defaultWorkflowSettings } from '#workflows/definitions/workflow-definition.ts';
+import type { SendOutcome } from '#workflows/sends/run-send.ts';
+import type { RunSends } from '#workflows/sends/send-from-run.ts';
 import { ActionSlots } from './action-slots.ts';
 import { detachedRun } from './detached-run.ts';
 import { type HttpAnswer, httpAnswer } from './http-answer.ts';

@@ -1,7 +1,7 @@
 import type { Emission, NewEvent } from '#events/emit-event.ts';
 import { channels } from '#events/event.ts';
-import { sseChannel } from '#workflows/sends/send-sse.ts';
 import type { RunStepTable, RunTable } from '#storage/tables/workflow-tables.ts';
+import { sseChannel } from '#workflows/sends/send-sse.ts';
 import type { LiveRun } from './live-run.ts';
 import type { StepError } from './run-step.ts';
 
