@@ -1,9 +1,8 @@
 import { statfs } from 'node:fs/promises';
 import type { Settings } from '#config/settings.ts';
 import { viewSettings } from '#config/view-settings.ts';
-import type { DeliveryDispatcher } from '#delivery/delivery-dispatcher.ts';
+import type { DeliveryDispatcher } from '#delivery/dispatch/delivery-dispatcher.ts';
 import { nodeHealth, unwritableReason } from '#health/node-health.ts';
-import type { LiveStreams } from '#http/live-updates.ts';
 import type { Instance } from '#http/routes/instance-routes.ts';
 import { queueDepths } from '#jobs/job-store.ts';
 import { nodeStates } from '#jobs/node-state-store.ts';
@@ -12,6 +11,7 @@ import { type Clock, epochSeconds } from '#lib/clock.ts';
 import type { Runner } from '#runner/runner.ts';
 import type { ClockStatus } from '#storage/database-clock.ts';
 import type { Store } from '#storage/store.ts';
+import type { LiveStreams } from '#streams/live-updates.ts';
 
 interface InstanceParts {
   settings: Settings;

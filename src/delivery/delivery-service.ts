@@ -8,26 +8,26 @@ import type { Logger } from '#lib/logger.ts';
 import { WaitingRuns } from '#sources/waiting-runs.ts';
 import type { Store } from '#storage/store.ts';
 import type { Vault } from '#vault/vault.ts';
-import type { WorkflowDirectory } from '#workflows/workflow-directory.ts';
+import type { WorkflowDirectory } from '#workflows/definitions/workflow-directory.ts';
 import { changeDeliveriesHandler } from './change-deliveries.ts';
-import { deliverToSource } from './deliver-to-source.ts';
-import { answerTimeoutMs, deliverToWebhook } from './deliver-to-webhook.ts';
-import { deliverToWorkflow, type RunPreparer } from './deliver-to-workflow.ts';
-import { type Deliver, DeliveryDispatcher } from './delivery-dispatcher.ts';
-import type { LaneBounds } from './delivery-lanes.ts';
-import { fanOutHandler } from './fan-out-event.ts';
+import { deliverToSource } from './dispatch/deliver-to-source.ts';
+import { deliverToWorkflow, type RunPreparer } from './dispatch/deliver-to-workflow.ts';
+import { type Deliver, DeliveryDispatcher } from './dispatch/delivery-dispatcher.ts';
+import type { LaneBounds } from './dispatch/delivery-lanes.ts';
+import { QueuedRuns } from './dispatch/queued-runs.ts';
+import { queueFullReports } from './dispatch/report-queue-full.ts';
+import { WaitingDeliveries } from './dispatch/waiting-deliveries.ts';
+import { DeliveryPruner } from './prune-deliveries.ts';
+import { ReplayQueue } from './replay/queue-replay.ts';
+import { fanOutHandler } from './subscriptions/fan-out-event.ts';
 import {
   type FanOutBounds,
   fanOutBounds,
   type MadeDeliveries,
   SubscriberFinder,
-} from './find-subscribers.ts';
-import { DeliveryPruner } from './prune-deliveries.ts';
-import { ReplayQueue } from './queue-replay.ts';
-import { QueuedRuns } from './queued-runs.ts';
-import { queueFullReports } from './report-queue-full.ts';
-import { WaitingDeliveries } from './waiting-deliveries.ts';
-import { WebhookTargets } from './webhook-targets.ts';
+} from './subscriptions/find-subscribers.ts';
+import { answerTimeoutMs, deliverToWebhook } from './webhooks/deliver-to-webhook.ts';
+import { WebhookTargets } from './webhooks/webhook-targets.ts';
 
 /** The parts that bring events to their subscribers, put together. */
 export class DeliveryService {

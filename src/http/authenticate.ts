@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { findCaller, noteUse } from '#auth/api-keys.ts';
-import { findTokenCaller, looksLikeToken, noteClientUse } from '#auth/api-tokens.ts';
-import { findSessionCaller } from '#auth/sessions.ts';
+import { findCaller, noteUse } from '#identity/api-keys.ts';
+import { findTokenCaller, looksLikeToken, noteClientUse } from '#identity/api-tokens.ts';
+import { findSessionCaller } from '#identity/sessions.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError, toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';

@@ -1,9 +1,9 @@
 import type { JobPayloads } from '#jobs/job-kinds.ts';
 import { epochSeconds } from '#lib/clock.ts';
-import { runFailure } from '#runs/run-failure.ts';
 import { tickJobId } from '#schedule/source-ticks.ts';
 import type { Db } from '#storage/store.ts';
 import type { TickTable } from '#storage/tables/source-tables.ts';
+import { runFailure } from '#workflows/runs/run-failure.ts';
 
 /** The run of a tick, as the API answers it. */
 export interface TickRun {

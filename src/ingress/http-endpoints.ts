@@ -5,7 +5,7 @@ import type { KeptAnswers } from '#idempotency/kept-answers.ts';
 import { beginDigest, type RequestKey, readKeyId } from '#idempotency/request-key.ts';
 import { must } from '#lib/assert.ts';
 import { messagePage, messagePageHeaders, prefersHtml } from '#lib/message-page.ts';
-import { type LinkAction, readLink } from '#runs/run-link.ts';
+import { type LinkAction, readLink } from '#workflows/runs/run-link.ts';
 import type { RequestAcceptor } from './accept-request.ts';
 import { answerRepeated, inProgress, sendAnswer } from './endpoint-answer.ts';
 import { isControlled } from './request-controls.ts';

@@ -32,7 +32,7 @@ export interface JobPayloads {
     seq: number;
     emit_id: string;
     hops: number;
-    /** Subscribers before this place have their deliveries (delivery/subscription-store.ts). */
+    /** Subscribers before this place have their deliveries (delivery/subscriptions/subscription-store.ts). */
     after: { place: number; listenerId: string };
   };
   /** Puts deliveries to a listener that are in some states into another one. */

@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto';
-import type { RunPreparer } from '#delivery/deliver-to-workflow.ts';
 import type { AttemptRecord } from '#delivery/delivery.ts';
-import type { LaneBounds } from '#delivery/delivery-lanes.ts';
 import { DeliveryService } from '#delivery/delivery-service.ts';
-import type { FanOutBounds } from '#delivery/find-subscribers.ts';
-import { newSigningSecret } from '#delivery/sign-request.ts';
-import { insertSubscription } from '#delivery/subscription-store.ts';
-import { insertWebhook } from '#delivery/webhook-store.ts';
+import type { RunPreparer } from '#delivery/dispatch/deliver-to-workflow.ts';
+import type { LaneBounds } from '#delivery/dispatch/delivery-lanes.ts';
+import type { FanOutBounds } from '#delivery/subscriptions/find-subscribers.ts';
+import { insertSubscription } from '#delivery/subscriptions/subscription-store.ts';
+import { newSigningSecret } from '#delivery/webhooks/sign-request.ts';
+import { insertWebhook } from '#delivery/webhooks/webhook-store.ts';
 import { AddressPolicy } from '#egress/address-policy.ts';
 import { createGuardedDispatcher, type GuardedDispatcher } from '#egress/guarded-dispatcher.ts';
 import type { LookupAll } from '#egress/resolve-address.ts';
@@ -21,7 +21,7 @@ import { silentLogger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
 import { sealValue } from '#vault/sealed-values.ts';
 import { Vault } from '#vault/vault.ts';
-import { WorkflowDirectory } from '#workflows/workflow-directory.ts';
+import { WorkflowDirectory } from '#workflows/definitions/workflow-directory.ts';
 
 export interface DeliveryFixtureOptions {
   clock?: TestClock;

@@ -5,14 +5,17 @@ import { TestClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { CallOutcome, StepEffects } from '#runner/call-outcome.ts';
 import type { CallOptions, CallRequest, Runner, StepCall } from '#runner/runner.ts';
-import type { RunTrigger } from '#runs/run.ts';
-import { RunService } from '#runs/run-service.ts';
-import { findRun, stepsOfRun } from '#runs/run-store.ts';
-import type { AnswerKeeper } from '#runs/workflow-runs.ts';
 import type { Store } from '#storage/store.ts';
 import type { RunTable } from '#storage/tables/workflow-tables.ts';
-import type { LoadedDeployment } from '#workflows/loaded-deployment.ts';
-import { defaultWorkflowSettings, type WorkflowSettings } from '#workflows/workflow-definition.ts';
+import type { LoadedDeployment } from '#workflows/definitions/loaded-deployment.ts';
+import {
+  defaultWorkflowSettings,
+  type WorkflowSettings,
+} from '#workflows/definitions/workflow-definition.ts';
+import type { RunTrigger } from '#workflows/runs/run.ts';
+import { RunService } from '#workflows/runs/run-service.ts';
+import { findRun, stepsOfRun } from '#workflows/runs/run-store.ts';
+import type { AnswerKeeper } from '#workflows/runs/workflow-runs.ts';
 import { noSubscribers } from './no-subscribers.ts';
 import { waitFor } from './wait-for.ts';
 

@@ -1,5 +1,7 @@
 import { type Static, Type } from 'typebox';
-import { requireWorkspace } from '#auth/permissions.ts';
+import { type App, callerOf, DataOf, IdParams } from '#http/route-support.ts';
+import { selectFields } from '#http/select-fields.ts';
+import { requireWorkspace } from '#identity/permissions.ts';
 import {
   type FlowFigures,
   type FlowMap,
@@ -7,9 +9,7 @@ import {
   flowEdgesMax,
   flowNodesMax,
   readFlowMap,
-} from '#http/flow-map.ts';
-import { type App, callerOf, DataOf, IdParams } from '#http/route-support.ts';
-import { selectFields } from '#http/select-fields.ts';
+} from '#insights/flow-map.ts';
 import { type Clock, epochSeconds } from '#lib/clock.ts';
 import type { Store } from '#storage/store.ts';
 import { Health } from './health-shapes.ts';

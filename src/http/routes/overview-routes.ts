@@ -1,8 +1,10 @@
 import { type Static, Type } from 'typebox';
-import { requireWorkspace } from '#auth/permissions.ts';
 import type { EventRates } from '#events/event-rates.ts';
 import { type HealthKind, type HealthState, healthKinds, healthStates } from '#health/health.ts';
 import { countHealth, troubledObjects } from '#health/health-store.ts';
+import { type App, callerOf, DataOf, IdParams } from '#http/route-support.ts';
+import { selectFields } from '#http/select-fields.ts';
+import { requireWorkspace } from '#identity/permissions.ts';
 import {
   countDeadLetters,
   countedMax,
@@ -13,9 +15,7 @@ import {
   type Waiting,
   waitingDeliveries,
   waitingJobs,
-} from '#http/overview-store.ts';
-import { type App, callerOf, DataOf, IdParams } from '#http/route-support.ts';
-import { selectFields } from '#http/select-fields.ts';
+} from '#insights/overview-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import { epochSeconds } from '#lib/clock.ts';
 import type { Store } from '#storage/store.ts';

@@ -1,18 +1,18 @@
 import { Type } from 'typebox';
-import { notFound } from '#auth/permissions.ts';
 import type { StoredEvent } from '#events/event.ts';
 import type { EventBus } from '#events/event-bus.ts';
 import { formatEventId, parseEventId } from '#events/event-id.ts';
 import { retainedMax } from '#events/event-store.ts';
-import type { StreamStyle } from '#http/emitter-stream.ts';
-import type { LiveStreams } from '#http/live-updates.ts';
-import { PublicReaders } from '#http/public-readers.ts';
 import { type App, IdParams } from '#http/route-support.ts';
+import { notFound } from '#identity/permissions.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
-import { sseChannel } from '#sends/send-sse.ts';
 import type { Store } from '#storage/store.ts';
-import { findWorkflow } from '#workflows/workflow-store.ts';
+import type { StreamStyle } from '#streams/emitter-stream.ts';
+import type { LiveStreams } from '#streams/live-updates.ts';
+import { PublicReaders } from '#streams/public-readers.ts';
+import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
+import { sseChannel } from '#workflows/sends/send-sse.ts';
 
 export interface WorkflowStreamDeps {
   store: Store;
