@@ -51,6 +51,7 @@ class Setting {
       room: { node, places: () => ({ take: () => false }) },
       waiting,
       bounds: fanOutBounds,
+      onMade: () => {},
     });
   }
 
