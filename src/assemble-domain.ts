@@ -192,6 +192,10 @@ export async function assembleDomain(platform: Platform, parts: RunningParts) {
     logger,
   });
   const endpoints = new EndpointDirectory({ store, clock, sealer: context.sealer });
+  bus.observeRemovals((emitterId) => {
+    endpoints.forgetSubject(emitterId);
+    workflows.forget(emitterId);
+  });
   const sourceDeployer = new SourceDeployer({
     ...{ store, resolver, runner, runs: sourceRuns, lanes, bus, clock, logger, node, context },
     links: {

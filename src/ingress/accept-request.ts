@@ -7,8 +7,10 @@ import type { Clock } from '#lib/clock.ts';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
 import type { HttpReply } from '#runner/call-outcome.ts';
+import { unknownEndpoint } from '#sources/endpoint-errors.ts';
 import type { ReplyWaiter } from '#sources/reply-waiter.ts';
 import type { SourceRuns } from '#sources/run-source.ts';
+import { goneSources } from '#sources/source-store.ts';
 import { WaitingRuns, waitingMax } from '#sources/waiting-runs.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
@@ -62,13 +64,13 @@ export class RequestAcceptor {
     this.#clock = options.clock;
     this.#replyTimeoutMs = options.replyTimeoutMs;
     this.#waiting = options.waiting ?? new WaitingRuns({ store: options.store, clock: options.clock });
-    this.#write = insertInvocations(options.store);
+    this.#write = insertInvocations(options.store, () => options.pool.lanes.hasOthers);
     this.#writeOnce = writeOnce(this.#write);
   }
 
   /**
    * Resolves when the request is on disk; with false when one with this key is there already. Throws `source_busy` when too
-   * many requests wait for this source already.
+   * many requests wait for this source already, `unknown_endpoint` when the source is gone.
    * @param event JSON text of the argument of `run`
    */
   async accept(endpoint: SourceEndpoint, event: string, key?: RequestKey): Promise<boolean> {
@@ -245,12 +247,20 @@ function leased(job: NewJob<'run_source'>, bytes: number): LeasedJob {
   };
 }
 
-/** Inserts run jobs, many in one statement. */
-function insertInvocations(store: Store): BatchWrite<NewInvocation, void> {
+/**
+ * Inserts run jobs, many in one statement. Where other nodes are there, one of them may have deleted a source that this node still
+ * remembers: its request is refused, or it would be acknowledged and lost. A source that goes after the look takes what was accepted along.
+ */
+function insertInvocations(store: Store, hasOthers: () => boolean): BatchWrite<NewInvocation, void> {
   return {
     name: 'insert-invocations',
     bytes: ({ job }) => job.payload.event?.length ?? 0,
     async run(tx, invocations) {
+      if (hasOthers()) {
+        const gone = await goneSources(tx, new Set(invocations.map(({ job }) => job.payload.source_id)));
+        // The others of the batch are written one by one.
+        if (gone.size > 0) throw unknownEndpoint();
+      }
       await insertNewJobs(
         store,
         tx,

@@ -5,12 +5,13 @@ import type { KeptAnswers } from '#idempotency/kept-answers.ts';
 import { beginDigest, type RequestKey, readKeyId } from '#idempotency/request-key.ts';
 import { must } from '#lib/assert.ts';
 import { messagePage, messagePageHeaders, prefersHtml } from '#lib/message-page.ts';
+import { unknownEndpoint } from '#sources/endpoint-errors.ts';
 import { type LinkAction, readLink } from '#workflows/runs/run-link.ts';
 import type { RequestAcceptor } from './accept-request.ts';
 import { answerRepeated, inProgress, sendAnswer } from './endpoint-answer.ts';
 import { isControlled } from './request-controls.ts';
 import { type EndpointRequest, requestEventJson, requestObject, setAsideEventJson } from './request-event.ts';
-import type { Endpoint, EndpointDirectory, SourceEndpoint } from './resolve-endpoint.ts';
+import { type Endpoint, type EndpointDirectory, type SourceEndpoint, subjectOf } from './resolve-endpoint.ts';
 import { type LinkTarget, sendBrokenLink, sendLinkOutcome } from './run-links.ts';
 import { bodyOf, type UploadedBodies } from './uploaded-bodies.ts';
 import {
@@ -122,9 +123,7 @@ async function answerRequest(
   const endpoint = await parts.directory.find(key);
   if (endpoint === undefined) {
     if (isRead(request) && prefersHtml(request.headers.accept)) return sendMissingEndpoint(key, reply);
-    return reply
-      .code(404)
-      .send({ error: 'there is no active endpoint at this address', code: 'unknown_endpoint', details: {} });
+    throw unknownEndpoint();
   }
   if (endpoint.kind === 'workflow') {
     reply.header('access-control-allow-origin', '*');
@@ -136,6 +135,7 @@ async function answerRequest(
   parts.quotas.check(endpoint.ownerId);
   const received = await endpointRequest(parts, request, `/in/${key}`);
   const event = await eventOf(parts, endpoint, { received, request, digest: undefined });
+  await requireStillThere(parts, key);
   const answer = await take(parts, endpoint, { received, event, key: undefined });
   return sendAnswer(reply, endpoint, must(answer, 'a request without a key is the first one'));
 }
@@ -158,15 +158,20 @@ async function answerOnce(
     return answerRepeated(answers, endpoint, { known, requestDigest, reply });
   }
   const event = await eventOf(parts, endpoint, { received, request, digest });
+  await requireStillThere(parts, address);
   const requestDigest = digest.digest('base64url');
-  const subjectId = endpoint.kind === 'source' ? endpoint.sourceId : endpoint.workflowId;
-  const key = { id: keyId, ownerId: endpoint.ownerId, subjectId, requestDigest };
+  const key = { id: keyId, ownerId: endpoint.ownerId, subjectId: subjectOf(endpoint), requestDigest };
   const answer = await take(parts, endpoint, { received, event, key });
   if (answer !== undefined) return sendAnswer(reply, endpoint, answer);
   // The first request with this key came a moment before.
   const first = await answers.find(keyId);
   if (first === undefined) throw inProgress(reply);
   return answerRepeated(answers, endpoint, { known: first, requestDigest, reply });
+}
+
+/** A body can take long to arrive: what it is for may have been deleted meanwhile, and nothing would ever run. */
+async function requireStillThere({ directory }: IngressParts, key: string): Promise<void> {
+  if ((await directory.find(key)) === undefined) throw unknownEndpoint();
 }
 
 /** Has a source or workflow take a request. Undefined: a request with its key was taken before. */

@@ -38,9 +38,14 @@ export interface WorkflowEndpoint {
   auth: TriggerAuth | undefined;
 }
 
+/** Id of the source or workflow. */
+export function subjectOf(endpoint: Endpoint): string {
+  return endpoint.kind === 'source' ? endpoint.sourceId : endpoint.workflowId;
+}
+
 /** Endpoints remembered; the least recently used one goes first. */
 const rememberedMax = 10_000;
-/** With several processes, how long a change made in another one may go unseen here. */
+/** With several processes, how long a change made in another one may go unseen here; a removal is heard of at once. */
 const rememberedMs = 1_000;
 
 /** From an endpoint's key to its source or workflow, remembered while it is in use, so that a request costs no query. */
@@ -82,6 +87,13 @@ export class EndpointDirectory {
   forget(key: string): void {
     this.#changes += 1;
     this.#remembered.delete(key);
+  }
+
+  /** To be called when a source or workflow was removed, on whichever node. */
+  forgetSubject(id: string): void {
+    this.#changes += 1;
+    for (const [key, { endpoint }] of this.#remembered)
+      if (subjectOf(endpoint) === id) this.#remembered.delete(key);
   }
 
   #load(key: string): Promise<Endpoint | undefined> {

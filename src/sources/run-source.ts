@@ -14,6 +14,7 @@ import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
 import type { Deployment } from './deployment.ts';
+import { unknownEndpoint } from './endpoint-errors.ts';
 import { errorEvent, eventsOfOutcome } from './outcome-events.ts';
 import type { ReplyWaiter } from './reply-waiter.ts';
 import { type InvocationEnd, type SettleResult, settleInvocations } from './settle-invocation.ts';
@@ -258,7 +259,7 @@ export class SourceRuns implements JobHandler {
       return;
     }
     if (deployment === undefined) {
-      await this.#dropJob(job, 'the source was deleted');
+      await this.#dropJob(job);
       return;
     }
     const db = await this.#lanes.dbOf(lane);
@@ -456,8 +457,10 @@ export class SourceRuns implements JobHandler {
     if (result.settled) this.#bus.publish(result.stored);
   }
 
-  async #dropJob(job: LeasedJob, reason: string): Promise<void> {
-    this.#logger.info({ job: job.id, reason }, 'source.run-dropped');
+  /** The source was deleted. A request that was not acknowledged yet is refused. */
+  async #dropJob(job: LeasedJob): Promise<void> {
+    this.#logger.info({ job: job.id, reason: 'the source was deleted' }, 'source.run-dropped');
+    if (job.arriving?.refuse(unknownEndpoint()) === true) return;
     await job.arriving?.write();
     await this.#store.transaction((tx) => settleJobs(this.#store, tx, { node: this.#node, jobs: [job] }));
   }

@@ -129,6 +129,38 @@ describe('several nodes on one PostgreSQL', { skip: postgresSkip() }, () => {
     );
   });
 
+  test('what was deleted through one node takes no request through the other from then on', async () => {
+    const removed = async (path: string, make: () => Promise<{ id: string; url: string }>) => {
+      for (let round = 0; round < 5; round += 1) {
+        const { id, url } = await make();
+        const send = async (headers: Record<string, string> = {}) =>
+          (await fetch(node(1).url + new URL(url).pathname, { method: 'POST', headers })).status;
+        assert.equal(await send(), 200, 'it is remembered');
+        assert.equal((await node(0).api('DELETE', `${path}/${id}`)).status, 204);
+        const statuses = await Promise.all([
+          send(),
+          send({ 'idempotency-key': `${id}` }),
+          send({ 'x-pd-notrigger': '1' }),
+        ]);
+        assert.deepEqual(statuses, [404, 404, 404]);
+      }
+    };
+    for (const code of [recorder, counter])
+      await removed('/v1/sources', async () => {
+        const { body } = await node(0).api('POST', '/v1/sources', { component_code: code });
+        return { id: body.data.id, url: body.data.configured_props.http.endpoint_url };
+      });
+    for (const custom_response of [false, true])
+      await removed('/v1/workflows', async () => {
+        const respond = custom_response ? '$.respond({ status: 200, body: "" })' : '';
+        const { id, triggers } = await node(0).createWorkflow({
+          triggers: [{ type: 'http', props: { custom_response } }],
+          steps: [{ namespace: 'a', code: `export default defineComponent({ run({ $ }) { ${respond} } })` }],
+        });
+        return { id, url: triggers[0].endpoint_url };
+      });
+  });
+
   test('what was acknowledged first runs first, whichever node took it', async () => {
     const source = await create(recorder, 'recorder');
     // One after another, each when the one before was acknowledged.

@@ -11,7 +11,7 @@ forEachStore((stores) => {
   test('requests that wait for their workflow are bounded in number and bytes, and beyond that refused', async () => {
     await using fixture = await RunFixture.start(stores.store, { steps: { a: finished() } });
     const { store, clock, service } = fixture;
-    const full = { node: 'node_1', hasRoom: () => false, leftInStore: () => {} };
+    const full = { node: 'node_1', hasRoom: () => false, leftInStore: () => {}, lanes: { hasOthers: false } };
     const starter = new RunStarter({
       store,
       clock,
@@ -36,6 +36,30 @@ forEachStore((stores) => {
       { jobs: 0, bytes: 0 },
       'what has begun is none',
     );
+  });
+
+  test('where other nodes are there, a request to a workflow that one of them deleted is refused and leaves nothing', async () => {
+    await using fixture = await RunFixture.start(stores.store, { steps: { a: finished() } });
+    const { store, clock, service } = fixture;
+    await fixture.pool.stop(0);
+    const gone = (error: unknown) => error instanceof CallerError && error.code === 'unknown_endpoint';
+    const key = { id: 'k', ownerId: 'o_1', subjectId: 'p_gone', requestDigest: 'digest' };
+    for (const hasRoom of [true, false]) {
+      const pool = {
+        ...{ node: 'node_1', hasRoom: () => hasRoom, hasRoomToStay: () => true, leftInStore: () => {} },
+        ...{ run: () => {}, lanes: { hasOthers: true } },
+      };
+      const starter = new RunStarter({
+        ...{ store, clock, runs: service.runs, pool: pool as never, onRecorded: () => {} },
+      });
+      const trigger = () => fixture.trigger('{}', { workflowId: 'p_gone' });
+      await assert.rejects(starter.start(trigger()), gone);
+      await assert.rejects(starter.start(trigger(), key), gone);
+      await assert.rejects(starter.startAndAwait(trigger()), gone);
+      await assert.rejects(starter.recordOnly(trigger(), key), gone);
+    }
+    for (const table of ['runs', 'jobs', 'idempotency_keys'] as const)
+      assert.deepEqual(await store.read.selectFrom(table).select('id').execute(), [], table);
   });
 
   test('requests that are only recorded are kept like runs: so many of each workflow', async () => {
