@@ -18,7 +18,7 @@ const ownerId = 'o_1';
 forEachStore((fixture) => {
   const record = (subjectId: string, failure: string | null, more: Partial<Outcome> = {}) =>
     fixture.store.transaction((tx) =>
-      new OutcomeRecorder(fixture.store).record(tx, [
+      new OutcomeRecorder(fixture.store, () => false).record(tx, [
         { subjectId, ownerId, failure, atMs: 5_000_000, ...more },
       ]),
     );

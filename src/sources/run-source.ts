@@ -1,5 +1,6 @@
 import type { EventRouter } from '#events/emit-event.ts';
 import type { EventBus } from '#events/event-bus.ts';
+import type { OutcomeRecorder } from '#health/outcome-store.ts';
 import type { JobPayloads } from '#jobs/job-kinds.ts';
 import type { JobHandler } from '#jobs/job-registry.ts';
 import { type LeasedJob, requeueJob, settleJobs } from '#jobs/job-store.ts';
@@ -53,6 +54,7 @@ export class SourceRuns implements JobHandler {
     runner: Runner;
     bus: EventBus;
     router: EventRouter;
+    outcomes: OutcomeRecorder;
     clock: Clock;
     logger: Logger;
     node: string;

@@ -8,7 +8,6 @@ import { sharedLane } from '#jobs/shared-lane.ts';
 import { deleteTicksOf, deleteTimersOf, insertTimers } from '#schedule/timer-store.ts';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
-import { StatementTexts } from '#storage/statement-texts.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import type { SourceAccountTable, SourceTable, TimerTable } from '#storage/tables/source-tables.ts';
 import type { Tables } from '#storage/tables.ts';
@@ -104,18 +103,13 @@ export function laneOfSource({ id, concurrency }: Pick<SourceTable, 'id' | 'conc
 
 /** Of `ids`, those that no source has, or has any more. */
 export async function goneSources(db: Db, ids: ReadonlySet<string>): Promise<Set<string>> {
-  const query = presentTexts.query(`${ids.size}`, [...ids], () =>
-    db
-      .selectFrom('sources')
-      .select('id')
-      .where('id', 'in', [...ids])
-      .compile(),
-  );
-  const { rows } = await db.executeQuery(query);
+  const rows = await db
+    .selectFrom('sources')
+    .select('id')
+    .where('id', 'in', [...ids])
+    .execute();
   return ids.difference(new Set(rows.map(({ id }) => id)));
 }
-
-const presentTexts = new StatementTexts();
 
 export async function sourceRevision(db: Db, id: string): Promise<number | undefined> {
   const row = await db.selectFrom('sources').select('revision').where('id', '=', id).executeTakeFirst();

@@ -161,6 +161,32 @@ describe('several nodes on one PostgreSQL', { skip: postgresSkip() }, () => {
       });
   });
 
+  test('a success on one node ends the failure that the other saw, also where the first was well a moment before', async () => {
+    const { id, triggers } = await node(0).createWorkflow({
+      triggers: [{ type: 'http', props: { custom_response: true } }],
+      steps: [
+        {
+          namespace: 'a',
+          code: `export default defineComponent({ async run({ steps, $ }) {
+            await $.respond({ status: 200, body: '' });
+            if (steps.trigger.event.query.fails) throw new Error('told to');
+          } })`,
+        },
+      ],
+    });
+    const { pathname } = new URL(triggers[0].endpoint_url);
+    const until = async (state: string, at: number, query: string) => {
+      assert.equal((await fetch(node(at).url + pathname + query)).status, 200);
+      await waitFor(async () => {
+        const { body } = await node(at).api('GET', `/v1/workflows/${id}`);
+        return body.data.health.state === state;
+      });
+    };
+    await until('healthy', 0, '');
+    await until('failing', 1, '?fails=1');
+    await until('healthy', 0, '');
+  });
+
   test('what was acknowledged first runs first, whichever node took it', async () => {
     const source = await create(recorder, 'recorder');
     // One after another, each when the one before was acknowledged.

@@ -2,7 +2,6 @@ import { type SqlBool, sql } from 'kysely';
 import { hasHealth } from '#health/health-store.ts';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
-import { StatementTexts } from '#storage/statement-texts.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import type {
   DeploymentAccountTable,
@@ -40,18 +39,13 @@ export async function findWorkflow(db: Db, id: string): Promise<WorkflowTable | 
 
 /** Of `ids`, those that no workflow has, or has any more. */
 export async function goneWorkflows(db: Db, ids: ReadonlySet<string>): Promise<Set<string>> {
-  const query = presentTexts.query(`${ids.size}`, [...ids], () =>
-    db
-      .selectFrom('workflows')
-      .select('id')
-      .where('id', 'in', [...ids])
-      .compile(),
-  );
-  const { rows } = await db.executeQuery(query);
+  const rows = await db
+    .selectFrom('workflows')
+    .select('id')
+    .where('id', 'in', [...ids])
+    .execute();
   return ids.difference(new Set(rows.map(({ id }) => id)));
 }
-
-const presentTexts = new StatementTexts();
 
 /** The workflow, which nobody else changes until the end of the transaction. */
 export async function lockWorkflow(

@@ -9,7 +9,7 @@ import {
 } from '#events/emit-event.ts';
 import type { StoredEvent } from '#events/event.ts';
 import type { LockedEmitter } from '#events/event-store.ts';
-import { type Outcome, OutcomeRecorder } from '#health/outcome-store.ts';
+import type { Outcome, OutcomeRecorder } from '#health/outcome-store.ts';
 import { insertNewJobs, settleJobsQuery } from '#jobs/job-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { UsageRow } from '#metering/invocation-usage.ts';
@@ -93,9 +93,9 @@ export function recordRuns(options: {
   node: string;
   router: EventRouter;
   clock: Clock;
+  outcomes: OutcomeRecorder;
 }): BatchWrite<RunRecord, RecordResult> {
-  const { store, node, router, clock } = options;
-  const outcomes = new OutcomeRecorder(store);
+  const { store, node, router, clock, outcomes } = options;
   return {
     name: 'record-runs',
     bytes: recordBytes,
