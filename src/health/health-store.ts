@@ -71,7 +71,8 @@ const rules: Readonly<Record<HealthKind, HealthRule>> = {
   account: {
     table: 'accounts',
     name: sql`case when coalesce(s.name, '') = '' then s.app_name else s.app_name || ': ' || s.name end`,
-    stops: sql`when s.healthy = 0 or s.dead = 1 then 'failing'`,
+    // While a provider cannot be reached, its tests fail but do not count against the account.
+    stops: sql`when s.healthy = 0 or s.dead = 1 then 'failing' when h.failing = 1 then 'waiting'`,
     sinceOfStop: sql`h.since_ms`,
     note: sql`s.error`,
   },
@@ -90,7 +91,7 @@ function healthQuery(
   return sql`
     select f.id, f.name, f.owner_id, f.state, f.note, f.reason, f.failures, f.waiting,
       case f.state when 'failing' then f.recorded_ms when 'healthy' then f.recorded_ms
-        when 'waiting' then f.oldest_ms when 'untested' then null else f.stopped_ms end as since_ms
+        when 'waiting' then coalesce(f.oldest_ms, f.stopped_ms) when 'untested' then null else f.stopped_ms end as since_ms
     from (
       select w.*, case
         when w.stop is not null then w.stop when w.failing = 1 then 'failing' when w.waiting > 0 or w.held_up = 1 then 'waiting'

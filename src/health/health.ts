@@ -14,7 +14,7 @@ export interface Health {
   since: number | null;
   /** Why, in one sentence; null when it is healthy. */
   reason: string | null;
-  /** Failures since the last success. */
+  /** Failures since the last success, those of tests that could not be made among them. */
   failures: number;
   /** Runs or deliveries that wait and should not have to. */
   waiting: number;
@@ -87,8 +87,9 @@ function disabledReason({ note, reason }: HealthRow): string {
   return note ?? 'the service disabled it';
 }
 
-function waitingReason(kind: HealthKind, { waiting, note }: HealthRow): string {
+function waitingReason(kind: HealthKind, { waiting, note, reason }: HealthRow): string {
   if (kind === 'source' && note === 'deploying') return 'it is being deployed';
+  if (kind === 'account') return `its last test or refresh could not be made: ${reason ?? note}`;
   if (kind === 'webhook')
     return `${things(waiting, 'delivery waits', 'deliveries wait')} for another attempt`;
   return `${things(waiting, 'run waits', 'runs wait')} to begin or to be tried again`;

@@ -101,7 +101,11 @@ export function NextStep({
       </>
     );
   if (kind === 'account')
-    return (
+    return state === 'waiting' ? (
+      <>
+        <Link href={`/accounts/${id}?tab=settings`}>Test it again</Link> when the provider works.
+      </>
+    ) : (
       <>
         <Link href={`/accounts/${id}?tab=settings`}>Connect it again</Link>, or test it.
       </>
