@@ -44,6 +44,8 @@ export class RequestAcceptor {
   readonly #waiting: WaitingRuns;
   readonly #write: BatchWrite<NewInvocation, void>;
   readonly #writeOnce: BatchWrite<KeyedItem<NewInvocation>, boolean>;
+  /** What ends the wait of each caller who waits here, by source. */
+  readonly #waitingCallers = new Map<string, Set<() => void>>();
   /** Callers here whose runs may be on other nodes, by source. */
   readonly #elsewhere = new Map<string, number>();
   /** When this node last took a request for a lane that is not its own (performance.now). */
@@ -118,6 +120,7 @@ export class RequestAcceptor {
       ended: () => answer.resolve(undefined),
       interrupted: () => answer.reject(interrupted()),
     };
+    const forgetCaller = this.#rememberCaller(endpoint.sourceId, () => answer.resolve(undefined));
     this.#runs.awaitReply(job.id, waiter, { anywhere: !isHere });
     if (!isHere) this.#waitsElsewhere(endpoint.sourceId, 1);
     try {
@@ -129,9 +132,25 @@ export class RequestAcceptor {
       return { jobId: job.id, reply: await answer.promise };
     } finally {
       clearTimeout(timer);
+      forgetCaller();
       if (!isHere) this.#waitsElsewhere(endpoint.sourceId, -1);
       this.#runs.stopAwaiting(job.id);
     }
+  }
+
+  /** A source was removed, on whichever node: nothing replies to those who wait for it. */
+  removed(sourceId: string): void {
+    for (const endWait of this.#waitingCallers.get(sourceId) ?? []) endWait();
+  }
+
+  #rememberCaller(sourceId: string, endWait: () => void): () => void {
+    const callers = this.#waitingCallers.get(sourceId) ?? new Set();
+    this.#waitingCallers.set(sourceId, callers.add(endWait));
+    return () => {
+      callers.delete(endWait);
+      if (callers.size === 0 && this.#waitingCallers.get(sourceId) === callers)
+        this.#waitingCallers.delete(sourceId);
+    };
   }
 
   #waitsElsewhere(sourceId: string, change: 1 | -1): void {

@@ -4,8 +4,9 @@ import type { EndpointAnswer } from '#idempotency/kept-answer.ts';
 import type { KeptAnswers } from '#idempotency/kept-answers.ts';
 import { beginDigest, type RequestKey, readKeyId } from '#idempotency/request-key.ts';
 import { must } from '#lib/assert.ts';
+import { UnavailableError } from '#lib/errors.ts';
 import { messagePage, messagePageHeaders, prefersHtml } from '#lib/message-page.ts';
-import { unknownEndpoint } from '#sources/endpoint-errors.ts';
+import { endpointRemoved, unknownEndpoint } from '#sources/endpoint-errors.ts';
 import { type LinkAction, readLink } from '#workflows/runs/run-link.ts';
 import type { RequestAcceptor } from './accept-request.ts';
 import { answerRepeated, inProgress, sendAnswer } from './endpoint-answer.ts';
@@ -155,7 +156,7 @@ async function answerOnce(
   if (known !== undefined) {
     if (request.bodyLeftUnread) await uploads.read(request.raw, digest);
     const requestDigest = digest.digest('base64url');
-    return answerRepeated(answers, endpoint, { known, requestDigest, reply });
+    return answerRepeated(parts, endpoint, { known, requestDigest, reply });
   }
   const event = await eventOf(parts, endpoint, { received, request, digest });
   await requireStillThere(parts, address);
@@ -166,7 +167,7 @@ async function answerOnce(
   // The first request with this key came a moment before.
   const first = await answers.find(keyId);
   if (first === undefined) throw inProgress(reply);
-  return answerRepeated(answers, endpoint, { known: first, requestDigest, reply });
+  return answerRepeated(parts, endpoint, { known: first, requestDigest, reply });
 }
 
 /** A body can take long to arrive: what it is for may have been deleted meanwhile, and nothing would ever run. */
@@ -174,15 +175,28 @@ async function requireStillThere({ directory }: IngressParts, key: string): Prom
   if ((await directory.find(key)) === undefined) throw unknownEndpoint();
 }
 
-/** Has a source or workflow take a request. Undefined: a request with its key was taken before. */
-function take(
+/**
+ * Has a source or workflow take a request. Undefined: a request with its key was taken before. Throws CallerError
+ * `endpoint_removed` when a deletion ended the run that was to reply, whatever became of it.
+ */
+async function take(
   parts: IngressParts,
   endpoint: Endpoint,
   { received, event, key }: { received: EndpointRequest; event: string; key: RequestKey | undefined },
 ): Promise<EndpointAnswer | undefined> {
-  return endpoint.kind === 'source'
-    ? takeBySource(parts, endpoint, event, key)
-    : takeByWorkflow(parts, endpoint, { request: received, event, key });
+  let answer: EndpointAnswer | undefined;
+  try {
+    answer = await (endpoint.kind === 'source'
+      ? takeBySource(parts, endpoint, event, key)
+      : takeByWorkflow(parts, endpoint, { request: received, event, key }));
+  } catch (error) {
+    if (error instanceof UnavailableError && (await parts.directory.isRemoved(endpoint)))
+      throw endpointRemoved(endpoint.kind);
+    throw error;
+  }
+  if (answer?.kind === 'ended' && (await parts.directory.isRemoved(endpoint)))
+    throw endpointRemoved(endpoint.kind);
+  return answer;
 }
 
 function isRead({ method }: FastifyRequest): boolean {

@@ -5,11 +5,11 @@ import type { Clock } from '#lib/clock.ts';
 import { mergedDefinitions } from '#sources/deployment.ts';
 import type { ValueSealer } from '#sources/sealed-props.ts';
 import { repliesItself } from '#sources/source-props.ts';
-import { findSourceByEndpoint, laneOfSource } from '#sources/source-store.ts';
+import { findSourceByEndpoint, goneSources, laneOfSource } from '#sources/source-store.ts';
 import type { Store } from '#storage/store.ts';
 import { openTriggerAuth, type TriggerAuth } from '#workflows/definitions/trigger-auth.ts';
 import { findTriggerByKey } from '#workflows/definitions/trigger-store.ts';
-import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
+import { findWorkflow, goneWorkflows } from '#workflows/definitions/workflow-store.ts';
 
 /** Who a request to an endpoint is for. */
 export type Endpoint = SourceEndpoint | WorkflowEndpoint;
@@ -94,6 +94,17 @@ export class EndpointDirectory {
     this.#changes += 1;
     for (const [key, { endpoint }] of this.#remembered)
       if (subjectOf(endpoint) === id) this.#remembered.delete(key);
+  }
+
+  /** Whether its source or workflow was deleted since it was found. False when the store cannot say. */
+  async isRemoved(endpoint: Endpoint): Promise<boolean> {
+    const db = this.#store.read;
+    const id = new Set([subjectOf(endpoint)]);
+    const gone = endpoint.kind === 'source' ? goneSources(db, id) : goneWorkflows(db, id);
+    return gone.then(
+      ({ size }) => size > 0,
+      () => false,
+    );
   }
 
   #load(key: string): Promise<Endpoint | undefined> {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { borrowTestDatabase, postgresSkip, type TestDatabase } from '../support/databases.ts';
+import { HttpReceiver } from '../support/http-receiver.ts';
 import { Millrace } from '../support/millrace.ts';
 import { createTempFolder } from '../support/temp-folder.ts';
 import { waitFor, within } from '../support/wait-for.ts';
@@ -159,6 +160,51 @@ describe('several nodes on one PostgreSQL', { skip: postgresSkip() }, () => {
         });
         return { id, url: triggers[0].endpoint_url };
       });
+  });
+
+  test('callers who wait on either node are told that their source was deleted', async () => {
+    const receiver = await HttpReceiver.start();
+    try {
+      for (const deletedAt of [0, 1]) {
+        const source = await create(
+          `export default {
+            name: 'Sleeps', props: { http: { type: '$.interface.http', customResponse: true } },
+            async run() { await fetch('${receiver.url}'); await new Promise((resolve) => setTimeout(resolve, 200_000)); },
+          };`,
+          `sleeps ${deletedAt}`,
+          { concurrency: 5 },
+        );
+        const asked = receiver.requests.length;
+        const answers = [0, 1, 0, 1].map((at) => source.send(at, at));
+        await receiver.waitForRequest(asked + answers.length);
+        assert.equal((await node(deletedAt).api('DELETE', `/v1/sources/${source.id}`)).status, 204);
+        for (const { status, body } of await within(Promise.all(answers), 60_000, 'the answers'))
+          assert.deepEqual([status, JSON.parse(body).code], [410, 'endpoint_removed']);
+      }
+    } finally {
+      await receiver.close();
+    }
+  });
+
+  test('callers of runs that wait for their turn are told so too', async () => {
+    const receiver = await HttpReceiver.start();
+    try {
+      const source = await create(
+        `export default {
+          name: 'Sleeps', props: { http: { type: '$.interface.http', customResponse: true } },
+          async run() { await fetch('${receiver.url}'); await new Promise((resolve) => setTimeout(resolve, 200_000)); },
+        };`,
+        'one at a time',
+      );
+      const answers = [0, 1, 1].map((at) => source.send(at, at));
+      await receiver.waitForRequest();
+      // Those that do not run are in the store, or wait in the process that has the turn.
+      assert.equal((await node(0).api('DELETE', `/v1/sources/${source.id}`)).status, 204);
+      for (const { status, body } of await within(Promise.all(answers), 60_000, 'the answers'))
+        assert.match(`${status} ${JSON.parse(body).code}`, /^(410 endpoint_removed|404 unknown_endpoint)$/);
+    } finally {
+      await receiver.close();
+    }
   });
 
   test('a success on one node ends the failure that the other saw, also where the first was well a moment before', async () => {
