@@ -1,6 +1,7 @@
 import { type KeyedItem, keyRow, writeOnce } from '#idempotency/idempotency-key-store.ts';
 import type { RequestKey } from '#idempotency/request-key.ts';
 import { ArrivingJob } from '#jobs/arriving-job.ts';
+import type { JobPayloads } from '#jobs/job-kinds.ts';
 import { insertNewJobs, isQueued, jobRow, type LeasedJob, type NewJob } from '#jobs/job-store.ts';
 import { throughOthersMs, type WorkerPool } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
@@ -93,6 +94,7 @@ export class RequestAcceptor {
     endpoint: SourceEndpoint,
     event: string,
     key?: RequestKey,
+    { isPrivate = false } = {},
   ): Promise<{ jobId: string; reply: HttpReply | undefined } | undefined> {
     const isHere = this.#pool.hasTurn(endpoint.lane);
     const elsewhere = this.#elsewhere.get(endpoint.sourceId) ?? 0;
@@ -103,7 +105,7 @@ export class RequestAcceptor {
     }
     const job = this.#newJob(endpoint, event, {
       ...(isHere ? {} : { reply_to: this.#pool.node }),
-      ...(key === undefined ? {} : { key_id: key.id }),
+      ...(key === undefined ? {} : { key_id: key.id, ...(isPrivate ? { is_private: true } : {}) }),
     });
     const keyed = key && keyRow(key, { jobId: job.id, nowMs: job.nowMs, accepted: false });
     const answer = Promise.withResolvers<HttpReply | undefined>();
@@ -196,7 +198,7 @@ export class RequestAcceptor {
   #newJob(
     endpoint: SourceEndpoint,
     event: string,
-    options: { reply_to?: string; key_id?: string } = {},
+    options: Pick<JobPayloads['run_source'], 'reply_to' | 'key_id' | 'is_private'> = {},
   ): NewJob<'run_source'> {
     const nowMs = this.#clock.now();
     return {

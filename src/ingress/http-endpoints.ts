@@ -187,7 +187,7 @@ async function take(
   let answer: EndpointAnswer | undefined;
   try {
     answer = await (endpoint.kind === 'source'
-      ? takeBySource(parts, endpoint, event, key)
+      ? takeBySource(parts, endpoint, { event, key, isPrivate: isControlled(received, 'x-pd-nostore') })
       : takeByWorkflow(parts, endpoint, { request: received, event, key }));
   } catch (error) {
     if (error instanceof UnavailableError && (await parts.directory.isRemoved(endpoint)))
@@ -243,17 +243,16 @@ async function eventOf(
 async function takeBySource(
   { acceptor, answers }: IngressParts,
   endpoint: SourceEndpoint,
-  event: string,
-  key: RequestKey | undefined,
+  { event, key, isPrivate }: { event: string; key: RequestKey | undefined; isPrivate: boolean },
 ): Promise<EndpointAnswer | undefined> {
   if (!endpoint.customResponse)
     return (await acceptor.accept(endpoint, event, key)) ? { kind: 'accepted' } : undefined;
-  const given = await acceptor.acceptAndAwait(endpoint, event, key);
+  const given = await acceptor.acceptAndAwait(endpoint, event, key, { isPrivate });
   if (given === undefined) return undefined;
   const { jobId, reply } = given;
   const answer: EndpointAnswer =
     reply === undefined ? { kind: 'ended', waits: false } : { kind: 'responded', reply };
-  if (key !== undefined) await answers.record({ ...key, jobId }, answer);
+  if (key !== undefined) await answers.record({ ...key, jobId }, answer, { isPrivate });
   return answer;
 }
 

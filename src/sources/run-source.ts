@@ -28,7 +28,7 @@ export type SourceAsks = (ownerId: string, ask: Ask) => Promise<AskAnswer>;
 
 /** Keeps the reply of a run whose request had an idempotency key. */
 export interface ReplyKeeper {
-  recorder(key: { id: string; jobId: string; ownerId: string }): ReplyWaiter;
+  recorder(key: { id: string; jobId: string; ownerId: string }, options: { isPrivate: boolean }): ReplyWaiter;
 }
 
 /** Outcomes of one source that may wait for the store while its next run goes on. */
@@ -119,13 +119,18 @@ export class SourceRuns implements JobHandler {
   }
 
   /** For a reply that is not for a caller who waits in this process. */
-  #awaitElsewhere(job: LeasedJob, { reply_to, key_id }: JobPayloads['run_source']): void {
+  #awaitElsewhere(job: LeasedJob, { reply_to, key_id, is_private }: JobPayloads['run_source']): void {
     const waiters: ReplyWaiter[] = [];
     if (reply_to !== undefined && reply_to !== this.#node)
       waiters.push(this.#replies.waiterAt(reply_to, job.id));
     // The node of the caller keeps the reply too, but may be gone.
     if (key_id !== undefined && !this.#waiters.has(job.id))
-      waiters.push(this.#kept.recorder({ id: key_id, jobId: job.id, ownerId: job.ownerId }));
+      waiters.push(
+        this.#kept.recorder(
+          { id: key_id, jobId: job.id, ownerId: job.ownerId },
+          { isPrivate: is_private === true },
+        ),
+      );
     const [waiter, other] = waiters;
     if (waiter !== undefined) this.#waiters.set(job.id, other === undefined ? waiter : both(waiter, other));
   }
