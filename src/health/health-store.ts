@@ -18,6 +18,8 @@ interface HealthRule {
   /** Rows with `since_ms`, one for each run or delivery that waits, found by an index; undefined: nothing can wait. */
   waiting?: (lateMs: number) => RawBuilder<unknown>;
   isWaiting?: RawBuilder<unknown>;
+  /** Those rows have a `kind`: what each waits for. While nothing is recorded it is the note, `several` where they differ. */
+  saysWhatFor?: true;
 }
 
 /** With their types, which PostgreSQL would take for text. */
@@ -44,14 +46,15 @@ const rules: Readonly<Record<HealthKind, HealthRule>> = {
     stops: sql`when s.state <> 'active' then 'paused'`,
     sinceOfStop: noTime,
     note: noText,
+    saysWhatFor: true,
     // A run that waits because its steps say so is no news of a workflow whose runs have ended.
     waiting: (lateMs) => sql`
-      select r.created_at_ms as since_ms from runs r
+      select r.created_at_ms as since_ms, 'begin' as kind from runs r
       where r.workflow_id = s.id and r.ended_at_ms is null and r.state = 'queued' and r.created_at_ms < ${lateMs}
       union all
-      select r.created_at_ms as since_ms from runs r where r.workflow_id = s.id and r.wait_kind = 'retry'
+      select r.created_at_ms as since_ms, r.wait_kind as kind from runs r where r.workflow_id = s.id and r.wait_kind = 'retry'
       union all
-      select r.created_at_ms as since_ms from runs r
+      select r.created_at_ms as since_ms, r.wait_kind as kind from runs r
       where r.workflow_id = s.id and r.ended_at_ms is null and r.state = 'waiting' and r.wait_kind <> 'retry'
         and h.subject_id is null`,
   },
@@ -84,9 +87,14 @@ function healthQuery(
   nowMs: number,
   where: RawBuilder<unknown>,
 ): RawBuilder<HealthRow & { name: string }> {
-  const { table, name, stops, note, sinceOfStop, waiting, isWaiting = sql`1 = 0` } = rules[kind];
+  const { table, name, stops, sinceOfStop, waiting, isWaiting = sql`1 = 0`, saysWhatFor } = rules[kind];
   const work = waiting && sql`(${waiting(nowMs - dueForMs)} limit ${sql.lit(waitingCountedMax)}) as work`;
   const count = work === undefined ? sql`0` : sql`(select count(*) from ${work})`;
+  const note =
+    saysWhatFor === undefined || work === undefined
+      ? rules[kind].note
+      : sql`case when h.subject_id is null then
+          (select case when min(work.kind) = max(work.kind) then min(work.kind) else 'several' end from ${work}) end`;
   const oldest = work === undefined ? noTime : sql`(select min(work.since_ms) from ${work})`;
   return sql`
     select f.id, f.name, f.owner_id, f.state, f.note, f.reason, f.failures, f.waiting,

@@ -92,7 +92,8 @@ export function NextStep({
   if (kind === 'workflow')
     return state === 'waiting' ? (
       <>
-        <Link href={`/workflows/${id}`}>See its runs</Link>: concurrency or throttle may hold them.
+        <Link href={`/workflows/${id}`}>See its runs</Link> and what they wait for. Concurrency or throttle
+        may hold those that are queued.
       </>
     ) : (
       <>
