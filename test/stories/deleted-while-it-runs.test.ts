@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { request } from 'node:http';
 import { test } from 'node:test';
 import { HttpReceiver } from '../support/http-receiver.ts';
 import { forEachSharedService } from '../support/millrace.ts';
@@ -66,5 +68,35 @@ forEachSharedService((fixture) => {
       return { path: `/v1/sources/${id}`, endpoint: configured_props.http.endpoint_url };
     });
     assertTold(answers);
+  });
+
+  test('a request whose body arrives while its endpoint is deleted is refused, not acknowledged and lost', async () => {
+    const { service } = fixture;
+    const source = await service.createSource({
+      component_code: `export default { name: 'Takes', props: { http: '$.interface.http' }, run() {} };`,
+    });
+    const workflow = await service.createWorkflow({
+      triggers: [{ type: 'http', props: {} }],
+      steps: [{ namespace: 'code', code: 'export default defineComponent({ run() {} })' }],
+    });
+    for (const { path, url } of [
+      { path: `/v1/sources/${source.id}`, url: source.configured_props.http.endpoint_url as string },
+      { path: `/v1/workflows/${workflow.id}`, url: workflow.triggers[0].endpoint_url as string },
+    ]) {
+      assert.equal((await fetch(url, { method: 'POST' })).status, 200, 'it is remembered');
+      const sending = request(url, {
+        method: 'POST',
+        headers: { expect: '100-continue', 'x-pd-upload-body': '1', 'content-length': 4 },
+      });
+      const answered = once(sending, 'response');
+      sending.flushHeaders();
+      // The service has looked for the endpoint, and reads the body.
+      await once(sending, 'continue');
+      assert.equal((await service.api('DELETE', path)).status, 204);
+      sending.end('body');
+      const [response] = await answered;
+      response.resume();
+      assert.equal(response.statusCode, 404, path);
+    }
   });
 });
