@@ -1,5 +1,11 @@
 import { ApiError } from '~/api/client.ts';
-import type { CodeProblem } from '~/parts/code-editor.tsx';
+
+/** What the service says of a place in code; both count from 1. */
+export interface CodeProblem {
+  line: number;
+  column: number;
+  message: string;
+}
 
 /** The component's own file, as the service names it: text that was given, and what it became. */
 const own = /(?:^|[\s(/])(?:component_code|component\.[cm]?[jt]s):(\d+):(\d+)\)?/;

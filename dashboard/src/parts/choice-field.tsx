@@ -3,7 +3,7 @@ import { useState } from 'react';
 import { api } from '~/api/client.ts';
 import type { ConfigureAnswer, PropChoice } from '~/api/types.ts';
 import { shortened, visible } from './plain-text.ts';
-import type { FieldProps, PropFormContext } from './prop-form.tsx';
+import type { FieldProps, PropFormContext } from './prop-field.ts';
 import { commonProps, shownDefault } from './simple-fields.tsx';
 import { useSettled } from './use-settled.ts';
 

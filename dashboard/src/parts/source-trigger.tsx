@@ -3,7 +3,7 @@ import { Link } from 'wouter';
 import { useSources } from '~/api/queries.ts';
 import type { Component } from '~/api/types.ts';
 import { ComponentPicker } from './component-picker.tsx';
-import type { EditedTrigger } from './edit-triggers.tsx';
+import type { EditedTrigger } from './edited-trigger.ts';
 import { Loading } from './page.tsx';
 import { oneLine, shortened, visible } from './plain-text.ts';
 import { Problem } from './problem.tsx';

@@ -2,7 +2,7 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { ApiError, api } from '~/api/client.ts';
 import type { PropDefinition, ReloadedProps } from '~/api/types.ts';
-import type { PropValues } from './prop-form.tsx';
+import type { PropValues } from './prop-field.ts';
 import { useSettled } from './use-settled.ts';
 
 /**
