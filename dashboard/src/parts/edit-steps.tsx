@@ -1,7 +1,7 @@
 import { useState } from 'react';
 import type { RunDetail } from '~/api/workflow-types.ts';
-import { useKnownSteps } from '~/editing/use-known-steps.ts';
 import type { StepProblem } from '~/editing/step-problem.ts';
+import { useKnownSteps } from '~/editing/use-known-steps.ts';
 import { actionStep, firstCode, newStep, type StepDraft } from '~/editing/workflow-draft.ts';
 import { ComponentPicker } from './component-picker.tsx';
 import { EditStep } from './edit-step.tsx';
