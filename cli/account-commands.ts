@@ -1,27 +1,29 @@
 import type { Command } from 'commander';
 import { isObject, pathOf } from './api.ts';
 import { askForFields, connectAccount } from './ask-account.ts';
-import {
-  addHealth,
-  addLimit,
-  type Given,
-  group,
-  leaf,
-  limitOf,
-  type Parts,
-  textOption,
-} from './command-kit.ts';
+import { addLimit, type Given, group, leaf, limitOf, type Parts, textOption } from './command-kit.ts';
 import { usageError } from './exit-codes.ts';
+import { healthList } from './list-command.ts';
 import { readJsonFile } from './prop-values.ts';
 import type { Session } from './session.ts';
 import { column, healthColumn, healthOf, idColumn, showDone, showList, showOne, timeColumn } from './show.ts';
 
 export function accountCommands(program: Command, parts: Parts): void {
   const accounts = group(program, 'accounts', 'connected accounts');
-  addHealth(addLimit(leaf(accounts, 'list', 'accounts that you may see', parts, list))).option(
-    '--app <app>',
-    'only of this app',
-  );
+  healthList(accounts, 'accounts that you may see', parts, {
+    path: () => '/v1/accounts',
+    query: (session, options) => ({ app: textOption(options, 'app'), ...session.owner }),
+    columns: [
+      idColumn(),
+      column('NAME', 'name'),
+      column('APP', ({ app }) => (isObject(app) ? app.name_slug : undefined)),
+      healthColumn(),
+      column('ERROR', 'error'),
+      timeColumn('CREATED (UTC)', 'created_at'),
+    ],
+    empty:
+      'No accounts yet. `millrace accounts create APP` connects one; `millrace apps list` shows the apps.',
+  }).option('--app <app>', 'only of this app');
   leaf(accounts, 'describe <account>', 'one account', parts, async (session, options, id = '') => {
     const query = { include_credentials: options.includeCredentials === true ? 1 : undefined };
     await showOne(session, await (await session.api()).data('GET', pathOf`/v1/accounts/${id}`, { query }));
@@ -61,26 +63,6 @@ export function accountCommands(program: Command, parts: Parts): void {
     parts,
     async (session, _options, id = '') =>
       showOne(session, await (await session.api()).data('GET', pathOf`/v1/apps/${id}`)),
-  );
-}
-
-async function list(session: Session, options: Given): Promise<void> {
-  showList(
-    session,
-    await (await session.api()).list('/v1/accounts', limitOf(options), {
-      health: textOption(options, 'health'),
-      app: textOption(options, 'app'),
-      ...session.owner,
-    }),
-    [
-      idColumn(),
-      column('NAME', 'name'),
-      column('APP', ({ app }) => (isObject(app) ? app.name_slug : undefined)),
-      healthColumn(),
-      column('ERROR', 'error'),
-      timeColumn('CREATED (UTC)', 'created_at'),
-    ],
-    'No accounts yet. `millrace accounts create APP` connects one; `millrace apps list` shows the apps.',
   );
 }
 

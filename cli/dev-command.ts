@@ -86,12 +86,13 @@ async function dev(session: Session, options: Given, text = ''): Promise<void> {
 }
 
 async function showEvents(session: Session, api: Api, id: string, signal: AbortSignal): Promise<void> {
+  const path = pathOf`/v1/sources/${id}`;
   const stream = followStream(api, {
-    path: pathOf`/v1/sources/${id}/sse`,
+    path,
+    // The source is new, or what it emitted before was to be seen before.
+    after: idOf((await storedEvents(api, path, 1, undefined)).at(-1)),
     signal,
     note: (text) => session.terminal.note(text),
-    // The source is new, or what it emitted before was to be seen before.
-    onOpen: async () => idOf((await storedEvents(api, pathOf`/v1/sources/${id}`, 1, undefined)).at(-1)),
   });
   for await (const event of stream) {
     if (session.isJson) session.terminal.printJson({ event }, 0);

@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { type Api, type ApiObject, isObject, pathOf } from './api.ts';
 import { type Given, integer, leaf, type Parts, textOption } from './command-kit.ts';
 import { usageError } from './exit-codes.ts';
-import { followStream, isLater } from './follow-stream.ts';
+import { followStream } from './follow-stream.ts';
 import type { Session } from './session.ts';
 import { millisText, showDone } from './show.ts';
 import { visible, visibleJson } from './visible-text.ts';
@@ -70,23 +70,16 @@ async function show(session: Session, options: Given, id = ''): Promise<void> {
     for (const event of events) print(event);
     return;
   }
-  let last: string | undefined;
+  const events = await storedEvents(api, path, Math.max(1, limit), eventName);
+  for (const event of limit === 0 ? [] : events) print(event);
   const stream = followStream(api, {
-    path: `${path}/sse`,
+    path,
     eventName,
+    after: idOf(events.at(-1)),
     signal: session.interrupted,
     note: (text) => session.terminal.note(text),
-    // The stream stands first, so that nothing falls between what is stored and what comes.
-    onOpen: async () => {
-      const events = await storedEvents(api, path, Math.max(1, limit), eventName);
-      for (const event of limit === 0 ? [] : events) print(event);
-      last = idOf(events.at(-1));
-      return last;
-    },
   });
-  for await (const event of stream) {
-    if (last === undefined || isLater(event.id, last)) print(event);
-  }
+  for await (const event of stream) print(event);
 }
 
 /** Of the last of some events. */

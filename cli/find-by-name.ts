@@ -1,5 +1,6 @@
 import { type Api, type ApiObject, isObject, type Parameters, pathOf } from './api.ts';
 import { CliError, usageError } from './exit-codes.ts';
+import { ownedPath } from './owned-path.ts';
 import type { Session } from './session.ts';
 
 /** What a user may name instead of giving its id. */
@@ -124,18 +125,10 @@ function listOf(
   const { workspace, owner } = session;
   switch (kind) {
     case 'source':
-      return api.list(
-        workspace === undefined ? '/v1/users/me/sources' : pathOf`/v1/orgs/${workspace}/sources`,
-        namesMax,
-        { include: 'id,name,name_slug' },
-      );
+      return api.list(ownedPath(session, 'sources'), namesMax, { include: 'id,name,name_slug' });
     case 'workflow':
     case 'webhook':
-      return api.list(
-        workspace === undefined ? `/v1/users/me/${kind}s` : pathOf`/v1/workspaces/${workspace}/${`${kind}s`}`,
-        namesMax,
-        { include: 'id,name' },
-      );
+      return api.list(ownedPath(session, `${kind}s`), namesMax, { include: 'id,name' });
     case 'account':
       return api.list('/v1/accounts', namesMax, { include: 'id,name', ...owner, ...filter });
     case 'app':

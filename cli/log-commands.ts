@@ -73,42 +73,29 @@ export async function followSourceLogs(
   id: string,
   { signal, print, stored }: FollowedLogs,
 ): Promise<void> {
+  const path = pathOf`/v1/sources/${id}`;
   const lastOf = new Map<string, string>();
-  const bothOpen = Promise.withResolvers<void>();
-  let open = 0;
+  const channels = ['$logs', '$errors'] as const;
+  for (const channel of channels) {
+    const mark = idOf((await storedEvents(api, path, 1, channel)).at(-1));
+    if (mark !== undefined) lastOf.set(channel, mark);
+  }
+  for (const line of await stored()) {
+    print(line);
+    const channel = isErrorLine(line) ? '$errors' : '$logs';
+    if (isLater(line.id, lastOf.get(channel) ?? '')) lastOf.set(channel, String(line.id));
+  }
   const follow = async (eventName: string): Promise<void> => {
     const stream = followStream(api, {
-      path: pathOf`/v1/sources/${id}/sse`,
+      path,
       eventName,
+      after: lastOf.get(eventName),
       signal,
       note: (text) => session.terminal.note(text),
-      onOpen: async () => {
-        const mark = idOf((await storedEvents(api, pathOf`/v1/sources/${id}`, 1, eventName)).at(-1));
-        if (mark !== undefined) lastOf.set(eventName, mark);
-        open += 1;
-        if (open === 2) {
-          for (const line of await stored()) {
-            print(line);
-            const channel = isErrorLine(line) ? '$errors' : '$logs';
-            if (isLater(line.id, lastOf.get(channel) ?? '')) lastOf.set(channel, String(line.id));
-          }
-          bothOpen.resolve();
-        }
-        await bothOpen.promise;
-        return lastOf.get(eventName);
-      },
     });
-    for await (const event of stream) {
-      const last = lastOf.get(eventName);
-      if (last === undefined || isLater(event.id, last)) print(lineOf(event, eventName));
-    }
+    for await (const event of stream) print(lineOf(event, eventName));
   };
-  // One that fails lets the other go too.
-  const failed = (error: unknown): never => {
-    bothOpen.resolve();
-    throw error;
-  };
-  await Promise.all([follow('$logs').catch(failed), follow('$errors').catch(failed)]);
+  await Promise.all(channels.map(follow));
 }
 
 export function printLine(session: Session, line: LogLine): void {

@@ -1,7 +1,6 @@
 import type { Command } from 'commander';
 import { type ApiObject, pathOf } from './api.ts';
 import {
-  addHealth,
   addLimit,
   addProps,
   type Given,
@@ -14,7 +13,9 @@ import {
 import { knowComponent, type PropDefinition, readReference } from './component-reference.ts';
 import { usageError } from './exit-codes.ts';
 import { readGivenProp } from './fill-props.ts';
+import { healthList } from './list-command.ts';
 import { endpointOf, givenProps, makeSource } from './make-source.ts';
+import { ownedPath } from './owned-path.ts';
 import type { Session } from './session.ts';
 import { column, healthColumn, idColumn, showDone, showList, showOne, timeColumn } from './show.ts';
 
@@ -27,9 +28,19 @@ export function sourceCommands(program: Command, parts: Parts): void {
   );
 
   const sources = group(program, 'sources', 'event sources');
-  addHealth(
-    addLimit(leaf(sources, 'list', 'your sources, or those of a workspace, newest first', parts, list)),
-  );
+  healthList(sources, 'your sources, or those of a workspace, newest first', parts, {
+    path: (session) => ownedPath(session, 'sources'),
+    columns: [
+      idColumn(),
+      column('NAME', 'name'),
+      healthColumn(),
+      column('COMPONENT', 'component_id', { isWhole: true }),
+      column('ENDPOINT', endpointOf),
+      timeColumn('CREATED (UTC)', 'created_at'),
+    ],
+    empty:
+      'No sources yet. `millrace components list` shows what can be deployed; `millrace deploy FILE|KEY|URL` does it.',
+  });
   leaf(
     sources,
     'describe <source>',
@@ -66,25 +77,6 @@ export function sourceCommands(program: Command, parts: Parts): void {
   addLimit(
     leaf(sources, 'ticks <source>', 'what became of each planned run of a timer source', parts, ticks),
     20,
-  );
-}
-
-async function list(session: Session, options: Given): Promise<void> {
-  const api = await session.api();
-  const path =
-    session.workspace === undefined ? '/v1/users/me/sources' : pathOf`/v1/orgs/${session.workspace}/sources`;
-  showList(
-    session,
-    await api.list(path, limitOf(options), { health: textOption(options, 'health') }),
-    [
-      idColumn(),
-      column('NAME', 'name'),
-      healthColumn(),
-      column('COMPONENT', 'component_id', { isWhole: true }),
-      column('ENDPOINT', endpointOf),
-      timeColumn('CREATED (UTC)', 'created_at'),
-    ],
-    'No sources yet. `millrace components list` shows what can be deployed; `millrace deploy FILE|KEY|URL` does it.',
   );
 }
 

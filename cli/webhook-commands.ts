@@ -1,17 +1,10 @@
 import type { Command } from 'commander';
 import { durationText } from './amounts.ts';
 import { type ApiObject, pathOf } from './api.ts';
-import {
-  addHealth,
-  addLimit,
-  type Given,
-  group,
-  leaf,
-  limitOf,
-  type Parts,
-  textOption,
-} from './command-kit.ts';
+import { addLimit, type Given, group, leaf, limitOf, type Parts, textOption } from './command-kit.ts';
 import { usageError } from './exit-codes.ts';
+import { healthList } from './list-command.ts';
+import { ownedPath } from './owned-path.ts';
 import { withOwnerNames } from './owner-names.ts';
 import type { Session } from './session.ts';
 import {
@@ -28,9 +21,18 @@ import {
 
 export function webhookCommands(program: Command, parts: Parts): void {
   const webhooks = group(program, 'webhooks', 'addresses that events are sent to');
-  addHealth(
-    addLimit(leaf(webhooks, 'list', 'your webhooks, or those of a workspace, newest first', parts, list)),
-  );
+  healthList(webhooks, 'your webhooks, or those of a workspace, newest first', parts, {
+    path: (session) => ownedPath(session, 'webhooks'),
+    columns: [
+      idColumn(),
+      column('NAME', 'name'),
+      healthColumn(),
+      column('URL', 'url'),
+      column('WHY', (webhook) => healthOf(webhook).reason),
+      timeColumn('CREATED (UTC)', 'created_at'),
+    ],
+    empty: 'No webhooks yet. `millrace webhooks create URL` makes one.',
+  });
   leaf(
     webhooks,
     'describe <webhook>',
@@ -82,26 +84,6 @@ export function webhookCommands(program: Command, parts: Parts): void {
     parts,
     redeliverAll,
   ).option('--since <time>', 'only what was emitted since then: ISO 8601 or epoch seconds');
-}
-
-async function list(session: Session, options: Given): Promise<void> {
-  const path =
-    session.workspace === undefined
-      ? '/v1/users/me/webhooks'
-      : pathOf`/v1/workspaces/${session.workspace}/webhooks`;
-  showList(
-    session,
-    await (await session.api()).list(path, limitOf(options), { health: textOption(options, 'health') }),
-    [
-      idColumn(),
-      column('NAME', 'name'),
-      healthColumn(),
-      column('URL', 'url'),
-      column('WHY', (webhook) => healthOf(webhook).reason),
-      timeColumn('CREATED (UTC)', 'created_at'),
-    ],
-    'No webhooks yet. `millrace webhooks create URL` makes one.',
-  );
 }
 
 async function create(session: Session, options: Given, url = ''): Promise<void> {
@@ -161,11 +143,7 @@ async function redeliverAll(session: Session, options: Given, id = ''): Promise<
 export function subscriptionCommands(program: Command, parts: Parts): void {
   const subscriptions = group(program, 'subscriptions', 'which events go where');
   leaf(subscriptions, 'list', 'your subscriptions, or those of a workspace', parts, async (session) => {
-    const path =
-      session.workspace === undefined
-        ? '/v1/users/me/subscriptions'
-        : pathOf`/v1/workspaces/${session.workspace}/subscriptions`;
-    const { data } = await (await session.api()).call('GET', path);
+    const { data } = await (await session.api()).call('GET', ownedPath(session, 'subscriptions'));
     const items = (data ?? []) as ApiObject[];
     showList(
       session,
@@ -273,9 +251,7 @@ function deliveriesPath(session: Session, listener: string): string {
   if (listener.startsWith('sub_')) return pathOf`/v1/subscriptions/${listener}/deliveries`;
   if (listener !== '')
     throw usageError(`${listener} is no webhook (wh_…), source (dc_…) or subscription (sub_…)`);
-  return session.workspace === undefined
-    ? '/v1/users/me/dead_letters'
-    : pathOf`/v1/workspaces/${session.workspace}/dead_letters`;
+  return ownedPath(session, 'dead_letters');
 }
 
 async function describeDelivery(session: Session, _options: Given, id = ''): Promise<void> {

@@ -1,17 +1,10 @@
 import type { Command } from 'commander';
 import { durationText } from './amounts.ts';
 import { type ApiObject, isObject, pathOf } from './api.ts';
-import {
-  addHealth,
-  addLimit,
-  type Given,
-  group,
-  leaf,
-  limitOf,
-  type Parts,
-  textOption,
-} from './command-kit.ts';
+import { addLimit, type Given, group, leaf, limitOf, type Parts, textOption } from './command-kit.ts';
 import { usageError } from './exit-codes.ts';
+import { healthList } from './list-command.ts';
+import { ownedPath } from './owned-path.ts';
 import { withOwnerNames } from './owner-names.ts';
 import { readJsonFile } from './prop-values.ts';
 import type { Session } from './session.ts';
@@ -23,9 +16,23 @@ const steps = column('STEPS', (item) => listOf(item, 'steps').length);
 
 export function workflowCommands(program: Command, parts: Parts): void {
   const workflows = group(program, 'workflows', 'workflows');
-  addHealth(
-    addLimit(leaf(workflows, 'list', 'your workflows, or those of a workspace, newest first', parts, list)),
-  );
+  healthList(workflows, 'your workflows, or those of a workspace, newest first', parts, {
+    path: (session) => ownedPath(session, 'workflows'),
+    columns: [
+      idColumn(),
+      column('NAME', 'name'),
+      healthColumn(),
+      column('TRIGGERS', (item) =>
+        listOf(item, 'triggers')
+          .map(({ type }) => String(type))
+          .join(', '),
+      ),
+      steps,
+      timeColumn('CHANGED (UTC)', 'updated_at'),
+    ],
+    empty:
+      'No workflows yet. `millrace workflows create --file workflow.json` makes one; examples/ has some.',
+  });
   leaf(workflows, 'describe <workflow>', 'one workflow with its triggers and steps', parts, describe);
   leaf(workflows, 'create', 'make a workflow from a definition or a template', parts, create)
     .option('--file <file>', 'definition as JSON: steps, triggers, settings; - for standard input')
@@ -52,30 +59,6 @@ export function workflowCommands(program: Command, parts: Parts): void {
     remove,
   ).option('--ignore-hook-errors', 'also when a hook of a trigger fails');
   addLimit(leaf(workflows, 'deployments <workflow>', 'versions, newest first', parts, deployments), 20);
-}
-
-async function list(session: Session, options: Given): Promise<void> {
-  const path =
-    session.workspace === undefined
-      ? '/v1/users/me/workflows'
-      : pathOf`/v1/workspaces/${session.workspace}/workflows`;
-  showList(
-    session,
-    await (await session.api()).list(path, limitOf(options), { health: textOption(options, 'health') }),
-    [
-      idColumn(),
-      column('NAME', 'name'),
-      healthColumn(),
-      column('TRIGGERS', (item) =>
-        listOf(item, 'triggers')
-          .map(({ type }) => String(type))
-          .join(', '),
-      ),
-      steps,
-      timeColumn('CHANGED (UTC)', 'updated_at'),
-    ],
-    'No workflows yet. `millrace workflows create --file workflow.json` makes one; examples/ has some.',
-  );
 }
 
 async function describe(session: Session, _options: Given, id = ''): Promise<void> {
