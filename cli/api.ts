@@ -81,6 +81,13 @@ export class Api {
     return data as Data;
   }
 
+  /** All items of a list that has no pages. */
+  async whole<Item extends object = ApiObject>(path: string): Promise<Item[]> {
+    const { data } = await this.call('GET', path);
+    if (!Array.isArray(data)) throw notOurs(this.url, 200);
+    return data as Item[];
+  }
+
   /** Up to `limit` items of a list, as many pages as they take. */
   async list<Item extends object = ApiObject>(
     path: string,

@@ -1,4 +1,4 @@
-import { type Api, type ApiObject, isObject, type Parameters, pathOf } from './api.ts';
+import { type Api, type ApiObject, type Parameters, pathOf } from './api.ts';
 import { CliError, usageError } from './exit-codes.ts';
 import { ownedPath } from './owned-path.ts';
 import type { Session } from './session.ts';
@@ -136,18 +136,12 @@ function listOf(
     case 'project':
       if (workspace === undefined)
         throw usageError('a project is named within its workspace', 'Give --workspace, or the id (proj_…).');
-      return whole(api, pathOf`/v1/workspaces/${workspace}/projects`);
+      return api.whole(pathOf`/v1/workspaces/${workspace}/projects`);
     case 'template':
       return api.list('/v1/templates', namesMax, { include: 'id,name' });
     case 'workspace':
-      return whole(api, '/v1/workspaces');
+      return api.whole('/v1/workspaces');
   }
-}
-
-/** Lists that have no pages. */
-async function whole(api: Api, path: string): Promise<ApiObject[]> {
-  const { data } = await api.call('GET', path);
-  return Array.isArray(data) ? data.filter(isObject) : [];
 }
 
 function ambiguous(text: string, found: readonly NamedThing[]): CliError {

@@ -1,4 +1,5 @@
-import { type Api, type ApiObject, isObject } from './api.ts';
+import type { EventSummary } from '#sdk';
+import type { Api } from './api.ts';
 
 /** An id that every event comes after. */
 const beforeAll = '0-0';
@@ -20,10 +21,10 @@ export interface Followed {
  * Events as they are emitted, each once, in order, until the signal. A connection that breaks is made again, from the last event
  * on, however long that takes; a stream whose emitter is gone ends with the error that the service answers.
  */
-export async function* followStream(api: Api, followed: Followed): AsyncGenerator<ApiObject> {
+export async function* followStream(api: Api, followed: Followed): AsyncGenerator<EventSummary> {
   const { path, eventName, after = beforeAll, signal, note } = followed;
   let connection: 'first' | 'open' | 'lost' | 'told lost' = 'first';
-  const stream = api.stream<unknown>(
+  const stream = api.stream<EventSummary>(
     { path: `${path}/sse`, query: { event_name: eventName } },
     {
       signal,
@@ -52,7 +53,7 @@ export async function* followStream(api: Api, followed: Followed): AsyncGenerato
     for await (const message of stream) {
       if (message.type === 'event') {
         last = message.lastEventId ?? last;
-        if (isObject(message.data)) yield message.data;
+        yield message.data;
       } else if (last !== beforeAll) {
         note('events before the next one are gone: more were emitted than are kept');
       }
@@ -63,11 +64,4 @@ export async function* followStream(api: Api, followed: Followed): AsyncGenerato
   }
   // It ended by itself: the emitter is gone, and asking for it says how.
   if (!signal.aborted) await api.call('GET', path);
-}
-
-/** `<ms>-<sequence>`: whether the first came later. */
-export function isLater(a: unknown, b: unknown): boolean {
-  const [msA = 0, sequenceA = 0] = String(a).split('-').map(Number);
-  const [msB = 0, sequenceB = 0] = String(b).split('-').map(Number);
-  return msA === msB ? sequenceA > sequenceB : msA > msB;
 }

@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
-import { type ApiObject, pathOf } from './api.ts';
+import type { Component, Source, SourceTick } from '#sdk';
+import { pathOf } from './api.ts';
 import {
   addLimit,
   addProps,
@@ -10,7 +11,7 @@ import {
   type Parts,
   textOption,
 } from './command-kit.ts';
-import { knowComponent, type PropDefinition, readReference } from './component-reference.ts';
+import { knowComponent, readReference } from './component-reference.ts';
 import { usageError } from './exit-codes.ts';
 import { readGivenProp } from './fill-props.ts';
 import { healthList } from './list-command.ts';
@@ -28,7 +29,7 @@ export function sourceCommands(program: Command, parts: Parts): void {
   );
 
   const sources = group(program, 'sources', 'event sources');
-  healthList(sources, 'your sources, or those of a workspace, newest first', parts, {
+  healthList<Source>(sources, 'your sources, or those of a workspace, newest first', parts, {
     path: (session) => ownedPath(session, 'sources'),
     columns: [
       idColumn(),
@@ -94,7 +95,7 @@ async function update(session: Session, options: Given, id = ''): Promise<void> 
   if (options.active === true && options.inactive === true)
     throw usageError('--active and --inactive exclude each other');
   const api = await session.api();
-  const before = await api.data('GET', pathOf`/v1/sources/${id}`);
+  const before = await api.data<Source>('GET', pathOf`/v1/sources/${id}`);
   const given = await givenProps(session, options);
   const code = textOption(options, 'code');
   const other =
@@ -105,8 +106,7 @@ async function update(session: Session, options: Given, id = ''): Promise<void> 
   if (given.texts.size > 0) {
     const definitions =
       other?.props ??
-      ((await api.data('GET', pathOf`/v1/components/${String(before.component_id)}`))
-        .configurable_props as PropDefinition[]);
+      (await api.data<Component>('GET', pathOf`/v1/components/${before.component_id}`)).configurable_props;
     for (const [name, text] of given.texts) {
       // Props that appear with others are not among those of the component; the service knows them.
       const definition = definitions.find((one) => one.name === name) ?? { name, type: 'any' };
@@ -121,7 +121,7 @@ async function update(session: Session, options: Given, id = ''): Promise<void> 
         : { key: other.id }),
     ...(Object.keys(changes).length === 0
       ? {}
-      : { configured_props: { ...(before.configured_props as Record<string, unknown>), ...changes } }),
+      : { configured_props: { ...before.configured_props, ...changes } }),
     name: textOption(options, 'name'),
   };
   const isToggled = options.active === true || options.inactive === true;
@@ -129,12 +129,12 @@ async function update(session: Session, options: Given, id = ''): Promise<void> 
     throw usageError('nothing to change', 'Give --name, --code, --prop, --props, --active or --inactive.');
   }
   session.terminal.status('Changing the source …');
-  const source = await api.data('PUT', pathOf`/v1/sources/${id}`, {
+  const source = await api.data<Source>('PUT', pathOf`/v1/sources/${id}`, {
     // The service takes a missing `active` as true.
     body: { ...body, active: isToggled ? options.active === true : before.active },
   });
   session.terminal.endStatus();
-  showDone(session, `Changed ${id}; it is ${source.active === true ? 'active' : 'inactive'}.`, source);
+  showDone(session, `Changed ${id}; it is ${source.active ? 'active' : 'inactive'}.`, source);
 }
 
 async function remove(session: Session, options: Given, id = ''): Promise<void> {
@@ -143,20 +143,16 @@ async function remove(session: Session, options: Given, id = ''): Promise<void> 
   showDone(session, `Removed ${id}.`);
 }
 
-function runOf(tick: ApiObject): { state: string; error: string | null } | null {
-  return (tick.run ?? null) as { state: string; error: string | null } | null;
-}
-
 async function ticks(session: Session, options: Given, id = ''): Promise<void> {
-  showList(
+  showList<SourceTick>(
     session,
     await (await session.api()).list(pathOf`/v1/sources/${id}/ticks`, limitOf(options)),
     [
       timeColumn('PLANNED (UTC)', 'planned_at'),
       column('PROP', 'prop'),
       column('OUTCOME', 'outcome'),
-      column('RUN', (tick) => runOf(tick)?.state ?? 'none'),
-      column('REASON', (tick) => tick.reason ?? runOf(tick)?.error),
+      column('RUN', ({ run }) => run?.state ?? 'none'),
+      column('REASON', ({ reason, run }) => reason ?? run?.error),
       column('TICKS', 'ticks'),
     ],
     'No ticks yet: only sources with a timer have them.',

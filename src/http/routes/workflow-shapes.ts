@@ -1,5 +1,7 @@
 import { Type } from 'typebox';
 import { Health } from './health-shapes.ts';
+import { ConfigurableProp } from './prop-shapes.ts';
+import { Source } from './source-shapes.ts';
 
 const StringOrNull = Type.Union([Type.String(), Type.Null()]);
 
@@ -106,9 +108,7 @@ const SavedComponent = Type.Object(
     id: Type.String({ description: 'sc_…' }),
     code: Type.String(),
     codeHash: Type.String(),
-    configurableProps: Type.Array(
-      Type.Object({ name: Type.String(), type: Type.String() }, { additionalProperties: true }),
-    ),
+    configurableProps: Type.Array(ConfigurableProp),
     key: StringOrNull,
     description: StringOrNull,
     entryPath: StringOrNull,
@@ -148,6 +148,40 @@ const Step = Type.Object(
 
 const Settings = Type.Union([Type.Object(runSettings), Type.Null()]);
 
+const triggerTimes = {
+  created_at: Type.Integer({ description: 'Epoch seconds' }),
+  updated_at: Type.Integer({ description: 'Epoch seconds' }),
+};
+
+/** By what it starts runs. */
+const Trigger = Type.Union([
+  Type.Object({
+    id: Type.String({ description: 'hi_…' }),
+    type: Type.Enum(['http']),
+    key: StringOrNull,
+    endpoint_url: Type.String(),
+    custom_response: Type.Boolean({ description: 'A step answers the request' }),
+    auth: Type.Object({ type: Type.Enum(['none', 'static_bearer_token', 'oauth']) }),
+    ...triggerTimes,
+  }),
+  Type.Object({
+    id: Type.String({ description: 'ei_…' }),
+    type: Type.Enum(['email']),
+    email_address: Type.String(),
+    ...triggerTimes,
+  }),
+  Type.Object({
+    id: Type.String({ description: 'ti_…' }),
+    type: Type.Enum(['timer']),
+    interval_seconds: Type.Union([Type.Integer(), Type.Null()]),
+    cron: StringOrNull,
+    timezone: Type.String({ description: 'IANA zone of cron' }),
+    schedule_changed_at: Type.Integer({ description: 'Epoch seconds' }),
+    ...triggerTimes,
+  }),
+  Type.Intersect([Type.Object({ type: Type.Enum(['source']) }), Source]),
+]);
+
 /** Specification, section 2, Workflow. */
 const workflowFields = {
   id: Type.String({ description: 'p_…' }),
@@ -155,12 +189,7 @@ const workflowFields = {
   active: Type.Boolean(),
   health: Health,
   steps: Type.Array(Step),
-  triggers: Type.Array(
-    Type.Object(
-      { id: Type.String({ description: 'hi_…, ti_…, ei_… or dc_…' }), type: Type.String() },
-      { additionalProperties: true },
-    ),
-  ),
+  triggers: Type.Array(Trigger),
   settings: Settings,
   owner_id: Type.String(),
   project_id: StringOrNull,
