@@ -241,7 +241,7 @@ export const typeNames: Readonly<Record<string, string>> = {
   Template: 'getTemplate.data',
   RunStep: 'getRun.data.steps',
   RunSend: 'getRun.data.sends',
-  StepTest: 'testStep.data',
+  StepTestResult: 'testStep.data',
   RunDetail: 'getRun.data',
   Run: 'listRuns.data',
   Component: 'getComponent.data',

@@ -1,4 +1,4 @@
-import { ApiError } from '~/api/client.ts';
+import { MillraceError } from '#sdk';
 
 /** What the service says of a place in code; both count from 1. */
 export interface CodeProblem {
@@ -12,7 +12,7 @@ const own = /(?:^|[\s(/])(?:component_code|component\.[cm]?[jt]s):(\d+):(\d+)\)?
 
 /** The place in the code that an answer is about; undefined: it names none. */
 export function codeProblemOf(error: unknown): CodeProblem | undefined {
-  if (!(error instanceof ApiError)) return undefined;
+  if (!(error instanceof MillraceError)) return undefined;
   const { line, column, file, error: thrown } = error.details;
   const message = withoutPlace(error.message);
   const isOwn = file === undefined || own.test(` ${String(file)}:1:1`);

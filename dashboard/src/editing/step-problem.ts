@@ -1,10 +1,10 @@
-import type { ApiError } from '~/api/client.ts';
+import type { MillraceError } from '#sdk';
 
 /** What the service said of one step when it was deployed. */
 export interface StepProblem {
   /** Such as `code`, `props.amount` or `namespace`. */
   field: string;
-  error: ApiError;
+  error: MillraceError;
   /** The code that it is about. */
   code: string | null;
 }

@@ -1,8 +1,8 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
+import type { Webhook } from '#sdk';
 import { api } from '~/api/client.ts';
 import type { Data } from '~/api/queries.ts';
-import type { Webhook } from '~/api/types.ts';
 import { useDeliveries } from '~/api/webhook-queries.ts';
 import { Confirm } from '~/parts/confirm.tsx';
 import { DeliveryList } from '~/parts/delivery-list.tsx';

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
+import type { Account, Page } from '#sdk';
 import { api } from '~/api/client.ts';
-import type { Account, Page } from '~/api/types.ts';
 import { shortened, visible } from './plain-text.ts';
 import { Problem } from './problem.tsx';
 import type { FieldProps } from './prop-field.ts';

@@ -1,8 +1,8 @@
 import { useMutation } from '@tanstack/react-query';
 import { type ReactNode, useMemo } from 'react';
+import type { Component } from '#sdk';
 import { api } from '~/api/client.ts';
 import type { Data } from '~/api/queries.ts';
-import type { Component } from '~/api/types.ts';
 import type { CodeContext, KnownStep } from '~/editing/code-context.ts';
 import { codeProblemOf, withoutPlace } from '~/editing/code-problem.ts';
 import type { StepProblem } from '~/editing/step-problem.ts';

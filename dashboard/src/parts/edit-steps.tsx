@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import type { RunDetail } from '~/api/workflow-types.ts';
+import type { RunDetail } from '#sdk';
 import type { StepProblem } from '~/editing/step-problem.ts';
 import { useKnownSteps } from '~/editing/use-known-steps.ts';
 import { actionStep, firstCode, newStep, type StepDraft } from '~/editing/workflow-draft.ts';

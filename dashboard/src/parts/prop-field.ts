@@ -1,10 +1,10 @@
-import type { PropDefinition } from '~/api/types.ts';
+import type { ConfigurableProp } from '#sdk';
 
 export type PropValues = Readonly<Record<string, unknown>>;
 
 /** What a field needs, whatever its type. `value` undefined: nothing is given, and the default of the component holds. */
 export interface FieldProps {
-  definition: PropDefinition;
+  definition: ConfigurableProp;
   /** Of the control; its hint and problem are named after it. */
   id: string;
   value: unknown;

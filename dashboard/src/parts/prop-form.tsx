@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import type { PropDefinition } from '~/api/types.ts';
+import type { ConfigurableProp } from '#sdk';
 import { AccountField } from './account-field.tsx';
 import { ChoiceField, RemoteChoiceField } from './choice-field.tsx';
 import { ExpressionField, isExpression, mayBeExpression } from './expression-field.tsx';
@@ -19,7 +19,7 @@ export function PropForm({
   onChange,
   problems,
 }: {
-  definitions: readonly PropDefinition[];
+  definitions: readonly ConfigurableProp[];
   context: PropFormContext;
   onChange: (name: string, value: unknown) => void;
   problems: ReadonlyMap<string, string>;
@@ -54,7 +54,7 @@ function Field({
   onChange,
   problem,
 }: {
-  definition: PropDefinition;
+  definition: ConfigurableProp;
   context: PropFormContext;
   onChange: (value: unknown) => void;
   problem: string | undefined;

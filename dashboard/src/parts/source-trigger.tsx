@@ -1,7 +1,7 @@
 import { useState } from 'react';
 import { Link } from 'wouter';
+import type { Component } from '#sdk';
 import { useSources } from '~/api/queries.ts';
-import type { Component } from '~/api/types.ts';
 import { ComponentPicker } from './component-picker.tsx';
 import type { EditedTrigger } from './edited-trigger.ts';
 import { Loading } from './page.tsx';

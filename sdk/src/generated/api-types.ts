@@ -599,11 +599,11 @@ export interface RunSend {
 }
 
 /** `data` in answers of `POST /v1/workflows/{id}/steps/{namespace}/test`. */
-export interface StepTest {
+export interface StepTestResult {
   /** succeeded | failed */
   state: string;
   input: unknown;
-  exports: unknown;
+  exports: Record<string, unknown> | null;
   logs: {
     /** Epoch ms (integer) */
     ts: number;
@@ -1225,8 +1225,7 @@ export interface Flow {
 export interface FlowNode {
   /** dc_…, p_… or wh_…; dc_*, p_*, o_… or u_… for all emitters of a kind or an owner */
   id: string;
-  /** source | workflow | webhook | all */
-  kind: string;
+  kind: 'source' | 'workflow' | 'webhook' | 'all';
   /** Null: all of a kind, or something of another owner */
   name: string | null;
   /** active | inactive | deploying | paused | disabled; null where the name is */
@@ -1360,10 +1359,10 @@ export interface Instance {
   /** How the clock of this machine compares with that of the database; null with SQLite */
   clock: {
     /**
-     * synchronized | corrected (more than a second apart) | unreliable (more than a minute apart: no timer
-     * fires on this node)
+     * corrected: more than a second apart; unreliable: more than a minute apart, no timer fires on this
+     * node
      */
-    state: string;
+    state: 'synchronized' | 'corrected' | 'unreliable';
     /** Clock of this machine minus that of the database (integer) */
     offset_ms: number;
     /** Epoch seconds (integer) */
@@ -1400,10 +1399,9 @@ export interface Instance {
   started_at: number;
   /** Under which others reach it */
   address: string;
-  /** sqlite | postgres */
-  store: string;
-  /** Isolation of user code: hardened | default | off */
-  sandbox: string;
+  store: 'sqlite' | 'postgres';
+  /** Isolation of user code */
+  sandbox: 'hardened' | 'default' | 'off';
   /** That this process takes, those of user code not counted (integer) */
   memory_bytes: number;
   /** The file system of the data folder; null: the system does not say */

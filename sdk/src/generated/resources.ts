@@ -147,7 +147,7 @@ import type {
   SourceLog,
   SourceTick,
   SourceTimer,
-  StepTest,
+  StepTestResult,
   StreamSourceEventsQuery,
   StreamWorkflowEventsQuery,
   StreamWorkspaceEventsQuery,
@@ -1572,7 +1572,7 @@ export class Workflows {
    * @param workflowId p_…
    * @throws MillraceError what the service refused, with its `code`
    */
-  testStep(workflowId: string, namespace: string, body: TestStepBody = {}, options: RequestOptions = {}): Promise<StepTest> {
+  testStep(workflowId: string, namespace: string, body: TestStepBody = {}, options: RequestOptions = {}): Promise<StepTestResult> {
     return this.#transport.data({ method: 'POST', path: pathOf`/v1/workflows/${workflowId}/steps/${namespace}/test`, body, timeoutMs: 780_000 }, options);
   }
 

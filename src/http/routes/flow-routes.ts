@@ -36,7 +36,7 @@ const FlowNodeShape = Type.Object({
   id: Type.String({
     description: 'dc_…, p_… or wh_…; dc_*, p_*, o_… or u_… for all emitters of a kind or an owner',
   }),
-  kind: Type.String({ description: 'source | workflow | webhook | all' }),
+  kind: Type.Enum(['source', 'workflow', 'webhook', 'all']),
   name: nullable(Type.String(), 'Null: all of a kind, or something of another owner'),
   state: nullable(Type.String(), 'active | inactive | deploying | paused | disabled; null where the name is'),
   health: nullable(Health, 'Null where the name is'),

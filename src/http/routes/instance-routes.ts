@@ -13,9 +13,9 @@ const InstanceShape = Type.Object({
   clock: Type.Union(
     [
       Type.Object({
-        state: Type.String({
+        state: Type.Enum(['synchronized', 'corrected', 'unreliable'], {
           description:
-            'synchronized | corrected (more than a second apart) | unreliable (more than a minute apart: no timer fires on this node)',
+            'corrected: more than a second apart; unreliable: more than a minute apart, no timer fires on this node',
         }),
         offset_ms: Type.Integer({ description: 'Clock of this machine minus that of the database' }),
         checked_at: Type.Integer({ description: 'Epoch seconds' }),
@@ -43,8 +43,8 @@ const InstanceShape = Type.Object({
   ),
   started_at: Type.Integer({ description: 'Epoch seconds' }),
   address: Type.String({ description: 'Under which others reach it' }),
-  store: Type.String({ description: 'sqlite | postgres' }),
-  sandbox: Type.String({ description: 'Isolation of user code: hardened | default | off' }),
+  store: Type.Enum(['sqlite', 'postgres']),
+  sandbox: Type.Enum(['hardened', 'default', 'off'], { description: 'Isolation of user code' }),
   memory_bytes: Type.Integer({ description: 'That this process takes, those of user code not counted' }),
   disk: Type.Union(
     [

@@ -103,7 +103,7 @@ const StepTest = Type.Object(
   {
     state: Type.String({ description: 'succeeded | failed' }),
     input: Type.Unknown(),
-    exports: Type.Unknown(),
+    exports: Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()]),
     logs: StepLogs,
     error: StepFailure,
     flow: Type.Unknown({ description: 'What $.flow would have done' }),
@@ -305,7 +305,7 @@ export function runRoutes(app: App, { store, runManager, stepTrier }: RunRouteDe
       const view: Static<typeof StepTest> = {
         state: result.status === 'finished' ? 'succeeded' : 'failed',
         input: parsed(result.input),
-        exports: parsed(result.exports),
+        exports: parsed(result.exports) as Record<string, unknown> | null,
         logs: JSON.parse(result.logs) as Static<typeof StepLogs>,
         error: result.error ?? null,
         flow: result.flow ?? null,

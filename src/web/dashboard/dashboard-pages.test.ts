@@ -10,6 +10,7 @@ let folder: TempFolder;
 beforeEach(async () => {
   folder = await createTempFolder('pages');
   await mkdir(join(folder.path, 'dashboard'));
+  await mkdir(join(folder.path, 'sdk', 'src'), { recursive: true });
   await writeFile(join(folder.path, 'package-lock.json'), '{}');
 });
 afterEach(() => folder.remove());
