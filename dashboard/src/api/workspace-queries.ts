@@ -9,6 +9,7 @@ import type {
   Session,
   Usage,
   UserSummary,
+  WorkflowSummary,
 } from '#sdk';
 import { api } from './client.ts';
 import { type Data, ownerPath } from './queries.ts';
@@ -43,7 +44,7 @@ export function useWorkflowsOfProject(projectId: string, enabled: boolean) {
   return useQuery({
     queryKey: ['workflows of project', projectId],
     queryFn: ({ signal }) =>
-      api<Page<{ id: string; name: string; active: boolean }>>('GET', `/v1/projects/${projectId}/workflows`, {
+      api<Page<WorkflowSummary>>('GET', `/v1/projects/${projectId}/workflows`, {
         signal,
         query: { limit: listPageSize },
       }),
