@@ -39,6 +39,7 @@ import { LiveStreams } from '#http/live-updates.ts';
 import { createServer } from '#http/server.ts';
 import { ServiceDoor } from '#http/service-door.ts';
 import { StreamSlots } from '#http/stream-slots.ts';
+import { ApiRequests } from '#idempotency/api-requests.ts';
 import { KeptAnswers } from '#idempotency/kept-answers.ts';
 import { IdempotencyKeyPruner } from '#idempotency/prune-keys.ts';
 import { RequestAcceptor } from '#ingress/accept-request.ts';
@@ -358,6 +359,8 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       ...{ store, vault, clock, logger },
       waitMs: settings.runDeadlineSeconds * 1000,
     });
+    const apiRequests = new ApiRequests({ store, answers: keptAnswers, node, clock, logger });
+    parts.add('repeated requests', () => apiRequests.stop());
     const keyPruner = new IdempotencyKeyPruner({ store, clock, logger });
     const sourceReplies = new SourceReplies({ store, node, clock, logger });
     const runs = new SourceRuns({
@@ -608,6 +611,7 @@ export async function startApp(options: AppOptions): Promise<RunningApp> {
       dashboardPages,
       manual: new Manual({ root, version: packageJson.version }),
       eventRates,
+      apiRequests,
       viewInstance: () =>
         viewInstance({
           ...{ settings, environment, node, startedAtMs, clock, store, runner, pool, streams, publicUrl },
