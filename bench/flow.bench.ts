@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
 import { sql } from 'kysely';
-import { readFlowMap } from '#http/flow-map.ts';
+import { readFlowMap } from '#insights/flow-map.ts';
 import { systemClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
 import { openPostgresStore } from '#storage/postgres-store.ts';

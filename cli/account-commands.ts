@@ -19,12 +19,12 @@ import { column, healthColumn, healthOf, idColumn, showDone, showList, showOne, 
 export function accountCommands(program: Command, parts: Parts): void {
   const accounts = group(program, 'accounts', 'connected accounts');
   addHealth(addLimit(leaf(accounts, 'list', 'accounts that you may see', parts, list))).option(
-    '--app <slug>',
+    '--app <app>',
     'only of this app',
   );
   leaf(accounts, 'describe <account>', 'one account', parts, async (session, options, id = '') => {
     const query = { include_credentials: options.includeCredentials === true ? 1 : undefined };
-    showOne(session, await (await session.api()).data('GET', pathOf`/v1/accounts/${id}`, { query }));
+    await showOne(session, await (await session.api()).data('GET', pathOf`/v1/accounts/${id}`, { query }));
   }).option('--include-credentials', 'also its credentials, in clear; that is on record');
   leaf(
     accounts,
@@ -102,8 +102,8 @@ async function create(session: Session, options: Given, app = ''): Promise<void>
         });
   if (session.isJson) return session.terminal.printJson(account);
   session.terminal.print(String(account.id));
-  if (account.healthy === false)
-    session.terminal.problem(`It is not healthy: ${String(account.error ?? 'its test failed')}`);
+  const { state, reason } = healthOf(account);
+  if (state === 'failing') session.terminal.problem(`It is failing: ${String(reason ?? 'its test failed')}`);
 }
 
 async function connect(session: Session, options: Given, app = ''): Promise<void> {

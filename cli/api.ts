@@ -1,3 +1,4 @@
+import { bytesText, durationText } from './amounts.ts';
 import { CliError, type ExitReason } from './exit-codes.ts';
 import { readMessages, type StreamMessage } from './stream-messages.ts';
 
@@ -139,7 +140,10 @@ export class Api {
       for await (const chunk of response.body ?? []) {
         bytes += chunk.byteLength;
         if (bytes > answerBytesMax)
-          throw new CliError('failed', `the answer of ${this.url} is larger than ${answerBytesMax} bytes`);
+          throw new CliError(
+            'failed',
+            `the answer of ${this.url} is larger than ${bytesText(answerBytesMax)}`,
+          );
         chunks.push(chunk);
       }
       return Buffer.concat(chunks).toString();
@@ -165,7 +169,7 @@ export function isObject(value: unknown): value is ApiObject {
 export function unreachable(url: string, error: unknown, interrupted: AbortSignal): CliError {
   if (interrupted.aborted) return new CliError('interrupted', 'interrupted', { cause: error });
   if (error instanceof Error && error.name === 'TimeoutError')
-    return new CliError('unreachable', `${url} gave no answer within ${answerPatienceMs / 1000} s`, {
+    return new CliError('unreachable', `${url} gave no answer within ${durationText(answerPatienceMs)}`, {
       cause: error,
     });
   const { cause } = error as { cause?: { code?: string; message?: string } };
@@ -227,6 +231,6 @@ function hintFor(status: number, code: string, response: Response): string | und
     return '`millrace whoami` says who you are; an admin of the workspace can change your role.';
   if (status === 404) return 'The `list` commands show the ids of what you can see.';
   const seconds = response.headers.get('retry-after');
-  if (seconds !== null) return `Try again in ${seconds} s.`;
+  if (seconds !== null) return `Try again in ${durationText(Number(seconds) * 1000)}.`;
   return undefined;
 }

@@ -4,6 +4,7 @@ import type { PropDefinition } from './component-reference.ts';
 import { CliError } from './exit-codes.ts';
 import { titleOf } from './prop-values.ts';
 import type { Session } from './session.ts';
+import { healthOf } from './show.ts';
 
 const connectPatienceMs = 10 * 60_000;
 const connectPollMs = 2000;
@@ -87,6 +88,8 @@ export async function askForFields(session: Session, app: ApiObject): Promise<Re
   return credentials;
 }
 
-function labelOf({ id, name, healthy }: ApiObject): string {
-  return `${typeof name === 'string' ? `${name} ` : ''}${String(id)}${healthy === false ? ', not healthy' : ''}`;
+function labelOf(account: ApiObject): string {
+  const { id, name } = account;
+  const state = healthOf(account).state === 'failing' ? ', failing' : '';
+  return `${typeof name === 'string' ? `${name} ` : ''}${String(id)}${state}`;
 }

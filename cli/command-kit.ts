@@ -1,4 +1,5 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
+import { idOfNamed, kindsOf } from './find-by-name.ts';
 import { type CommonOptions, Session, type SessionParts } from './session.ts';
 
 /** How commands get what they need, once the command line is read. */
@@ -10,7 +11,10 @@ export interface Given extends CommonOptions {
 
 type Run = (session: Session, options: Given, ...operands: string[]) => Promise<void>;
 
-/** A command that asks the service: with the options that all of them have. */
+/**
+ * A command that asks the service: with the options that all of them have. Operands and values of options whose names in the
+ * help stand for something with a name (`<source>`, `--to <listener>`) reach `run` as ids.
+ */
 export function leaf(
   parent: Command,
   signature: string,
@@ -20,15 +24,54 @@ export function leaf(
   options: { isDefault?: boolean } = {},
 ): Command {
   return plain(parent, signature, summary, options)
-    .addOption(new Option('--workspace <id>', 'work in this workspace (o_…) instead of with your own things'))
+    .addOption(
+      new Option('--workspace <workspace>', 'work in this workspace instead of with your own things'),
+    )
     .addOption(new Option('--profile <name>', 'use this login'))
     .addOption(new Option('--json', 'print what the API answers, for machines'))
     .action(async (...given: unknown[]) => {
       const command = given.at(-1) as Command;
       const options = command.opts<Given>();
       const operands = given.slice(0, -2).map((one) => (one === undefined ? '' : String(one)));
-      await run(new Session(parts(), options), options, ...operands);
+      const session = await withWorkspaceId(new Session(parts(), options));
+      const resolved = await withIds(session, command, options, operands);
+      await run(session, resolved.options, ...resolved.operands);
     });
+}
+
+/** Names are looked for in the workspace, so its own comes first. */
+async function withWorkspaceId(session: Session): Promise<Session> {
+  const { workspace } = session;
+  if (workspace === undefined) return session;
+  return session.inWorkspace(await idOfNamed(session, await session.api(), workspace, ['workspace']));
+}
+
+async function withIds(
+  session: Session,
+  command: Command,
+  options: Given,
+  operands: readonly string[],
+): Promise<{ options: Given; operands: string[] }> {
+  const idOf = async (name: string, text: unknown): Promise<string | undefined> => {
+    const kinds = kindsOf(name);
+    if (kinds === undefined || typeof text !== 'string' || text === '') return undefined;
+    return idOfNamed(session, await session.api(), text, kinds);
+  };
+  const changed: Record<string, unknown> = { ...options };
+  for (const option of command.options) {
+    const key = option.attributeName();
+    const id = key === 'workspace' ? undefined : await idOf(valueName(option), options[key]);
+    if (id !== undefined) changed[key] = id;
+  }
+  const ids: string[] = [];
+  for (const [at, text] of operands.entries())
+    ids.push((await idOf(command.registeredArguments[at]?.name() ?? '', text)) ?? text);
+  return { options: changed, operands: ids };
+}
+
+/** `listener` of `--to <listener>`. */
+export function valueName({ flags }: Option): string {
+  return /[<[]([^\]>]+)[\]>]/.exec(flags)?.[1] ?? '';
 }
 
 export function plain(

@@ -11,7 +11,7 @@ export function componentCommands(program: Command, parts: Parts): void {
   addLimit(
     leaf(components, 'list [query]', 'components of the registry by key, or the best matches', parts, list),
   )
-    .option('--app <slug>', 'only of this app')
+    .option('--app <app>', 'only of this app')
     .option('--type <type>', 'only source or action');
   leaf(
     components,
@@ -84,7 +84,7 @@ async function describe(session: Session, options: Given, id = ''): Promise<void
   if (session.isJson) return session.terminal.printJson(component);
   const { code, configurable_props: props, ...fields } = component;
   if (options.code === true) return session.terminal.printBytes(Buffer.from(`${String(code)}\n`));
-  showOne(session, fields);
+  await showOne(session, fields);
   session.terminal.print('');
   showList(
     session,

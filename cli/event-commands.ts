@@ -15,7 +15,7 @@ export function eventCommands(program: Command, parts: Parts): void {
   leaf(
     events,
     'list <emitter>',
-    'the last events of a source or workflow, oldest first; `millrace events ID` is the same',
+    'the last events of a source or workflow, oldest first; `millrace events EMITTER` is the same',
     parts,
     show,
     { isDefault: true },

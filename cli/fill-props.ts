@@ -3,6 +3,7 @@ import { askForProp } from './ask-prop.ts';
 import { componentErrors } from './component-errors.ts';
 import type { KnownComponent, PropDefinition } from './component-reference.ts';
 import { CliError, usageError } from './exit-codes.ts';
+import { idOfNamed } from './find-by-name.ts';
 import { type GivenProps, isAskedFor, isNeeded, readPropText } from './prop-values.ts';
 import type { Session } from './session.ts';
 
@@ -40,7 +41,7 @@ export async function fillProps(
   const settle = async (definition: PropDefinition, ask: boolean): Promise<boolean> => {
     settled.add(definition.name);
     const text = given.texts.get(definition.name);
-    if (text !== undefined) values[definition.name] = readPropText(definition, text);
+    if (text !== undefined) values[definition.name] = await readGivenProp(session, api, definition, text);
     else if (ask && values[definition.name] === undefined) {
       const value = await askForProp({ session, api, componentId: component.id, values, definition });
       if (value !== undefined) values[definition.name] = value;
@@ -81,6 +82,17 @@ export async function fillProps(
   refuseUnknown(given, definitions);
   refuseMissing(definitions, values, isSilent);
   return values;
+}
+
+/** As `readPropText`, with accounts by their name too. */
+export async function readGivenProp(
+  session: Session,
+  api: Api,
+  definition: PropDefinition,
+  text: string,
+): Promise<unknown> {
+  if (definition.type !== 'app' || text.startsWith('{')) return readPropText(definition, text);
+  return readPropText(definition, await idOfNamed(session, api, text, ['account'], { app: definition.app }));
 }
 
 function nextOf(

@@ -4,6 +4,7 @@ import { addProps, collect, type Given, integer, leaf, type Parts, textOption } 
 import { knowComponent, readReference } from './component-reference.ts';
 import { CliError, usageError } from './exit-codes.ts';
 import { fillProps } from './fill-props.ts';
+import { findByName, isId } from './find-by-name.ts';
 import { endpointOf, givenProps } from './make-source.ts';
 import { readTextFile } from './prop-values.ts';
 import type { Session } from './session.ts';
@@ -17,7 +18,7 @@ export function invokeCommand(program: Command, parts: Parts): void {
     leaf(
       program,
       'invoke <what>',
-      'send a request to the endpoint of a source or workflow, or run an action once: by key, id, file or URL',
+      'send a request to the endpoint of a source or workflow, or run an action once: by name, key, id, file or URL',
       parts,
       invoke,
     ),
@@ -34,15 +35,28 @@ export function invokeCommand(program: Command, parts: Parts): void {
 
 async function invoke(session: Session, options: Given, what = ''): Promise<void> {
   const api = await session.api();
-  if (what.startsWith('dc_')) {
-    const source = await api.data('GET', pathOf`/v1/sources/${what}`);
-    return request(session, options, what, endpointOf(source));
+  const id = await emitterOrComponent(session, api, what);
+  if (id.startsWith('dc_')) {
+    const source = await api.data('GET', pathOf`/v1/sources/${id}`);
+    return request(session, options, id, endpointOf(source));
   }
-  if (what.startsWith('p_')) {
-    const workflow = await api.data('GET', pathOf`/v1/workflows/${what}`);
-    return request(session, options, what, triggerAddress(workflow));
+  if (id.startsWith('p_')) {
+    const workflow = await api.data('GET', pathOf`/v1/workflows/${id}`);
+    return request(session, options, id, triggerAddress(workflow));
   }
   return runAction(session, api, options, what);
+}
+
+/** The key of an action goes before a source or workflow of that name: keys are the same for all users. */
+async function emitterOrComponent(session: Session, api: Api, what: string): Promise<string> {
+  if (isId(what) || readReference(session.folder, what).kind !== 'key') return what;
+  try {
+    const { type } = await api.data('GET', pathOf`/v1/components/${what}`);
+    if (type === 'action') return what;
+  } catch (error) {
+    if (!(error instanceof CliError) || error.reason !== 'notFound') throw error;
+  }
+  return (await findByName(session, api, what, ['source', 'workflow'])) ?? what;
 }
 
 function triggerAddress(workflow: ApiObject): string | undefined {

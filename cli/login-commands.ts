@@ -6,7 +6,7 @@ import { CliError, usageError } from './exit-codes.ts';
 import { checkProfileName, defaultProfile, profilesFile, readProfiles, writeProfiles } from './profiles.ts';
 import { readTextFile } from './prop-values.ts';
 import { Session } from './session.ts';
-import { showDone } from './show.ts';
+import { readable, showDone } from './show.ts';
 
 export function loginCommands(program: Command, parts: Parts): void {
   plain(program, 'login', 'keep the address of a service and an API key for it, as a profile')
@@ -103,7 +103,7 @@ async function whoami(session: Session): Promise<void> {
   session.terminal.printFields([
     ['service', url],
     ['login', profile === undefined ? 'MILLRACE_API_KEY' : `profile ${profile}`],
-    ...Object.entries(fields),
+    ...Object.entries(fields).map(([name, value]) => [name, readable(name, value)] as const),
     ...(Array.isArray(orgs) ? orgs : [])
       .filter(isObject)
       .map((org) => ['workspace', `${String(org.id)}  ${String(org.name)}`] as const),

@@ -46,7 +46,9 @@ const introduction = [
   '`~/.config/…`), readable by its owner alone. `MILLRACE_URL` and `MILLRACE_API_KEY` win over it, `MILLRACE_PROFILE` names one',
   'of several. The key of a login is never sent to another service.',
   '',
-  '- Most commands take `--workspace <id>` (work in this workspace instead of with your own things), `--profile <name>`, and',
+  '- What has a name (sources, workflows, webhooks, accounts, apps, templates, projects, workspaces) is given by its id, its name or its slug,',
+  '  in any case of letters, among your own things or those of `--workspace`. A name of several is an error that lists them with their ids.',
+  '- Most commands take `--workspace <workspace>` (work in this workspace instead of with your own things), `--profile <name>`, and',
   '  `--json`: the `data` of the API, as it is, in place of a table; with `-f`, and in `dev`, one line of JSON for each. Errors are',
   '  JSON on standard error then, with the `code` of the API.',
   '- Answers are on standard output, all else on standard error. Tables fit the terminal; in a pipe nothing is cut, unless `COLUMNS` is',
@@ -55,7 +57,7 @@ const introduction = [
   '- A component is a file (with what it imports by relative paths; npm packages are installed by the service), a key of the registry,',
   '  a URL, or the id of saved code.',
   '- `--prop name=value`: the type of the prop says what the value is. Lists have commas or are JSON, objects are JSON, an account is',
-  '  its `apn_…`, a timer is seconds or cron. Secrets are better in a file: `--props`.',
+  '  its name or id, a timer is seconds or cron. Secrets are better in a file: `--props`.',
 ];
 
 function section(command: Command): string[] {

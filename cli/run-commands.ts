@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Command } from 'commander';
+import { durationText } from './amounts.ts';
 import { type Api, type ApiObject, isObject, pathOf } from './api.ts';
 import {
   addLimit,
@@ -12,6 +13,7 @@ import {
   textOption,
 } from './command-kit.ts';
 import { CliError, usageError } from './exit-codes.ts';
+import { idOfNamed } from './find-by-name.ts';
 import type { Session } from './session.ts';
 import { column, idColumn, showDone, showList, showOne, timeColumn } from './show.ts';
 
@@ -88,7 +90,7 @@ async function describe(session: Session, _options: Given, id = ''): Promise<voi
   const run = await (await session.api()).data('GET', pathOf`/v1/runs/${id}`);
   if (session.isJson) return session.terminal.printJson(run);
   const { steps, sends, ...fields } = run;
-  showOne(session, fields);
+  await showOne(session, fields);
   for (const step of (Array.isArray(steps) ? steps : []).filter(isObject)) {
     session.terminal.print('');
     const { namespace, state, id: stepId, input, exports, logs, error } = step;
@@ -138,8 +140,9 @@ async function replayRun(session: Session, _options: Given, id = ''): Promise<vo
   session.terminal.print(String(run.id));
 }
 
-async function replay(session: Session, options: Given, id = ''): Promise<void> {
+async function replay(session: Session, options: Given, what = ''): Promise<void> {
   const api = await session.api();
+  const id = await idOfNamed(session, api, what, ['source', 'workflow']);
   if (!/^(?:dc|p)_/.test(id)) {
     if (textOption(options, 'to') !== undefined)
       throw usageError('--to is for sources (dc_…) and workflows (p_…)');
@@ -197,7 +200,7 @@ function bar(done: number, total: number): string {
 
 export function durationOf({ started_at, ended_at }: ApiObject): string {
   const [start, end] = [Date.parse(String(started_at)), Date.parse(String(ended_at))];
-  return Number.isNaN(start) || Number.isNaN(end) ? '-' : `${end - start} ms`;
+  return Number.isNaN(start) || Number.isNaN(end) ? '-' : durationText(end - start);
 }
 
 function lineOf({ level, message }: ApiObject): string {

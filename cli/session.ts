@@ -34,8 +34,10 @@ export class Session {
   /** The workspace to work in; undefined: the caller's own things. */
   readonly workspace: string | undefined;
   readonly #profile: string | undefined;
+  readonly #parts: SessionParts;
 
   constructor(parts: SessionParts, options: CommonOptions) {
+    this.#parts = parts;
     this.terminal = parts.terminal;
     this.environment = parts.environment;
     this.folder = parts.folder;
@@ -45,6 +47,15 @@ export class Session {
     this.isJson = options.json === true;
     this.workspace = options.workspace;
     this.#profile = options.profile;
+  }
+
+  /** The same in another workspace. */
+  inWorkspace(workspace: string): Session {
+    return new Session(this.#parts, {
+      json: this.isJson,
+      workspace,
+      ...(this.#profile === undefined ? {} : { profile: this.#profile }),
+    });
   }
 
   connection(): Promise<ChosenConnection> {

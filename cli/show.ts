@@ -1,4 +1,6 @@
+import { amountText } from './amounts.ts';
 import { type ApiObject, isObject } from './api.ts';
+import { withOwnerNames } from './owner-names.ts';
 import type { Session } from './session.ts';
 import type { Column } from './table.ts';
 import { visibleJson } from './visible-text.ts';
@@ -60,16 +62,17 @@ export function showList(
   );
 }
 
-/** One thing: its fields below each other, or the object of the API. */
-export function showOne(session: Session, item: ApiObject): void {
+/** One thing: its fields below each other, with names of users and workspaces; or the object of the API. */
+export async function showOne(session: Session, item: ApiObject): Promise<void> {
   if (session.isJson) {
     session.terminal.printJson(item);
     return;
   }
+  const [shown = item] = await withOwnerNames(session, [item]);
   session.terminal.printFields(
-    Object.entries(item).map(([name, value]) => [
+    Object.entries(shown).map(([name, value]) => [
       name,
-      name === 'health' ? healthText(item) : withTime(name, value),
+      name === 'health' ? healthText(item) : readable(name, value),
     ]),
   );
 }
@@ -106,6 +109,9 @@ function cellText(value: unknown): string {
   return typeof value === 'number' ? String(value) : visibleJson(value, 0);
 }
 
-function withTime(name: string, value: unknown): unknown {
+/** Times and amounts as people read them. */
+export function readable(name: string, value: unknown): unknown {
+  const amount = typeof value === 'number' ? amountText(name, value) : undefined;
+  if (amount !== undefined) return amount;
   return typeof value === 'number' && /_at$/.test(name) ? `${value} (${timeText(value)} UTC)` : value;
 }

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { pathOf } from './api.ts';
+import { type ApiObject, pathOf } from './api.ts';
 import {
   addHealth,
   addLimit,
@@ -13,8 +13,8 @@ import {
 } from './command-kit.ts';
 import { knowComponent, type PropDefinition, readReference } from './component-reference.ts';
 import { usageError } from './exit-codes.ts';
+import { readGivenProp } from './fill-props.ts';
 import { endpointOf, givenProps, makeSource } from './make-source.ts';
-import { readPropText } from './prop-values.ts';
 import type { Session } from './session.ts';
 import { column, healthColumn, idColumn, showDone, showList, showOne, timeColumn } from './show.ts';
 
@@ -30,8 +30,13 @@ export function sourceCommands(program: Command, parts: Parts): void {
   addHealth(
     addLimit(leaf(sources, 'list', 'your sources, or those of a workspace, newest first', parts, list)),
   );
-  leaf(sources, 'describe <source>', 'one source', parts, async (session, _options, id = '') =>
-    showOne(session, await (await session.api()).data('GET', pathOf`/v1/sources/${id}`)),
+  leaf(
+    sources,
+    'describe <source>',
+    'one source',
+    parts,
+    async (session, _options, id = '') =>
+      await showOne(session, await (await session.api()).data('GET', pathOf`/v1/sources/${id}`)),
   );
   addProps(leaf(sources, 'create <component>', 'the same as deploy', parts, create)).option(
     '--name <name>',
@@ -113,7 +118,7 @@ async function update(session: Session, options: Given, id = ''): Promise<void> 
     for (const [name, text] of given.texts) {
       // Props that appear with others are not among those of the component; the service knows them.
       const definition = definitions.find((one) => one.name === name) ?? { name, type: 'any' };
-      changes[name] = readPropText(definition, text);
+      changes[name] = await readGivenProp(session, api, definition, text);
     }
   }
   const body = {
@@ -146,6 +151,10 @@ async function remove(session: Session, options: Given, id = ''): Promise<void> 
   showDone(session, `Removed ${id}.`);
 }
 
+function runOf(tick: ApiObject): { state: string; error: string | null } | null {
+  return (tick.run ?? null) as { state: string; error: string | null } | null;
+}
+
 async function ticks(session: Session, options: Given, id = ''): Promise<void> {
   showList(
     session,
@@ -154,7 +163,8 @@ async function ticks(session: Session, options: Given, id = ''): Promise<void> {
       timeColumn('PLANNED (UTC)', 'planned_at'),
       column('PROP', 'prop'),
       column('OUTCOME', 'outcome'),
-      column('REASON', 'reason'),
+      column('RUN', (tick) => runOf(tick)?.state ?? 'none'),
+      column('REASON', (tick) => tick.reason ?? runOf(tick)?.error),
       column('TICKS', 'ticks'),
     ],
     'No ticks yet: only sources with a timer have them.',

@@ -57,7 +57,7 @@ async function verify(session: Session): Promise<void> {
     await check('clock', () => checkClock(api));
     await check('api key', async () => {
       const user = await api.data('GET', '/v1/users/me');
-      return { state: 'ok', detail: `of ${String(user.username)} (${String(user.id)})` };
+      return { state: 'ok', detail: `of ${String(user.username)}` };
     });
     await check('sandbox', () => checkSandbox(session, api));
   }

@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { durationText } from './amounts.ts';
 import { type ApiObject, pathOf } from './api.ts';
 import {
   addHealth,
@@ -11,6 +12,7 @@ import {
   textOption,
 } from './command-kit.ts';
 import { usageError } from './exit-codes.ts';
+import { withOwnerNames } from './owner-names.ts';
 import type { Session } from './session.ts';
 import {
   column,
@@ -29,8 +31,13 @@ export function webhookCommands(program: Command, parts: Parts): void {
   addHealth(
     addLimit(leaf(webhooks, 'list', 'your webhooks, or those of a workspace, newest first', parts, list)),
   );
-  leaf(webhooks, 'describe <webhook>', 'one webhook', parts, async (session, _options, id = '') =>
-    showOne(session, await (await session.api()).data('GET', pathOf`/v1/webhooks/${id}`)),
+  leaf(
+    webhooks,
+    'describe <webhook>',
+    'one webhook',
+    parts,
+    async (session, _options, id = '') =>
+      await showOne(session, await (await session.api()).data('GET', pathOf`/v1/webhooks/${id}`)),
   );
   leaf(webhooks, 'create <url>', 'make a webhook; its signing secret is shown once', parts, create)
     .option('--name <name>', 'name of the webhook')
@@ -159,9 +166,10 @@ export function subscriptionCommands(program: Command, parts: Parts): void {
         ? '/v1/users/me/subscriptions'
         : pathOf`/v1/workspaces/${session.workspace}/subscriptions`;
     const { data } = await (await session.api()).call('GET', path);
+    const items = (data ?? []) as ApiObject[];
     showList(
       session,
-      (data ?? []) as ApiObject[],
+      session.isJson ? items : await withOwnerNames(session, items),
       [
         idColumn(),
         column('EMITTER', 'emitter_id', { isWhole: true }),
@@ -274,14 +282,14 @@ async function describeDelivery(session: Session, _options: Given, id = ''): Pro
   const delivery = await (await session.api()).data('GET', pathOf`/v1/deliveries/${id}`);
   if (session.isJson) return session.terminal.printJson(delivery);
   const { attempts, ...fields } = delivery;
-  showOne(session, fields);
+  await showOne(session, fields);
   session.terminal.print('');
   showList(
     session,
     Array.isArray(attempts) ? (attempts as ApiObject[]) : [],
     [
       column('AT (UTC)', ({ at_ms }) => millisText(at_ms), { isWhole: true }),
-      column('MS', 'latency_ms'),
+      column('TOOK', ({ latency_ms: ms }) => (typeof ms === 'number' ? durationText(ms) : undefined)),
       column('STATUS', 'status'),
       column('ERROR', 'error'),
       column('RESPONSE', 'response'),

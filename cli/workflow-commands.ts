@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { durationText } from './amounts.ts';
 import { type ApiObject, isObject, pathOf } from './api.ts';
 import {
   addHealth,
@@ -11,6 +12,7 @@ import {
   textOption,
 } from './command-kit.ts';
 import { usageError } from './exit-codes.ts';
+import { withOwnerNames } from './owner-names.ts';
 import { readJsonFile } from './prop-values.ts';
 import type { Session } from './session.ts';
 import { column, healthColumn, idColumn, showDone, showList, showOne, timeColumn } from './show.ts';
@@ -27,8 +29,8 @@ export function workflowCommands(program: Command, parts: Parts): void {
   leaf(workflows, 'describe <workflow>', 'one workflow with its triggers and steps', parts, describe);
   leaf(workflows, 'create', 'make a workflow from a definition or a template', parts, create)
     .option('--file <file>', 'definition as JSON: steps, triggers, settings; - for standard input')
-    .option('--template <id>', 'make it from this template (tch_…)')
-    .option('--project <id>', 'put it into this project (proj_…)')
+    .option('--template <template>', 'make it from this template')
+    .option('--project <project>', 'put it into this project of the workspace')
     .option('--name <name>', 'name of the workflow')
     .option('--inactive', 'do not activate it');
   leaf(
@@ -80,7 +82,7 @@ async function describe(session: Session, _options: Given, id = ''): Promise<voi
   const workflow = await (await session.api()).data('GET', pathOf`/v1/workflows/${id}`);
   if (session.isJson) return session.terminal.printJson(workflow);
   const { steps: _steps, triggers: _triggers, ...fields } = workflow;
-  showOne(session, fields);
+  await showOne(session, fields);
   session.terminal.print('');
   showList(
     session,
@@ -94,7 +96,7 @@ async function describe(session: Session, _options: Given, id = ''): Promise<voi
           trigger.endpoint_url ??
           trigger.email_address ??
           trigger.cron ??
-          trigger.interval_seconds ??
+          everyText(trigger.interval_seconds) ??
           trigger.name,
       ),
     ],
@@ -113,6 +115,10 @@ async function describe(session: Session, _options: Given, id = ''): Promise<voi
     ],
     'No steps.',
   );
+}
+
+function everyText(seconds: unknown): string | undefined {
+  return typeof seconds === 'number' ? `every ${durationText(seconds * 1000)}` : undefined;
 }
 
 async function create(session: Session, options: Given): Promise<void> {
@@ -172,14 +178,15 @@ async function remove(session: Session, options: Given, id = ''): Promise<void> 
 }
 
 async function deployments(session: Session, options: Given, id = ''): Promise<void> {
+  const items = await (await session.api()).list(pathOf`/v1/workflows/${id}/deployments`, limitOf(options));
   showList(
     session,
-    await (await session.api()).list(pathOf`/v1/workflows/${id}/deployments`, limitOf(options)),
+    session.isJson ? items : await withOwnerNames(session, items),
     [
       idColumn(),
       column('NUMBER', 'number'),
       steps,
-      column('BY', 'user_id', { isWhole: true }),
+      column('BY', 'user_id'),
       timeColumn('CREATED (UTC)', 'created_at'),
     ],
     'No deployments.',

@@ -4,13 +4,13 @@ import { deliverScheduledHandler } from '#events/deliver-scheduled.ts';
 import type { EventBus } from '#events/event-bus.ts';
 import type { AppEvents } from '#ingress/push-app-event.ts';
 import type { JobKind } from '#jobs/job-kinds.ts';
-import type { JobHandler } from '#jobs/worker-pool.ts';
+import type { JobHandler } from '#jobs/job-registry.ts';
 import type { Clock } from '#lib/clock.ts';
-import { deleteWorkflowHandler } from '#runs/delete-workflow.ts';
-import type { RunService } from '#runs/run-service.ts';
-import type { RunSends } from '#sends/send-from-run.ts';
 import type { SourceRuns } from '#sources/run-source.ts';
 import type { Store } from '#storage/store.ts';
+import { deleteWorkflowHandler } from '#workflows/runs/delete-workflow.ts';
+import type { RunService } from '#workflows/runs/run-service.ts';
+import type { RunSends } from '#workflows/sends/send-from-run.ts';
 
 /** Table of contents 1: every background job and the function that does it. */
 export function backgroundJobs(parts: {

@@ -2,6 +2,8 @@ import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { availableParallelism, homedir, tmpdir } from 'node:os';
 import { extname, join, resolve } from 'node:path';
+import { UsageError } from '#admin/admin-command-line.ts';
+import { type CorpusRequest, corpusHelp, readCorpusRequest } from '#admin/corpus-command.ts';
 import {
   type ComponentBuilder,
   createComponentBuilder,
@@ -15,7 +17,6 @@ import { systemClock } from '#lib/clock.ts';
 import { CallerError, toError } from '#lib/errors.ts';
 import { silentLogger } from '#lib/logger.ts';
 import { closedPolicy } from '#registry/closed-policy.ts';
-import { type CorpusRequest, corpusHelp, readCorpusRequest } from '#registry/corpus-command.ts';
 import {
   type CorpusReport,
   makeReport,
@@ -27,7 +28,6 @@ import { readPackageArgument } from '#registry/package-argument.ts';
 import { type CheckedPackage, type CorpusProgress, runCorpus } from '#registry/run-corpus.ts';
 import { createProcessRunner } from '#runner/process-runner.ts';
 import { FolderLockedError, lockFolder } from '#storage/lock-folder.ts';
-import { UsageError } from '#workspaces/admin-command-line.ts';
 
 /** `npm run corpus -- …`: does every component of these packages work here? Exit codes: 0 yes, 1 no, 2 wrong command line. */
 

@@ -1,11 +1,11 @@
 import { collectDefaultMetrics, Gauge, type Registry } from 'prom-client';
 import type { ComponentBuilder } from '#components/build-component.ts';
-import type { DeliveryDispatcher } from '#delivery/delivery-dispatcher.ts';
-import type { LiveStreams } from '#http/live-updates.ts';
+import type { DeliveryDispatcher } from '#delivery/dispatch/delivery-dispatcher.ts';
 import { queueDepths } from '#jobs/job-store.ts';
 import type { WorkerPool } from '#jobs/worker-pool.ts';
 import type { Runner } from '#runner/runner.ts';
 import type { Store } from '#storage/store.ts';
+import type { LiveStreams } from '#streams/live-updates.ts';
 
 /** What `/metrics` tells besides requests; read when asked, so that it costs nothing in between. */
 export function observeService(
@@ -66,6 +66,11 @@ export function observeService(
   );
   gauge('millrace_builds_running', 'Components being built', () => parts.builder.counts().running);
   gauge('millrace_builds_waiting', 'Components in line to be built', () => parts.builder.counts().waiting);
+  gauge(
+    'millrace_builds_oldest_wait_seconds',
+    'How long the component that is in line for longest has waited',
+    () => parts.builder.counts().oldestWaitMs / 1000,
+  );
   gauge('millrace_runner_warm', 'Sandboxed processes bound to a deployment', () => parts.runner.stats().warm);
   gauge(
     'millrace_runner_prewarmed',

@@ -1,4 +1,4 @@
-import type { FirstStart } from '#workspaces/first-start.ts';
+import type { FirstStart } from '#identity/first-start.ts';
 
 /** What the operator learns of a service that has started. */
 export interface StartedService {

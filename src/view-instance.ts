@@ -1,15 +1,17 @@
 import { statfs } from 'node:fs/promises';
 import type { Settings } from '#config/settings.ts';
 import { viewSettings } from '#config/view-settings.ts';
-import type { DeliveryDispatcher } from '#delivery/delivery-dispatcher.ts';
-import type { LiveStreams } from '#http/live-updates.ts';
+import type { DeliveryDispatcher } from '#delivery/dispatch/delivery-dispatcher.ts';
+import { nodeHealth, unwritableReason } from '#health/node-health.ts';
 import type { Instance } from '#http/routes/instance-routes.ts';
 import { queueDepths } from '#jobs/job-store.ts';
+import { nodeStates } from '#jobs/node-state-store.ts';
 import type { WorkerPool } from '#jobs/worker-pool.ts';
 import { type Clock, epochSeconds } from '#lib/clock.ts';
 import type { Runner } from '#runner/runner.ts';
 import type { ClockStatus } from '#storage/database-clock.ts';
 import type { Store } from '#storage/store.ts';
+import type { LiveStreams } from '#streams/live-updates.ts';
 
 interface InstanceParts {
   settings: Settings;
@@ -18,7 +20,7 @@ interface InstanceParts {
   node: string;
   startedAtMs: number;
   clock: Clock;
-  store: Pick<Store, 'read' | 'name'>;
+  store: Pick<Store, 'read' | 'name' | 'checkWritable'>;
   runner: Pick<Runner, 'stats'>;
   pool: Pick<WorkerPool, 'runningCount'>;
   streams: Pick<LiveStreams, 'count'>;
@@ -31,7 +33,11 @@ interface InstanceParts {
 /** What the admin sees of this process and its settings: read when asked, so that it costs nothing in between. */
 export async function viewInstance(parts: InstanceParts): Promise<Instance> {
   const { settings, environment, store, clock, runner } = parts;
-  const [jobs, disk] = await Promise.all([queueDepths(store.read), diskOf(settings.data)]);
+  const [jobs, disk, nodes] = await Promise.all([
+    queueDepths(store.read),
+    diskOf(settings.data),
+    nodesOf(parts),
+  ]);
   const { level, warm } = runner.stats();
   return {
     version: parts.version,
@@ -40,6 +46,7 @@ export async function viewInstance(parts: InstanceParts): Promise<Instance> {
     node: parts.node,
     now: epochSeconds(clock.now()),
     clock: clockOf(parts.clockStatus),
+    nodes,
     started_at: epochSeconds(parts.startedAtMs),
     address: withoutUser(parts.publicUrl()),
     store: store.name,
@@ -59,6 +66,28 @@ function clockOf(status: ClockStatus | undefined): Instance['clock'] {
   if (status === undefined) return null;
   const { state, offsetMs, checkedAtMs } = status;
   return { state, offset_ms: offsetMs, checked_at: epochSeconds(checkedAtMs) };
+}
+
+/** All processes on this store. Of itself, this one knows more than its last heartbeat says. */
+async function nodesOf({ store, clock, node }: InstanceParts): Promise<Instance['nodes']> {
+  const [states, unwritable] = await Promise.all([
+    nodeStates(store.read),
+    store.checkWritable().then(
+      () => undefined,
+      (cause: unknown) => unwritableReason(cause),
+    ),
+  ]);
+  const nowMs = clock.now();
+  return states.map((state) => ({
+    id: state.id,
+    started_at: epochSeconds(state.started_at_ms),
+    heartbeat_at: epochSeconds(state.seen_at_ms),
+    clock:
+      state.clock_state === null || state.clock_offset_ms === null
+        ? null
+        : { state: state.clock_state, offset_ms: state.clock_offset_ms },
+    ...nodeHealth(state, nowMs, state.id === node ? unwritable : undefined),
+  }));
 }
 
 async function diskOf(folder: string): Promise<Instance['disk']> {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { Health } from '../dashboard/src/api/types.ts';
 import { connectedTo, drawn, filtered } from '../dashboard/src/flow/graph.ts';
 import { boxHeight, boxWidth, type Layout, layOut } from '../dashboard/src/flow/layout.ts';
 
@@ -101,14 +102,18 @@ test('several subscriptions between two things are one line', () => {
 
 test('a filter leaves what it is about, and what that is connected to', () => {
   const nothing = { per_minute: 0, failed: 0, last_at: null };
-  const whole = (id: string, other: { project_id?: string; dead_letters?: number } = {}) => ({
+  const well: Health = { state: 'healthy', since: 1, reason: null, failures: 0, waiting: 0 };
+  const failing: Health = { state: 'failing', since: 1, reason: 'HTTP 500', failures: 1, waiting: 0 };
+  const whole = (
+    id: string,
+    other: { project_id?: string; emitted?: typeof nothing; health?: Health } = {},
+  ) => ({
     ...{
       id,
       kind: kindOf(id),
       name: id,
       state: 'active',
-      reason: null,
-      failing_since: null,
+      health: well,
       project_id: null,
     },
     ...{ emitted: nothing, runs: null, triggers: [], unhealthy_accounts: 0, dead_letters: 0 },
@@ -116,13 +121,14 @@ test('a filter leaves what it is about, and what that is connected to', () => {
   });
   const nodes = [
     whole('dc_1'),
-    whole('dc_2'),
+    // It failed within the last hour, and works again.
+    whole('dc_2', { emitted: { ...nothing, failed: 3 } }),
     whole('p_1', { project_id: 'proj_1' }),
-    whole('wh_1', { dead_letters: 1 }),
+    whole('wh_1', { health: failing }),
   ];
   const edges = [
-    { ...edge('dc_1', 'p_1'), deliveries: nothing, dead_letters: 0 },
-    { ...edge('dc_1', 'wh_1'), deliveries: nothing, dead_letters: 1 },
+    { ...edge('dc_1', 'p_1'), deliveries: { ...nothing, failed: 2 }, dead_letters: 1, failing: false },
+    { ...edge('dc_1', 'wh_1'), deliveries: nothing, dead_letters: 1, failing: true },
   ];
   const left = (filter: Partial<Parameters<typeof filtered>[2]>) =>
     filtered(nodes, edges, { kind: '', project: '', failing: false, ...filter }).nodes.map(({ id }) => id);

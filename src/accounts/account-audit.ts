@@ -1,11 +1,11 @@
-import { appIdOf } from '#apps/app-id.ts';
-import { type Caller, notFound, ownersOf } from '#auth/permissions.ts';
+import { type Caller, notFound, ownersOf } from '#identity/permissions.ts';
 import type { Page, PageRequest } from '#storage/page.ts';
 import type { Db } from '#storage/store.ts';
 import type { AccountAuditTable } from '#storage/tables/account-tables.ts';
 import { type Actor, type AuditAction, findAuditOwner, selectAudit } from './account-audit-store.ts';
 import { refuseUnlessChanger } from './account-rights.ts';
 import { findAccount } from './account-store.ts';
+import { appIdOf } from './apps/app-id.ts';
 
 export function actorOf({ userId, keyId }: Caller): Actor {
   return { userId, keyId };

@@ -1,12 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { notFound } from '#auth/permissions.ts';
+import { notFound } from '#identity/permissions.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
-import type { SignerUris } from '#oauth/oauth1-signer-uris.ts';
 import type { Db, Store } from '#storage/store.ts';
 import { openObject } from '#vault/sealed-values.ts';
 import type { Vault } from '#vault/vault.ts';
 import { type Account, findSealedAccount, type SealedAccount } from './account-store.ts';
+import type { SignerUris } from './oauth/oauth1-signer-uris.ts';
 import type { AccountRefresher } from './refresh-account.ts';
 
 /** An account with the credentials that a component sees as `$auth`. */

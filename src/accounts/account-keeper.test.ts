@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { describe, type TestContext, test } from 'node:test';
-import type { AppDefinition } from '#apps/app-definition.ts';
 import { AddressPolicy } from '#egress/address-policy.ts';
 import { createGuardedDispatcher } from '#egress/guarded-dispatcher.ts';
 import { EventBus } from '#events/event-bus.ts';
@@ -9,7 +8,6 @@ import { readEvents } from '#events/event-page-store.ts';
 import { healthOf } from '#health/health-store.ts';
 import { TestClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
-import { testAccount } from '#probes/test-request.ts';
 import type { Store } from '#storage/store.ts';
 import { sealObject } from '#vault/sealed-values.ts';
 import { Vault } from '#vault/vault.ts';
@@ -22,8 +20,10 @@ import { theService } from './account-audit-store.ts';
 import { changeHealth, type HealthTools } from './account-health.ts';
 import { AccountKeeper } from './account-keeper.ts';
 import { type Account, changeAccount, changeAccountAt, findAccount } from './account-store.ts';
+import type { AppDefinition } from './apps/app-definition.ts';
 import { AccountChecker } from './check-account.ts';
 import { keysGrant, replaceCredentials, storeAccount } from './manage-accounts.ts';
+import { testAccount } from './probes/test-request.ts';
 
 const minute = 60_000;
 const hour = 60 * minute;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { KyselyPlugin } from 'kysely';
-import type { Caller } from '#auth/permissions.ts';
+import type { Caller } from '#identity/permissions.ts';
 import { systemClock } from '#lib/clock.ts';
 import type { Db } from '#storage/store.ts';
 import { Vault } from '#vault/vault.ts';

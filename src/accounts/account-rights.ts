@@ -1,4 +1,4 @@
-import { type Caller, notFound, type Ownership, ownersOf } from '#auth/permissions.ts';
+import { type Caller, notFound, type Ownership, ownersOf } from '#identity/permissions.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Db } from '#storage/store.ts';
 import { type Account, findAccount } from './account-store.ts';

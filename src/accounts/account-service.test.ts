@@ -8,7 +8,6 @@ import { must } from '#lib/assert.ts';
 import { TestClock } from '#lib/clock.ts';
 import { Deferred } from '#lib/deferred.ts';
 import { silentLogger } from '#lib/logger.ts';
-import { putClient } from '#oauth/manage-oauth-clients.ts';
 import { Vault } from '#vault/vault.ts';
 import { noSubscribers } from '../../test/support/no-subscribers.ts';
 import { forEachStore } from '../../test/support/stores.ts';
@@ -16,6 +15,7 @@ import { TokenServer } from '../../test/support/token-server.ts';
 import { AccountService } from './account-service.ts';
 import { changeAccount } from './account-store.ts';
 import { storeAccount } from './manage-accounts.ts';
+import { putClient } from './oauth/manage-oauth-clients.ts';
 
 const ownerId = 'o_owner';
 const userId = 'u_owner';

@@ -1,7 +1,5 @@
-import type { AppDefinition } from '#apps/app-definition.ts';
 import { type Clock, epochSeconds } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
-import { type Sign, type TestOutcome, UnfitCredentials } from '#probes/account-probe.ts';
 import type { Store } from '#storage/store.ts';
 import { openObject } from '#vault/sealed-values.ts';
 import type { Vault } from '#vault/vault.ts';
@@ -9,7 +7,9 @@ import type { Actor } from './account-audit-store.ts';
 import { changeHealth, type HealthTools, tellRecovery } from './account-health.ts';
 import type { HealthColumns } from './account-health-store.ts';
 import { type Account, changeAccountAt, findAccount, findSealedAccount } from './account-store.ts';
+import type { AppDefinition } from './apps/app-definition.ts';
 import type { OAuth1Signer } from './oauth1-signer.ts';
+import { type Sign, type TestOutcome, UnfitCredentials } from './probes/account-probe.ts';
 import type { AccountRefresher } from './refresh-account.ts';
 
 const minute = 60_000;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { parseApp } from '#apps/parse-app.ts';
+import { parseApp } from './apps/parse-app.ts';
 import { completeCredentials } from './check-credentials.ts';
 
 const fields = [

@@ -1,6 +1,6 @@
-import type { AppDefinition } from '#apps/app-definition.ts';
-import { fieldsOf, isBlank } from '#apps/fill-template.ts';
 import { CallerError } from '#lib/errors.ts';
+import type { AppDefinition } from './apps/app-definition.ts';
+import { fieldsOf, isBlank } from './apps/fill-template.ts';
 
 /**
  * The credentials of an account of `app` as they are stored: what was given, and the defaults of custom fields that were

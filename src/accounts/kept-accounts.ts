@@ -1,15 +1,15 @@
-import type { AppDefinition } from '#apps/app-definition.ts';
 import type { AddressPolicy } from '#egress/address-policy.ts';
 import type { GuardedDispatcher } from '#egress/guarded-dispatcher.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
-import { testAccount } from '#probes/test-request.ts';
 import type { Store } from '#storage/store.ts';
 import type { Vault } from '#vault/vault.ts';
 import type { HealthTools } from './account-health.ts';
 import { AccountKeeper } from './account-keeper.ts';
+import type { AppDefinition } from './apps/app-definition.ts';
 import { AccountChecker } from './check-account.ts';
 import type { OAuth1Signer } from './oauth1-signer.ts';
+import { testAccount } from './probes/test-request.ts';
 import type { AccountRefresher } from './refresh-account.ts';
 
 const hourMs = 3_600_000;

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { appIdOf } from '#apps/app-id.ts';
 import { newHealth } from '#health/health.ts';
 import { TestClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
@@ -12,6 +11,7 @@ import { Vault } from '#vault/vault.ts';
 import { createTestDatabase, postgresSkip } from '../../test/support/databases.ts';
 import { createTempFolder } from '../../test/support/temp-folder.ts';
 import { openCredentials } from './account-credentials.ts';
+import { appIdOf } from './apps/app-id.ts';
 import { createAccount, deleteAccount, getAccount, listAccounts, updateAccount } from './manage-accounts.ts';
 import { viewAccount } from './view-account.ts';
 

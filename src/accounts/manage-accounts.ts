@@ -1,7 +1,5 @@
-import type { AppDefinition } from '#apps/app-definition.ts';
-import { appIdOf, appNameOf, isAppId, isAppSlug } from '#apps/app-id.ts';
-import { notFound } from '#auth/permissions.ts';
 import { forgetOutcomes } from '#health/outcome-store.ts';
+import { notFound } from '#identity/permissions.ts';
 import { CallerError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Page, PageRequest } from '#storage/page.ts';
@@ -19,6 +17,8 @@ import {
   removeAccount,
   selectAccounts,
 } from './account-store.ts';
+import type { AppDefinition } from './apps/app-definition.ts';
+import { appIdOf, appNameOf, isAppId, isAppSlug } from './apps/app-id.ts';
 import { completeCredentials } from './check-credentials.ts';
 import { signingClient } from './signing-client.ts';
 

@@ -1,6 +1,6 @@
 import type { Clock } from '#lib/clock.ts';
-import type { Grant, OAuthClient } from '#oauth/grant.ts';
 import type { AccountGrant, GrantType } from './manage-accounts.ts';
+import type { Grant, OAuthClient } from './oauth/grant.ts';
 import { refreshTimes } from './refresh-times.ts';
 
 /** What a component of an OAuth app reads as `$auth`: custom fields, what the answer had, and the tokens. */

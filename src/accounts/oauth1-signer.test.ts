@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import type { AppDefinition } from '#apps/app-definition.ts';
 import { systemClock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
-import { deleteClient, openClient, putClient } from '#oauth/manage-oauth-clients.ts';
-import { SignerUris } from '#oauth/oauth1-signer-uris.ts';
 import { Vault } from '#vault/vault.ts';
 import { OAuth1Provider, type ProviderToken } from '../../test/support/oauth1-provider.ts';
 import { forEachStore, type StoreFixture } from '../../test/support/stores.ts';
 import type { Account } from './account-store.ts';
+import type { AppDefinition } from './apps/app-definition.ts';
 import { createAccount, deleteAccount, updateAccount } from './manage-accounts.ts';
+import { deleteClient, openClient, putClient } from './oauth/manage-oauth-clients.ts';
+import { SignerUris } from './oauth/oauth1-signer-uris.ts';
 import { OAuth1Signer } from './oauth1-signer.ts';
 
 const masterKey = Buffer.alloc(32, 7);

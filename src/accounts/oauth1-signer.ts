@@ -1,20 +1,20 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
-import type { AppDefinition } from '#apps/app-definition.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
-import type { OAuthClient } from '#oauth/grant.ts';
-import { freshMark } from '#oauth/oauth1-flow.ts';
+import type { Store } from '#storage/store.ts';
+import { openObject } from '#vault/sealed-values.ts';
+import type { Vault } from '#vault/vault.ts';
+import { type Account, findSealedAccount } from './account-store.ts';
+import type { AppDefinition } from './apps/app-definition.ts';
+import type { OAuthClient } from './oauth/grant.ts';
+import { freshMark } from './oauth/oauth1-flow.ts';
 import {
   authorizationHeader,
   type Parameter,
   parseForm,
   type SignedRequest,
-} from '#oauth/oauth1-signature.ts';
-import type { SignerUris } from '#oauth/oauth1-signer-uris.ts';
-import type { Store } from '#storage/store.ts';
-import { openObject } from '#vault/sealed-values.ts';
-import type { Vault } from '#vault/vault.ts';
-import { type Account, findSealedAccount } from './account-store.ts';
+} from './oauth/oauth1-signature.ts';
+import type { SignerUris } from './oauth/oauth1-signer-uris.ts';
 
 export interface OAuth1SignerParts {
   store: Pick<Store, 'read'>;

@@ -1,4 +1,4 @@
-import { type Caller, notFound, ownersOf } from '#auth/permissions.ts';
+import { type Caller, notFound, ownersOf } from '#identity/permissions.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError, toError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';

@@ -7,7 +7,6 @@ import { TestClock } from '#lib/clock.ts';
 import { Deferred } from '#lib/deferred.ts';
 import { UnavailableError } from '#lib/errors.ts';
 import { silentLogger } from '#lib/logger.ts';
-import { createTokenEndpoint } from '#oauth/token-endpoint.ts';
 import type { Store } from '#storage/store.ts';
 import { Vault } from '#vault/vault.ts';
 import { noSubscribers } from '../../test/support/no-subscribers.ts';
@@ -24,6 +23,7 @@ import {
   takeRefreshLease,
 } from './account-store.ts';
 import { deleteAccount, replaceCredentials, storeAccount } from './manage-accounts.ts';
+import { createTokenEndpoint } from './oauth/token-endpoint.ts';
 import { AccountRefresher } from './refresh-account.ts';
 import { refreshTimes } from './refresh-times.ts';
 

@@ -1,9 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { AppDefinition } from '#apps/app-definition.ts';
 import type { Clock } from '#lib/clock.ts';
 import { toError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
-import { type Grant, GrantError, type OAuthClient, type TokenEndpoint } from '#oauth/grant.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import { openObject, sealObject } from '#vault/sealed-values.ts';
 import type { Vault } from '#vault/vault.ts';
@@ -17,6 +15,8 @@ import {
   type SealedAccount,
   takeRefreshLease,
 } from './account-store.ts';
+import type { AppDefinition } from './apps/app-definition.ts';
+import { type Grant, GrantError, type OAuthClient, type TokenEndpoint } from './oauth/grant.ts';
 import { refreshBackoffMs, refreshTimes } from './refresh-times.ts';
 
 /**

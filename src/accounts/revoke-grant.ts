@@ -1,12 +1,12 @@
-import type { AppDefinition } from '#apps/app-definition.ts';
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
-import type { TokenEndpoint } from '#oauth/grant.ts';
-import { openClient } from '#oauth/manage-oauth-clients.ts';
 import type { Db } from '#storage/store.ts';
 import { openObject } from '#vault/sealed-values.ts';
 import type { Vault } from '#vault/vault.ts';
 import { type Account, findSealedAccountsOfClient } from './account-store.ts';
+import type { AppDefinition } from './apps/app-definition.ts';
+import type { TokenEndpoint } from './oauth/grant.ts';
+import { openClient } from './oauth/manage-oauth-clients.ts';
 
 /** Of a client with more accounts than this nothing is revoked: it would take too long to see that nobody else is hit. */
 const accountsMax = 200;

@@ -1,7 +1,7 @@
-import type { AppDefinition } from '#apps/app-definition.ts';
 import { CallerError } from '#lib/errors.ts';
-import { findClientOf, type OAuthClientRow } from '#oauth/oauth-client-store.ts';
 import type { Db } from '#storage/store.ts';
+import type { AppDefinition } from './apps/app-definition.ts';
+import { findClientOf, type OAuthClientRow } from './oauth/oauth-client-store.ts';
 
 /**
  * The OAuth client that credentials belong to which somebody brings along instead of connecting in a browser: the token

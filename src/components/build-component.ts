@@ -4,6 +4,7 @@ import { basename, join } from 'node:path';
 import { type Clock, systemClock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
+import { bytesText } from '#lib/units.ts';
 import type { BundlePackages } from '#runner/runner.ts';
 import { BuildTime } from './build-time.ts';
 import type {
@@ -77,7 +78,7 @@ export interface BuildOptions {
 export interface ComponentBuilder {
   build(source: ComponentSource, options: BuildOptions): Promise<BuiltBundle>;
   /** Builds in a process now, and those in line for one. */
-  counts(): { running: number; waiting: number };
+  counts(): { running: number; waiting: number; oldestWaitMs: number };
   close(): Promise<void>;
 }
 
@@ -230,8 +231,8 @@ class ProcessBuilder implements ComponentBuilder {
     }
   }
 
-  counts(): { running: number; waiting: number } {
-    return this.#pool.counts;
+  counts(): { running: number; waiting: number; oldestWaitMs: number } {
+    return { ...this.#pool.counts, oldestWaitMs: this.#pool.oldestWaitMs };
   }
 
   async close(): Promise<void> {
@@ -260,7 +261,7 @@ class ProcessBuilder implements ComponentBuilder {
       if (Buffer.byteLength(entry.text) > this.#limits.bytesMax) {
         throw new CallerError(
           'component_too_large',
-          `the component is larger than ${this.#limits.bytesMax} bytes`,
+          `the component is larger than ${bytesText(this.#limits.bytesMax)}`,
         );
       }
       const build: Build = { ...wanted, own, version, time, signal, buildsFolder, language: entry.loader };
@@ -306,6 +307,7 @@ class ProcessBuilder implements ComponentBuilder {
       {
         isReusableAfter: (error) => error instanceof CallerError && !build.signal.aborted,
         signal: build.signal,
+        ownerId: build.ownerId,
       },
     );
   }

@@ -4,7 +4,7 @@ import { pino } from 'pino';
 import { BuilderPool } from './builder-pool.ts';
 
 /** A pool of one, with what happened to the processes it was given. */
-function watchedPool() {
+function watchedPool({ waitingMax = 1 } = {}) {
   const happened: string[] = [];
   const logged: { msg: string; running: number; waiting: number }[] = [];
   let started = 0;
@@ -15,7 +15,7 @@ function watchedPool() {
       happened.push(`${name} starts`);
       return { name, isUsable: true, stop: async () => void happened.push(`${name} stops`) };
     },
-    ...{ concurrency: 1, waitingMax: 1, waitMaxMs: 60_000, what: 'things wait' },
+    ...{ concurrency: 1, waitingMax, waitMaxMs: 60_000, what: 'things wait' },
     logger: pino({}, { write: (line) => void logged.push(JSON.parse(line)) }),
   });
   return { pool, happened, logged };
@@ -96,10 +96,28 @@ test('a use leaves the line when nobody waits for it, or when it has waited too 
   t.mock.timers.tick(60_000);
   await assert.rejects(late, {
     code: 'builder_busy',
-    message: /^1 things wait, and this one was number 1 after 60 seconds;/,
+    message: /^1 things wait, and this one was number 1 of its owner after 60 seconds;/,
   });
   assert.equal(pool.counts.waiting, 0);
   resolve();
   await first;
+  await pool.close();
+});
+
+test('owners take turns: what one has in line does not hold up the first of another, nor take its place', async () => {
+  const { pool } = watchedPool({ waitingMax: 3 });
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const order: string[] = [];
+  const use = (ownerId: string, name: string) => pool.use(async () => void order.push(name), { ownerId });
+  const first = pool.use(() => promise, { ownerId: 'a' });
+  const others = ['a1', 'a2', 'a3'].map((name) => use('a', name));
+  await assert.rejects(use('a', 'a4'), { code: 'builder_busy', message: /^too many things wait \(3\);/ });
+  others.push(use('b', 'b1'), use('b', 'b2'), use('c', 'c1'));
+  assert.deepEqual(pool.counts, { running: 1, waiting: 6 });
+  assert.ok(pool.oldestWaitMs > 0);
+  resolve();
+  await Promise.all([first, ...others]);
+  assert.deepEqual(order, ['a1', 'b1', 'c1', 'a2', 'b2', 'a3']);
+  assert.equal(pool.oldestWaitMs, 0);
   await pool.close();
 });

@@ -23,9 +23,19 @@ interface Slot<P> {
 /** A use waits in line for this long at most; a caller of the API would rather try again. */
 const defaultWaitMaxMs = 5 * 60_000;
 
+/** All owners together may have so many times `waitingMax` in line: what one has there is not in the way of the first of another. */
+const linesMax = 4;
+
+interface Waiting {
+  ownerId: string;
+  sinceMs: number;
+  enter: () => void;
+}
+
 interface PoolOptions<P> {
   start: () => Promise<P>;
   concurrency: number;
+  /** Of one owner. */
   waitingMax: number;
   waitMaxMs?: number;
   /** The subject of the messages about the line: `components wait to be built`. */
@@ -34,6 +44,8 @@ interface PoolOptions<P> {
 }
 
 interface UseOptions {
+  /** Whose turn it is; absent: all such uses are of one owner. */
+  ownerId?: string;
   /** Says that the process is not to blame for an error. */
   isReusableAfter?: (error: unknown) => boolean;
   /** Leaves the line; `work` has to heed it by itself. */
@@ -41,13 +53,15 @@ interface UseOptions {
 }
 
 /**
- * At most `concurrency` uses at a time, at most `waitingMax` in line, each for `waitMaxMs` at most; processes stay warm
- * for a while. Waiting is logged, and an error about the line says how long it is.
+ * At most `concurrency` uses at a time, at most `waitingMax` of one owner in line, each for `waitMaxMs` at most; processes stay warm
+ * for a while. Owners take turns: a hundred uses of one hold up the first of another by one use at most. Waiting is logged, and
+ * an error about the line says how long it is.
  */
 export class BuilderPool<P extends WarmProcess> {
   readonly #options: PoolOptions<P>;
   readonly #idle: Slot<P>[] = [];
-  readonly #waiting: (() => void)[] = [];
+  /** In line, by owner; the owner whose turn comes next is first. */
+  readonly #lines = new Map<string, Waiting[]>();
   #busy = 0;
 
   constructor(options: PoolOptions<P>) {
@@ -55,18 +69,30 @@ export class BuilderPool<P extends WarmProcess> {
   }
 
   get counts(): { running: number; waiting: number } {
-    return { running: this.#busy, waiting: this.#waiting.length };
+    return { running: this.#busy, waiting: this.#waitingCount };
+  }
+
+  /** Since when the one that waits for longest does; 0: none waits. */
+  get oldestWaitMs(): number {
+    const sinceMs = Math.min(...[...this.#lines.values()].flatMap((line) => line.map((one) => one.sinceMs)));
+    return Number.isFinite(sinceMs) ? performance.now() - sinceMs : 0;
+  }
+
+  get #waitingCount(): number {
+    let count = 0;
+    for (const line of this.#lines.values()) count += line.length;
+    return count;
   }
 
   /**
-   * Runs `work` with a process of its own, in the order of the calls. After an error the process is ended, unless
+   * Runs `work` with a process of its own, in the order of the calls of its owner. After an error the process is ended, unless
    * `isReusableAfter` says otherwise. Rejects with `builder_busy` when the line is too long.
    */
   async use<T>(
     work: (process: P) => Promise<T>,
-    { isReusableAfter = () => false, signal }: UseOptions = {},
+    { isReusableAfter = () => false, signal, ownerId = '' }: UseOptions = {},
   ): Promise<T> {
-    await this.#enter(signal);
+    await this.#enter(ownerId, signal);
     try {
       const slot = await this.#take();
       let isReusable = false;
@@ -94,32 +120,34 @@ export class BuilderPool<P extends WarmProcess> {
     await Promise.all(slots.map((slot) => slot.process.stop()));
   }
 
-  async #enter(signal?: AbortSignal): Promise<void> {
+  async #enter(ownerId: string, signal?: AbortSignal): Promise<void> {
     const { concurrency, waitingMax, waitMaxMs = defaultWaitMaxMs, what, logger } = this.#options;
     signal?.throwIfAborted();
     if (this.#busy < concurrency) {
       this.#busy += 1;
       return;
     }
-    const waiting = this.#waiting.length;
-    if (waiting >= waitingMax) {
-      logger.warn({ what, running: this.#busy, waiting }, 'build.refused');
-      throw new UnavailableError('builder_busy', `too many ${what} (${waiting}); try again in a moment`);
+    const about = () => ({ what, owner: ownerId, running: this.#busy, waiting: this.#waitingCount });
+    const own = this.#lines.get(ownerId)?.length ?? 0;
+    if (own >= waitingMax || this.#waitingCount >= linesMax * waitingMax) {
+      logger.warn(about(), 'build.refused');
+      const count = own >= waitingMax ? own : this.#waitingCount;
+      throw new UnavailableError('builder_busy', `too many ${what} (${count}); try again in a moment`);
     }
-    logger.info({ what, running: this.#busy, waiting: waiting + 1 }, 'build.queued');
     const { promise: turn, resolve: enter, reject } = Promise.withResolvers<void>();
-    this.#waiting.push(enter);
+    const waiting: Waiting = { ownerId, sinceMs: performance.now(), enter };
+    this.#lines.set(ownerId, [...(this.#lines.get(ownerId) ?? []), waiting]);
+    logger.info(about(), 'build.queued');
+    const place = () => (this.#lines.get(ownerId)?.indexOf(waiting) ?? -1) + 1;
     const leaveLine = (error: Error): void => {
-      const place = this.#waiting.indexOf(enter);
       // It is its turn already.
-      if (place === -1) return;
-      this.#waiting.splice(place, 1);
+      if (place() === 0) return;
+      this.#remove(waiting);
       reject(error);
     };
     const timer = setTimeout(() => {
-      const place = this.#waiting.indexOf(enter) + 1;
-      const message = `${this.#waiting.length} ${what}, and this one was number ${place} after ${waitMaxMs / 1000} seconds; try again in a moment`;
-      logger.warn({ what, running: this.#busy, waiting: this.#waiting.length, place }, 'build.refused');
+      const message = `${this.#waitingCount} ${what}, and this one was number ${place()} of its owner after ${waitMaxMs / 1000} seconds; try again in a moment`;
+      logger.warn({ ...about(), place: place() }, 'build.refused');
       leaveLine(new UnavailableError('builder_busy', message));
     }, waitMaxMs);
     const abort = (): void => leaveLine(signal?.reason);
@@ -132,10 +160,26 @@ export class BuilderPool<P extends WarmProcess> {
     }
   }
 
+  #remove({ ownerId, ...waiting }: Waiting): void {
+    const left = (this.#lines.get(ownerId) ?? []).filter(({ enter }) => enter !== waiting.enter);
+    if (left.length === 0) this.#lines.delete(ownerId);
+    else this.#lines.set(ownerId, left);
+  }
+
   #leave(): void {
-    const next = this.#waiting.shift();
-    if (next === undefined) this.#busy -= 1;
-    else next();
+    const [next] = [...this.#lines.values()].flatMap(([first]) => first ?? []);
+    if (next === undefined) {
+      this.#busy -= 1;
+      return;
+    }
+    this.#remove(next);
+    // Its owner's next one comes after those of all others.
+    const rest = this.#lines.get(next.ownerId);
+    if (rest !== undefined) {
+      this.#lines.delete(next.ownerId);
+      this.#lines.set(next.ownerId, rest);
+    }
+    next.enter();
   }
 
   async #take(): Promise<Slot<P>> {

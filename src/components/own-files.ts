@@ -1,6 +1,7 @@
 import { readFile, realpath } from 'node:fs/promises';
 import { posix, relative, resolve, sep } from 'node:path';
 import { CallerError } from '#lib/errors.ts';
+import { bytesText } from '#lib/units.ts';
 import type { OwnFile } from './builder/build-messages.ts';
 import { contentOf, type FileContent } from './builder/text-of.ts';
 import { candidatePaths, isRepositoryUrl, rawFileUrl } from './component-url.ts';
@@ -116,7 +117,7 @@ class TreeFiles implements OwnFiles {
       read = this.#reader.read(address).then((file) => {
         if (file === null || this.#used.has(file.path)) return file;
         this.#bytes += Buffer.byteLength(file.text);
-        if (this.#bytes > this.#limits.bytesMax) throw tooLarge(`${this.#limits.bytesMax} bytes`);
+        if (this.#bytes > this.#limits.bytesMax) throw tooLarge(bytesText(this.#limits.bytesMax));
         if (this.#used.size >= this.#limits.filesMax) throw tooLarge(`${this.#limits.filesMax} files`);
         return file;
       });

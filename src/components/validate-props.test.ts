@@ -161,9 +161,9 @@ test('a value that a type does not have is refused by the name of the prop', () 
     [{ type: '$.discord.channel[]' }, [{}], /p\[0\]: expected an id/],
     [{ type: 'dir' }, 7, /expected true, or the id of a file stash/],
     [{ type: '$.interface.timer' }, undefined, /a value is required/],
-    [{ type: 'string' }, large, /a value may have 65536 bytes of JSON, found 65538/],
-    [{ type: 'any' }, ['é'.repeat(32 * 1024)], /a value may have 65536 bytes/],
-    [{ type: 'string[]' }, { __lv: [{ label: large, value: 'a' }] }, /a value may have 65536 bytes/],
+    [{ type: 'string' }, large, /a value may have 64 KB of JSON, found 65,538 bytes/],
+    [{ type: 'any' }, ['é'.repeat(32 * 1024)], /a value may have 64 KB of JSON/],
+    [{ type: 'string[]' }, { __lv: [{ label: large, value: 'a' }] }, /a value may have 64 KB of JSON/],
   ];
   for (const [definition, given, message] of cases)
     assert.throws(

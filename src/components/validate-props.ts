@@ -1,5 +1,6 @@
 import { CallerError } from '#lib/errors.ts';
 import { isDeeperThan } from '#lib/json-depth.ts';
+import { bytesText, countText } from '#lib/units.ts';
 import { isOption, isRecord, unwrapChoice, unwrapId } from './chosen-value.ts';
 import type { PropDefinition } from './component-shape.ts';
 import { isIdProp, isPlatformProp } from './prop-types.ts';
@@ -86,7 +87,10 @@ function unknownProp(name: string, definitions: readonly PropDefinition[]): Call
 function refuseLarge(name: string, value: unknown): void {
   const bytes = Buffer.byteLength(JSON.stringify(value) ?? '');
   if (bytes > valueBytesMax)
-    throw propError(name, `a value may have ${valueBytesMax} bytes of JSON, found ${bytes}`);
+    throw propError(
+      name,
+      `a value may have ${bytesText(valueBytesMax)} of JSON, found ${countText(bytes)} bytes`,
+    );
 }
 
 function isRequired(definition: PropDefinition): boolean {

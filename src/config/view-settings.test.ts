@@ -18,6 +18,18 @@ describe('settings as the admin of the instance sees them', () => {
     const of = (env: string) => [shown.get(env)?.value, shown.get(env)?.from];
     assert.deepEqual(of('MILLRACE_RUN_DEADLINE'), ['120', 'environment']);
     assert.deepEqual(of('MILLRACE_RUN_MEMORY'), ['256', 'default']);
+    const amountOf = (env: string) => shown.get(env)?.amount;
+    assert.equal(amountOf('MILLRACE_RUN_DEADLINE'), '2 minutes');
+    assert.equal(amountOf('MILLRACE_RUN_MEMORY'), '256 MB');
+    assert.equal(amountOf('MILLRACE_UPLOAD_MAX'), '1 GB');
+    assert.equal(amountOf('MILLRACE_SESSION_HOURS'), '7 days');
+    assert.equal(amountOf('MILLRACE_QUOTA_COMPUTE_MS'), '1,000 hours a day');
+    assert.equal(amountOf('MILLRACE_QUOTA_INVOCATIONS'), '10,000,000 a day');
+    assert.equal(amountOf('MILLRACE_PORT'), null);
+    assert.equal(
+      view({ MILLRACE_ACCOUNT_CHECK_HOURS: '0' }).get('MILLRACE_ACCOUNT_CHECK_HOURS')?.amount,
+      null,
+    );
     assert.deepEqual(of('MILLRACE_EGRESS'), ['public,10.0.0.0/8', 'environment']);
     assert.deepEqual(of('MILLRACE_HOST'), ['127.0.0.1', 'default']);
     assert.deepEqual(of('MILLRACE_API_KEY'), ['', 'default']);

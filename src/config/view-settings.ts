@@ -1,3 +1,4 @@
+import { bytesText, countText, durationText } from '#lib/units.ts';
 import { readDatabaseUrl } from './database-url.ts';
 import { type SettingDefinition, type Settings, settingDefinitions } from './settings.ts';
 
@@ -7,6 +8,8 @@ export interface SettingView {
   text: string;
   /** As it would stand in the environment; '' when it is empty; null: it is set, and not shown. */
   value: string | null;
+  /** An amount as people say it, such as 10 minutes or 2 GB; null: the value says it. */
+  amount: string | null;
   /** Where the value comes from. */
   from: 'environment' | 'default';
 }
@@ -28,9 +31,29 @@ export function viewSettings(
       env,
       text,
       value: shownValue(definition, settings[name]),
+      amount: amountOf(name, settings[name]),
       from: given === undefined || given === '' ? 'default' : 'environment',
     };
   });
+}
+
+/** The name of a setting ends in its unit. */
+const units: readonly { ending: RegExp; amount: (value: number) => string }[] = [
+  { ending: /^quotaComputeMs$/, amount: (value) => `${durationText(value)} a day` },
+  { ending: /^quota/, amount: (value) => `${countText(value)} a day` },
+  { ending: /Ms$/, amount: durationText },
+  { ending: /Seconds$/, amount: (value) => durationText(value * 1000) },
+  { ending: /Hours$/, amount: (value) => durationText(value * 3_600_000) },
+  { ending: /Days$/, amount: (value) => durationText(value * 86_400_000) },
+  { ending: /Kb$/, amount: (value) => bytesText(value * 1024) },
+  { ending: /Mb$/, amount: (value) => bytesText(value * 1024 ** 2) },
+  { ending: /Gb$/, amount: (value) => bytesText(value * 1024 ** 3) },
+];
+
+function amountOf(name: string, value: string | number | readonly string[]): string | null {
+  // 0 turns off what has a limit above it; the text of the setting says so.
+  if (typeof value !== 'number' || value === 0) return null;
+  return units.find(({ ending }) => ending.test(name))?.amount(value) ?? null;
 }
 
 function shownValue(

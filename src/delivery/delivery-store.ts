@@ -5,8 +5,8 @@ import type { Db, Store, Tx } from '#storage/store.ts';
 import type { DeliveryTable } from '#storage/tables/delivery-tables.ts';
 import type { Tables } from '#storage/tables.ts';
 import type { DeliveryReason, DeliveryState } from './delivery.ts';
-import { dropPayloads } from './payload-store.ts';
-import { countRemoved } from './replay-store.ts';
+import { dropPayloads } from './dispatch/payload-store.ts';
+import { countRemoved } from './replay/replay-store.ts';
 
 const deliveryColumns = [
   'id',

@@ -8,11 +8,11 @@ import { noSubscribers } from '../../test/support/no-subscribers.ts';
 import { storeDelivery, webhookTools } from '../../test/support/stored-deliveries.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import type { DeliveryState } from './delivery.ts';
-import { dueDeliveries } from './delivery-queue-store.ts';
 import { findDelivery, pageOfDeadLetters, pageOfDeliveries } from './delivery-store.ts';
+import { dueDeliveries } from './dispatch/delivery-queue-store.ts';
+import { readPayload } from './dispatch/payload-store.ts';
 import { redeliver, viewDelivery } from './manage-deliveries.ts';
-import { createWebhook, removeWebhook } from './manage-webhooks.ts';
-import { readPayload } from './payload-store.ts';
+import { createWebhook, removeWebhook } from './webhooks/manage-webhooks.ts';
 
 async function withWebhook(store: Store) {
   const queued: string[] = [];

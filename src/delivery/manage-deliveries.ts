@@ -7,8 +7,8 @@ import type { Db, Store, Tx } from '#storage/store.ts';
 import type { DeliveryTable } from '#storage/tables/delivery-tables.ts';
 import { type AttemptRecord, openStates } from './delivery.ts';
 import { findDelivery, requeueDelivery } from './delivery-store.ts';
-import { insertPayloads, readEventOf, readPayload } from './payload-store.ts';
-import { findListener } from './subscription-ends.ts';
+import { insertPayloads, readEventOf, readPayload } from './dispatch/payload-store.ts';
+import { findListener } from './subscriptions/subscription-ends.ts';
 
 export interface DeliveryTools {
   store: Store;

@@ -9,10 +9,10 @@ import { storeDelivery, webhookTools } from '../../test/support/stored-deliverie
 import { forEachStore } from '../../test/support/stores.ts';
 import type { DeliveryState } from './delivery.ts';
 import { insertDeliveries } from './delivery-store.ts';
-import { createWebhook } from './manage-webhooks.ts';
-import { insertPayloads } from './payload-store.ts';
+import { insertPayloads } from './dispatch/payload-store.ts';
 import { DeliveryPruner } from './prune-deliveries.ts';
-import { findWebhook } from './webhook-store.ts';
+import { createWebhook } from './webhooks/manage-webhooks.ts';
+import { findWebhook } from './webhooks/webhook-store.ts';
 
 const dayMs = 86_400_000;
 

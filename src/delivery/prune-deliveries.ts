@@ -10,8 +10,8 @@ import {
   listenersWithDeliveries,
   removeDeliveries,
 } from './delivery-store.ts';
-import { sweepPayloads } from './payload-store.ts';
-import { addRemovedRecords } from './webhook-store.ts';
+import { sweepPayloads } from './dispatch/payload-store.ts';
+import { addRemovedRecords } from './webhooks/webhook-store.ts';
 
 /** How deliveries ended, as far as it matters how many records of them are kept. */
 export type EndedGroup = 'delivered' | 'undelivered';

@@ -46,6 +46,15 @@ test('a listener gets the events of its emitter, in order, until it leaves', () 
   assert.deepEqual(seen.slice(3), ['b 5', 'b removed', 'b elsewhere']);
 });
 
+test('an observer of removals is told of each, also of those of another process', () => {
+  const bus = new EventBus(silentLogger);
+  const removed: string[] = [];
+  bus.observeRemovals((id) => removed.push(id));
+  bus.emitterRemoved('dc_1');
+  bus.heard(removedNotice('p_1'));
+  assert.deepEqual(removed, ['dc_1', 'p_1']);
+});
+
 test('a listener or observer that throws keeps nothing from the others, nor from the publisher', () => {
   const bus = new EventBus(silentLogger);
   const seen: string[] = [];

@@ -27,6 +27,7 @@ export class EventBus {
   readonly #listeners = new Map<string, Set<BusListener>>();
   readonly #ownerListeners = new Map<string, Set<OwnerListener>>();
   readonly #observers = new Set<(events: readonly StoredEvent[]) => void>();
+  readonly #removalObservers = new Set<(emitterId: string) => void>();
   readonly #logger: Logger;
 
   constructor(logger: Logger) {
@@ -36,6 +37,13 @@ export class EventBus {
   /** Called after the commit, in the order of the ids of each emitter. */
   publish(events: readonly StoredEvent[]): void {
     if (events.length === 0) return;
+    for (const event of events) {
+      const { handOver } = event;
+      if (handOver === undefined) continue;
+      // Once, whoever publishes it again.
+      delete event.handOver;
+      this.#tell(handOver);
+    }
     for (const observe of this.#observers) this.#tell(() => observe(events));
     for (const event of events) {
       for (const listener of this.#listeners.get(event.emitter_id) ?? []) {
@@ -50,6 +58,11 @@ export class EventBus {
   /** For what must see every event of this process, such as pruning. */
   observe(observer: (events: readonly StoredEvent[]) => void): void {
     this.#observers.add(observer);
+  }
+
+  /** For what has to end with an emitter, wherever it was removed. */
+  observeRemovals(observer: (emitterId: string) => void): void {
+    this.#removalObservers.add(observer);
   }
 
   /** A notification of another process; only readers of the emitters it names are told. */
@@ -74,6 +87,7 @@ export class EventBus {
   }
 
   emitterRemoved(emitterId: string): void {
+    for (const observe of this.#removalObservers) this.#tell(() => observe(emitterId));
     for (const listener of this.#listeners.get(emitterId) ?? []) this.#tell(() => listener.emitterRemoved());
     for (const listener of everyone(this.#ownerListeners))
       this.#tell(() => listener.emitterRemoved(emitterId));

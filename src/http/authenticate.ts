@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { findCaller, noteUse } from '#auth/api-keys.ts';
-import { findTokenCaller, looksLikeToken, noteClientUse } from '#auth/api-tokens.ts';
-import { findSessionCaller } from '#auth/sessions.ts';
+import { findCaller, noteUse } from '#identity/api-keys.ts';
+import { findTokenCaller, looksLikeToken, noteClientUse } from '#identity/api-tokens.ts';
+import { findSessionCaller } from '#identity/sessions.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError, toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
@@ -20,8 +20,10 @@ const keyLengthMax = 1024;
 export function authenticateEverything(app: App, parts: AuthenticationParts): void {
   app.decorateRequest('caller', null);
   app.addHook('onRequest', async (request, reply) => {
-    if (request.is404 || request.routeOptions.config.public === true) return;
-    await authenticate(request, reply, parts);
+    if (request.is404) return;
+    const { public: isPublic, takesKey } = request.routeOptions.config;
+    if (isPublic !== true) await authenticate(request, reply, parts);
+    else if (takesKey === true) await recognize(request, reply, parts);
   });
 }
 
@@ -46,6 +48,21 @@ async function authenticate(
   // By its form alone, so that each kind is one look-up, whether it is right or wrong.
   if (looksLikeToken(bearer)) await authenticateToken(request, reply, bearer, parts);
   else await authenticateKey(request, reply, bearer, parts);
+}
+
+/** Who sends a key to a route that asks for none. A wrong one is as good as none. */
+async function recognize(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  parts: AuthenticationParts,
+): Promise<void> {
+  if (request.headers.authorization === undefined) return;
+  try {
+    await authenticate(request, reply, parts);
+  } catch (error) {
+    if (!(error instanceof CallerError)) throw error;
+    reply.removeHeader('www-authenticate');
+  }
 }
 
 async function authenticateKey(

@@ -1,4 +1,4 @@
-import type { ClientCredentials } from '#auth/api-tokens.ts';
+import type { ClientCredentials } from '#identity/api-tokens.ts';
 import { CallerError } from '#lib/errors.ts';
 
 /** The fields of a token request that say who asks. */

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { CustomField } from '#apps/app-definition.ts';
+import type { CustomField } from '#accounts/apps/app-definition.ts';
 
 /** Everything a page needs stands in it: no scripts, and nothing is loaded. */
 const style = `

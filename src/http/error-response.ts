@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { CallerError, toError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
+import { asksForMissingPage, sendMissingPage } from './missing-page.ts';
 
 /** Table of contents 5: every error code a caller can get. docs/reference/errors.md is generated from it. */
 export const errorCatalogue: Readonly<Record<string, { status: number; meaning: string }>> = {
@@ -118,7 +119,8 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
   streams_busy: {
     status: 429,
     meaning:
-      'Too many live streams are open with this key, or with all keys of its user (MILLRACE_STREAMS_PER_KEY); close some.',
+      'Too many live streams are open with this key, or with all keys of its user (MILLRACE_STREAMS_PER_KEY); close some. Of what ' +
+      'workflows send with $.send.sse, which needs no key: 1,000 readers of one workflow, 10,000 of all.',
   },
   account_tests_busy: {
     status: 429,
@@ -183,6 +185,11 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
     meaning: 'No active source or workflow has this endpoint (only from endpoints).',
   },
   no_response: { status: 500, meaning: 'The component ended without responding (only from endpoints).' },
+  reply_too_large: {
+    status: 500,
+    meaning:
+      'The component gave a reply that is larger than is taken; details has its bytes and the bound (only from endpoints).',
+  },
   oauth_client_missing: {
     status: 400,
     meaning:
@@ -317,6 +324,7 @@ export function sendError(
   reply: FastifyReply,
   logger: Logger,
 ): FastifyReply {
+  if (asksForMissingPage(request, thrown)) return sendMissingPage(request, reply);
   const { status, headers, body } = errorAnswer(thrown, request.id);
   if (status >= 500) {
     logger.error(

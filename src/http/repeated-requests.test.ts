@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { type FastifyReply, fastify } from 'fastify';
-import type { Caller } from '#auth/permissions.ts';
 import { ApiRequests } from '#idempotency/api-requests.ts';
 import { KeptAnswers } from '#idempotency/kept-answers.ts';
+import type { Caller } from '#identity/permissions.ts';
 import { systemClock } from '#lib/clock.ts';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
 import { silentLogger } from '#lib/logger.ts';

@@ -1,9 +1,9 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { encodeRights, hasStill, rightsOf } from '#auth/kept-rights.ts';
-import { homeOf } from '#auth/permissions.ts';
 import type { ApiRequests } from '#idempotency/api-requests.ts';
 import type { TakenKey } from '#idempotency/kept-answers.ts';
 import { beginDigest, readKeyId } from '#idempotency/request-key.ts';
+import { encodeRights, hasStill, rightsOf } from '#identity/kept-rights.ts';
+import { homeOf } from '#identity/permissions.ts';
 import { idempotencyConflict, inProgress, replayedHeader, sendNotKept } from '#ingress/endpoint-answer.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { HttpReply } from '#runner/call-outcome.ts';

@@ -2,8 +2,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyBaseLogger, FastifyInstance, FastifyRequest, RawServerDefault } from 'fastify';
 import { type TSchema, Type } from 'typebox';
-import type { Caller } from '#auth/permissions.ts';
-import { requireWorkspace, resolveOwner } from '#auth/permissions.ts';
+import type { Caller } from '#identity/permissions.ts';
+import { requireWorkspace, resolveOwner } from '#identity/permissions.ts';
 import { assert } from '#lib/assert.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Db } from '#storage/store.ts';
@@ -25,6 +25,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** Answered without an API key. Everything else is authenticated: deny by default. */
     public?: boolean;
+    /** Of a public route: a key that is sent says who asks. */
+    takesKey?: boolean;
     /** A page of the dashboard: no operation, so whoever asks for its path with another method is not told of it. */
     page?: boolean;
     /** Bytes of user code pass through: no common parameters, no security headers of ours, no line per request. */

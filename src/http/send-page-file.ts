@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { PageFile } from '#pages/page-files.ts';
+import type { PageFile } from '#web/dashboard/page-files.ts';
 
 /**
  * A file of the pages that the service has for people, compressed where the browser takes that; 304 without it when the browser has

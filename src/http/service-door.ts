@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { type Duplex, duplexPair } from 'node:stream';
+import { signerPath } from '#accounts/oauth/oauth1-signer-uris.ts';
 import type { EgressDoor } from '#egress/egress-door.ts';
-import { signerPath } from '#oauth/oauth1-signer-uris.ts';
 
 /** A request through the door must have arrived by then. */
 const requestTimeoutMs = 120_000;

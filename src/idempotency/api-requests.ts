@@ -15,7 +15,7 @@ const retryMs = 5_000;
 /** Such requests remembered at most; beyond that the outcome of the oldest counts as unknown. */
 const unsettledMax = 10_000;
 
-/** A request to the API with an `Idempotency-Key`, and the rights of its caller (auth/kept-rights.ts). */
+/** A request to the API with an `Idempotency-Key`, and the rights of its caller (identity/kept-rights.ts). */
 export interface ApiRequest extends RequestKey {
   requestId: string;
   rights: string;

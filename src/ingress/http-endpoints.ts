@@ -4,13 +4,14 @@ import type { EndpointAnswer } from '#idempotency/kept-answer.ts';
 import type { KeptAnswers } from '#idempotency/kept-answers.ts';
 import { beginDigest, type RequestKey, readKeyId } from '#idempotency/request-key.ts';
 import { must } from '#lib/assert.ts';
-import { type LinkAction, readLink } from '#runs/run-link.ts';
+import { messagePage, messagePageHeaders, prefersHtml } from '#lib/message-page.ts';
+import { type LinkAction, readLink } from '#workflows/runs/run-link.ts';
 import type { RequestAcceptor } from './accept-request.ts';
 import { answerRepeated, inProgress, sendAnswer } from './endpoint-answer.ts';
 import { isControlled } from './request-controls.ts';
 import { type EndpointRequest, requestEventJson, requestObject, setAsideEventJson } from './request-event.ts';
 import type { Endpoint, EndpointDirectory, SourceEndpoint } from './resolve-endpoint.ts';
-import { type LinkTarget, sendLinkOutcome } from './run-links.ts';
+import { type LinkTarget, sendBrokenLink, sendLinkOutcome } from './run-links.ts';
 import { bodyOf, type UploadedBodies } from './uploaded-bodies.ts';
 import {
   type AccessTokens,
@@ -120,6 +121,7 @@ async function answerRequest(
   const { key } = request.params as { key: string };
   const endpoint = await parts.directory.find(key);
   if (endpoint === undefined) {
+    if (isRead(request) && prefersHtml(request.headers.accept)) return sendMissingEndpoint(key, reply);
     return reply
       .code(404)
       .send({ error: 'there is no active endpoint at this address', code: 'unknown_endpoint', details: {} });
@@ -176,6 +178,24 @@ function take(
   return endpoint.kind === 'source'
     ? takeBySource(parts, endpoint, event, key)
     : takeByWorkflow(parts, endpoint, { request: received, event, key });
+}
+
+function isRead({ method }: FastifyRequest): boolean {
+  return method === 'GET' || method === 'HEAD';
+}
+
+/** For browsers. A resume or cancel link without its end looks like an endpoint of that name. */
+function sendMissingEndpoint(key: string, reply: FastifyReply): FastifyReply {
+  if (key === 'resume' || key === 'cancel') return sendBrokenLink(reply);
+  return reply
+    .code(404)
+    .headers(messagePageHeaders)
+    .send(
+      messagePage({
+        title: 'Endpoint not found',
+        text: 'No active source or workflow receives requests at this address.',
+      }),
+    );
 }
 
 async function eventOf(

@@ -1,12 +1,12 @@
 import type { Clock } from '#lib/clock.ts';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
-import { insertPrepared, type RunPreparer } from '#runs/insert-prepared.ts';
-import type { RunStarter } from '#runs/start-run.ts';
-import { activeWorkflows } from '#runs/timer-trigger-store.ts';
 import type { Store } from '#storage/store.ts';
-import { readRecipient } from '#workflows/trigger-address.ts';
-import { findTriggerByKey } from '#workflows/trigger-store.ts';
+import { readRecipient } from '#workflows/definitions/trigger-address.ts';
+import { findTriggerByKey } from '#workflows/definitions/trigger-store.ts';
+import { insertPrepared, type RunPreparer } from '#workflows/runs/insert-prepared.ts';
+import type { RunStarter } from '#workflows/runs/start-run.ts';
+import { activeWorkflows } from '#workflows/runs/timer-trigger-store.ts';
 import { type MailEnvelope, type MailFiles, mailEventJson } from './mail-event.ts';
 import { type MailParser, UnreadableMailError } from './mail-parser.ts';
 import type { MailText, ParsedMail } from './parse-mail.ts';

@@ -7,9 +7,9 @@ import type { ValueSealer } from '#sources/sealed-props.ts';
 import { repliesItself } from '#sources/source-props.ts';
 import { findSourceByEndpoint, laneOfSource } from '#sources/source-store.ts';
 import type { Store } from '#storage/store.ts';
-import { openTriggerAuth, type TriggerAuth } from '#workflows/trigger-auth.ts';
-import { findTriggerByKey } from '#workflows/trigger-store.ts';
-import { findWorkflow } from '#workflows/workflow-store.ts';
+import { openTriggerAuth, type TriggerAuth } from '#workflows/definitions/trigger-auth.ts';
+import { findTriggerByKey } from '#workflows/definitions/trigger-store.ts';
+import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
 
 /** Who a request to an endpoint is for. */
 export type Endpoint = SourceEndpoint | WorkflowEndpoint;

@@ -1,7 +1,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { CallerError } from '#lib/errors.ts';
-import type { LinkOutcome, RunResumer } from '#runs/resume-run.ts';
-import type { LinkAction } from '#runs/run-link.ts';
+import { messagePage, messagePageHeaders, prefersHtml } from '#lib/message-page.ts';
+import type { LinkOutcome, RunResumer } from '#workflows/runs/resume-run.ts';
+import type { LinkAction } from '#workflows/runs/run-link.ts';
 
 /** What resume and cancel URLs lead to. */
 export type LinkTarget = Pick<RunResumer, LinkAction>;
@@ -10,14 +11,14 @@ const done: Record<LinkAction, { status: string; title: string; text: string; be
   resume: {
     status: 'resumed',
     title: 'Resumed',
-    text: 'The workflow goes on.',
-    before: 'This link was used before: the workflow went on then, and nothing was done now.',
+    text: 'The workflow continues. You can close this page.',
+    before: 'This link was used before. The workflow continued then; nothing was done now.',
   },
   cancel: {
     status: 'cancelled',
     title: 'Cancelled',
-    text: 'The run was cancelled.',
-    before: 'This link was used before: the run was cancelled then, and nothing was done now.',
+    text: 'The run was cancelled. You can close this page.',
+    before: 'This link was used before. The run was cancelled then; nothing was done now.',
   },
 };
 
@@ -30,10 +31,11 @@ export function sendLinkOutcome(
   reply: FastifyReply,
   { action, outcome }: { action: LinkAction; outcome: LinkOutcome },
 ): FastifyReply {
+  const wantsPage = prefersHtml(request.headers.accept);
   if (outcome === 'unknown') {
+    if (wantsPage) return sendBrokenLink(reply);
     throw new CallerError('not_found', 'this link leads to no run: check that it is complete');
   }
-  const wantsPage = prefersHtml(request.headers.accept);
   const why = tooLate(action, outcome);
   if (why !== undefined) {
     if (!wantsPage) throw new CallerError('run_over', why);
@@ -53,11 +55,16 @@ function tooLate(action: LinkAction, outcome: LinkOutcome): string | undefined {
     : 'the run was resumed before, by the other link of this wait';
 }
 
-function sendPage(reply: FastifyReply, title: string, text: string): FastifyReply {
-  return reply.type('text/html; charset=utf-8').send(`<p><b>${title}</b></p>\n<p>${text}</p>\n`);
+/** Also for what is left of a link that was cut. */
+export function sendBrokenLink(reply: FastifyReply): FastifyReply {
+  return sendPage(
+    reply.code(404),
+    'Link not found',
+    'This link leads to no workflow run. Check that it is complete: copy all of it from the message that it came in.',
+  );
 }
 
-/** Browsers name text/html; programs name JSON, or nothing in particular. */
-function prefersHtml(accept: string | undefined): boolean {
-  return accept?.toLowerCase().includes('text/html') === true;
+/** The reader may have no account here, so nothing leads on. */
+function sendPage(reply: FastifyReply, title: string, text: string): FastifyReply {
+  return reply.headers(messagePageHeaders).send(messagePage({ title, text }));
 }

@@ -1,12 +1,12 @@
 import type { Hash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { errorCodes } from 'fastify';
-import { contentTypeOf } from '#files/file-asks.ts';
-import { uploadFolder } from '#files/file-path.ts';
-import { type FileUrls, urlLifetimeMs } from '#files/file-urls.ts';
-import type { StoredFiles } from '#files/stored-files.ts';
 import type { Clock } from '#lib/clock.ts';
 import { newSecret } from '#lib/ids.ts';
+import { contentTypeOf } from '#user-data/files/file-asks.ts';
+import { uploadFolder } from '#user-data/files/file-path.ts';
+import { type FileUrls, urlLifetimeMs } from '#user-data/files/file-urls.ts';
+import type { StoredFiles } from '#user-data/files/stored-files.ts';
 
 /** How much longer than its URL a body is kept: a download that began in time is to end. */
 const marginMs = 5 * 60 * 1000;

@@ -13,6 +13,8 @@ export interface JobPayloads {
     reply_to?: string;
     /** The idempotency key of the request, when its reply is to be kept. */
     key_id?: string;
+    /** The planned run of a timer that this is: the ledger records how it ended. */
+    tick?: { timer_id: string; planned_ms: number };
   };
   /**
    * Deletes a range of an emitter's events (both ends inclusive, absent: open); asked for with 202. Without a channel:
@@ -30,7 +32,7 @@ export interface JobPayloads {
     seq: number;
     emit_id: string;
     hops: number;
-    /** Subscribers before this place have their deliveries (delivery/subscription-store.ts). */
+    /** Subscribers before this place have their deliveries (delivery/subscriptions/subscription-store.ts). */
     after: { place: number; listenerId: string };
   };
   /** Puts deliveries to a listener that are in some states into another one. */

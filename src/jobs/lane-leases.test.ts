@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { releaseDeliveries } from '#delivery/delivery-queue-store.ts';
+import { releaseDeliveries } from '#delivery/dispatch/delivery-queue-store.ts';
 import { storeDelivery } from '../../test/support/stored-deliveries.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { insertJobs, jobRow } from './job-store.ts';

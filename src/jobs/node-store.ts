@@ -11,6 +11,7 @@ import {
   running,
 } from './job-store.ts';
 import { freeLanesOfTheGone } from './lane-lease-store.ts';
+import { forgetNodeState } from './node-state-store.ts';
 import { blamesMax } from './retry-schedule.ts';
 
 /** The time of the database: what several nodes, each with a clock of its own, compare leases by. */
@@ -98,6 +99,7 @@ export async function releaseNode(tx: Tx, node: string, nowMs: number): Promise<
     .where('lease_node', '=', node)
     .executeTakeFirst();
   await tx.deleteFrom('nodes').where('id', '=', node).execute();
+  await forgetNodeState(tx, node);
   return Number(result.numUpdatedRows);
 }
 

@@ -1,12 +1,14 @@
 import type { Clock } from '#lib/clock.ts';
 import { toError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
-import type { Store } from '#storage/store.ts';
+import type { Store, Tx } from '#storage/store.ts';
 import { type ClaimOptions, claimJobs, claimSuspect, endSolitude, whatWaits } from './claim-store.ts';
-import type { JobKind, JobPayloads } from './job-kinds.ts';
+import type { JobPayloads } from './job-kinds.ts';
+import type { JobRegistry } from './job-registry.ts';
 import { type LeasedJob, pruneQuarantined, requeueJob } from './job-store.ts';
 import { releaseLanes } from './lane-lease-store.ts';
 import { LaneLeases } from './lane-leases.ts';
+import { forgetNodeState, forgetNodeStates, type NodeClock, reportNode } from './node-state-store.ts';
 import {
   databaseTimeMs,
   forgetNode,
@@ -21,15 +23,6 @@ import {
   takeUntold,
 } from './node-store.ts';
 import { blamesMax, retryDelayMs, uncountedDelayMs } from './retry-schedule.ts';
-
-/**
- * Does one job. It settles the job itself, in the transaction that stores what the job caused; a rejection means
- * nothing was stored, and the job runs again later. `quarantined` tells it of a job that took its nodes down too often.
- */
-export interface JobHandler {
-  run(job: LeasedJob, signal: AbortSignal): Promise<void>;
-  quarantined(job: LeasedJob): Promise<void>;
-}
 
 /** Jobs of this process at most, running or waiting for the turn of their lane; the rest waits in the store. */
 export const runningMax = 2048;
@@ -77,17 +70,19 @@ export class WorkerPool {
   /** Whose turn each lane is, where there are other nodes. */
   readonly lanes: LaneLeases;
   readonly #store: Store;
-  readonly #handlers: Readonly<Record<JobKind, JobHandler>>;
-  readonly #kinds: readonly JobKind[];
+  readonly #jobs: JobRegistry;
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #claims: boolean;
   readonly #leaseMs: number;
+  readonly #nodeClock: () => NodeClock | undefined;
   readonly #predecessor: string | undefined;
   readonly #solitudeTimes: Readonly<SolitudeTimes>;
   readonly #stop = new AbortController();
   #draining = false;
   #stopping: Promise<void> | undefined;
+  #startedAtMs = 0;
+  #stoppingSinceMs: number | null = null;
   readonly #running = new Map<Promise<void>, LeasedJob>();
   /** Those that might as well wait in the store, and those that cannot: only the first count where jobs are claimed. */
   readonly #perLane = new Map<string, number>();
@@ -128,7 +123,8 @@ export class WorkerPool {
   constructor(options: {
     node: string;
     store: Store;
-    handlers: Readonly<Record<JobKind, JobHandler>>;
+    /** Who does the jobs; complete when the pool starts. */
+    jobs: JobRegistry;
     clock: Clock;
     logger: Logger;
     /** False for a node without the worker role: it runs only what it accepted itself, and that only in lanes that nodes share. */
@@ -137,18 +133,20 @@ export class WorkerPool {
     leaseMs?: number;
     /** A node that is gone for sure. */
     predecessor?: string | undefined;
+    /** What the clock of this machine is like. */
+    nodeClock?: () => NodeClock | undefined;
     /** For tests of jobs that were lost with their nodes. */
     solitude?: SolitudeTimes;
   }) {
     this.node = options.node;
     this.#store = options.store;
-    this.#handlers = options.handlers;
-    this.#kinds = Object.keys(options.handlers) as JobKind[];
+    this.#jobs = options.jobs;
     this.#clock = options.clock;
     this.#logger = options.logger;
     this.#claims = options.claims;
     this.#leaseMs = options.leaseMs ?? defaultLeaseMs;
     this.#predecessor = options.predecessor;
+    this.#nodeClock = options.nodeClock ?? (() => undefined);
     this.#solitudeTimes = options.solitude ?? solitudeTimes;
     this.lanes = new LaneLeases(options);
     this.lanes.onTaken((lanes) => this.#taken(lanes));
@@ -158,9 +156,16 @@ export class WorkerPool {
     const { node } = this;
     const nowMs = await this.#leaseTimeMs();
     await this.#store.transaction(async (tx) => {
-      if (this.#store.name === 'sqlite') await forgetNodes(tx);
-      else if (this.#predecessor !== undefined) await forgetNode(tx, this.#predecessor);
+      if (this.#store.name === 'sqlite') {
+        await forgetNodes(tx);
+        await forgetNodeStates(tx);
+      } else if (this.#predecessor !== undefined) {
+        await forgetNode(tx, this.#predecessor);
+        await forgetNodeState(tx, this.#predecessor);
+      }
       await registerNode(tx, node, { nowMs, leaseMs: this.#leaseMs, claims: this.#claims });
+      this.#startedAtMs = nowMs;
+      await this.#report(tx, nowMs);
     });
     this.#renewedAtMs = performance.now();
     await this.recover();
@@ -308,6 +313,7 @@ export class WorkerPool {
     this.#draining = true;
     this.#stopsClaiming.abort();
     clearTimeout(this.#timer);
+    const reported = this.#startedAtMs === 0 ? undefined : this.#reportStopping();
     const finished = Promise.allSettled([...this.#running.keys(), this.#claiming]);
     const graceTimer = Promise.withResolvers<void>();
     const timer = setTimeout(graceTimer.resolve, graceMs);
@@ -318,6 +324,7 @@ export class WorkerPool {
     this.#stop.abort();
     await this.#beating;
     await this.#handingOver;
+    await reported;
     try {
       // Those that failed during the drain keep their pause and their count.
       await this.#requeueFailed();
@@ -372,7 +379,7 @@ export class WorkerPool {
       }
       const { dueMs, suspects } = await whatWaits(this.#store.read, {
         node: this.node,
-        kinds: this.#kinds,
+        kinds: this.#jobs.kinds,
         afterMs: lookedAtMs,
       });
       if (suspects && !this.#draining) await this.#runSuspects();
@@ -388,7 +395,7 @@ export class WorkerPool {
     return {
       node: this.node,
       lanes: this.lanes,
-      kinds: this.#kinds,
+      kinds: this.#jobs.kinds,
       runningByLane: this.#perLane,
       isUnderWay: (id, attempts) => {
         held ??= Map.groupBy(this.#running.values(), (job) => job.id);
@@ -475,7 +482,10 @@ export class WorkerPool {
     const leaseMs = this.#leaseMs;
     try {
       const nowMs = await this.#leaseTimeMs();
-      const known = await this.#store.transaction((tx) => heartbeat(tx, this.node, { nowMs, leaseMs }));
+      const known = await this.#store.transaction(async (tx) => {
+        await this.#report(tx, nowMs);
+        return heartbeat(tx, this.node, { nowMs, leaseMs });
+      });
       if (!known) {
         // Another node took our jobs over while this process was suspended. What we finish now will be refused.
         this.#logger.error({ node: this.node }, 'jobs.lease-lost');
@@ -515,6 +525,27 @@ export class WorkerPool {
       }
       const beforeMs = this.#clock.now() - quarantineMs;
       await this.#store.transaction((tx) => pruneQuarantined(tx, { beforeMs, limit: pruneMax }));
+    } catch (error) {
+      this.#logger.warn({ node: this.node, error: toError(error).message }, 'jobs.heartbeat-failed');
+    }
+  }
+
+  #report(tx: Tx, nowMs: number): Promise<void> {
+    return reportNode(tx, this.node, {
+      nowMs,
+      leaseMs: this.#leaseMs,
+      startedAtMs: this.#startedAtMs,
+      clock: this.#nodeClock(),
+      stoppingSinceMs: this.#stoppingSinceMs,
+    });
+  }
+
+  /** Others see at once that it stops. It stops as well where that cannot be written. */
+  async #reportStopping(): Promise<void> {
+    try {
+      const nowMs = await this.#leaseTimeMs();
+      this.#stoppingSinceMs = nowMs;
+      await this.#store.transaction((tx) => this.#report(tx, nowMs));
     } catch (error) {
       this.#logger.warn({ node: this.node, error: toError(error).message }, 'jobs.heartbeat-failed');
     }
@@ -563,7 +594,7 @@ export class WorkerPool {
   async #quarantined({ job, rowId }: QuarantinedJob): Promise<void> {
     this.#logger.error({ job: job.id, kind: job.kind, lane: job.lane }, 'job.quarantined');
     try {
-      await this.#handlers[job.kind].quarantined(job);
+      await this.#jobs.of(job.kind).quarantined(job);
       await this.#store.transaction((tx) => setTold(tx, rowId));
     } catch (error) {
       // The job stays visible in quarantine, and is told of later; the others of this round must be told of too.
@@ -589,7 +620,7 @@ export class WorkerPool {
   async #attempt(job: LeasedJob): Promise<void> {
     try {
       if (this.#suspect !== job) await this.#solitude;
-      await this.#handlers[job.kind].run(job, this.#signal);
+      await this.#jobs.of(job.kind).run(job, this.#signal);
     } catch (error) {
       // One that never got to the disk was never accepted: there is nothing to run again.
       if (await isStored(job)) this.#failed(job, toError(error));

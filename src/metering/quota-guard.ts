@@ -1,6 +1,7 @@
 import type { Clock } from '#lib/clock.ts';
 import { CallerError, toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
+import { countText, durationText } from '#lib/units.ts';
 import type { Store } from '#storage/store.ts';
 import { ownerQuotasOf } from './quota-store.ts';
 import { effectiveQuotas, type QuotaDefaults, type Quotas, quotaUsedUp } from './quotas.ts';
@@ -88,13 +89,18 @@ export class QuotaGuard {
     const known = this.#known.get(ownerId);
     const quota = (known && usedUp(known, nowMs, known.started)) ?? 'invocations';
     const name = quota === 'computeMs' ? 'compute_ms' : quota;
+    const limit = (known?.quotas ?? this.#defaults)[quota];
     const resetMs = (Math.floor(nowMs / dayMs) + 1) * dayMs;
-    return new CallerError('quota_exceeded', `the ${nameOf[quota]} of this UTC day are used up`, {
-      quota: name,
-      limit: (known?.quotas ?? this.#defaults)[quota],
-      retry_after: Math.ceil((resetMs - nowMs) / 1000),
-      reset_at: resetMs / 1000,
-    });
+    return new CallerError(
+      'quota_exceeded',
+      `quota used up: ${amountOf(quota, limit)} a day; it starts over at 00:00 UTC`,
+      {
+        quota: name,
+        limit,
+        retry_after: Math.ceil((resetMs - nowMs) / 1000),
+        reset_at: resetMs / 1000,
+      },
+    );
   }
 
   /** What is known of an owner whose quotas are enforced; asks for what is not, or is old. */
@@ -162,7 +168,9 @@ export class QuotaGuard {
   }
 }
 
-const nameOf = { credits: 'credits', computeMs: 'milliseconds of run time', invocations: 'invocations' };
+function amountOf(quota: keyof Quotas, limit: number): string {
+  return quota === 'computeMs' ? `${durationText(limit)} of run time` : `${countText(limit)} ${quota}`;
+}
 
 /** Usage of another day says nothing about this one. `started`: runs that are not in it yet. */
 function usedUp({ day, quotas, used }: Known, nowMs: number, started: number): keyof Quotas | undefined {

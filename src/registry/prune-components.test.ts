@@ -5,7 +5,11 @@ import { insertComponent } from '#components/component-store.ts';
 import { TestClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
-import { deleteDeploymentsOf, insertDeployment, listDeployments } from '#workflows/workflow-store.ts';
+import {
+  deleteDeploymentsOf,
+  insertDeployment,
+  listDeployments,
+} from '#workflows/definitions/workflow-store.ts';
 import { sourceRow } from '../../test/support/source-row.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { LocalRegistry } from './local-registry.ts';
@@ -83,7 +87,7 @@ forEachStore((fixture) => {
       store: fixture.store,
       builder: {
         build: async () => built.shift() ?? assert.fail('nothing is to be built'),
-        counts: () => ({ running: 0, waiting: 0 }),
+        counts: () => ({ running: 0, waiting: 0, oldestWaitMs: 0 }),
         close: async () => {},
       },
       runner: {

@@ -19,7 +19,7 @@ forEachStore((fixture) => {
           files: [],
           warnings: [],
         }),
-        counts: () => ({ running: 0, waiting: 0 }),
+        counts: () => ({ running: 0, waiting: 0, oldestWaitMs: 0 }),
         close: () => Promise.resolve(),
       },
       runner: {

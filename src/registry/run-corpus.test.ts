@@ -6,6 +6,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { readCorpusRequest } from '#admin/corpus-command.ts';
 import { type ComponentBuilder, createComponentBuilder } from '#components/build-component.ts';
 import { PackageFetcher } from '#components/package-fetcher.ts';
 import { silentLogger } from '#lib/logger.ts';
@@ -16,7 +17,6 @@ import { filesOfCode, type RunnerFixture, startRunnerFixture } from '../../test/
 import { createTempFolder, type TempFolder } from '../../test/support/temp-folder.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { closedPolicy } from './closed-policy.ts';
-import { readCorpusRequest } from './corpus-command.ts';
 import { makeReport, reportLines, reportMarkdown, reportValues } from './corpus-report.ts';
 import { type CheckedPackage, runCorpus } from './run-corpus.ts';
 

@@ -127,6 +127,11 @@ export class ProcessPool {
     return promise;
   }
 
+  /** Why `take` gave this owner none. */
+  whyNone(ownerId: string): string {
+    return this.#closed ? 'the service is stopping' : this.#shares.whyNone(ownerId);
+  }
+
   /** Of each owner who waits once. */
   #waitingOwners(): ReadonlySet<string> {
     return new Set(this.#waiters.map(({ ownerId }) => ownerId));

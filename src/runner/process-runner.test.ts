@@ -510,6 +510,28 @@ test('beyond the largest number of processes the one unused for longest makes ro
   }
 });
 
+test('a call that gets no process says whose runs have them', async () => {
+  const own = await startRunnerFixture({ limits: { processesMax: 2, waitingMax: 0, prewarmed: 1 } });
+  const stop = new AbortController();
+  try {
+    await waitFor(() => own.runner.stats().prewarmed === 1);
+    const asleep = Promise.withResolvers<void>();
+    const outcome = own.run(
+      'this.http.respond({}); await new Promise(() => {});',
+      { ownerId: 'u_sleeps' },
+      { onRespond: () => asleep.resolve(), signal: stop.signal },
+    );
+    await asleep.promise;
+    const refused = await own.run('return 1', { ownerId: 'u_sleeps', deploymentId: 'dc_second' });
+    assert.deepEqual([refused.status, refused.error?.code], ['cancelled', 'no_free_process']);
+    assert.match(refused.error?.message ?? '', /: [12] of 2 processes are busy with runs of this owner/);
+    stop.abort();
+    await outcome;
+  } finally {
+    await own.close();
+  }
+});
+
 test('an owner whose code sleeps in every process it gets leaves room for the first call of another', async () => {
   const own = await startRunnerFixture({ limits: { processesMax: 4 } });
   const stop = new AbortController();

@@ -158,7 +158,7 @@ class ProcessRunner implements Runner {
     const ready = await this.#packages.ready(request);
     if ('status' in ready) return asDescription(ready);
     const process = await this.#take(request.ownerId, ready);
-    if (process === undefined) return asDescription(this.#noProcess());
+    if (process === undefined) return asDescription(this.#noProcess(request.ownerId));
     try {
       const loaded = await process.load(ready.bundle, '');
       if (loaded === notStarted || loaded.status !== 'finished') return asDescription(loaded);
@@ -256,7 +256,7 @@ class ProcessRunner implements Runner {
     }
     if (process === undefined || this.#closing !== undefined) {
       process?.kill('retired');
-      return this.#noProcess();
+      return this.#noProcess(request.ownerId);
     }
     this.#account(request.deploymentId, process);
     process.onStray = (error) => this.#onStray(request.deploymentId, error);
@@ -296,14 +296,14 @@ class ProcessRunner implements Runner {
       revision: request.revision,
       bundleHash,
       process: undefined,
-      loaded: Promise.resolve(this.#noProcess()),
+      loaded: Promise.resolve(this.#noProcess(request.ownerId)),
       forgotten: false,
     };
     binding.loaded = this.#load(binding, request).catch((error: unknown) => {
       // Nothing should get here. If it does, the next call must not find the same rejection again.
       this.#logger.error({ err: error }, 'runner.load_failed');
       this.#unbind(binding);
-      return this.#noProcess();
+      return this.#noProcess(request.ownerId);
     });
     this.#bindings.set(request.deploymentId, binding);
     return binding;
@@ -321,7 +321,7 @@ class ProcessRunner implements Runner {
       this.#unbind(binding);
       return binding.forgotten
         ? ended('cancelled', serviceError('the deployment was ended', 'forgotten'))
-        : this.#noProcess();
+        : this.#noProcess(request.ownerId);
     }
     this.#account(binding.deploymentId, process);
     process.onStray = (error) => this.#onStray(binding.deploymentId, error);
@@ -330,7 +330,7 @@ class ProcessRunner implements Runner {
       if (answer === notStarted || answer.status !== 'finished') {
         process.kill('retired');
         this.#unbind(binding);
-        return answer === notStarted ? this.#noProcess() : answer;
+        return answer === notStarted ? this.#noProcess(request.ownerId) : answer;
       }
     }
     binding.process = process;
@@ -401,8 +401,9 @@ class ProcessRunner implements Runner {
     process.off('SIGUSR1', ignoreSignal);
   }
 
-  #noProcess(): CallOutcome {
-    return ended('cancelled', serviceError('no process became free for the call', 'no_free_process'));
+  #noProcess(ownerId: string): CallOutcome {
+    const why = this.#pool.whyNone(ownerId);
+    return ended('cancelled', serviceError(`no process became free for the call: ${why}`, 'no_free_process'));
   }
 
   #endLeastRecentlyUsed(): boolean {

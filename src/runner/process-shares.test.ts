@@ -22,6 +22,17 @@ describe('the shares of owners in the processes', () => {
     assert.equal(takeAll(new ProcessShares(1), 'a'), 1);
   });
 
+  test('who gets no process is told whose share is used up, and what to do', () => {
+    const shares = new ProcessShares(8);
+    takeAll(shares, 'a');
+    assert.match(
+      shares.whyNone('a'),
+      /^6 of 8 processes are busy with runs of this owner, .*\$\.flow\.delay/,
+    );
+    assert.match(shares.whyNone('b'), /^6 of 8 processes are busy with runs of other owners; .*operator/);
+    assert.match(new ProcessShares(8).whyNone('b'), /^the machine started none in time; .*log/);
+  });
+
   test('where there are others, one leaves room for the next, however many have come before', () => {
     const shares = new ProcessShares(64);
     assert.ok(shares.mayTake('b', none));

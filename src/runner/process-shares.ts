@@ -54,6 +54,19 @@ export class ProcessShares {
     return new Map(counts.filter(([, own]) => own < mayHave));
   }
 
+  /** Why an owner gets no process now, and what to do about it. */
+  whyNone(ownerId: string): string {
+    const { busy, all } = this.#busy();
+    const own = busy.get(ownerId) ?? 0;
+    const others = all - own;
+    const guaranteed = Math.max(1, Math.floor(this.#max * partWhileOthersWait));
+    if (own >= guaranteed)
+      return `${own} of ${this.#max} processes are busy with runs of this owner, which is its share; let runs that sleep end sooner, with $.flow.delay or a shorter timeout`;
+    if (all >= this.#max * (1 - partForNewcomers))
+      return `${others} of ${this.#max} processes are busy with runs of other owners; try again, or ask the operator for another node`;
+    return 'the machine started none in time; try again, and look into the log of the service';
+  }
+
   /** Processes with work, by owner; one that was just given away is about to get some. */
   #busy(): { busy: Map<string, number>; all: number } {
     const busy = new Map<string, number>();

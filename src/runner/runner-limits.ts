@@ -57,7 +57,7 @@ export interface RunnerLimits {
   /** Files under /tmp of one deployment. */
   scratchBytesMax: number;
   /**
-   * Connections of one process, and their limits: two for each of the steps that it runs at once (runs/step-slots.ts), or a
+   * Connections of one process, and their limits: two for each of the steps that it runs at once (workflows/runs/step-slots.ts), or a
    * burst of events fails runs that would do well one after another.
    */
   connectionsMax: number;

@@ -130,12 +130,18 @@ function tickRows(plan: TickPlan, outcome: TickOutcome, nowMs: number): TickTabl
     outcome: kind,
     reason,
     ticks,
+    run_id: null,
+    run_state: null,
+    run_error: null,
+    run_ended_at_ms: null,
   });
+  const started = outcome.kind === 'fired' ? { run_id: outcome.runId ?? null, run_state: 'started' } : {};
   const rows: TickTable[] = [];
   const lateByMs = nowMs - timer.next_at_ms;
   if (outcome.kind === 'skipped') rows.push(row('skipped', outcome.reason, timer.next_at_ms, 1));
-  else if (lateByMs > lateMs) rows.push(row('late', `${lateByMs} ms after its time`, timer.next_at_ms, 1));
-  else rows.push(row('fired', null, timer.next_at_ms, 1));
+  else if (lateByMs > lateMs)
+    rows.push({ ...row('late', `${lateByMs} ms after its time`, timer.next_at_ms, 1), ...started });
+  else rows.push({ ...row('fired', null, timer.next_at_ms, 1), ...started });
   if (missed > 0) {
     const instead = outcome.kind === 'fired' ? '; the late run stands for it' : '';
     rows.push(row('missed', `nothing ran at its time${instead}`, timer.next_at_ms + 1, missed));

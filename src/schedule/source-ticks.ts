@@ -33,9 +33,14 @@ export class SourceTicks implements TickTarget {
   }
 }
 
+/** All ticks of a timer have one job id. */
+export function tickJobId(timerId: string): string {
+  return `tick_${timerId}`;
+}
+
 function jobOf({ timer, schedule }: DueTick, nowMs: number) {
   return jobRow({
-    id: `tick_${timer.id}`,
+    id: tickJobId(timer.id),
     kind: 'run_source',
     ownerId: timer.owner_id,
     lane: timer.subject_id,
@@ -44,6 +49,7 @@ function jobOf({ timer, schedule }: DueTick, nowMs: number) {
       trigger: 'timer',
       event: JSON.stringify(timerEvent(schedule, timer.next_at_ms)),
       hops: 0,
+      tick: { timer_id: timer.id, planned_ms: timer.next_at_ms },
     },
     runAtMs: nowMs,
     nowMs,

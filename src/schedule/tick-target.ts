@@ -9,7 +9,9 @@ export interface DueTick {
 }
 
 /** What a tick became: something that runs, nothing for a reason, or it has no subject any more. */
-export type TickOutcome = { kind: 'fired' } | { kind: 'skipped'; reason: string } | { kind: 'gone' };
+export type TickOutcome =
+  /** With the id of the run, where runs have ids. */
+  { kind: 'fired'; runId?: string } | { kind: 'skipped'; reason: string } | { kind: 'gone' };
 
 export interface FiredTicks {
   /** One for each tick, in their order. */

@@ -154,6 +154,42 @@ export async function insertTicks(tx: Tx, rows: readonly TickTable[]): Promise<v
       .execute();
 }
 
+/** How the run of a tick of a source ended. */
+export interface TickEnd {
+  subjectId: string;
+  timerId: string;
+  plannedMs: number;
+  /** Null: it succeeded. */
+  failure: string | null;
+  endedAtMs: number;
+}
+
+/** Errors in the ledger are one line on a page; the whole error is on `$errors`. */
+const errorCharactersMax = 500;
+
+/** Records how runs of ticks ended, in one statement. */
+export async function recordTickEnds(
+  store: Pick<Store, 'defer'>,
+  tx: Tx,
+  ends: readonly TickEnd[],
+): Promise<void> {
+  if (ends.length === 0) return;
+  const rows = ends.map(({ subjectId, timerId, plannedMs, failure, endedAtMs }) => {
+    // PostgreSQL has no NUL in text.
+    const error = failure === null ? null : failure.slice(0, errorCharactersMax).replaceAll('\0', '');
+    return sql`(cast(${subjectId} as text), cast(${timerId} as text), cast(${plannedMs} as bigint),
+      cast(${error} as text), cast(${endedAtMs} as bigint))`;
+  });
+  // Both dialects name the columns of a list of values column1, column2 and so on.
+  const query = sql`
+    update ticks set run_state = case when v.column4 is null then 'succeeded' else 'failed' end,
+      run_error = v.column4, run_ended_at_ms = v.column5
+    from (values ${sql.join(rows)}) as v
+    where ticks.subject_id = v.column1 and ticks.timer_id = v.column2 and ticks.planned_at_ms = v.column3
+      and ticks.run_state = 'started'`;
+  await store.defer(tx, query.compile(tx));
+}
+
 export async function pruneTicks(tx: Tx, subjectId: string): Promise<void> {
   const oldest = await tx
     .selectFrom('ticks')
@@ -199,6 +235,10 @@ export async function readTicks(
       'outcome',
       'reason',
       'ticks',
+      'run_id',
+      'run_state',
+      'run_error',
+      'run_ended_at_ms',
     ])
     .where('subject_id', '=', subjectId);
   const beyond = (place: TickPlace, operator: '<' | '>') => {

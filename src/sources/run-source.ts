@@ -1,9 +1,9 @@
 import type { EventRouter } from '#events/emit-event.ts';
 import type { EventBus } from '#events/event-bus.ts';
 import type { JobPayloads } from '#jobs/job-kinds.ts';
+import type { JobHandler } from '#jobs/job-registry.ts';
 import { type LeasedJob, requeueJob, settleJobs } from '#jobs/job-store.ts';
 import { blamesMax, retryDelayMs } from '#jobs/retry-schedule.ts';
-import type { JobHandler } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
@@ -136,7 +136,8 @@ export class SourceRuns implements JobHandler {
       message: `this invocation took its process down ${blamesMax} times and will not be run again`,
       stack: '',
     };
-    await this.#failOutside(source, error, { redact: (text) => text, originalEvent: payload.event });
+    const { event: originalEvent, tick } = payload;
+    await this.#failOutside(source, error, { redact: (text) => text, originalEvent, tick });
   }
 
   /** Runs a hook; its emits, db writes and logs are stored when it finished, logs and the error also when it threw. */
@@ -204,7 +205,7 @@ export class SourceRuns implements JobHandler {
   async emitOutside(
     source: Pick<SourceTable, 'id' | 'owner_id'>,
     events: InvocationEnd['emission']['events'],
-    run?: InvocationEnd['run'],
+    outcome: Pick<InvocationEnd, 'run' | 'tick'> = {},
   ): Promise<void> {
     const result = await this.#store.writes.submit(this.#settle, {
       sourceId: source.id,
@@ -212,7 +213,7 @@ export class SourceRuns implements JobHandler {
       dbSets: {},
       usage: usageOf(source.owner_id, this.#clock.now(), { invocations: 0, computeMs: 0, memoryMb: 0 }),
       isStale: () => false,
-      ...(run === undefined ? {} : { run }),
+      ...outcome,
     });
     if (result.settled) this.#bus.publish(result.stored);
   }
@@ -229,11 +230,16 @@ export class SourceRuns implements JobHandler {
   async #failOutside(
     source: SourceTable,
     error: UserCodeError,
-    options: { redact: (text: string) => string; originalEvent: string | undefined },
+    options: {
+      redact: (text: string) => string;
+      originalEvent: string | undefined;
+      tick?: InvocationEnd['tick'] | undefined;
+    },
   ): Promise<void> {
     const event = errorEvent(error, { ...options, nowMs: this.#clock.now() });
     const run = { failure: failureText(error, options.redact), revision: String(source.revision) };
-    await this.emitOutside(source, [event], run);
+    const { tick } = options;
+    await this.emitOutside(source, [event], { run, ...(tick === undefined ? {} : { tick }) });
   }
 
   async #runInTurn(
@@ -289,6 +295,7 @@ export class SourceRuns implements JobHandler {
       hops: payload.hops,
       isStale: () => lane.epoch !== epoch,
       isRun: true,
+      tick: payload.tick,
     });
     // Dropped while the code ran: the next run reads it from the store.
     if (lane.db !== undefined) lane.db = { ...lane.db, ...end.dbSets };
@@ -355,6 +362,7 @@ export class SourceRuns implements JobHandler {
       isStale: () => boolean;
       /** False for hooks, whose failures refuse the change that they belong to. */
       isRun?: boolean;
+      tick?: InvocationEnd['tick'] | undefined;
     },
   ): InvocationEnd {
     const { source, shape, redact } = deployment;
@@ -380,6 +388,7 @@ export class SourceRuns implements JobHandler {
       ...(options.isRun === true && {
         run: { failure: failureOf(checked, redact), revision: deployment.revision },
       }),
+      ...(options.tick === undefined ? {} : { tick: options.tick }),
     };
   }
 
@@ -441,6 +450,7 @@ export class SourceRuns implements JobHandler {
       usage: usageOf(job.ownerId, nowMs, { invocations: 1, computeMs: 0, memoryMb: this.#limits.memoryMb }),
       isStale: () => false,
       run: { failure: cause.message, revision: '' },
+      ...(payload.tick === undefined ? {} : { tick: payload.tick }),
     };
     const result = await endJob(job, end, (jobEnd) => this.#store.writes.submit(this.#settle, jobEnd));
     if (result.settled) this.#bus.publish(result.stored);

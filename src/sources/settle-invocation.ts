@@ -16,6 +16,7 @@ import { keepLanesQuery } from '#jobs/lane-lease-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { UsageRow } from '#metering/invocation-usage.ts';
 import { addUsage } from '#metering/usage-store.ts';
+import { recordTickEnds } from '#schedule/timer-store.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import { mergeComponentDbs } from './source-store.ts';
@@ -33,6 +34,8 @@ export interface InvocationEnd {
   usage: UsageRow;
   /** How the run ended, for the health of the source. None for hooks. */
   run?: { failure: string | null; revision: string };
+  /** The planned run of a timer that it was. */
+  tick?: { timer_id: string; planned_ms: number };
   /** True when an earlier outcome of this source was lost, so this one was computed from state that never was. */
   isStale(): boolean;
 }
@@ -133,6 +136,23 @@ export function settleInvocations(options: {
                   atMs: clock.now(),
                   failure: run.failure,
                   version: run.revision,
+                },
+              ],
+        ),
+      );
+      await recordTickEnds(
+        store,
+        tx,
+        valid.flatMap(({ sourceId, run, tick }) =>
+          run === undefined || tick === undefined
+            ? []
+            : [
+                {
+                  subjectId: sourceId,
+                  timerId: tick.timer_id,
+                  plannedMs: tick.planned_ms,
+                  failure: run.failure,
+                  endedAtMs: clock.now(),
                 },
               ],
         ),

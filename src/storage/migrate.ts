@@ -15,6 +15,7 @@ import { writeProbesMigration } from './migrations/0013-write-probes.ts';
 import { healthMigration } from './migrations/0014-health.ts';
 import { componentUsesMigration } from './migrations/0015-component-uses.ts';
 import { idempotencyKeysMigration } from './migrations/0016-idempotency-keys.ts';
+import { ticksAndNodesMigration } from './migrations/0017-ticks-and-nodes.ts';
 import { apiRequestKeysMigration } from './migrations/0018-api-request-keys.ts';
 import type { Store, Tx } from './store.ts';
 
@@ -41,6 +42,7 @@ export const migrations: readonly Migration[] = [
   healthMigration,
   componentUsesMigration,
   idempotencyKeysMigration,
+  ticksAndNodesMigration,
   apiRequestKeysMigration,
 ];
 

@@ -33,7 +33,13 @@ import type {
   UserTable,
   WorkspaceTable,
 } from './tables/identity-tables.ts';
-import type { JobTable, LaneLeaseTable, NodeTable, WriteProbeTable } from './tables/job-tables.ts';
+import type {
+  JobTable,
+  LaneLeaseTable,
+  NodeStateTable,
+  NodeTable,
+  WriteProbeTable,
+} from './tables/job-tables.ts';
 import type {
   RegistryComponentTable,
   RegistryFileTable,
@@ -123,6 +129,7 @@ export interface Tables {
   jobs: JobTable;
   idempotency_keys: IdempotencyKeyTable;
   nodes: NodeTable;
+  node_states: NodeStateTable;
   lane_leases: LaneLeaseTable;
   source_replies: SourceReplyTable;
   write_probes: WriteProbeTable;

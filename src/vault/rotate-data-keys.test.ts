@@ -256,14 +256,14 @@ describe('where something is sealed', () => {
     const places: Record<string, string> = {
       'src/accounts/manage-accounts.ts': 'accounts.sealed',
       'src/accounts/refresh-account.ts': 'accounts.sealed',
-      'src/connect/begin-connect.ts': 'connect_flows.sealed',
-      'src/connect/connect-flow.ts': 'connect_flows.sealed',
+      'src/accounts/connect/begin-connect.ts': 'connect_flows.sealed',
+      'src/accounts/connect/connect-flow.ts': 'connect_flows.sealed',
       'src/app.ts': 'for those of sources and workflows',
-      'src/delivery/manage-webhooks.ts': 'webhooks.secret',
+      'src/delivery/webhooks/manage-webhooks.ts': 'webhooks.secret',
       'src/idempotency/kept-answers.ts': 'idempotency_keys.answer',
-      'src/oauth/manage-oauth-clients.ts': 'oauth_clients.sealed_secret',
+      'src/accounts/oauth/manage-oauth-clients.ts': 'oauth_clients.sealed_secret',
       'src/sources/sealed-props.ts': 'sources.sealed_props, deployments.definition',
-      'src/workflows/trigger-auth.ts': 'triggers.auth',
+      'src/workflows/definitions/trigger-auth.ts': 'triggers.auth',
     };
     const files = projectFiles().filter(
       (file) => /^src\/.*\.ts$/.test(file) && !file.endsWith('.test.ts') && !file.startsWith('src/vault/'),

@@ -54,6 +54,27 @@ forEachSharedService((fixture) => {
     assert.equal(body.page_info.count, 1);
   });
 
+  test('a row of the ledger says how its own run ended', async () => {
+    const { service } = fixture;
+    const every = { timer: { intervalSeconds: 3600 } };
+    const ended = async (component_code: string) => {
+      const { id } = await service.createSource({ component_code, configured_props: every });
+      return waitFor(async () => {
+        const { run } = (await service.api('GET', `/v1/sources/${id}/ticks`)).body.data[0] ?? {};
+        return typeof run?.ended_at === 'number' && [run.state, run.error];
+      });
+    };
+    const props = `props: { timer: '$.interface.timer' }`;
+    assert.deepEqual(await ended(`export default { name: 'Good', ${props}, run() {} };`), [
+      'succeeded',
+      null,
+    ]);
+    assert.deepEqual(
+      await ended(`export default { name: 'Bad', ${props}, run() { throw new RangeError('too far'); } };`),
+      ['failed', 'RangeError: too far'],
+    );
+  });
+
   test('a timer of another form is refused, also when a source is changed, which then goes on as it was', async () => {
     const { service } = fixture;
     for (const timer of [

@@ -244,7 +244,7 @@ for (const dialect of storesOfStory(import.meta.filename, process.env[turnVariab
         );
         const team = await adminJson(place, 'workspace', 'create', '--name', 'A Team', '--owner', 'ann');
         const main = await adminJson(place, 'workspace', 'create', '--name', 'Second');
-        const args = ['member', 'add', '--workspace', team.id, '--user', 'bob@example.com'];
+        const args = ['member', 'add', '--workspace', team.orgname, '--user', 'bob@example.com'];
         assert.deepEqual(await adminJson(place, ...args, '--role', 'admin'), {
           workspace_id: team.id,
           user_id: bob.id,

@@ -202,6 +202,34 @@ forEachSharedService((fixture) => {
     }
   });
 
+  test('a reply that is too large is answered with its size and the bound, which the logs have too, also when the code catches the error', async () => {
+    const { service } = fixture;
+    const large = "this.http.respond({ status: 200, body: 'x'.repeat(20_000_000) });";
+    const why = 'http.respond: body has 20000000 bytes, at most 6291456 are allowed';
+    for (const [lines, message] of [
+      [large, `TypeError: ${why}`],
+      [`try { ${large} } catch {}`, why],
+    ] as const) {
+      const source: Source = await service.createSource({ component_code: running(lines) });
+      const { status, body } = await post(source);
+      assert.deepEqual([status, body.code, body.error], [500, 'reply_too_large', why]);
+      assert.deepEqual(body.details, { bytes: 20_000_000, bytes_max: 6_291_456 });
+      const logged = await waitFor(async () => {
+        const { data } = (await service.api('GET', `/v1/sources/${source.id}/logs`)).body;
+        return data.length > 0 && data;
+      });
+      assert.deepEqual(
+        logged.map((line: { level: string; message: string }) => [line.level, line.message]),
+        [['error', message]],
+      );
+    }
+    const smaller: Source = await service.createSource({
+      component_code: running(`try { ${large} } catch { this.http.respond({ status: 413 }); }`),
+    });
+    const answer = await fetch(smaller.configured_props.http.endpoint_url, { method: 'POST' });
+    assert.equal(answer.status, 413, 'code that answers something else is not overruled');
+  });
+
   test('meanwhile another source kept answering, and is answering still', async () => {
     await bystander.isAnswered();
     await bystander.stop();

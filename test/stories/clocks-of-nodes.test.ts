@@ -88,6 +88,19 @@ describe('nodes on one database', { skip: postgresSkip() }, () => {
         });
         assert.ok(isNow(tick.planned_at), 'due at once, not in an hour');
         await waitFor(async () => (await right.events(timer.id)).length === 1);
+        // Each node sees the health of all.
+        const { nodes, node: itself } = await clockOf(right);
+        const states = nodes.map(({ id, health }: { id: string; health: { state: string } }) => [
+          id === itself,
+          health.state,
+        ]);
+        assert.deepEqual(states.sort(), [
+          [false, 'failing'],
+          [true, 'healthy'],
+        ]);
+        const off = nodes.find(({ id }: { id: string }) => id !== itself);
+        assert.match(off.health.reason, /^its clock is 3[56]\d\d s ahead of that of the database/);
+        assert.match(off.advice, /^Synchronize the clock/);
       } finally {
         await right.stop();
       }

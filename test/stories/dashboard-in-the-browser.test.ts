@@ -362,6 +362,19 @@ describe('the dashboard', { skip: chromiumSkip() }, () => {
     assert.equal(await page.evaluate('document.documentElement.dataset.theme'), 'light');
     dashboard.nothingWrong();
   });
+
+  test('an unknown address is a page that leads Home', async () => {
+    const page = await dashboard.signedIn('/');
+    await page.goto(`${dashboard.service.url}/no-such-page`);
+    await page.getByRole('heading', { name: 'Page not found' }).waitFor();
+    await page.getByText('/no-such-page').waitFor();
+    await dashboard.screenshot(page, 'page-not-found');
+    // Chromium reports each answer of 404.
+    dashboard.forgetComplaints();
+    await page.getByRole('link', { name: 'Home' }).click();
+    await page.getByRole('heading', { name: 'Home', level: 1 }).waitFor();
+    dashboard.nothingWrong();
+  });
 });
 
 /** Compressed bytes of each file that the pages name, or a file that they name, and so on. */

@@ -162,7 +162,7 @@ forEachSharedService((fixture) => {
     assert.ok(!path.startsWith('/v1') && setCookie.includes('Path=/v1'));
   });
 
-  test('pages are for browsers: paths of the API, and unknown ones, are answered in JSON', async () => {
+  test('pages are for browsers: an unknown path is a page that leads Home for them, and JSON for API clients', async () => {
     const { service } = fixture;
     const html = { accept: 'text/html' };
     const page = await waitFor(
@@ -189,13 +189,35 @@ forEachSharedService((fixture) => {
     assert.equal(again.status, 304);
     const expected: [string, string, Record<string, string>, number, string][] = [
       ['GET', '/sources/dc_anything', { accept: 'application/json' }, 404, 'unknown_path'],
-      ['GET', '/no-such-page', html, 404, 'unknown_path'],
-      ['GET', '/v1/no-such-operation', html, 404, 'unknown_path'],
+      ['GET', '/no-such-page', { accept: 'application/json, */*' }, 404, 'unknown_path'],
+      ['GET', '/v1/no-such-operation', {}, 404, 'unknown_path'],
+      ['GET', '/in/no-such-endpoint', {}, 404, 'unknown_endpoint'],
+      ['POST', '/in/no-such-endpoint', html, 404, 'unknown_endpoint'],
       ['GET', '/v1/users/me', html, 401, 'unauthorized'],
       ['POST', '/sources', html, 404, 'unknown_path'],
-      ['GET', '/assets/..%2f..%2fpackage.json', html, 404, 'unknown_path'],
-      ['GET', '/assets/no-such-file.js', html, 404, 'unknown_path'],
+      ['GET', '/assets/..%2f..%2fpackage.json', {}, 404, 'unknown_path'],
+      ['GET', '/assets/no-such-file.js', {}, 404, 'unknown_path'],
     ];
+    const missing: [string, RegExp][] = [
+      ['/no-such-page?token=secret', /<code>\/no-such-page<\/code>/],
+      ['/v1/no-such-operation', /<code>\/v1\/no-such-operation<\/code>/],
+      ['/assets/no-such-file.js', /Page not found/],
+      [`/runs-of/${'x'.repeat(2000)}`, /x…<\/code>/],
+      ["/a'%22%3Cscript%3E<script>alert(1)</script>", /<code>\/a&#39;%22%3Cscript%3E/],
+      ['/in/no-such-endpoint', /Endpoint not found/],
+      ['/in/resume/cut', /Link not found/],
+    ];
+    for (const [path, pattern] of missing) {
+      const answer = await ask(service, 'GET', path, { headers: html });
+      assert.equal(answer.status, 404, path);
+      assert.match(answer.headers.get('content-type') ?? '', /^text\/html/, path);
+      assert.match(answer.text, pattern);
+      assert.match(answer.text, /<title>.+ · Millrace<\/title>/);
+      assert.equal(answer.text.includes('href="/"'), !path.startsWith('/in/'), path);
+      assert.doesNotMatch(answer.text, /<script|secret/);
+      const rule = answer.headers.get('content-security-policy') ?? '';
+      assert.match(rule, /default-src 'none'; style-src 'sha256-/);
+    }
     for (const [method, path, headers, status, code] of expected) {
       const answer = await ask(service, method, path, { headers });
       assert.deepEqual([answer.status, answer.code], [status, code], `${method} ${path}: ${answer.text}`);

@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { chromiumSkip } from '../support/chromium.ts';
 import { useDashboard } from '../support/dashboard-browser.ts';
@@ -48,7 +49,7 @@ describe('health in the dashboard', { skip: chromiumSkip() }, () => {
     await page.getByRole('status').getByText('Error: no such list').waitFor();
     await dashboard.screenshot(page, 'source-failing');
     await page.getByRole('link', { name: 'Sources', exact: true }).first().click();
-    await page.getByText('Failing', { exact: true }).waitFor();
+    await page.getByRole('list', { name: 'Sources' }).getByText('Failing', { exact: true }).waitFor();
     await dashboard.screenshot(page, 'sources-failing');
     dashboard.nothingWrong();
   });
@@ -66,6 +67,65 @@ describe('health in the dashboard', { skip: chromiumSkip() }, () => {
     await page.getByText('No trigger yet.').waitFor({ state: 'detached' });
     await page.getByRole('link', { name: 'orders', exact: true }).waitFor();
     await dashboard.screenshot(page, 'editor-subscribed');
+    dashboard.nothingWrong();
+  });
+
+  test('lists of sources, workflows, webhooks and accounts are filtered by health, which the address keeps', async () => {
+    const quiet = await service.createSource({ component_code: code, name: 'quiet one' });
+    const broken = await service.createSource({ component_code: code, name: 'broken one' });
+    await fetch(broken.configured_props.http.endpoint_url, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ throws: 'on purpose' }),
+    });
+    const state = async () => (await service.api('GET', `/v1/sources/${broken.id}`)).body.data.health.state;
+    await waitFor(async () => (await state()) === 'failing', { what: 'the source to fail' });
+    const page = await dashboard.signedIn('/sources?q=one');
+    const list = page.getByRole('list', { name: 'Sources' });
+    await list.getByText('quiet one').waitFor();
+    await list.getByText('broken one').waitFor();
+    await page.getByLabel('Health').selectOption('Failing');
+    await list.getByText('quiet one').waitFor({ state: 'detached' });
+    await list.getByText('broken one').waitFor();
+    await page.getByText('1 found').waitFor();
+    assert.equal(new URL(page.url()).search, '?q=one&health=failing');
+    await dashboard.screenshot(page, 'sources-by-health');
+    await page.reload();
+    await list.getByText('broken one').waitFor();
+    assert.equal(await page.getByLabel('Health').inputValue(), 'failing');
+    await page.getByLabel('Health').selectOption('Paused');
+    await page.getByText('No sources found').waitFor();
+    await dashboard.screenshot(page, 'sources-none-found');
+    await page.getByRole('link', { name: 'Show all sources' }).click();
+    await list.getByText('quiet one').waitFor();
+    assert.equal(new URL(page.url()).search, '');
+    assert.equal(await page.getByRole('searchbox').inputValue(), '');
+
+    const url = 'http://127.0.0.1:9/hook';
+    const webhook = (await service.api('POST', '/v1/webhooks', { url, name: 'stopped' })).body.data;
+    await service.api('POST', '/v1/webhooks', { url, name: 'going' });
+    await service.api('POST', `/v1/webhooks/${webhook.id}/pause`, {});
+    await page.goto(`${service.url}/webhooks?health=paused`);
+    const webhooks = page.getByRole('list', { name: 'Webhooks' });
+    await webhooks.getByText('stopped').waitFor();
+    assert.equal(await webhooks.getByText('going').count(), 0);
+    await dashboard.screenshot(page, 'webhooks-by-health');
+    await service.createWorkflow({ settings: { name: 'standing by' }, steps: [] });
+    await page.goto(`${service.url}/workflows?health=failing`);
+    await page.getByText('No workflows found').waitFor();
+    await page.getByLabel('Health').selectOption('Untested');
+    await page.getByRole('list', { name: 'Workflows' }).getByText('standing by').waitFor();
+    await service.api('POST', '/v1/accounts', {
+      app: 'openai',
+      name: 'ours',
+      credentials: { api_key: 'k' },
+    });
+    await page.goto(`${service.url}/accounts?health=disabled`);
+    await page.getByText('No accounts found').waitFor();
+    await page.getByLabel('Health').selectOption('Any');
+    await page.getByRole('list', { name: 'Accounts' }).getByText('ours').waitFor();
+    await dashboard.screenshot(page, 'accounts-by-health');
+    await service.api('DELETE', `/v1/sources/${quiet.id}`);
     dashboard.nothingWrong();
   });
 });

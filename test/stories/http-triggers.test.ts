@@ -125,6 +125,19 @@ forEachSharedService((fixture) => {
     const waits = await fetch(delays.url);
     assert.equal(waits.status, 400);
     assert.equal(await waits.text(), '$.respond() not called for this invocation');
+    const largeBody = 'await $.respond({ status: 200, body: Buffer.alloc(20_000_000) });';
+    const large = await fetch((await workflowOf(service, largeBody, { custom_response: true })).url);
+    assert.deepEqual(
+      [large.status, await large.json()],
+      [
+        500,
+        {
+          error: '$.respond: body has 20000000 bytes, at most 6291456 are allowed',
+          code: 'reply_too_large',
+          details: { bytes: 20_000_000, bytes_max: 6_291_456 },
+        },
+      ],
+    );
   });
 
   test('a reply that was given before a wait is not kept back by it', async () => {
@@ -458,9 +471,17 @@ forEachSharedService((fixture) => {
     assert.equal(page.status, 200);
     assert.match(page.headers.get('content-type') ?? '', /^text\/html/);
     assert.equal(page.headers.get('referrer-policy'), 'no-referrer');
-    assert.match(await page.text(), /Cancelled/);
+    assert.match(await page.text(), /<title>Cancelled · Millrace<\/title>/);
     await service.runInState(workflow.id, 'cancelled');
     assert.equal((await fetch(second.resume_url, { headers: { accept: 'text/html' } })).status, 410);
+    // A link that lost its end in a mail, or has a wrong token.
+    for (const broken of [second.resume_url.slice(0, -3), second.resume_url.replace(/\/[^/]+$/, '')]) {
+      const page = await fetch(broken, { headers: { accept: 'text/html' } });
+      assert.deepEqual([page.status, page.headers.get('referrer-policy')], [404, 'no-referrer']);
+      assert.match(await page.text(), /<title>Link not found · Millrace<\/title>/);
+      const answer = await fetch(broken);
+      assert.match(((await answer.json()) as { code: string }).code, /^(not_found|unknown_endpoint)$/);
+    }
   });
 
   test('a step reaches endpoints and files of its own service, and never its API', async () => {

@@ -86,7 +86,7 @@ describe('the flow map in the dashboard', { skip: chromiumSkip() }, () => {
     await page.locator(`[data-line="${source.id} → ${webhook.id}"].bad`).waitFor({ state: 'attached' });
     await page.locator(`[data-box="${webhook.id}"].bad`).waitFor();
     await panelOf(/^Webhook /)
-      .getByText('disabled by the service')
+      .getByText('the receiver answered 410 Gone')
       .waitFor();
     const red = await page.evaluate(
       `getComputedStyle(document.querySelector('.map-line.bad .map-way')).stroke`,

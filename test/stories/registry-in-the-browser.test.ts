@@ -7,9 +7,9 @@ import type { ServiceClient } from '../support/service-client.ts';
 
 const tick = `import app from "../../demo.app.mjs";
 export default { key: "demo-tick", name: "Tick <img src=x onerror=alert(1)> \\u202eomeD", version: "0.1.0", type: "source",
-  description: "Ticks. [See the docs](javascript:alert(1)) and **mind** \`this\`",
+  description: "Ticks. [See the docs](javascript:alert(1)) and **mind** \`this\`, [the guide](https://docs.example/guide?a=1&b=2) <a href='javascript:alert(2)'>x</a>",
   props: { app, http: "$.interface.http",
-    word: { type: "string", label: "Word <b>", description: "What it says", default: "tick" },
+    word: { type: "string", label: "Word <b>", description: "What it says, see [words](https://docs.example/words)", default: "tick" },
     many: { type: "string[]", optional: true } },
   run() { this.$emit({ says: this.word }); } };`;
 const greet =
@@ -85,6 +85,12 @@ describe('the registry in the dashboard', { skip: chromiumSkip() }, () => {
     await dashboard.screenshot(page, 'registry');
     await page.getByRole('link', { name: /demo-tick/ }).click();
     await page.getByText('See the docs (javascript:alert(1)) and mind this').waitFor();
+    const guide = page.getByRole('link', { name: 'the guide' });
+    assert.equal(await guide.getAttribute('href'), 'https://docs.example/guide?a=1&b=2');
+    assert.equal(await guide.getAttribute('target'), '_blank');
+    assert.match((await guide.getAttribute('rel')) ?? '', /\bnoopener\b/);
+    await page.locator('p', { hasText: "<a href='javascript:alert(2)'>x</a>" }).waitFor();
+    assert.equal(await page.locator('a[href^="javascript"]').count(), 0);
     await page.getByText('Word <b>', { exact: true }).waitFor();
     await page.getByText('Default: tick').waitFor();
     await page.getByText('from @demo/components 1.0.0').waitFor();
@@ -95,6 +101,8 @@ describe('the registry in the dashboard', { skip: chromiumSkip() }, () => {
     await page.getByRole('link', { name: 'Create a source' }).click();
     await page.locator(`#prop-app option[value="${account.id}"]`).waitFor({ state: 'attached' });
     await page.locator('#prop-app').selectOption(account.id);
+    await page.getByRole('link', { name: 'words' }).waitFor();
+    await dashboard.screenshot(page, 'new-source-links');
     await page.getByRole('button', { name: 'Create source' }).click();
     await page.waitForURL(/\/sources\/dc_/);
     dashboard.nothingWrong();

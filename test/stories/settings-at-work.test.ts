@@ -6,14 +6,14 @@ import { DatabaseSync } from 'node:sqlite';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
 import { recordAudit, theService } from '#accounts/account-audit-store.ts';
-import { insertFile } from '#files/file-store.ts';
+import { firstStart } from '#identity/first-start.ts';
 import { must } from '#lib/assert.ts';
 import { systemClock } from '#lib/clock.ts';
 import { newId } from '#lib/ids.ts';
-import { newRunRow } from '#runs/new-run.ts';
-import type { RunTrigger } from '#runs/run.ts';
 import { openSqliteStore } from '#storage/sqlite-store.ts';
-import { firstStart } from '#workspaces/first-start.ts';
+import { insertFile } from '#user-data/files/file-store.ts';
+import { newRunRow } from '#workflows/runs/new-run.ts';
+import type { RunTrigger } from '#workflows/runs/run.ts';
 import { Millrace, testApiKey } from '../support/millrace.ts';
 import { storeWorkflow } from '../support/stored-workflows.ts';
 import { createTempFolder, type TempFolder } from '../support/temp-folder.ts';
@@ -219,6 +219,27 @@ describe('a service with limits and addresses of its own', () => {
     });
     again.leave.abort();
     second.leave.abort();
+    // What workflows send needs no key. One that is sent has as many streams there.
+    const workflow = await service.createWorkflow({
+      steps: [{ namespace: 'code', code: 'export default defineComponent({ run() {} })' }],
+    });
+    const path = `/pipelines/${workflow.id}/sse`;
+    const readers = [];
+    for (let n = 0; n < 2; n += 1)
+      readers.push(
+        await waitFor(async () => {
+          const opened = await open(path);
+          return opened.answer.status === 200 && opened;
+        }),
+      );
+    const third = (await open(path)).answer;
+    assert.deepEqual([third.status, third.headers.get('retry-after')], [429, '5']);
+    const keyless = new AbortController();
+    for (const headers of [{}, { authorization: 'Bearer of-nobody' }]) {
+      const plain = await fetch(`${service.url}${path}`, { headers, signal: keyless.signal });
+      assert.equal(plain.status, 200);
+    }
+    for (const { leave } of [{ leave: keyless }, ...readers]) leave.abort();
   });
 
   test('MILLRACE_AUDIT_DAYS is how long the audit of accounts is kept', async () => {

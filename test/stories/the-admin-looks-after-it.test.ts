@@ -37,6 +37,8 @@ forEachSharedService((fixture) => {
     assert.ok(shown.now >= shown.started_at && shown.memory_bytes > 0);
     assert.equal(shown.clock?.state, fixture.dialect === 'postgres' ? 'synchronized' : undefined);
     assert.equal(shown.address, fixture.service.url);
+    const self = shown.nodes.find(({ id }: { id: string }) => id === shown.node);
+    assert.deepEqual([self?.health.state, self?.health.reason, self?.advice], ['healthy', null, null]);
     const settings = new Map<string, { value: string | null; from: string }>(
       shown.settings.map((one: { env: string }) => [one.env, one]),
     );

@@ -5,6 +5,10 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { valueName } from '../../cli/command-kit.ts';
+import { kindsOf } from '../../cli/find-by-name.ts';
+import { localCommands } from '../../cli/local-admin.ts';
+import { everyCommand, makeProgram } from '../../cli/program.ts';
 import {
   type CommandPlace,
   type Ended,
@@ -195,6 +199,12 @@ describe('the command line', () => {
       });
       assert.equal(both.code, 0, both.stderr);
       assert.match(both.stdout, /login +MILLRACE_API_KEY/);
+    });
+
+    test('quotas are shown in the units of people, and as numbers to programs', async () => {
+      assert.match(await ok('whoami'), /daily_compute_time_quota +1,000 hours a day$/m);
+      assert.match(await ok('whoami'), /daily_invocations_quota +10,000,000 a day$/m);
+      assert.equal((await json('whoami')).daily_compute_time_quota, 3_600_000_000);
     });
 
     test('an install is checked', async () => {
@@ -652,6 +662,111 @@ describe('the command line', () => {
       await run('accounts', 'test', id);
       await ok('accounts', 'delete', id);
       await fails(3, 'accounts', 'describe', id);
+    });
+  });
+
+  describe('names in place of ids', () => {
+    test('every operand and option that takes an id takes a name, or is known to have none', () => {
+      const program = makeProgram(() => assert.fail('runs nothing'), '');
+      const nameless = new Set(
+        'component file url what query package shell command run delivery subscription text name state number event time step seconds method type id path'.split(
+          ' ',
+        ),
+      );
+      const local = new Set(Object.keys(localCommands));
+      const unknown = everyCommand(program)
+        .filter((command) => !local.has(command.name()))
+        .flatMap((command) => [
+          ...command.registeredArguments.map((argument) => argument.name()),
+          ...command.options.map(valueName).filter((name) => name !== ''),
+        ])
+        .filter((name) => kindsOf(name) === undefined && !nameless.has(name) && !/[=: ]/.test(name));
+      assert.deepEqual([...new Set(unknown)], []);
+    });
+
+    test('sources, workflows, webhooks, accounts and workspaces are found by name or slug, whatever the case', async () => {
+      await using receiver = await HttpReceiver.start();
+      const source = (await json('deploy', 'inbox.mjs', '--name', 'Post Room', '--prop', 'greeting=yo')).id;
+      const webhook = (await json('webhooks', 'create', `${receiver.url}/hook`, '--name', 'Ledger')).id;
+      const flow = (await json('workflows', 'create', '--file', 'workflow.json', '--name', 'Say Hello')).id;
+      assert.equal((await json('sources', 'describe', 'Post Room')).id, source);
+      assert.equal((await json('sources', 'describe', 'post-room')).id, source);
+      assert.equal((await json('workflows', 'describe', 'SAY HELLO')).id, flow);
+      assert.equal((await json('workflows', 'describe', 'say-hello')).id, flow);
+      assert.equal((await json('webhooks', 'describe', 'ledger')).id, webhook);
+      const { id } = await json('subscriptions', 'create', 'post room', 'ledger');
+      const subscription = await json('subscriptions', 'describe', id);
+      assert.deepEqual([subscription.emitter_id, subscription.listener_id], [source, webhook]);
+      await ok('invoke', 'post-room', '-d', '{"name":"Ada"}');
+      await receiver.waitForRequest();
+      assert.match(await ok('events', 'post-room'), /Ada/);
+      assert.match(await ok('logs', 'post-room'), /got Ada/);
+      assert.equal((await json('replay', 'post-room', '--to', 'Ledger')).sent, 1);
+      assert.equal((await json('deliveries', 'list', 'ledger')).length, 2);
+      // People see who owns a thing by name; programs get the ids.
+      const { user_id } = await json('sources', 'describe', 'post-room');
+      assert.match(await ok('sources', 'describe', 'post-room'), /user_id +admin$/m);
+      assert.match(await ok('workflows', 'deployments', 'say-hello'), /^d_\w+ +1 +1 +admin /m);
+      for (const words of [
+        ['sources', 'describe', 'post-room'],
+        ['subscriptions', 'list'],
+        ['subscriptions', 'describe', id],
+        ['webhooks', 'describe', 'ledger'],
+        ['workflows', 'describe', 'say-hello'],
+        ['workflows', 'deployments', 'say-hello'],
+      ])
+        assert.ok(!(await ok(...words)).includes(user_id), words.join(' '));
+      assert.equal(await ok('invoke', 'say-hello', '--path', '?name=Ada'), 'Hello, Ada');
+      await service.runInState(flow, 'succeeded');
+      assert.equal((await json('runs', 'list', 'say-hello')).length, 1);
+      const made = await runCommand(
+        place,
+        ['accounts', 'create', 'OpenAI', '--name', 'Our Key', '--credentials', '-', '--json'],
+        '{"api_key":"k1"}',
+      );
+      assert.equal(made.code, 0, made.stderr);
+      const account = (JSON.parse(made.stdout) as { id: string }).id;
+      assert.equal((await json('accounts', 'describe', 'our key')).id, account);
+      await writeFile(
+        join(folder.path, 'asker.mjs'),
+        "export default { key: 'asker', name: 'Asker', version: '0.0.1', props: { openai: { type: 'app', app: 'openai' }, http: '$.interface.http' }, run() {} };",
+      );
+      const asker = await json('deploy', 'asker.mjs', '--prop', 'openai=our-key');
+      assert.equal(asker.configured_props.openai.authProvisionId, account);
+      const { body } = await service.api('POST', '/v1/workspaces', { name: 'Night Shift', orgname: 'night' });
+      const workspace = (body as { data: { id: string } }).data.id;
+      assert.match(
+        await fails(3, 'sources', 'describe', 'post room', '--workspace', 'Night Shift'),
+        /no source/,
+      );
+      const theirs = await json(
+        'webhooks',
+        'create',
+        receiver.url,
+        '--name',
+        'Ledger',
+        '--workspace',
+        'night',
+      );
+      assert.equal((await json('webhooks', 'describe', 'ledger', '--workspace', 'NIGHT')).id, theirs.id);
+      assert.equal((await json('webhooks', 'list', '--workspace', workspace)).length, 1);
+      for (const what of [source, asker.id]) await ok('sources', 'delete', what);
+      await ok('workflows', 'delete', 'say-hello');
+      await ok('webhooks', 'delete', 'ledger');
+      await ok('accounts', 'delete', 'our-key');
+      await fails(3, 'webhooks', 'describe', 'ledger');
+    });
+
+    test('a name of several objects is an error that lists them with their ids', async () => {
+      const ids = [];
+      for (const url of ['http://127.0.0.1:1/a', 'http://127.0.0.1:1/b'])
+        ids.push((await json('webhooks', 'create', url, '--name', 'Twin')).id);
+      const told = await fails(2, 'webhooks', 'delete', 'twin');
+      for (const id of ids) assert.match(told, new RegExp(`${id} +webhook +Twin`));
+      const { details } = JSON.parse(await fails(2, 'webhooks', 'describe', 'TWIN', '--json'));
+      assert.deepEqual(details.candidates.map(({ id }: { id: string }) => id).sort(), ids.sort());
+      for (const id of ids) await ok('webhooks', 'delete', id);
+      assert.match(await fails(3, 'webhooks', 'describe', 'twin'), /no webhook has the name "twin"/);
     });
   });
 

@@ -50,6 +50,10 @@ forEachSharedService((fixture) => {
       [tick?.trigger_id, tick?.outcome, tick?.planned_at, tick?.ticks],
       [trigger.id, 'fired', event.timestamp, 1],
     );
+    assert.deepEqual(tick?.run, {
+      ...{ id: run.id, state: 'succeeded', error: null },
+      ended_at: Math.floor(Date.parse(run.ended_at) / 1000),
+    });
   });
 
   test('a cron trigger waits for its time, in its zone', async () => {

@@ -30,7 +30,8 @@ describe('timers and replay in the dashboard', { skip: chromiumSkip() }, () => {
       configured_props: { timer: { intervalSeconds: 3600 } },
     });
     await waitFor(
-      async () => (await service.api('GET', `/v1/sources/${source.id}/ticks`)).body.data.length === 1,
+      async () =>
+        (await service.api('GET', `/v1/sources/${source.id}/ticks`)).body.data[0]?.run?.state === 'succeeded',
     );
     writeTicks(dashboard.dataFolder, source.id, Date.now() - 3_600_000);
     const page = await dashboard.signedIn(`/sources/${source.id}`);
@@ -43,12 +44,12 @@ describe('timers and replay in the dashboard', { skip: chromiumSkip() }, () => {
     await ledger.getByRole('listitem').nth(4).waitFor();
     const rows = await ledger.getByRole('listitem').allTextContents();
     assert.equal(rows.length, 5);
-    assert.match(rows[0] ?? '', /started.*in time/);
+    assert.match(rows[0] ?? '', /succeeded.*started at .*, in time/);
     assert.match(
       rows[1] ?? '',
       /missed10 planned runs until .*: nothing ran at its time; the late run stands for it/,
     );
-    assert.match(rows[2] ?? '', /late.*started at .*, 10 min after its time/);
+    assert.match(rows[2] ?? '', /failed.*started at .*, 10 min after its time: TypeError: x/);
     assert.match(rows[3] ?? '', /skipped.*<b>not finished<\/b> ⟨U\+202E⟩/);
     assert.match(rows[4] ?? '', /skipped.*the quota of its owner was used up/);
     await dashboard.screenshot(page, 'source-timers');
@@ -225,6 +226,9 @@ function writeTicks(dataFolder: string, sourceId: string, atMs: number): void {
   row(-20_000, -20_000, 'skipped', 'quota_exceeded', 1);
   row(-10_000, -10_000, 'skipped', '<b>not finished</b> \u202e', 1);
   row(0, 600_000, 'late', '600000 ms after its time', 1);
+  database
+    .prepare(`update ticks set run_state = 'failed', run_error = 'TypeError: x' where outcome = 'late'`)
+    .run();
   row(1, 600_000, 'missed', 'nothing ran at its time; the late run stands for it', 10);
   database.close();
 }

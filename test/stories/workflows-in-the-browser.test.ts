@@ -223,7 +223,7 @@ describe('the pages of workflows', { skip: chromiumSkip() }, () => {
     await dashboard.screenshot(page, 'narrow-list');
     assert.ok(Number(await page.evaluate('document.documentElement.scrollWidth - window.innerWidth')) <= 0);
     await page.getByLabel('Search by name or id').fill('no such thing');
-    await page.getByText('None of your workflows is called so').waitFor();
+    await page.getByText('No workflows found').waitFor();
     await page.getByLabel('Search by name or id').fill(workflow.id.toUpperCase());
     await page.getByRole('link', { name: /<img src=x/ }).waitFor();
     dashboard.nothingWrong();

@@ -260,7 +260,8 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
     await log.getByRole('button', { name: /^dora renamed or changed it/ }).click();
     const detail = page.getByRole('region', { name: 'Entry of the audit log' });
     await detail.getByText(`"${hostileShown}"`).waitFor();
-    await detail.getByText(dora.id).waitFor();
+    await detail.getByText('dora', { exact: true }).waitFor();
+    assert.ok(!(await detail.innerText()).includes(dora.id));
     await dashboard.screenshot(page, 'workspace-audit');
     await page.getByLabel('Who did it').selectOption({ label: 'admin' });
     await log.getByRole('button', { name: /^dora/ }).first().waitFor({ state: 'detached' });
@@ -287,6 +288,7 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
     await setting('MILLRACE_SMTP_URL').getByText('smtp://mail.example:587').waitFor();
     await setting('MILLRACE_API_KEY').getByText('is set, and not shown').waitFor();
     await setting('MILLRACE_RUN_DEADLINE').getByText('default').waitFor();
+    await setting('MILLRACE_RUN_DEADLINE').getByText('5 minutes').waitFor();
     const content = await page.content();
     for (const secret of [mailPassword, testApiKey]) assert.ok(!content.includes(secret));
     const all = await settings.getByRole('listitem').count();
@@ -312,14 +314,16 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
     await page.getByText('1 user', { exact: true }).waitFor();
     await dashboard.screenshot(page, 'instance-users');
     await page.getByRole('link', { name: 'Quotas of emil' }).click();
-    await page.getByRole('heading', { name: id }).waitFor();
+    await page.getByRole('heading', { name: 'emil', exact: true }).waitFor();
     await page.getByLabel('Invocations a day').fill('500');
+    await page.getByLabel('Run time a day, in hours').fill('1.5');
     await page.getByLabel('What goes beyond').selectOption({ label: 'is refused' });
     await page.getByRole('button', { name: 'Save' }).click();
     await page.getByText('Saved.').waitFor();
     await page.getByText('Used today: 0 of 500').waitFor();
     await dashboard.screenshot(page, 'instance-quotas');
     const quota = await data('GET', `/v1/quotas/${id}`);
+    assert.equal(quota.own.compute_ms, 5_400_000);
     assert.deepEqual([quota.invocations, quota.enforced, quota.own.credits], [500, true, null]);
     dashboard.nothingWrong();
   });

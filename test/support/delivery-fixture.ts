@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto';
-import type { RunPreparer } from '#delivery/deliver-to-workflow.ts';
 import type { AttemptRecord } from '#delivery/delivery.ts';
-import type { LaneBounds } from '#delivery/delivery-lanes.ts';
 import { DeliveryService } from '#delivery/delivery-service.ts';
-import type { FanOutBounds } from '#delivery/find-subscribers.ts';
-import { newSigningSecret } from '#delivery/sign-request.ts';
-import { insertSubscription } from '#delivery/subscription-store.ts';
-import { insertWebhook } from '#delivery/webhook-store.ts';
+import type { RunPreparer } from '#delivery/dispatch/deliver-to-workflow.ts';
+import type { LaneBounds } from '#delivery/dispatch/delivery-lanes.ts';
+import type { FanOutBounds } from '#delivery/subscriptions/find-subscribers.ts';
+import { insertSubscription } from '#delivery/subscriptions/subscription-store.ts';
+import { newSigningSecret } from '#delivery/webhooks/sign-request.ts';
+import { insertWebhook } from '#delivery/webhooks/webhook-store.ts';
 import { AddressPolicy } from '#egress/address-policy.ts';
 import { createGuardedDispatcher, type GuardedDispatcher } from '#egress/guarded-dispatcher.ts';
 import type { LookupAll } from '#egress/resolve-address.ts';
@@ -14,14 +14,16 @@ import { emitEvents } from '#events/emit-event.ts';
 import type { StoredEvent } from '#events/event.ts';
 import { EventBus } from '#events/event-bus.ts';
 import { insertEmitter } from '#events/event-store.ts';
-import { type JobHandler, WorkerPool } from '#jobs/worker-pool.ts';
+import type { JobHandler } from '#jobs/job-registry.ts';
+import { JobRegistry } from '#jobs/job-registry.ts';
+import { WorkerPool } from '#jobs/worker-pool.ts';
 import { TestClock } from '#lib/clock.ts';
 import { newId } from '#lib/ids.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
 import { sealValue } from '#vault/sealed-values.ts';
 import { Vault } from '#vault/vault.ts';
-import { WorkflowDirectory } from '#workflows/workflow-directory.ts';
+import { WorkflowDirectory } from '#workflows/definitions/workflow-directory.ts';
 
 export interface DeliveryFixtureOptions {
   clock?: TestClock;
@@ -88,6 +90,15 @@ export class DeliveryFixture implements AsyncDisposable {
         throw new Error('nothing is delivered to workflows here');
       },
     };
+    const jobs = new JobRegistry();
+    this.pool = new WorkerPool({
+      node,
+      store,
+      jobs,
+      clock,
+      logger: silentLogger,
+      claims: options.claims ?? true,
+    });
     this.service = new DeliveryService({
       store,
       node,
@@ -98,32 +109,25 @@ export class DeliveryFixture implements AsyncDisposable {
       bus,
       version: '0.0.0',
       sends: true,
-      pool: () => this.pool,
+      pool: this.pool,
       workflows,
-      runs: () => options.runs ?? noRuns,
       // No jitter.
       random: () => 0,
       answerTimeoutMs,
       ...(fanOut === undefined ? {} : { fanOut }),
       ...(lanes === undefined ? {} : { lanes }),
     });
+    this.service.deliverToWorkflows(options.runs ?? noRuns);
     const nothing: JobHandler = { run: async () => {}, quarantined: async () => {} };
-    this.pool = new WorkerPool({
-      node,
-      store,
-      handlers: {
-        run_source: nothing,
-        fan_out_apphook: nothing,
-        delete_events: nothing,
-        deliver_scheduled_event: nothing,
-        run_workflow: nothing,
-        delete_workflow: nothing,
-        send_from_run: nothing,
-        ...this.service.jobs,
-      },
-      clock,
-      logger: silentLogger,
-      claims: options.claims ?? true,
+    jobs.register({
+      run_source: nothing,
+      fan_out_apphook: nothing,
+      delete_events: nothing,
+      deliver_scheduled_event: nothing,
+      run_workflow: nothing,
+      delete_workflow: nothing,
+      send_from_run: nothing,
+      ...this.service.jobs,
     });
   }
 

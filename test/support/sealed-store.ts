@@ -7,9 +7,12 @@ import type { SourceTable } from '#storage/tables/source-tables.ts';
 import type { Tables } from '#storage/tables.ts';
 import { openObject, openValue, type SealTools, sealObject, sealValue } from '#vault/sealed-values.ts';
 import type { Vault } from '#vault/vault.ts';
-import { sealedStep } from '#workflows/load-step.ts';
-import { openTriggerAuth, sealTriggerAuth } from '#workflows/trigger-auth.ts';
-import { defaultWorkflowSettings, type WorkflowDefinition } from '#workflows/workflow-definition.ts';
+import { sealedStep } from '#workflows/definitions/load-step.ts';
+import { openTriggerAuth, sealTriggerAuth } from '#workflows/definitions/trigger-auth.ts';
+import {
+  defaultWorkflowSettings,
+  type WorkflowDefinition,
+} from '#workflows/definitions/workflow-definition.ts';
 import { sourceRow } from './source-row.ts';
 
 /** What stands sealed in each column of an owner, opened as the service does; the texts tell owner and column. */

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { changeDeliveriesHandler } from '#delivery/change-deliveries.ts';
 import { insertDeliveries } from '#delivery/delivery-store.ts';
-import type { WebhookTools } from '#delivery/manage-webhooks.ts';
-import { insertPayloads } from '#delivery/payload-store.ts';
+import { insertPayloads } from '#delivery/dispatch/payload-store.ts';
+import type { WebhookTools } from '#delivery/webhooks/manage-webhooks.ts';
 import { AddressPolicy } from '#egress/address-policy.ts';
 import { claimJobs } from '#jobs/claim-store.ts';
 import { LaneLeases } from '#jobs/lane-leases.ts';

@@ -1,14 +1,17 @@
-import type { RunPreparer } from '#delivery/deliver-to-workflow.ts';
+import type { RunPreparer } from '#delivery/dispatch/deliver-to-workflow.ts';
 import { insertEmitter } from '#events/event-store.ts';
 import { jobRow } from '#jobs/job-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
-import { newRunRow } from '#runs/new-run.ts';
-import type { RunTrigger } from '#runs/run.ts';
 import type { Store } from '#storage/store.ts';
 import type { RunTable } from '#storage/tables/workflow-tables.ts';
-import { defaultWorkflowSettings, type WorkflowSettings } from '#workflows/workflow-definition.ts';
-import { insertDeployment, insertWorkflow, updateWorkflow } from '#workflows/workflow-store.ts';
+import {
+  defaultWorkflowSettings,
+  type WorkflowSettings,
+} from '#workflows/definitions/workflow-definition.ts';
+import { insertDeployment, insertWorkflow, updateWorkflow } from '#workflows/definitions/workflow-store.ts';
+import { newRunRow } from '#workflows/runs/new-run.ts';
+import type { RunTrigger } from '#workflows/runs/run.ts';
 
 /** A workflow that is nothing but its rows: it emits and listens, and its runs never go on. */
 export async function storeWorkflow(

@@ -1,4 +1,4 @@
-import type { AppDefinition } from '#apps/app-definition.ts';
+import type { AppDefinition } from '#accounts/apps/app-definition.ts';
 import { HttpReceiver, type ReceivedRequest, type ReceiverAnswer } from './http-receiver.ts';
 
 /**

@@ -9,7 +9,7 @@ const listPageSize = 100;
 
 export function fetchAccounts(
   ownerId: string,
-  options: { app?: string; after?: string; signal?: AbortSignal } = {},
+  options: { app?: string; health?: string; after?: string; signal?: AbortSignal } = {},
 ): Promise<Page<Account>> {
   const { signal, ...query } = options;
   return api<Page<Account>>('GET', '/v1/accounts', {
@@ -18,13 +18,14 @@ export function fetchAccounts(
   });
 }
 
-export function useAccounts(ownerId: string) {
+export function useAccounts(ownerId: string, health = '') {
   return useInfiniteQuery({
-    queryKey: ['accounts', ownerId],
-    queryFn: ({ signal, pageParam }) => fetchAccounts(ownerId, { after: pageParam, signal }),
+    queryKey: ['accounts', ownerId, 'with health', health],
+    queryFn: ({ signal, pageParam }) => fetchAccounts(ownerId, { health, after: pageParam, signal }),
     initialPageParam: '',
     getNextPageParam: ({ page_info: { count, end_cursor } }) =>
       count < listPageSize ? undefined : end_cursor,
+    placeholderData: keepPreviousData,
     refetchInterval: ({ state }) => (state.data?.pages.length === 1 ? 10_000 : false),
   });
 }

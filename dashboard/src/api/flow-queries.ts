@@ -1,14 +1,24 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import type { Flow } from '~/flow/flow-types.ts';
 import { api, type RequestOptions } from './client.ts';
+import { useOwnerNames } from './owner-names.ts';
 import { type Data, ownerPath } from './queries.ts';
 
 /** The flow map of an owner; `focus` is part of it, whatever else has no place. */
 export function useFlow(ownerId: string, focus?: string) {
+  const nameOf = useOwnerNames(ownerId);
   return useQuery({
     queryKey: ['flow', ownerId, focus ?? ''],
     queryFn: async ({ signal }) =>
       (await api<Data<Flow>>('GET', `${ownerPath(ownerId)}/flow`, { signal, query: { focus } })).data,
+    // Subscriptions may be to everything of a user or workspace; the map knows only its id.
+    select: (flow) => ({
+      ...flow,
+      nodes: flow.nodes.map((node) => {
+        const owner = /^[ou]_/.test(node.id) ? nameOf(node.id) : undefined;
+        return owner === undefined ? node : { ...node, name: `Everything of ${owner}` };
+      }),
+    }),
     // Large answers are many bytes.
     refetchInterval: ({ state }) => ((state.data?.nodes.length ?? 0) > 150 ? 5_000 : 3_000),
     // Of the same owner: what is asked for next has most of it too.

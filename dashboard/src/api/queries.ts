@@ -54,14 +54,14 @@ export function useOverview(ownerId: string) {
 
 const listPageSize = 100;
 
-/** Sources of an owner with these words in their name, newest first, a page at a time. */
-export function useSources(ownerId: string, words: string) {
+/** Sources of an owner with these words in their name and in this state of health, newest first, a page at a time. */
+export function useSources(ownerId: string, words: string, health = '') {
   return useInfiniteQuery({
-    queryKey: ['sources', ownerId, words],
+    queryKey: ['sources', ownerId, words, health],
     queryFn: ({ signal, pageParam }) =>
       api<Page<Source>>('GET', sourcesPath(ownerId), {
         signal,
-        query: { limit: listPageSize, q: words, after: pageParam },
+        query: { limit: listPageSize, q: words, health, after: pageParam },
       }),
     initialPageParam: '',
     getNextPageParam: ({ page_info: { count, end_cursor } }) =>

@@ -14,6 +14,8 @@ export interface Tick {
   reason: string | null;
   /** Planned runs this entry stands for. */
   ticks: number;
+  /** What became of the run that it started; null: none, or it is not recorded. */
+  run: { state: string; error: string | null } | null;
 }
 
 export interface Timer {

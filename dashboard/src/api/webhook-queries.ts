@@ -15,16 +15,17 @@ const whileShort =
     state.data?.pages.length === 1 ? everyMs : false;
 
 /** Webhooks of an owner, newest first, a page at a time. */
-export function useWebhooks(ownerId: string) {
+export function useWebhooks(ownerId: string, health = '') {
   return useInfiniteQuery({
-    queryKey: ['webhooks', ownerId],
+    queryKey: ['webhooks', ownerId, health],
     queryFn: ({ signal, pageParam }) =>
       api<Page<Webhook>>('GET', `${ownerPath(ownerId)}/webhooks`, {
         signal,
-        query: { limit: listPageSize, after: pageParam },
+        query: { limit: listPageSize, health, after: pageParam },
       }),
     initialPageParam: '',
     getNextPageParam: nextOf,
+    placeholderData: keepPreviousData,
     refetchInterval: whileShort(15_000),
   });
 }

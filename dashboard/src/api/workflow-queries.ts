@@ -13,15 +13,16 @@ function nextPage(size: number) {
 }
 
 /** Workflows of an owner with these words in their name or id, newest first, a page at a time. */
-export function useWorkflows(ownerId: string, words: string) {
+export function useWorkflows(ownerId: string, words: string, health = '') {
   return useInfiniteQuery({
-    queryKey: ['workflows', ownerId, words],
+    queryKey: ['workflows', ownerId, words, health],
     queryFn: ({ signal, pageParam }) =>
       api<Page<ListedWorkflow>>('GET', `${ownerPath(ownerId)}/workflows`, {
         signal,
         query: {
           limit: pageSize,
           q: words,
+          health,
           after: pageParam,
           include: 'id,name,active,health,updated_at,last_run',
         },

@@ -1,3 +1,5 @@
+import type { Health } from './types.ts';
+
 /** Answers of the public API about people, workspaces and the instance. Times are epoch seconds unless they say otherwise. */
 
 export interface Session {
@@ -72,6 +74,8 @@ export interface SettingView {
   text: string;
   /** null: it is set, and kept secret. */
   value: string | null;
+  /** The value as people say it; null: it is no amount. */
+  amount: string | null;
   from: 'environment' | 'default';
 }
 
@@ -83,6 +87,14 @@ export interface Instance {
   now: number;
   /** null: the database has no clock of its own. */
   clock: { state: 'synchronized' | 'corrected' | 'unreliable'; offset_ms: number; checked_at: number } | null;
+  nodes: {
+    id: string;
+    started_at: number;
+    heartbeat_at: number;
+    clock: { state: string; offset_ms: number } | null;
+    health: Health;
+    advice: string | null;
+  }[];
   started_at: number;
   address: string;
   store: 'sqlite' | 'postgres';

@@ -1,6 +1,6 @@
 import type { FlowEdge, FlowNode } from './flow-types.ts';
 import type { Drawn } from './graph.ts';
-import { edgeTroubles, isEdgeFailing, isFailing, nodeTroubles } from './troubles.ts';
+import { edgeFailures, isFailing, nodeTroubles } from './troubles.ts';
 import {
   channelWords,
   edgeRate,
@@ -43,7 +43,7 @@ export function lineFigures(
     edges.map(({ id, from, to, subscriptions }) => {
       const some = subscriptions.flatMap((subscription) => known.edges.get(subscription) ?? []);
       const perMinute = some.reduce((sum, edge) => sum + edgeRate(edge), 0);
-      const troubles = some.flatMap(edgeTroubles);
+      const troubles = some.flatMap(edgeFailures);
       const channels = [...new Set(some.map(({ event_name }) => channelWords(event_name)))].slice(0, 3);
       const label = [
         `${names.get(from)?.name ?? from} to ${names.get(to)?.name ?? to}`,
@@ -51,7 +51,7 @@ export function lineFigures(
         rateWords(perMinute),
         ...troubles.slice(0, 3),
       ].join(', ');
-      return [id, { perMinute, isFailing: some.some(isEdgeFailing), label }];
+      return [id, { perMinute, isFailing: some.some(({ failing }) => failing), label }];
     }),
   );
 }

@@ -3,7 +3,7 @@ import { Link } from 'wouter';
 import { Ago } from '~/parts/ago.tsx';
 import { formatNumber } from '~/parts/format.ts';
 import type { FlowEdge, FlowFigures, FlowNode } from './flow-types.ts';
-import { edgeTroubles, nodeTroubles } from './troubles.ts';
+import { edgeFailures, isFailing, nodeTroubles } from './troubles.ts';
 import { channelWords, kindName, nameOf, pageOf, rateWords, triggerWords } from './words.ts';
 
 const rowsStep = 100;
@@ -14,7 +14,8 @@ interface Row {
   what: string;
   to: { name: string; href: string | undefined };
   figures: FlowFigures | null;
-  troubles: readonly string[];
+  failures: readonly string[];
+  isFailing: boolean;
 }
 
 /** The map as a table: who sends what to whom, how much of it, and what fails. Says the same as the picture. */
@@ -23,7 +24,7 @@ export function FlowList({ nodes, edges }: { nodes: readonly FlowNode[]; edges: 
   const rows = rowsOf(nodes, edges);
   const ends = new Set(edges.flatMap(({ emitter_id, listener_id }) => [emitter_id, listener_id]));
   const alone = nodes.filter(({ id, triggers }) => !ends.has(id) && triggers.length === 0);
-  const failing = nodes.filter((node) => nodeTroubles(node).length > 0);
+  const failing = nodes.filter(isFailing);
   return (
     <>
       {failing.length > 0 && (
@@ -54,7 +55,7 @@ export function FlowList({ nodes, edges }: { nodes: readonly FlowNode[]; edges: 
           </thead>
           <tbody>
             {rows.slice(0, shown).map((row) => (
-              <tr key={row.key} className={row.troubles.length > 0 ? 'bad' : undefined}>
+              <tr key={row.key} className={row.isFailing ? 'bad' : undefined}>
                 <td>
                   <Name {...row.from} />
                 </td>
@@ -65,8 +66,8 @@ export function FlowList({ nodes, edges }: { nodes: readonly FlowNode[]; edges: 
                   <Name {...row.to} />
                 </td>
                 <td>{row.figures === null ? '—' : rateWords(row.figures.per_minute)}</td>
-                <td className={row.troubles.length === 0 ? 'nothing' : undefined}>
-                  {row.troubles.length === 0 ? 'none' : row.troubles.join(', ')}
+                <td className={row.failures.length === 0 ? 'nothing' : undefined}>
+                  {row.failures.length === 0 ? 'none' : row.failures.join(', ')}
                 </td>
                 <td className={row.figures?.last_at == null ? 'nothing' : undefined}>
                   {row.figures === null || row.figures.last_at === null ? (
@@ -133,7 +134,8 @@ function rowsOf(nodes: readonly FlowNode[], edges: readonly FlowEdge[]): Row[] {
       what: channelWords(edge.event_name),
       to: end(edge.listener_id),
       figures: edge.deliveries,
-      troubles: edgeTroubles(edge),
+      failures: edgeFailures(edge),
+      isFailing: edge.failing,
     })),
     ...nodes.flatMap((node) =>
       node.triggers.map((trigger) => ({
@@ -142,13 +144,15 @@ function rowsOf(nodes: readonly FlowNode[], edges: readonly FlowEdge[]): Row[] {
         what: 'runs',
         to: end(node.id),
         figures: trigger,
-        troubles: trigger.failed > 0 ? [`${trigger.failed} failed within the last hour`] : [],
+        failures: trigger.failed > 0 ? [`${trigger.failed} failed within the last hour`] : [],
+        isFailing: trigger.failed > 0 && isFailing(node),
       })),
     ),
   ];
   return rows.sort(
     (a, b) =>
-      b.troubles.length - a.troubles.length ||
+      Number(b.isFailing) - Number(a.isFailing) ||
+      b.failures.length - a.failures.length ||
       (b.figures?.per_minute ?? 0) - (a.figures?.per_minute ?? 0) ||
       (a.key < b.key ? -1 : 1),
   );

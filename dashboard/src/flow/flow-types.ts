@@ -1,4 +1,5 @@
 /** The answer of `GET …/flow` (src/http/routes/flow-routes.ts of the service). Times are epoch seconds unless they say ms. */
+import type { Health } from '../api/types.ts';
 
 export interface FlowFigures {
   /** Within the last minute. */
@@ -21,8 +22,8 @@ export interface FlowNode {
   /** Null: all of a kind, or something of another owner. */
   name: string | null;
   state: string | null;
-  reason: string | null;
-  failing_since: number | null;
+  /** Null where the name is. */
+  health: Health | null;
   project_id: string | null;
   emitted: FlowFigures | null;
   runs: FlowFigures | null;
@@ -40,6 +41,7 @@ export interface FlowEdge {
   /** Null: the listener is of another owner. */
   deliveries: FlowFigures | null;
   dead_letters: number;
+  failing: boolean;
 }
 
 export interface Flow {

@@ -1,5 +1,5 @@
 import type { FlowEdge, FlowNode } from './flow-types.ts';
-import { isEdgeFailing, isFailing } from './troubles.ts';
+import { isFailing } from './troubles.ts';
 
 /** From so many nodes on, things that do the same are drawn as one. */
 const groupFrom = 40;
@@ -127,7 +127,7 @@ export function filtered<N extends FlowNode, E extends FlowEdge>(
 ): { nodes: readonly N[]; edges: readonly E[] } {
   if (kind === '' && project === '' && !failing) return { nodes, edges };
   const ends = new Set(
-    edges.filter(isEdgeFailing).flatMap(({ emitter_id, listener_id }) => [emitter_id, listener_id]),
+    edges.filter((edge) => edge.failing).flatMap(({ emitter_id, listener_id }) => [emitter_id, listener_id]),
   );
   const meant = new Set(
     nodes
@@ -142,7 +142,7 @@ export function filtered<N extends FlowNode, E extends FlowEdge>(
   const some = edges.filter(
     (edge) =>
       (meant.has(edge.emitter_id) || meant.has(edge.listener_id)) &&
-      (!failing || isEdgeFailing(edge) || kind !== '' || project !== ''),
+      (!failing || edge.failing || kind !== '' || project !== ''),
   );
   const shown = new Set([...meant, ...some.flatMap((edge) => [edge.emitter_id, edge.listener_id])]);
   return { nodes: nodes.filter(({ id }) => shown.has(id)), edges: some };

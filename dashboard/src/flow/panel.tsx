@@ -6,15 +6,16 @@ import type { Run } from '~/api/workflow-types.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { CopyButton } from '~/parts/copy.tsx';
 import { DeliveryDetail } from '~/parts/delivery-detail.tsx';
-import { deadStates, deliveryReason, toneOf, webhookReason } from '~/parts/delivery-words.ts';
+import { deadStates, deliveryReason, toneOf } from '~/parts/delivery-words.ts';
 import { formatNumber } from '~/parts/format.ts';
+import { HealthBadge, HealthNote } from '~/parts/health.tsx';
 import { Icon } from '~/parts/icon.tsx';
 import { oneLine, visible } from '~/parts/plain-text.ts';
 import { RunState } from '~/parts/run-state.tsx';
 import type { Known } from './figures.ts';
 import type { FlowEdge, FlowFigures, FlowNode } from './flow-types.ts';
 import type { Drawn, DrawnEdge, DrawnNode } from './graph.ts';
-import { edgeTroubles, isEdgeFailing, isFailing, nodeTroubles } from './troubles.ts';
+import { edgeFailures, isFailing } from './troubles.ts';
 import {
   channelWords,
   edgeRate,
@@ -88,12 +89,13 @@ function Frame({
   );
 }
 
-function Troubles({ troubles }: { troubles: readonly string[] }) {
-  if (troubles.length === 0) return null;
+/** Past failures of a listener that is healthy again are no reason for alarm. */
+function Failures({ failures, isFailing: isBad }: { failures: readonly string[]; isFailing: boolean }) {
+  if (failures.length === 0) return null;
   return (
-    <ul className="attention">
-      {troubles.map((trouble) => (
-        <li key={trouble}>{trouble}</li>
+    <ul className={isBad ? 'attention' : 'muted'}>
+      {failures.map((failure) => (
+        <li key={failure}>{failure}</li>
       ))}
     </ul>
   );
@@ -131,8 +133,7 @@ function ThingPanel({ drawn, known, chosen, onChoose }: PanelProps) {
       {node !== undefined && (
         <>
           <p className="facts">
-            {node.state !== null && <span className={toneOf(node.state)}>{visible(node.state)}</span>}
-            {node.reason !== null && <span>{webhookReason(node.reason) ?? oneLine(node.reason, 100)}</span>}
+            {node.health !== null && <HealthBadge health={node.health} />}
             <span className="with-copy">
               <code>{chosen}</code>
               <CopyButton text={chosen} label="Copy the id" />
@@ -154,7 +155,9 @@ function ThingPanel({ drawn, known, chosen, onChoose }: PanelProps) {
           {node.name === null && node.kind !== 'all' && (
             <p className="muted">It belongs to another owner: only its id is known here.</p>
           )}
-          <Troubles troubles={nodeTroubles(node)} />
+          {node.health !== null && node.kind !== 'all' && (
+            <HealthNote kind={node.kind} id={chosen} health={node.health} />
+          )}
           <ThingLinks node={node} />
           <dl className="map-figures">
             {node.runs !== null && <Figures name="Runs" figures={node.runs} />}
@@ -191,6 +194,12 @@ function ThingLinks({ node }: { node: FlowNode }) {
           {formatNumber(node.dead_letters)} {node.dead_letters === 1 ? 'dead letter' : 'dead letters'}
         </Link>
       )}
+      {node.unhealthy_accounts > 0 && (
+        <Link href="/accounts">
+          {formatNumber(node.unhealthy_accounts)} failing{' '}
+          {node.unhealthy_accounts === 1 ? 'account' : 'accounts'}
+        </Link>
+      )}
     </p>
   );
 }
@@ -216,7 +225,7 @@ function Lines({
     return {
       line,
       rate: edges.reduce((sum, edge) => sum + edgeRate(edge), 0),
-      isFailing: edges.some(isEdgeFailing),
+      isFailing: edges.some(({ failing }) => failing),
       channels: [...new Set(edges.map(({ event_name }) => channelWords(event_name)))].slice(0, 3).join(', '),
     };
   });
@@ -305,7 +314,7 @@ function GroupPanel({
 
 function LinePanel({ line, drawn, known, mayWrite, onChoose }: PanelProps & { line: DrawnEdge }) {
   const edges = line.subscriptions.flatMap((id) => known.edges.get(id) ?? []);
-  edges.sort((a, b) => Number(isEdgeFailing(b)) - Number(isEdgeFailing(a)) || edgeRate(b) - edgeRate(a));
+  edges.sort((a, b) => Number(b.failing) - Number(a.failing) || edgeRate(b) - edgeRate(a));
   const ends = [line.from, line.to].map((id) => boxName(id, drawn, known));
   return (
     <Frame name={ends.join(' → ')} kind="Subscription" onClose={() => onChoose(undefined)}>
@@ -364,7 +373,7 @@ function Subscribed({
           <dl className="map-figures">
             <Figures name="Delivers" figures={edge.deliveries} />
           </dl>
-          <Troubles troubles={edgeTroubles(edge)} />
+          <Failures failures={edgeFailures(edge)} isFailing={edge.failing} />
           {edge.dead_letters > 0 && page !== undefined && (
             <p>
               <Link href={edge.listener_id.startsWith('wh_') ? page : '/dead-letters'}>
@@ -372,22 +381,14 @@ function Subscribed({
               </Link>
             </p>
           )}
-          <Deliveries id={edge.id} isFailing={isEdgeFailing(edge)} mayWrite={mayWrite} />
+          <Deliveries id={edge.id} hasFailures={edgeFailures(edge).length > 0} mayWrite={mayWrite} />
         </>
       )}
     </section>
   );
 }
 
-function Deliveries({
-  id,
-  isFailing: isBad,
-  mayWrite,
-}: {
-  id: string;
-  isFailing: boolean;
-  mayWrite: boolean;
-}) {
+function Deliveries({ id, hasFailures, mayWrite }: { id: string; hasFailures: boolean; mayWrite: boolean }) {
   const [chosen, setChosen] = useState<string>();
   const path = `/v1/subscriptions/${id}/deliveries`;
   const dead = useLatest<Delivery>(path, { limit: latestMax, state: deadStates.join(',') });
@@ -396,7 +397,7 @@ function Deliveries({
     return <DeliveryDetail id={chosen} mayWrite={mayWrite} onClose={() => setChosen(undefined)} />;
   const rows = [
     ...new Map(
-      [...((isBad && dead.data) || []), ...(latest.data ?? [])].map((row) => [row.id, row]),
+      [...((hasFailures && dead.data) || []), ...(latest.data ?? [])].map((row) => [row.id, row]),
     ).values(),
   ];
   if (rows.length === 0)

@@ -1,4 +1,4 @@
-import { formatNumber } from '~/parts/format.ts';
+import { formatDuration, formatNumber } from '~/parts/format.ts';
 import { oneLine } from '~/parts/plain-text.ts';
 import type { FlowEdge, FlowNode, FlowTrigger } from './flow-types.ts';
 
@@ -51,7 +51,7 @@ export function triggerWords({ kind, interval_seconds, cron }: FlowTrigger): str
   if (kind === 'http') return 'HTTP request';
   if (kind === 'email') return 'mail';
   if (cron !== null) return `cron ${oneLine(cron, 40)}`;
-  return interval_seconds === null ? 'timer' : `every ${interval_seconds} s`;
+  return interval_seconds === null ? 'timer' : `every ${formatDuration(interval_seconds * 1000)}`;
 }
 
 /** What goes through a thing, per minute: runs, events, or what it is sent. */

@@ -16,6 +16,7 @@ import { CopyButton } from '~/parts/copy.tsx';
 import { End } from '~/parts/delivery-detail.tsx';
 import { HealthBadge } from '~/parts/health.tsx';
 import { LoadedPage } from '~/parts/loaded-page.tsx';
+import { OwnerLabel } from '~/parts/owner-label.tsx';
 import { Loading, PageFrame } from '~/parts/page.tsx';
 import { PageTabs } from '~/parts/page-tabs.tsx';
 import { oneLine, shortened, visible } from '~/parts/plain-text.ts';
@@ -87,7 +88,15 @@ function Details({ account }: { account: Account }) {
         href={`/accounts/${account.id}`}
         tabs={[
           { id: 'uses', name: 'What uses it', content: <Uses account={account} /> },
-          ...(mayChange ? [{ id: 'audit', name: 'Audit log', content: <Audit id={account.id} /> }] : []),
+          ...(mayChange
+            ? [
+                {
+                  id: 'audit',
+                  name: 'Audit log',
+                  content: <Audit id={account.id} ownerId={account.owner_id} />,
+                },
+              ]
+            : []),
           {
             id: 'settings',
             name: 'Settings',
@@ -163,7 +172,7 @@ function Uses({ account }: { account: Account }) {
   );
 }
 
-function Audit({ id }: { id: string }) {
+function Audit({ id, ownerId }: { id: string; ownerId: string }) {
   const audit = useAccountAudit(id);
   return (
     <section className="card" aria-label="Audit">
@@ -173,7 +182,7 @@ function Audit({ id }: { id: string }) {
         {audit.data?.data.map((entry) => (
           <li key={entry.id}>
             <strong>{visible(entry.action.replaceAll('_', ' '))}</strong> by{' '}
-            {entry.user_id === null ? 'the service' : <code>{visible(shortened(entry.user_id, 60))}</code>}{' '}
+            {entry.user_id === null ? 'the service' : <OwnerLabel id={entry.user_id} ownerId={ownerId} />}{' '}
             <span className="muted">
               <Ago ms={Date.parse(entry.created_at)} />
             </span>

@@ -8,6 +8,7 @@ import { Command } from '~/parts/copy.tsx';
 import { formatNumber } from '~/parts/format.ts';
 import { HealthBadge } from '~/parts/health.tsx';
 import { Icon } from '~/parts/icon.tsx';
+import { ListFilterFields, NoneFits, useListFilter } from '~/parts/list-filter.tsx';
 import { useOwner } from '~/parts/owner.tsx';
 import { Empty, Loading, PageFrame } from '~/parts/page.tsx';
 import { oneLine, shortened, visible } from '~/parts/plain-text.ts';
@@ -16,14 +17,21 @@ import { VirtualList } from '~/parts/virtual-list.tsx';
 
 export function Accounts() {
   const { ownerId } = useOwner();
-  const accounts = useAccounts(ownerId);
+  const filter = useListFilter('/accounts');
+  const accounts = useAccounts(ownerId, filter.health);
   const mayWrite = useMayWrite(ownerId) === true;
   const rows = accounts.data?.pages.flatMap(({ data }) => data) ?? [];
   const total = accounts.data?.pages[0]?.page_info.total_count ?? rows.length;
   return (
     <PageFrame
       title="Accounts"
-      lead={accounts.data !== undefined && <p className="muted">{formatNumber(total)} in all</p>}
+      lead={
+        accounts.data !== undefined && (
+          <p className="muted">
+            {formatNumber(total)} {filter.isSet ? 'found' : 'in all'}
+          </p>
+        )
+      }
       actions={
         mayWrite && (
           <Link href="/accounts/new" className="button primary">
@@ -33,11 +41,16 @@ export function Accounts() {
         )
       }
     >
+      {(total > 0 || filter.isSet) && <ListFilterFields filter={filter} />}
       {accounts.error !== null && <Problem error={accounts.error} onRetry={() => void accounts.refetch()} />}
       {accounts.isPending && <Loading />}
-      {accounts.data !== undefined && rows.length === 0 && (
-        <NoAccounts ownerId={ownerId} mayWrite={mayWrite} />
-      )}
+      {accounts.data !== undefined &&
+        rows.length === 0 &&
+        (filter.isSet ? (
+          <NoneFits filter={filter} things="accounts" />
+        ) : (
+          <NoAccounts ownerId={ownerId} mayWrite={mayWrite} />
+        ))}
       {rows.length > 0 && (
         <VirtualList
           label="Accounts"

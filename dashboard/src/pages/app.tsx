@@ -14,6 +14,7 @@ import { formatNumber } from '~/parts/format.ts';
 import { HealthBadge } from '~/parts/health.tsx';
 import { JsonView } from '~/parts/json-view.tsx';
 import { LoadedPage } from '~/parts/loaded-page.tsx';
+import { MarkedText, MarkedWords } from '~/parts/marked-text.tsx';
 import { useOwner } from '~/parts/owner.tsx';
 import { Loading, PageFrame } from '~/parts/page.tsx';
 import { PageTabs } from '~/parts/page-tabs.tsx';
@@ -76,7 +77,7 @@ function Details({ app, ownerId }: { app: App; ownerId: string }) {
         </>
       }
     >
-      {app.description !== '' && <p className="pre-line">{visible(shortened(app.description, 2_000))}</p>}
+      {app.description !== '' && <MarkedText text={app.description} max={2_000} />}
       <PageTabs
         className="tabbed"
         href={`/apps/${slug}`}
@@ -151,7 +152,7 @@ function Needs({ app }: { app: App }) {
                   </span>
                 </dt>
                 <dd className="pre-line">
-                  {visible(shortened(field.description ?? '', 500))}
+                  <MarkedWords text={field.description ?? ''} max={500} />
                   {field.default !== null && (
                     <span className="muted"> Default: {oneLine(field.default, 100)}</span>
                   )}

@@ -5,6 +5,7 @@ import type { ListedApp } from '~/api/account-types.ts';
 import { useMayAdminister } from '~/api/rights.ts';
 import { formatNumber } from '~/parts/format.ts';
 import { Icon } from '~/parts/icon.tsx';
+import { plainWords } from '~/parts/marks.ts';
 import { useOwner } from '~/parts/owner.tsx';
 import { Empty, Loading, PageFrame } from '~/parts/page.tsx';
 import { oneLine, shortened, visible } from '~/parts/plain-text.ts';
@@ -102,7 +103,7 @@ function AppRow({ app: { name_slug, name, description, auth_type, owner_id } }: 
           <bdi className="row-name">{visible(shortened(name, 200))}</bdi>{' '}
           <code className="muted">{name_slug}</code>
         </span>
-        <bdi className="muted cut">{oneLine(description, 300)}</bdi>
+        <bdi className="muted cut">{oneLine(plainWords(description), 300)}</bdi>
       </span>
       {owner_id !== null && <span className="state good">own</span>}
       <span className="muted row-side">{authWords[auth_type]}</span>

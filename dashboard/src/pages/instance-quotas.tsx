@@ -2,20 +2,21 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useLocation, useSearch } from 'wouter';
 import { api } from '~/api/client.ts';
-import type { Data } from '~/api/queries.ts';
-import { useQuota } from '~/api/workspace-queries.ts';
+import { type Data, useMe } from '~/api/queries.ts';
+import { useQuota, useUsers } from '~/api/workspace-queries.ts';
 import type { Quota } from '~/api/workspace-types.ts';
 import { formatDuration, formatNumber } from '~/parts/format.ts';
 import { Loading } from '~/parts/page.tsx';
-import { visible } from '~/parts/plain-text.ts';
+import { shortened, visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
 
 /** What one user or workspace may use on a day. Whose stands in the address. */
 export function InstanceQuotas() {
   const asked = new URLSearchParams(useSearch()).get('owner') ?? '';
   const [, navigate] = useLocation();
-  const [id, setId] = useState(asked);
-  const quota = useQuota(asked);
+  const [id, setId] = useState(isOwnerId(asked) ? '' : asked);
+  const owner = useNamedOwner(asked);
+  const quota = useQuota(owner.id ?? '');
   return (
     <>
       <p className="muted">
@@ -36,7 +37,7 @@ export function InstanceQuotas() {
             required
             spellCheck={false}
             maxLength={100}
-            placeholder="u_… or o_…"
+            placeholder="name or id"
             value={id}
             onChange={(event) => setId(event.target.value)}
           />
@@ -45,22 +46,57 @@ export function InstanceQuotas() {
           Show
         </button>
       </form>
-      {asked !== '' && quota.isPending && <Loading />}
+      {asked !== '' && (owner.isPending || (owner.id !== undefined && quota.isPending)) && <Loading />}
+      {asked !== '' && !owner.isPending && owner.id === undefined && (
+        <p role="status">
+          No user, and no workspace of yours, has this name. Other workspaces need their id (o_…).
+        </p>
+      )}
       {quota.error !== null && <Problem error={quota.error} onRetry={() => void quota.refetch()} />}
-      {quota.data !== undefined && <Change key={quota.data.owner_id} quota={quota.data} />}
+      {quota.data !== undefined && (
+        <Change key={quota.data.owner_id} quota={quota.data} name={owner.name ?? quota.data.owner_id} />
+      )}
     </>
   );
+}
+
+/** A user or workspace by id, name, or e-mail address. Of workspaces that the admin is not in only the id is known. */
+function useNamedOwner(text: string): {
+  id: string | undefined;
+  name: string | undefined;
+  isPending: boolean;
+} {
+  const me = useMe();
+  const users = useUsers(text);
+  const wanted = text.toLowerCase();
+  const workspace = me.data?.orgs?.find(
+    ({ id, name, orgname }) => id === text || [name, orgname].some((one) => one.toLowerCase() === wanted),
+  );
+  const user = users.data?.pages[0]?.data.find(
+    ({ id, username, email }) => id === text || [username, email].some((one) => one.toLowerCase() === wanted),
+  );
+  return {
+    id: user?.id ?? workspace?.id ?? (isOwnerId(text) ? text : undefined),
+    name: user?.username ?? workspace?.name,
+    isPending: users.isPending || users.isPlaceholderData || me.isPending,
+  };
+}
+
+function isOwnerId(text: string): boolean {
+  return /^[uo]_\w+$/.test(text);
 }
 
 const numbers = [
   { id: 'invocations', name: 'Invocations a day', show: formatNumber },
   {
     id: 'compute_ms',
-    name: 'Run time a day, in milliseconds',
+    name: 'Run time a day, in hours',
     show: (ms: number) => (ms === 0 ? '0 s' : formatDuration(ms)),
   },
   { id: 'credits', name: 'Credits a day', show: formatNumber },
 ] as const;
+
+const hourMs = 3_600_000;
 
 type Draft = Record<(typeof numbers)[number]['id'] | 'enforced', string>;
 
@@ -68,13 +104,13 @@ function draftOf({ own }: Quota): Draft {
   const text = (value: number | null) => (value === null ? '' : String(value));
   return {
     invocations: text(own.invocations),
-    compute_ms: text(own.compute_ms),
+    compute_ms: text(own.compute_ms === null ? null : own.compute_ms / hourMs),
     credits: text(own.credits),
     enforced: own.enforced === null ? '' : String(own.enforced),
   };
 }
 
-function Change({ quota }: { quota: Quota }) {
+function Change({ quota, name }: { quota: Quota; name: string }) {
   const queries = useQueryClient();
   const [draft, setDraft] = useState(() => draftOf(quota));
   const change = useMutation({
@@ -82,7 +118,7 @@ function Change({ quota }: { quota: Quota }) {
       const number = (text: string) => (text.trim() === '' ? null : Number(text));
       const body = {
         invocations: number(draft.invocations),
-        compute_ms: number(draft.compute_ms),
+        compute_ms: draft.compute_ms.trim() === '' ? null : Math.round(Number(draft.compute_ms) * hourMs),
         credits: number(draft.credits),
         enforced: draft.enforced === '' ? null : draft.enforced === 'true',
       };
@@ -95,7 +131,11 @@ function Change({ quota }: { quota: Quota }) {
     },
   });
   const isNew = JSON.stringify(draft) !== JSON.stringify(draftOf(quota));
-  const isGood = numbers.every(({ id }) => draft[id].trim() === '' || /^\d{1,15}$/.test(draft[id].trim()));
+  const isGood = numbers.every(
+    ({ id }) =>
+      draft[id].trim() === '' ||
+      (id === 'compute_ms' ? /^\d{1,9}(\.\d{1,7})?$/ : /^\d{1,15}$/).test(draft[id].trim()),
+  );
   return (
     <form
       className="card form"
@@ -106,7 +146,7 @@ function Change({ quota }: { quota: Quota }) {
       }}
     >
       <h2 id="quota-of" className="break">
-        {visible(quota.owner_id)}
+        {visible(shortened(name, 200))}
       </h2>
       <p className="muted">
         On the {quota.plan} plan. What goes beyond a quota is{' '}
@@ -123,8 +163,8 @@ function Change({ quota }: { quota: Quota }) {
           <input
             id={`quota-${id}`}
             className="input"
-            inputMode="numeric"
-            pattern="[0-9]{1,15}"
+            inputMode={id === 'compute_ms' ? 'decimal' : 'numeric'}
+            pattern={id === 'compute_ms' ? '[0-9]{1,9}([.][0-9]{1,7})?' : '[0-9]{1,15}'}
             placeholder="as the setting says"
             value={draft[id]}
             onChange={(event) => setDraft({ ...draft, [id]: event.target.value })}

@@ -3,6 +3,7 @@ import { Link } from 'wouter';
 import type { Instance } from '~/api/workspace-types.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { formatBytes, formatDuration, formatNumber } from '~/parts/format.ts';
+import { HealthBadge, HealthReason } from '~/parts/health.tsx';
 import { visible } from '~/parts/plain-text.ts';
 
 /** Seconds that its clock and that of this browser may be apart. */
@@ -101,6 +102,7 @@ export function InstanceRunning({ instance }: { instance: Instance }) {
           </dl>
         </section>
       </div>
+      <Nodes instance={instance} />
       {jobs.length > 0 && (
         <section className="card" aria-labelledby="jobs">
           <h2 id="jobs">Jobs in the store</h2>
@@ -127,6 +129,57 @@ export function InstanceRunning({ instance }: { instance: Instance }) {
         </section>
       )}
     </>
+  );
+}
+
+function Nodes({ instance: { nodes, node } }: { instance: Instance }) {
+  return (
+    <section className="card" aria-labelledby="nodes">
+      <h2 id="nodes">Nodes</h2>
+      <div className="table-scroll">
+        <table className="table">
+          <thead>
+            <tr>
+              <th scope="col">Node</th>
+              <th scope="col">Health</th>
+              <th scope="col">Running since</th>
+              <th scope="col">Last heartbeat</th>
+              <th scope="col">Clock</th>
+            </tr>
+          </thead>
+          <tbody>
+            {nodes.map(({ id, health, advice, started_at, heartbeat_at, clock }) => (
+              <tr key={id}>
+                <th scope="row">
+                  <code>{id}</code>
+                  {id === node && ' (this process)'}
+                </th>
+                <td>
+                  <HealthBadge health={health} />
+                  {health.state !== 'healthy' && (
+                    <p>
+                      <HealthReason health={health} />
+                    </p>
+                  )}
+                  {advice !== null && <p className="muted">{advice}</p>}
+                </td>
+                <td>
+                  <Ago ms={started_at * 1000} />
+                </td>
+                <td>
+                  <Ago ms={heartbeat_at * 1000} />
+                </td>
+                <td>
+                  {clock === null
+                    ? 'no other to compare with'
+                    : `${clock.state}, ${formatNumber(clock.offset_ms)} ms off`}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </section>
   );
 }
 

@@ -48,7 +48,7 @@ export function InstanceSettings({ settings }: { settings: readonly SettingView[
                 </span>
               </div>
               <p className="break">
-                <Value value={setting.value} />
+                <Value setting={setting} />
               </p>
               <p className="muted break">{visible(setting.text)}</p>
             </li>
@@ -59,8 +59,13 @@ export function InstanceSettings({ settings }: { settings: readonly SettingView[
   );
 }
 
-function Value({ value }: { value: string | null }) {
+function Value({ setting: { value, amount } }: { setting: SettingView }) {
   if (value === null) return <em>is set, and not shown</em>;
   if (value === '') return <span className="muted">empty</span>;
-  return <code>{visible(value)}</code>;
+  if (amount === null) return <code>{visible(value)}</code>;
+  return (
+    <>
+      {amount} <code className="muted">{visible(value)}</code>
+    </>
+  );
 }

@@ -9,6 +9,8 @@ import { useMayWrite } from '~/api/rights.ts';
 import type { Account } from '~/api/types.ts';
 import { AppFields, fieldProblem, fieldsOf } from '~/parts/app-fields.tsx';
 import { ConnectWindow } from '~/parts/connect-window.tsx';
+import { MarkedWords } from '~/parts/marked-text.tsx';
+import { plainWords } from '~/parts/marks.ts';
 import { useOwner } from '~/parts/owner.tsx';
 import { Empty, Loading, PageFrame } from '~/parts/page.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
@@ -70,7 +72,7 @@ function Choose({ ownerId }: { ownerId: string }) {
                 <bdi>{visible(shortened(app.name, 100))}</bdi>
               </strong>{' '}
               <span className="muted">{app.auth_type === 'oauth' ? 'OAuth' : 'keys'}</span>
-              <span className="choice-text">{visible(shortened(app.description, 200))}</span>
+              <span className="choice-text">{visible(shortened(plainWords(app.description), 200))}</span>
             </Link>
           </li>
         ))}
@@ -134,7 +136,9 @@ function Connect({ app, ownerId }: { app: ListedApp; ownerId: string }) {
       <h2>
         <bdi>{visible(shortened(app.name, 100))}</bdi>
       </h2>
-      <p className="muted pre-line">{visible(shortened(app.description, 500))}</p>
+      <p className="muted pre-line">
+        <MarkedWords text={app.description} max={500} />
+      </p>
       <div className="field">
         <label className="label" htmlFor="account-name">
           Name <span className="muted">(optional)</span>

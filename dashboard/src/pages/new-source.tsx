@@ -8,6 +8,8 @@ import type { Component, Source } from '~/api/types.ts';
 import { type CodeContext, nothingBefore } from '~/editing/code-context.ts';
 import { codeProblemOf } from '~/editing/code-problem.ts';
 import { CodeEditor } from '~/parts/code-editor.tsx';
+import { MarkedWords } from '~/parts/marked-text.tsx';
+import { plainWords } from '~/parts/marks.ts';
 import { useOwner } from '~/parts/owner.tsx';
 import { Empty, Loading, PageFrame } from '~/parts/page.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
@@ -103,7 +105,7 @@ function Choose({ onSaved }: { onSaved: (component: Component) => void }) {
                   <bdi>{visible(shortened(name, 100))}</bdi>
                 </strong>{' '}
                 <span className="muted">{visible(shortened(app_details?.name ?? app, 60))}</span>
-                <span className="choice-text">{visible(shortened(description, 200))}</span>
+                <span className="choice-text">{visible(shortened(plainWords(description), 200))}</span>
                 <code className="muted">{visible(shortened(key, 100))}</code>
               </Link>
             </li>
@@ -211,7 +213,9 @@ function Configure({
         <bdi>{visible(shortened(component.name, 200))}</bdi>
       </h2>
       {component.description !== undefined && (
-        <p className="muted pre-line">{visible(shortened(component.description, 2_000))}</p>
+        <p className="muted pre-line">
+          <MarkedWords text={component.description} max={2_000} />
+        </p>
       )}
       <div className="field">
         <label className="label" htmlFor="source-name">

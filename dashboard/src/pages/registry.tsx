@@ -5,6 +5,7 @@ import { useIsInstanceAdmin } from '~/api/rights.ts';
 import type { ListedComponent } from '~/api/types.ts';
 import { Command } from '~/parts/copy.tsx';
 import { formatNumber } from '~/parts/format.ts';
+import { plainWords } from '~/parts/marks.ts';
 import { Empty, Loading, PageFrame } from '~/parts/page.tsx';
 import { PageTabs } from '~/parts/page-tabs.tsx';
 import { oneLine, shortened, visible } from '~/parts/plain-text.ts';
@@ -136,7 +137,7 @@ function ComponentRow({ component }: { component: ListedComponent }) {
           <bdi className="row-name">{visible(shortened(name, 200))}</bdi>{' '}
           <code className="muted">{visible(shortened(key, 200))}</code>
         </span>
-        <bdi className="muted cut">{oneLine(description, 300)}</bdi>
+        <bdi className="muted cut">{oneLine(plainWords(description), 300)}</bdi>
       </span>
       <bdi className="muted row-side">{visible(shortened(app_details?.name ?? app, 60))}</bdi>
     </Link>

@@ -105,18 +105,31 @@ function scheduleOf({ interval_seconds: seconds, cron, timezone }: Timer) {
 }
 
 const words: Readonly<Record<string, { name: string; tone: string }>> = {
-  // The ledger knows that a run began. Whether it succeeded is the health of the source.
   fired: { name: 'started', tone: 'state off' },
   late: { name: 'late', tone: 'state warn' },
   skipped: { name: 'skipped', tone: 'state warn' },
   missed: { name: 'missed', tone: 'state bad' },
 };
 
+const runWords: Readonly<Record<string, { name: string; tone: string }>> = {
+  queued: { name: 'queued', tone: 'state off' },
+  running: { name: 'running', tone: 'state busy' },
+  succeeded: { name: 'succeeded', tone: 'state good' },
+  failed: { name: 'failed', tone: 'state bad' },
+  lost: { name: 'lost', tone: 'state bad' },
+};
+
+/** A tick that started a run is as that run is; that it was late is said beside it. */
+function lookOf({ outcome, run }: Tick): { name: string; tone: string } {
+  const known = run === null ? words[outcome] : runWords[run.state];
+  return known ?? { name: oneLine(run?.state ?? outcome, 20), tone: 'state off' };
+}
+
 function Ledger({ rows, hasNames }: { rows: readonly Tick[]; hasNames: boolean }) {
   return (
     <ol className="ledger card flush" aria-label="What became of each planned run">
       {rows.map((tick) => {
-        const { name, tone } = words[tick.outcome] ?? { name: oneLine(tick.outcome, 20), tone: 'state off' };
+        const { name, tone } = lookOf(tick);
         return (
           <li key={`${tick.prop} ${tick.planned_at} ${tick.outcome}`}>
             <time className="ledger-time" dateTime={new Date(tick.planned_at * 1000).toISOString()}>
@@ -142,11 +155,14 @@ function Ledger({ rows, hasNames }: { rows: readonly Tick[]; hasNames: boolean }
   );
 }
 
-function explained({ outcome, late_by_ms: lateMs, recorded_at, planned_at, reason, ticks }: Tick): string {
+function explained(tick: Tick): string {
+  const { outcome, late_by_ms: lateMs, recorded_at, planned_at, reason, ticks, run } = tick;
   const why = reason === 'quota_exceeded' ? 'the quota of its owner was used up' : oneLine(reason ?? '', 300);
   if (lateMs !== null) {
     const ran = `started at ${timeOf(Math.round(planned_at + lateMs / 1000))}`;
-    return outcome === 'late' ? `${ran}, ${formatDuration(lateMs)} after its time` : `${ran}, in time`;
+    const start = outcome === 'late' ? `${ran}, ${formatDuration(lateMs)} after its time` : `${ran}, in time`;
+    const error = oneLine(run?.error ?? '', 300);
+    return error === '' ? start : `${start}: ${error}`;
   }
   if (outcome !== 'missed') return why;
   const first = ticks === 1 ? 'One planned run' : `${formatNumber(ticks)} planned runs`;

@@ -1,5 +1,4 @@
-import { useState } from 'react';
-import { Link, useLocation, useSearch } from 'wouter';
+import { Link } from 'wouter';
 import { useSources } from '~/api/queries.ts';
 import { useMayWrite } from '~/api/rights.ts';
 import type { Source } from '~/api/types.ts';
@@ -8,33 +7,23 @@ import { Command } from '~/parts/copy.tsx';
 import { formatNumber } from '~/parts/format.ts';
 import { HealthBadge, HealthReason } from '~/parts/health.tsx';
 import { Icon } from '~/parts/icon.tsx';
+import { ListFilterFields, NoneFits, useListFilter } from '~/parts/list-filter.tsx';
 import { useOwner } from '~/parts/owner.tsx';
 import { Empty, Loading, PageFrame } from '~/parts/page.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
 import { ReadMore } from '~/parts/read-more.tsx';
-import { useSettled } from '~/parts/use-settled.ts';
 import { VirtualList } from '~/parts/virtual-list.tsx';
 
 const rowPx = 60;
 
 export function Sources() {
   const { ownerId } = useOwner();
-  const [, navigate] = useLocation();
-  const initial = new URLSearchParams(useSearch()).get('q') ?? '';
-  const [words, setWords] = useState(initial);
-  const asked = useSettled(words.trim());
-  const sources = useSources(ownerId, asked);
+  const filter = useListFilter('/sources');
+  const sources = useSources(ownerId, filter.asked, filter.health);
   const mayWrite = useMayWrite(ownerId);
   const total = sources.data?.pages[0]?.page_info.total_count ?? 0;
   const rows = sources.data?.pages.flatMap(({ data }) => data) ?? [];
-
-  const change = (text: string) => {
-    setWords(text);
-    navigate(text.trim() === '' ? '/sources' : `/sources?q=${encodeURIComponent(text.trim())}`, {
-      replace: true,
-    });
-  };
 
   return (
     <PageFrame
@@ -42,7 +31,7 @@ export function Sources() {
       lead={
         sources.data !== undefined && (
           <p className="muted">
-            {formatNumber(total)} {asked === '' ? 'in all' : 'found'}
+            {formatNumber(total)} {filter.isSet ? 'found' : 'in all'}
           </p>
         )
       }
@@ -55,25 +44,14 @@ export function Sources() {
         )
       }
     >
-      {(total > 0 || asked !== '') && (
-        <div className="search">
-          <Icon name="search" />
-          <input
-            className="input"
-            type="search"
-            aria-label="Search by name, slug or id"
-            placeholder="Search by name, slug or id"
-            value={words}
-            maxLength={200}
-            onChange={(event) => change(event.target.value)}
-          />
-        </div>
+      {(total > 0 || filter.isSet) && (
+        <ListFilterFields filter={filter} search="Search by name, slug or id" />
       )}
       {sources.error !== null && <Problem error={sources.error} onRetry={() => void sources.refetch()} />}
       {sources.isPending && <Loading />}
       {sources.data !== undefined &&
         rows.length === 0 &&
-        (asked === '' ? <NoSources ownerId={ownerId} /> : <NoneFound words={asked} />)}
+        (filter.isSet ? <NoneFits filter={filter} things="sources" /> : <NoSources ownerId={ownerId} />)}
       {rows.length > 0 && (
         <VirtualList
           rows={rows}
@@ -124,17 +102,6 @@ function NoSources({ ownerId }: { ownerId: string }) {
         text={`curl -X POST ${window.location.origin}/v1/sources/ -H "Authorization: Bearer $KEY" \\\n  -H 'content-type: application/json' -d '{"key": "http-new-requests-payload-only", "name": "inbox"${owner}}'`}
       />
       <ReadMore page="guides/sources">Write a source</ReadMore>
-    </Empty>
-  );
-}
-
-function NoneFound({ words }: { words: string }) {
-  return (
-    <Empty title="None of your sources is called so">
-      <p>
-        Nothing has “<bdi>{visible(words)}</bdi>” in its name, slug or id. Another workspace may: choose it
-        under Showing.
-      </p>
     </Empty>
   );
 }

@@ -1,11 +1,12 @@
 import { useState } from 'react';
 import { Link } from 'wouter';
 import { useFlow } from '~/api/flow-queries.ts';
+import { useOwnerNames } from '~/api/owner-names.ts';
 import { useSubscriptions } from '~/api/queries.ts';
-import { useMayWrite, useMembers } from '~/api/rights.ts';
+import { useMayWrite } from '~/api/rights.ts';
 import type { Subscription } from '~/api/types.ts';
 import type { FlowEdge, FlowNode } from '~/flow/flow-types.ts';
-import { edgeTroubles } from '~/flow/troubles.ts';
+import { edgeFailures } from '~/flow/troubles.ts';
 import { channelWords, nameOf, pageOf, rateWords } from '~/flow/words.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { EndSubscription } from '~/parts/end-subscription.tsx';
@@ -48,19 +49,15 @@ export function Subscriptions() {
 }
 
 function List() {
-  const { me, ownerId } = useOwner();
+  const { ownerId } = useOwner();
   const mayWrite = useMayWrite(ownerId) === true;
   const subscriptions = useSubscriptions(ownerId);
   const flow = useFlow(ownerId);
-  const members = useMembers(ownerId);
+  const nameOfUser = useOwnerNames(ownerId);
   const [words, setWords] = useState('');
   const [ending, setEnding] = useState<Subscription>();
   const nodes = new Map(flow.data?.nodes.map((node) => [node.id, node]));
   const edges = new Map(flow.data?.edges.map((edge) => [edge.id, edge]));
-  const people = new Map<string, string>([
-    [me.id, me.username],
-    ...(members.data ?? []).map(({ user_id, username }): [string, string] => [user_id, username]),
-  ]);
   const wanted = words.trim().toLowerCase();
   const rows = (subscriptions.data ?? []).filter(
     ({ id, emitter_id, listener_id, event_name }) =>
@@ -124,7 +121,7 @@ function List() {
                   emitter={nodes.get(subscription.emitter_id)}
                   listener={nodes.get(subscription.listener_id)}
                   edge={edges.get(subscription.id)}
-                  by={people.get(subscription.user_id) ?? subscription.user_id}
+                  by={nameOfUser(subscription.user_id) ?? subscription.user_id}
                   onEnd={mayWrite ? () => setEnding(subscription) : undefined}
                 />
               )}
@@ -160,7 +157,7 @@ function Row({
   onEnd: (() => void) | undefined;
 }) {
   const { id, emitter_id, listener_id, event_name, created_at } = subscription;
-  const troubles = edge === undefined ? [] : edgeTroubles(edge);
+  const failures = edge === undefined ? [] : edgeFailures(edge);
   return (
     <div className="row subscription">
       <span className="row-main">
@@ -170,7 +167,9 @@ function Row({
         <span className="muted cut">
           <bdi>{channelWords(event_name)}</bdi>
           {edge?.deliveries != null && `, ${rateWords(edge.deliveries.per_minute)}`}
-          {troubles.length > 0 && <span className="bad-text">, {troubles.join(', ')}</span>}
+          {failures.length > 0 && (
+            <span className={edge?.failing === true ? 'bad-text' : undefined}>, {failures.join(', ')}</span>
+          )}
         </span>
         <span className="muted cut small-text">
           made by <bdi>{oneLine(by, 60)}</bdi> <Ago ms={created_at * 1000} />, <code>{id}</code>

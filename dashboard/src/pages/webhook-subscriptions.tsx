@@ -2,9 +2,10 @@ import { useState } from 'react';
 import { useSubscriptions } from '~/api/queries.ts';
 import type { Subscription, Webhook } from '~/api/types.ts';
 import { channelWords } from '~/flow/words.ts';
-import { End, NamedEnd } from '~/parts/delivery-detail.tsx';
+import { NamedEnd } from '~/parts/delivery-detail.tsx';
 import { EndSubscription } from '~/parts/end-subscription.tsx';
 import { formatNumber } from '~/parts/format.ts';
+import { OwnerLabel } from '~/parts/owner-label.tsx';
 import { Empty, Loading } from '~/parts/page.tsx';
 import { Problem } from '~/parts/problem.tsx';
 import { SubscribeForm } from '~/parts/subscribe-form.tsx';
@@ -35,7 +36,7 @@ export function WebhookSubscriptions({ webhook, mayWrite }: { webhook: Webhook; 
           {own.slice(0, shown).map((subscription) => (
             <li key={subscription.id} className="row plain">
               <span className="row-main">
-                <Emitter id={subscription.emitter_id} />
+                <Emitter id={subscription.emitter_id} ownerId={webhook.owner_id} />
                 <span className="muted cut">
                   <bdi>{channelWords(subscription.event_name)}</bdi>, <code>{subscription.id}</code>
                 </span>
@@ -64,12 +65,12 @@ export function WebhookSubscriptions({ webhook, mayWrite }: { webhook: Webhook; 
 
 const everything: Readonly<Record<string, string>> = { 'dc_*': 'All sources', 'p_*': 'All workflows' };
 
-function Emitter({ id }: { id: string }) {
+function Emitter({ id, ownerId }: { id: string; ownerId: string }) {
   if (everything[id] !== undefined) return <span>{everything[id]}</span>;
   if (id.startsWith('o_') || id.startsWith('u_'))
     return (
       <span>
-        Everything of <End id={id} />
+        Everything of <OwnerLabel id={id} ownerId={ownerId} />
       </span>
     );
   return <NamedEnd id={id} />;

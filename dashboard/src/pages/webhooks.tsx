@@ -7,6 +7,7 @@ import { Command } from '~/parts/copy.tsx';
 import { formatNumber } from '~/parts/format.ts';
 import { HealthBadge, HealthReason } from '~/parts/health.tsx';
 import { Icon } from '~/parts/icon.tsx';
+import { ListFilterFields, NoneFits, useListFilter } from '~/parts/list-filter.tsx';
 import { useOwner } from '~/parts/owner.tsx';
 import { Empty, Loading, PageFrame } from '~/parts/page.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
@@ -16,14 +17,21 @@ import { VirtualList } from '~/parts/virtual-list.tsx';
 
 export function Webhooks() {
   const { ownerId } = useOwner();
-  const webhooks = useWebhooks(ownerId);
+  const filter = useListFilter('/webhooks');
+  const webhooks = useWebhooks(ownerId, filter.health);
   const mayWrite = useMayWrite(ownerId) === true;
   const total = webhooks.data?.pages[0]?.page_info.total_count ?? 0;
   const rows = webhooks.data?.pages.flatMap(({ data }) => data) ?? [];
   return (
     <PageFrame
       title="Webhooks"
-      lead={webhooks.data !== undefined && <p className="muted">{formatNumber(total)} in all</p>}
+      lead={
+        webhooks.data !== undefined && (
+          <p className="muted">
+            {formatNumber(total)} {filter.isSet ? 'found' : 'in all'}
+          </p>
+        )
+      }
       actions={
         <>
           <Link href="/dead-letters" className="button">
@@ -38,11 +46,16 @@ export function Webhooks() {
         </>
       }
     >
+      {(total > 0 || filter.isSet) && <ListFilterFields filter={filter} />}
       {webhooks.error !== null && <Problem error={webhooks.error} onRetry={() => void webhooks.refetch()} />}
       {webhooks.isPending && <Loading />}
-      {webhooks.data !== undefined && rows.length === 0 && (
-        <NoWebhooks ownerId={ownerId} mayWrite={mayWrite} />
-      )}
+      {webhooks.data !== undefined &&
+        rows.length === 0 &&
+        (filter.isSet ? (
+          <NoneFits filter={filter} things="webhooks" />
+        ) : (
+          <NoWebhooks ownerId={ownerId} mayWrite={mayWrite} />
+        ))}
       {rows.length > 0 && (
         <VirtualList
           label="Webhooks"

@@ -5,6 +5,7 @@ import { compare, comparedDeployment, sentencesOf } from '~/editing/definition-d
 import { Ago } from '~/parts/ago.tsx';
 import { CopyButton } from '~/parts/copy.tsx';
 import { DefinitionChanges } from '~/parts/definition-changes.tsx';
+import { OwnerLabel } from '~/parts/owner-label.tsx';
 import { Loading } from '~/parts/page.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
@@ -34,6 +35,7 @@ export function WorkflowDeployments({ workflow }: { workflow: Workflow }) {
             <Version
               deployment={deployment}
               before={rows[index + 1]}
+              ownerId={workflow.owner_id}
               isCurrent={deployment.id === workflow.deployment_id}
             />
           </li>
@@ -58,10 +60,12 @@ function Version({
   deployment,
   before,
   isCurrent,
+  ownerId,
 }: {
   deployment: Deployment;
   before: Deployment | undefined;
   isCurrent: boolean;
+  ownerId: string;
 }) {
   return (
     <>
@@ -69,7 +73,8 @@ function Version({
         <h2>Version {deployment.number}</h2>
         {isCurrent && <span className="state good">Current</span>}
         <span className="muted">
-          <Ago ms={deployment.created_at * 1000} /> by <code>{deployment.user_id}</code>
+          <Ago ms={deployment.created_at * 1000} /> by{' '}
+          <OwnerLabel id={deployment.user_id} ownerId={ownerId} />
         </span>
         <span className="with-copy">
           <code>{deployment.id}</code>

@@ -5,7 +5,7 @@ import { ApiError, api } from '~/api/client.ts';
 import { type Data, useSubscriptions } from '~/api/queries.ts';
 import type { WorkflowSettings as SettingsOf, Workflow } from '~/api/workflow-types.ts';
 import { Confirm } from '~/parts/confirm.tsx';
-import { formatNumber } from '~/parts/format.ts';
+import { formatDuration, formatNumber } from '~/parts/format.ts';
 import { MakeTemplate } from '~/parts/make-template.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
@@ -41,7 +41,7 @@ function Settings({ settings }: { settings: SettingsOf | null }) {
       'Longest time of a step',
       timeout_seconds === null
         ? '30 s in runs that a request or a mail started, else 60 s'
-        : `${formatNumber(timeout_seconds)} s`,
+        : formatDuration(timeout_seconds * 1000),
     ],
     ['Memory of a step', `${formatNumber(memory_mb)} MB`],
     ['A step that fails', auto_retry ? 'is tried again, 8 times in about ten hours' : 'ends the run'],

@@ -1,5 +1,4 @@
-import { useState } from 'react';
-import { Link, useLocation, useSearch } from 'wouter';
+import { Link } from 'wouter';
 import { useMayWrite } from '~/api/rights.ts';
 import { useWorkflows } from '~/api/workflow-queries.ts';
 import type { ListedWorkflow } from '~/api/workflow-types.ts';
@@ -8,30 +7,22 @@ import { Command } from '~/parts/copy.tsx';
 import { formatNumber } from '~/parts/format.ts';
 import { HealthBadge } from '~/parts/health.tsx';
 import { Icon } from '~/parts/icon.tsx';
+import { ListFilterFields, NoneFits, useListFilter } from '~/parts/list-filter.tsx';
 import { useOwner } from '~/parts/owner.tsx';
 import { Empty, Loading, PageFrame } from '~/parts/page.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
 import { ReadMore } from '~/parts/read-more.tsx';
 import { RunState } from '~/parts/run-state.tsx';
-import { useSettled } from '~/parts/use-settled.ts';
 import { VirtualList } from '~/parts/virtual-list.tsx';
 
 export function Workflows() {
   const { ownerId } = useOwner();
-  const [, navigate] = useLocation();
-  const [words, setWords] = useState(new URLSearchParams(useSearch()).get('q') ?? '');
-  const asked = useSettled(words.trim());
-  const workflows = useWorkflows(ownerId, asked);
+  const filter = useListFilter('/workflows');
+  const workflows = useWorkflows(ownerId, filter.asked, filter.health);
   const mayWrite = useMayWrite(ownerId) === true;
   const total = workflows.data?.pages[0]?.page_info.total_count ?? 0;
   const rows = workflows.data?.pages.flatMap(({ data }) => data) ?? [];
-
-  const change = (text: string) => {
-    setWords(text);
-    const path = text.trim() === '' ? '/workflows' : `/workflows?q=${encodeURIComponent(text.trim())}`;
-    navigate(path, { replace: true });
-  };
 
   return (
     <PageFrame
@@ -39,7 +30,7 @@ export function Workflows() {
       lead={
         workflows.data !== undefined && (
           <p className="muted">
-            {formatNumber(total)} {asked === '' ? 'in all' : 'found'}
+            {formatNumber(total)} {filter.isSet ? 'found' : 'in all'}
           </p>
         )
       }
@@ -51,27 +42,14 @@ export function Workflows() {
         )
       }
     >
-      {(total > 0 || asked !== '') && (
-        <div className="search">
-          <Icon name="search" />
-          <input
-            className="input"
-            type="search"
-            aria-label="Search by name or id"
-            placeholder="Search by name or id"
-            value={words}
-            maxLength={200}
-            onChange={(event) => change(event.target.value)}
-          />
-        </div>
-      )}
+      {(total > 0 || filter.isSet) && <ListFilterFields filter={filter} search="Search by name or id" />}
       {workflows.error !== null && (
         <Problem error={workflows.error} onRetry={() => void workflows.refetch()} />
       )}
       {workflows.isPending && <Loading />}
       {workflows.data !== undefined &&
         rows.length === 0 &&
-        (asked === '' ? <NoWorkflows ownerId={ownerId} /> : <NoneFound words={asked} />)}
+        (filter.isSet ? <NoneFits filter={filter} things="workflows" /> : <NoWorkflows ownerId={ownerId} />)}
       {rows.length > 0 && (
         <VirtualList
           rows={rows}
@@ -142,17 +120,6 @@ function NoWorkflows({ ownerId }: { ownerId: string }) {
         text={`curl -X POST ${window.location.origin}/v1/workflows -H "Authorization: Bearer $KEY" \\\n  -H 'content-type: application/json' -d '${JSON.stringify(body)}'`}
       />
       <ReadMore page="guides/workflows">Write a workflow</ReadMore>
-    </Empty>
-  );
-}
-
-function NoneFound({ words }: { words: string }) {
-  return (
-    <Empty title="None of your workflows is called so">
-      <p>
-        Nothing has “<bdi>{visible(words)}</bdi>” in its name or id. Another workspace may: choose it under
-        Showing.
-      </p>
     </Empty>
   );
 }

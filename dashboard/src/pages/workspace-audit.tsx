@@ -137,7 +137,7 @@ function Detail({ entry, who }: { entry: AuditEntry; who: string }) {
         <div>
           <dt>Who</dt>
           <dd className="break">
-            <bdi>{who}</bdi> {entry.user_id !== null && <code>{visible(entry.user_id)}</code>}
+            <bdi>{who}</bdi>
             {entry.key_id !== null && (
               <>
                 {' '}

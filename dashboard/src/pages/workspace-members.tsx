@@ -224,7 +224,7 @@ function Add({ workspaceId, members }: { workspaceId: string; members: readonly 
           maxLength={254}
           autoComplete="off"
           spellCheck={false}
-          placeholder="ann@example.com or u_…"
+          placeholder="ann@example.com"
           value={who}
           aria-invalid={isUnknown || undefined}
           aria-describedby={isUnknown ? 'who-problem' : undefined}

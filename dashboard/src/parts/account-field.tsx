@@ -34,10 +34,10 @@ export function AccountField({ ownerId, ...props }: FieldProps & { ownerId: stri
       >
         <option value="">{accounts.isPending ? 'Loading accounts …' : 'No account'}</option>
         {chosen !== '' && !list.some(({ id }) => id === chosen) && <option value={chosen}>{chosen}</option>}
-        {list.map(({ id, name, app, healthy }) => (
+        {list.map(({ id, name, app, health }) => (
           <option key={id} value={id}>
             {visible(shortened(name === null || name === '' ? app.name : name, 80))}
-            {healthy === false ? ' (does not work)' : ''} · {id}
+            {health.state === 'failing' ? ' (failing)' : ''} · {id}
           </option>
         ))}
       </select>

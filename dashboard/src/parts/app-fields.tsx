@@ -1,5 +1,6 @@
 import type { AppField, ListedApp } from '~/api/account-types.ts';
 import { ApiError } from '~/api/client.ts';
+import { MarkedWords } from './marked-text.tsx';
 import { shortened, visible } from './plain-text.ts';
 
 export function fieldsOf(app: Pick<ListedApp, 'custom_fields_json'>): AppField[] {
@@ -57,7 +58,7 @@ export function AppFields({
           {isOptional && <span className="muted"> (optional)</span>}
         </label>
         <p className="hint pre-line" id={`${id}-hint`}>
-          {visible(shortened(field.description ?? '', 500))}
+          <MarkedWords text={field.description ?? ''} max={500} />
         </p>
         {isLong(field) ? (
           <textarea rows={5} {...common} className="input code" />

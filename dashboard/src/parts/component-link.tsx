@@ -1,5 +1,6 @@
 import { Link } from 'wouter';
 import type { ListedComponent } from '~/api/types.ts';
+import { plainWords } from './marks.ts';
 import { oneLine, shortened, visible } from './plain-text.ts';
 
 /** A component of the registry in a list, leading to its page. */
@@ -13,7 +14,7 @@ export function ComponentLink({ component }: { component: ListedComponent }) {
       <span className="muted">
         {type} {visible(shortened(version, 40))}
       </span>
-      <span className="choice-text">{oneLine(description, 200)}</span>
+      <span className="choice-text">{oneLine(plainWords(description), 200)}</span>
       <code className="muted">{visible(shortened(key, 100))}</code>
     </Link>
   );

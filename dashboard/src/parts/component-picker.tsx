@@ -2,6 +2,7 @@ import { useState } from 'react';
 import { Link } from 'wouter';
 import { useComponent, useRegistryComponent, useRegistrySearch } from '~/api/queries.ts';
 import type { Component } from '~/api/types.ts';
+import { plainWords } from './marks.ts';
 import { Loading } from './page.tsx';
 import { shortened, visible } from './plain-text.ts';
 import { Problem } from './problem.tsx';
@@ -79,7 +80,7 @@ export function ComponentPicker({
                 <bdi>{visible(shortened(name, 100))}</bdi>
               </strong>{' '}
               <span className="muted">{visible(shortened(app_details?.name ?? app, 60))}</span>
-              <span className="choice-text">{visible(shortened(description, 200))}</span>
+              <span className="choice-text">{visible(shortened(plainWords(description), 200))}</span>
               <code className="muted">{visible(shortened(one, 100))}</code>
             </button>
           </li>

@@ -1,4 +1,5 @@
 import { useState } from 'react';
+import { useNameOf } from '~/api/queries.ts';
 import type { Delivery } from '~/api/types.ts';
 import type { useDeliveries } from '~/api/webhook-queries.ts';
 import { Ago } from './ago.tsx';
@@ -110,7 +111,12 @@ function DeliveryRow({
           {delivery.attempt_count > 1 && `, ${delivery.attempt_count} attempts`}
         </span>
         <bdi className="muted cut">
-          {showListener ? `to ${delivery.listener_id} ` : ''}from {delivery.emitter_id}
+          {showListener && (
+            <>
+              to <EndName id={delivery.listener_id} />{' '}
+            </>
+          )}
+          from <EndName id={delivery.emitter_id} />
           {delivery.event_name === '' ? '' : ` ${oneLine(delivery.event_name, 60)}`}
         </bdi>
       </span>
@@ -119,4 +125,8 @@ function DeliveryRow({
       </span>
     </button>
   );
+}
+
+function EndName({ id }: { id: string }) {
+  return oneLine(useNameOf(id) ?? id, 80);
 }

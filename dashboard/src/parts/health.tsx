@@ -14,6 +14,12 @@ const looks: Readonly<Record<HealthState, { name: string; look: string }>> = {
   untested: { name: 'Untested', look: 'off' },
 };
 
+export const healthStates = Object.keys(looks) as readonly HealthState[];
+
+export function healthName(state: HealthState): string {
+  return looks[state]?.name ?? state;
+}
+
 export function HealthBadge({ health: { state, reason } }: { health: Health }) {
   const { name, look } = looks[state] ?? { name: state, look: 'off' };
   return (

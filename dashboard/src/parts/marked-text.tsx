@@ -1,26 +1,53 @@
+import { type Mark, marksOf } from './marks.ts';
 import { shortened, visible } from './plain-text.ts';
 
-/** `**strong**`, `` `code` `` and `[words](address)`; everything else of Markdown is as readable as it stands. */
-const marks = /(\*\*[^*\n]{1,500}\*\*|`[^`\n]{1,500}`|\[[^\]\n]{1,500}\]\([^)\s]{1,1000}\))/;
-
-/** Foreign text with a little Markdown in it. Addresses are shown, and lead nowhere: whose they are is not known. */
+/**
+ * Foreign text with a little Markdown in it: links, code, strong text and emphasis. Links lead to http, https and mailto only, and open a
+ * page that knows nothing of this one.
+ */
 export function MarkedText({ text, max }: { text: string; max: number }) {
   return (
     <p className="pre-line break">
-      {visible(shortened(text, max))
-        .split(marks)
-        .map((part, index) => (
-          // biome-ignore lint/suspicious/noArrayIndexKey: parts of one text have no other identity.
-          <Part key={index} part={part} />
-        ))}
+      <MarkedWords text={text} max={max} />
     </p>
   );
 }
 
-function Part({ part }: { part: string }) {
-  if (part.startsWith('**') && part.endsWith('**') && part.length > 4)
-    return <strong>{part.slice(2, -2)}</strong>;
-  if (part.startsWith('`') && part.endsWith('`') && part.length > 2) return <code>{part.slice(1, -1)}</code>;
-  const link = /^\[([^\]]+)\]\(([^)]+)\)$/.exec(part);
-  return link === null ? part : `${link[1]} (${link[2]})`;
+/** The same inside a paragraph. */
+export function MarkedWords({ text, max }: { text: string; max: number }) {
+  return <Marks marks={marksOf(visible(shortened(text, max)))} />;
+}
+
+function Marks({ marks }: { marks: readonly Mark[] }) {
+  return marks.map((mark, index) => (
+    // biome-ignore lint/suspicious/noArrayIndexKey: pieces of one text have no other identity.
+    <Piece key={index} mark={mark} />
+  ));
+}
+
+function Piece({ mark }: { mark: Mark }) {
+  switch (mark.kind) {
+    case 'text':
+      return mark.text;
+    case 'code':
+      return <code>{mark.text}</code>;
+    case 'strong':
+      return (
+        <strong>
+          <Marks marks={mark.marks} />
+        </strong>
+      );
+    case 'emphasis':
+      return (
+        <em>
+          <Marks marks={mark.marks} />
+        </em>
+      );
+    case 'link':
+      return (
+        <a href={mark.href} title={mark.href} target="_blank" rel="noopener noreferrer nofollow">
+          <Marks marks={mark.marks} />
+        </a>
+      );
+  }
 }

@@ -3,6 +3,7 @@ import type { PropDefinition } from '~/api/types.ts';
 import { AccountField } from './account-field.tsx';
 import { ChoiceField, RemoteChoiceField } from './choice-field.tsx';
 import { ExpressionField, isExpression, mayBeExpression } from './expression-field.tsx';
+import { MarkedWords } from './marked-text.tsx';
 import { shortened, visible } from './plain-text.ts';
 import { JsonField, LinesField, NumberField, TextField, YesNoField } from './simple-fields.tsx';
 import { TimerField } from './timer-field.tsx';
@@ -88,7 +89,11 @@ function Field({
   const mayExpress = context.expressions !== undefined && mayBeExpression(type);
   const expressed = mayExpress && (asked || isExpression(value));
   if (type === 'alert') {
-    return <p className="note pre-line">{visible(definition.content ?? description ?? '')}</p>;
+    return (
+      <p className="note pre-line">
+        <MarkedWords text={definition.content ?? description ?? ''} max={4_000} />
+      </p>
+    );
   }
   const isOptional = optional === true || definition.default !== undefined;
   const props: FieldProps = {
@@ -110,7 +115,7 @@ function Field({
         {isOptional && <span className="muted"> (optional)</span>}
       </label>
       <p className="hint pre-line" id={`${id}-hint`}>
-        {visible(shortened(description ?? '', 2_000))}
+        <MarkedWords text={description ?? ''} max={2_000} />
       </p>
       {expressed ? (
         <ExpressionField {...props} paths={context.expressions ?? []} />

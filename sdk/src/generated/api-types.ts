@@ -58,6 +58,19 @@ export interface SourceTick {
   reason: string | null;
   /** Planned ticks this entry stands for (integer) */
   ticks: number;
+  run: {
+    /** Run of a workflow; null: a run of a source */
+    id: string | null;
+    /**
+     * queued | running | succeeded | failed | lost (no end was recorded, and it is not queued any more); of
+     * a workflow also waiting | cancelled | quarantined | not_kept (the run is no longer kept)
+     */
+    state: string;
+    /** Class and message of the error; of a queued run: of the attempt before */
+    error: string | null;
+    /** Epoch seconds (integer) */
+    ended_at: number | null;
+  } | null;
 }
 
 /** `data` in answers of `GET /v1/sources/{id}/timers`. */
@@ -420,6 +433,19 @@ export interface WorkflowTick {
   reason: string | null;
   /** Planned ticks this entry stands for (integer) */
   ticks: number;
+  run: {
+    /** Run of a workflow; null: a run of a source */
+    id: string | null;
+    /**
+     * queued | running | succeeded | failed | lost (no end was recorded, and it is not queued any more); of
+     * a workflow also waiting | cancelled | quarantined | not_kept (the run is no longer kept)
+     */
+    state: string;
+    /** Class and message of the error; of a queued run: of the attempt before */
+    error: string | null;
+    /** Epoch seconds (integer) */
+    ended_at: number | null;
+  } | null;
 }
 
 /** `data` in answers of `GET /v1/deployments/{id}`. */
@@ -1100,10 +1126,21 @@ export interface Flow {
     name: string | null;
     /** active | inactive | deploying | paused | disabled; null where the name is */
     state: string | null;
-    /** Why the service disabled a webhook */
-    reason: string | null;
-    /** Epoch seconds: since when a webhook takes nothing (integer) */
-    failing_since: number | null;
+    /** Null where the name is */
+    health: {
+      state: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
+      /** Epoch seconds: the first success, failure or waiting item of this state; null: not known (integer) */
+      since: number | null;
+      /** Why; null: it is healthy */
+      reason: string | null;
+      /** Failures since the last success (integer) */
+      failures: number;
+      /**
+       * Runs or deliveries that wait for another attempt, or longer than a minute; 1000: at least so many
+       * (integer)
+       */
+      waiting: number;
+    } | null;
     /** Of a workflow */
     project_id: string | null;
     /** Events on the default channel; failed: on $errors */
@@ -1176,6 +1213,8 @@ export interface Flow {
     } | null;
     /** Undelivered, among the newest 1,000 records of the owner (integer) */
     dead_letters: number;
+    /** Deliveries failed, and the health of the listener is still failing or disabled */
+    failing: boolean;
   })[];
 }
 
@@ -1711,6 +1750,46 @@ export interface GetInstanceAnswer {
     /** Epoch seconds (integer) */
     checked_at: number;
   } | null;
+  /**
+   * Every process on this store. healthy; paused: it is stopping; failing: it sent no heartbeat, its clock
+   * is off by more than a minute, or the store takes no writes of it. One that ended without a stop is
+   * listed for an hour
+   */
+  nodes: ({
+    /** node_… */
+    id: string;
+    /** Epoch seconds (integer) */
+    started_at: number;
+    /** Epoch seconds of its last heartbeat (integer) */
+    heartbeat_at: number;
+    /** Of its machine, as in clock; null with SQLite */
+    clock: {
+      state: string;
+      /** Integer */
+      offset_ms: number;
+    } | null;
+    /**
+     * Addition: what happened last. healthy: the last run, delivery or test succeeded; failing: it failed;
+     * paused: a user stopped it; disabled: the service stopped it; waiting: it has work that waits;
+     * untested: nothing has run yet
+     */
+    health: {
+      state: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
+      /** Epoch seconds: the first success, failure or waiting item of this state; null: not known (integer) */
+      since: number | null;
+      /** Why; null: it is healthy */
+      reason: string | null;
+      /** Failures since the last success (integer) */
+      failures: number;
+      /**
+       * Runs or deliveries that wait for another attempt, or longer than a minute; 1000: at least so many
+       * (integer)
+       */
+      waiting: number;
+    };
+    /** What to do; null: nothing */
+    advice: string | null;
+  })[];
   /** Epoch seconds (integer) */
   started_at: number;
   /** Under which others reach it */
@@ -1751,6 +1830,8 @@ export interface GetInstanceAnswer {
     text: string;
     /** null: it is set, and kept secret. URLs are without user, password and query */
     value: string | null;
+    /** The value as people say it, such as 10 minutes or 2 GB; null: it is no amount */
+    amount: string | null;
     /** environment | default */
     from: string;
   })[];

@@ -55,6 +55,7 @@ export type ErrorCode =
   | 'quota_exceeded'
   | 'registry_unreachable'
   | 'reply_not_kept'
+  | 'reply_too_large'
   | 'request_timeout'
   | 'run_over'
   | 'sealed_value_damaged'

@@ -2192,7 +2192,8 @@ export class Events {
    * Server-sent events: what the runs of a workflow send with $.send.sse; without an API key.
    *
    * The last 100 at once, then new ones as they are sent. `event` is the channel, `data` the payload as
-   * JSON, on one line; `Last-Event-ID` resumes from what is kept. Readable from any page.
+   * JSON, on one line; `Last-Event-ID` resumes from what is kept. Readable from any page. 429 when too many
+   * readers of the workflow, or streams of a key that is sent, are open.
    *
    * `GET /pipelines/{id}/sse`
    * @param workflowId p_…

@@ -6,6 +6,7 @@ import { type AccountCredentials, openCredentials } from '#accounts/account-cred
 import { requireAccount } from '#accounts/account-rights.ts';
 import type { AccountFilter, Account as AccountRow } from '#accounts/account-store.ts';
 import { refuseInUse } from '#accounts/account-uses.ts';
+import { clientGrantOf, type connectByClient } from '#accounts/connect/connect-by-client.ts';
 import {
   type AccountTools,
   createAccount,
@@ -15,8 +16,6 @@ import {
 } from '#accounts/manage-accounts.ts';
 import { CredentialReader } from '#accounts/read-credentials.ts';
 import { viewAccount } from '#accounts/view-account.ts';
-import { ownersOf, requireWorkspace } from '#auth/permissions.ts';
-import { clientGrantOf, type connectByClient } from '#connect/connect-by-client.ts';
 import { newHealth } from '#health/health.ts';
 import { healthOf } from '#health/health-store.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
@@ -32,6 +31,7 @@ import {
   pageParameters,
 } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
+import { ownersOf, requireWorkspace } from '#identity/permissions.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';

@@ -1,9 +1,9 @@
 import { type Static, Type } from 'typebox';
-import { ownersOf } from '#auth/permissions.ts';
 import { type App, callerOf, DataOf, ownerForCreate } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
-import { type ActionRunner, requireOneAction } from '#runs/run-action.ts';
+import { ownersOf } from '#identity/permissions.ts';
 import type { Store } from '#storage/store.ts';
+import { type ActionRunner, requireOneAction } from '#workflows/runs/run-action.ts';
 
 const ActionRun = Type.Object({
   component: Type.Object({

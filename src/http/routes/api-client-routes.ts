@@ -1,9 +1,9 @@
 import { type Static, Type } from 'typebox';
-import type { ApiClient } from '#auth/api-client-store.ts';
-import { createClient, listClients, revokeClient, rotateClientSecret } from '#auth/api-clients.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
 import { type App, callerOf, DataOf, IdParams, NoContent, PageOf, PageQuery } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
+import type { ApiClient } from '#identity/api-client-store.ts';
+import { createClient, listClients, revokeClient, rotateClientSecret } from '#identity/api-clients.ts';
 import { type Clock, epochSeconds } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';

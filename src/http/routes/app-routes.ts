@@ -1,10 +1,10 @@
 import { Type } from 'typebox';
-import type { AppCatalogue, CatalogueEntry } from '#apps/app-catalogue.ts';
-import { appIdOf } from '#apps/app-id.ts';
-import { describeApp } from '#apps/describe-app.ts';
-import { createApp, deleteApp, replaceApp } from '#apps/manage-apps.ts';
-import { parseApp } from '#apps/parse-app.ts';
-import { homeOf, ownersOf, requireWorkspace } from '#auth/permissions.ts';
+import type { AppCatalogue, CatalogueEntry } from '#accounts/apps/app-catalogue.ts';
+import { appIdOf } from '#accounts/apps/app-id.ts';
+import { describeApp } from '#accounts/apps/describe-app.ts';
+import { createApp, deleteApp, replaceApp } from '#accounts/apps/manage-apps.ts';
+import { parseApp } from '#accounts/apps/parse-app.ts';
+import { registrationOf } from '#accounts/oauth/manage-oauth-clients.ts';
 import { encodeCursor, listPart, pageRequest, pageResponse } from '#http/pagination.ts';
 import {
   type App,
@@ -17,10 +17,10 @@ import {
   pageParameters,
 } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
+import { homeOf, ownersOf, requireWorkspace } from '#identity/permissions.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
-import { registrationOf } from '#oauth/manage-oauth-clients.ts';
 import type { ComponentCatalogue } from '#registry/component-catalogue.ts';
 import type { Store } from '#storage/store.ts';
 import { AppBody, AppShape, AppWithDefinition, appParameters, type ListQuery } from './app-shapes.ts';

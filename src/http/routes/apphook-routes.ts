@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import type { AppCatalogue } from '#apps/app-catalogue.ts';
+import type { AppCatalogue } from '#accounts/apps/app-catalogue.ts';
 import { type App, callerOf, DataOf, ownerForCreate } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
 import type { AppEvents } from '#ingress/push-app-event.ts';

@@ -1,11 +1,11 @@
 import { Type } from 'typebox';
-import type { AppCatalogue } from '#apps/app-catalogue.ts';
-import type { AppDefinition } from '#apps/app-definition.ts';
-import { ownersOf } from '#auth/permissions.ts';
+import type { AppCatalogue } from '#accounts/apps/app-catalogue.ts';
+import type { AppDefinition } from '#accounts/apps/app-definition.ts';
 import type { ComponentShape } from '#components/component-shape.ts';
 import { encodeCursor, listPart, pageRequest, pageResponse } from '#http/pagination.ts';
 import { type App, callerOf, DataOf, ownerForCreate, PageOf, pageParameters } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
+import { ownersOf } from '#identity/permissions.ts';
 import { epochSeconds } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { ComponentCatalogue, ListedEntry } from '#registry/component-catalogue.ts';

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
-import { ownersOf } from '#auth/permissions.ts';
 import { type App, callerOf, ownerForCreate } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
+import { ownersOf } from '#identity/permissions.ts';
 import type { ComponentConfigurer } from '#sources/component-configurer.ts';
 import type { Store } from '#storage/store.ts';
 

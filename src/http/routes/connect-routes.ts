@@ -1,8 +1,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import type { AccountConnector } from '#connect/connect-account.ts';
-import { formName } from '#connect/connect-fields.ts';
-import { type BrowserCookie, ConnectRefusal, type ConnectStep } from '#connect/connect-flow.ts';
+import type { AccountConnector } from '#accounts/connect/connect-account.ts';
+import { formName } from '#accounts/connect/connect-fields.ts';
+import { type BrowserCookie, ConnectRefusal, type ConnectStep } from '#accounts/connect/connect-flow.ts';
 import { connectedPage, formPage, goOnPage, pageHeaders, problemPage } from '#http/connect-pages.ts';
 import { errorAnswer } from '#http/error-response.ts';
 import { type App, callerOf, DataOf, ownerForCreate } from '#http/route-support.ts';

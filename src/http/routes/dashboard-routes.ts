@@ -3,7 +3,7 @@ import type { App } from '#http/route-support.ts';
 import { sendPageFile } from '#http/send-page-file.ts';
 import { waitingPage } from '#http/waiting-page.ts';
 import { CallerError } from '#lib/errors.ts';
-import type { DashboardPages } from '#pages/dashboard-pages.ts';
+import type { DashboardPages } from '#web/dashboard/dashboard-pages.ts';
 
 /**
  * Addresses that the pages take over once they are loaded (dashboard/src/app.tsx has the same). Each is one and everything

@@ -1,11 +1,5 @@
 import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
-import { notFound, readable, requireWorkspace, writable } from '#auth/permissions.ts';
-import type { DataStoreEntries } from '#data-stores/data-store-entries.ts';
-import { checkKey, checkValue, expiryOf } from '#data-stores/data-store-limits.ts';
-import { findDataStore, pageOfDataStores } from '#data-stores/data-store-store.ts';
-import { countEntries, listEntries, readEntry } from '#data-stores/entry-store.ts';
-import { createDataStore, removeDataStore } from '#data-stores/manage-data-stores.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
 import {
   type App,
@@ -18,10 +12,16 @@ import {
   PageQuery,
 } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
+import { notFound, readable, requireWorkspace, writable } from '#identity/permissions.ts';
 import { type Clock, epochSeconds } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Store } from '#storage/store.ts';
 import type { DataStoreTable } from '#storage/tables/workflow-tables.ts';
+import type { DataStoreEntries } from '#user-data/data-stores/data-store-entries.ts';
+import { checkKey, checkValue, expiryOf } from '#user-data/data-stores/data-store-limits.ts';
+import { findDataStore, pageOfDataStores } from '#user-data/data-stores/data-store-store.ts';
+import { countEntries, listEntries, readEntry } from '#user-data/data-stores/entry-store.ts';
+import { createDataStore, removeDataStore } from '#user-data/data-stores/manage-data-stores.ts';
 
 export interface DataStoreRouteDeps {
   store: Store;

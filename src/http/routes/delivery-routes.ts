@@ -1,12 +1,11 @@
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { mayRead, notFound, readable, requireWorkspace, writable } from '#auth/permissions.ts';
 import { type DeliveryState, deliveryStates, undeliveredStates } from '#delivery/delivery.ts';
-import type { DeliveryDispatcher } from '#delivery/delivery-dispatcher.ts';
 import { findDelivery, pageOfDeadLetters, pageOfDeliveries } from '#delivery/delivery-store.ts';
+import type { DeliveryDispatcher } from '#delivery/dispatch/delivery-dispatcher.ts';
 import { redeliver, textOfDelivery, viewDelivery } from '#delivery/manage-deliveries.ts';
-import { findSubscription } from '#delivery/subscription-store.ts';
-import { findWebhook } from '#delivery/webhook-store.ts';
+import { findSubscription } from '#delivery/subscriptions/subscription-store.ts';
+import { findWebhook } from '#delivery/webhooks/webhook-store.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
 import {
   type App,
@@ -18,6 +17,7 @@ import {
   parameterOf,
 } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
+import { mayRead, notFound, readable, requireWorkspace, writable } from '#identity/permissions.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';

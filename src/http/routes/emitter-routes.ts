@@ -1,6 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { readable, writable } from '#auth/permissions.ts';
 import { requestEventDeletion } from '#events/delete-events.ts';
 import { channels, eventSummaryJson, type StoredEvent } from '#events/event.ts';
 import { type EventId, formatEventId, parseEventId } from '#events/event-id.ts';
@@ -9,11 +8,12 @@ import { sendWholeEvents } from '#http/event-answer.ts';
 import { pageRequest, pageResponse } from '#http/pagination.ts';
 import { type App, callerOf, DataOf, IdParams, PageOf, pageParameters } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
+import { readable, writable } from '#identity/permissions.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import { findSource } from '#sources/source-store.ts';
 import type { Db, Store } from '#storage/store.ts';
-import { findWorkflow } from '#workflows/workflow-store.ts';
+import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
 
 export interface EmitterRouteDeps {
   store: Store;

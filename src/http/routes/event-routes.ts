@@ -1,21 +1,21 @@
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { isStillValid } from '#auth/api-tokens.ts';
-import { type Caller, mayRead, notFound, requireWorkspace } from '#auth/permissions.ts';
 import { ownerOfEmitter } from '#events/emitter-store.ts';
 import { channels } from '#events/event.ts';
 import type { EventBus } from '#events/event-bus.ts';
 import { compareEventIds, formatEventId, parseEventId } from '#events/event-id.ts';
 import { eventBatches, pageOfPlaces } from '#events/event-page-store.ts';
-import type { LiveStreams } from '#http/live-updates.ts';
 import { type LogLine, logLine } from '#http/log-line.ts';
 import { pageResponse } from '#http/pagination.ts';
 import { type App, callerOf, IdParams, PageOf, PageQuery } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
-import { StreamMark } from '#http/stream-mark.ts';
+import { isStillValid } from '#identity/api-tokens.ts';
+import { type Caller, mayRead, notFound, requireWorkspace } from '#identity/permissions.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
+import type { LiveStreams } from '#streams/live-updates.ts';
+import { StreamMark } from '#streams/stream-mark.ts';
 import {
   type EmitterKind,
   emitterOf,

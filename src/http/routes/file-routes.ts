@@ -1,10 +1,10 @@
 import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { FileRow } from '#files/file-store.ts';
-import type { FileUrls } from '#files/file-urls.ts';
-import type { ByteRange, StoredFiles } from '#files/stored-files.ts';
 import type { App } from '#http/route-support.ts';
 import { CallerError } from '#lib/errors.ts';
+import type { FileRow } from '#user-data/files/file-store.ts';
+import type { FileUrls } from '#user-data/files/file-urls.ts';
+import type { ByteRange, StoredFiles } from '#user-data/files/stored-files.ts';
 
 export interface FileRouteDeps {
   files: Pick<StoredFiles, 'findById' | 'read'>;

@@ -1,5 +1,7 @@
 import { type Static, Type } from 'typebox';
-import { requireWorkspace } from '#auth/permissions.ts';
+import { type App, callerOf, DataOf, IdParams } from '#http/route-support.ts';
+import { selectFields } from '#http/select-fields.ts';
+import { requireWorkspace } from '#identity/permissions.ts';
 import {
   type FlowFigures,
   type FlowMap,
@@ -7,11 +9,10 @@ import {
   flowEdgesMax,
   flowNodesMax,
   readFlowMap,
-} from '#http/flow-map.ts';
-import { type App, callerOf, DataOf, IdParams } from '#http/route-support.ts';
-import { selectFields } from '#http/select-fields.ts';
+} from '#insights/flow-map.ts';
 import { type Clock, epochSeconds } from '#lib/clock.ts';
 import type { Store } from '#storage/store.ts';
+import { Health } from './health-shapes.ts';
 
 /** Everybody who looks at the map of one owner within this time gets one answer. */
 const keptMs = 1_500;
@@ -38,8 +39,7 @@ const FlowNodeShape = Type.Object({
   kind: Type.String({ description: 'source | workflow | webhook | all' }),
   name: nullable(Type.String(), 'Null: all of a kind, or something of another owner'),
   state: nullable(Type.String(), 'active | inactive | deploying | paused | disabled; null where the name is'),
-  reason: nullable(Type.String(), 'Why the service disabled a webhook'),
-  failing_since: nullable(Type.Integer(), 'Epoch seconds: since when a webhook takes nothing'),
+  health: nullable(Health, 'Null where the name is'),
   project_id: nullable(Type.String(), 'Of a workflow'),
   emitted: nullable(Figures, 'Events on the default channel; failed: on $errors'),
   runs: nullable(Figures, 'Of a workflow'),
@@ -69,6 +69,9 @@ const FlowEdgeShape = Type.Object({
     'Failed: undelivered, or to be tried again. Null: the listener is of another owner',
   ),
   dead_letters: Type.Integer({ description: 'Undelivered, among the newest 1,000 records of the owner' }),
+  failing: Type.Boolean({
+    description: 'Deliveries failed, and the health of the listener is still failing or disabled',
+  }),
 });
 
 const Flow = Type.Object({
@@ -176,27 +179,26 @@ function viewFlow({ ownerId, atMs, totals, nodes, edges }: FlowMap): Static<type
     truncated:
       own < totals.sources + totals.workflows + totals.webhooks || edges.length < totals.subscriptions,
     nodes: nodes.map(viewNode),
-    edges: edges.map(({ subscription, figures, deadLetters }) => ({
+    edges: edges.map(({ subscription, figures, deadLetters, isFailing }) => ({
       id: subscription.id,
       emitter_id: subscription.emitter_id,
       listener_id: subscription.listener_id,
       event_name: subscription.event_name,
       deliveries: figures === null ? null : viewFigures(figures),
       dead_letters: deadLetters,
+      failing: isFailing,
     })),
   };
 }
 
 function viewNode(node: FlowNode): Static<typeof FlowNodeShape> {
-  const { thing, emitted, runs } = node;
-  const failingSince = thing?.failing_since_ms ?? null;
+  const { thing, health, emitted, runs } = node;
   return {
     id: node.id,
     kind: node.kind,
     name: thing?.name ?? null,
     state: thing?.state ?? null,
-    reason: thing?.disabled_reason ?? null,
-    failing_since: failingSince === null ? null : epochSeconds(failingSince),
+    health,
     project_id: thing?.project_id ?? null,
     emitted: emitted === null ? null : viewFigures(emitted),
     runs: runs === null ? null : viewFigures(runs),

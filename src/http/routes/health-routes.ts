@@ -1,5 +1,6 @@
 import type { Registry } from 'prom-client';
 import { Type } from 'typebox';
+import { unwritableReason } from '#health/node-health.ts';
 import type { App } from '#http/route-support.ts';
 import { UnavailableError } from '#lib/errors.ts';
 import { pingStore } from '#storage/ping-store.ts';
@@ -14,14 +15,6 @@ export interface HealthRouteParts {
 
 const Status = Type.Object({ status: Type.String() });
 const tags = ['operations', 'addition'];
-
-/** Anyone may ask: the log has the rest. */
-function reasonOf(cause: unknown): string {
-  const code = cause instanceof UnavailableError ? cause.code : '';
-  if (code === 'storage_full') return 'the disk of the store is full';
-  if (code === 'store_damaged') return 'the database is damaged';
-  return 'the store cannot be reached or written';
-}
 
 export function healthRoutes(app: App, { store, metrics, unreadyReason }: HealthRouteParts): void {
   app.get(
@@ -53,7 +46,8 @@ export function healthRoutes(app: App, { store, metrics, unreadyReason }: Health
       try {
         await pingStore(store);
       } catch (cause) {
-        throw new UnavailableError('not_ready', reasonOf(cause), { cause });
+        // Anyone may ask: the log has the rest.
+        throw new UnavailableError('not_ready', unwritableReason(cause), { cause });
       }
       const reason = unreadyReason?.();
       if (reason !== undefined) throw new UnavailableError('not_ready', reason);

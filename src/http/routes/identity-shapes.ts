@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { identityRules } from '#workspaces/identity-rules.ts';
+import { identityRules } from '#identity/identity-rules.ts';
 
 /** Names and addresses as they may be given; the same rules for people and workspaces. */
 export const Username = Type.String({

@@ -2,6 +2,7 @@ import { type Static, Type } from 'typebox';
 import { type App, callerOf, DataOf } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
 import { CallerError } from '#lib/errors.ts';
+import { Health } from './health-shapes.ts';
 
 const InstanceShape = Type.Object({
   version: Type.String({ description: 'Of Millrace' }),
@@ -22,6 +23,23 @@ const InstanceShape = Type.Object({
       Type.Null(),
     ],
     { description: 'How the clock of this machine compares with that of the database; null with SQLite' },
+  ),
+  nodes: Type.Array(
+    Type.Object({
+      id: Type.String({ description: 'node_…' }),
+      started_at: Type.Integer({ description: 'Epoch seconds' }),
+      heartbeat_at: Type.Integer({ description: 'Epoch seconds of its last heartbeat' }),
+      clock: Type.Union([Type.Object({ state: Type.String(), offset_ms: Type.Integer() }), Type.Null()], {
+        description: 'Of its machine, as in clock; null with SQLite',
+      }),
+      health: Health,
+      advice: Type.Union([Type.String(), Type.Null()], { description: 'What to do; null: nothing' }),
+    }),
+    {
+      description:
+        'Every process on this store. healthy; paused: it is stopping; failing: it sent no heartbeat, its clock is off by more than a ' +
+        'minute, or the store takes no writes of it. One that ended without a stop is listed for an hour',
+    },
   ),
   started_at: Type.Integer({ description: 'Epoch seconds' }),
   address: Type.String({ description: 'Under which others reach it' }),
@@ -59,6 +77,9 @@ const InstanceShape = Type.Object({
       text: Type.String({ description: 'What it is for' }),
       value: Type.Union([Type.String(), Type.Null()], {
         description: 'null: it is set, and kept secret. URLs are without user, password and query',
+      }),
+      amount: Type.Union([Type.String(), Type.Null()], {
+        description: 'The value as people say it, such as 10 minutes or 2 GB; null: it is no amount',
       }),
       from: Type.String({ description: 'environment | default' }),
     }),

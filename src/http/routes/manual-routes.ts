@@ -2,7 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { App } from '#http/route-support.ts';
 import { sendPageFile } from '#http/send-page-file.ts';
 import { CallerError } from '#lib/errors.ts';
-import type { Manual } from '#manual/manual.ts';
+import type { Manual } from '#web/manual/manual.ts';
 
 const manualHeaders = {
   'content-security-policy':

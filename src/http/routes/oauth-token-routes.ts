@@ -1,8 +1,8 @@
 import { Type } from 'typebox';
-import { issueToken, revokeToken } from '#auth/api-tokens.ts';
 import { clientCredentials, type TokenRequest } from '#http/client-credentials.ts';
 import { readForms, sendOAuthError } from '#http/oauth-manners.ts';
 import type { App } from '#http/route-support.ts';
+import { issueToken, revokeToken } from '#identity/api-tokens.ts';
 import { type Clock, epochSeconds } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Store } from '#storage/store.ts';

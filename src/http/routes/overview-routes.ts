@@ -1,22 +1,21 @@
 import { type Static, Type } from 'typebox';
-import { requireWorkspace } from '#auth/permissions.ts';
 import type { EventRates } from '#events/event-rates.ts';
-import { healthKinds, healthStates } from '#health/health.ts';
+import { type HealthKind, type HealthState, healthKinds, healthStates } from '#health/health.ts';
 import { countHealth, troubledObjects } from '#health/health-store.ts';
+import { type App, callerOf, DataOf, IdParams } from '#http/route-support.ts';
+import { selectFields } from '#http/select-fields.ts';
+import { requireWorkspace } from '#identity/permissions.ts';
 import {
   countDeadLetters,
   countedMax,
-  disabledWebhooks,
+  namedMax,
   namesOf,
   quarantinedRuns,
   type Trouble,
-  unhealthyAccounts,
   type Waiting,
   waitingDeliveries,
   waitingJobs,
-} from '#http/overview-store.ts';
-import { type App, callerOf, DataOf, IdParams } from '#http/route-support.ts';
-import { selectFields } from '#http/select-fields.ts';
+} from '#insights/overview-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import { epochSeconds } from '#lib/clock.ts';
 import type { Store } from '#storage/store.ts';
@@ -180,7 +179,7 @@ export function overviewRoutes(app: App, { store, clock, eventRates }: OverviewR
     const { read } = store;
     const failing = eventRates.failing(ownerId);
     const { health, attention } = await healthOfAll(ownerId);
-    const [names, jobs, deliveries, deadLetters, accounts, webhooks, runs] = await Promise.all([
+    const [names, jobs, deliveries, deadLetters, runs] = await Promise.all([
       namesOf(
         read,
         failing.map(({ emitterId }) => emitterId),
@@ -188,10 +187,13 @@ export function overviewRoutes(app: App, { store, clock, eventRates }: OverviewR
       waitingJobs(read, ownerId, clock.now()),
       waitingDeliveries(read, ownerId),
       countDeadLetters(read, ownerId),
-      unhealthyAccounts(read, ownerId),
-      disabledWebhooks(read, ownerId),
       quarantinedRuns(read, ownerId),
     ]);
+    const named = (kind: HealthKind, state: HealthState) =>
+      attention
+        .filter((one) => one.kind === kind && one.health.state === state)
+        .slice(0, namedMax)
+        .map(({ id, name, health: { reason, since } }) => ({ id, name, reason, since }));
     return {
       owner_id: ownerId,
       health,
@@ -211,8 +213,8 @@ export function overviewRoutes(app: App, { store, clock, eventRates }: OverviewR
       jobs_waiting: waitingShape(jobs),
       deliveries_waiting: waitingShape(deliveries),
       dead_letters: deadLetters,
-      unhealthy_accounts: accounts.map(troubleShape),
-      disabled_webhooks: webhooks.map(troubleShape),
+      unhealthy_accounts: named('account', 'failing'),
+      disabled_webhooks: named('webhook', 'disabled'),
       quarantined_runs: runs.map((run) => ({ ...troubleShape(run), workflow_id: run.workflowId })),
     };
   }

@@ -1,11 +1,11 @@
 import { type Static, Type } from 'typebox';
+import { listWorkspacesOf } from '#identity/workspace-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { QuotaGuard } from '#metering/quota-guard.ts';
 import { ownerQuotasOf } from '#metering/quota-store.ts';
 import { effectiveQuotas } from '#metering/quotas.ts';
 import { usageTodayOf } from '#metering/usage-store.ts';
 import type { Store } from '#storage/store.ts';
-import { listWorkspacesOf } from '#workspaces/workspace-store.ts';
 
 export const DailyUse = {
   daily_compute_time_quota: Type.Integer({ description: 'Milliseconds' }),

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
-import { requireWorkspace } from '#auth/permissions.ts';
 import { type App, callerOf, IdParams, PageOf, pageParameters } from '#http/route-support.ts';
+import { requireWorkspace } from '#identity/permissions.ts';
 import type { Store } from '#storage/store.ts';
 import { EventSummary, expandParameter, sendSummaries } from './emitter-routes.ts';
 

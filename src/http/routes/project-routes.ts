@@ -1,10 +1,10 @@
 import { type Static, Type } from 'typebox';
-import { type Caller, notFound, writable } from '#auth/permissions.ts';
 import { type App, callerOf, DataOf, IdParams, NoContent } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
+import { type Caller, notFound, writable } from '#identity/permissions.ts';
+import { deleteProject, lockProject, type Project, renameProject } from '#identity/project-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Store, Tx } from '#storage/store.ts';
-import { deleteProject, lockProject, type Project, renameProject } from '#workspaces/project-store.ts';
 import { Name } from './identity-shapes.ts';
 
 export interface ProjectRouteDeps {

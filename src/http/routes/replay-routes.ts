@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import type { ReplayQueue } from '#delivery/queue-replay.ts';
+import type { ReplayQueue } from '#delivery/replay/queue-replay.ts';
 import {
   cancelReplay,
   type ReplayTools,
@@ -9,8 +9,8 @@ import {
   replayRateMax,
   requestReplay,
   viewReplays,
-} from '#delivery/replay-events.ts';
-import { pageOfReplays } from '#delivery/replay-store.ts';
+} from '#delivery/replay/replay-events.ts';
+import { pageOfReplays } from '#delivery/replay/replay-store.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
 import {
   type App,

@@ -1,17 +1,17 @@
 import { type Static, Type } from 'typebox';
-import { ownersOf, readable, writable } from '#auth/permissions.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
 import { type App, callerOf, DataOf, IdParams, PageOf, pageParameters } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
+import { ownersOf, readable, writable } from '#identity/permissions.ts';
 import { CallerError } from '#lib/errors.ts';
-import type { RunManager } from '#runs/manage-runs.ts';
-import { terminalStates } from '#runs/run.ts';
-import type { RunError } from '#runs/run-events.ts';
-import { findRun, type ListedRun, pageOfRuns, sendsOfRun, stepsOfRun } from '#runs/run-store.ts';
-import type { StepTrier } from '#runs/try-step.ts';
 import type { Store } from '#storage/store.ts';
 import type { RunSendTable, RunStepTable, RunTable } from '#storage/tables/workflow-tables.ts';
-import { findWorkflow } from '#workflows/workflow-store.ts';
+import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
+import type { RunManager } from '#workflows/runs/manage-runs.ts';
+import { terminalStates } from '#workflows/runs/run.ts';
+import type { RunError } from '#workflows/runs/run-events.ts';
+import { findRun, type ListedRun, pageOfRuns, sendsOfRun, stepsOfRun } from '#workflows/runs/run-store.ts';
+import type { StepTrier } from '#workflows/runs/try-step.ts';
 import { GivenStep } from './workflow-shapes.ts';
 
 const ErrorShape = Type.Object({

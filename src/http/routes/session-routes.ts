@@ -1,10 +1,10 @@
 import { Type } from 'typebox';
-import { noteUse } from '#auth/api-keys.ts';
-import { findSession } from '#auth/session-store.ts';
-import { endSession, startSession } from '#auth/sessions.ts';
 import { type App, callerOf, DataOf, NoContent } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
 import { clearSessionCookie, csrfHeader, requireOwnOrigin, setSessionCookie } from '#http/session-cookie.ts';
+import { noteUse } from '#identity/api-keys.ts';
+import { findSession } from '#identity/session-store.ts';
+import { endSession, startSession } from '#identity/sessions.ts';
 import { type Clock, epochSeconds } from '#lib/clock.ts';
 import { CallerError, toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';

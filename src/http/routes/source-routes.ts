@@ -1,5 +1,4 @@
 import { Type } from 'typebox';
-import { ownersOf, readable, requireWorkspace, writable } from '#auth/permissions.ts';
 import { newHealth } from '#health/health.ts';
 import { healthOf } from '#health/health-store.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
@@ -14,6 +13,7 @@ import {
   pageParameters,
 } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
+import { ownersOf, readable, requireWorkspace, writable } from '#identity/permissions.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { SourceChange, SourceDeployer } from '#sources/deploy-source.ts';
 import type { Deployment } from '#sources/deployment.ts';

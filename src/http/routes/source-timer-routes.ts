@@ -3,6 +3,7 @@ import { Type } from 'typebox';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
 import { type App, DataOf, IdParams, PageOf, PageQuery } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
+import { runsOfTicks } from '#http/tick-run-store.ts';
 import { epochSeconds } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import { occurrencesFrom } from '#schedule/next-occurrence.ts';
@@ -30,6 +31,23 @@ export const tickFields = {
   }),
   reason: Type.Union([Type.String(), Type.Null()]),
   ticks: Type.Integer({ description: 'Planned ticks this entry stands for' }),
+  run: Type.Union([
+    Type.Object({
+      id: Type.Union([Type.String(), Type.Null()], {
+        description: 'Run of a workflow; null: a run of a source',
+      }),
+      state: Type.String({
+        description:
+          'queued | running | succeeded | failed | lost (no end was recorded, and it is not queued any more); of a workflow also ' +
+          'waiting | cancelled | quarantined | not_kept (the run is no longer kept)',
+      }),
+      error: Type.Union([Type.String(), Type.Null()], {
+        description: 'Class and message of the error; of a queued run: of the attempt before',
+      }),
+      ended_at: Type.Union([Type.Integer(), Type.Null()], { description: 'Epoch seconds' }),
+    }),
+    Type.Null(),
+  ]),
 };
 
 const Tick = Type.Object({ prop: Type.String({ description: 'The timer prop' }), ...tickFields });
@@ -113,7 +131,12 @@ export async function tickPage<Whose extends object>(
     ...(before === undefined ? {} : { after: tickPlace(before, 'before') }),
   });
   const cursors = rows.map((row) => encodeCursor(`${row.planned_at_ms}:${row.timer_id}`));
-  const ticks = rows.map((row) => ({ ...whose(row.timer_id), ...viewTick(row) }));
+  const runs = await runsOfTicks(db, rows);
+  const ticks = rows.map((row, index) => ({
+    ...whose(row.timer_id),
+    ...viewTick(row),
+    run: runs[index] ?? null,
+  }));
   return pageResponse(selectFields(request, ticks), { cursorOf: (_tick, index) => cursors[index] ?? '' });
 }
 

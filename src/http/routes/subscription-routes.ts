@@ -1,6 +1,7 @@
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { homeOf, notFound, ownersOf, requireWorkspace } from '#auth/permissions.ts';
+import type { ReplayQueue } from '#delivery/replay/queue-replay.ts';
+import { viewReplays } from '#delivery/replay/replay-events.ts';
 import {
   isAtAnEnd,
   type SubscriptionRequest,
@@ -10,10 +11,12 @@ import {
   unsubscribe,
   unsubscribeById,
   unsubscribeFromNew,
-} from '#delivery/manage-subscriptions.ts';
-import type { ReplayQueue } from '#delivery/queue-replay.ts';
-import { viewReplays } from '#delivery/replay-events.ts';
-import { autoSubscriptionsOf, findSubscription, subscriptionsOf } from '#delivery/subscription-store.ts';
+} from '#delivery/subscriptions/manage-subscriptions.ts';
+import {
+  autoSubscriptionsOf,
+  findSubscription,
+  subscriptionsOf,
+} from '#delivery/subscriptions/subscription-store.ts';
 import {
   type App,
   callerOf,
@@ -26,6 +29,7 @@ import {
   requireNamedWorkspace,
 } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
+import { homeOf, notFound, ownersOf, requireWorkspace } from '#identity/permissions.ts';
 import { type Clock, epochSeconds } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Store } from '#storage/store.ts';

@@ -1,5 +1,4 @@
 import { Type } from 'typebox';
-import { notFound, type Ownership, ownersOf, readable } from '#auth/permissions.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
 import {
   type App,
@@ -12,15 +11,16 @@ import {
   PageQuery,
 } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
+import { notFound, type Ownership, ownersOf, readable } from '#identity/permissions.ts';
 import { epochSeconds } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Store } from '#storage/store.ts';
 import type { TemplateTable } from '#storage/tables/workflow-tables.ts';
-import type { TemplateMaker } from '#workflows/make-template.ts';
-import type { TemplateDefinition } from '#workflows/template.ts';
-import { deleteTemplate, findTemplate, pageOfTemplates } from '#workflows/template-store.ts';
-import { refuseNul } from '#workflows/workflow-input.ts';
-import { findWorkflow } from '#workflows/workflow-store.ts';
+import type { TemplateMaker } from '#workflows/definitions/make-template.ts';
+import type { TemplateDefinition } from '#workflows/definitions/template.ts';
+import { deleteTemplate, findTemplate, pageOfTemplates } from '#workflows/definitions/template-store.ts';
+import { refuseNul } from '#workflows/definitions/workflow-input.ts';
+import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
 import { definitionOf } from './workflow-routes.ts';
 import { definitionFields, SettingsInput, StepInputs, TriggerInputs } from './workflow-shapes.ts';
 

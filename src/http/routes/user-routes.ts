@@ -1,6 +1,4 @@
 import { type Static, Type } from 'typebox';
-import { createApiKey, listApiKeys, revokeApiKey } from '#auth/api-keys.ts';
-import { notFound } from '#auth/permissions.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
 import {
   type App,
@@ -13,6 +11,11 @@ import {
   pageParameters,
 } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
+import type { ApiKey } from '#identity/api-key-store.ts';
+import { createApiKey, listApiKeys, revokeApiKey } from '#identity/api-keys.ts';
+import { createUser } from '#identity/create-identity.ts';
+import { notFound } from '#identity/permissions.ts';
+import { findUser, pageOfUsers, type User } from '#identity/user-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import { epochSeconds } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
@@ -21,9 +24,6 @@ import type { QuotaGuard } from '#metering/quota-guard.ts';
 import { ownerQuotasOf } from '#metering/quota-store.ts';
 import { usageByDay } from '#metering/usage-store.ts';
 import type { Store } from '#storage/store.ts';
-import type { ApiKey } from '#workspaces/api-key-store.ts';
-import { createUser } from '#workspaces/create-identity.ts';
-import { findUser, pageOfUsers, type User } from '#workspaces/user-store.ts';
 import { Email, KeyName, Username } from './identity-shapes.ts';
 import { DailyUse, OwnWorkspace, ownWorkspaces } from './own-workspaces.ts';
 

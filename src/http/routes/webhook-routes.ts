@@ -1,6 +1,5 @@
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { readable, requireWorkspace, writable } from '#auth/permissions.ts';
 import {
   createWebhook,
   pauseWebhook,
@@ -11,9 +10,9 @@ import {
   updateWebhook,
   viewWebhook,
   type WebhookTools,
-} from '#delivery/manage-webhooks.ts';
-import { findWebhook, pageOfWebhooks } from '#delivery/webhook-store.ts';
-import type { WebhookTargets } from '#delivery/webhook-targets.ts';
+} from '#delivery/webhooks/manage-webhooks.ts';
+import { findWebhook, pageOfWebhooks } from '#delivery/webhooks/webhook-store.ts';
+import type { WebhookTargets } from '#delivery/webhooks/webhook-targets.ts';
 import type { AddressPolicy } from '#egress/address-policy.ts';
 import { newHealth } from '#health/health.ts';
 import { healthOf } from '#health/health-store.ts';
@@ -29,6 +28,7 @@ import {
   parameterOf,
 } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
+import { readable, requireWorkspace, writable } from '#identity/permissions.ts';
 import { type Clock, epochSeconds } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';

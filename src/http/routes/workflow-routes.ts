@@ -1,5 +1,4 @@
 import { Type } from 'typebox';
-import { ownersOf, readable, requireWorkspace, writable } from '#auth/permissions.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
 import {
   type App,
@@ -13,21 +12,26 @@ import {
   pageParameters,
 } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
+import { ownersOf, readable, requireWorkspace, writable } from '#identity/permissions.ts';
+import { findProject } from '#identity/project-store.ts';
 import { must } from '#lib/assert.ts';
 import { CallerError } from '#lib/errors.ts';
-import { latestRuns } from '#runs/run-store.ts';
 import type { Db, Store } from '#storage/store.ts';
 import type { DeploymentTable, WorkflowTable } from '#storage/tables/workflow-tables.ts';
-import type { WorkflowDeployer } from '#workflows/deploy-workflow.ts';
-import { viewDeployments, viewWorkflows, type WorkflowViewContext } from '#workflows/view-workflow.ts';
-import type { DefinitionInput } from '#workflows/workflow-input.ts';
+import type { WorkflowDeployer } from '#workflows/definitions/deploy-workflow.ts';
+import {
+  viewDeployments,
+  viewWorkflows,
+  type WorkflowViewContext,
+} from '#workflows/definitions/view-workflow.ts';
+import type { DefinitionInput } from '#workflows/definitions/workflow-input.ts';
 import {
   findDeployment,
   findWorkflow,
   pageOfDeployments,
   pageOfWorkflows,
-} from '#workflows/workflow-store.ts';
-import { findProject } from '#workspaces/project-store.ts';
+} from '#workflows/definitions/workflow-store.ts';
+import { latestRuns } from '#workflows/runs/run-store.ts';
 import { healthParameter } from './health-shapes.ts';
 import { definitionFields, ListedWorkflow, Workflow, WorkflowDeployment } from './workflow-shapes.ts';
 

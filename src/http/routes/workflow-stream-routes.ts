@@ -1,28 +1,26 @@
 import { Type } from 'typebox';
-import { notFound } from '#auth/permissions.ts';
 import type { StoredEvent } from '#events/event.ts';
 import type { EventBus } from '#events/event-bus.ts';
 import { formatEventId, parseEventId } from '#events/event-id.ts';
 import { retainedMax } from '#events/event-store.ts';
-import type { StreamStyle } from '#http/emitter-stream.ts';
-import type { LiveStreams } from '#http/live-updates.ts';
 import { type App, IdParams } from '#http/route-support.ts';
-import { UnavailableError } from '#lib/errors.ts';
+import { notFound } from '#identity/permissions.ts';
+import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
-import { sseChannel } from '#sends/send-sse.ts';
 import type { Store } from '#storage/store.ts';
-import { findWorkflow } from '#workflows/workflow-store.ts';
+import type { StreamStyle } from '#streams/emitter-stream.ts';
+import type { LiveStreams } from '#streams/live-updates.ts';
+import { PublicReaders } from '#streams/public-readers.ts';
+import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
+import { sseChannel } from '#workflows/sends/send-sse.ts';
 
 export interface WorkflowStreamDeps {
   store: Store;
   bus: EventBus;
+  clock: Clock;
   streams: LiveStreams;
   logger: Logger;
 }
-
-/** Readers need no key, so their number has a bound: of one workflow, and of all. */
-const readersPerWorkflowMax = 1_000;
-const readersMax = 10_000;
 
 /** Made once for all readers of an event. */
 const messages = new WeakMap<StoredEvent, Buffer>();
@@ -46,20 +44,20 @@ const style: StreamStyle = {
 /** What `$.send.sse` sends, for whoever knows the id of the workflow, as in the original. */
 export function workflowStreamRoutes(app: App, deps: WorkflowStreamDeps): void {
   const { store } = deps;
-  const readers = new Map<string, number>();
-  let allReaders = 0;
+  const readers = new PublicReaders({ clock: deps.clock });
 
   app.get(
     '/pipelines/:id/sse',
     {
-      config: { public: true },
+      config: { public: true, takesKey: true },
       schema: {
         operationId: 'streamWorkflowSends',
         tags: ['events', 'addition'],
         summary: 'Server-sent events: what the runs of a workflow send with $.send.sse; without an API key',
         description:
           'The last 100 at once, then new ones as they are sent. `event` is the channel, `data` the payload as JSON, on one ' +
-          'line; `Last-Event-ID` resumes from what is kept. Readable from any page.',
+          'line; `Last-Event-ID` resumes from what is kept. Readable from any page. 429 when too many readers of the workflow, or ' +
+          'streams of a key that is sent, are open.',
         params: IdParams('p_…'),
         produces: ['text/event-stream'],
         response: { 200: Type.String() },
@@ -72,20 +70,13 @@ export function workflowStreamRoutes(app: App, deps: WorkflowStreamDeps): void {
       const seen = request.headers['last-event-id'];
       const lastEventId =
         typeof seen === 'string' && seen !== '' ? parseEventId(seen, 'Last-Event-ID') : undefined;
-      const ofWorkflow = readers.get(id) ?? 0;
-      if (allReaders >= readersMax || ofWorkflow >= readersPerWorkflowMax)
-        throw new UnavailableError('overloaded', 'too many readers of this stream; try again');
+      readers.check(id);
+      // A key is not asked for. One that is sent has its places, as for every other stream.
+      if (request.caller !== null) deps.streams.admit(request.caller, reply.raw);
       reply.hijack();
       // Whoever left already is not told of again.
       if (reply.raw.destroyed) return;
-      readers.set(id, ofWorkflow + 1);
-      allReaders += 1;
-      reply.raw.once('close', () => {
-        const left = (readers.get(id) ?? 1) - 1;
-        if (left === 0) readers.delete(id);
-        else readers.set(id, left);
-        allReaders -= 1;
-      });
+      readers.take(id, reply.raw);
       await deps.streams.open(reply.raw, {
         ...{ store, bus: deps.bus, logger: deps.logger, style, lastEventId },
         emitterId: id,

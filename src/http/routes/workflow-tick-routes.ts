@@ -1,8 +1,8 @@
 import { Type } from 'typebox';
-import { readable } from '#auth/permissions.ts';
 import { type App, callerOf, IdParams, PageOf, PageQuery } from '#http/route-support.ts';
+import { readable } from '#identity/permissions.ts';
 import type { Store } from '#storage/store.ts';
-import { findWorkflow } from '#workflows/workflow-store.ts';
+import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
 import { tickFields, tickPage } from './source-timer-routes.ts';
 
 export interface WorkflowTickDeps {

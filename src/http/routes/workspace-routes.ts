@@ -1,21 +1,13 @@
 import { type Static, Type } from 'typebox';
 import { endGrantsOf } from '#accounts/account-uses-store.ts';
-import { notFound, requireWorkspace } from '#auth/permissions.ts';
-import { endSubscriptionsOfMember } from '#delivery/manage-subscriptions.ts';
+import { endSubscriptionsOfMember } from '#delivery/subscriptions/manage-subscriptions.ts';
 import { type App, callerOf, DataOf, IdParams, NoContent } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
-import { type Clock, epochSeconds } from '#lib/clock.ts';
-import { CallerError } from '#lib/errors.ts';
-import type { QuotaGuard } from '#metering/quota-guard.ts';
-import { findOwnerQuota } from '#metering/quota-store.ts';
-import { effectiveQuotas } from '#metering/quotas.ts';
-import { usageToday } from '#metering/usage-store.ts';
-import type { Db, Store } from '#storage/store.ts';
-import { deleteTriggersOfMember } from '#workflows/trigger-store.ts';
-import { createWorkspace } from '#workspaces/create-identity.ts';
-import { roles } from '#workspaces/membership.ts';
-import { insertProject, listProjects } from '#workspaces/project-store.ts';
-import { findUser, findUserByEmail, type User } from '#workspaces/user-store.ts';
+import { createWorkspace } from '#identity/create-identity.ts';
+import { roles } from '#identity/membership.ts';
+import { notFound, requireWorkspace } from '#identity/permissions.ts';
+import { insertProject, listProjects } from '#identity/project-store.ts';
+import { findUser, findUserByEmail, type User } from '#identity/user-store.ts';
 import {
   deleteMember,
   findMember,
@@ -25,7 +17,15 @@ import {
   putMember,
   updateWorkspace,
   type Workspace,
-} from '#workspaces/workspace-store.ts';
+} from '#identity/workspace-store.ts';
+import { type Clock, epochSeconds } from '#lib/clock.ts';
+import { CallerError } from '#lib/errors.ts';
+import type { QuotaGuard } from '#metering/quota-guard.ts';
+import { findOwnerQuota } from '#metering/quota-store.ts';
+import { effectiveQuotas } from '#metering/quotas.ts';
+import { usageToday } from '#metering/usage-store.ts';
+import type { Db, Store } from '#storage/store.ts';
+import { deleteTriggersOfMember } from '#workflows/definitions/trigger-store.ts';
 import { Email, Name, Orgname } from './identity-shapes.ts';
 import { OwnWorkspace, ownWorkspaces } from './own-workspaces.ts';
 import { ProjectShape, projectShape } from './project-routes.ts';

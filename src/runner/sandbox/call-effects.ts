@@ -12,7 +12,7 @@ import {
 import type { Channel } from './channel.ts';
 import { readEmitMetadata } from './emit-metadata.ts';
 import { type ErrorReport, reportError } from './error-report.ts';
-import { type CheckedReply, checkReply } from './http-reply.ts';
+import { type CheckedReply, checkReply, ReplyTooLargeError } from './http-reply.ts';
 import { TooLargeError, toJsonText } from './json-text.ts';
 import { byteLength, jsonStringify, now, setTimer } from './primordials.ts';
 import { StepWork } from './step-work.ts';
@@ -59,6 +59,8 @@ export class CallEffects {
   #dropped = 0;
   #dbBytes = 0;
   #responded = false;
+  /** Why the last reply that was given was not taken. */
+  #refusedReply: ReplyTooLargeError | undefined;
 
   constructor(id: number, channel: Channel, limits: Limits) {
     this.id = id;
@@ -165,14 +167,41 @@ export class CallEffects {
   respond(given: unknown, how?: { immediate: boolean }): void {
     if (this.#ended || this.#responded) return;
     const what = how === undefined ? 'http.respond' : '$.respond';
-    const reply: CheckedReply = checkReply(given, this.#limits.replyBytesMax, what);
+    let reply: CheckedReply;
+    try {
+      reply = checkReply(given, this.#limits.replyBytesMax, what);
+    } catch (error) {
+      if (error instanceof ReplyTooLargeError) this.refuseReply(error);
+      throw error;
+    }
+    this.#postReply(reply, how?.immediate === true);
+  }
+
+  /**
+   * A reply was too large. Code that does not notice leaves its caller without an answer: when the call ends and no other reply was
+   * given, the caller gets the reason.
+   */
+  refuseReply(error: ReplyTooLargeError): void {
+    this.#refusedReply = error;
+  }
+
+  #postReply({ status, headers, body }: CheckedReply, isImmediate: boolean): void {
     this.#responded = true;
-    const header: RespondHeader = { status: reply.status, headers: reply.headers };
-    if (how?.immediate === true) header.immediate = 1;
-    const { body } = reply;
+    const header: RespondHeader = { status, headers };
+    if (isImmediate) header.immediate = 1;
     this.#channel.postNow(
       encodeFrame(frameType.respond, this.id, jsonStringify(header), [body], body.length),
     );
+  }
+
+  /** In the form of all errors of the API. Code that did not fail with it has it in its logs. */
+  #answerRefusal(error: ErrorReport | undefined): void {
+    if (this.#responded || this.#refusedReply === undefined) return;
+    const { message, code, details } = this.#refusedReply;
+    if (error?.message !== message) this.logLine('error', message);
+    const headers = { 'content-type': 'application/json; charset=utf-8' };
+    const body = Buffer.from(jsonStringify({ error: message, code, details }));
+    this.#postReply({ status: 500, headers, body }, false);
   }
 
   get responded(): boolean {
@@ -276,6 +305,7 @@ export class CallEffects {
 
   #end(status: DoneHeader['status'], result: string | undefined, error?: ErrorReport): void {
     if (this.#ended) return;
+    this.#answerRefusal(error);
     this.#ended = true;
     if (this.#flushScheduled) waitingForFlush.delete(this);
     const { header, payload, bytes } = this.#take();

@@ -4,6 +4,20 @@ export interface CheckedReply {
   body: Uint8Array;
 }
 
+/** A reply whose body is larger than is taken. */
+export class ReplyTooLargeError extends TypeError {
+  override name = 'TypeError';
+  readonly code = 'reply_too_large';
+  readonly details: { bytes: number; bytes_max: number };
+
+  /** `bytes`: of a stream that was not read to its end, those that were read. */
+  constructor(what: string, bytes: number, bytesMax: number, isWhole = true) {
+    const found = isWhole ? `${bytes}` : `more than ${bytesMax}`;
+    super(`${what}: body has ${found} bytes, at most ${bytesMax} are allowed`);
+    this.details = { bytes, bytes_max: bytesMax };
+  }
+}
+
 const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 /** biome-ignore lint/suspicious/noControlCharactersInRegex: these are the bytes a header value may not have */
 const forbiddenInHeaderValue = /[\u0000-\u0008\u000a-\u001f\u007f\u0100-\uffff]/;
@@ -23,7 +37,7 @@ export function checkReply(given: unknown, bytesMax: number, what = 'http.respon
   const checkedHeaders = checkHeaders(headers, what);
   const bytes = bodyBytes(body, checkedHeaders, what);
   if (bytes.length > bytesMax) {
-    throw new TypeError(`${what}: body has ${bytes.length} bytes, at most ${bytesMax} are allowed`);
+    throw new ReplyTooLargeError(what, bytes.length, bytesMax);
   }
   return { status: checkStatus(status, what), headers: checkedHeaders, body: bytes };
 }

@@ -1,4 +1,5 @@
 import type { CallEffects } from './call-effects.ts';
+import { ReplyTooLargeError } from './http-reply.ts';
 
 type Loose = Record<string, unknown>;
 
@@ -62,9 +63,9 @@ export class StepReply {
       const part = bytesOf(chunk);
       bytes += part.length;
       if (bytes > this.#bodyBytesMax) {
-        throw new TypeError(
-          `$.respond: the stream has more than ${this.#bodyBytesMax} bytes, which is the largest body`,
-        );
+        const error = new ReplyTooLargeError('$.respond', bytes, this.#bodyBytesMax, false);
+        this.#effects.refuseReply(error);
+        throw error;
       }
       chunks.push(part);
     }

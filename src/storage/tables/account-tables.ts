@@ -75,7 +75,7 @@ export interface AppTable {
   slug: string;
   app_id: string;
   user_id: string;
-  /** JSON in the format of apps/*.json, with the defaults filled in (apps/describe-app.ts). */
+  /** JSON in the format of apps/*.json, with the defaults filled in (accounts/apps/describe-app.ts). */
   definition: string;
   created_at_ms: number;
   updated_at_ms: number;

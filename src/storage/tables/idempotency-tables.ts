@@ -20,6 +20,6 @@ export interface IdempotencyKeyTable {
   created_at_ms: number;
   /** The node that carries out a request to the API; '': none does any more, and the outcome is unknown. Null for endpoints. */
   node: string | null;
-  /** What the caller of the API was allowed to do then (auth/kept-rights.ts), as JSON. Null for endpoints. */
+  /** What the caller of the API was allowed to do then (identity/kept-rights.ts), as JSON. Null for endpoints. */
   rights: string | null;
 }

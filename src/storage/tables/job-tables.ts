@@ -42,6 +42,22 @@ export interface NodeTable {
   claims: number;
 }
 
+/** What a node said of itself last. Unlike its lease, it is kept for an hour after the node is gone. */
+export interface NodeStateTable {
+  id: string;
+  started_at_ms: number;
+  /** Its last heartbeat. */
+  seen_at_ms: number;
+  /** Without a heartbeat for so long it counts as gone. */
+  lease_ms: number;
+  /** storage/database-clock.ts; null: the store has no clock of its own. */
+  clock_state: string | null;
+  clock_offset_ms: number | null;
+  clock_since_ms: number | null;
+  /** Null: it is not stopping. */
+  stopping_since_ms: number | null;
+}
+
 /**
  * Whose turn a lane is, over all nodes: only this node runs jobs of it, and delivers to the source whose lane it is. Rows of
  * a node that is gone are removed once nothing is leased to it. The embedded store has one node, and no rows.

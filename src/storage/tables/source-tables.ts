@@ -100,4 +100,11 @@ export interface TickTable {
   reason: string | null;
   /** How many planned ticks this row stands for (missed while the service was down: one row). */
   ticks: number;
+  /** The run of a workflow (its outcome is in `runs`); null for sources. */
+  run_id: string | null;
+  /** Of a source: started | succeeded | failed; null: the tick has no run, or is older than this column. */
+  run_state: string | null;
+  /** Why the run failed, without secrets. */
+  run_error: string | null;
+  run_ended_at_ms: number | null;
 }

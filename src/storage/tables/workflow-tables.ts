@@ -24,7 +24,7 @@ export interface DeploymentTable {
   number: number;
   /** The template it was made from; null when a definition was given. */
   template_id: string | null;
-  /** JSON of a `WorkflowDefinition` (workflows/workflow-definition.ts). */
+  /** JSON of a `WorkflowDefinition` (workflows/definitions/workflow-definition.ts). */
   definition: string;
   created_at_ms: number;
 }
@@ -87,7 +87,7 @@ export interface TemplateTable {
   owner_id: string;
   user_id: string;
   name: string;
-  /** JSON of a `TemplateDefinition` (workflows/template.ts). */
+  /** JSON of a `TemplateDefinition` (workflows/definitions/template.ts). */
   definition: string;
   created_at_ms: number;
 }
@@ -113,7 +113,7 @@ export interface RunTable {
   event: string;
   /** The same for all retries and replays of one event. */
   trace_id: string;
-  /** The secret that the tokens of its resume and cancel URLs are made with (runs/run-link.ts). */
+  /** The secret that the tokens of its resume and cancel URLs are made with (workflows/runs/run-link.ts). */
   token: string;
   hops: number;
   /** Nothing of it is kept when it ends (`x-pd-nostore`). */

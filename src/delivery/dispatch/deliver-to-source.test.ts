@@ -1,0 +1,76 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { releaseLanes } from '#jobs/lane-lease-store.ts';
+import { insertSource } from '#sources/source-store.ts';
+import { DeliveryFixture } from '../../../test/support/delivery-fixture.ts';
+import { sourceRow } from '../../../test/support/source-row.ts';
+import { forEachStore } from '../../../test/support/stores.ts';
+
+describe('delivering to a source', () => {
+  forEachStore((fixture) => {
+    test('an event ends as a job of the source, written with the end of the delivery', async () => {
+      await using delivery = await DeliveryFixture.start(fixture.store, { claims: false });
+      await delivery.emitter();
+      await fixture.store.transaction((tx) => insertSource(tx, sourceRow('dc_2', { ownerId: 'o_1' }), []));
+      await delivery.pool.lanes.take(['dc_2']);
+      await delivery.subscribe('dc_2');
+      await delivery.emit(['1', '2']);
+      await delivery.service.dispatcher.untilIdle();
+      assert.deepEqual(
+        (await delivery.deliveries('dc_2')).map(({ state }) => state),
+        ['delivered', 'delivered'],
+      );
+    });
+
+    if (fixture.dialect === 'sqlite') return;
+
+    test('only the node with the turn of the source delivers to it: others leave events to it, new and old', async () => {
+      await using one = await DeliveryFixture.start(fixture.store, { claims: false });
+      await using two = await DeliveryFixture.start(await fixture.open(), { claims: false });
+      await one.emitter();
+      await fixture.store.transaction((tx) => insertSource(tx, sourceRow('dc_2', { ownerId: 'o_1' }), []));
+      await two.pool.lanes.take(['dc_2']);
+      await one.subscribe('dc_2');
+      const states = async () => (await one.deliveries('dc_2')).map(({ state }) => state);
+      const nodesOf = async () => {
+        const jobs = await fixture.store.read.selectFrom('jobs').select('lease_node').execute();
+        return new Set(jobs.map(({ lease_node }) => lease_node));
+      };
+      await one.emit(['1', '2', '3']);
+      // Whatever comes of these, they are not this node's.
+      one.service.dispatcher.poke();
+      await one.service.dispatcher.untilIdle();
+      await two.service.dispatcher.untilIdle();
+      assert.equal((await nodesOf()).has(one.node), false);
+      two.service.dispatcher.poke();
+      await two.service.dispatcher.untilIdle();
+      assert.deepEqual(await states(), ['delivered', 'delivered', 'delivered']);
+      assert.deepEqual(await nodesOf(), new Set([two.node]));
+    });
+
+    test('what waits in the store when a node gets the turn of a source is delivered before what is emitted then', async () => {
+      const before = new DeliveryFixture(await fixture.open(), { claims: false });
+      await using now = await DeliveryFixture.start(fixture.store, { claims: false });
+      await now.emitter();
+      await fixture.store.transaction((tx) => insertSource(tx, sourceRow('dc_2', { ownerId: 'o_1' }), []));
+      await before.pool.lanes.take(['dc_2']);
+      await now.subscribe('dc_2');
+      await now.emit(['1', '2']);
+      await now.service.dispatcher.untilIdle();
+      assert.deepEqual(
+        (await now.deliveries('dc_2')).map(({ state }) => state),
+        ['queued', 'queued'],
+      );
+      await fixture.store.transaction((tx) => releaseLanes(tx, before.node));
+      let hadPlace: boolean | undefined;
+      now.pool.lanes.onTaken(() => {
+        hadPlace = now.service.dispatcher.places().take('dc_2', 'o_1', 1);
+      });
+      // As a request to the source does, whose run this node takes.
+      await now.pool.lanes.take(['dc_2']);
+      assert.equal(hadPlace, false, 'an event that is emitted now would overtake those that wait');
+      await now.service.dispatcher.untilIdle();
+      assert.equal(now.service.dispatcher.places().take('dc_2', 'o_1', 1), true);
+    });
+  });
+});

@@ -1,0 +1,67 @@
+import type { HeldDelivery } from '#delivery/delivery.ts';
+import { jobRow, type LeasedJob, type NewJob } from '#jobs/job-store.ts';
+import type { WorkerPool } from '#jobs/worker-pool.ts';
+import type { Clock } from '#lib/clock.ts';
+import { newTimeOrderedId } from '#lib/ids.ts';
+import { laneOfSource, sourceState } from '#sources/source-store.ts';
+import type { WaitingRuns } from '#sources/waiting-runs.ts';
+import type { Store } from '#storage/store.ts';
+import type { AttemptOutcome } from './delivery-schedule.ts';
+
+/** A source that has as many runs waiting as it may is asked again after this. */
+const busyDelayMs = 5_000;
+
+export interface SourceDeliveryParts {
+  store: Store;
+  pool: Pick<WorkerPool, 'node' | 'hasRoom' | 'run' | 'leftInStore'>;
+  waiting: WaitingRuns;
+  clock: Clock;
+}
+
+/**
+ * Delivers to a listening source: the delivery ends as a job that calls `run(event)`, written in the same transaction.
+ * From there on the promises are those of any other invocation.
+ */
+export async function deliverToSource(
+  parts: SourceDeliveryParts,
+  delivery: HeldDelivery,
+): Promise<AttemptOutcome> {
+  const { store, pool, waiting, clock } = parts;
+  const sourceId = delivery.listenerId;
+  const source = await sourceState(store.read, sourceId);
+  if (source === undefined) return { kind: 'not-sent', state: 'cancelled', reason: 'listener_removed' };
+  if (source.state !== 'active') return { kind: 'not-sent', state: 'skipped', reason: 'listener_inactive' };
+  const lane = laneOfSource({ id: sourceId, ...source });
+  const nowMs = clock.now();
+  const event = delivery.body.toString();
+  const job: NewJob<'run_source'> = {
+    id: newTimeOrderedId(nowMs),
+    kind: 'run_source',
+    ownerId: source.owner_id,
+    lane,
+    payload: { source_id: sourceId, trigger: 'event', event, hops: delivery.hops + 1 },
+    runAtMs: nowMs,
+    nowMs,
+  };
+  const attempt = { at: nowMs, latency_ms: 0 };
+  if (pool.hasRoom(lane)) {
+    const leased: LeasedJob = {
+      id: job.id,
+      kind: job.kind,
+      ownerId: job.ownerId,
+      lane,
+      attempts: 1,
+      payload: job.payload,
+      bytes: delivery.body.length,
+      createdAtMs: nowMs,
+    };
+    const stored = () => pool.run(leased);
+    return { kind: 'delivered', attempt, handover: { job: jobRow(job, pool.node), stored } };
+  }
+  if (!(await waiting.admit(sourceId, delivery.body.length)))
+    return { kind: 'postponed', delayMs: busyDelayMs };
+  const stored = () => pool.leftInStore(lane);
+  // At once too: the next event must not run here while this one is still on its way to the store.
+  stored();
+  return { kind: 'delivered', attempt, handover: { job: jobRow(job), stored } };
+}

@@ -1,0 +1,152 @@
+import { type Outcome, OutcomeRecorder } from '#health/outcome-store.ts';
+import { insertNewJobs } from '#jobs/job-store.ts';
+import { toError } from '#lib/errors.ts';
+import type { Logger } from '#lib/logger.ts';
+import type { BatchWrite } from '#storage/group-commit.ts';
+import type { Store } from '#storage/store.ts';
+import { insertRuns } from '#workflows/runs/run-store.ts';
+import { type SettledDelivery, settleDeliveriesQuery } from './delivery-queue-store.ts';
+import type { Handover } from './delivery-schedule.ts';
+import { dropPayloadsQuery } from './payload-store.ts';
+
+/** Outcomes that may be on their way to the disk; beyond that nothing new is sent. */
+const unsettledMax = 4_096;
+const againMs = 1_000;
+
+/** What became of a delivery, on its way to the disk. */
+export interface DeliveryEnd {
+  listenerId: string;
+  row: SettledDelivery;
+  /** For the health of a webhook. */
+  outcome?: Outcome;
+  handover?: Handover;
+}
+
+/**
+ * Writes what became of deliveries; outcomes that arrive together are written together. One that the store does not take
+ * is kept and written again: it is known, and asking the receiver again would be a duplicate of our making.
+ */
+export class DeliveryOutcomes {
+  readonly #store: Store;
+  readonly #logger: Logger;
+  readonly #write: BatchWrite<DeliveryEnd, boolean>;
+  readonly #onSettled: (end: DeliveryEnd) => void;
+  readonly #onUnsaved: () => void;
+  readonly #unsaved: DeliveryEnd[] = [];
+  #pending = 0;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(options: {
+    store: Store;
+    node: string;
+    logger: Logger;
+    /** It is on disk, or was refused: another node, or a cancellation, was first. */
+    onSettled: (end: DeliveryEnd) => void;
+    /** The store did not take one. */
+    onUnsaved: () => void;
+  }) {
+    this.#store = options.store;
+    this.#logger = options.logger;
+    this.#onSettled = options.onSettled;
+    this.#onUnsaved = options.onUnsaved;
+    this.#write = settleWrite(options.store, options.node);
+  }
+
+  /** Outcomes that are not on disk. */
+  get pending(): number {
+    return this.#pending;
+  }
+
+  /** Those of them that the store did not take. */
+  get unsaved(): number {
+    return this.#unsaved.length;
+  }
+
+  /** Whether there may be more of them: without a store that takes them, receivers would get the same again and again. */
+  get hasRoom(): boolean {
+    return this.#unsaved.length === 0 && this.#pending < unsettledMax;
+  }
+
+  /** There is room again after there was none. */
+  get hasDrained(): boolean {
+    return this.#pending === unsettledMax >> 1 || this.#pending === 0;
+  }
+
+  add(end: DeliveryEnd): void {
+    this.#pending += 1;
+    this.#submit(end);
+  }
+
+  /** What the store has not taken by now is sent again by whoever comes next. */
+  stop(): void {
+    clearTimeout(this.#timer);
+  }
+
+  #submit(end: DeliveryEnd): void {
+    this.#store.writes.submitPatiently(this.#write, end).then(
+      (held) => {
+        this.#pending -= 1;
+        if (held) end.handover?.stored();
+        else end.handover?.refused?.();
+        this.#onSettled(end);
+      },
+      (error: unknown) => {
+        this.#unsaved.push(end);
+        this.#logger.warn(
+          { delivery: end.row.id, error: toError(error).message },
+          'delivery.outcome-not-stored',
+        );
+        this.#timer ??= setTimeout(() => this.#again(), againMs);
+        this.#onUnsaved();
+      },
+    );
+  }
+
+  #again(): void {
+    this.#timer = undefined;
+    for (const end of this.#unsaved.splice(0)) this.#submit(end);
+  }
+}
+
+/** What is handed on as a job, and the run that it is for, are stored in the same transaction. */
+function settleWrite(store: Store, node: string): BatchWrite<DeliveryEnd, boolean> {
+  const outcomes = new OutcomeRecorder(store);
+  return {
+    name: 'settle-deliveries',
+    bytes: ({ row, handover }) =>
+      row.attempt_log.length + (handover?.job.payload.length ?? 0) + (handover?.run?.event.length ?? 0),
+    async run(tx, ends) {
+      const done = new Set(ends.filter(({ row }) => row.has_payload === 0).map(({ row }) => row.emit_id));
+      const isHandedOver = (end: DeliveryEnd) => end.handover !== undefined;
+      const sent = ends.filter((end) => !isHandedOver(end));
+      const handedOver = ends.filter(isHandedOver);
+      const settle = (part: readonly DeliveryEnd[]) =>
+        settleDeliveriesQuery(
+          store,
+          node,
+          part.map(({ row }) => row),
+        );
+      // What was sent was sent, whether the delivery was still this node's or not: nobody waits to learn it.
+      if (sent.length > 0) await store.defer(tx, settle(sent));
+      await outcomes.record(
+        tx,
+        sent.flatMap(({ outcome }) => (outcome === undefined ? [] : [outcome])),
+      );
+      const held = new Set<string>();
+      if (handedOver.length > 0) {
+        const { rows } = await tx.executeQuery(settle(handedOver));
+        for (const { id } of rows) held.add(id);
+        const handovers = handedOver.flatMap(({ row, handover }) =>
+          handover !== undefined && held.has(row.id) ? [handover] : [],
+        );
+        const runs = handovers.flatMap(({ run }) => (run === undefined ? [] : [run]));
+        const jobs = handovers.map(({ job }) => job);
+        await insertRuns(store, tx, runs);
+        await insertNewJobs(store, tx, jobs);
+        if (jobs.some(({ state }) => state === 'queued')) await store.notify(tx, 'millrace_jobs', '');
+      }
+      if (done.size > 0) await store.defer(tx, dropPayloadsQuery(store, [...done]));
+      return ends.map((end) => !isHandedOver(end) || held.has(end.row.id));
+    },
+  };
+}

@@ -1,0 +1,232 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { insertDeliveries } from '#delivery/delivery-store.ts';
+import { WaitingDeliveries } from '#delivery/dispatch/waiting-deliveries.ts';
+import { emitEvents } from '#events/emit-event.ts';
+import { readEvents } from '#events/event-page-store.ts';
+import type { Store } from '#storage/store.ts';
+import { DeliveryFixture } from '../../../test/support/delivery-fixture.ts';
+import { HttpReceiver } from '../../../test/support/http-receiver.ts';
+import { forEachStore } from '../../../test/support/stores.ts';
+import { fanOutBounds, makeDeliveries } from './find-subscribers.ts';
+import { findSubscribersQuery } from './subscription-store.ts';
+
+/** Subscriptions of these listeners to their emitters, stored in a few statements. */
+async function subscribeMany(
+  store: Store,
+  listeners: readonly string[],
+  emitterOf: (n: number) => string,
+): Promise<void> {
+  const rows = listeners.map((listener, n) => ({
+    id: `sub_${n}`,
+    emitter_owner_id: 'o_1',
+    emitter_id: emitterOf(n),
+    event_name: '',
+    listener_id: listener,
+    listener_owner_id: 'o_1',
+    user_id: 'u_1',
+    created_at_ms: 0,
+  }));
+  await store.transaction(async (tx) => {
+    for (let at = 0; at < rows.length; at += 1_000)
+      await tx
+        .insertInto('subscriptions')
+        .values(rows.slice(at, at + 1_000))
+        .execute();
+  });
+}
+
+forEachStore((fixture) => {
+  test('no event without its deliveries, no delivery without its event: a failed transaction leaves neither', async () => {
+    await using delivery = await DeliveryFixture.start(fixture.store);
+    await using receiver = await HttpReceiver.start();
+    await delivery.emitter();
+    await delivery.subscribe((await delivery.webhook(receiver.url)).id);
+    const emission = { emitterId: 'dc_1', hops: 0, events: [{ channel: '', event: '1' }] };
+    const batch = { emissions: [emission], router: delivery.service.finder, nowMs: delivery.clock.now() };
+    await assert.rejects(
+      fixture.store.transaction(async (tx) => {
+        await emitEvents(fixture.store, tx, batch);
+        throw new Error('the invocation could not be stored');
+      }),
+    );
+    assert.deepEqual(await delivery.deliveries(), []);
+    assert.equal(await delivery.payloads(), 0);
+    await delivery.emit(['2']);
+    await delivery.idle();
+    assert.equal((await delivery.deliveries()).length, 1);
+    assert.equal(
+      (await readEvents(fixture.store.read, { emitterId: 'dc_1', channel: '', limit: 10 })).length,
+      1,
+    );
+    assert.deepEqual(
+      receiver.requests.map(({ body }) => body.toString()),
+      ['2'],
+    );
+  });
+
+  test('each subscription that matches gets a delivery of its own: exact, of the kind, and of the owner', async () => {
+    await using delivery = await DeliveryFixture.start(fixture.store);
+    await using receiver = await HttpReceiver.start();
+    await delivery.emitter();
+    await delivery.emitter('dc_2', 'o_2');
+    const { id } = await delivery.webhook(receiver.url);
+    await delivery.subscribe(id);
+    await delivery.subscribe(id, { emitterId: 'dc_*' });
+    await delivery.subscribe(id, { emitterId: 'o_1' });
+    await delivery.subscribe(id, { emitterId: 'p_*' });
+    await delivery.subscribe(id, { emitterId: 'dc_*', eventName: 'other' });
+    await delivery.subscribe(id, { emitterId: 'dc_*', ownerId: 'o_3' });
+    await delivery.emit(['1']);
+    await delivery.emit(['2'], { emitterId: 'dc_2' });
+    await delivery.emit(['3'], { channel: 'other' });
+    await delivery.idle();
+    assert.deepEqual(receiver.requests.map(({ body }) => body.toString()).sort(), ['1', '1', '1', '3']);
+    assert.equal(new Set(receiver.requests.map(({ headers }) => headers['webhook-id'])).size, 4);
+  });
+
+  test('an event with more subscribers than one transaction takes reaches each of them once, and others wait for none', async () => {
+    await using delivery = await DeliveryFixture.start(fixture.store);
+    await using receiver = await HttpReceiver.start();
+    await delivery.emitter();
+    await delivery.emitter('dc_2', 'o_2');
+    await delivery.subscribe((await delivery.webhook(receiver.url, { ownerId: 'o_2' })).id, {
+      emitterId: 'dc_2',
+      ownerId: 'o_2',
+    });
+    const listeners = Array.from(
+      { length: fanOutBounds.deliveriesPerCommitMax + 1 },
+      (_, n) => `dc_listener${String(n).padStart(5, '0')}`,
+    );
+    await subscribeMany(fixture.store, listeners, (n) => (n % 2 === 0 ? 'dc_1' : 'dc_*'));
+    const emissions = ['dc_1', 'dc_2'].map((emitterId) => ({
+      emitterId,
+      hops: 0,
+      events: [{ channel: '', event: '"many"' }],
+    }));
+    const nowMs = delivery.clock.now();
+    const stored = await fixture.store.transaction(async (tx) => {
+      const results = await emitEvents(fixture.store, tx, {
+        emissions,
+        router: delivery.service.finder,
+        nowMs,
+      });
+      return results.flatMap((result) => (result.accepted ? result.stored : []));
+    });
+    assert.equal((await delivery.deliveries()).length, 1);
+    delivery.bus.publish(stored);
+    await receiver.waitForRequest();
+    await delivery.idle();
+    const rows = await fixture.store.read
+      .selectFrom('deliveries')
+      .select(['listener_id', 'state', 'reason'])
+      .where('owner_id', '=', 'o_1')
+      .orderBy('listener_id')
+      .execute();
+    assert.equal(rows.map(({ listener_id }) => listener_id).join(), listeners.join());
+    // None of these listeners exists: each of their deliveries ended with a record, and the text went with the last.
+    assert.deepEqual(
+      [...new Set(rows.map(({ state, reason }) => `${state} ${reason}`))],
+      ['cancelled listener_removed'],
+    );
+    assert.equal(await delivery.payloads(), 0);
+  });
+
+  test('however many events have very many subscribers, one transaction at a time makes their deliveries', async () => {
+    const fanOut = { deliveriesPerCommitMax: 40, pageRows: 10 };
+    await using delivery = new DeliveryFixture(fixture.store, { fanOut });
+    await delivery.emitter();
+    const { store } = fixture;
+    const listeners = Array.from({ length: fanOut.deliveriesPerCommitMax + 1 }, (_, n) => `dc_x${n}`);
+    await subscribeMany(store, listeners, () => 'dc_1');
+    const { transaction } = store;
+    let atOnce = 0;
+    let most = 0;
+    store.transaction = (work) => {
+      atOnce += 1;
+      most = Math.max(most, atOnce);
+      return transaction(work).finally(() => {
+        atOnce -= 1;
+      });
+    };
+    try {
+      for (let n = 0; n < 12; n += 1) await delivery.emit(['1']);
+      // The jobs of all events are there when the first of them begins.
+      await delivery.start();
+      await delivery.idle();
+    } finally {
+      store.transaction = transaction;
+    }
+    assert.equal((await delivery.deliveries()).length, 12 * listeners.length);
+    // Beside that page: whoever emits, and who looks for jobs and deliveries, or says that this node lives. Twelve pages at
+    // once would be more.
+    assert.ok(most <= 6, `${most} transactions at once`);
+  });
+
+  test('past the bound of what may wait for a listener, deliveries are blocked, with a record', async () => {
+    await using delivery = await DeliveryFixture.start(fixture.store);
+    await delivery.emitter();
+    const { id } = await delivery.webhook('http://127.0.0.1:9', { state: 'paused' });
+    const waiting = new WaitingDeliveries({ store: fixture.store, max: { count: 2, bytes: 100 } });
+    const subscriber = {
+      emitter_id: 'dc_1',
+      event_name: '',
+      subscription_id: 'sub_1',
+      listener_id: id,
+      listener_owner_id: 'o_1',
+      webhook_state: 'paused',
+    };
+    const event = {
+      emitter_id: 'dc_1',
+      owner_id: 'o_1',
+      channel: '',
+      ms: 1,
+      seq: 0,
+      emit_id: 'e',
+      hops: 0,
+      event: '1',
+    };
+    const rows = makeDeliveries({
+      subscribers: [subscriber, subscriber, subscriber],
+      event,
+      nowMs: 1,
+      node: delivery.node,
+      places: delivery.service.dispatcher.places(),
+      waiting,
+    });
+    assert.deepEqual(
+      rows.map(({ state, reason, has_payload }) => [state, reason, has_payload]),
+      [
+        ['held', 'webhook_paused', 1],
+        ['held', 'webhook_paused', 1],
+        ['blocked', 'backlog_full', 1],
+      ],
+    );
+    await fixture.store.transaction((tx) => insertDeliveries(fixture.store, tx, rows));
+    const afresh = new WaitingDeliveries({ store: fixture.store, max: { count: 3, bytes: 100 } });
+    assert.equal(afresh.admit(id, 1), true);
+    await afresh.counted();
+    assert.equal(afresh.admit(id, 1), false, 'two are there, and one was admitted since');
+  });
+
+  if (fixture.dialect === 'sqlite')
+    test('subscribers are found by index alone, however many subscriptions there are', async () => {
+      const query = findSubscribersQuery(fixture.store, [{ emitterId: 'dc_1', channel: '' }], 10);
+      const { rows } = await fixture.store.read.executeQuery<{ detail: string }>({
+        ...query,
+        sql: `explain query plan ${query.sql}`,
+      });
+      const plan = rows.map(({ detail }) => detail);
+      assert.ok(
+        plan.some((line) =>
+          /SEARCH s USING .*\(emitter_owner_id=\? AND emitter_id=\? AND event_name=\?\)/.test(line),
+        ),
+        plan.join('\n'),
+      );
+      assert.equal(
+        plan.some((line) => /SCAN (s|w|e)\b/.test(line)),
+        false,
+        plan.join('\n'),
+      );
+    });
+});

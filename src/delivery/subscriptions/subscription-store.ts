@@ -1,0 +1,311 @@
+import { CompiledQuery, sql } from 'kysely';
+import type { EmittedTo } from '#events/emit-event.ts';
+import { holdMemberships } from '#identity/workspace-store.ts';
+import { StatementTexts } from '#storage/statement-texts.ts';
+import type { Db, Store, Tx } from '#storage/store.ts';
+import type { AutoSubscriptionTable, SubscriptionTable } from '#storage/tables/delivery-tables.ts';
+
+const subscriptionColumns = [
+  'id',
+  'emitter_owner_id',
+  'emitter_id',
+  'event_name',
+  'listener_id',
+  'listener_owner_id',
+  'user_id',
+  'created_at_ms',
+] as const;
+
+/** What makes a subscription the same as another one. */
+export type SubscriptionKey = Pick<
+  SubscriptionTable,
+  'emitter_owner_id' | 'emitter_id' | 'event_name' | 'listener_id'
+>;
+
+/** Inserts it, or answers the one that is there already. */
+export async function insertSubscription(tx: Tx, row: SubscriptionTable): Promise<SubscriptionTable> {
+  await tx
+    .insertInto('subscriptions')
+    .values(row)
+    .onConflict((conflict) =>
+      conflict.columns(['emitter_owner_id', 'emitter_id', 'event_name', 'listener_id']).doNothing(),
+    )
+    .execute();
+  return tx
+    .selectFrom('subscriptions')
+    .select(subscriptionColumns)
+    .where('emitter_owner_id', '=', row.emitter_owner_id)
+    .where('emitter_id', '=', row.emitter_id)
+    .where('event_name', '=', row.event_name)
+    .where('listener_id', '=', row.listener_id)
+    .executeTakeFirstOrThrow();
+}
+
+/** Subscriptions of this owner's listeners, counted up to a limit. */
+export async function countSubscriptions(db: Db, listenerOwnerId: string, limit: number): Promise<number> {
+  const row = await db
+    .selectFrom((from) =>
+      from
+        .selectFrom('subscriptions')
+        .select('id')
+        .where('listener_owner_id', '=', listenerOwnerId)
+        .limit(limit)
+        .as('owned'),
+    )
+    .select((select) => select.fn.countAll<number>().as('count'))
+    .executeTakeFirst();
+  return Number(row?.count ?? 0);
+}
+
+/**
+ * Keeps what a new subscription depends on from going away before it is there: the memberships of who makes it, and the
+ * listener. A removal that was first is then seen; one that comes later finds the subscription.
+ */
+export async function holdEnds(
+  store: Pick<Store, 'name'>,
+  tx: Tx,
+  ends: { userId: string; listenerId: string },
+): Promise<void> {
+  await holdMemberships(store, tx, ends.userId);
+  await holdRow(store, tx, ends.listenerId);
+}
+
+/** Keeps a webhook, source or workflow from being removed before the end of the transaction. */
+export async function holdRow(store: Pick<Store, 'name'>, tx: Tx, id: string): Promise<void> {
+  // The embedded store has one writer, which this transaction is.
+  if (store.name === 'sqlite') return;
+  const table = id.startsWith('wh_') ? 'webhooks' : id.startsWith('p_') ? 'workflows' : 'sources';
+  await tx.selectFrom(table).select('id').where('id', '=', id).forKeyShare().execute();
+}
+
+export async function findSubscription(db: Db, id: string): Promise<SubscriptionTable | undefined> {
+  return db.selectFrom('subscriptions').select(subscriptionColumns).where('id', '=', id).executeTakeFirst();
+}
+
+/** True when it is there: it is then not removed before the end of the transaction. */
+export async function holdSubscription(store: Pick<Store, 'name'>, tx: Tx, id: string): Promise<boolean> {
+  const query = tx.selectFrom('subscriptions').select('id').where('id', '=', id);
+  const held = store.name === 'postgres' ? query.forKeyShare() : query;
+  return (await held.executeTakeFirst()) !== undefined;
+}
+
+/** Those between this emitter (as it was written) and this listener on a channel: more than one only for globs. */
+export async function subscriptionsBetween(
+  db: Db,
+  key: Pick<SubscriptionTable, 'emitter_id' | 'event_name' | 'listener_id'>,
+): Promise<SubscriptionTable[]> {
+  return db
+    .selectFrom('subscriptions')
+    .select(subscriptionColumns)
+    .where('listener_id', '=', key.listener_id)
+    .where('emitter_id', '=', key.emitter_id)
+    .where('event_name', '=', key.event_name)
+    .orderBy('emitter_owner_id')
+    .execute();
+}
+
+/** Those that one end of belongs to the owner, newest first. */
+export async function subscriptionsOf(db: Db, ownerId: string): Promise<SubscriptionTable[]> {
+  return db
+    .selectFrom('subscriptions')
+    .select(subscriptionColumns)
+    .where((where) =>
+      where.or([where('listener_owner_id', '=', ownerId), where('emitter_owner_id', '=', ownerId)]),
+    )
+    .orderBy('created_at_ms', 'desc')
+    .orderBy('id', 'desc')
+    .execute();
+}
+
+/** True when it was there. */
+export async function deleteSubscription(tx: Tx, id: string): Promise<boolean> {
+  const { numDeletedRows } = await tx.deleteFrom('subscriptions').where('id', '=', id).executeTakeFirst();
+  return Number(numDeletedRows) === 1;
+}
+
+/** Removes those that name exactly this emitter: it is gone. */
+export async function deleteSubscriptionsTo(tx: Tx, emitter: { id: string; ownerId: string }): Promise<void> {
+  await tx
+    .deleteFrom('subscriptions')
+    .where('emitter_owner_id', '=', emitter.ownerId)
+    .where('emitter_id', '=', emitter.id)
+    .execute();
+}
+
+/** Removes those of a listener that is gone, automatic ones too. */
+export async function deleteSubscriptionsOf(tx: Tx, listenerId: string): Promise<void> {
+  await tx.deleteFrom('subscriptions').where('listener_id', '=', listenerId).execute();
+  await tx.deleteFrom('auto_subscriptions').where('listener_id', '=', listenerId).execute();
+}
+
+/** Removes those that bring events of a workspace to listeners of somebody who may not see them any more. */
+export async function deleteSubscriptionsBetweenOwners(
+  tx: Tx,
+  owners: { emitterOwnerId: string; listenerOwnerId: string },
+): Promise<{ id: string; listener_id: string }[]> {
+  await tx
+    .deleteFrom('auto_subscriptions')
+    .where('owner_id', '=', owners.emitterOwnerId)
+    .where('listener_owner_id', '=', owners.listenerOwnerId)
+    .execute();
+  return tx
+    .deleteFrom('subscriptions')
+    .where('emitter_owner_id', '=', owners.emitterOwnerId)
+    .where('listener_owner_id', '=', owners.listenerOwnerId)
+    .returning(['id', 'listener_id'])
+    .execute();
+}
+
+const autoColumns = [
+  'id',
+  'owner_id',
+  'event_name',
+  'listener_id',
+  'listener_owner_id',
+  'user_id',
+  'created_at_ms',
+] as const;
+
+/** Inserts it, or answers the one that is there already. */
+export async function insertAutoSubscription(
+  tx: Tx,
+  row: AutoSubscriptionTable,
+): Promise<AutoSubscriptionTable> {
+  await tx
+    .insertInto('auto_subscriptions')
+    .values(row)
+    .onConflict((conflict) => conflict.columns(['owner_id', 'event_name', 'listener_id']).doNothing())
+    .execute();
+  return tx
+    .selectFrom('auto_subscriptions')
+    .select(autoColumns)
+    .where('owner_id', '=', row.owner_id)
+    .where('event_name', '=', row.event_name)
+    .where('listener_id', '=', row.listener_id)
+    .executeTakeFirstOrThrow();
+}
+
+export async function findAutoSubscription(db: Db, id: string): Promise<AutoSubscriptionTable | undefined> {
+  return db.selectFrom('auto_subscriptions').select(autoColumns).where('id', '=', id).executeTakeFirst();
+}
+
+/** Newest first. */
+export async function autoSubscriptionsOf(db: Db, ownerId: string): Promise<AutoSubscriptionTable[]> {
+  return db
+    .selectFrom('auto_subscriptions')
+    .select(autoColumns)
+    .where('owner_id', '=', ownerId)
+    .orderBy('created_at_ms', 'desc')
+    .orderBy('id', 'desc')
+    .execute();
+}
+
+export async function deleteAutoSubscription(tx: Tx, id: string): Promise<boolean> {
+  const { numDeletedRows } = await tx
+    .deleteFrom('auto_subscriptions')
+    .where('id', '=', id)
+    .executeTakeFirst();
+  return Number(numDeletedRows) === 1;
+}
+
+/** A channel of an emitter that something was stored on. */
+export interface EmittedChannel extends EmittedTo {
+  ownerId: string;
+}
+
+/** Somebody who wants the events of a channel. */
+export interface Subscriber {
+  emitter_id: string;
+  event_name: string;
+  subscription_id: string;
+  listener_id: string;
+  listener_owner_id: string;
+  /** The state of a listening webhook; null for listeners of other kinds. */
+  webhook_state: string | null;
+}
+
+/** All emitters of the kind that this one is of: `dc_*` or `p_*`; an owner is of none. */
+export function globOf(emitterId: string): string {
+  if (/^[ou]_/.test(emitterId)) return emitterId;
+  return emitterId.startsWith('p_') ? 'p_*' : 'dc_*';
+}
+
+/**
+ * The statement that finds who wants the events of these channels, at most `limit` of them. Three places in one index
+ * for each channel: the emitter itself, all of its kind, all of its owner. So its cost does not grow with the number of
+ * subscriptions that want something else.
+ */
+export function findSubscribersQuery(
+  store: Pick<Store, 'name'>,
+  emitted: readonly EmittedTo[],
+  limit: number,
+): CompiledQuery<Subscriber> {
+  const parameters = emitted.flatMap(({ emitterId, channel }) => [emitterId, globOf(emitterId), channel]);
+  return subscriberTexts.query(`${store.name} ${emitted.length}`, [...parameters, limit], () =>
+    CompiledQuery.raw(subscribersText(store.name, emitted.length)),
+  );
+}
+
+const subscriberTexts = new StatementTexts();
+
+function subscribersText(dialect: Store['name'], count: number): string {
+  let parameter = 0;
+  const placeholder = () => {
+    parameter += 1;
+    return dialect === 'postgres' ? `cast($${parameter} as text)` : '?';
+  };
+  const rows = Array.from({ length: count }, () => `(${[1, 2, 3].map(placeholder).join(', ')})`);
+  const limit = dialect === 'postgres' ? `cast($${parameter + 1} as integer)` : '?';
+  return `with emitted (emitter_id, glob, channel) as (values ${rows.join(', ')})
+    select emitted.emitter_id, s.event_name, s.id as subscription_id, s.listener_id, s.listener_owner_id,
+      w.state as webhook_state
+    from emitted
+    join emitters e on e.id = emitted.emitter_id
+    join subscriptions s on s.emitter_owner_id = e.owner_id
+      and s.emitter_id in (emitted.emitter_id, emitted.glob, e.owner_id)
+      and s.event_name = emitted.channel
+    left join webhooks w on w.id = s.listener_id
+    limit ${limit}`;
+}
+
+/** Which of the three places, and the listener there, a page of subscribers ended with. */
+export interface SubscriberCursor {
+  place: number;
+  listenerId: string;
+}
+
+/** The subscribers of one channel in a fixed order, for those that are too many for one transaction. */
+export async function pageOfSubscribers(
+  db: Db,
+  emitted: EmittedChannel,
+  options: { after: SubscriberCursor; limit: number },
+): Promise<{ subscribers: Subscriber[]; next: SubscriberCursor | undefined }> {
+  const places = [...new Set([emitted.emitterId, globOf(emitted.emitterId), emitted.ownerId])];
+  const found: Subscriber[] = [];
+  let { place, listenerId } = options.after;
+  for (; place < places.length; place += 1, listenerId = '') {
+    const rows = await db
+      .selectFrom('subscriptions as s')
+      .leftJoin('webhooks as w', 'w.id', 's.listener_id')
+      .select([
+        sql<string>`${emitted.emitterId}`.as('emitter_id'),
+        's.event_name',
+        's.id as subscription_id',
+        's.listener_id',
+        's.listener_owner_id',
+        'w.state as webhook_state',
+      ])
+      .where('s.emitter_owner_id', '=', emitted.ownerId)
+      .where('s.emitter_id', '=', places[place] ?? '')
+      .where('s.event_name', '=', emitted.channel)
+      .where('s.listener_id', '>', listenerId)
+      .orderBy('s.listener_id')
+      .limit(options.limit - found.length)
+      .execute();
+    found.push(...rows);
+    const last = found.at(-1);
+    if (found.length >= options.limit && last !== undefined)
+      return { subscribers: found, next: { place, listenerId: last.listener_id } };
+  }
+  return { subscribers: found, next: undefined };
+}

@@ -1,0 +1,146 @@
+import type { AttemptRecord, HeldDelivery } from '#delivery/delivery.ts';
+import { type AttemptOutcome, retryAfterMs } from '#delivery/dispatch/delivery-schedule.ts';
+import type { GuardedDispatcher } from '#egress/guarded-dispatcher.ts';
+import { guardedPost, type PostAnswer } from '#egress/guarded-post.ts';
+import type { Clock } from '#lib/clock.ts';
+import { toError, UnavailableError } from '#lib/errors.ts';
+import type { Logger } from '#lib/logger.ts';
+import type { Store } from '#storage/store.ts';
+import { signatureHeaders } from './sign-request.ts';
+import { disableWebhook, noteFailingSince } from './webhook-store.ts';
+import type { WebhookTarget, WebhookTargets } from './webhook-targets.ts';
+
+/** An answer that takes longer is none. */
+export const answerTimeoutMs = 15_000;
+/** Of the body of an answer, so much is kept with the attempt. */
+const responseBytesMax = 1024;
+/** Of errors that trying again does not mend. */
+const sealedCodes: readonly string[] = ['sealed_value_damaged', 'wrong_encryption_key'];
+/** A webhook that took nothing for so long, and was tried, is disabled. */
+const onlyFailuresMs = 5 * 86_400_000;
+
+export interface WebhookDeliveryParts {
+  store: Store;
+  dispatcher: GuardedDispatcher;
+  targets: WebhookTargets;
+  clock: Clock;
+  logger: Logger;
+  version: string;
+  answerTimeoutMs: number;
+}
+
+/**
+ * Sends an event to a webhook: POST, the emitted event itself as body, signed (`sign-request.ts`). 2xx within 15 seconds
+ * is delivered, 410 disables the webhook, anything else, redirects too, is a failed attempt.
+ */
+export async function deliverToWebhook(
+  parts: WebhookDeliveryParts,
+  delivery: HeldDelivery,
+  signal: AbortSignal,
+): Promise<AttemptOutcome> {
+  let webhook: WebhookTarget | undefined;
+  try {
+    webhook = await parts.targets.get(delivery.listenerId);
+  } catch (error) {
+    if (!(error instanceof UnavailableError) || !sealedCodes.includes(error.code)) throw error;
+    parts.logger.error({ webhook: delivery.listenerId, error: error.message }, 'webhook.secret-not-opened');
+    // Not the receiver's failure, but one that stays until somebody sees to it: with a record, and an end.
+    const record = { at: parts.clock.now(), latency_ms: 0, error: 'its signing secret cannot be opened' };
+    return { kind: 'failed', attempt: record };
+  }
+  if (webhook === undefined) return { kind: 'not-sent', state: 'cancelled', reason: 'listener_removed' };
+  if (webhook.state === 'paused') return { kind: 'not-sent', state: 'held', reason: 'webhook_paused' };
+  if (webhook.state === 'disabled') return { kind: 'not-sent', state: 'blocked', reason: 'webhook_disabled' };
+  const outcome = await attempt(parts, webhook, delivery, signal);
+  try {
+    await noteHealth(parts, webhook, outcome);
+  } catch (error) {
+    // What the receiver said counts all the same; its health is noted with the next attempt.
+    parts.targets.forget(webhook.id);
+    parts.logger.warn({ webhook: webhook.id, error: toError(error).message }, 'webhook.health-not-noted');
+  }
+  return outcome;
+}
+
+async function attempt(
+  parts: WebhookDeliveryParts,
+  webhook: WebhookTarget,
+  delivery: HeldDelivery,
+  signal: AbortSignal,
+): Promise<AttemptOutcome> {
+  const { dispatcher, clock, version } = parts;
+  const nowMs = clock.now();
+  const startedMs = performance.now();
+  const { oldKey } = webhook;
+  const keys = oldKey === undefined || oldKey.untilMs <= nowMs ? [webhook.key] : [webhook.key, oldKey.key];
+  const recordOf = (more: Omit<AttemptRecord, 'at' | 'latency_ms'>): AttemptRecord => ({
+    at: nowMs,
+    latency_ms: Math.round(performance.now() - startedMs),
+    ...more,
+  });
+  let answer: PostAnswer;
+  try {
+    answer = await guardedPost(dispatcher, webhook.target, {
+      headers: {
+        'content-type': 'application/json',
+        'user-agent': `Millrace/${version}`,
+        'x-pd-emitter-id': delivery.emitterId,
+        'x-pd-event-id': `${delivery.ms}-${delivery.seq}`,
+        ...signatureHeaders(keys, { id: delivery.id, nowMs, body: delivery.body }),
+      },
+      body: delivery.body,
+      timeoutMs: parts.answerTimeoutMs,
+      bodyBytesMax: responseBytesMax,
+      signal,
+    });
+  } catch (error) {
+    signal.throwIfAborted();
+    return { kind: 'failed', attempt: recordOf({ error: describe(error) }) };
+  }
+  const { status, body } = answer;
+  const record = recordOf({ status, ...(body === '' ? {} : { response: body.replaceAll('\0', '') }) });
+  if (status >= 200 && status < 300) return { kind: 'delivered', attempt: record };
+  if (status === 410) return { kind: 'gone', attempt: record };
+  const askedMs = retryAfterMs(answer.retryAfter, nowMs);
+  return { kind: 'failed', attempt: record, ...(askedMs === undefined ? {} : { retryAfterMs: askedMs }) };
+}
+
+function describe(thrown: unknown): string {
+  const error = toError(thrown);
+  const { code } = error as { code?: unknown };
+  const text =
+    typeof code === 'string' && !error.message.includes(code) ? `${code}: ${error.message}` : error.message;
+  return text.slice(0, 500).replaceAll('\0', '');
+}
+
+/** Notes when a webhook begins and ceases to fail, and disables one that is gone or only fails. */
+async function noteHealth(
+  parts: WebhookDeliveryParts,
+  webhook: WebhookTarget,
+  outcome: AttemptOutcome,
+): Promise<void> {
+  const { store, clock, targets } = parts;
+  const { id, failingSinceMs } = webhook;
+  if (outcome.kind === 'delivered') {
+    if (failingSinceMs === null) return;
+    webhook.failingSinceMs = null;
+    await store.writes.submit(noteFailingSince, { id, sinceMs: null });
+    return;
+  }
+  const nowMs = clock.now();
+  const isGone = outcome.kind === 'gone';
+  if (!isGone && failingSinceMs === null) {
+    webhook.failingSinceMs = nowMs;
+    await store.writes.submit(noteFailingSince, { id, sinceMs: nowMs });
+    return;
+  }
+  if (!isGone && (failingSinceMs === null || nowMs - failingSinceMs < onlyFailuresMs)) return;
+  const reason = isGone ? 'receiver_gone' : 'only_failures';
+  const evidence = isGone || failingSinceMs === null ? {} : { failingSinceMs };
+  // What is queued is blocked when its turn comes: what is being sent may still be taken, and the webhook be resumed.
+  const disabled = await store.transaction((tx) =>
+    disableWebhook(tx, id, { url: webhook.url, reason, atMs: nowMs, ...evidence }),
+  );
+  targets.forget(id);
+  if (disabled) parts.logger.warn({ webhook: id, owner: webhook.ownerId, reason }, 'webhook.disabled');
+}

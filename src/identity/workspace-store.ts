@@ -1,0 +1,250 @@
+import { CallerError } from '#lib/errors.ts';
+import { newBase36Key, newId } from '#lib/ids.ts';
+import type { Db, Store, Tx } from '#storage/store.ts';
+import type { MemberTable, WorkspaceTable } from '#storage/tables/identity-tables.ts';
+import type { Role } from './membership.ts';
+
+export type Workspace = WorkspaceTable;
+export type Member = MemberTable & { username: string; email: string };
+
+const columns = [
+  'workspaces.id',
+  'workspaces.orgname',
+  'workspaces.name',
+  'workspaces.email',
+  'workspaces.created_at_ms',
+] as const;
+const memberColumns = [
+  'members.workspace_id',
+  'members.user_id',
+  'members.role',
+  'members.created_at_ms',
+  'users.username',
+  'users.email',
+] as const;
+
+/** Members of one workspace at most: listings of members are whole, not pages. */
+const membersMax = 1000;
+/** Workspaces of one user at most: what a user may see is looked up in all of them. */
+const membershipsMax = 1000;
+
+export function findWorkspace(db: Db, id: string): Promise<Workspace | undefined> {
+  return db.selectFrom('workspaces').select(columns).where('id', '=', id).executeTakeFirst();
+}
+
+/** By its slug, which no two workspaces share. */
+export function findWorkspaceByOrgname(db: Db, orgname: string): Promise<Workspace | undefined> {
+  return db.selectFrom('workspaces').select(columns).where('orgname', '=', orgname).executeTakeFirst();
+}
+
+/** Every workspace of a user, oldest first. */
+export function listWorkspacesOf(db: Db, userId: string): Promise<Workspace[]> {
+  return db
+    .selectFrom('workspaces')
+    .innerJoin('members', 'members.workspace_id', 'workspaces.id')
+    .select(columns)
+    .where('members.user_id', '=', userId)
+    .orderBy('workspaces.created_at_ms')
+    .orderBy('workspaces.id')
+    .execute();
+}
+
+/** Every workspace with the number of its members, oldest first, `limit` of them. */
+export function listWorkspaces(db: Db, limit: number): Promise<(Workspace & { members: number })[]> {
+  return db
+    .selectFrom('workspaces')
+    .leftJoin('members', 'members.workspace_id', 'workspaces.id')
+    .select(columns)
+    .select((eb) => eb.fn.count<number>('members.user_id').as('members'))
+    .groupBy(columns)
+    .orderBy('workspaces.created_at_ms')
+    .orderBy('workspaces.id')
+    .limit(limit)
+    .execute();
+}
+
+export function listMembershipsOf(
+  db: Db,
+  userId: string,
+): Promise<Pick<MemberTable, 'workspace_id' | 'role'>[]> {
+  return db.selectFrom('members').select(['workspace_id', 'role']).where('user_id', '=', userId).execute();
+}
+
+/** Keeps the memberships of a user from ending before the end of the transaction: what it stores then ends with them. */
+export async function holdMemberships(store: Pick<Store, 'name'>, tx: Tx, userId: string): Promise<void> {
+  // The embedded store has one writer, which this transaction is.
+  if (store.name === 'sqlite') return;
+  await tx.selectFrom('members').select('role').where('user_id', '=', userId).forKeyShare().execute();
+}
+
+/** `orgname` is given, or made from the name and made unique. Throws CallerError `conflict` for a taken orgname. */
+export async function insertWorkspace(
+  tx: Tx,
+  values: { name: string; orgname?: string; email: string },
+  nowMs: number,
+): Promise<Workspace> {
+  let orgname = values.orgname ?? orgnameOf(values.name);
+  if (await isTaken(tx, orgname)) {
+    if (values.orgname !== undefined) {
+      throw new CallerError('conflict', 'a workspace with this orgname exists already', {
+        parameter: 'orgname',
+      });
+    }
+    orgname = `${orgname}-${newBase36Key(6)}`;
+  }
+  const workspace: Workspace = {
+    id: newId('o'),
+    orgname,
+    name: values.name,
+    email: values.email,
+    created_at_ms: nowMs,
+  };
+  const { numInsertedOrUpdatedRows } = await tx
+    .insertInto('workspaces')
+    .values(workspace)
+    .onConflict((conflict) => conflict.column('orgname').doNothing())
+    .executeTakeFirst();
+  if (numInsertedOrUpdatedRows === 0n) {
+    throw new CallerError('conflict', 'a workspace with this orgname exists already', {
+      parameter: 'orgname',
+    });
+  }
+  return workspace;
+}
+
+export async function updateWorkspace(
+  tx: Tx,
+  id: string,
+  changes: Partial<Pick<Workspace, 'name' | 'email'>>,
+): Promise<void> {
+  if (Object.keys(changes).length === 0) return;
+  await tx.updateTable('workspaces').set(changes).where('id', '=', id).execute();
+}
+
+async function isTaken(db: Db, orgname: string): Promise<boolean> {
+  const found = await db
+    .selectFrom('workspaces')
+    .select('id')
+    .where('orgname', '=', orgname)
+    .executeTakeFirst();
+  return found !== undefined;
+}
+
+function orgnameOf(name: string): string {
+  const slug = name
+    .normalize('NFKD')
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, '-')
+    .replaceAll(/^-+|-+$/g, '')
+    .slice(0, 50);
+  return slug === '' ? 'workspace' : slug;
+}
+
+/** Oldest first. */
+export function listMembers(db: Db, workspaceId: string): Promise<Member[]> {
+  return db
+    .selectFrom('members')
+    .innerJoin('users', 'users.id', 'members.user_id')
+    .select(memberColumns)
+    .where('members.workspace_id', '=', workspaceId)
+    .orderBy('members.created_at_ms')
+    .orderBy('members.user_id')
+    .limit(membersMax)
+    .execute();
+}
+
+export function findMember(db: Db, workspaceId: string, userId: string): Promise<Member | undefined> {
+  return db
+    .selectFrom('members')
+    .innerJoin('users', 'users.id', 'members.user_id')
+    .select(memberColumns)
+    .where('members.workspace_id', '=', workspaceId)
+    .where('members.user_id', '=', userId)
+    .executeTakeFirst();
+}
+
+/**
+ * Adds a member, or changes the role of one. Throws CallerError `conflict` when that would leave no admin, when the
+ * workspace is full, or when the user is in as many workspaces as may be.
+ */
+export async function putMember(
+  tx: Tx,
+  store: Pick<Store, 'lockRows'>,
+  values: { workspaceId: string; userId: string; role: Role },
+  nowMs: number,
+): Promise<void> {
+  const members = await lockMembers(tx, store, values.workspaceId);
+  const others = members.filter((member) => member.user_id !== values.userId);
+  if (others.length >= membersMax) {
+    throw new CallerError('conflict', `a workspace has at most ${membersMax} members`);
+  }
+  if (others.length === members.length && (await countMemberships(tx, values.userId)) >= membershipsMax) {
+    throw new CallerError('conflict', `a user is in at most ${membershipsMax} workspaces`);
+  }
+  if (others.length < members.length && values.role !== 'admin') refuseNoAdmin(others, 'role');
+  await tx
+    .insertInto('members')
+    .values({
+      workspace_id: values.workspaceId,
+      user_id: values.userId,
+      role: values.role,
+      created_at_ms: nowMs,
+    })
+    .onConflict((conflict) =>
+      conflict.columns(['workspace_id', 'user_id']).doUpdateSet({ role: values.role }),
+    )
+    .execute();
+}
+
+async function countMemberships(db: Db, userId: string): Promise<number> {
+  const { count } = await db
+    .selectFrom('members')
+    .select((eb) => eb.fn.countAll<number>().as('count'))
+    .where('user_id', '=', userId)
+    .executeTakeFirstOrThrow();
+  return Number(count);
+}
+
+/** Whether there was such a member. Throws CallerError `conflict` for the last admin. */
+export async function deleteMember(
+  tx: Tx,
+  store: Pick<Store, 'lockRows'>,
+  workspaceId: string,
+  userId: string,
+): Promise<boolean> {
+  const members = await lockMembers(tx, store, workspaceId);
+  const others = members.filter((member) => member.user_id !== userId);
+  if (others.length === members.length) return false;
+  refuseNoAdmin(others, 'user_id');
+  await tx
+    .deleteFrom('members')
+    .where('workspace_id', '=', workspaceId)
+    .where('user_id', '=', userId)
+    .execute();
+  return true;
+}
+
+/** Changes of one workspace's members take turns, so that two admins cannot remove each other. */
+async function lockMembers(
+  tx: Tx,
+  store: Pick<Store, 'lockRows'>,
+  workspaceId: string,
+): Promise<{ user_id: string; role: string }[]> {
+  await store
+    .lockRows(
+      tx.selectFrom('workspaces').select('workspaces.id as id').where('workspaces.id', '=', workspaceId),
+    )
+    .execute();
+  return tx
+    .selectFrom('members')
+    .select(['user_id', 'role'])
+    .where('workspace_id', '=', workspaceId)
+    .execute();
+}
+
+function refuseNoAdmin(left: readonly { role: string }[], parameter: string): void {
+  if (left.some((member) => member.role === 'admin')) return;
+  throw new CallerError('conflict', 'a workspace keeps at least one admin: make somebody else admin first', {
+    parameter,
+  });
+}

@@ -1,0 +1,59 @@
+import { notFound } from '#identity/permissions.ts';
+import type { Clock } from '#lib/clock.ts';
+import { CallerError } from '#lib/errors.ts';
+import { bytesText, countText } from '#lib/units.ts';
+import type { BatchWrite } from '#storage/group-commit.ts';
+import type { Store } from '#storage/store.ts';
+import { entriesPerOwnerMax } from './data-store-limits.ts';
+import { type EntryWrite, type EntryWriteResult, writeEntries } from './write-entries.ts';
+
+/** Where an entry is; a store of another owner is as unknown as one that is not there. */
+export interface EntryPlace {
+  storeId: string;
+  ownerId: string;
+  key: string;
+}
+
+/** The one door for changes of entries, for the API and for user code. */
+export class DataStoreEntries {
+  readonly #store: Store;
+  readonly #clock: Clock;
+  readonly #write: BatchWrite<EntryWrite, EntryWriteResult>;
+  readonly #bytesPerOwnerMax: number;
+
+  /** `bytesPerOwnerMax`: keys and values in all stores of an owner. */
+  constructor(options: { store: Store; clock: Clock; bytesPerOwnerMax: number }) {
+    this.#store = options.store;
+    this.#clock = options.clock;
+    this.#bytesPerOwnerMax = options.bytesPerOwnerMax;
+    this.#write = writeEntries(options.store, options);
+  }
+
+  /** On disk when it resolves. Throws CallerError `not_found` or `data_store_full`. */
+  async set(place: EntryPlace, entry: { value: string; expiresAtMs: number | null }): Promise<void> {
+    await this.#do({ kind: 'set', ...place, nowMs: this.#clock.now(), ...entry });
+  }
+
+  /** Whether there was an entry whose time could be changed. */
+  async setTtl(place: EntryPlace, expiresAtMs: number | null): Promise<boolean> {
+    return this.#do({ kind: 'set_ttl', ...place, nowMs: this.#clock.now(), expiresAtMs });
+  }
+
+  /** Whether there was one. */
+  async delete(place: EntryPlace): Promise<boolean> {
+    return this.#do({ kind: 'delete', ...place, nowMs: this.#clock.now() });
+  }
+
+  async #do(write: EntryWrite): Promise<boolean> {
+    const result = await this.#store.writes.submit(this.#write, write);
+    if (result.written) return result.existed;
+    if (result.reason === 'unknown') throw notFound('data store', write.storeId, 'store');
+    const most =
+      result.reason === 'too_many'
+        ? `${countText(entriesPerOwnerMax)} entries`
+        : `${bytesText(this.#bytesPerOwnerMax)} of keys and values`;
+    throw new CallerError('data_store_full', `the data stores of an owner hold ${most} at most`, {
+      parameter: 'key',
+    });
+  }
+}

@@ -1,0 +1,189 @@
+import type { ComponentShape, PropDefinition } from '#components/component-shape.ts';
+import { refuseUnknownTypes } from '#components/prop-types.ts';
+import {
+  type ConfiguredProps,
+  draftProps,
+  isRecord,
+  propError,
+  validateProps,
+} from '#components/validate-props.ts';
+import { CallerError } from '#lib/errors.ts';
+import { newId } from '#lib/ids.ts';
+import type { Runner } from '#runner/runner.ts';
+import { askAdditionalProps, throwCause } from '#sources/additional-props.ts';
+import { checkAccounts } from '#sources/check-accounts.ts';
+import { type DeploymentContext, stringsIn } from '#sources/deployment.ts';
+import { accountProps, maskedSecret, undefinedProps } from '#sources/source-props.ts';
+import type { Db } from '#storage/store.ts';
+import type { ComponentTable } from '#storage/tables/component-tables.ts';
+import { findDataStore } from '#user-data/data-stores/data-store-store.ts';
+import { makeRedactor } from '#vault/redact.ts';
+import { definitionsOfStep, loadStep, type OpenedStep } from './load-step.ts';
+import type { StepDefinition } from './workflow-definition.ts';
+import type { DeploymentAccount } from './workflow-store.ts';
+
+/** A component with values for its props, as they were given. */
+export interface StepSubject {
+  /** What is known of the step already; its props are not. */
+  step: StepDefinition;
+  component: ComponentTable;
+  values: ConfiguredProps;
+  ownerId: string;
+  /** p_… or sc_…: what its code is given on the way is on record under this id. */
+  usedBy: string;
+  /** Whose accounts it may use; those `refused` are in use already, but not the caller's to put to another use. */
+  accounts: { owners: readonly string[]; refused: readonly DeploymentAccount[] };
+  /** Whether texts may be expressions. */
+  expressions: boolean;
+  /** Props whose values were kept sealed before, whatever the component says of them now. */
+  keptSecrets: readonly string[];
+}
+
+/** The props of a step as they were checked against its component, which may have a say in them (additionalProps). */
+export interface ConfiguredStep {
+  dynamicProps: string | null;
+  definitions: PropDefinition[];
+  values: ConfiguredProps;
+  accounts: DeploymentAccount[];
+}
+
+/** Checks values against the component of a step. */
+export class StepConfigurer {
+  readonly #db: Db;
+  readonly #runner: Pick<Runner, 'call' | 'forget'>;
+  readonly #context: Pick<DeploymentContext, 'credentials' | 'sealer'>;
+  readonly #deadlineMs: number;
+
+  constructor(parts: {
+    db: Db;
+    runner: Pick<Runner, 'call' | 'forget'>;
+    context: Pick<DeploymentContext, 'credentials' | 'sealer'>;
+    /** Of additionalProps. */
+    deadlineMs: number;
+  }) {
+    this.#db = parts.db;
+    this.#runner = parts.runner;
+    this.#context = parts.context;
+    this.#deadlineMs = parts.deadlineMs;
+  }
+
+  /** Throws what checking and additionalProps tell, naming `configured_props.<name>`. */
+  async configure(subject: StepSubject): Promise<ConfiguredStep> {
+    const { component, values, expressions } = subject;
+    const shape = JSON.parse(component.shape) as ComponentShape;
+    let dynamicProps: string | null = null;
+    if (shape.hasAdditionalProps) {
+      const { values: given, problem } = draftProps(shape.configurableProps, values, { expressions });
+      const accounts = await this.#accountsIn(subject, shape.configurableProps, given);
+      // Code runs here, with credentials: that is a use of them.
+      const opened = await this.open(
+        subject,
+        { dynamicProps: null, values: given, accounts },
+        subject.usedBy,
+      );
+      dynamicProps = await this.#additionalProps(shape, subject, opened, given).catch((error: unknown) =>
+        throwCause(error, problem),
+      );
+    }
+    const definitions = definitionsOfStep(component, dynamicProps);
+    refuseUnknownTypes(definitions, 'additionalProps');
+    refuseInterfaces(definitions);
+    const checked = validateProps(definitions, values, { unknown: 'refuse', expressions });
+    const accounts = await this.#accountsIn(subject, definitions, checked);
+    await checkDataStores(this.#db, definitions, checked, subject.ownerId);
+    return { dynamicProps, definitions, values: checked, accounts };
+  }
+
+  /** `usedBy`: who gets the credentials now; null: nobody, it only proves that everything is there and can be opened. */
+  open(
+    { step, component, ownerId }: StepSubject,
+    { dynamicProps, values, accounts }: Omit<ConfiguredStep, 'definitions'>,
+    usedBy: string | null,
+  ): Promise<OpenedStep> {
+    return loadStep(
+      this.#db,
+      { ...step, dynamicProps },
+      {
+        ownerId,
+        usedBy,
+        component,
+        accountOwners: [ownerId, ...accounts.map((account) => account.owner_id)],
+        context: this.#context,
+        values,
+      },
+    );
+  }
+
+  #accountsIn(
+    { accounts }: StepSubject,
+    definitions: readonly PropDefinition[],
+    values: ConfiguredProps,
+  ): Promise<DeploymentAccount[]> {
+    return checkAccounts(this.#db, accountProps(definitions, values), accounts.owners, accounts.refused);
+  }
+
+  #additionalProps(
+    shape: ComponentShape,
+    { ownerId, keptSecrets }: StepSubject,
+    { step, secrets }: OpenedStep,
+    values: ConfiguredProps,
+  ): Promise<string> {
+    const deploymentId = newId('d');
+    const props = { ...undefinedProps(shape.configurableProps, values), ...step.props };
+    return askAdditionalProps(shape.configurableProps, {
+      call: (call) =>
+        this.#runner.call({
+          deploymentId,
+          ownerId,
+          bundle: step.bundle,
+          revision: 0,
+          call,
+          props,
+          db: {},
+          deadlineMs: this.#deadlineMs,
+        }),
+      forget: () => this.#runner.forget(deploymentId),
+      redact: makeRedactor([...secrets, ...keptSecrets.flatMap((name) => stringsIn(values[name]))]),
+    });
+  }
+}
+
+export function requireRunnable(shape: ComponentShape): void {
+  if (shape.type === 'app')
+    throw new CallerError('invalid_component', 'this is an app, which has nothing to run: give an action');
+  if (!shape.hasRun) throw new CallerError('invalid_component', 'this component has no run');
+  refuseInterfaces(shape.configurableProps);
+}
+
+/** Timers and endpoints start runs: in a workflow that is what its triggers are for. */
+function refuseInterfaces(definitions: readonly PropDefinition[]): void {
+  const found = definitions.find(({ type }) => type.startsWith('$.interface.'));
+  if (found === undefined) return;
+  throw new CallerError(
+    'invalid_component',
+    `its prop ${JSON.stringify(found.name)} is of type ${found.type}: this is an event source, which can be a trigger but no step`,
+  );
+}
+
+/** Steps use data stores of their own owner. Throws `invalid_prop` for any other. */
+async function checkDataStores(
+  db: Db,
+  definitions: readonly PropDefinition[],
+  values: ConfiguredProps,
+  ownerId: string,
+): Promise<void> {
+  for (const { name, type } of definitions) {
+    const value = values[name];
+    if (type !== 'data_store' || value === undefined || value === null) continue;
+    const id = isRecord(value) ? value.id : value;
+    if (typeof id !== 'string') throw propError(name, 'expected the id of a data store (ds_…)');
+    const found = await findDataStore(db, id);
+    if (found?.owner_id !== ownerId) throw propError(name, `there is no data store ${JSON.stringify(id)}`);
+  }
+}
+
+/** For values of what is new: there is nothing that a mask could stand for. */
+export function refuseMasked(values: ConfiguredProps): void {
+  for (const [name, value] of Object.entries(values))
+    if (value === maskedSecret) throw propError(name, 'this is how a secret is shown; give its value');
+}

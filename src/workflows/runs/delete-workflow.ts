@@ -1,0 +1,31 @@
+import { removeKeysOf } from '#idempotency/idempotency-key-store.ts';
+import type { JobPayloads } from '#jobs/job-kinds.ts';
+import type { JobHandler } from '#jobs/job-registry.ts';
+import { type LeasedJob, settleJobs } from '#jobs/job-store.ts';
+import type { Store } from '#storage/store.ts';
+import { deleteDeploymentsOf } from '#workflows/definitions/workflow-store.ts';
+import { deleteRunsOf } from './forget-run-store.ts';
+
+/** Runs removed in one transaction, each with its steps: the store's writer is never held for long. */
+const batchRuns = 50;
+const batchKeys = 500;
+
+/** Removes what a workflow leaves behind, batch by batch; the job ends with the last one, so a crash goes on from there. */
+export function deleteWorkflowHandler({ store, node }: { store: Store; node: string }): JobHandler {
+  return {
+    async run(job: LeasedJob) {
+      const { workflow_id } = job.payload as JobPayloads['delete_workflow'];
+      for (let done = false; !done; ) {
+        done = await store.transaction(async (tx) => {
+          if (!(await deleteRunsOf(tx, workflow_id, batchRuns))) return false;
+          if (!(await removeKeysOf(tx, workflow_id, batchKeys))) return false;
+          await deleteDeploymentsOf(tx, workflow_id);
+          await settleJobs(store, tx, { node, jobs: [job] });
+          return true;
+        });
+      }
+      await store.reclaimSpace();
+    },
+    async quarantined() {},
+  };
+}

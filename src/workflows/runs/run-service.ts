@@ -1,0 +1,88 @@
+import type { EventRouter } from '#events/emit-event.ts';
+import type { EventBus } from '#events/event-bus.ts';
+import type { WorkerPool } from '#jobs/worker-pool.ts';
+import type { Clock } from '#lib/clock.ts';
+import type { Logger } from '#lib/logger.ts';
+import type { UserCodeError } from '#runner/call-outcome.ts';
+import type { Runner } from '#runner/runner.ts';
+import type { Store } from '#storage/store.ts';
+import type { Deployments } from '#workflows/definitions/load-deployment.ts';
+import { RunManager } from './manage-runs.ts';
+import { RunPruner } from './prune-runs.ts';
+import { RunResumer } from './resume-run.ts';
+import { answerAsks, type OwnerAsks } from './run-asks.ts';
+import { StepRunner } from './run-step.ts';
+import type { SettingsOf } from './run-turns.ts';
+import { RunStarter } from './start-run.ts';
+import { reportStrayError } from './stray-error.ts';
+import { triggerAsks } from './trigger-workflow.ts';
+import { type AnswerKeeper, WorkflowRuns } from './workflow-runs.ts';
+
+/** Below this a wait is over before the pool looks for due jobs by itself. */
+const soonMs = 1_000;
+
+/** The parts that run workflows, put together. */
+export class RunService {
+  /** Does the jobs `run_workflow`. */
+  readonly runs: WorkflowRuns;
+  readonly starter: RunStarter;
+  readonly resumer: RunResumer;
+  readonly manager: RunManager;
+  /** Runs single steps; what they did is for the caller to keep. */
+  readonly steps: StepRunner;
+  /** Keeps the records of ended runs bounded. */
+  readonly pruner: RunPruner;
+  /** Tells of an error that no step caught and that belongs to none that still runs. */
+  readonly strayError: (deploymentId: string, error: UserCodeError) => Promise<void>;
+
+  constructor(options: {
+    store: Store;
+    bus: EventBus;
+    router: EventRouter;
+    clock: Clock;
+    logger: Logger;
+    node: string;
+    runner: Runner;
+    deployments: Pick<Deployments, 'get'>;
+    /** Asked for when it is needed, since it also does the jobs of this folder. */
+    pool: WorkerPool;
+    /** Base of the URLs that resume and cancel a run: `{public_url}/in`. */
+    inboundUrl: () => string;
+    platformVersion: string;
+    asks: { data_store: OwnerAsks; file: OwnerAsks };
+    mayRun: (ownerId: string) => boolean;
+    settingsOf: SettingsOf;
+    keptAnswers: AnswerKeeper;
+    /** Ended runs kept of each workflow. */
+    runsKept: number;
+  }) {
+    const { store, clock, logger, pool, runner } = options;
+    this.strayError = (deploymentId, error) => reportStrayError(options, deploymentId, error);
+    this.pruner = new RunPruner({ store, logger, keep: options.runsKept });
+    const starter = () => this.starter;
+    this.steps = new StepRunner({
+      db: store.read,
+      runner,
+      clock,
+      inboundUrl: options.inboundUrl,
+      asks: answerAsks({ ...options.asks, trigger_workflow: triggerAsks({ db: store.read, starter }) }),
+    });
+    const { steps } = this;
+    this.runs = new WorkflowRuns({
+      ...options,
+      steps,
+      surroundings: { platformVersion: options.platformVersion },
+      observers: {
+        ended: (workflowId) => this.pruner.ended(workflowId),
+        parked: (untilMs) => {
+          if (untilMs - clock.now() <= soonMs) pool.poke();
+        },
+      },
+    });
+    const onEnded = (workflowId: string) => this.pruner.ended(workflowId);
+    this.starter = new RunStarter({ store, pool, runs: this.runs, clock, onRecorded: onEnded });
+    const outside = { ...options, onJobs: () => pool.poke(), onEnded };
+    this.resumer = new RunResumer(outside);
+    this.manager = new RunManager({ ...outside, starter: this.starter, runs: this.runs });
+  }
+}

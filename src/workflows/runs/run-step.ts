@@ -1,0 +1,223 @@
+import { UnavailableError } from '#lib/errors.ts';
+import type { CallOutcome, HttpReply, LogLine, StepFlow, StepSend } from '#runner/call-outcome.ts';
+import type { Ask, AskAnswer, Runner, StepCall } from '#runner/runner.ts';
+import { readComponentDb } from '#sources/source-store.ts';
+import type { Db } from '#storage/store.ts';
+import type { LoadedStep } from '#workflows/definitions/loaded-deployment.ts';
+import type { LiveRun } from './live-run.ts';
+import { type LinkAction, linkPath, type WaitPlace } from './run-link.ts';
+import { StepSlots } from './step-slots.ts';
+
+/** Event, exports and logs of one run together (component contract, 1.17). */
+const runDataBytesMax = 6 * 1024 * 1024;
+/** A call that others took down with them is made so often beside others before it gets a process of its own. */
+const sharedTriesMax = 3;
+/** Seconds that a step may take where the workflow does not say (decisions, Workflows). */
+const secondsOfHttpAndEmail = 30;
+const secondsOfOthers = 60;
+
+/** Why a step failed, as `$errors` and run records tell it; redacted. */
+export interface StepError {
+  code: string;
+  msg: string;
+  stack: string;
+}
+
+/** What came of one try of a step; texts are redacted. */
+export interface StepResult {
+  status: 'finished' | 'failed';
+  error?: StepError;
+  /** Timeouts and exhausted memory are not tried again: they would be the same. */
+  isFinal: boolean;
+  /** JSON object. */
+  exports: string;
+  input: string | null;
+  /** JSON array. */
+  logs: string;
+  flow: StepFlow | undefined;
+  sends: StepSend[];
+  dbSets: Record<string, string>;
+  startedAtMs: number;
+  endedAtMs: number;
+}
+
+export interface StepRunnerParts {
+  db: Db;
+  runner: Pick<Runner, 'call'>;
+  clock: { now(): number };
+  /** Base of the URLs that resume and cancel a run: `{public_url}/in`. */
+  inboundUrl: () => string;
+  asks: (live: LiveRun, ask: Ask) => Promise<AskAnswer>;
+}
+
+/** Runs one step in the sandbox. What it answers is not recorded yet. Throws `UnavailableError` when nothing can be said. */
+export class StepRunner {
+  readonly #parts: StepRunnerParts;
+  readonly #slots = new StepSlots();
+
+  constructor(parts: StepRunnerParts) {
+    this.#parts = parts;
+  }
+
+  async run(
+    live: LiveRun,
+    { step, position }: { step: LoadedStep; position: number },
+    options: { signal: AbortSignal; onRespond: (reply: HttpReply) => void },
+  ): Promise<StepResult> {
+    const { clock } = this.#parts;
+    const startedAtMs = clock.now();
+    let outcome = await this.#call(live, step, position, options, false);
+    for (let tries = 1; wasTakenDown(outcome); tries += 1) {
+      // It may be the one that took the process down: alone, that shows.
+      const alone = outcome.shared === true || tries >= sharedTriesMax;
+      outcome = await this.#call(live, step, position, options, alone);
+    }
+    if (outcome.status === 'cancelled')
+      throw new UnavailableError('overloaded', outcome.error?.message ?? 'the step was cancelled');
+    live.segmentMs += outcome.durationMs;
+    if (outcome.step?.usedScratch === true) live.usedScratch = true;
+    if (outcome.response !== undefined) live.response ??= outcome.response;
+    return resultOf(live, step, outcome, { startedAtMs, endedAtMs: clock.now() });
+  }
+
+  async #call(
+    live: LiveRun,
+    step: LoadedStep,
+    position: number,
+    options: { signal: AbortSignal; onRespond: (reply: HttpReply) => void },
+    alone: boolean,
+  ): Promise<CallOutcome> {
+    const { deployment, run } = live;
+    const { runner, db, asks } = this.#parts;
+    const release = await this.#slots.take(deployment.id);
+    try {
+      return await runner.call(
+        {
+          deploymentId: deployment.id,
+          ownerId: deployment.ownerId,
+          bundle: step.bundle,
+          module: step.id,
+          packages: deployment.packages,
+          revision: deployment.revision,
+          call: this.#stepCall(live, position),
+          props: step.props,
+          ...(step.dynamicProps === undefined ? {} : { dynamicProps: step.dynamicProps }),
+          db: step.usesDb ? await readComponentDb(db, step.id) : {},
+          deadlineMs: stepSeconds(live) * 1000,
+          memoryMb: deployment.settings.memoryMb,
+          ...(alone ? { alone } : {}),
+        },
+        {
+          signal: options.signal,
+          onRespond: (reply) => {
+            if (reply.immediate === true && run.id === live.run.id) options.onRespond(reply);
+          },
+          onAsk: (ask) => asks(live, ask),
+        },
+      );
+    } finally {
+      release();
+    }
+  }
+
+  #stepCall(live: LiveRun, position: number): StepCall {
+    const { run, waited } = live;
+    const again =
+      waited !== null && waited.position === position && waited.kind === 'rerun' ? waited.resumption : {};
+    const context = {
+      runs: again.run?.runs ?? 1,
+      ...(again.run === undefined ? {} : { context: again.run.context }),
+      ...(again.request === undefined ? {} : { callback_request: again.request }),
+    };
+    const links = live.isAction
+      ? { resumeUrl: '', cancelUrl: '', byItself: true as const }
+      : this.linksOf(live, { position, try: live.tryAt(position) });
+    return {
+      kind: 'step',
+      steps: live.stepsJson(),
+      context: live.callContextJson(context),
+      ...links,
+      scratch: run.id,
+    };
+  }
+
+  /** The URLs that resume or cancel the run while it waits after this try of a step. */
+  linksOf({ run }: LiveRun, wait: WaitPlace): { resumeUrl: string; cancelUrl: string } {
+    const url = (action: LinkAction) => `${this.#parts.inboundUrl()}/${linkPath(run, wait, action)}`;
+    return { resumeUrl: url('resume'), cancelUrl: url('cancel') };
+  }
+}
+
+/** Nothing is known of it because of what others did, or may have done, in its process. */
+function wasTakenDown(outcome: CallOutcome): boolean {
+  return outcome.shared === true || (outcome.status === 'cancelled' && outcome.error?.code === 'bystander');
+}
+
+function stepSeconds({ deployment, run }: LiveRun): number {
+  const byTrigger =
+    run.source_type === 'HTTP' || run.source_type === 'EMAIL' ? secondsOfHttpAndEmail : secondsOfOthers;
+  return deployment.settings.timeoutSeconds ?? byTrigger;
+}
+
+function resultOf(
+  live: LiveRun,
+  step: LoadedStep,
+  outcome: CallOutcome,
+  times: { startedAtMs: number; endedAtMs: number },
+): StepResult {
+  const { redact } = live.deployment;
+  const what = live.isAction ? 'the action' : `step ${step.namespace}`;
+  const effects = outcome.step;
+  const exports = redact(effects?.exports ?? '{}');
+  const logs = redact(JSON.stringify(logLines(outcome, times.endedAtMs)));
+  const common = {
+    input: effects?.input === undefined ? null : redact(effects.input),
+    logs,
+    flow: effects?.flow,
+    sends: (effects?.sends ?? []).map((send) => ({ ...send, payload: redact(send.payload) })),
+    dbSets: outcome.dbSets,
+    ...times,
+  };
+  if (outcome.status === 'finished') {
+    const bytes = live.bytes + exports.length + logs.length;
+    if (bytes <= runDataBytesMax) return { status: 'finished', isFinal: false, exports, ...common };
+    return {
+      ...common,
+      status: 'failed',
+      isFinal: true,
+      exports: '{}',
+      error: {
+        code: 'Function Payload Limit Exceeded',
+        msg: `event, exports and logs of a run may have ${runDataBytesMax} bytes together; with those of ${what} there are ${bytes}`,
+        stack: '',
+      },
+    };
+  }
+  const error = errorOf(what, outcome, stepSeconds(live));
+  const redacted = { code: redact(error.code), msg: redact(error.msg), stack: redact(error.stack) };
+  const isFinal = outcome.status === 'timed_out' || outcome.status === 'out_of_memory';
+  return { ...common, status: 'failed', isFinal, exports, error: redacted };
+}
+
+/** `what`: the step, or the action, as messages name it. */
+function errorOf(what: string, outcome: CallOutcome, seconds: number): StepError {
+  const { name = 'Error', message = '', stack = '' } = outcome.error ?? {};
+  switch (outcome.status) {
+    case 'timed_out':
+      return { code: 'Timeout', msg: `${what} did not end within ${seconds} seconds`, stack };
+    case 'out_of_memory':
+      return { code: 'Out of Memory', msg: `${what}: ${message}`, stack };
+    case 'exited':
+      return { code: 'InternalFailure', msg: `${what} ended its process: ${message}`, stack };
+    case 'limit_exceeded':
+      return { code: 'Function Payload Limit Exceeded', msg: `${what}: ${message}`, stack };
+    default:
+      return { code: name, msg: message, stack };
+  }
+}
+
+function logLines(outcome: CallOutcome, nowMs: number): LogLine[] {
+  if (outcome.logsDropped === 0) return outcome.logs;
+  const message = `${outcome.logsDropped} more line(s) of this step were dropped`;
+  return [...outcome.logs, { ts: nowMs, level: 'warn', message }];
+}

@@ -1,0 +1,262 @@
+import { type KeyedItem, keyRow, takeKeys, writeOnce } from '#idempotency/idempotency-key-store.ts';
+import type { RequestKey } from '#idempotency/request-key.ts';
+import { ArrivingJob } from '#jobs/arriving-job.ts';
+import { insertNewJobs, jobRow, type LeasedJob } from '#jobs/job-store.ts';
+import { sharedLane } from '#jobs/shared-lane.ts';
+import type { WorkerPool } from '#jobs/worker-pool.ts';
+import type { Clock } from '#lib/clock.ts';
+import { CallerError, UnavailableError } from '#lib/errors.ts';
+import { newSecret, newTimeOrderedId } from '#lib/ids.ts';
+import { WaitingRuns, waitingMax } from '#sources/waiting-runs.ts';
+import type { BatchWrite } from '#storage/group-commit.ts';
+import type { Store } from '#storage/store.ts';
+import type { IdempotencyKeyTable } from '#storage/tables/idempotency-tables.ts';
+import { newRunRow } from './new-run.ts';
+import type { FollowedRun, NewRun, RunReply, RunTrigger } from './run.ts';
+import { runBacklog } from './run-backlog-store.ts';
+import { insertRuns } from './run-store.ts';
+import type { WorkflowRuns } from './workflow-runs.ts';
+
+/** Callers that wait for the answer of runs of one workflow, in this process. */
+const waitingForReplyMax = 1_024;
+/** Seconds after which it is worth trying again. */
+const tryAgainSeconds = 5;
+/** An event may go through so many workflows and sources: further ones are a loop (decisions, Events). */
+const hopsMax = 10;
+
+/** A new run for a transaction of the caller's, who inserts both rows and calls `stored` after the commit. */
+export interface PreparedRun extends NewRun {
+  stored: () => void;
+}
+
+/** Starts runs of workflows. A run is on disk before its event is acknowledged (promise 1). */
+export class RunStarter {
+  readonly #store: Store;
+  readonly #pool: WorkerPool;
+  readonly #runs: WorkflowRuns;
+  readonly #clock: Clock;
+  readonly #write: BatchWrite<NewRun, void>;
+  readonly #writeOnce: BatchWrite<KeyedItem<NewRun>, boolean>;
+  readonly #waiting: Pick<WaitingRuns, 'admit'>;
+  readonly #onRecorded: (workflowId: string) => void;
+
+  constructor(options: {
+    store: Store;
+    pool: WorkerPool;
+    runs: WorkflowRuns;
+    clock: Clock;
+    /** A run that never begins was recorded: there may be more than are kept. */
+    onRecorded: (workflowId: string) => void;
+    /** How many may wait in the store. */
+    waiting?: Pick<WaitingRuns, 'admit'>;
+  }) {
+    this.#onRecorded = options.onRecorded;
+    this.#waiting = options.waiting ?? new WaitingRuns({ ...options, count: runBacklog });
+    this.#store = options.store;
+    this.#pool = options.pool;
+    this.#runs = options.runs;
+    this.#clock = options.clock;
+    this.#write = insertNewRuns(options.store);
+    this.#writeOnce = writeOnce(this.#write);
+  }
+
+  /**
+   * Resolves when the run is on disk; as `repeated` when one of this key is there already. Throws CallerError
+   * `too_many_hops`, `workflow_busy` when too many wait for this workflow already, UnavailableError.
+   */
+  async start(trigger: RunTrigger, key?: RequestKey): Promise<{ runId: string; repeated: boolean }> {
+    const lane = sharedLane(trigger.workflowId);
+    const here = this.#pool.hasRoom(lane);
+    const made = this.#make(trigger, lane, here);
+    const keyed = key && keyOf(key, made, { accepted: true });
+    const runId = made.run.id;
+    if (here) return { runId, repeated: !(await this.#runHere(made, { key: keyed })) };
+    if (!(await this.#waiting.admit(trigger.workflowId, trigger.event.length)))
+      throw tooMany(waitingMax, this.#clock.now());
+    if (keyed === undefined) await this.#store.writes.submit(this.#write, made);
+    else if (!(await this.#store.writes.submit(this.#writeOnce, { item: made, key: keyed })))
+      return { runId, repeated: true };
+    this.#pool.leftInStore(lane);
+    return { runId, repeated: false };
+  }
+
+  /**
+   * The answer of the run: `$.respond`, or that it ended or came to a wait without one. Undefined when a run of this key
+   * is there already. Throws CallerError `workflow_busy`
+   * when too many wait for this workflow already, `UnavailableError` when the run was interrupted: it goes on later,
+   * without anybody who waits.
+   */
+  async startAndAwait(
+    trigger: RunTrigger,
+    key?: RequestKey,
+  ): Promise<(RunReply & { runId: string }) | undefined> {
+    const pool = this.#pool;
+    const lane = sharedLane(trigger.workflowId);
+    if (!pool.hasRoomToStay(lane, waitingForReplyMax)) {
+      if (pool.hasRoomToStay('', 1)) throw tooMany(waitingForReplyMax, this.#clock.now());
+      throw new UnavailableError('overloaded', 'the service has too much to do, or is stopping; try again');
+    }
+    const made = this.#make(trigger, lane, true, key?.id);
+    const answer = this.#runs.awaitReply(made.run.id);
+    // It may be rejected while the run is still on its way to the disk, or was refused there.
+    answer.catch(() => {});
+    try {
+      const keyed = key && keyOf(key, made, { accepted: false });
+      if (!(await this.#runHere(made, { staysHere: true, key: keyed }))) return undefined;
+      return { ...(await answer), runId: made.run.id };
+    } finally {
+      this.#runs.stopAwaiting(made.run.id);
+    }
+  }
+
+  /** Starts a run and waits until it has ended, or waits; what became of it in this process. */
+  async startAndFollow(trigger: RunTrigger): Promise<FollowedRun> {
+    const made = this.#make(trigger, sharedLane(trigger.workflowId), true);
+    const ended = this.#runs.follow(made.run.id);
+    ended.catch(() => {});
+    await this.#runHere(made, { key: undefined });
+    return ended;
+  }
+
+  /**
+   * Whether one more run that `prepare` makes, with an event of `bytes`, may wait: whoever knows an address could fill the
+   * disk of all others.
+   */
+  async hasRoom(workflowId: string, bytes: number): Promise<boolean> {
+    return this.#pool.hasRoom(sharedLane(workflowId)) || this.#waiting.admit(workflowId, bytes);
+  }
+
+  /** Rows of a new run for a transaction of the caller's. With `inStore` it waits its turn in the store, in order. */
+  prepare(trigger: RunTrigger, { inStore = false }: { inStore?: boolean } = {}): PreparedRun {
+    const lane = inStore ? trigger.workflowId : sharedLane(trigger.workflowId);
+    const here = !inStore && this.#pool.hasRoom(lane);
+    const made = this.#make(trigger, lane, here);
+    const stored = here ? () => this.#take(made, leased(made)) : () => this.#pool.leftInStore(lane);
+    return { ...made, stored };
+  }
+
+  /** Keeps an event that is not to be run (`x-pd-notrigger`), as a run that never began. */
+  async recordOnly(trigger: RunTrigger, key?: RequestKey): Promise<{ runId: string; repeated: boolean }> {
+    const made = this.#make(trigger, trigger.workflowId, false);
+    const { run } = made;
+    const kept = { ...run, state: 'not_triggered', ended_at_ms: run.created_at_ms };
+    const isNew = await this.#store.transaction(async (tx) => {
+      if (key !== undefined && (await takeKeys(tx, [keyOf(key, made, { accepted: true })])).size === 0)
+        return false;
+      await insertRuns(this.#store, tx, [kept]);
+      return true;
+    });
+    if (isNew) this.#onRecorded(run.workflow_id);
+    return { runId: run.id, repeated: !isNew };
+  }
+
+  #make(trigger: RunTrigger, lane: string, here: boolean, keyId?: string): NewRun {
+    if (trigger.hops > hopsMax)
+      throw new CallerError(
+        'too_many_hops',
+        `the event came through more than ${hopsMax} workflows and sources`,
+      );
+    const nowMs = this.#clock.now();
+    const id = newTimeOrderedId(nowMs);
+    const { workflowId, ownerId } = trigger;
+    return {
+      run: newRunRow(trigger, { id, nowMs, token: newSecret(24), state: here ? 'running' : 'queued' }),
+      job: jobRow(
+        {
+          id,
+          kind: 'run_workflow',
+          ownerId,
+          lane,
+          payload: {
+            run_id: id,
+            workflow_id: workflowId,
+            ...(keyId === undefined ? {} : { key_id: keyId }),
+          },
+          runAtMs: nowMs,
+          nowMs,
+        },
+        here ? this.#pool.node : undefined,
+      ),
+    };
+  }
+
+  /**
+   * The node that accepts it runs it: no claim is needed, and it runs while its rows are on their way to the disk. False: its
+   * key is there already.
+   */
+  async #runHere(
+    made: NewRun,
+    { key, ...options }: Pick<LeasedJob, 'staysHere'> & { key: IdempotencyKeyTable | undefined },
+  ): Promise<boolean> {
+    const { writes } = this.#store;
+    if (key !== undefined) {
+      // It runs when its key is known to be on disk: only then is it known to be the first with it.
+      if (!(await writes.submit(this.#writeOnce, { item: made, key }))) return false;
+      this.#take(made, { ...leased(made), ...options });
+    } else if (writes.healthy) {
+      const arriving = new ArrivingJob(() => writes.place(this.#write, made));
+      this.#take(made, { ...leased(made), ...options, arriving });
+      await arriving.onDisk;
+    } else {
+      // What a store that fails would refuse does not run.
+      await writes.submit(this.#write, made);
+      this.#take(made, { ...leased(made), ...options });
+    }
+    return true;
+  }
+
+  #take(made: NewRun, job: LeasedJob): void {
+    this.#runs.expect(made);
+    this.#pool.run(job);
+  }
+}
+
+function keyOf(key: RequestKey, { run }: NewRun, { accepted }: { accepted: boolean }): IdempotencyKeyTable {
+  return keyRow(key, { jobId: run.id, nowMs: run.created_at_ms, accepted });
+}
+
+function tooMany(limit: number, nowMs: number): CallerError {
+  return new CallerError(
+    'workflow_busy',
+    'too many requests are waiting for this workflow: it takes more when it has worked some off',
+    {
+      limit,
+      retry_after: tryAgainSeconds,
+      reset_at: Math.ceil(nowMs / 1000) + tryAgainSeconds,
+    },
+  );
+}
+
+function leased({ run, job }: NewRun): LeasedJob {
+  return {
+    id: job.id,
+    kind: 'run_workflow',
+    ownerId: job.owner_id,
+    lane: job.lane,
+    attempts: 1,
+    payload: { run_id: run.id, workflow_id: run.workflow_id },
+    bytes: run.event.length,
+    createdAtMs: run.created_at_ms,
+  };
+}
+
+/** Inserts runs with their jobs, many in two statements. */
+function insertNewRuns(store: Store): BatchWrite<NewRun, void> {
+  return {
+    name: 'insert-runs',
+    bytes: ({ run }) => run.event.length,
+    async run(tx, made) {
+      await insertRuns(
+        store,
+        tx,
+        made.map(({ run }) => run),
+      );
+      await insertNewJobs(
+        store,
+        tx,
+        made.map(({ job }) => job),
+      );
+      return made.map(() => undefined);
+    },
+  };
+}

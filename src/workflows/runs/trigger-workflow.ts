@@ -1,0 +1,61 @@
+import { CallerError } from '#lib/errors.ts';
+import type { Ask, AskAnswer } from '#runner/runner.ts';
+import type { Db } from '#storage/store.ts';
+import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
+import type { LiveRun } from './live-run.ts';
+import type { FollowedRun } from './run.ts';
+import type { RunStarter } from './start-run.ts';
+
+/**
+ * Answers `$.flow.trigger(workflowId, payload)`: runs another workflow of the same owner and waits until it has ended, or
+ * waits itself. The body is what its last step returned, as JSON, or with the option `result_type: "all_exports"` the
+ * exports of all its steps by namespace; the header has run and state. Throws CallerError `not_found` for a workflow that is not there, not the owner's, or not active.
+ */
+export function triggerAsks(parts: {
+  db: Db;
+  starter: () => RunStarter;
+}): (live: LiveRun, ask: Ask) => Promise<AskAnswer> {
+  return async ({ run }, ask) => {
+    const id = ask.header.workflow_id;
+    // PostgreSQL cannot be asked for a text with a NUL.
+    const workflow =
+      typeof id === 'string' && !id.includes('\0') ? await findWorkflow(parts.db, id) : undefined;
+    if (workflow === undefined || workflow.owner_id !== run.owner_id || workflow.state !== 'active')
+      throw new CallerError('not_found', `there is no active workflow ${JSON.stringify(id)} of this owner`);
+    const ended = await parts.starter().startAndFollow({
+      workflowId: workflow.id,
+      ownerId: workflow.owner_id,
+      deploymentId: workflow.deployment_id,
+      // An action that is run by itself is no emitter: a person's call triggers.
+      emitterId: run.workflow_id === '' ? null : run.workflow_id,
+      sourceType: 'WORKFLOW',
+      event: ask.body.length === 0 ? 'null' : payloadText(ask.body),
+      hops: run.hops + 1,
+      traceId: run.trace_id,
+    });
+    const header = { run_id: ended.runId, state: ended.state };
+    if (ended.state === 'failed')
+      throw new CallerError('workflow_failed', `workflow ${workflow.id} failed: ${ended.message}`, header);
+    const isWhole =
+      (ask.header.options as { result_type?: unknown } | undefined)?.result_type === 'all_exports';
+    return { header, body: Buffer.from(isWhole ? ended.result : returnValueOf(ended)) };
+  };
+}
+
+/** Written by user code: it has to be JSON to stand in a run. */
+function payloadText(body: Buffer): string {
+  const text = body.toString('utf8');
+  try {
+    JSON.parse(text);
+  } catch {
+    throw new CallerError('invalid_parameter', 'the payload of a workflow must be JSON');
+  }
+  return text;
+}
+
+/** JSON of what the last step returned; `null` when it returned nothing. */
+function returnValueOf({ result, lastNamespace }: FollowedRun): string {
+  if (lastNamespace === undefined) return 'null';
+  const exports = (JSON.parse(result) as Record<string, Record<string, unknown>>)[lastNamespace];
+  return JSON.stringify(exports?.$return_value ?? null);
+}

@@ -1,0 +1,172 @@
+import { findComponent } from '#components/component-store.ts';
+import { must } from '#lib/assert.ts';
+import type { Clock } from '#lib/clock.ts';
+import { CallerError } from '#lib/errors.ts';
+import { newId } from '#lib/ids.ts';
+import type { ComponentOwner } from '#registry/resolve-component.ts';
+import type { Runner } from '#runner/runner.ts';
+import type { DeploymentContext } from '#sources/deployment.ts';
+import type { Store } from '#storage/store.ts';
+import type { WorkflowTable } from '#storage/tables/workflow-tables.ts';
+import { makeRedactor } from '#vault/redact.ts';
+import type { WorkflowDeployer } from '#workflows/definitions/deploy-workflow.ts';
+import type { Deployments } from '#workflows/definitions/load-deployment.ts';
+import { loadStep } from '#workflows/definitions/load-step.ts';
+import { type LoadedDeployment, packagesOf } from '#workflows/definitions/loaded-deployment.ts';
+import { isNamespace, type StepInput } from '#workflows/definitions/workflow-input.ts';
+import { ActionSlots } from './action-slots.ts';
+import { detachedRun } from './detached-run.ts';
+import { type HttpAnswer, httpAnswer } from './http-answer.ts';
+import type { StepResult, StepRunner } from './run-step.ts';
+
+export interface StepTrial {
+  /** Namespace of the step. */
+  step: string;
+  event: unknown;
+  /** Exports of earlier steps by namespace. */
+  steps: Record<string, Record<string, unknown>>;
+  /** The step as it would be deployed; absent: as it is. */
+  given?: Omit<StepInput, 'namespace'>;
+}
+
+/** What came of trying a step; redacted. */
+export interface StepTrialResult extends StepResult {
+  /** What it asked for with `$.respond`. */
+  response: HttpAnswer | null;
+}
+
+export interface StepTrierParts {
+  store: Pick<Store, 'read'>;
+  clock: Clock;
+  context: Pick<DeploymentContext, 'credentials' | 'sealer'>;
+  deployer: Pick<WorkflowDeployer, 'buildStep'>;
+  deployments: Pick<Deployments, 'get'>;
+  steps: StepRunner;
+  runner: Pick<Runner, 'releaseScratch' | 'forget'>;
+  platformVersion: string;
+}
+
+/**
+ * Tries one step by itself, deployed or not: nothing is recorded, nothing sent, and waits are not waited for. Its code has
+ * what a run would give it, no more: the same sandbox, owner, accounts and limits.
+ */
+export class StepTrier {
+  readonly #parts: StepTrierParts;
+  readonly #slots: ActionSlots;
+
+  constructor(parts: StepTrierParts) {
+    this.#parts = parts;
+    this.#slots = new ActionSlots(parts.clock);
+  }
+
+  /**
+   * Throws CallerError `not_found` for an unknown step, `invalid_parameter` for exports of what can be no step,
+   * `actions_busy`, and what building and checking a given step tell, each naming `step` and the field.
+   */
+  async run(workflow: WorkflowTable, trial: StepTrial, owner: ComponentOwner): Promise<StepTrialResult> {
+    const release = this.#slots.take(workflow.owner_id);
+    try {
+      const deployed = await this.#parts.deployments.get(workflow.deployment_id);
+      requireSteps(trial, deployed);
+      if (trial.given === undefined) return await this.#runDeployed(workflow, trial, deployed);
+      const step = { ...trial.given, namespace: trial.step };
+      const deployment = await this.#load(workflow, step, deployed, owner);
+      try {
+        return await this.#run(workflow, trial, deployment, 0);
+      } finally {
+        // Its process is for this trial alone.
+        await this.#parts.runner.forget(deployment.id);
+      }
+    } finally {
+      release();
+    }
+  }
+
+  #runDeployed(
+    workflow: WorkflowTable,
+    trial: StepTrial,
+    deployed: LoadedDeployment,
+  ): Promise<StepTrialResult> {
+    const position = deployed.steps.findIndex(({ namespace }) => namespace === trial.step);
+    if (position === -1)
+      throw new CallerError('not_found', `the workflow has no step ${JSON.stringify(trial.step)}`, {
+        parameter: 'namespace',
+      });
+    return this.#run(workflow, trial, deployed, position);
+  }
+
+  /** A deployment of this one step, which is nowhere but here. */
+  async #load(
+    workflow: WorkflowTable,
+    input: StepInput,
+    deployed: LoadedDeployment,
+    owner: ComponentOwner,
+  ): Promise<LoadedDeployment> {
+    const { store, context, deployer } = this.#parts;
+    const { step, accounts } = await deployer.buildStep(workflow.id, input, owner);
+    const component = must(
+      await findComponent(store.read, step.componentId),
+      `component ${step.componentId} of a step that is tried`,
+    );
+    const opened = await loadStep(store.read, step, {
+      ownerId: workflow.owner_id,
+      usedBy: workflow.id,
+      component,
+      accountOwners: [workflow.owner_id, ...accounts.map((account) => account.owner_id)],
+      context,
+    });
+    return {
+      ...deployed,
+      id: newId('d'),
+      steps: [opened.step],
+      packages: packagesOf([opened.step]),
+      accountIds: opened.accountIds,
+      freshUntilMs: opened.freshUntilMs,
+      revision: '1',
+      redact: makeRedactor(opened.secrets),
+    };
+  }
+
+  async #run(
+    workflow: WorkflowTable,
+    trial: StepTrial,
+    deployment: LoadedDeployment,
+    position: number,
+  ): Promise<StepTrialResult> {
+    const { clock, platformVersion, steps, runner } = this.#parts;
+    const { id: workflowId, owner_id: ownerId } = workflow;
+    const live = detachedRun(
+      { workflowId, ownerId, deploymentId: deployment.id, event: JSON.stringify(trial.event ?? {}) },
+      { deployment, nowMs: clock.now(), platformVersion, isTest: true },
+    );
+    for (const [index, [namespace, exports]] of Object.entries(trial.steps).entries())
+      live.finished(index, { namespace, exports: JSON.stringify(exports) });
+    try {
+      const result = await steps.run(
+        live,
+        { step: live.stepAt(position), position },
+        { signal: new AbortController().signal, onRespond: () => undefined },
+      );
+      return { ...result, response: httpAnswer(live.response, deployment.redact) };
+    } finally {
+      // What it left there would count against the steps of runs.
+      if (live.usedScratch) runner.releaseScratch(deployment.id, live.run.id);
+    }
+  }
+}
+
+/** Their names become a part of a JSON text. */
+function requireSteps({ steps, given }: StepTrial, deployed: LoadedDeployment): void {
+  for (const namespace of Object.keys(steps)) {
+    const isKnown = deployed.steps.some((one) => one.namespace === namespace);
+    if (isKnown || (given !== undefined && isNamespace(namespace))) continue;
+    const shown = JSON.stringify(namespace.slice(0, 100));
+    throw new CallerError(
+      'invalid_parameter',
+      given === undefined
+        ? `steps: the workflow has no step ${shown}`
+        : `steps: ${shown} cannot be the name of a step`,
+      { parameter: 'steps' },
+    );
+  }
+}
