@@ -11,6 +11,7 @@ import {
   stopListening,
 } from '#delivery/subscriptions/manage-subscriptions.ts';
 import { createGuardedDispatcher } from '#egress/guarded-dispatcher.ts';
+import { ApiRequests } from '#idempotency/api-requests.ts';
 import { KeptAnswers } from '#idempotency/kept-answers.ts';
 import { IdempotencyKeyPruner } from '#idempotency/prune-keys.ts';
 import { AppEvents } from '#ingress/push-app-event.ts';
@@ -70,6 +71,7 @@ export async function assembleDomain(platform: Platform, parts: RunningParts) {
     file: fileAsks({ store: files, clock, urls: fileUrls }),
   };
   const keptAnswers = new KeptAnswers({ ...{ store, vault, clock, logger }, waitMs: deadlineMs });
+  const apiRequests = new ApiRequests({ store, answers: keptAnswers, node, clock, logger });
 
   const receivers = createGuardedDispatcher({
     policy: egress.policy,
@@ -256,6 +258,7 @@ export async function assembleDomain(platform: Platform, parts: RunningParts) {
 
   return {
     ...{ dataStores, files, fileUrls, apps, accounts, accountChanges, connecting, keptAnswers, context },
+    apiRequests,
     ...{ delivery, sourceReplies, sourceRuns, sourceDeployer, workflowRuns, workflowDeployer, appEvents },
     ...{ endpoints, scheduler, isClockUnreliable, componentConfigurer, actionRunner, stepTrier },
     templateMaker: new TemplateMaker({ store, resolver, clock }),

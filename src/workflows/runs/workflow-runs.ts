@@ -27,7 +27,7 @@ export interface AnswerKeeper {
     key: { id: string; jobId: string; ownerId: string },
     answer: RunReply,
     options: { isPrivate: boolean },
-  ): Promise<void>;
+  ): Promise<unknown>;
 }
 
 /** Who waits for the answer of a run. */
