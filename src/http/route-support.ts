@@ -27,7 +27,7 @@ declare module 'fastify' {
     public?: boolean;
     /** Of a public route: a key that is sent says who asks. */
     takesKey?: boolean;
-    /** A page of the dashboard: no operation, so whoever asks for its path with another method is not told of it. */
+    /** A page of the dashboard: no operation, so a request for its path with another method gets no hint of it. */
     page?: boolean;
     /** Bytes of user code pass through: no common parameters, no security headers of ours, no line per request. */
     userContent?: boolean;

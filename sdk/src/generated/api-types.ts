@@ -475,7 +475,7 @@ export interface Template {
   settings: {
     /** 1 to 200 characters */
     name?: string;
-    /** It is active at once */
+    /** Activates the workflow immediately */
     auto_deploy?: boolean;
     /** Longest one step may take; null: 30 for HTTP and email, 60 for timers and events (integer, 1 to 750) */
     timeout_seconds?: number | null;
@@ -1029,7 +1029,7 @@ export interface Overview {
       waiting: number;
     };
   })[];
-  /** What this process stored; on several nodes each tells of itself */
+  /** What this process stored; with several nodes, each describes itself */
   rates: {
     /** Epoch seconds: when this process, which answers, began to count; nothing before is known (integer) */
     since: number;
@@ -1722,7 +1722,7 @@ export interface PutQuotaBody {
   invocations?: number | null;
   /** Whether what goes beyond is refused */
   enforced?: boolean | null;
-  /** paid: /users/me tells of billing periods of a month, of which the first begins today */
+  /** paid: /users/me describes billing periods of a month, of which the first begins today */
   plan?: 'free' | 'paid';
 }
 
@@ -3506,7 +3506,7 @@ export interface CreateWorkflowBody {
   settings?: {
     /** 1 to 200 characters */
     name?: string;
-    /** It is active at once */
+    /** Activates the workflow immediately */
     auto_deploy?: boolean;
     /** Longest one step may take; null: 30 for HTTP and email, 60 for timers and events (integer, 1 to 750) */
     timeout_seconds?: number | null;
@@ -3590,7 +3590,7 @@ export interface CreateDeploymentBody {
   settings?: {
     /** 1 to 200 characters */
     name?: string;
-    /** It is active at once */
+    /** Activates the workflow immediately */
     auto_deploy?: boolean;
     /** Longest one step may take; null: 30 for HTTP and email, 60 for timers and events (integer, 1 to 750) */
     timeout_seconds?: number | null;
@@ -3652,7 +3652,7 @@ export interface CreateTemplateBody {
   settings?: {
     /** 1 to 200 characters */
     name?: string;
-    /** It is active at once */
+    /** Activates the workflow immediately */
     auto_deploy?: boolean;
     /** Longest one step may take; null: 30 for HTTP and email, 60 for timers and events (integer, 1 to 750) */
     timeout_seconds?: number | null;

@@ -99,7 +99,8 @@ export function instanceRoutes(app: App, { viewInstance }: InstanceRouteDeps): v
       schema: {
         operationId: 'getInstance',
         summary: 'What is running and with which settings; only for the admin of the instance',
-        description: 'On several machines the process that answers tells of itself. Secrets are never shown.',
+        description:
+          'On several machines the process that answers describes itself. Secrets are never shown.',
         tags: ['operations', 'addition'],
         response: { 200: DataOf(InstanceShape) },
       },

@@ -87,7 +87,7 @@ const Overview = Type.Object({
         { description: 'The last 60 minutes, oldest first; the last is the one that runs' },
       ),
     },
-    { description: 'What this process stored; on several nodes each tells of itself' },
+    { description: 'What this process stored; with several nodes, each describes itself' },
   ),
   failing: Type.Array(
     Type.Object({

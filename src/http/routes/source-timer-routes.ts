@@ -18,7 +18,7 @@ export interface SourceTimerDeps {
 
 /** Timers of one source that are answered; each is a prop. */
 const timersMax = 100;
-/** Planned runs that are told of each timer. */
+/** Planned runs listed for each timer. */
 const plannedMax = 5;
 
 /** Of a row of the ledger, apart from whose timer it is. */

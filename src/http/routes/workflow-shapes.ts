@@ -41,7 +41,7 @@ const runSettings = {
 export const SettingsInput = Type.Object(
   {
     name: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
-    auto_deploy: Type.Optional(Type.Boolean({ description: 'It is active at once' })),
+    auto_deploy: Type.Optional(Type.Boolean({ description: 'Activates the workflow immediately' })),
     timeout_seconds: Type.Optional(runSettings.timeout_seconds),
     memory_mb: Type.Optional(runSettings.memory_mb),
     auto_retry: Type.Optional(runSettings.auto_retry),

@@ -92,7 +92,7 @@ export function workspaceRoutes(app: App, parts: WorkspaceRouteParts): void {
     {
       schema: {
         operationId: 'listWorkspaces',
-        summary: 'All workspaces you are in, oldest first, with their use of today',
+        summary: "All workspaces you are in, oldest first, with today's usage",
         description: 'The same as `orgs` of /users/me, also for users on the paid plan.',
         tags: ['workspaces', 'addition'],
         response: { 200: DataOf(Type.Array(OwnWorkspace)) },
@@ -109,7 +109,7 @@ export function workspaceRoutes(app: App, parts: WorkspaceRouteParts): void {
     {
       schema: {
         operationId: 'getWorkspace',
-        summary: 'A workspace with its credit usage of today',
+        summary: 'A workspace with its credit usage today',
         tags: ['workspaces'],
         params: IdParams('o_…'),
         response: { 200: DataOf(WorkspaceShape) },
