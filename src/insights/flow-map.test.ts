@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { recordOutcome } from '#health/outcome-store.ts';
 import { TestClock } from '#lib/clock.ts';
 import type { Store } from '#storage/store.ts';
-import type { SubscriptionTable } from '#storage/tables/delivery-tables.ts';
+import type { SubscriptionTable, WebhookState } from '#storage/tables/delivery-tables.ts';
 import { sourceRow } from '../../test/support/source-row.ts';
 import { storeDelivery } from '../../test/support/stored-deliveries.ts';
 import { storeWorkflow } from '../../test/support/stored-workflows.ts';
@@ -14,7 +14,7 @@ const ownerId = 'o_1';
 const nowMs = 1_800_000_000_000;
 const clock = new TestClock(nowMs);
 
-const webhookRow = (id: string, state = 'active') => ({
+const webhookRow = (id: string, state: WebhookState = 'active') => ({
   ...{ id, owner_id: ownerId, user_id: 'u_1', name: null, description: null, secret: 'sealed' },
   ...{ url: `https://example.com/${id}`, old_secret: null, old_secret_until_ms: null, state },
   ...{ failing_since_ms: state === 'disabled' ? 5 : null, disabled_reason: null, disabled_at_ms: null },

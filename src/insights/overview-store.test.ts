@@ -54,7 +54,7 @@ forEachStore((fixture) => {
       'skipped',
       'delivered',
       'queued',
-    ]) {
+    ] as const) {
       await storeDelivery(store, { listener_id: 'wh_1', state, created_at_ms: 1 });
     }
     await storeDelivery(store, { listener_id: 'wh_2', state: 'failed', created_at_ms: 1, owner_id: 'o_2' });

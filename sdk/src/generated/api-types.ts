@@ -132,10 +132,10 @@ export interface Source {
 export interface Replay {
   /** rpl_… */
   id: string;
-  /** queueing (deliveries are being made) | sending | finished (nothing waits any more) | cancelled */
-  state: string;
+  /** queueing: deliveries are being made; finished: nothing waits any more */
+  state: 'queueing' | 'sending' | 'finished' | 'cancelled';
   /** Why it is cancelled */
-  reason: string | null;
+  reason: 'replay_cancelled' | 'listener_removed' | 'subscription_removed' | 'membership_ended' | 'queueing_failed' | null;
   /** Events in the range when it began (integer) */
   total: number;
   /** Delivered so far (integer) */
@@ -204,8 +204,8 @@ export interface Webhook {
   description: string | null;
   url: string;
   active: boolean;
-  /** active | paused (events are held) | disabled (by the service; events are kept as blocked) */
-  state: string;
+  /** paused: events are held; disabled: by the service, events are kept as blocked */
+  state: 'active' | 'paused' | 'disabled';
   /**
    * Addition: what happened last. healthy: the last run, delivery or test succeeded; failing: it failed;
    * paused: a user stopped it; disabled: the service stopped it; waiting: it has work that waits; untested:
@@ -225,7 +225,8 @@ export interface Webhook {
      */
     waiting: number;
   };
-  disabled_reason: string | null;
+  /** receiver_gone: it answered 410; only_failures: nothing but failures for 5 days */
+  disabled_reason: 'receiver_gone' | 'only_failures' | null;
   /** Integer */
   disabled_at: number | null;
   /** Integer */
@@ -250,9 +251,8 @@ export interface Delivery {
   event_name: string;
   /** <ms>-<sequence> */
   event_id: string;
-  /** queued | held | delivered | failed | blocked | dropped | skipped | cancelled | expired */
-  state: string;
-  reason: string | null;
+  state: 'queued' | 'held' | 'delivered' | 'failed' | 'blocked' | 'dropped' | 'skipped' | 'cancelled' | 'expired';
+  reason: 'attempts_exhausted' | 'receiver_gone' | 'webhook_paused' | 'webhook_disabled' | 'backlog_full' | 'too_many_hops' | 'queue_full' | 'listener_inactive' | 'listener_removed' | 'subscription_removed' | 'replay_cancelled' | 'held_too_long' | 'event_gone' | null;
   /** Since it was last queued (integer) */
   attempt_count: number;
   /** The last 20, oldest first */
@@ -2516,8 +2516,8 @@ export interface CreateWebhookAnswer {
   description: string | null;
   url: string;
   active: boolean;
-  /** active | paused (events are held) | disabled (by the service; events are kept as blocked) */
-  state: string;
+  /** paused: events are held; disabled: by the service, events are kept as blocked */
+  state: 'active' | 'paused' | 'disabled';
   /**
    * Addition: what happened last. healthy: the last run, delivery or test succeeded; failing: it failed;
    * paused: a user stopped it; disabled: the service stopped it; waiting: it has work that waits; untested:
@@ -2537,7 +2537,8 @@ export interface CreateWebhookAnswer {
      */
     waiting: number;
   };
-  disabled_reason: string | null;
+  /** receiver_gone: it answered 410; only_failures: nothing but failures for 5 days */
+  disabled_reason: 'receiver_gone' | 'only_failures' | null;
   /** Integer */
   disabled_at: number | null;
   /** Integer */
@@ -2632,8 +2633,8 @@ export interface RotateWebhookSecretAnswer {
   description: string | null;
   url: string;
   active: boolean;
-  /** active | paused (events are held) | disabled (by the service; events are kept as blocked) */
-  state: string;
+  /** paused: events are held; disabled: by the service, events are kept as blocked */
+  state: 'active' | 'paused' | 'disabled';
   /**
    * Addition: what happened last. healthy: the last run, delivery or test succeeded; failing: it failed;
    * paused: a user stopped it; disabled: the service stopped it; waiting: it has work that waits; untested:
@@ -2653,7 +2654,8 @@ export interface RotateWebhookSecretAnswer {
      */
     waiting: number;
   };
-  disabled_reason: string | null;
+  /** receiver_gone: it answered 410; only_failures: nothing but failures for 5 days */
+  disabled_reason: 'receiver_gone' | 'only_failures' | null;
   /** Integer */
   disabled_at: number | null;
   /** Integer */

@@ -1,4 +1,5 @@
-import type { AttemptRecord, DeliveryReason, DeliveryState } from '#delivery/delivery.ts';
+import type { AttemptRecord } from '#delivery/delivery.ts';
+import type { DeliveryReason, DeliveryState } from '#storage/tables/delivery-tables.ts';
 import type { JobTable } from '#storage/tables/job-tables.ts';
 import type { RunTable } from '#storage/tables/workflow-tables.ts';
 

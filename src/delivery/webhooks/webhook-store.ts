@@ -2,7 +2,7 @@ import { hasHealth } from '#health/health-store.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
-import type { WebhookTable } from '#storage/tables/delivery-tables.ts';
+import type { WebhookDisabledReason, WebhookTable } from '#storage/tables/delivery-tables.ts';
 
 const webhookColumns = [
   'id',
@@ -105,7 +105,7 @@ export async function setFailingSince(tx: Tx, id: string, sinceMs: number | null
 export async function disableWebhook(
   tx: Tx,
   id: string,
-  disabled: { url: string; reason: string; atMs: number; failingSinceMs?: number },
+  disabled: { url: string; reason: WebhookDisabledReason; atMs: number; failingSinceMs?: number },
 ): Promise<boolean> {
   let update = tx
     .updateTable('webhooks')
