@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { JobTable } from '#storage/tables/job-tables.ts';
 import { storeDelivery } from '../../test/support/stored-deliveries.ts';
 import { storeWorkflow } from '../../test/support/stored-workflows.ts';
 import { forEachStore } from '../../test/support/stores.ts';
@@ -16,9 +17,9 @@ const ownerId = 'o_1';
 forEachStore((fixture) => {
   test('what waits is counted for its owner, with the oldest of it', async () => {
     const { store } = fixture;
-    const job = (id: string, values: { owner_id?: string; state?: string; run_at_ms: number }) => ({
+    const job = (id: string, values: Partial<JobTable>): JobTable => ({
       ...{ id, kind: 'run_source', owner_id: ownerId, lane: null, state: 'queued', attempts: 0 },
-      ...{ losses: 0, blames: 0, alone: 0 },
+      ...{ run_at_ms: 0, losses: 0, blames: 0, alone: 0 },
       ...{ lease_node: null, payload: '{}', error: null, created_at_ms: 1, updated_at_ms: 1 },
       ...values,
     });

@@ -74,5 +74,3 @@ export interface JobPayloads {
   /** Makes the deliveries of a replay that were not made with it. */
   queue_replay: { replay_id: string };
 }
-
-export type JobKind = keyof JobPayloads;

@@ -762,11 +762,7 @@ export interface AccountAuditEntry {
     id: string;
     name_slug: string;
   };
-  /**
-   * created, connected, reconnected, read_credentials, updated, credentials_replaced, became_unhealthy,
-   * became_healthy, deleted
-   */
-  action: string;
+  action: 'created' | 'connected' | 'reconnected' | 'read_credentials' | 'updated' | 'credentials_replaced' | 'became_unhealthy' | 'became_healthy' | 'deleted';
   /** null: the service itself */
   user_id: string | null;
   key_id: string | null;
@@ -1317,8 +1313,7 @@ export interface Member {
   user_id: string;
   username: string;
   email: string;
-  /** admin, member, viewer */
-  role: string;
+  role: 'admin' | 'member' | 'viewer';
   /** Integer */
   created_at: number;
 }
@@ -1741,10 +1736,10 @@ export interface GetInstanceAnswer {
   /** How the clock of this machine compares with that of the database; null with SQLite */
   clock: {
     /**
-     * synchronized | corrected (more than a second apart) | unreliable (more than a minute apart: no timer
-     * fires on this node)
+     * corrected: more than a second apart; unreliable: more than a minute apart, no timer fires on this
+     * node
      */
-    state: string;
+    state: 'synchronized' | 'corrected' | 'unreliable';
     /** Clock of this machine minus that of the database (integer) */
     offset_ms: number;
     /** Epoch seconds (integer) */
@@ -1764,7 +1759,7 @@ export interface GetInstanceAnswer {
     heartbeat_at: number;
     /** Of its machine, as in clock; null with SQLite */
     clock: {
-      state: string;
+      state: 'synchronized' | 'corrected' | 'unreliable';
       /** Integer */
       offset_ms: number;
     } | null;
@@ -1809,12 +1804,12 @@ export interface GetInstanceAnswer {
     total_bytes: number;
   } | null;
   /** In the store, of all users and workspaces */
-  jobs: {
-    kind: string;
-    state: string;
+  jobs: ({
+    kind: 'run_source' | 'delete_events' | 'deliver_scheduled_event' | 'fan_out_event' | 'change_deliveries' | 'fan_out_apphook' | 'run_workflow' | 'delete_workflow' | 'send_from_run' | 'queue_replay';
+    state: 'queued' | 'running' | 'quarantined';
     /** Integer */
     count: number;
-  }[];
+  })[];
   /** In this process (integer) */
   jobs_running: number;
   /** By this process (integer) */
