@@ -6,6 +6,7 @@ import { CallerError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import { bytesText } from '#lib/units.ts';
 import type { BundlePackages } from '#runner/runner.ts';
+import type { BundleFormat } from '#storage/tables/component-tables.ts';
 import { BuildTime } from './build-time.ts';
 import type {
   BundleForm,
@@ -563,7 +564,7 @@ function allNeeded(specifiers: readonly string[], declared: Record<string, strin
   return all.length > togetherMax ? undefined : all;
 }
 
-type Bundled = { code: string; format: 'cjs' | 'esm' };
+type Bundled = { code: string; format: BundleFormat };
 
 interface Build {
   own: OwnFiles;

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { JobTable } from '#storage/tables/job-tables.ts';
+import type { RunState, RunTable } from '#storage/tables/workflow-tables.ts';
 import { storeDelivery } from '../../test/support/stored-deliveries.ts';
 import { storeWorkflow } from '../../test/support/stored-workflows.ts';
 import { forEachStore } from '../../test/support/stores.ts';
@@ -65,7 +66,7 @@ forEachStore((fixture) => {
   test('quarantined runs are named, with their workflow', async () => {
     const { store } = fixture;
     const workflowId = await storeWorkflow(store);
-    const run = (id: string, state: string) => ({
+    const run = (id: string, state: RunState): RunTable => ({
       ...{ id, owner_id: ownerId, workflow_id: workflowId, deployment_id: 'd_1', state, emitter_id: null },
       ...{ source_type: 'SDK', event: '{}', trace_id: id, token: 't', hops: 0, no_store: 0, replay_of: null },
       ...{ wait_kind: null, wait_until_ms: null, position: 0, resumption: null, failures: 0, error: null },

@@ -1,3 +1,4 @@
+import type { HealthState } from '#health/health.ts';
 import { hasHealth } from '#health/health-store.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
@@ -53,7 +54,7 @@ export async function pageOfWebhooks(
   db: Db,
   ownerId: string,
   page: PageRequest,
-  health?: { state: string; nowMs: number },
+  health?: { state: HealthState; nowMs: number },
 ): Promise<Page<WebhookTable>> {
   const query = db.selectFrom('webhooks').select(webhookColumns).where('owner_id', '=', ownerId);
   if (health === undefined) return pageOf(query, page);

@@ -47,8 +47,8 @@ const InstanceShape = Type.Object({
   ),
   started_at: Type.Integer({ description: 'Epoch seconds' }),
   address: Type.String({ description: 'Under which others reach it' }),
-  store: Type.String({ description: 'sqlite | postgres' }),
-  sandbox: Type.String({ description: 'Isolation of user code: hardened | default | off' }),
+  store: OneOf(['sqlite', 'postgres']),
+  sandbox: OneOf(['hardened', 'default', 'off'], { description: 'Isolation of user code' }),
   memory_bytes: Type.Integer({ description: 'That this process takes, those of user code not counted' }),
   disk: Type.Union(
     [
@@ -85,7 +85,7 @@ const InstanceShape = Type.Object({
       amount: Type.Union([Type.String(), Type.Null()], {
         description: 'The value as people say it, such as 10 minutes or 2 GB; null: it is no amount',
       }),
-      from: Type.String({ description: 'environment | default' }),
+      from: OneOf(['environment', 'default']),
     }),
   ),
 });

@@ -164,7 +164,7 @@ export function overviewRoutes(app: App, { store, clock, eventRates }: OverviewR
         return { kind, counts: all, attention: troubled.map((one) => ({ kind, ...one })) };
       }),
     );
-    const isUrgent = ({ health }: { health: { state: string } }) =>
+    const isUrgent = ({ health }: { health: { state: HealthState } }) =>
       health.state === 'failing' || health.state === 'disabled';
     const attention = looked.flatMap((one) => one.attention);
     return {

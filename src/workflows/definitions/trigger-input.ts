@@ -1,11 +1,11 @@
 import { isRecord } from '#components/validate-props.ts';
 import type { TriggerTable } from '#storage/tables/workflow-tables.ts';
 import { triggerAuthType } from './trigger-auth.ts';
-import type { TriggerInput, TriggerKind } from './workflow-input.ts';
+import type { TriggerInput } from './workflow-input.ts';
 
 /** A trigger that is there, as a request would give it. A bearer token is not in it: left out, it stays as it is. */
 export function triggerAsInput(trigger: TriggerTable): TriggerInput {
-  const type = trigger.kind as TriggerKind;
+  const type = trigger.kind;
   switch (type) {
     case 'http':
       return {

@@ -3,9 +3,10 @@ import type { CallOutcome, HttpReply, LogLine, StepFlow, StepSend } from '#runne
 import type { Ask, AskAnswer, Runner, StepCall } from '#runner/runner.ts';
 import { readComponentDb } from '#sources/source-store.ts';
 import type { Db } from '#storage/store.ts';
+import type { LinkAction } from '#storage/tables/workflow-tables.ts';
 import type { LoadedStep } from '#workflows/definitions/loaded-deployment.ts';
 import type { LiveRun } from './live-run.ts';
-import { type LinkAction, linkPath, type WaitPlace } from './run-link.ts';
+import { linkPath, type WaitPlace } from './run-link.ts';
 import { StepSlots } from './step-slots.ts';
 
 /** Event, exports and logs of one run together (component contract, 1.17). */
