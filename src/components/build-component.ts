@@ -1,6 +1,7 @@
 import { mkdirSync, realpathSync } from 'node:fs';
 import { readdir, readFile, rmdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
+import { unreachable } from '#lib/assert.ts';
 import { type Clock, systemClock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
@@ -289,6 +290,8 @@ class ProcessBuilder implements ComponentBuilder {
         return localFiles(source.path, source.root, limits);
       case 'stored':
         return storedFiles(source.path, source.read, limits);
+      default:
+        return unreachable(source);
     }
   }
 

@@ -1,6 +1,6 @@
 import { posix } from 'node:path';
 import type { PackageFetcher, PackageFile } from '#components/package-fetcher.ts';
-import type { ComponentKind } from '#storage/tables/registry-tables.ts';
+import { type ComponentKind, componentKinds } from '#storage/tables/registry-tables.ts';
 
 /** A component of a package, as its text says. */
 export interface ScannedComponent {
@@ -113,8 +113,9 @@ function mayBeComponent({ path, text, encoding }: PackageFile): boolean {
 /** The folder `actions` or `sources` that a file is below. */
 function kindFolderOf(path: string): { kind: ComponentKind; at: number } | undefined {
   const folders = path.split('/').slice(0, -1);
-  const at = folders.findLastIndex((folder) => folder === 'actions' || folder === 'sources');
-  return at === -1 ? undefined : { kind: folders[at] as ComponentKind, at };
+  const at = folders.findLastIndex((folder) => componentKinds.some((kind) => kind === folder));
+  const kind = componentKinds.find((known) => known === folders[at]);
+  return kind === undefined ? undefined : { kind, at };
 }
 
 function kindOf(type: string | undefined): ComponentKind | undefined {

@@ -1,4 +1,5 @@
 import { isRecord } from '#components/validate-props.ts';
+import { unreachable } from '#lib/assert.ts';
 import type { TriggerTable } from '#storage/tables/workflow-tables.ts';
 import { triggerAuthType } from './trigger-auth.ts';
 import type { TriggerInput } from './workflow-input.ts';
@@ -27,6 +28,8 @@ export function triggerAsInput(trigger: TriggerTable): TriggerInput {
       return { type, props: {} };
     case 'source':
       return { type, props: { source_id: trigger.id } };
+    default:
+      return unreachable(type);
   }
 }
 

@@ -1,3 +1,4 @@
+import { unreachable } from '#lib/assert.ts';
 import { UnavailableError } from '#lib/errors.ts';
 import type { CallOutcome, HttpReply, LogLine, StepFlow, StepSend } from '#runner/call-outcome.ts';
 import type { Ask, AskAnswer, Runner, StepCall } from '#runner/runner.ts';
@@ -212,8 +213,13 @@ function errorOf(what: string, outcome: CallOutcome, seconds: number): StepError
       return { code: 'InternalFailure', msg: `${what} ended its process: ${message}`, stack };
     case 'limit_exceeded':
       return { code: 'Function Payload Limit Exceeded', msg: `${what}: ${message}`, stack };
-    default:
+    case 'threw':
+    case 'load_failed':
+    case 'cancelled':
+    case 'finished':
       return { code: name, msg: message, stack };
+    default:
+      return unreachable(outcome.status);
   }
 }
 
