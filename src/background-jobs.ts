@@ -3,7 +3,7 @@ import { deleteEventsHandler } from '#events/delete-events.ts';
 import { deliverScheduledHandler } from '#events/deliver-scheduled.ts';
 import type { EventBus } from '#events/event-bus.ts';
 import type { AppEvents } from '#ingress/push-app-event.ts';
-import type { JobHandler } from '#jobs/worker-pool.ts';
+import type { JobHandler } from '#jobs/job-registry.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { SourceRuns } from '#sources/run-source.ts';
 import type { Store } from '#storage/store.ts';

@@ -1,6 +1,6 @@
 import type { JobPayloads } from '#jobs/job-kinds.ts';
+import type { JobHandler } from '#jobs/job-registry.ts';
 import { insertJobs, jobRow, type LeasedJob, settleJobs } from '#jobs/job-store.ts';
-import type { JobHandler } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { FairQueue } from '#lib/fair-queue.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { JobRegistry } from '#jobs/job-registry.ts';
 import { nodeStates, reportNode } from '#jobs/node-state-store.ts';
 import { releaseNode } from '#jobs/node-store.ts';
 import { WorkerPool } from '#jobs/worker-pool.ts';
@@ -79,7 +80,7 @@ describe('the health of nodes', () => {
       const end = Promise.withResolvers<void>();
       const pool = new WorkerPool({
         ...{ node: 'node_1', store, clock: new TestClock(startMs), logger: silentLogger, claims: true },
-        handlers: {
+        jobs: new JobRegistry({
           run_source: {
             run: async () => {
               running.resolve();
@@ -87,7 +88,7 @@ describe('the health of nodes', () => {
             },
             quarantined: async () => {},
           },
-        } as never,
+        }) as never,
       });
       await pool.start();
       assert.deepEqual(

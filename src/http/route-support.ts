@@ -101,7 +101,6 @@ export const commonParameters = {
   org_id: Type.Optional(Type.String({ description: 'Workspace in which the operation takes effect' })),
   workspace_id: Type.Optional(Type.String({ description: 'The same as org_id' })),
 };
-export const CommonQuery = Type.Object(commonParameters);
 
 export const pageParameters = {
   limit: Type.Optional(

@@ -113,7 +113,7 @@ function mayBeComponent({ path, text, encoding }: PackageFile): boolean {
 /** The folder `actions` or `sources` that a file is below. */
 function kindFolderOf(path: string): { kind: ComponentKind; at: number } | undefined {
   const folders = path.split('/').slice(0, -1);
-  const at = folders.findLastIndex((folder) => componentKinds.some((kind) => kind === folder));
+  const at = Math.max(...componentKinds.map((kind) => folders.lastIndexOf(kind)));
   const kind = componentKinds.find((known) => known === folders[at]);
   return kind === undefined ? undefined : { kind, at };
 }

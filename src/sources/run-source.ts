@@ -1,9 +1,9 @@
 import type { EventRouter } from '#events/emit-event.ts';
 import type { EventBus } from '#events/event-bus.ts';
 import type { JobPayloads } from '#jobs/job-kinds.ts';
+import type { JobHandler } from '#jobs/job-registry.ts';
 import { type LeasedJob, requeueJob, settleJobs } from '#jobs/job-store.ts';
 import { blamesMax, retryDelayMs } from '#jobs/retry-schedule.ts';
-import type { JobHandler } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';

@@ -55,8 +55,10 @@ async function killBoth(
     const source = await service.createSource({ component_code: component });
     const endpoint = new URL(source.configured_props.http.endpoint_url).pathname;
     const paths = ['/one', '/two'];
+    const webhooks: string[] = [];
     for (const path of paths) {
       const webhook = await service.api('POST', '/v1/webhooks', { url: `${receiver.url}${path}` });
+      webhooks.push(webhook.body.data.id);
       const ends = { emitter_id: source.id, listener_id: webhook.body.data.id };
       assert.equal((await service.api('POST', '/v1/subscriptions', ends)).status, 200);
     }
@@ -92,7 +94,10 @@ async function killBoth(
         [...sent.acknowledged].map((n) => `${path} ${n}`).filter((wanted) => !there.has(wanted)),
       );
     };
-    // What failed while the receiver was away is tried again after five seconds.
+    // What failed once while the receiver was away is tried again after five seconds, what failed twice after five minutes: or now.
+    for (const id of webhooks)
+      for (const change of ['pause', 'resume'])
+        assert.equal((await service.api('POST', `/v1/webhooks/${id}/${change}`)).status, 200);
     await waitFor(() => missing().length === 0, {
       timeoutMs: 120_000,
       what: 'every acknowledged event at both webhooks',

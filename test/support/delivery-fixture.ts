@@ -14,7 +14,9 @@ import { emitEvents } from '#events/emit-event.ts';
 import type { StoredEvent } from '#events/event.ts';
 import { EventBus } from '#events/event-bus.ts';
 import { insertEmitter } from '#events/event-store.ts';
-import { type JobHandler, WorkerPool } from '#jobs/worker-pool.ts';
+import type { JobHandler } from '#jobs/job-registry.ts';
+import { JobRegistry } from '#jobs/job-registry.ts';
+import { WorkerPool } from '#jobs/worker-pool.ts';
 import { TestClock } from '#lib/clock.ts';
 import { newId } from '#lib/ids.ts';
 import { silentLogger } from '#lib/logger.ts';
@@ -89,6 +91,15 @@ export class DeliveryFixture implements AsyncDisposable {
         throw new Error('nothing is delivered to workflows here');
       },
     };
+    const jobs = new JobRegistry();
+    this.pool = new WorkerPool({
+      node,
+      store,
+      jobs,
+      clock,
+      logger: silentLogger,
+      claims: options.claims ?? true,
+    });
     this.service = new DeliveryService({
       store,
       node,
@@ -99,32 +110,25 @@ export class DeliveryFixture implements AsyncDisposable {
       bus,
       version: '0.0.0',
       sends: true,
-      pool: () => this.pool,
+      pool: this.pool,
       workflows,
-      runs: () => options.runs ?? noRuns,
       // No jitter.
       random: () => 0,
       answerTimeoutMs,
       ...(fanOut === undefined ? {} : { fanOut }),
       ...(lanes === undefined ? {} : { lanes }),
     });
+    this.service.deliverToWorkflows(options.runs ?? noRuns);
     const nothing: JobHandler = { run: async () => {}, quarantined: async () => {} };
-    this.pool = new WorkerPool({
-      node,
-      store,
-      handlers: {
-        run_source: nothing,
-        fan_out_apphook: nothing,
-        delete_events: nothing,
-        deliver_scheduled_event: nothing,
-        run_workflow: nothing,
-        delete_workflow: nothing,
-        send_from_run: nothing,
-        ...this.service.jobs,
-      },
-      clock,
-      logger: silentLogger,
-      claims: options.claims ?? true,
+    jobs.register({
+      run_source: nothing,
+      fan_out_apphook: nothing,
+      delete_events: nothing,
+      deliver_scheduled_event: nothing,
+      run_workflow: nothing,
+      delete_workflow: nothing,
+      send_from_run: nothing,
+      ...this.service.jobs,
     });
   }
 

@@ -48,7 +48,7 @@ export class DeliveryDispatcher {
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #deliverTo: (listenerId: string) => Deliver;
-  readonly #turns: () => ListenerTurns;
+  readonly #turns: ListenerTurns;
   readonly #sends: boolean;
   readonly #watchMs: number;
   readonly #random: () => number;
@@ -91,8 +91,8 @@ export class DeliveryDispatcher {
     clock: Clock;
     logger: Logger;
     deliverTo: (listenerId: string) => Deliver;
-    /** Whose turn listening sources are; asked for when it is needed. */
-    turns: () => ListenerTurns;
+    /** Whose turn listening sources are. */
+    turns: ListenerTurns;
     /** False for a node without the worker role: it leaves all deliveries to others. */
     sends: boolean;
     /** Time between two looks at what dead nodes left behind, and at what this one holds and does not know of. */
@@ -117,7 +117,6 @@ export class DeliveryDispatcher {
     this.#claims = new DeliveryClaims({
       ...options,
       lanes: this.#lanes,
-      turns: { take: (ids) => this.#turns().take(ids) },
       onClaimed: (deliveries) => this.take(deliveries),
       isStopping: () => this.#draining,
     });
@@ -133,7 +132,7 @@ export class DeliveryDispatcher {
   async start(): Promise<void> {
     if (!this.#sends) return;
     await this.#leases.releaseOrphans();
-    this.#turns().onTaken((ids) => {
+    this.#turns.onTaken((ids) => {
       // What the node before had, or left in the store, comes first.
       for (const id of ids) if (isSource(id)) this.#markUnclaimed(id);
       this.poke();
@@ -170,7 +169,7 @@ export class DeliveryDispatcher {
       this.#sends &&
       !this.#draining &&
       this.#lanes.find(listenerId)?.isBehind !== true &&
-      (!isSource(listenerId) || (!this.#unclaimed.has(listenerId) && this.#turns().owns(listenerId)));
+      (!isSource(listenerId) || (!this.#unclaimed.has(listenerId) && this.#turns.owns(listenerId)));
     return {
       take: (listenerId, ownerId, bytes) => mayGive(listenerId) && places.take(listenerId, ownerId, bytes),
     };

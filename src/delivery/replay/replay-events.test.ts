@@ -52,6 +52,7 @@ class Setting {
       room: { node, places: () => ({ take: () => false }) },
       waiting,
       bounds: fanOutBounds,
+      onMade: () => {},
     });
   }
 

@@ -20,12 +20,6 @@ const subscriptionColumns = [
   'created_at_ms',
 ] as const;
 
-/** What makes a subscription the same as another one. */
-export type SubscriptionKey = Pick<
-  SubscriptionTable,
-  'emitter_owner_id' | 'emitter_id' | 'event_name' | 'listener_id'
->;
-
 /** Inserts it, or answers the one that is there already. */
 export async function insertSubscription(tx: Tx, row: SubscriptionTable): Promise<SubscriptionTable> {
   await tx

@@ -205,7 +205,7 @@ export class ActionRunner {
       } catch (error) {
         if (!this.#stop.signal.aborted) throw error;
         throw new UnavailableError(
-          'overloaded',
+          'outcome_unknown',
           'the service stopped before the action ended; it may have run in part',
         );
       } finally {

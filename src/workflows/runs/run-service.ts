@@ -45,7 +45,7 @@ export class RunService {
     runner: Runner;
     deployments: Pick<Deployments, 'get'>;
     /** Asked for when it is needed, since it also does the jobs of this folder. */
-    pool: () => WorkerPool;
+    pool: WorkerPool;
     /** Base of the URLs that resume and cancel a run: `{public_url}/in`. */
     inboundUrl: () => string;
     platformVersion: string;
@@ -75,13 +75,13 @@ export class RunService {
       observers: {
         ended: (workflowId) => this.pruner.ended(workflowId),
         parked: (untilMs) => {
-          if (untilMs - clock.now() <= soonMs) pool().poke();
+          if (untilMs - clock.now() <= soonMs) pool.poke();
         },
       },
     });
     const onEnded = (workflowId: string) => this.pruner.ended(workflowId);
     this.starter = new RunStarter({ store, pool, runs: this.runs, clock, onRecorded: onEnded });
-    const outside = { ...options, onJobs: () => pool().poke(), onEnded };
+    const outside = { ...options, onJobs: () => pool.poke(), onEnded };
     this.resumer = new RunResumer(outside);
     this.manager = new RunManager({ ...outside, starter: this.starter, runs: this.runs });
   }

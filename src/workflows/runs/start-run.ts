@@ -33,7 +33,7 @@ export interface PreparedRun extends NewRun {
 /** Starts runs of workflows. A run is on disk before its event is acknowledged (promise 1). */
 export class RunStarter {
   readonly #store: Store;
-  readonly #pool: () => WorkerPool;
+  readonly #pool: WorkerPool;
   readonly #runs: WorkflowRuns;
   readonly #clock: Clock;
   readonly #write: BatchWrite<NewRun, void>;
@@ -43,7 +43,7 @@ export class RunStarter {
 
   constructor(options: {
     store: Store;
-    pool: () => WorkerPool;
+    pool: WorkerPool;
     runs: WorkflowRuns;
     clock: Clock;
     /** A run that never begins was recorded: there may be more than are kept. */
@@ -67,7 +67,7 @@ export class RunStarter {
    */
   async start(trigger: RunTrigger, key?: RequestKey): Promise<{ runId: string; repeated: boolean }> {
     const lane = sharedLane(trigger.workflowId);
-    const here = this.#pool().hasRoom(lane);
+    const here = this.#pool.hasRoom(lane);
     const made = this.#make(trigger, lane, here);
     const keyed = key && keyOf(key, made, { accepted: true });
     const runId = made.run.id;
@@ -77,7 +77,7 @@ export class RunStarter {
     if (keyed === undefined) await this.#store.writes.submit(this.#write, made);
     else if (!(await this.#store.writes.submit(this.#writeOnce, { item: made, key: keyed })))
       return { runId, repeated: true };
-    this.#pool().leftInStore(lane);
+    this.#pool.leftInStore(lane);
     return { runId, repeated: false };
   }
 
@@ -91,7 +91,7 @@ export class RunStarter {
     trigger: RunTrigger,
     key?: RequestKey,
   ): Promise<(RunReply & { runId: string }) | undefined> {
-    const pool = this.#pool();
+    const pool = this.#pool;
     const lane = sharedLane(trigger.workflowId);
     if (!pool.hasRoomToStay(lane, waitingForReplyMax)) {
       if (pool.hasRoomToStay('', 1)) throw tooMany(waitingForReplyMax, this.#clock.now());
@@ -124,15 +124,15 @@ export class RunStarter {
    * disk of all others.
    */
   async hasRoom(workflowId: string, bytes: number): Promise<boolean> {
-    return this.#pool().hasRoom(sharedLane(workflowId)) || this.#waiting.admit(workflowId, bytes);
+    return this.#pool.hasRoom(sharedLane(workflowId)) || this.#waiting.admit(workflowId, bytes);
   }
 
   /** Rows of a new run for a transaction of the caller's. With `inStore` it waits its turn in the store, in order. */
   prepare(trigger: RunTrigger, { inStore = false }: { inStore?: boolean } = {}): PreparedRun {
     const lane = inStore ? trigger.workflowId : sharedLane(trigger.workflowId);
-    const here = !inStore && this.#pool().hasRoom(lane);
+    const here = !inStore && this.#pool.hasRoom(lane);
     const made = this.#make(trigger, lane, here);
-    const stored = here ? () => this.#take(made, leased(made)) : () => this.#pool().leftInStore(lane);
+    const stored = here ? () => this.#take(made, leased(made)) : () => this.#pool.leftInStore(lane);
     return { ...made, stored };
   }
 
@@ -176,7 +176,7 @@ export class RunStarter {
           runAtMs: nowMs,
           nowMs,
         },
-        here ? this.#pool().node : undefined,
+        here ? this.#pool.node : undefined,
       ),
     };
   }
@@ -208,7 +208,7 @@ export class RunStarter {
 
   #take(made: NewRun, job: LeasedJob): void {
     this.#runs.expect(made);
-    this.#pool().run(job);
+    this.#pool.run(job);
   }
 }
 

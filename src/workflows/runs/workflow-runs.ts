@@ -1,9 +1,9 @@
 import type { EventRouter } from '#events/emit-event.ts';
 import type { EventBus } from '#events/event-bus.ts';
 import type { JobPayloads } from '#jobs/job-kinds.ts';
+import type { JobHandler } from '#jobs/job-registry.ts';
 import { type LeasedJob, settleJobs } from '#jobs/job-store.ts';
 import { blamesMax } from '#jobs/retry-schedule.ts';
-import type { JobHandler } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError, toError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
@@ -27,7 +27,7 @@ export interface AnswerKeeper {
     key: { id: string; jobId: string; ownerId: string },
     answer: RunReply,
     options: { isPrivate: boolean },
-  ): Promise<void>;
+  ): Promise<unknown>;
 }
 
 /** Who waits for the answer of a run. */

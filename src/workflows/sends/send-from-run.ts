@@ -1,8 +1,8 @@
 import type { EventRouter } from '#events/emit-event.ts';
 import type { EventBus } from '#events/event-bus.ts';
 import type { JobPayloads } from '#jobs/job-kinds.ts';
+import type { JobHandler } from '#jobs/job-registry.ts';
 import { type LeasedJob, settleJobs } from '#jobs/job-store.ts';
-import type { JobHandler } from '#jobs/worker-pool.ts';
 import { unreachable } from '#lib/assert.ts';
 import type { Clock } from '#lib/clock.ts';
 import { toError, UnavailableError } from '#lib/errors.ts';
