@@ -85,7 +85,7 @@ export class CallsInFlight {
       isStep: options.isStep === true,
       onRespond: options.onRespond,
       onRefused: options.onRefused,
-      onAsk: options.onAsk,
+      onHostCall: options.onHostCall,
       stopListening: undefined,
     };
     this.#calls.set(id, pending);

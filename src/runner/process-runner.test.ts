@@ -581,7 +581,7 @@ test('who waits for its share gets a process that is ready as soon as one of its
           deploymentId: id,
         },
         {
-          onAsk: async () => {
+          onHostCall: async () => {
             order.push(id);
             await new Promise<void>((resolve) => gates.set(id, resolve));
             return { header: {} };

@@ -12,8 +12,8 @@ import { encodeCall } from './encode-call.ts';
 import { CapPassedError } from './frame-fields.ts';
 import { FrameWriter } from './frame-writer.ts';
 import { answerAtEnd, type PendingCall, type ProcessEnd } from './pending-call.ts';
-import { ProcessAsks } from './process-asks.ts';
 import { type CallAnswer, type EndReason, notStarted, serviceError } from './process-end.ts';
+import { ProcessHostCalls } from './process-host-calls.ts';
 import { outOfMemory, ProcessWatchdog } from './process-watchdog.ts';
 import {
   type CallHeader,
@@ -51,7 +51,7 @@ const stderrTailCharacters = 4096;
 /** Frames for calls that have ended: normal right after a kill or cancel, an attack in numbers. */
 const strayFramesMax = 1000;
 /** Errors of no call that are told of one process; the rest are stray frames. */
-const strayErrorsMax = 10;
+const unattributedErrorsMax = 10;
 /** Far above an error as the program cuts it. */
 const uncaughtBytesMax = 512 * 1024;
 /** From the exit of a process to the end of its streams. */
@@ -68,7 +68,7 @@ export class SandboxProcess {
   onIdle: (() => void) | undefined;
   onFault: (() => void) | undefined;
   /** Called with an error that no call caught and that belongs to none. */
-  onStray: ((error: UserCodeError) => void) | undefined;
+  onUnattributedError: ((error: UserCodeError) => void) | undefined;
   /** User code was sent to it. */
   hasCode = false;
   callsTaken = 0;
@@ -94,13 +94,13 @@ export class SandboxProcess {
   #stderrTail = '';
   #rawBytes = 0;
   #strayFrames = 0;
-  #strayErrors = 0;
+  #unattributedErrors = 0;
   /** Calls that an `uncaught` frame ended or came too late for: the program sends one of each at most. */
   readonly #uncaughtCalls = new Set<number>();
   /** The props that each module has; of a process with one bundle, those of `onlyModule`. */
   readonly #modules = new Map<string, Module>();
   readonly #onlyModule: Module = { loaded: undefined, props: undefined, dynamic: undefined };
-  readonly #asks: ProcessAsks;
+  readonly #hostCalls: ProcessHostCalls;
   /** Whose doing the end of the process is; undefined: of one of those in it, or of none. */
   #culprit: PendingCall | undefined;
 
@@ -147,7 +147,7 @@ export class SandboxProcess {
       onRefused: (call) => this.#calls.named(call)?.onRefused?.(),
       onViolation: (reason) => this.kill('protocol', `on the way out: ${reason}`),
     });
-    this.#asks = new ProcessAsks((header, body) => this.#sendAnswer(header, body), options.logger);
+    this.#hostCalls = new ProcessHostCalls((header, body) => this.#sendAnswer(header, body), options.logger);
     this.#listen();
     this.#frames.send(frameType.init, 0, JSON.stringify(options.init), [extraCa], Buffer.byteLength(extraCa));
     const bootDeadline = setTimeout(
@@ -379,7 +379,7 @@ export class SandboxProcess {
     if (pending === undefined) {
       if (id === 0) throw new ProtocolError('a frame belongs to no call');
       this.#countStray(id);
-      if (type === frameType.ask) this.#takeAsk(id, header, payload, undefined);
+      if (type === frameType.hostCall) this.#takeHostCall(id, header, payload, undefined);
       return;
     }
     pending.unstartedTicks = undefined;
@@ -404,8 +404,8 @@ export class SandboxProcess {
           pending.record.done(header, new PayloadReader(payload), this.#calls.elapsedMs(pending)),
         );
         return;
-      case frameType.ask:
-        this.#takeAsk(id, header, payload, pending.onAsk);
+      case frameType.hostCall:
+        this.#takeHostCall(id, header, payload, pending.onHostCall);
         return;
       case frameType.refresh:
         this.#calls.refreshDeadline(pending);
@@ -415,10 +415,10 @@ export class SandboxProcess {
     }
   }
 
-  #takeAsk(id: number, header: unknown, payload: Buffer, onAsk: CallOptions['onAsk']): void {
-    if (this.backlogBytes > this.#limits.askBacklogBytesMax)
+  #takeHostCall(id: number, header: unknown, payload: Buffer, onHostCall: CallOptions['onHostCall']): void {
+    if (this.backlogBytes > this.#limits.hostCallBacklogBytesMax)
       throw new CapPassedError('the process asks without reading the answers');
-    this.#asks.take(id, header, payload, onAsk);
+    this.#hostCalls.take(id, header, payload, onHostCall);
   }
 
   #tellReply(pending: PendingCall, reply: HttpReply): void {
@@ -441,13 +441,13 @@ export class SandboxProcess {
     if (payload.length > uncaughtBytesMax) throw new ProtocolError('an error is larger than one can be');
     if (pending === undefined) {
       this.#countStray(id);
-      if (id === 0) this.#strayErrors += 1;
+      if (id === 0) this.#unattributedErrors += 1;
     }
     if (id !== 0) {
       if (this.#uncaughtCalls.has(id)) throw new ProtocolError(`call ${id} failed twice`);
       this.#uncaughtCalls.add(id);
     }
-    if (pending !== undefined || (id === 0 && this.#strayErrors <= strayErrorsMax)) {
+    if (pending !== undefined || (id === 0 && this.#unattributedErrors <= unattributedErrorsMax)) {
       const reader = new PayloadReader(payload);
       const error = readError((header as { error?: unknown } | undefined)?.error, reader);
       reader.end();
@@ -456,15 +456,15 @@ export class SandboxProcess {
       // The harness ended the call itself; a forged frame ends it here.
       if (pending !== undefined)
         this.#answer(id, pending, pending.record.end('threw', error, this.#calls.elapsedMs(pending)));
-      else this.#tellStray(error);
+      else this.#tellUnattributed(error);
     }
     this.retire();
     this.onFault?.();
   }
 
-  #tellStray(error: UserCodeError): void {
+  #tellUnattributed(error: UserCodeError): void {
     try {
-      this.onStray?.(error);
+      this.onUnattributedError?.(error);
     } catch (cause) {
       this.#logger.error({ err: cause }, 'the receiver of an error of no call threw');
     }
