@@ -65,6 +65,23 @@ export const ErrorBody = Type.Object({
   }),
 });
 
+/** One of these texts: a state, a kind or a reason, from the list that is beside its table. */
+export function OneOf<const Values extends string[]>(
+  values: readonly [...Values],
+  options: { description?: string; default?: Values[number] } = {},
+) {
+  return Type.Enum(values, options);
+}
+
+/** The same, or null. */
+export function OneOfOrNull<const Values extends string[]>(
+  values: readonly [...Values],
+  options: { description?: string } = {},
+) {
+  // An enum with null in it, not a union: answers are written without a search for the branch that fits.
+  return Type.Unsafe<Values[number] | null>({ enum: [...values, null], ...options });
+}
+
 /** Nothing: the body of a 204. */
 export const NoContent = Type.Null({ description: 'Done; empty body' });
 
