@@ -28,7 +28,7 @@ export const undeliveredStates = [
   'expired',
 ] as const satisfies readonly DeliveryState[];
 
-/** Why a delivery is in its state; `docs/behaviour.md` says what each means to its reader. */
+/** Why a delivery is in its state; `docs/how-it-works/deliveries.md` says what each means to its reader. */
 export type DeliveryReason =
   | 'attempts_exhausted'
   | 'receiver_gone'
@@ -120,7 +120,7 @@ export function withAttempt(attemptLog: string, attempt: AttemptRecord): string 
   return JSON.stringify([...earlier, attempt].slice(-recordsMax));
 }
 
-/** Links in a chain of events at most: past it, a loop is what it most likely is (docs/behaviour.md). */
+/** Links in a chain of events at most: past it, a loop is what it most likely is (docs/how-it-works/deliveries.md). */
 export const hopsMax = 10;
 
 /**

@@ -40,7 +40,7 @@ const openReplaysMax = 100;
 const keptMs = 30 * 86_400_000;
 const pruneMax = 20;
 
-/** Why a replay was cancelled; `docs/behaviour.md` says what each means to its reader. */
+/** Why a replay was cancelled; `docs/how-it-works/replay.md` says what each means to its reader. */
 export type ReplayReason =
   | 'replay_cancelled'
   | 'listener_removed'
