@@ -112,7 +112,7 @@ test('a filter leaves what it is about, and what that is connected to', () => {
       id,
       kind: kindOf(id),
       name: id,
-      state: 'active',
+      state: 'active' as const,
       health: well,
       project_id: null,
     },

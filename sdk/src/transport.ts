@@ -107,11 +107,13 @@ export class Transport {
 
   async #read(request: ApiRequest, options: RequestOptions): Promise<{ response: Response; text: string }> {
     const { retriesMax = this.#options.retriesMax ?? retriesMaxDefault, signal } = options;
-    const isRepeatable = options.isRepeatable ?? request.isRepeatable ?? request.method === 'GET';
+    const { headers, isKeyed } = withKey(request, options);
+    const isRepeatable =
+      options.isRepeatable ?? (isKeyed || (request.isRepeatable ?? request.method === 'GET'));
     for (let attempt = 1; ; attempt += 1) {
       try {
         return await this.#within(request, options, async (limit) => {
-          const response = await this.#authorized(request, options, limit);
+          const response = await this.#authorized(request, { ...options, headers }, limit);
           return { response, text: await textOf(response, request) };
         });
       } catch (error) {
@@ -254,6 +256,15 @@ export class Transport {
       ),
     );
   }
+}
+
+/** Only of a POST does the service know keys. */
+function withKey(
+  { method, isPublic = false }: ApiRequest,
+  { headers = {}, idempotencyKey }: RequestOptions,
+): { headers: Readonly<Record<string, string>>; isKeyed: boolean } {
+  if (idempotencyKey === undefined || method !== 'POST' || isPublic) return { headers, isKeyed: false };
+  return { headers: { ...headers, 'idempotency-key': idempotencyKey }, isKeyed: true };
 }
 
 /**

@@ -3,7 +3,8 @@ import { toError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import { type ClaimOptions, claimJobs, claimSuspect, endSolitude, whatWaits } from './claim-store.ts';
-import type { JobKind, JobPayloads } from './job-kinds.ts';
+import type { JobPayloads } from './job-kinds.ts';
+import type { JobRegistry } from './job-registry.ts';
 import { type LeasedJob, pruneQuarantined, requeueJob } from './job-store.ts';
 import { releaseLanes } from './lane-lease-store.ts';
 import { LaneLeases } from './lane-leases.ts';
@@ -22,15 +23,6 @@ import {
   takeUntold,
 } from './node-store.ts';
 import { blamesMax, retryDelayMs, uncountedDelayMs } from './retry-schedule.ts';
-
-/**
- * Does one job. It settles the job itself, in the transaction that stores what the job caused; a rejection means
- * nothing was stored, and the job runs again later. `quarantined` tells it of a job that took its nodes down too often.
- */
-export interface JobHandler {
-  run(job: LeasedJob, signal: AbortSignal): Promise<void>;
-  quarantined(job: LeasedJob): Promise<void>;
-}
 
 /** Jobs of this process at most, running or waiting for the turn of their lane; the rest waits in the store. */
 export const runningMax = 2048;
@@ -78,8 +70,7 @@ export class WorkerPool {
   /** Whose turn each lane is, where there are other nodes. */
   readonly lanes: LaneLeases;
   readonly #store: Store;
-  readonly #handlers: Readonly<Record<JobKind, JobHandler>>;
-  readonly #kinds: readonly JobKind[];
+  readonly #jobs: JobRegistry;
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #claims: boolean;
@@ -132,7 +123,8 @@ export class WorkerPool {
   constructor(options: {
     node: string;
     store: Store;
-    handlers: Readonly<Record<JobKind, JobHandler>>;
+    /** Who does the jobs; complete when the pool starts. */
+    jobs: JobRegistry;
     clock: Clock;
     logger: Logger;
     /** False for a node without the worker role: it runs only what it accepted itself, and that only in lanes that nodes share. */
@@ -148,8 +140,7 @@ export class WorkerPool {
   }) {
     this.node = options.node;
     this.#store = options.store;
-    this.#handlers = options.handlers;
-    this.#kinds = Object.keys(options.handlers) as JobKind[];
+    this.#jobs = options.jobs;
     this.#clock = options.clock;
     this.#logger = options.logger;
     this.#claims = options.claims;
@@ -388,7 +379,7 @@ export class WorkerPool {
       }
       const { dueMs, suspects } = await whatWaits(this.#store.read, {
         node: this.node,
-        kinds: this.#kinds,
+        kinds: this.#jobs.kinds,
         afterMs: lookedAtMs,
       });
       if (suspects && !this.#draining) await this.#runSuspects();
@@ -404,7 +395,7 @@ export class WorkerPool {
     return {
       node: this.node,
       lanes: this.lanes,
-      kinds: this.#kinds,
+      kinds: this.#jobs.kinds,
       runningByLane: this.#perLane,
       isUnderWay: (id, attempts) => {
         held ??= Map.groupBy(this.#running.values(), (job) => job.id);
@@ -603,7 +594,7 @@ export class WorkerPool {
   async #quarantined({ job, rowId }: QuarantinedJob): Promise<void> {
     this.#logger.error({ job: job.id, kind: job.kind, lane: job.lane }, 'job.quarantined');
     try {
-      await this.#handlers[job.kind].quarantined(job);
+      await this.#jobs.of(job.kind).quarantined(job);
       await this.#store.transaction((tx) => setTold(tx, rowId));
     } catch (error) {
       // The job stays visible in quarantine, and is told of later; the others of this round must be told of too.
@@ -629,7 +620,7 @@ export class WorkerPool {
   async #attempt(job: LeasedJob): Promise<void> {
     try {
       if (this.#suspect !== job) await this.#solitude;
-      await this.#handlers[job.kind].run(job, this.#signal);
+      await this.#jobs.of(job.kind).run(job, this.#signal);
     } catch (error) {
       // One that never got to the disk was never accepted: there is nothing to run again.
       if (await isStored(job)) this.#failed(job, toError(error));

@@ -4,6 +4,7 @@ import type { Clock } from '#lib/clock.ts';
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
+import type { DeliveryState } from '#storage/tables/delivery-tables.ts';
 import { DeliveryClaims, isSource, type ListenerTurns } from './delivery-claims.ts';
 import { type DeliveryLane, DeliveryLanes, type DeliveryPlaces, type LaneBounds } from './delivery-lanes.ts';
 import { DeliveryLeases } from './delivery-leases.ts';
@@ -47,7 +48,7 @@ export class DeliveryDispatcher {
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #deliverTo: (listenerId: string) => Deliver;
-  readonly #turns: () => ListenerTurns;
+  readonly #turns: ListenerTurns;
   readonly #sends: boolean;
   readonly #watchMs: number;
   readonly #random: () => number;
@@ -90,8 +91,8 @@ export class DeliveryDispatcher {
     clock: Clock;
     logger: Logger;
     deliverTo: (listenerId: string) => Deliver;
-    /** Whose turn listening sources are; asked for when it is needed. */
-    turns: () => ListenerTurns;
+    /** Whose turn listening sources are. */
+    turns: ListenerTurns;
     /** False for a node without the worker role: it leaves all deliveries to others. */
     sends: boolean;
     /** Time between two looks at what dead nodes left behind, and at what this one holds and does not know of. */
@@ -116,7 +117,6 @@ export class DeliveryDispatcher {
     this.#claims = new DeliveryClaims({
       ...options,
       lanes: this.#lanes,
-      turns: { take: (ids) => this.#turns().take(ids) },
       onClaimed: (deliveries) => this.take(deliveries),
       isStopping: () => this.#draining,
     });
@@ -132,7 +132,7 @@ export class DeliveryDispatcher {
   async start(): Promise<void> {
     if (!this.#sends) return;
     await this.#leases.releaseOrphans();
-    this.#turns().onTaken((ids) => {
+    this.#turns.onTaken((ids) => {
       // What the node before had, or left in the store, comes first.
       for (const id of ids) if (isSource(id)) this.#markUnclaimed(id);
       this.poke();
@@ -169,7 +169,7 @@ export class DeliveryDispatcher {
       this.#sends &&
       !this.#draining &&
       this.#lanes.find(listenerId)?.isBehind !== true &&
-      (!isSource(listenerId) || (!this.#unclaimed.has(listenerId) && this.#turns().owns(listenerId)));
+      (!isSource(listenerId) || (!this.#unclaimed.has(listenerId) && this.#turns.owns(listenerId)));
     return {
       take: (listenerId, ownerId, bytes) => mayGive(listenerId) && places.take(listenerId, ownerId, bytes),
     };
@@ -351,7 +351,7 @@ export class DeliveryDispatcher {
     });
   }
 
-  #logOutcome(delivery: HeldDelivery, outcome: AttemptOutcome, state: string): void {
+  #logOutcome(delivery: HeldDelivery, outcome: AttemptOutcome, state: DeliveryState): void {
     // Thousands a second; /metrics counts them, and each has its record.
     if (outcome.kind === 'delivered' || outcome.kind === 'postponed') return;
     const { status, latency_ms, error } = 'attempt' in outcome ? outcome.attempt : {};

@@ -1,4 +1,6 @@
 import { Type } from 'typebox';
+import { OneOf } from '#http/route-support.ts';
+import { runStates, triggerKinds } from '#storage/tables/workflow-tables.ts';
 import { Health } from './health-shapes.ts';
 import { ConfigurableProp } from './prop-shapes.ts';
 import { Source } from './source-shapes.ts';
@@ -43,7 +45,7 @@ const runSettings = {
 export const SettingsInput = Type.Object(
   {
     name: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
-    auto_deploy: Type.Optional(Type.Boolean({ description: 'It is active at once' })),
+    auto_deploy: Type.Optional(Type.Boolean({ description: 'Activates the workflow immediately' })),
     timeout_seconds: Type.Optional(runSettings.timeout_seconds),
     memory_mb: Type.Optional(runSettings.memory_mb),
     auto_retry: Type.Optional(runSettings.auto_retry),
@@ -84,7 +86,7 @@ export const TriggerInputs = Type.Array(
   Type.Object({
     id: Type.Optional(Type.String({ description: 'Of a trigger that the workflow has' })),
     type: Type.Optional(
-      Type.Enum(['http', 'timer', 'email', 'source'], {
+      OneOf(triggerKinds, {
         description: 'Required without a template; with one it says that this trigger is given whole',
       }),
     ),
@@ -206,7 +208,7 @@ export const ListedWorkflow = Type.Object(
     last_run: Type.Union([
       Type.Object({
         id: Type.String(),
-        state: Type.String({ description: 'As in the run' }),
+        state: OneOf(runStates),
         created_at: Type.String({ description: 'ISO 8601' }),
       }),
       Type.Null(),
