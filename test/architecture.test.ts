@@ -43,6 +43,9 @@ const environmentReaders: Record<string, string> = {
   'src/runner/sandbox/': 'runs inside the child, whose own environment is made by us',
 };
 
+/** The one file of the TypeScript client that others import, as `#sdk`. */
+const sdkEntry = 'sdk/src/millrace.ts';
+
 /** Columns named like a state that hold a text of their own, and why. */
 const freeTexts: Record<string, string> = {
   'FileTable.content_type': 'as the caller gave it',
@@ -66,7 +69,9 @@ function codeOf(file: string): string {
 
 /** The file of the project that a specifier names, or undefined for packages and node's own modules. */
 function resolveSpecifier(from: string, specifier: string): string | undefined {
+  if (specifier === '#sdk') return sdkEntry;
   if (specifier.startsWith('#')) return `src/${specifier.slice(1)}`;
+  if (specifier.startsWith('~/')) return `dashboard/src/${specifier.slice(2)}`;
   if (specifier.startsWith('.')) return posix.join(dirname(from), specifier);
   return undefined;
 }
@@ -137,7 +142,7 @@ describe('folders', () => {
       }
       done.add(file);
     };
-    for (const file of typeScriptFiles) if (/^(src|cli|sdk)\//.test(file)) walk(file, []);
+    for (const file of typeScriptFiles) if (/^(src|cli|sdk|dashboard)\//.test(file)) walk(file, []);
     expectNone(cycles, 'Move what both need into a file of its own.');
   });
 
@@ -181,6 +186,31 @@ describe('folders', () => {
 
 describe('the client', () => {
   const clientFiles = files.filter((file) => file.startsWith('sdk/src/') && file.endsWith('.ts'));
+
+  test('is what the command line and the dashboard have of the API, by its public entry; the service does not know it', () => {
+    const problems: string[] = [];
+    for (const file of typeScriptFiles.filter(
+      (name) => !isTest(name) && /^(src|cli|dashboard)\//.test(name),
+    )) {
+      for (const specifier of importsOf.get(file) ?? []) {
+        const target = resolveSpecifier(file, specifier);
+        if (target?.startsWith('sdk/') !== true) continue;
+        if (specifier !== '#sdk' || file.startsWith('src/')) problems.push(`${file} imports ${specifier}`);
+      }
+    }
+    expectNone(problems, "Import it from '#sdk'; what that lacks, it should export. Never in src.");
+  });
+
+  test('is how the command line and the dashboard ask the API: they have no request of their own', () => {
+    const allowed = {
+      'cli/invoke-command.ts': 'calls endpoints, which are user code, not the API',
+      'dashboard/src/api/client.ts': 'hands fetch to the client',
+    };
+    const callers = typeScriptFiles
+      .filter((file) => !isTest(file) && /^(cli|dashboard\/src)\//.test(file) && !(file in allowed))
+      .flatMap((file) => matchesIn(file, /(?<![.\w])(?:fetch|EventSource|XMLHttpRequest)\(/g));
+    expectNone(callers, `Use the client of '#sdk'. Allowed: ${JSON.stringify(allowed, null, 2)}`);
+  });
 
   test('imports nothing but its own files, so that it runs wherever there is fetch', () => {
     const problems: string[] = [];

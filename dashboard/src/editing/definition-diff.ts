@@ -1,4 +1,4 @@
-import type { Deployment, WorkflowStep } from '../api/workflow-types.ts';
+import type { Deployment, WorkflowStep } from '#sdk';
 import type { TriggerDraft, WorkflowDraft } from './workflow-draft.ts';
 
 /** What is compared of a step. */

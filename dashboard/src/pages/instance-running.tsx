@@ -1,6 +1,6 @@
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
-import type { Instance } from '~/api/workspace-types.ts';
+import type { Instance } from '#sdk';
 import { Ago } from '~/parts/ago.tsx';
 import { formatBytes, formatDuration, formatNumber } from '~/parts/format.ts';
 import { HealthBadge, HealthReason } from '~/parts/health.tsx';

@@ -1,10 +1,10 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useMemo, useState } from 'react';
 import { useLocation, useSearch } from 'wouter';
+import type { Workflow } from '#sdk';
 import { api } from '~/api/client.ts';
 import { type Data, useRegistryComponent } from '~/api/queries.ts';
 import { useMayWrite } from '~/api/rights.ts';
-import type { Workflow } from '~/api/workflow-types.ts';
 import { useWorkflowDraft } from '~/editing/use-workflow-draft.ts';
 import {
   actionStep,

@@ -1,10 +1,10 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
 import { useLocation } from 'wouter';
+import type { Run, RunDetail, Workflow, WorkflowStep } from '#sdk';
 import { api } from '~/api/client.ts';
 import type { Data } from '~/api/queries.ts';
 import { isOver } from '~/api/workflow-queries.ts';
-import type { Run, RunDetail, Workflow, WorkflowStep } from '~/api/workflow-types.ts';
 import { Confirm } from '~/parts/confirm.tsx';
 import { visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';

@@ -1,4 +1,4 @@
-import type { WorkflowSettings } from '~/api/workflow-types.ts';
+import type { WorkflowSettings } from '#sdk';
 import { withoutPlace } from '~/editing/code-problem.ts';
 import { visible } from './plain-text.ts';
 

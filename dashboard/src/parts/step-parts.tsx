@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import type { WorkflowStep } from '~/api/workflow-types.ts';
+import type { WorkflowStep } from '#sdk';
 import { CodeEditor } from './code-editor.tsx';
 import { JsonView } from './json-view.tsx';
 import { shortened, visible } from './plain-text.ts';

@@ -18,10 +18,14 @@ export interface EventSummary {
   indexed_at_ms: number;
   /** What was emitted; of a workflow `{ raw_event }`, with what was emitted in it */
   event: unknown;
+  /** The event is too large for a list: `event` is how its JSON begins */
+  truncated?: boolean;
   metadata: {
     emit_id: string;
     name: string;
     emitter_id: string;
+    /** As emitted */
+    summary?: string;
   };
 }
 
@@ -41,6 +45,8 @@ export interface SourceLog {
   ts: number;
   level: string;
   message: string;
+  /** Of an error: name, message, and where they are known stack, ts and code */
+  error?: Record<string, string>;
 }
 
 /** `data` in answers of `GET /v1/sources/{id}/ticks`. */
@@ -103,20 +109,7 @@ export interface Source {
    * paused: a user stopped it; disabled: the service stopped it; waiting: it has work that waits; untested:
    * nothing has run yet
    */
-  health: {
-    state: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
-    /** Epoch seconds: the first success, failure or waiting item of this state; null: not known (integer) */
-    since: number | null;
-    /** Why; null: it is healthy */
-    reason: string | null;
-    /** Failures since the last success (integer) */
-    failures: number;
-    /**
-     * Runs or deliveries that wait for another attempt, or longer than a minute; 1000: at least so many
-     * (integer)
-     */
-    waiting: number;
-  };
+  health: Health;
   /** Addition: see createSource (integer) */
   concurrency: number;
   /** Epoch seconds (integer) */
@@ -125,6 +118,27 @@ export interface Source {
   updated_at: number;
   name: string;
   name_slug: string;
+}
+
+/**
+ * Addition: what happened last. healthy: the last run, delivery or test succeeded; failing: it failed;
+ * paused: a user stopped it; disabled: the service stopped it; waiting: it has work that waits; untested:
+ * nothing has run yet
+ * `data.health` in answers of `GET /v1/sources/{id}`.
+ */
+export interface Health {
+  state: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
+  /** Epoch seconds: the first success, failure or waiting item of this state; null: not known (integer) */
+  since: number | null;
+  /** Why; null: it is healthy */
+  reason: string | null;
+  /** Failures since the last success (integer) */
+  failures: number;
+  /**
+   * Runs or deliveries that wait for another attempt, or longer than a minute; 1000: at least so many
+   * (integer)
+   */
+  waiting: number;
 }
 
 /** `data` in answers of `GET /v1/replays/{id}`. */
@@ -210,20 +224,7 @@ export interface Webhook {
    * paused: a user stopped it; disabled: the service stopped it; waiting: it has work that waits; untested:
    * nothing has run yet
    */
-  health: {
-    state: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
-    /** Epoch seconds: the first success, failure or waiting item of this state; null: not known (integer) */
-    since: number | null;
-    /** Why; null: it is healthy */
-    reason: string | null;
-    /** Failures since the last success (integer) */
-    failures: number;
-    /**
-     * Runs or deliveries that wait for another attempt, or longer than a minute; 1000: at least so many
-     * (integer)
-     */
-    waiting: number;
-  };
+  health: Health;
   /** receiver_gone: it answered 410; only_failures: nothing but failures for 5 days */
   disabled_reason: 'receiver_gone' | 'only_failures' | null;
   /** Integer */
@@ -307,10 +308,7 @@ export interface WorkflowStep {
     id: string;
     code: string;
     codeHash: string;
-    configurableProps: {
-      name: string;
-      type: string;
-    }[];
+    configurableProps: ConfigurableProp[];
     key: string | null;
     description: string | null;
     entryPath: string | null;
@@ -328,6 +326,50 @@ export interface WorkflowStep {
   authProvisionIdMap: Record<string, string>;
   authProvisionIds: string[];
 }
+
+/** `data.triggers` in answers of `GET /v1/workflows/{id}`. */
+export type WorkflowTrigger = {
+  /** hi_… */
+  id: string;
+  type: 'http';
+  key: string | null;
+  endpoint_url: string;
+  /** A step answers the request */
+  custom_response: boolean;
+  auth: {
+    type: 'none' | 'static_bearer_token' | 'oauth';
+  };
+  /** Epoch seconds (integer) */
+  created_at: number;
+  /** Epoch seconds (integer) */
+  updated_at: number;
+} | {
+  /** ei_… */
+  id: string;
+  type: 'email';
+  email_address: string;
+  /** Epoch seconds (integer) */
+  created_at: number;
+  /** Epoch seconds (integer) */
+  updated_at: number;
+} | {
+  /** ti_… */
+  id: string;
+  type: 'timer';
+  /** Integer */
+  interval_seconds: number | null;
+  cron: string | null;
+  /** IANA zone of cron */
+  timezone: string;
+  /** Epoch seconds (integer) */
+  schedule_changed_at: number;
+  /** Epoch seconds (integer) */
+  created_at: number;
+  /** Epoch seconds (integer) */
+  updated_at: number;
+} | {
+  type: 'source';
+} & Source;
 
 /** `data.settings` in answers of `GET /v1/workflows/{id}`. */
 export interface WorkflowSettings {
@@ -386,26 +428,9 @@ export interface Workflow {
    * paused: a user stopped it; disabled: the service stopped it; waiting: it has work that waits; untested:
    * nothing has run yet
    */
-  health: {
-    state: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
-    /** Epoch seconds: the first success, failure or waiting item of this state; null: not known (integer) */
-    since: number | null;
-    /** Why; null: it is healthy */
-    reason: string | null;
-    /** Failures since the last success (integer) */
-    failures: number;
-    /**
-     * Runs or deliveries that wait for another attempt, or longer than a minute; 1000: at least so many
-     * (integer)
-     */
-    waiting: number;
-  };
+  health: Health;
   steps: WorkflowStep[];
-  triggers: ({
-    /** hi_…, ti_…, ei_… or dc_… */
-    id: string;
-    type: 'http' | 'timer' | 'email' | 'source';
-  })[];
+  triggers: WorkflowTrigger[];
   settings: WorkflowSettings | null;
   owner_id: string;
   project_id: string | null;
@@ -415,6 +440,37 @@ export interface Workflow {
   created_at: number;
   /** Epoch seconds (integer) */
   updated_at: number;
+}
+
+/** `data` in answers of `GET /v1/users/me/workflows`. */
+export interface WorkflowSummary {
+  /** p_… */
+  id: string;
+  name: string;
+  active: boolean;
+  /**
+   * Addition: what happened last. healthy: the last run, delivery or test succeeded; failing: it failed;
+   * paused: a user stopped it; disabled: the service stopped it; waiting: it has work that waits; untested:
+   * nothing has run yet
+   */
+  health: Health;
+  steps: WorkflowStep[];
+  triggers: WorkflowTrigger[];
+  settings: WorkflowSettings | null;
+  owner_id: string;
+  project_id: string | null;
+  /** d_… that new events run */
+  deployment_id: string;
+  /** Epoch seconds (integer) */
+  created_at: number;
+  /** Epoch seconds (integer) */
+  updated_at: number;
+  last_run: {
+    id: string;
+    state: 'queued' | 'running' | 'waiting' | 'succeeded' | 'failed' | 'cancelled' | 'quarantined' | 'not_triggered';
+    /** ISO 8601 */
+    created_at: string;
+  } | null;
 }
 
 /** `data` in answers of `GET /v1/workflows/{id}/ticks`. */
@@ -512,14 +568,59 @@ export interface RunStep {
   input: unknown;
   exports: unknown;
   logs: ({
-    /** Integer */
+    /** Epoch ms (integer) */
     ts: number;
     level: 'debug' | 'info' | 'log' | 'warn' | 'error';
     message: string;
   })[];
-  error: Record<string, unknown> | null;
+  error: {
+    code: string;
+    msg: string;
+    stack: string;
+  } | null;
   started_at: string;
   ended_at: string;
+}
+
+/** `data.sends` in answers of `GET /v1/runs/{id}`. */
+export interface RunSend {
+  kind: 'http' | 'email' | 's3' | 'sse' | 'emit';
+  payload: unknown;
+  state: 'queued' | 'sent' | 'failed';
+  result: unknown;
+  /** ISO 8601 */
+  ended_at: string | null;
+}
+
+/** `data` in answers of `POST /v1/workflows/{id}/steps/{namespace}/test`. */
+export interface StepTestResult {
+  state: 'succeeded' | 'failed';
+  input: unknown;
+  exports: Record<string, unknown> | null;
+  logs: ({
+    /** Epoch ms (integer) */
+    ts: number;
+    level: 'debug' | 'info' | 'log' | 'warn' | 'error';
+    message: string;
+  })[];
+  error: {
+    code: string;
+    msg: string;
+    stack: string;
+  } | null;
+  /** What $.flow would have done */
+  flow: unknown;
+  /** What $.respond would have answered */
+  response: {
+    /** Integer */
+    status: number;
+    headers: Record<string, unknown>;
+    body: string;
+  } | null;
+  /** What $.send would have sent */
+  sends: unknown[];
+  /** Integer */
+  duration_ms: number;
 }
 
 /** `data` in answers of `GET /v1/runs/{id}`. */
@@ -551,7 +652,7 @@ export interface RunDetail {
   } | null;
   reason: string | null;
   /** ISO 8601 */
-  created_at: string | null;
+  created_at: string;
   /** ISO 8601 */
   started_at: string | null;
   /** ISO 8601 */
@@ -559,14 +660,7 @@ export interface RunDetail {
   /** steps.trigger.event */
   event: unknown;
   steps: RunStep[];
-  sends: ({
-    kind: 'http' | 'email' | 's3' | 'sse' | 'emit';
-    payload: unknown;
-    state: 'queued' | 'sent' | 'failed';
-    result: unknown;
-    /** ISO 8601 */
-    ended_at: string | null;
-  })[];
+  sends: RunSend[];
 }
 
 /** `data` in answers of `GET /v1/workflows/{id}/runs`. */
@@ -598,7 +692,7 @@ export interface Run {
   } | null;
   reason: string | null;
   /** ISO 8601 */
-  created_at: string | null;
+  created_at: string;
   /** ISO 8601 */
   started_at: string | null;
   /** ISO 8601 */
@@ -617,10 +711,7 @@ export interface Component {
   version: string;
   description?: string;
   type: 'source' | 'action' | 'app';
-  configurable_props: {
-    name: string;
-    type: string;
-  }[];
+  configurable_props: ConfigurableProp[];
   /** Addition: slug of its app, where it has one */
   app?: string;
   /** Addition: what the catalogue of apps says of it; null: it does not have it */
@@ -633,6 +724,38 @@ export interface Component {
   created_at: number;
   /** Epoch seconds (integer) */
   updated_at: number;
+}
+
+/** `data.configurable_props` in answers of `GET /v1/components/{id}`. */
+export interface ConfigurableProp {
+  name: string;
+  type: string;
+  label?: string;
+  description?: string;
+  optional?: boolean;
+  default?: unknown;
+  /** Of type app: its slug */
+  app?: string;
+  /** Values, or { label, value } */
+  options?: unknown[];
+  /** The code says what it can be: POST /components/configure */
+  remoteOptions?: boolean;
+  /** Of remoteOptions: that can be searched */
+  useQuery?: boolean;
+  /** Its value makes other props: POST /components/props */
+  reloadProps?: boolean;
+  withLabel?: boolean;
+  secret?: boolean;
+  hidden?: boolean;
+  disabled?: boolean;
+  min?: number;
+  max?: number;
+  /** Of a timer: its schedule, which cannot be changed */
+  static?: unknown;
+  /** Of type alert: what is shown */
+  content?: string;
+  /** Of type alert */
+  alertType?: string;
 }
 
 /** `data` in answers of `GET /v1/components`. */
@@ -706,20 +829,7 @@ export interface Account {
    * paused: a user stopped it; disabled: the service stopped it; waiting: it has work that waits; untested:
    * nothing has run yet
    */
-  health: {
-    state: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
-    /** Epoch seconds: the first success, failure or waiting item of this state; null: not known (integer) */
-    since: number | null;
-    /** Why; null: it is healthy */
-    reason: string | null;
-    /** Failures since the last success (integer) */
-    failures: number;
-    /**
-     * Runs or deliveries that wait for another attempt, or longer than a minute; 1000: at least so many
-     * (integer)
-     */
-    waiting: number;
-  };
+  health: Health;
   /** Whether the last test request succeeded */
   healthy: boolean;
   /** Addition: the provider refused it for good; it has to be connected again */
@@ -1001,20 +1111,7 @@ export interface Overview {
      * paused: a user stopped it; disabled: the service stopped it; waiting: it has work that waits;
      * untested: nothing has run yet
      */
-    health: {
-      state: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
-      /** Epoch seconds: the first success, failure or waiting item of this state; null: not known (integer) */
-      since: number | null;
-      /** Why; null: it is healthy */
-      reason: string | null;
-      /** Failures since the last success (integer) */
-      failures: number;
-      /**
-       * Runs or deliveries that wait for another attempt, or longer than a minute; 1000: at least so many
-       * (integer)
-       */
-      waiting: number;
-    };
+    health: Health;
   })[];
   /** What this process stored; with several nodes, each describes itself */
   rates: {
@@ -1104,103 +1201,79 @@ export interface Flow {
   /** There is more than the nodes and edges of this answer */
   truncated: boolean;
   /** At most 400 */
-  nodes: ({
-    /** dc_…, p_… or wh_…; dc_*, p_*, o_… or u_… for all emitters of a kind or an owner */
-    id: string;
-    kind: 'source' | 'workflow' | 'webhook' | 'all';
-    /** Null: all of a kind, or something of another owner */
-    name: string | null;
-    /** Null where the name is */
-    state: 'active' | 'inactive' | 'deploying' | 'paused' | 'disabled' | null;
-    /** Null where the name is */
-    health: {
-      state: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
-      /** Epoch seconds: the first success, failure or waiting item of this state; null: not known (integer) */
-      since: number | null;
-      /** Why; null: it is healthy */
-      reason: string | null;
-      /** Failures since the last success (integer) */
-      failures: number;
-      /**
-       * Runs or deliveries that wait for another attempt, or longer than a minute; 1000: at least so many
-       * (integer)
-       */
-      waiting: number;
-    } | null;
-    /** Of a workflow */
-    project_id: string | null;
-    /** Events on the default channel; failed: on $errors */
-    emitted: {
-      /**
-       * Within the last minute; where very many came, as many as that would be at the pace of the newest
-       * (integer)
-       */
-      per_minute: number;
-      /** Of the newest within the last hour (integer) */
-      failed: number;
-      /** Epoch seconds; null: nothing that is kept (integer) */
-      last_at: number | null;
-    } | null;
-    /** Of a workflow */
-    runs: {
-      /**
-       * Within the last minute; where very many came, as many as that would be at the pace of the newest
-       * (integer)
-       */
-      per_minute: number;
-      /** Of the newest within the last hour (integer) */
-      failed: number;
-      /** Epoch seconds; null: nothing that is kept (integer) */
-      last_at: number | null;
-    } | null;
-    /** What starts runs of a workflow besides subscriptions */
-    triggers: ({
-      /** hi_…, ti_… or ei_… */
-      id: string;
-      kind: 'http' | 'timer' | 'email';
-      /** Integer */
-      interval_seconds: number | null;
-      cron: string | null;
-      /**
-       * Within the last minute; where very many came, as many as that would be at the pace of the newest
-       * (integer)
-       */
-      per_minute: number;
-      /** Of the newest within the last hour (integer) */
-      failed: number;
-      /** Epoch seconds; null: nothing that is kept (integer) */
-      last_at: number | null;
-    })[];
-    /** That it uses (integer) */
-    unhealthy_accounts: number;
-    /** Undelivered to it, among the newest 1,000 records of the owner (integer) */
-    dead_letters: number;
-  })[];
+  nodes: FlowNode[];
   /** Subscriptions; at most 800 */
-  edges: ({
-    /** sub_… */
+  edges: FlowEdge[];
+}
+
+/** `data.nodes` in answers of `GET /v1/users/me/flow`. */
+export interface FlowNode {
+  /** dc_…, p_… or wh_…; dc_*, p_*, o_… or u_… for all emitters of a kind or an owner */
+  id: string;
+  kind: 'source' | 'workflow' | 'webhook' | 'all';
+  /** Null: all of a kind, or something of another owner */
+  name: string | null;
+  /** Null where the name is */
+  state: 'active' | 'inactive' | 'deploying' | 'paused' | 'disabled' | null;
+  /** Null where the name is */
+  health: Health | null;
+  /** Of a workflow */
+  project_id: string | null;
+  /** Events on the default channel; failed: on $errors */
+  emitted: FlowFigures | null;
+  /** Of a workflow */
+  runs: FlowFigures | null;
+  /** What starts runs of a workflow besides subscriptions */
+  triggers: ({
+    /** hi_…, ti_… or ei_… */
     id: string;
-    emitter_id: string;
-    listener_id: string;
-    /** The channel; empty for the default one */
-    event_name: string;
-    /** Failed: undelivered, or to be tried again. Null: the listener is of another owner */
-    deliveries: {
-      /**
-       * Within the last minute; where very many came, as many as that would be at the pace of the newest
-       * (integer)
-       */
-      per_minute: number;
-      /** Of the newest within the last hour (integer) */
-      failed: number;
-      /** Epoch seconds; null: nothing that is kept (integer) */
-      last_at: number | null;
-    } | null;
-    /** Undelivered, among the newest 1,000 records of the owner (integer) */
-    dead_letters: number;
-    /** Deliveries failed, and the health of the listener is still failing or disabled */
-    failing: boolean;
+    kind: 'http' | 'timer' | 'email';
+    /** Integer */
+    interval_seconds: number | null;
+    cron: string | null;
+    /**
+     * Within the last minute; where very many came, as many as that would be at the pace of the newest
+     * (integer)
+     */
+    per_minute: number;
+    /** Of the newest within the last hour (integer) */
+    failed: number;
+    /** Epoch seconds; null: nothing that is kept (integer) */
+    last_at: number | null;
   })[];
+  /** That it uses (integer) */
+  unhealthy_accounts: number;
+  /** Undelivered to it, among the newest 1,000 records of the owner (integer) */
+  dead_letters: number;
+}
+
+/** `data.nodes.emitted` in answers of `GET /v1/users/me/flow`. */
+export interface FlowFigures {
+  /**
+   * Within the last minute; where very many came, as many as that would be at the pace of the newest
+   * (integer)
+   */
+  per_minute: number;
+  /** Of the newest within the last hour (integer) */
+  failed: number;
+  /** Epoch seconds; null: nothing that is kept (integer) */
+  last_at: number | null;
+}
+
+/** `data.edges` in answers of `GET /v1/users/me/flow`. */
+export interface FlowEdge {
+  /** sub_… */
+  id: string;
+  emitter_id: string;
+  listener_id: string;
+  /** The channel; empty for the default one */
+  event_name: string;
+  /** Failed: undelivered, or to be tried again. Null: the listener is of another owner */
+  deliveries: FlowFigures | null;
+  /** Undelivered, among the newest 1,000 records of the owner (integer) */
+  dead_letters: number;
+  /** Deliveries failed, and the health of the listener is still failing or disabled */
+  failing: boolean;
 }
 
 /** `data` in answers of `GET /v1/users/me`. */
@@ -1230,6 +1303,129 @@ export type User = {
   /** Used by what belongs to the user, not to a workspace (integer) */
   billing_period_credits: number;
 };
+
+/** `data` in answers of `GET /v1/users`. */
+export interface UserSummary {
+  /** u_… */
+  id: string;
+  username: string;
+  email: string;
+  /** Of the instance */
+  is_admin: boolean;
+  /** Integer */
+  created_at: number;
+}
+
+/** `data` in answers of `GET /v1/session`. */
+export interface Session {
+  /** u_…; oac_… with an access token */
+  user_id: string;
+  /** Of the instance */
+  is_admin: boolean;
+  /** key_… of the request, or that the session began with; tok_… of an access token */
+  key_id: string;
+  /** Epoch seconds: when the session ends; null: the request came without one (integer) */
+  expires_at: number | null;
+}
+
+/** `data` in answers of `GET /v1/instance`. */
+export interface Instance {
+  /** Of Millrace */
+  version: string;
+  /** Of Node, such as v26.1.0 */
+  node_version: string;
+  /** Operating system and processor, such as linux x64 */
+  platform: string;
+  /** node_…: this process among those on the same store */
+  node: string;
+  /** Epoch seconds: the time that this process goes by (integer) */
+  now: number;
+  /** How the clock of this machine compares with that of the database; null with SQLite */
+  clock: {
+    /**
+     * corrected: more than a second apart; unreliable: more than a minute apart, no timer fires on this
+     * node
+     */
+    state: 'synchronized' | 'corrected' | 'unreliable';
+    /** Clock of this machine minus that of the database (integer) */
+    offset_ms: number;
+    /** Epoch seconds (integer) */
+    checked_at: number;
+  } | null;
+  /**
+   * Every process on this store. healthy; paused: it is stopping; failing: it sent no heartbeat, its clock
+   * is off by more than a minute, or the store takes no writes of it. One that ended without a stop is
+   * listed for an hour
+   */
+  nodes: ({
+    /** node_… */
+    id: string;
+    /** Epoch seconds (integer) */
+    started_at: number;
+    /** Epoch seconds of its last heartbeat (integer) */
+    heartbeat_at: number;
+    /** Of its machine, as in clock; null with SQLite */
+    clock: {
+      state: 'synchronized' | 'corrected' | 'unreliable';
+      /** Integer */
+      offset_ms: number;
+    } | null;
+    /**
+     * Addition: what happened last. healthy: the last run, delivery or test succeeded; failing: it failed;
+     * paused: a user stopped it; disabled: the service stopped it; waiting: it has work that waits;
+     * untested: nothing has run yet
+     */
+    health: Health;
+    /** What to do; null: nothing */
+    advice: string | null;
+  })[];
+  /** Epoch seconds (integer) */
+  started_at: number;
+  /** Under which others reach it */
+  address: string;
+  store: 'sqlite' | 'postgres';
+  /** Isolation of user code */
+  sandbox: 'hardened' | 'default' | 'off';
+  /** That this process takes, those of user code not counted (integer) */
+  memory_bytes: number;
+  /** The file system of the data folder; null: the system does not say */
+  disk: {
+    folder: string;
+    /** That the service may still write (integer) */
+    free_bytes: number;
+    /** Integer */
+    total_bytes: number;
+  } | null;
+  /** In the store, of all users and workspaces */
+  jobs: ({
+    kind: 'run_source' | 'delete_events' | 'deliver_scheduled_event' | 'fan_out_event' | 'change_deliveries' | 'fan_out_apphook' | 'run_workflow' | 'delete_workflow' | 'send_from_run' | 'queue_replay';
+    state: 'queued' | 'running' | 'quarantined';
+    /** Integer */
+    count: number;
+  })[];
+  /** In this process (integer) */
+  jobs_running: number;
+  /** By this process (integer) */
+  deliveries_sending: number;
+  /** To this process (integer) */
+  streams_open: number;
+  /** Sandboxed processes of this one that belong to a deployment (integer) */
+  user_processes: number;
+  settings: Setting[];
+}
+
+/** `data.settings` in answers of `GET /v1/instance`. */
+export interface Setting {
+  /** Name of the variable */
+  env: string;
+  /** What it is for */
+  text: string;
+  /** null: it is set, and kept secret. URLs are without user, password and query */
+  value: string | null;
+  /** The value as people say it, such as 10 minutes or 2 GB; null: it is no amount */
+  amount: string | null;
+  from: 'environment' | 'default';
+}
 
 /** `data` in answers of `GET /v1/users/me/api_keys`. */
 export interface ApiKey {
@@ -1478,18 +1674,6 @@ export interface ListUsersQuery {
   q?: string;
 }
 
-/** Answer of `GET /v1/users`. */
-export interface ListUsersAnswer {
-  /** u_… */
-  id: string;
-  username: string;
-  email: string;
-  /** Of the instance */
-  is_admin: boolean;
-  /** Integer */
-  created_at: number;
-}
-
 /** Query of `GET /v1/users/me/api_keys`. */
 export interface ListApiKeysQuery {
   /** Response fields to include, comma-separated; default all */
@@ -1676,18 +1860,6 @@ export interface RevokeAccessTokenBody {
 /** Answer of `POST /v1/oauth/revoke`. */
 export type RevokeAccessTokenAnswer = Record<string, unknown>;
 
-/** Answer of `GET /v1/session`. */
-export interface GetSessionAnswer {
-  /** u_…; oac_… with an access token */
-  user_id: string;
-  /** Of the instance */
-  is_admin: boolean;
-  /** key_… of the request, or that the session began with; tok_… of an access token */
-  key_id: string;
-  /** Epoch seconds: when the session ends; null: the request came without one (integer) */
-  expires_at: number | null;
-}
-
 /** Body of `PUT /v1/quotas/{id}`. */
 export interface PutQuotaBody {
   /** Response fields to include, comma-separated; default all */
@@ -1708,115 +1880,6 @@ export interface PutQuotaBody {
   enforced?: boolean | null;
   /** paid: /users/me describes billing periods of a month, of which the first begins today */
   plan?: 'free' | 'paid';
-}
-
-/** Answer of `GET /v1/instance`. */
-export interface GetInstanceAnswer {
-  /** Of Millrace */
-  version: string;
-  /** Of Node, such as v26.1.0 */
-  node_version: string;
-  /** Operating system and processor, such as linux x64 */
-  platform: string;
-  /** node_…: this process among those on the same store */
-  node: string;
-  /** Epoch seconds: the time that this process goes by (integer) */
-  now: number;
-  /** How the clock of this machine compares with that of the database; null with SQLite */
-  clock: {
-    /**
-     * corrected: more than a second apart; unreliable: more than a minute apart, no timer fires on this
-     * node
-     */
-    state: 'synchronized' | 'corrected' | 'unreliable';
-    /** Clock of this machine minus that of the database (integer) */
-    offset_ms: number;
-    /** Epoch seconds (integer) */
-    checked_at: number;
-  } | null;
-  /**
-   * Every process on this store. healthy; paused: it is stopping; failing: it sent no heartbeat, its clock
-   * is off by more than a minute, or the store takes no writes of it. One that ended without a stop is
-   * listed for an hour
-   */
-  nodes: ({
-    /** node_… */
-    id: string;
-    /** Epoch seconds (integer) */
-    started_at: number;
-    /** Epoch seconds of its last heartbeat (integer) */
-    heartbeat_at: number;
-    /** Of its machine, as in clock; null with SQLite */
-    clock: {
-      state: 'synchronized' | 'corrected' | 'unreliable';
-      /** Integer */
-      offset_ms: number;
-    } | null;
-    /**
-     * Addition: what happened last. healthy: the last run, delivery or test succeeded; failing: it failed;
-     * paused: a user stopped it; disabled: the service stopped it; waiting: it has work that waits;
-     * untested: nothing has run yet
-     */
-    health: {
-      state: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
-      /** Epoch seconds: the first success, failure or waiting item of this state; null: not known (integer) */
-      since: number | null;
-      /** Why; null: it is healthy */
-      reason: string | null;
-      /** Failures since the last success (integer) */
-      failures: number;
-      /**
-       * Runs or deliveries that wait for another attempt, or longer than a minute; 1000: at least so many
-       * (integer)
-       */
-      waiting: number;
-    };
-    /** What to do; null: nothing */
-    advice: string | null;
-  })[];
-  /** Epoch seconds (integer) */
-  started_at: number;
-  /** Under which others reach it */
-  address: string;
-  store: 'sqlite' | 'postgres';
-  /** Isolation of user code */
-  sandbox: 'hardened' | 'default' | 'off';
-  /** That this process takes, those of user code not counted (integer) */
-  memory_bytes: number;
-  /** The file system of the data folder; null: the system does not say */
-  disk: {
-    folder: string;
-    /** That the service may still write (integer) */
-    free_bytes: number;
-    /** Integer */
-    total_bytes: number;
-  } | null;
-  /** In the store, of all users and workspaces */
-  jobs: ({
-    kind: 'run_source' | 'delete_events' | 'deliver_scheduled_event' | 'fan_out_event' | 'change_deliveries' | 'fan_out_apphook' | 'run_workflow' | 'delete_workflow' | 'send_from_run' | 'queue_replay';
-    state: 'queued' | 'running' | 'quarantined';
-    /** Integer */
-    count: number;
-  })[];
-  /** In this process (integer) */
-  jobs_running: number;
-  /** By this process (integer) */
-  deliveries_sending: number;
-  /** To this process (integer) */
-  streams_open: number;
-  /** Sandboxed processes of this one that belong to a deployment (integer) */
-  user_processes: number;
-  settings: ({
-    /** Name of the variable */
-    env: string;
-    /** What it is for */
-    text: string;
-    /** null: it is set, and kept secret. URLs are without user, password and query */
-    value: string | null;
-    /** The value as people say it, such as 10 minutes or 2 GB; null: it is no amount */
-    amount: string | null;
-    from: 'environment' | 'default';
-  })[];
 }
 
 /** Body of `PUT /v1/projects/{id}`. */
@@ -2505,20 +2568,7 @@ export interface CreateWebhookAnswer {
    * paused: a user stopped it; disabled: the service stopped it; waiting: it has work that waits; untested:
    * nothing has run yet
    */
-  health: {
-    state: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
-    /** Epoch seconds: the first success, failure or waiting item of this state; null: not known (integer) */
-    since: number | null;
-    /** Why; null: it is healthy */
-    reason: string | null;
-    /** Failures since the last success (integer) */
-    failures: number;
-    /**
-     * Runs or deliveries that wait for another attempt, or longer than a minute; 1000: at least so many
-     * (integer)
-     */
-    waiting: number;
-  };
+  health: Health;
   /** receiver_gone: it answered 410; only_failures: nothing but failures for 5 days */
   disabled_reason: 'receiver_gone' | 'only_failures' | null;
   /** Integer */
@@ -2622,20 +2672,7 @@ export interface RotateWebhookSecretAnswer {
    * paused: a user stopped it; disabled: the service stopped it; waiting: it has work that waits; untested:
    * nothing has run yet
    */
-  health: {
-    state: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
-    /** Epoch seconds: the first success, failure or waiting item of this state; null: not known (integer) */
-    since: number | null;
-    /** Why; null: it is healthy */
-    reason: string | null;
-    /** Failures since the last success (integer) */
-    failures: number;
-    /**
-     * Runs or deliveries that wait for another attempt, or longer than a minute; 1000: at least so many
-     * (integer)
-     */
-    waiting: number;
-  };
+  health: Health;
   /** receiver_gone: it answered 410; only_failures: nothing but failures for 5 days */
   disabled_reason: 'receiver_gone' | 'only_failures' | null;
   /** Integer */
@@ -2921,28 +2958,6 @@ export interface TestStepBody {
   };
 }
 
-/** Answer of `POST /v1/workflows/{id}/steps/{namespace}/test`. */
-export interface TestStepAnswer {
-  state: 'succeeded' | 'failed';
-  input: unknown;
-  exports: unknown;
-  logs: unknown;
-  error: unknown;
-  /** What $.flow would have done */
-  flow: unknown;
-  /** What $.respond would have answered */
-  response: {
-    /** Integer */
-    status: number;
-    headers: Record<string, unknown>;
-    body: string;
-  } | null;
-  /** What $.send would have sent */
-  sends: unknown[];
-  /** Integer */
-  duration_ms: number;
-}
-
 /** Query of `GET /v1/components`. */
 export interface ListComponentsQuery {
   /** Response fields to include, comma-separated; default all */
@@ -3105,10 +3120,7 @@ export interface ReloadComponentPropsAnswer {
     /** dyp_…, the same for the same props */
     id: string;
     /** All props, also those that stay */
-    configurableProps: {
-      name: string;
-      type: string;
-    }[];
+    configurableProps: ConfigurableProp[];
   } | null;
   /** JSON of { name, message, stack }, when the code of the component failed */
   errors: string[];
@@ -3369,54 +3381,6 @@ export interface ListMyWorkflowsQuery {
   q?: string;
   /** Addition: only those in this state of health */
   health?: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
-}
-
-/** Answer of `GET /v1/users/me/workflows`. */
-export interface ListMyWorkflowsAnswer {
-  /** p_… */
-  id: string;
-  name: string;
-  active: boolean;
-  /**
-   * Addition: what happened last. healthy: the last run, delivery or test succeeded; failing: it failed;
-   * paused: a user stopped it; disabled: the service stopped it; waiting: it has work that waits; untested:
-   * nothing has run yet
-   */
-  health: {
-    state: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
-    /** Epoch seconds: the first success, failure or waiting item of this state; null: not known (integer) */
-    since: number | null;
-    /** Why; null: it is healthy */
-    reason: string | null;
-    /** Failures since the last success (integer) */
-    failures: number;
-    /**
-     * Runs or deliveries that wait for another attempt, or longer than a minute; 1000: at least so many
-     * (integer)
-     */
-    waiting: number;
-  };
-  steps: WorkflowStep[];
-  triggers: ({
-    /** hi_…, ti_…, ei_… or dc_… */
-    id: string;
-    type: 'http' | 'timer' | 'email' | 'source';
-  })[];
-  settings: WorkflowSettings | null;
-  owner_id: string;
-  project_id: string | null;
-  /** d_… that new events run */
-  deployment_id: string;
-  /** Epoch seconds (integer) */
-  created_at: number;
-  /** Epoch seconds (integer) */
-  updated_at: number;
-  last_run: {
-    id: string;
-    state: 'queued' | 'running' | 'waiting' | 'succeeded' | 'failed' | 'cancelled' | 'quarantined' | 'not_triggered';
-    /** ISO 8601 */
-    created_at: string;
-  } | null;
 }
 
 /** Query of `GET /v1/workspaces/{id}/workflows`. */

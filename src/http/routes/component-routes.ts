@@ -20,11 +20,7 @@ import type { ComponentCatalogue, ListedEntry } from '#registry/component-catalo
 import type { ComponentResolver } from '#registry/resolve-component.ts';
 import type { Store } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
-
-const ConfigurableProp = Type.Object(
-  { name: Type.String(), type: Type.String() },
-  { additionalProperties: true },
-);
+import { ConfigurableProp } from './prop-shapes.ts';
 
 const AppDetails = Type.Union(
   [

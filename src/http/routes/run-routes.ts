@@ -19,6 +19,7 @@ import {
 import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
 import type { RunManager } from '#workflows/runs/manage-runs.ts';
 import type { RunError } from '#workflows/runs/run-events.ts';
+import type { StepError } from '#workflows/runs/run-step.ts';
 import { findRun, type ListedRun, pageOfRuns, sendsOfRun, stepsOfRun } from '#workflows/runs/run-store.ts';
 import type { StepTrier } from '#workflows/runs/try-step.ts';
 import { GivenStep } from './workflow-shapes.ts';
@@ -53,11 +54,23 @@ const runFields = {
   ]),
   error: Type.Union([ErrorShape, Type.Null()]),
   reason: Type.Union([Type.String(), Type.Null()]),
-  created_at: Time,
+  created_at: Type.String({ description: 'ISO 8601' }),
   started_at: Time,
   ended_at: Time,
 };
 const Run = Type.Object(runFields, { additionalProperties: true });
+
+const StepLogs = Type.Array(
+  Type.Object({
+    ts: Type.Integer({ description: 'Epoch ms' }),
+    level: OneOf(logLevels),
+    message: Type.String(),
+  }),
+);
+const StepFailure = Type.Union([
+  Type.Object({ code: Type.String(), msg: Type.String(), stack: Type.String() }),
+  Type.Null(),
+]);
 
 const Step = Type.Object({
   id: Type.String({ description: 'c_…' }),
@@ -67,8 +80,8 @@ const Step = Type.Object({
   state: OneOf(stepStates),
   input: Type.Unknown({ description: 'The props as the step got them; accounts and secrets left out' }),
   exports: Type.Unknown(),
-  logs: Type.Array(Type.Object({ ts: Type.Integer(), level: OneOf(logLevels), message: Type.String() })),
-  error: Type.Union([Type.Object({}, { additionalProperties: true }), Type.Null()]),
+  logs: StepLogs,
+  error: StepFailure,
   started_at: Type.String(),
   ended_at: Type.String(),
 });
@@ -95,9 +108,9 @@ const StepTest = Type.Object(
   {
     state: OneOf(['succeeded', 'failed']),
     input: Type.Unknown(),
-    exports: Type.Unknown(),
-    logs: Type.Unknown(),
-    error: Type.Unknown(),
+    exports: Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()]),
+    logs: StepLogs,
+    error: StepFailure,
     flow: Type.Unknown({ description: 'What $.flow would have done' }),
     response: Type.Union(
       [
@@ -293,8 +306,8 @@ export function runRoutes(app: App, { store, runManager, stepTrier }: RunRouteDe
       const view: Static<typeof StepTest> = {
         state: result.status === 'finished' ? 'succeeded' : 'failed',
         input: parsed(result.input),
-        exports: parsed(result.exports),
-        logs: parsed(result.logs),
+        exports: parsed(result.exports) as Record<string, unknown> | null,
+        logs: JSON.parse(result.logs) as Static<typeof StepLogs>,
         error: result.error ?? null,
         flow: result.flow ?? null,
         response: result.response,
@@ -323,7 +336,7 @@ function runView(run: ListedRun | RunTable): Static<typeof Run> {
         : { kind: run.wait_kind, until: new Date(run.wait_until_ms).toISOString() },
     error: run.error === null ? null : errorView(JSON.parse(run.error) as RunError),
     reason: run.reason,
-    created_at: time(run.created_at_ms),
+    created_at: new Date(run.created_at_ms).toISOString(),
     started_at: time(run.started_at_ms),
     ended_at: time(run.ended_at_ms),
   };
@@ -342,8 +355,8 @@ function stepView(step: RunStepTable): Static<typeof Step> {
     state: step.state,
     input: parsed(step.input),
     exports: parsed(step.exports),
-    logs: JSON.parse(step.logs) as never,
-    error: step.error === null ? null : (JSON.parse(step.error) as object),
+    logs: JSON.parse(step.logs) as Static<typeof StepLogs>,
+    error: step.error === null ? null : (JSON.parse(step.error) as StepError),
     started_at: new Date(step.started_at_ms).toISOString(),
     ended_at: new Date(step.ended_at_ms).toISOString(),
   };

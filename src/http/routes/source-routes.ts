@@ -22,26 +22,8 @@ import { findSource, pageOfSources } from '#sources/source-store.ts';
 import { viewSource } from '#sources/view-source.ts';
 import type { Db, Store } from '#storage/store.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
-import { Health, healthParameter } from './health-shapes.ts';
-
-/** Specification, section 2, Source. */
-const Source = Type.Object(
-  {
-    id: Type.String({ description: 'dc_…' }),
-    user_id: Type.String(),
-    owner_id: Type.String(),
-    component_id: Type.String(),
-    configured_props: Type.Record(Type.String(), Type.Unknown()),
-    active: Type.Boolean(),
-    health: Health,
-    concurrency: Type.Integer({ description: 'Addition: see createSource' }),
-    created_at: Type.Integer({ description: 'Epoch seconds' }),
-    updated_at: Type.Integer({ description: 'Epoch seconds' }),
-    name: Type.String(),
-    name_slug: Type.String(),
-  },
-  { additionalProperties: true },
-);
+import { healthParameter } from './health-shapes.ts';
+import { Source } from './source-shapes.ts';
 
 /** More in one process would only wait for each other. */
 const concurrencyMax = 100;
