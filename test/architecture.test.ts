@@ -39,6 +39,14 @@ const environmentReaders: Record<string, string> = {
   'src/runner/sandbox/': 'runs inside the child, whose own environment is made by us',
 };
 
+/** Where the name of the store may be read outside storage: to be shown, never to decide by. */
+const storeNameReaders: Record<string, string> = {
+  'src/app.ts': 'hands it to the words of a start',
+  'src/start-words.ts': 'tells the operator which store it is',
+  'src/view-instance.ts': 'tells the admin of the instance which store it is',
+  'src/admin/backup/': 'writes it into the header of a backup, and tells the operator what is replaced',
+};
+
 const files = projectFiles();
 const isTest = (file: string): boolean => /\.(test|contract)\.ts$/.test(file);
 const sourceFiles = files.filter((file) => file.startsWith('src/') && file.endsWith('.ts'));
@@ -300,6 +308,24 @@ describe('places', () => {
     expectNone(
       problems,
       '"Show me every query" must stay a glob: move the statement to the store beside it.',
+    );
+  });
+
+  test('outside storage nothing is decided by the name of the store', () => {
+    const allowed = ['src/storage/', ...Object.keys(storeNameReaders)];
+    const names = "'(?:sqlite|postgres)'";
+    const pattern = new RegExp(
+      `\\b(?:store|dialect)\\.name\\b|[!=]==?\\s*${names}|${names}\\s*[!=]==?|\\bcase\\s+${names}`,
+      'gi',
+    );
+    const problems = productFiles
+      .filter(
+        (file) => !allowed.some((place) => file === place || (place.endsWith('/') && file.startsWith(place))),
+      )
+      .flatMap((file) => matchesIn(file, pattern));
+    expectNone(
+      problems,
+      `Ask the dialect a question (src/storage/dialect.ts). To show the name: ${JSON.stringify(storeNameReaders, null, 2)}`,
     );
   });
 

@@ -150,7 +150,7 @@ export class RequestAcceptor {
     if (key === undefined) await this.#store.writes.submit(this.#write, { job });
     else if (!(await this.#store.writes.submit(this.#writeOnce, { item: { job }, key }))) return false;
     this.#pool.leftInStore(lane);
-    if (this.#store.name === 'postgres' && !this.#pool.lanes.owns(lane)) await this.#noticed(lane, job.id);
+    if (this.#store.isShared && !this.#pool.lanes.owns(lane)) await this.#noticed(lane, job.id);
     return true;
   }
 

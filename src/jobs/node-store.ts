@@ -138,15 +138,14 @@ export async function recoverExpired(
         // Whoever asks is alive, however long its own renewal took.
         where.or([where('expires_at_ms', '>', options.nowMs), where('id', '=', options.node)]),
       );
-    let orphans = tx
+    const orphans = tx
       .selectFrom('jobs')
       .select(leasedColumns)
       .where('state', '=', running)
       .where('lease_node', 'not in', live)
       .limit(recoveredMax);
     // Locked, or two nodes that recover at once would both take a job over, the second from the node that runs it now.
-    if (store.name === 'postgres') orphans = orphans.forUpdate().skipLocked();
-    const orphaned = await orphans.execute();
+    const orphaned = await store.lockRows(orphans, { skipLocked: true }).execute();
     const poison = orphaned.filter((row) => row.blames + row.alone >= blamesMax);
     const rest = orphaned.filter((row) => row.blames + row.alone < blamesMax);
     if (poison.length > 0) {
@@ -201,7 +200,7 @@ export async function recoverExpired(
       .where('id', '!=', options.node)
       .execute();
     // A lane goes on elsewhere when what its node had begun is back in the store.
-    if (store.name === 'postgres') await freeLanesOfTheGone(tx, options.node, options.nowMs);
+    if (store.isShared) await freeLanesOfTheGone(tx, options.node, options.nowMs);
     return { requeued: rest.length, quarantined: poison.map(leasedJob) };
   });
 }

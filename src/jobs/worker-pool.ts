@@ -7,9 +7,9 @@ import type { JobKind, JobPayloads } from './job-kinds.ts';
 import { type LeasedJob, pruneQuarantined, requeueJob } from './job-store.ts';
 import { releaseLanes } from './lane-lease-store.ts';
 import { LaneLeases } from './lane-leases.ts';
+import { LeaseClock } from './lease-clock.ts';
 import { forgetNodeState, forgetNodeStates, type NodeClock, reportNode } from './node-state-store.ts';
 import {
-  databaseTimeMs,
   forgetNode,
   forgetNodes,
   heartbeat,
@@ -81,6 +81,7 @@ export class WorkerPool {
   readonly #handlers: Readonly<Record<JobKind, JobHandler>>;
   readonly #kinds: readonly JobKind[];
   readonly #clock: Clock;
+  readonly #leaseClock: LeaseClock;
   readonly #logger: Logger;
   readonly #claims: boolean;
   readonly #leaseMs: number;
@@ -151,6 +152,7 @@ export class WorkerPool {
     this.#handlers = options.handlers;
     this.#kinds = Object.keys(options.handlers) as JobKind[];
     this.#clock = options.clock;
+    this.#leaseClock = new LeaseClock(options);
     this.#logger = options.logger;
     this.#claims = options.claims;
     this.#leaseMs = options.leaseMs ?? defaultLeaseMs;
@@ -163,9 +165,9 @@ export class WorkerPool {
 
   async start(): Promise<void> {
     const { node } = this;
-    const nowMs = await this.#leaseTimeMs();
+    const nowMs = await this.#leaseClock.nowMs();
     await this.#store.transaction(async (tx) => {
-      if (this.#store.name === 'sqlite') {
+      if (!this.#store.isShared) {
         await forgetNodes(tx);
         await forgetNodeStates(tx);
       } else if (this.#predecessor !== undefined) {
@@ -347,7 +349,7 @@ export class WorkerPool {
 
   /** After `stop`, when nothing of this node's lanes is under way anywhere in this process: other nodes take them at once. */
   async releaseLanes(): Promise<void> {
-    if (this.#store.name === 'sqlite') return;
+    if (!this.#store.isShared) return;
     try {
       await this.#store.transaction(async (tx) => {
         await releaseLanes(tx, this.node);
@@ -490,7 +492,7 @@ export class WorkerPool {
   async #beat(): Promise<void> {
     const leaseMs = this.#leaseMs;
     try {
-      const nowMs = await this.#leaseTimeMs();
+      const nowMs = await this.#leaseClock.nowMs();
       const known = await this.#store.transaction(async (tx) => {
         await this.#report(tx, nowMs);
         return heartbeat(tx, this.node, { nowMs, leaseMs });
@@ -552,7 +554,7 @@ export class WorkerPool {
   /** Others see at once that it stops. It stops as well where that cannot be written. */
   async #reportStopping(): Promise<void> {
     try {
-      const nowMs = await this.#leaseTimeMs();
+      const nowMs = await this.#leaseClock.nowMs();
       this.#stoppingSinceMs = nowMs;
       await this.#store.transaction((tx) => this.#report(tx, nowMs));
     } catch (error) {
@@ -580,14 +582,9 @@ export class WorkerPool {
       });
   }
 
-  /** Leases of several nodes are compared by one clock, the database's. */
-  async #leaseTimeMs(): Promise<number> {
-    return this.#store.name === 'postgres' ? databaseTimeMs(this.#store.read) : this.#clock.now();
-  }
-
   /** Takes over what nodes that are gone left behind; each heartbeat does that too. */
   async recover(): Promise<void> {
-    const nowMs = await this.#leaseTimeMs();
+    const nowMs = await this.#leaseClock.nowMs();
     for (;;) {
       const { requeued, quarantined } = await recoverExpired(this.#store, {
         node: this.node,
@@ -616,12 +613,13 @@ export class WorkerPool {
   async #tellUntold(): Promise<void> {
     const untold = this.#untold;
     this.#untold = [];
-    const left = await takeUntold(this.#store, { node: this.node, nowMs: await this.#leaseTimeMs() }).catch(
-      (error: unknown) => {
-        this.#untold = untold;
-        throw error;
-      },
-    );
+    const left = await takeUntold(this.#store, {
+      node: this.node,
+      nowMs: await this.#leaseClock.nowMs(),
+    }).catch((error: unknown) => {
+      this.#untold = untold;
+      throw error;
+    });
     for (const job of [...untold, ...left]) await this.#quarantined(job);
   }
 

@@ -1,4 +1,4 @@
-import { databaseTimeMs } from '#jobs/node-store.ts';
+import { LeaseClock } from '#jobs/lease-clock.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError, toError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
@@ -28,6 +28,7 @@ export class ChangeTurns {
   readonly #store: Store;
   readonly #steps: ChangeSteps;
   readonly #clock: Clock;
+  readonly #leaseClock: LeaseClock;
   readonly #logger: Logger;
   readonly #node: string;
   readonly #context: DeploymentContext;
@@ -47,6 +48,7 @@ export class ChangeTurns {
     this.#store = parts.store;
     this.#steps = parts.steps;
     this.#clock = parts.clock;
+    this.#leaseClock = new LeaseClock(parts);
     this.#logger = parts.logger;
     this.#node = parts.node;
     this.#context = parts.context;
@@ -154,9 +156,8 @@ export class ChangeTurns {
   async #isAbandoned(source: SourceTable): Promise<boolean> {
     if (source.change_id === null) return false;
     // In its turn, so this process is not at it; and a folder has one process only.
-    if (source.change_node === this.#node || this.#store.name === 'sqlite') return true;
-    // Leases are in the time of the database.
-    const nowMs = await databaseTimeMs(this.#store.read);
+    if (source.change_node === this.#node || !this.#store.isShared) return true;
+    const nowMs = await this.#leaseClock.nowMs();
     if (!(await isNodeAlive(this.#store.read, source.change_node ?? '', nowMs)))
       return this.#isFoundAgain(source.change_id);
     this.#expired.delete(source.change_id);

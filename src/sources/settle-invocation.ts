@@ -17,6 +17,7 @@ import type { Clock } from '#lib/clock.ts';
 import type { UsageRow } from '#metering/invocation-usage.ts';
 import { addUsage } from '#metering/usage-store.ts';
 import { recordTickEnds } from '#schedule/timer-store.ts';
+import type { Dialect } from '#storage/dialect.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import { mergeComponentDbs } from './source-store.ts';
@@ -169,14 +170,14 @@ export function settleInvocations(options: {
 
 /** Of the lanes that `ends` need, those that this node has, and keeps until the transaction ends. */
 async function keepTurns(
-  store: Pick<Store, 'name'>,
+  store: Dialect,
   tx: Tx,
   node: string,
   ends: readonly InvocationEnd[],
 ): Promise<Set<string>> {
   const lanes = [...new Set(ends.flatMap(({ lane }) => (lane === undefined ? [] : [lane])))];
   // The embedded store has one node.
-  if (store.name === 'sqlite' || lanes.length === 0) return new Set(lanes);
+  if (!store.isShared || lanes.length === 0) return new Set(lanes);
   const { rows } = await tx.executeQuery(keepLanesQuery(node, lanes));
   return new Set(rows.map(({ lane }) => lane));
 }

@@ -52,7 +52,7 @@ export class SourceReplies {
   }
 
   start(): void {
-    if (this.#store.name === 'sqlite') return;
+    if (!this.#store.isShared) return;
     this.#store.onNotify((channel, node) => {
       if (channel === 'millrace_replies' && node === this.#node) this.#read();
     });

@@ -6,6 +6,7 @@ import { removeKeysOf } from '#idempotency/idempotency-key-store.ts';
 import { deleteLane } from '#jobs/job-store.ts';
 import { sharedLane } from '#jobs/shared-lane.ts';
 import { deleteTicksOf, deleteTimersOf, insertTimers } from '#schedule/timer-store.ts';
+import type { Dialect } from '#storage/dialect.ts';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
@@ -323,24 +324,23 @@ export async function readComponentDb(db: Db, sourceId: string): Promise<Record<
  * overlap (a run during `activate`) both keep what they wrote. Sets of a removed source are dropped.
  */
 export async function mergeComponentDbs(
-  store: Pick<Store, 'name' | 'defer'>,
+  store: Dialect & Pick<Store, 'defer'>,
   tx: Tx,
   sets: ReadonlyMap<string, Record<string, string>>,
 ): Promise<void> {
   if (sets.size === 0) return;
-  let query = tx
+  const query = tx
     .selectFrom('component_dbs')
     .select(['source_id', 'owner_id', 'db'])
     .where('source_id', 'in', [...sets.keys()])
     .orderBy('source_id');
-  if (store.name === 'postgres') query = query.forUpdate();
-  const rows = await query.execute();
+  const rows = await store.lockRows(query).execute();
   const merged = rows.map((row) => ({
     ...row,
     db: JSON.stringify({ ...(JSON.parse(row.db) as Record<string, string>), ...sets.get(row.source_id) }),
   }));
   if (merged.length === 0) return;
-  for (const query of insertRows(store.name, componentDbUpsert, merged)) await store.defer(tx, query);
+  for (const query of insertRows(store, componentDbUpsert, merged)) await store.defer(tx, query);
 }
 
 const componentDbUpsert: RowInsert<'component_dbs'> = {

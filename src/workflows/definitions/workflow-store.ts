@@ -1,5 +1,6 @@
 import { type SqlBool, sql } from 'kysely';
 import { hasHealth } from '#health/health-store.ts';
+import type { Dialect } from '#storage/dialect.ts';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
@@ -38,13 +39,9 @@ export async function findWorkflow(db: Db, id: string): Promise<WorkflowTable | 
 }
 
 /** The workflow, which nobody else changes until the end of the transaction. */
-export async function lockWorkflow(
-  store: Pick<Store, 'name'>,
-  tx: Tx,
-  id: string,
-): Promise<WorkflowTable | undefined> {
+export async function lockWorkflow(store: Dialect, tx: Tx, id: string): Promise<WorkflowTable | undefined> {
   const query = tx.selectFrom('workflows').select(workflowColumns).where('id', '=', id);
-  return (store.name === 'postgres' ? query.forUpdate() : query).executeTakeFirst();
+  return store.lockRows(query).executeTakeFirst();
 }
 
 /** Workflows of an owner or of a project, newest first; with `words`, those that have them in their name or id; with `health`, those in that state. */
@@ -93,7 +90,7 @@ export async function deleteWorkflowRow(tx: Tx, id: string): Promise<void> {
 export type DeploymentAccount = Pick<DeploymentAccountTable, 'account_id' | 'owner_id'>;
 
 export async function insertDeployment(
-  store: Pick<Store, 'name' | 'defer'>,
+  store: Dialect & Pick<Store, 'defer'>,
   tx: Tx,
   row: DeploymentTable,
   accounts: readonly DeploymentAccount[],
@@ -104,11 +101,11 @@ export async function insertDeployment(
     .execute();
   await listComponents(store, tx, [row]);
   const rows = accounts.map(({ account_id, owner_id }) => ({ deployment_id: row.id, account_id, owner_id }));
-  for (const query of insertRows(store.name, accountInsert, rows)) await store.defer(tx, query);
+  for (const query of insertRows(store, accountInsert, rows)) await store.defer(tx, query);
 }
 
 async function listComponents(
-  store: Pick<Store, 'name' | 'defer'>,
+  store: Dialect & Pick<Store, 'defer'>,
   tx: Tx,
   deployments: readonly Pick<DeploymentTable, 'id' | 'definition'>[],
 ): Promise<void> {
@@ -117,12 +114,12 @@ async function listComponents(
     const ids = new Set(steps.map((step) => step.componentId));
     return [...ids].map((componentId) => ({ component_id: componentId, deployment_id: id }));
   });
-  for (const query of insertRows(store.name, componentInsert, rows)) await store.defer(tx, query);
+  for (const query of insertRows(store, componentInsert, rows)) await store.defer(tx, query);
 }
 
 /** Lists the components of deployments that an older version stored, at most `limit` of them; answers how many. */
 export function listDeployments(
-  store: Pick<Store, 'name' | 'defer' | 'transaction'>,
+  store: Dialect & Pick<Store, 'defer' | 'transaction'>,
   limit: number,
 ): Promise<number> {
   return store.transaction(async (tx) => {

@@ -1,24 +1,25 @@
 import type { CompiledQuery } from 'kysely';
 import { queued, running } from '#jobs/job-store.ts';
-import type { Store, Tx } from '#storage/store.ts';
+import type { Dialect } from '#storage/dialect.ts';
+import type { Tx } from '#storage/store.ts';
 
 /** What happened to a job before it made progress is not held against it. */
 const innocent = { losses: 0, blames: 0 };
 
 /** Which of these jobs this node still holds: a run is recorded only by who holds its job. Locks them where there are locks. */
 export function heldJobsQuery(
-  store: Pick<Store, 'name'>,
+  store: Dialect,
   tx: Tx,
   { node, ids }: { node: string; ids: readonly string[] },
 ): CompiledQuery<{ id: string; attempts: number }> {
-  let query = tx
+  const query = tx
     .selectFrom('jobs')
     .select(['id', 'attempts'])
     .where('id', 'in', [...ids])
     .where('state', '=', running)
-    .where('lease_node', '=', node);
-  if (store.name === 'postgres') query = query.orderBy('id').forUpdate();
-  return query.compile();
+    .where('lease_node', '=', node)
+    .orderBy('id');
+  return store.lockRows(query).compile();
 }
 
 /** Gives the job of a waiting run back to the queue, to be run again at `runAtMs`. Progress was made: it counts anew. */
@@ -92,13 +93,12 @@ export async function postponeRuns(
 
 /** Locks the job of a run, where there are locks; undefined when the run has none (any more). */
 export async function lockJobOf(
-  store: Pick<Store, 'name'>,
+  store: Dialect,
   tx: Tx,
   runId: string,
 ): Promise<{ id: string; state: string } | undefined> {
-  let query = tx.selectFrom('jobs').select(['id', 'state']).where('id', '=', runId);
-  if (store.name === 'postgres') query = query.forUpdate();
-  return query.executeTakeFirst();
+  const query = tx.selectFrom('jobs').select(['id', 'state']).where('id', '=', runId);
+  return store.lockRows(query).executeTakeFirst();
 }
 
 /** Has a queued job run now. */

@@ -1,4 +1,5 @@
 import type { CompiledQuery } from 'kysely';
+import type { Dialect } from '#storage/dialect.ts';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
@@ -77,18 +78,18 @@ const runInsert: RowInsert<'runs'> = { table: 'runs', columns: runColumns };
 const stepInsert: RowInsert<'run_steps'> = { table: 'run_steps', columns: stepColumns };
 const sendInsert: RowInsert<'run_sends'> = { table: 'run_sends', columns: sendColumns };
 
-type DeferStore = Pick<Store, 'name' | 'defer'>;
+type DeferStore = Dialect & Pick<Store, 'defer'>;
 
 export async function insertRuns(store: DeferStore, tx: Tx, rows: readonly RunTable[]): Promise<void> {
-  for (const query of insertRows(store.name, runInsert, rows)) await store.defer(tx, query);
+  for (const query of insertRows(store, runInsert, rows)) await store.defer(tx, query);
 }
 
 export async function insertSteps(store: DeferStore, tx: Tx, rows: readonly RunStepTable[]): Promise<void> {
-  for (const query of insertRows(store.name, stepInsert, rows)) await store.defer(tx, query);
+  for (const query of insertRows(store, stepInsert, rows)) await store.defer(tx, query);
 }
 
 export async function insertSends(store: DeferStore, tx: Tx, rows: readonly RunSendTable[]): Promise<void> {
-  for (const query of insertRows(store.name, sendInsert, rows)) await store.defer(tx, query);
+  for (const query of insertRows(store, sendInsert, rows)) await store.defer(tx, query);
 }
 
 /** What a cancelled run would have sent is not sent, and says so. */
@@ -196,7 +197,7 @@ export function updateBegunRunsQuery(
  * still held as they were: a node that was frozen since must not say so of a run that waits again.
  */
 export async function markRunning(
-  store: Pick<Store, 'name'>,
+  store: Dialect,
   tx: Tx,
   begun: { node: string; jobs: readonly { id: string; attempts: number }[]; nowMs: number },
 ): Promise<void> {
@@ -277,14 +278,9 @@ export async function endedTriesOf(db: Db, runId: string): Promise<WaitPlace[]> 
 }
 
 /** The run, locked after its job: every change takes the two in this order. */
-export async function lockRun(
-  store: Pick<Store, 'name'>,
-  tx: Tx,
-  runId: string,
-): Promise<RunTable | undefined> {
-  let query = tx.selectFrom('runs').select(runColumns).where('id', '=', runId);
-  if (store.name === 'postgres') query = query.forUpdate();
-  return query.executeTakeFirst();
+export async function lockRun(store: Dialect, tx: Tx, runId: string): Promise<RunTable | undefined> {
+  const query = tx.selectFrom('runs').select(runColumns).where('id', '=', runId);
+  return store.lockRows(query).executeTakeFirst();
 }
 
 /** Runs of one workflow that started with an event since `sinceMs`, but for some: what a throttle counts. */
