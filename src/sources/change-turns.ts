@@ -3,6 +3,7 @@ import type { Clock } from '#lib/clock.ts';
 import { CallerError, toError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Logger } from '#lib/logger.ts';
+import { PeriodicTask } from '#lib/periodic-task.ts';
 import type { Store } from '#storage/store.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
 import type { ChangeSteps } from './change-steps.ts';
@@ -35,7 +36,7 @@ export class ChangeTurns {
   readonly #turns = new Map<string, Promise<unknown>>();
   /** When the nodes of these changes were first and last found expired. */
   readonly #expired = new Map<string, { firstMs: number; lastMs: number }>();
-  #sweeper: NodeJS.Timeout | undefined;
+  readonly #sweeper: PeriodicTask;
 
   constructor(parts: {
     store: Store;
@@ -52,16 +53,21 @@ export class ChangeTurns {
     this.#logger = parts.logger;
     this.#node = parts.node;
     this.#context = parts.context;
+    this.#sweeper = new PeriodicTask({
+      everyMs: sweepMs,
+      // A change that waits for user code to be undone does not hold up the others of the next round.
+      work: () => void this.undoAbandoned(),
+      logger: parts.logger,
+      failure: 'source.sweep-failed',
+    });
   }
 
   start(): void {
-    this.#sweeper = setInterval(() => void this.undoAbandoned(), sweepMs);
-    this.#sweeper.unref();
-    void this.undoAbandoned();
+    this.#sweeper.start({ atOnce: true });
   }
 
   stop(): void {
-    clearInterval(this.#sweeper);
+    void this.#sweeper.stop();
   }
 
   async inTurn<T>(id: string, work: () => Promise<T>): Promise<T> {

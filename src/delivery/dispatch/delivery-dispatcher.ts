@@ -3,6 +3,7 @@ import type { Outcome } from '#health/outcome-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
+import { PeriodicTask } from '#lib/periodic-task.ts';
 import type { Store } from '#storage/store.ts';
 import { DeliveryClaims, isSource, type ListenerTurns } from './delivery-claims.ts';
 import { type DeliveryLane, DeliveryLanes, type DeliveryPlaces, type LaneBounds } from './delivery-lanes.ts';
@@ -49,7 +50,6 @@ export class DeliveryDispatcher {
   readonly #deliverTo: (listenerId: string) => Deliver;
   readonly #turns: () => ListenerTurns;
   readonly #sends: boolean;
-  readonly #watchMs: number;
   readonly #random: () => number;
   readonly #onEnded: (listenerId: string, wasDelivered: boolean) => void;
   readonly #lanes: DeliveryLanes;
@@ -68,8 +68,7 @@ export class DeliveryDispatcher {
   #timer: NodeJS.Timeout | undefined;
   /** When it goes off (performance.now). */
   #wakesAtMs = 0;
-  #watchTimer: NodeJS.Timeout | undefined;
-  #watching: Promise<void> | undefined;
+  readonly #watch: PeriodicTask;
   #claiming: Promise<void> | undefined;
   #pokedWhileClaiming = false;
   #refills = new Set<Promise<void>>();
@@ -109,7 +108,13 @@ export class DeliveryDispatcher {
     this.#deliverTo = options.deliverTo;
     this.#turns = options.turns;
     this.#sends = options.sends;
-    this.#watchMs = options.watchMs ?? defaultWatchMs;
+    this.#watch = new PeriodicTask({
+      everyMs: options.watchMs ?? defaultWatchMs,
+      work: () => this.#lookAfterLeases(),
+      logger: options.logger,
+      failure: 'deliveries.watch-failed',
+      about: { node: options.node },
+    });
     this.#random = options.random ?? Math.random;
     this.#onEnded = options.onEnded ?? (() => {});
     this.#lanes = new DeliveryLanes(options.lanes);
@@ -140,11 +145,7 @@ export class DeliveryDispatcher {
     this.#store.onNotify((channel) => {
       if (channel === 'millrace_jobs') this.poke();
     });
-    this.#watchTimer = setInterval(() => {
-      this.#watching ??= this.#watch().finally(() => {
-        this.#watching = undefined;
-      });
-    }, this.#watchMs);
+    this.#watch.start();
     this.poke();
   }
 
@@ -233,13 +234,13 @@ export class DeliveryDispatcher {
     if (this.#draining || !this.#sends) return;
     this.#draining = true;
     clearTimeout(this.#timer);
-    clearInterval(this.#watchTimer);
+    const watched = this.#watch.stop();
     for (const lane of this.#lanes) for (const { id } of this.#lanes.empty(lane)) this.#known.delete(id);
     const grace = setTimeout(() => this.#stop.abort(new Error('the service stops')), graceMs);
     await this.untilIdle();
     clearTimeout(grace);
     this.#outcomes.stop();
-    await this.#watching;
+    await watched;
     await Promise.allSettled(this.#refills);
     try {
       await this.#leases.releaseAll();
@@ -481,19 +482,15 @@ export class DeliveryDispatcher {
     this.#timer = setTimeout(() => this.poke(), inMs);
   }
 
-  async #watch(): Promise<void> {
-    try {
-      const orphans = await this.#leases.releaseOrphans();
-      const waiting = new Map<string, DeliveryLane>();
-      for (const lane of this.#lanes) for (const { id } of lane.queue) waiting.set(id, lane);
-      const { held, released: unknown } = await this.#leases.releaseUnknown((id) => this.#known.has(id));
-      // Cancelled through another node, most likely.
-      if (held !== undefined)
-        for (const [id, lane] of waiting) if (!held.has(id)) this.letGo(lane.listenerId, new Set([id]));
-      if (orphans + unknown > 0) this.poke();
-    } catch (error) {
-      this.#logger.warn({ node: this.node, error: toError(error).message }, 'deliveries.watch-failed');
-    }
+  async #lookAfterLeases(): Promise<void> {
+    const orphans = await this.#leases.releaseOrphans();
+    const waiting = new Map<string, DeliveryLane>();
+    for (const lane of this.#lanes) for (const { id } of lane.queue) waiting.set(id, lane);
+    const { held, released: unknown } = await this.#leases.releaseUnknown((id) => this.#known.has(id));
+    // Cancelled through another node, most likely.
+    if (held !== undefined)
+      for (const [id, lane] of waiting) if (!held.has(id)) this.letGo(lane.listenerId, new Set([id]));
+    if (orphans + unknown > 0) this.poke();
   }
 }
 
