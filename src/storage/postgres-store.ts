@@ -6,6 +6,7 @@ import { clientOf, DatabaseHosts } from './database-hosts.ts';
 import { postgres } from './dialect.ts';
 import { GroupCommit } from './group-commit.ts';
 import { type Migration, migrate, migrations } from './migrate.ts';
+import { rowsByName } from './named-statements.ts';
 import { NotificationListener } from './notification-listener.ts';
 import { connectionOptions, endWhenSilent, type Patience, usualPatience } from './postgres-connection.ts';
 import { StorePostgresDialect } from './postgres-dialect.ts';
@@ -66,11 +67,12 @@ export async function openPostgresStore(options: {
     defer: async (tx, query) => {
       await tx.executeQuery(query);
     },
-    ask: async (tx, queries) => {
-      const rows: unknown[][] = [];
-      for (const query of queries) rows.push((await tx.executeQuery(query)).rows);
-      return rows as never;
-    },
+    ask: (tx, statements) =>
+      rowsByName(statements, async (queries) => {
+        const rows: unknown[][] = [];
+        for (const query of queries) rows.push((await tx.executeQuery(query)).rows);
+        return rows;
+      }),
     notify: async (tx, channel, payload) => {
       await sql`select pg_notify(${channel}, ${`${listener.self} ${payload}`})`.execute(tx);
     },

@@ -5,6 +5,7 @@ import { UnavailableError } from '#lib/errors.ts';
 import { sqlite } from './dialect.ts';
 import { GroupCommit } from './group-commit.ts';
 import { type Migration, migrate, migrations } from './migrate.ts';
+import { rowsByName } from './named-statements.ts';
 import { faultText, SqliteConnection, SqliteError } from './sqlite-connection.ts';
 import { SqliteThreadDriver, sqliteDialect } from './sqlite-dialect.ts';
 import type { Store } from './store.ts';
@@ -74,7 +75,7 @@ export async function openSqliteStore(options: {
     writes,
     // There is one writing connection, and the transaction that asks has it.
     defer: async (_tx, query) => driver.defer(query),
-    ask: (_tx, queries) => driver.ask(queries) as Promise<never>,
+    ask: (_tx, statements) => rowsByName(statements, (queries) => driver.ask(queries)),
     notify: async () => {},
     onNotify: () => {},
     reclaimSpace: async () => {

@@ -2,6 +2,7 @@ import type { CompiledQuery } from 'kysely';
 import type { Db, Tx } from './database.ts';
 import type { Dialect } from './dialect.ts';
 import type { GroupCommit } from './group-commit.ts';
+import type { NamedRows, NamedStatements } from './named-statements.ts';
 
 export type { Db, Tx } from './database.ts';
 
@@ -23,11 +24,8 @@ export interface Store extends Dialect {
    * is done, or has failed the transaction, when that commits. For hot paths, where each wait for the store counts.
    */
   defer(tx: Tx, query: CompiledQuery): Promise<void>;
-  /** The rows of several statements of the transaction, for hot paths: waited for once, where the dialect can. */
-  ask<R extends unknown[]>(
-    tx: Tx,
-    queries: { [K in keyof R]: CompiledQuery<R[K]> },
-  ): Promise<{ [K in keyof R]: R[K][] }>;
+  /** The rows of several statements of the transaction, by name, for hot paths: waited for once, where the dialect can. */
+  ask<R extends Record<string, object>>(tx: Tx, statements: NamedStatements<R>): Promise<NamedRows<R>>;
   /** Tells other processes on this store, when the transaction commits; a no-op where there are none. */
   notify(tx: Tx, channel: NotifyChannel, payload: string): Promise<void>;
   onNotify(listener: (channel: NotifyChannel, payload: string) => void): void;

@@ -1,4 +1,3 @@
-import type { CompiledQuery } from 'kysely';
 import {
   appendEvents,
   type Emission,
@@ -8,7 +7,6 @@ import {
   questionOf,
 } from '#events/emit-event.ts';
 import type { StoredEvent } from '#events/event.ts';
-import type { LockedEmitter } from '#events/event-store.ts';
 import { type Outcome, OutcomeRecorder } from '#health/outcome-store.ts';
 import { insertNewJobs, settleJobsQuery } from '#jobs/job-store.ts';
 import type { Clock } from '#lib/clock.ts';
@@ -106,18 +104,19 @@ export function recordRuns(options: {
       const going = fenced.filter((record) => record.next.kind !== 'end');
       const emissions = records.flatMap(({ next }) => (next.kind === 'end' ? next.emissions : []));
       const question = questionOf(router, emissions);
-      const queries: CompiledQuery<object>[] = [];
-      if (ending.length > 0)
-        queries.push(settleJobsQuery(store, tx, { node, jobs: ending.map(({ job }) => job) }));
-      if (going.length > 0)
-        queries.push(heldJobsQuery(store, tx, { node, ids: going.map(({ job }) => job.id) }));
-      if (emissions.length > 0) queries.push(lockEmittersOf(store, tx, emissions));
-      if (question !== undefined) queries.push(question.query);
-      const answers = queries.length === 0 ? [] : await store.ask<object[]>(tx, queries);
-      const settled = (ending.length > 0 ? answers.shift() : []) as { id: string }[];
-      const holding = (going.length > 0 ? answers.shift() : []) as { id: string; attempts: number }[];
-      const emitters = (emissions.length > 0 ? answers.shift() : []) as LockedEmitter[];
-      const answer = question && { question, rows: (answers.shift() ?? []) as object[] };
+      const { settled, holding, emitters, subscribers } = await store.ask(tx, {
+        settled:
+          ending.length === 0
+            ? undefined
+            : settleJobsQuery(store, tx, { node, jobs: ending.map(({ job }) => job) }),
+        holding:
+          going.length === 0
+            ? undefined
+            : heldJobsQuery(store, tx, { node, ids: going.map(({ job }) => job.id) }),
+        emitters: emissions.length === 0 ? undefined : lockEmittersOf(store, tx, emissions),
+        subscribers: question?.query,
+      });
+      const answer = question && { question, rows: subscribers };
       const settledIds = new Set(settled.map(({ id }) => id));
       const heldAttempts = new Map(holding.map(({ id, attempts }) => [id, attempts]));
       const isHeld = ({ job, next, arriving }: RunRecord) =>
