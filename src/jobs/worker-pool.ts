@@ -1,6 +1,7 @@
 import type { Clock } from '#lib/clock.ts';
 import { toError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
+import { Wakeable } from '#lib/wakeable.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import { type ClaimOptions, claimJobs, claimSuspect, endSolitude, whatWaits } from './claim-store.ts';
 import type { JobKind, JobPayloads } from './job-kinds.ts';
@@ -120,13 +121,11 @@ export class WorkerPool {
   #lease = new AbortController();
   /** Of the jobs that begin now. */
   #signal = AbortSignal.any([this.#stop.signal, this.#lease.signal]);
-  #timer: NodeJS.Timeout | undefined;
+  readonly #wakeable: Wakeable;
   #heartbeatTimer: NodeJS.Timeout | undefined;
   #handOverTimer: NodeJS.Timeout | undefined;
   #handingOver: Promise<void> | undefined;
-  #claiming: Promise<void> | undefined;
   #beating: Promise<void> | undefined;
-  #pokedWhileClaiming = false;
   /** When this node last renewed its lease, by a clock that never steps. */
   #renewedAtMs = performance.now();
 
@@ -159,6 +158,13 @@ export class WorkerPool {
     this.#predecessor = options.predecessor;
     this.#nodeClock = options.nodeClock ?? (() => undefined);
     this.#solitudeTimes = options.solitude ?? solitudeTimes;
+    this.#wakeable = new Wakeable({
+      look: () => this.#claim(),
+      pollMs,
+      logger: options.logger,
+      failure: 'jobs.claim-failed',
+      about: { node: options.node },
+    });
     this.lanes = new LaneLeases(options);
     this.lanes.onTaken((lanes) => this.#taken(lanes));
   }
@@ -195,18 +201,7 @@ export class WorkerPool {
 
   /** Something may be due now. */
   poke(): void {
-    if (!this.#claims || this.#draining) return;
-    if (this.#claiming !== undefined) {
-      this.#pokedWhileClaiming = true;
-      return;
-    }
-    this.#claiming = this.#claim().finally(() => {
-      this.#claiming = undefined;
-      if (this.#pokedWhileClaiming) {
-        this.#pokedWhileClaiming = false;
-        this.poke();
-      }
-    });
+    if (this.#claims) this.#wakeable.poke();
   }
 
   /**
@@ -323,9 +318,9 @@ export class WorkerPool {
   async #drain(graceMs: number): Promise<void> {
     this.#draining = true;
     this.#stopsClaiming.abort();
-    clearTimeout(this.#timer);
+    const claimed = this.#wakeable.stop();
     const reported = this.#startedAtMs === 0 ? undefined : this.#reportStopping();
-    const finished = Promise.allSettled([...this.#running.keys(), this.#claiming]);
+    const finished = Promise.allSettled([...this.#running.keys(), claimed]);
     const graceTimer = Promise.withResolvers<void>();
     const timer = setTimeout(graceTimer.resolve, graceMs);
     await Promise.race([finished, graceTimer.promise]);
@@ -361,44 +356,39 @@ export class WorkerPool {
     }
   }
 
-  async #claim(): Promise<void> {
-    clearTimeout(this.#timer);
+  /** Claims what is due, and answers in how many milliseconds something is due again. */
+  async #claim(): Promise<number> {
     let lookedAtMs = this.#clock.now();
-    try {
-      await this.#requeueFailed();
-      this.#poolFull = false;
-      const marks = this.#marks;
-      for (;;) {
-        const free = runningMax - this.#running.size;
-        // A part of what is free, so that the share of a lane shrinks as lanes take theirs.
-        const limit = Math.min(claimMax, Math.ceil(free / 4));
-        this.#poolFull = limit <= 0 || this.#bytes >= runningBytesMax;
-        if (this.#poolFull || this.#draining) break;
-        lookedAtMs = this.#clock.now();
-        const laneMax = this.#laneMax();
-        // Before the claim, not after it: a lane that drains meanwhile has ended the jobs that would have told of it.
-        for (const [lane, running] of this.#perLane) if (running >= laneMax) this.#mark(lane);
-        const jobs = await claimJobs(this.#store, this.#claimOptions({ limit, laneMax, nowMs: lookedAtMs }));
-        // What a claim brings while we drain goes back with the rest.
-        if (this.#draining) break;
-        this.#noteOrigins(jobs);
-        for (const job of jobs) this.run(job);
-        if (jobs.length > 0) continue;
-        // Nothing that was there when this claim began is left, but in lanes that are full.
-        for (const [lane, mark] of this.#fullLanes) if (mark <= marks) this.#fullLanes.delete(lane);
-        break;
-      }
-      const { dueMs, suspects } = await whatWaits(this.#store.read, {
-        node: this.node,
-        kinds: this.#kinds,
-        afterMs: lookedAtMs,
-      });
-      if (suspects && !this.#draining) await this.#runSuspects();
-      this.#sleep(dueMs === undefined ? pollMs : dueMs - this.#clock.now());
-    } catch (error) {
-      this.#logger.warn({ node: this.node, error: toError(error).message }, 'jobs.claim-failed');
-      this.#sleep(pollMs);
+    await this.#requeueFailed();
+    this.#poolFull = false;
+    const marks = this.#marks;
+    for (;;) {
+      const free = runningMax - this.#running.size;
+      // A part of what is free, so that the share of a lane shrinks as lanes take theirs.
+      const limit = Math.min(claimMax, Math.ceil(free / 4));
+      this.#poolFull = limit <= 0 || this.#bytes >= runningBytesMax;
+      if (this.#poolFull || this.#draining) break;
+      lookedAtMs = this.#clock.now();
+      const laneMax = this.#laneMax();
+      // Before the claim, not after it: a lane that drains meanwhile has ended the jobs that would have told of it.
+      for (const [lane, running] of this.#perLane) if (running >= laneMax) this.#mark(lane);
+      const jobs = await claimJobs(this.#store, this.#claimOptions({ limit, laneMax, nowMs: lookedAtMs }));
+      // What a claim brings while we drain goes back with the rest.
+      if (this.#draining) break;
+      this.#noteOrigins(jobs);
+      for (const job of jobs) this.run(job);
+      if (jobs.length > 0) continue;
+      // Nothing that was there when this claim began is left, but in lanes that are full.
+      for (const [lane, mark] of this.#fullLanes) if (mark <= marks) this.#fullLanes.delete(lane);
+      break;
     }
+    const { dueMs, suspects } = await whatWaits(this.#store.read, {
+      node: this.node,
+      kinds: this.#kinds,
+      afterMs: lookedAtMs,
+    });
+    if (suspects && !this.#draining) await this.#runSuspects();
+    return dueMs === undefined ? pollMs : dueMs - this.#clock.now();
   }
 
   #claimOptions(options: Pick<ClaimOptions, 'limit' | 'laneMax' | 'nowMs'>): ClaimOptions {
@@ -447,7 +437,7 @@ export class WorkerPool {
       this.#solitude = undefined;
       resolve();
       // What came meanwhile waits in the store.
-      this.#pokedWhileClaiming = true;
+      this.poke();
     }
   }
 
@@ -482,11 +472,6 @@ export class WorkerPool {
       const { accepted_by = this.node } = payload as JobPayloads['run_source'];
       if (lane !== null && accepted_by !== this.node) this.#throughOthers.set(lane, untilMs);
     }
-  }
-
-  #sleep(ms: number): void {
-    if (this.#draining) return;
-    this.#timer = setTimeout(() => this.poke(), Math.min(Math.max(ms, 0), pollMs));
   }
 
   async #beat(): Promise<void> {

@@ -4,6 +4,7 @@ import type { Clock } from '#lib/clock.ts';
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import { PeriodicTask } from '#lib/periodic-task.ts';
+import { Wakeable } from '#lib/wakeable.ts';
 import type { Store } from '#storage/store.ts';
 import { DeliveryClaims, isSource, type ListenerTurns } from './delivery-claims.ts';
 import { type DeliveryLane, DeliveryLanes, type DeliveryPlaces, type LaneBounds } from './delivery-lanes.ts';
@@ -65,12 +66,8 @@ export class DeliveryDispatcher {
   /** Lanes that could send if others left room for it. */
   readonly #starved = new Set<DeliveryLane>();
   #draining = false;
-  #timer: NodeJS.Timeout | undefined;
-  /** When it goes off (performance.now). */
-  #wakesAtMs = 0;
+  readonly #wakeable: Wakeable;
   readonly #watch: PeriodicTask;
-  #claiming: Promise<void> | undefined;
-  #pokedWhileClaiming = false;
   #refills = new Set<Promise<void>>();
   /** After a failure nothing is read for single lanes before this (performance.now): the next look does it. */
   #refillFromMs = 0;
@@ -108,6 +105,14 @@ export class DeliveryDispatcher {
     this.#deliverTo = options.deliverTo;
     this.#turns = options.turns;
     this.#sends = options.sends;
+    this.#wakeable = new Wakeable({
+      look: () => this.#claim(),
+      pollMs,
+      logger: options.logger,
+      failure: 'deliveries.claim-failed',
+      about: { node: options.node },
+      onRest: () => this.#tellIdle(),
+    });
     this.#watch = new PeriodicTask({
       everyMs: options.watchMs ?? defaultWatchMs,
       work: () => this.#lookAfterLeases(),
@@ -209,19 +214,7 @@ export class DeliveryDispatcher {
 
   /** Something may be due now. */
   poke(): void {
-    if (!this.#sends || this.#draining) return;
-    if (this.#claiming !== undefined) {
-      this.#pokedWhileClaiming = true;
-      return;
-    }
-    this.#claiming = this.#claim().finally(() => {
-      this.#claiming = undefined;
-      if (this.#pokedWhileClaiming) {
-        this.#pokedWhileClaiming = false;
-        this.poke();
-      }
-      this.#tellIdle();
-    });
+    if (this.#sends) this.#wakeable.poke();
   }
 
   /** Resolves when nothing is here or due; for tests, which have no other sign of it. */
@@ -233,13 +226,14 @@ export class DeliveryDispatcher {
   async stop(graceMs: number): Promise<void> {
     if (this.#draining || !this.#sends) return;
     this.#draining = true;
-    clearTimeout(this.#timer);
+    const woken = this.#wakeable.stop();
     const watched = this.#watch.stop();
     for (const lane of this.#lanes) for (const { id } of this.#lanes.empty(lane)) this.#known.delete(id);
     const grace = setTimeout(() => this.#stop.abort(new Error('the service stops')), graceMs);
     await this.untilIdle();
     clearTimeout(grace);
     this.#outcomes.stop();
+    await woken;
     await watched;
     await Promise.allSettled(this.#refills);
     try {
@@ -252,7 +246,7 @@ export class DeliveryDispatcher {
 
   #isIdle(): boolean {
     return (
-      this.#claiming === undefined &&
+      !this.#wakeable.isLooking &&
       this.#refills.size === 0 &&
       this.#lanes.held === 0 &&
       // What the store does not take when the service stops is sent again after the next start.
@@ -375,7 +369,7 @@ export class DeliveryDispatcher {
   #settled({ row, listenerId }: DeliveryEnd): void {
     this.#known.delete(row.id);
     if (row.ended_at_ms !== null) this.#onEnded(listenerId, row.state === 'delivered');
-    if (row.state === 'queued') this.#wakeAt(row.run_at_ms);
+    if (row.state === 'queued') this.#wakeable.wakeIn(row.run_at_ms - this.#clock.now());
     this.#tellIdle();
     if (this.#outcomes.hasDrained && this.#lanes.held > 0)
       for (const lane of this.#lanes) if (lane.queue.length > 0) this.#send(lane);
@@ -441,45 +435,23 @@ export class DeliveryDispatcher {
       );
       // Not at once again, by this lane or a thousand others.
       this.#refillFromMs = performance.now() + pollMs / 2;
-      this.#wakeAt(this.#clock.now() + pollMs);
+      this.#wakeable.wakeIn(pollMs);
     }
   }
 
-  async #claim(): Promise<void> {
-    clearTimeout(this.#timer);
-    let lookedAtMs = this.#clock.now();
-    try {
-      for (const lane of this.#lanes) {
-        if (this.#lanes.noteOverdue(lane)) this.#giveBackExcess(lane);
-        this.#send(lane);
-      }
-      this.#lanes.forgetIdle(lookedAtMs);
-      const marks = this.#marks;
-      const claimed = await this.#claims.claimDue();
-      lookedAtMs = claimed.lookedAtMs;
-      if (claimed.isAll)
-        for (const [listenerId, mark] of this.#unclaimed)
-          if (mark <= marks) this.#unclaimed.delete(listenerId);
-      const due = await nextDueMs(this.#store.read, lookedAtMs);
-      this.#sleep(due === undefined ? pollMs : due - this.#clock.now());
-    } catch (error) {
-      this.#logger.warn({ node: this.node, error: toError(error).message }, 'deliveries.claim-failed');
-      this.#sleep(pollMs);
+  /** Claims what is due, and answers in how many milliseconds something is due again. */
+  async #claim(): Promise<number> {
+    for (const lane of this.#lanes) {
+      if (this.#lanes.noteOverdue(lane)) this.#giveBackExcess(lane);
+      this.#send(lane);
     }
-  }
-
-  #wakeAt(ms: number): void {
-    const inMs = ms - this.#clock.now();
-    // Only ever earlier: those who have to wait again and again would put off everybody's time.
-    if (performance.now() + inMs < this.#wakesAtMs) this.#sleep(inMs);
-  }
-
-  #sleep(ms: number): void {
-    if (this.#draining) return;
-    clearTimeout(this.#timer);
-    const inMs = Math.min(Math.max(ms, 0), pollMs);
-    this.#wakesAtMs = performance.now() + inMs;
-    this.#timer = setTimeout(() => this.poke(), inMs);
+    this.#lanes.forgetIdle(this.#clock.now());
+    const marks = this.#marks;
+    const { lookedAtMs, isAll } = await this.#claims.claimDue();
+    if (isAll)
+      for (const [listenerId, mark] of this.#unclaimed) if (mark <= marks) this.#unclaimed.delete(listenerId);
+    const due = await nextDueMs(this.#store.read, lookedAtMs);
+    return due === undefined ? pollMs : due - this.#clock.now();
   }
 
   async #lookAfterLeases(): Promise<void> {
