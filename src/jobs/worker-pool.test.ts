@@ -11,14 +11,9 @@ import { forEachStore } from '../../test/support/stores.ts';
 import { waitFor, within } from '../../test/support/wait-for.ts';
 import { insertJobs, jobRow, type LeasedJob, settleJobs } from './job-store.ts';
 import { registerNode, releaseNode } from './node-store.ts';
-import {
-  type JobHandler,
-  pollMs,
-  runningMax,
-  runningPerLaneMax,
-  type SolitudeTimes,
-  WorkerPool,
-} from './worker-pool.ts';
+import { runningMax, runningPerLaneMax } from './pool-places.ts';
+import type { SolitudeTimes } from './solitude.ts';
+import { type JobHandler, pollMs, WorkerPool } from './worker-pool.ts';
 
 const patienceMs = 30_000;
 

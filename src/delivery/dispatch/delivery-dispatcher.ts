@@ -1,5 +1,6 @@
 import { type HeldDelivery, withAttempt } from '#delivery/delivery.ts';
 import type { Outcome } from '#health/outcome-store.ts';
+import { ClaimMarks } from '#lib/claim-marks.ts';
 import type { Clock } from '#lib/clock.ts';
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
@@ -60,9 +61,8 @@ export class DeliveryDispatcher {
   readonly #outcomes: DeliveryOutcomes;
   readonly #leases: DeliveryLeases;
   readonly #stop = new AbortController();
-  /** Sources of which some were left in the store that no claim may have seen yet: newer ones go behind them. With the number of the mark. */
-  readonly #unclaimed = new Map<string, number>();
-  #marks = 0;
+  /** Sources of which some were left in the store that no claim may have seen yet: newer ones go behind them. */
+  readonly #unclaimed = new ClaimMarks();
   /** Lanes that could send if others left room for it. */
   readonly #starved = new Set<DeliveryLane>();
   #draining = false;
@@ -144,7 +144,7 @@ export class DeliveryDispatcher {
     await this.#leases.releaseOrphans();
     this.#turns().onTaken((ids) => {
       // What the node before had, or left in the store, comes first.
-      for (const id of ids) if (isSource(id)) this.#markUnclaimed(id);
+      for (const id of ids) if (isSource(id)) this.#unclaimed.mark(id);
       this.poke();
     });
     this.#store.onNotify((channel) => {
@@ -199,17 +199,12 @@ export class DeliveryDispatcher {
   /** A delivery was stored without a lease, because there was no room for it here, or because it is not new. */
   leftInStore(listenerId: string): void {
     if (!this.#sends || this.#draining) return;
-    if (isSource(listenerId)) this.#markUnclaimed(listenerId);
+    if (isSource(listenerId)) this.#unclaimed.mark(listenerId);
     const lane = this.#lanes.find(listenerId);
     if (lane !== undefined && this.#lanes.isBusy(lane)) {
       this.#lanes.fallBehind(lane);
       this.#refillIfDrained(lane);
     } else this.poke();
-  }
-
-  #markUnclaimed(listenerId: string): void {
-    this.#marks += 1;
-    this.#unclaimed.set(listenerId, this.#marks);
   }
 
   /** Something may be due now. */
@@ -446,10 +441,9 @@ export class DeliveryDispatcher {
       this.#send(lane);
     }
     this.#lanes.forgetIdle(this.#clock.now());
-    const marks = this.#marks;
+    const { newest } = this.#unclaimed;
     const { lookedAtMs, isAll } = await this.#claims.claimDue();
-    if (isAll)
-      for (const [listenerId, mark] of this.#unclaimed) if (mark <= marks) this.#unclaimed.delete(listenerId);
+    if (isAll) this.#unclaimed.forget(newest);
     const due = await nextDueMs(this.#store.read, lookedAtMs);
     return due === undefined ? pollMs : due - this.#clock.now();
   }
