@@ -47,6 +47,52 @@ const storeNameReaders: Record<string, string> = {
   'src/admin/backup/': 'writes it into the header of a backup, and tells the operator what is replaced',
 };
 
+/**
+ * The one folder that writes each table. Others call a function of a store in that folder. A change of keys (`vault`) and a restore
+ * (`storage`) write all tables, by lists of their own.
+ */
+const tableOwners: Record<string, readonly string[]> = {
+  storage: ['write_probes'],
+  jobs: ['jobs', 'lane_leases', 'node_states', 'nodes'],
+  health: ['health'],
+  identity: [
+    'api_clients',
+    'api_keys',
+    'api_tokens',
+    'members',
+    'projects',
+    'sessions',
+    'users',
+    'workspaces',
+  ],
+  metering: ['owner_quotas', 'usage_days'],
+  events: ['emitters', 'events'],
+  vault: ['data_keys', 'key_rotations'],
+  schedule: ['ticks', 'timers'],
+  components: ['bundles', 'component_uses', 'components'],
+  registry: ['registry_components', 'registry_files', 'registry_packages'],
+  accounts: [
+    ...['account_audit', 'account_uses', 'accounts', 'apps', 'connect_flows', 'oauth_clients'],
+    ...['deployment_accounts', 'source_accounts'],
+  ],
+  'user-data': ['data_store_entries', 'data_stores', 'file_chunks', 'files'],
+  idempotency: ['idempotency_keys'],
+  sources: ['component_dbs', 'source_apphooks', 'source_replies', 'sources'],
+  workflows: [
+    ...['deployment_components', 'deployments', 'templates', 'triggers', 'workflows'],
+    ...['run_resumes', 'run_sends', 'run_steps', 'runs'],
+  ],
+  delivery: ['auto_subscriptions', 'deliveries', 'delivery_payloads', 'replays', 'subscriptions', 'webhooks'],
+};
+
+/** Writes of tables of another folder, and why no function of that folder does them. */
+const foreignWrites: Record<string, string> = {
+  'src/accounts/account-store.ts writes sources':
+    'raises the revision of sources in the transaction that changes their account; sources stand above accounts',
+  'src/accounts/account-uses-store.ts writes sources':
+    'raises the revision of sources in the transaction that ends a grant; sources stand above accounts',
+};
+
 const files = projectFiles();
 const isTest = (file: string): boolean => /\.(test|contract)\.ts$/.test(file);
 const sourceFiles = files.filter((file) => file.startsWith('src/') && file.endsWith('.ts'));
@@ -327,6 +373,40 @@ describe('places', () => {
       problems,
       `Ask the dialect a question (src/storage/dialect.ts). To show the name: ${JSON.stringify(storeNameReaders, null, 2)}`,
     );
+  });
+
+  test('a table is written by one folder', () => {
+    const owners = new Map(
+      Object.entries(tableOwners).flatMap(([folder, tables]) =>
+        tables.map((table) => [table, folder] as const),
+      ),
+    );
+    const writes = [
+      /\b(?:insertInto|updateTable|deleteFrom|mergeInto|replaceInto)\(\s*'(\w+)/g,
+      /\bRowInsert<'(\w+)'>/g,
+      /\b(?:insert into|delete from|update) (\w+)\s+(?:set\b|\(|where\b|as\b|using\b|\$\{)/g,
+    ];
+    const problems: string[] = [];
+    const written = new Set<string>();
+    for (const file of productFiles) {
+      if (file.startsWith('src/storage/') || file.startsWith('src/components/provided/')) continue;
+      for (const pattern of writes) {
+        for (const [, table = ''] of readProjectFile(file).matchAll(pattern)) {
+          const owner = owners.get(table);
+          const write = `${file} writes ${table}`;
+          written.add(write);
+          if (placeOf(file) !== owner && !(write in foreignWrites))
+            problems.push(`${write}: its owner is ${owner ?? 'not in the list'}`);
+        }
+      }
+    }
+    assert.ok(written.size > 60, `${written.size} writes found`);
+    expectNone(problems, 'Call a function of a store of the owner (tableOwners of this test).');
+    expectNone(
+      Object.keys(foreignWrites).filter((write) => !written.has(write)),
+      'Nothing does this any more: remove it from foreignWrites.',
+    );
+    assert.deepEqual([...owners.keys()].sort(), membersOf('src/storage/tables.ts', 'Tables').sort());
   });
 
   test('environment variables are read only in config/settings.ts', () => {

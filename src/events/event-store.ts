@@ -5,6 +5,7 @@ import {
   type SqlBool,
   sql,
 } from 'kysely';
+import { deleteQueuedJobs } from '#jobs/job-store.ts';
 import type { Dialect } from '#storage/dialect.ts';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import { StatementTexts } from '#storage/statement-texts.ts';
@@ -168,7 +169,7 @@ export async function deleteEventRange(
   if (options.channel === channels.scheduled) {
     // One that runs now finds its event gone; those that would wait for up to a year go with theirs.
     const jobs = ids.map((id) => deliveryJobId(options.emitterId, id));
-    await tx.deleteFrom('jobs').where('id', 'in', jobs).where('state', '=', 'queued').execute();
+    await deleteQueuedJobs(tx, jobs);
   }
   return Number(result.numDeletedRows);
 }

@@ -301,3 +301,12 @@ export async function queueDepths(db: Db): Promise<QueueDepth[]> {
     .execute();
   return rows.map((row) => ({ ...row, jobs: Number(row.jobs) }));
 }
+
+/** Removes those of these jobs that have not begun. */
+export async function deleteQueuedJobs(tx: Tx, ids: readonly string[]): Promise<void> {
+  await tx
+    .deleteFrom('jobs')
+    .where('id', 'in', [...ids])
+    .where('state', '=', 'queued')
+    .execute();
+}

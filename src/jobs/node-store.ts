@@ -259,3 +259,20 @@ export async function setTold(tx: Tx, rowId: string): Promise<void> {
     .where('state', '=', quarantined)
     .execute();
 }
+
+/**
+ * Queues all jobs that run, for a store that no node has open. As with a node that stops, the attempt is not counted:
+ * nothing says that it failed.
+ */
+export async function releaseAllJobs(tx: Tx, nowMs: number): Promise<void> {
+  await tx
+    .updateTable('jobs')
+    .set({
+      state: 'queued',
+      lease_node: null,
+      attempts: sql<number>`case when attempts > 0 then attempts - 1 else 0 end`,
+      updated_at_ms: nowMs,
+    })
+    .where('state', '=', 'running')
+    .execute();
+}

@@ -1,4 +1,5 @@
 import { type ExpressionBuilder, type SqlBool, sql } from 'kysely';
+import { insertSourceAccounts, replaceSourceAccounts } from '#accounts/account-grant-store.ts';
 import { removeEmitter } from '#events/delete-events.ts';
 import { hasHealth } from '#health/health-store.ts';
 import { forgetOutcomes } from '#health/outcome-store.ts';
@@ -115,10 +116,7 @@ export async function insertSource(
   await tx.insertInto('sources').values(row).execute();
   await insertSourceAccounts(tx, row.id, accounts);
   await insertApphooks(tx, row);
-  await tx
-    .insertInto('component_dbs')
-    .values({ source_id: row.id, owner_id: row.owner_id, db: '{}' })
-    .execute();
+  await ensureComponentDbs(tx, [{ id: row.id, ownerId: row.owner_id }]);
 }
 
 /** What a write of a source expects to find: no change under way since it was read, or this one. */
@@ -155,8 +153,7 @@ export async function updateSource(
   await deleteApphooks(tx, id);
   await insertApphooks(tx, row);
   if (parts.accounts !== undefined) {
-    await tx.deleteFrom('source_accounts').where('source_id', '=', id).execute();
-    await insertSourceAccounts(tx, id, parts.accounts);
+    await replaceSourceAccounts(tx, id, parts.accounts);
   }
   if (parts.timers !== undefined) {
     await deleteTimersOf(tx, id);
@@ -168,21 +165,13 @@ export async function updateSource(
 /** What other code, or the same code with other props, came to says nothing about the source as it will be. */
 async function forgetOutcomesOfChange(tx: Tx, row: SourceTable): Promise<void> {
   const columns = ['component_id', 'configured_props', 'sealed_props', 'dynamic_props'] as const;
-  await tx
-    .deleteFrom('health')
-    .where('subject_id', '=', row.id)
-    .where((where) =>
-      where.exists(
-        where
-          .selectFrom('sources')
-          .select('id')
-          .where('id', '=', row.id)
-          .where((differs) =>
-            differs.or(columns.map((column) => differs(column, 'is distinct from', row[column]))),
-          ),
-      ),
-    )
-    .execute();
+  const changed = await tx
+    .selectFrom('sources')
+    .select('id')
+    .where('id', '=', row.id)
+    .where((differs) => differs.or(columns.map((column) => differs(column, 'is distinct from', row[column]))))
+    .executeTakeFirst();
+  if (changed !== undefined) await forgetOutcomes(tx, row.id);
 }
 
 function isAsExpected(where: ExpressionBuilder<Tables, 'sources'>, guard: WriteGuard) {
@@ -230,7 +219,7 @@ export async function deleteSource(
   await deleteTimersOf(tx, id);
   for (const lane of [id, sharedLane(id)]) await deleteLane(tx, lane);
   await removeEmitter(store, tx, { id, ownerId: source.owner_id }, nowMs);
-  await tx.deleteFrom('component_dbs').where('source_id', '=', id).execute();
+  await deleteComponentDbs(tx, [id]);
   await deleteTicksOf(tx, id);
   await forgetOutcomes(tx, id);
   await removeKeysOf(tx, id, keysRemovedMax);
@@ -285,18 +274,6 @@ export async function accountsOf(db: Db, sourceId: string): Promise<SourceAccoun
     .execute();
 }
 
-async function insertSourceAccounts(
-  tx: Tx,
-  sourceId: string,
-  accounts: readonly SourceAccount[],
-): Promise<void> {
-  if (accounts.length === 0) return;
-  await tx
-    .insertInto('source_accounts')
-    .values(accounts.map((account) => ({ ...account, source_id: sourceId })))
-    .execute();
-}
-
 /** Slugs of the owner that start with `prefix`. */
 export async function slugsLike(db: Db, ownerId: string, prefix: string): Promise<Set<string>> {
   const rows = await db
@@ -308,6 +285,28 @@ export async function slugsLike(db: Db, ownerId: string, prefix: string): Promis
     .execute();
   return new Set(rows.map((row) => row.name_slug));
 }
+
+/** The rows in which sources, and steps of workflows, keep their `$.service.db`; those that are there stay as they are. */
+export async function ensureComponentDbs(
+  tx: Tx,
+  keepers: readonly { id: string; ownerId: string }[],
+): Promise<void> {
+  await tx
+    .insertInto('component_dbs')
+    .values(keepers.map(({ id, ownerId }) => ({ source_id: id, owner_id: ownerId, db: '{}' })))
+    .onConflict((conflict) => conflict.column('source_id').doNothing())
+    .execute();
+}
+
+export async function deleteComponentDbs(tx: Tx, ids: readonly string[]): Promise<void> {
+  for (let at = 0; at < ids.length; at += idsPerStatement)
+    await tx
+      .deleteFrom('component_dbs')
+      .where('source_id', 'in', ids.slice(at, at + idsPerStatement))
+      .execute();
+}
+
+const idsPerStatement = 500;
 
 /** Component db of a source: JSON text by key. */
 export async function readComponentDb(db: Db, sourceId: string): Promise<Record<string, string>> {

@@ -237,3 +237,8 @@ export async function releaseOrphans(
   await tx.updateTable('deliveries').set({ lease_node: null }).where('id', 'in', ids).execute();
   return ids.length;
 }
+
+/** Gives back all deliveries that nodes hold, for a store that no node has open. */
+export async function releaseAllDeliveries(tx: Tx): Promise<void> {
+  await tx.updateTable('deliveries').set({ lease_node: null }).where('lease_node', 'is not', null).execute();
+}

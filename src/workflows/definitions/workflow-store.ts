@@ -1,5 +1,7 @@
 import { type SqlBool, sql } from 'kysely';
+import { deleteDeploymentAccountsOf, insertDeploymentAccounts } from '#accounts/account-grant-store.ts';
 import { hasHealth } from '#health/health-store.ts';
+import { deleteComponentDbs } from '#sources/source-store.ts';
 import type { Dialect } from '#storage/dialect.ts';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
@@ -100,8 +102,7 @@ export async function insertDeployment(
     .values({ ...row, components_listed: 1 })
     .execute();
   await listComponents(store, tx, [row]);
-  const rows = accounts.map(({ account_id, owner_id }) => ({ deployment_id: row.id, account_id, owner_id }));
-  for (const query of insertRows(store, accountInsert, rows)) await store.defer(tx, query);
+  await insertDeploymentAccounts(store, tx, row.id, accounts);
 }
 
 async function listComponents(
@@ -140,11 +141,6 @@ export function listDeployments(
 const componentInsert: RowInsert<'deployment_components'> = {
   table: 'deployment_components',
   columns: ['component_id', 'deployment_id'],
-};
-
-const accountInsert: RowInsert<'deployment_accounts'> = {
-  table: 'deployment_accounts',
-  columns: ['deployment_id', 'account_id', 'owner_id'],
 };
 
 export async function findDeployment(db: Db, id: string): Promise<DeploymentTable | undefined> {
@@ -236,13 +232,13 @@ export async function deploymentStamp(
 /** Removes the deployments of a removed workflow, with what their steps kept. */
 export async function deleteDeploymentsOf(tx: Tx, workflowId: string): Promise<void> {
   await deleteStepDbs(tx, workflowId);
-  for (const table of ['deployment_accounts', 'deployment_components'] as const)
-    await tx
-      .deleteFrom(table)
-      .where('deployment_id', 'in', (from) =>
-        from.selectFrom('deployments').select('id').where('workflow_id', '=', workflowId),
-      )
-      .execute();
+  await deleteDeploymentAccountsOf(tx, workflowId);
+  await tx
+    .deleteFrom('deployment_components')
+    .where('deployment_id', 'in', (from) =>
+      from.selectFrom('deployments').select('id').where('workflow_id', '=', workflowId),
+    )
+    .execute();
   await tx.deleteFrom('deployments').where('workflow_id', '=', workflowId).execute();
 }
 
@@ -255,11 +251,5 @@ async function deleteStepDbs(tx: Tx, workflowId: string): Promise<void> {
     .execute();
   const steps = deployments.flatMap(({ definition }) => (JSON.parse(definition) as WorkflowDefinition).steps);
   const ids = [...new Set(steps.map((step) => step.id))];
-  for (let at = 0; at < ids.length; at += idsPerStatement)
-    await tx
-      .deleteFrom('component_dbs')
-      .where('source_id', 'in', ids.slice(at, at + idsPerStatement))
-      .execute();
+  await deleteComponentDbs(tx, ids);
 }
-
-const idsPerStatement = 500;

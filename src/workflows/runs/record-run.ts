@@ -9,10 +9,11 @@ import {
 import type { StoredEvent } from '#events/event.ts';
 import { type Outcome, OutcomeRecorder } from '#health/outcome-store.ts';
 import { insertNewJobs, settleJobsQuery } from '#jobs/job-store.ts';
+import { heldJobsQuery, parkJobQuery, resetAttemptsQuery } from '#jobs/run-job-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { UsageRow } from '#metering/invocation-usage.ts';
 import { addUsage } from '#metering/usage-store.ts';
-import { mergeComponentDbs } from '#sources/source-store.ts';
+import { ensureComponentDbs, mergeComponentDbs } from '#sources/source-store.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
 import type { JobTable } from '#storage/tables/job-tables.ts';
@@ -20,12 +21,10 @@ import type { RunSendTable, RunStepTable, RunTable } from '#storage/tables/workf
 import { forgetRuns } from './forget-run-store.ts';
 import type { RunResumption } from './run.ts';
 import { runFailure } from './run-failure.ts';
-import { heldJobsQuery, parkJobQuery, resetAttemptsQuery } from './run-job-store.ts';
 import {
   clearResumeQuery,
   deleteResumeQuery,
   dropSends,
-  ensureStepDbs,
   insertRuns,
   insertSends,
   insertSteps,
@@ -211,7 +210,10 @@ async function writeRows(
     stepDb === undefined ? [] : [{ ...stepDb, ownerId: run.owner_id }],
   );
   if (dbs.length > 0) {
-    await ensureStepDbs(tx, dbs);
+    await ensureComponentDbs(
+      tx,
+      dbs.map(({ stepId, ownerId }) => ({ id: stepId, ownerId })),
+    );
     const sets = new Map<string, Record<string, string>>();
     for (const { stepId, sets: set } of dbs) sets.set(stepId, { ...sets.get(stepId), ...set });
     await mergeComponentDbs(store, tx, sets);

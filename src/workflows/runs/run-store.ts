@@ -1,4 +1,5 @@
 import type { CompiledQuery } from 'kysely';
+import { heldJobsQuery } from '#jobs/run-job-store.ts';
 import type { Dialect } from '#storage/dialect.ts';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
@@ -9,7 +10,6 @@ import type {
   RunStepTable,
   RunTable,
 } from '#storage/tables/workflow-tables.ts';
-import { heldJobsQuery } from './run-job-store.ts';
 import type { WaitPlace } from './run-link.ts';
 
 export const runColumns = [
@@ -300,17 +300,4 @@ export async function countStartedSince(
     .$if(except.length > 0, (query) => query.where('id', 'not in', [...except]))
     .executeTakeFirst();
   return Number(row?.count ?? 0);
-}
-
-/** The rows in which steps keep their `$.service.db`; made when a step first sets something. */
-export async function ensureStepDbs(
-  tx: Tx,
-  steps: readonly { stepId: string; ownerId: string }[],
-): Promise<void> {
-  const owners = new Map(steps.map(({ stepId, ownerId }) => [stepId, ownerId]));
-  await tx
-    .insertInto('component_dbs')
-    .values([...owners].map(([stepId, ownerId]) => ({ source_id: stepId, owner_id: ownerId, db: '{}' })))
-    .onConflict((conflict) => conflict.column('source_id').doNothing())
-    .execute();
 }
