@@ -82,6 +82,7 @@ describe('every route', () => {
       dashboardPages: { look: () => ({ state: 'building' }), settled: () => Promise.resolve() },
       manual: { find: async () => undefined, missing: untouchable('manual') },
       eventRates: untouchable('eventRates'),
+      apiRequests: untouchable('apiRequests'),
       viewInstance: untouchable('viewInstance'),
       endpointUrl: () => undefined,
       quotas: untouchable('quotas'),

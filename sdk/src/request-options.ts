@@ -11,6 +11,11 @@ export interface RequestOptions {
    * carried out. Reading, and writing that replaces, is known to be so; see README.md, "Trying again".
    */
   isRepeatable?: boolean;
+  /**
+   * Of a POST: a new random text, such as `crypto.randomUUID()`. The service carries the request out once, so every attempt is
+   * safe; pass the same key to send the request again later, within 24 hours.
+   */
+  idempotencyKey?: string;
   /** Sent besides those of the client. */
   headers?: Readonly<Record<string, string>>;
 }

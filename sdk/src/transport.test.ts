@@ -105,6 +105,31 @@ describe('requests', () => {
     assert.equal(server.requests.length, 7, 'by the word of the caller, and where it replaces');
   });
 
+  test('with an idempotency key are tried again with that key, also while the first attempt goes on', async () => {
+    const goesOn = {
+      status: 409,
+      headers: { 'retry-after': '0' },
+      body: { error: 'later', code: 'in_progress', details: {} },
+    };
+    server.answerOnce(unavailable);
+    server.answerOnce(goesOn);
+    await clientOf().sources.create({ name: 'a' }, { idempotencyKey: 'k-1', headers: { 'x-more': '2' } });
+    assert.deepEqual(
+      server.requests.map(({ headers }) => [headers['idempotency-key'], headers['x-more']]),
+      Array.from({ length: 3 }, () => ['k-1', '2']),
+    );
+    server.requests.length = 0;
+    server.answerAlways(unavailable);
+    const twice = clientOf().sources.create({}, { idempotencyKey: 'k-2', isRepeatable: false });
+    await assert.rejects(twice, { code: 'overloaded' });
+    assert.equal(server.requests.length, 1);
+    server.answerAlways({ ...goesOn, body: { ...goesOn.body, code: 'outcome_unknown' } });
+    await assert.rejects(clientOf().sources.create({}, { idempotencyKey: 'k-3' }), {
+      code: 'outcome_unknown',
+    });
+    assert.equal(server.requests.length, 2, 'an outcome that is not known stays so');
+  });
+
   test('that were refused for now are sent again, whatever they do, after the time the service asks for', async () => {
     server.answerOnce(refused('1'));
     const startedMs = performance.now();

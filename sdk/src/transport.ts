@@ -95,11 +95,13 @@ export class Transport {
 
   async text(request: ApiRequest, options: RequestOptions): Promise<string> {
     const { retriesMax = this.#options.retriesMax ?? retriesMaxDefault, signal } = options;
-    const isRepeatable = options.isRepeatable ?? request.isRepeatable ?? request.method === 'GET';
+    const { headers, isKeyed } = withKey(request, options);
+    const isRepeatable =
+      options.isRepeatable ?? (isKeyed || (request.isRepeatable ?? request.method === 'GET'));
     for (let attempt = 1; ; attempt += 1) {
       try {
         return await this.#within(request, options, async (limit) =>
-          (await this.#authorized(request, options.headers, limit)).text(),
+          (await this.#authorized(request, headers, limit)).text(),
         );
       } catch (error) {
         const waitMs =
@@ -239,6 +241,15 @@ export class Transport {
       ),
     );
   }
+}
+
+/** Only of a POST does the service know keys. */
+function withKey(
+  { method, isPublic = false }: ApiRequest,
+  { headers, idempotencyKey }: RequestOptions,
+): { headers: Readonly<Record<string, string>> | undefined; isKeyed: boolean } {
+  if (idempotencyKey === undefined || method !== 'POST' || isPublic) return { headers, isKeyed: false };
+  return { headers: { ...headers, 'idempotency-key': idempotencyKey }, isKeyed: true };
 }
 
 /**

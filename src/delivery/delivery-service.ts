@@ -1,7 +1,7 @@
 import type { GuardedDispatcher } from '#egress/guarded-dispatcher.ts';
-import type { StoredEvent } from '#events/event.ts';
 import type { EventBus } from '#events/event-bus.ts';
-import type { JobHandler, WorkerPool } from '#jobs/worker-pool.ts';
+import type { JobHandler } from '#jobs/job-registry.ts';
+import type { WorkerPool } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
 import { FairQueue } from '#lib/fair-queue.ts';
 import type { Logger } from '#lib/logger.ts';
@@ -11,7 +11,12 @@ import type { Vault } from '#vault/vault.ts';
 import type { WorkflowDirectory } from '#workflows/definitions/workflow-directory.ts';
 import { changeDeliveriesHandler } from './change-deliveries.ts';
 import { deliverToSource } from './dispatch/deliver-to-source.ts';
-import { deliverToWorkflow, type RunPreparer } from './dispatch/deliver-to-workflow.ts';
+import {
+  deliverToWorkflow,
+  type RunPreparer,
+  type WorkflowDeliveryParts,
+} from './dispatch/deliver-to-workflow.ts';
+import { Deliverers } from './dispatch/deliverers.ts';
 import { type Deliver, DeliveryDispatcher } from './dispatch/delivery-dispatcher.ts';
 import type { LaneBounds } from './dispatch/delivery-lanes.ts';
 import { QueuedRuns } from './dispatch/queued-runs.ts';
@@ -41,6 +46,8 @@ export class DeliveryService {
   readonly replays: ReplayQueue;
   /** The functions that do the background jobs of this folder. */
   readonly jobs: Record<'fan_out_event' | 'change_deliveries' | 'queue_replay', JobHandler>;
+  readonly #deliverers = new Deliverers();
+  readonly #toWorkflows: Omit<WorkflowDeliveryParts, 'runs'>;
   readonly #onJobs: () => void;
 
   constructor(options: {
@@ -55,11 +62,9 @@ export class DeliveryService {
     version: string;
     /** False for a node without the worker role. */
     sends: boolean;
-    /** Runs what is delivered to sources; asked for when it is needed, since it also does the jobs of this folder. */
-    pool: () => WorkerPool;
+    /** Runs what is delivered to sources. */
+    pool: WorkerPool;
     workflows: WorkflowDirectory;
-    /** Makes runs of what is delivered to workflows; asked for when it is needed, since what runs emit comes here. */
-    runs: () => RunPreparer;
     /** As in `DeliveryDispatcher`. */
     watchMs?: number;
     random?: () => number;
@@ -70,9 +75,8 @@ export class DeliveryService {
     /** For tests of receivers that fill what this node has room for. */
     lanes?: LaneBounds;
   }) {
-    const { store, node, clock, logger, vault, guarded, bus, version, pool, workflows, runs, random } =
-      options;
-    this.#onJobs = () => pool().poke();
+    const { store, node, clock, logger, vault, guarded, bus, version, pool, random } = options;
+    this.#onJobs = () => pool.poke();
     this.targets = new WebhookTargets({ store, vault });
     this.pruner = new DeliveryPruner({ store, clock, logger });
     const waitingRuns = new WaitingRuns({ store, clock });
@@ -87,20 +91,17 @@ export class DeliveryService {
     };
     const toWebhook: Deliver = (delivery, signal) => deliverToWebhook(webhookParts, delivery, signal);
     const toSource: Deliver = (delivery) =>
-      deliverToSource({ store, pool: pool(), waiting: waitingRuns, clock }, delivery);
-    const queued = new QueuedRuns({ store, clock });
-    const onQueueFull = queueFullReports({ store, router: () => this.finder, bus, clock, version });
-    const toWorkflow: Deliver = (delivery) =>
-      deliverToWorkflow({ workflows, runs: runs(), queued, onQueueFull, clock }, delivery);
+      deliverToSource({ store, pool, waiting: waitingRuns, clock }, delivery);
+    this.#deliverers.register('webhook', toWebhook);
+    this.#deliverers.register('source', toSource);
     this.dispatcher = new DeliveryDispatcher({
       node,
       store,
       clock,
       logger,
       sends: options.sends,
-      turns: () => pool().lanes,
-      deliverTo: (listenerId) =>
-        listenerId.startsWith('wh_') ? toWebhook : listenerId.startsWith('p_') ? toWorkflow : toSource,
+      turns: pool.lanes,
+      deliverTo: (listenerId) => this.#deliverers.to(listenerId),
       ...(random === undefined ? {} : { random }),
       ...(options.watchMs === undefined ? {} : { watchMs: options.watchMs }),
       ...(options.lanes === undefined ? {} : { lanes: options.lanes }),
@@ -112,8 +113,12 @@ export class DeliveryService {
     // One at a time: what many commits wait behind has to be short, and a hundred of them would wait for a hundred.
     const turns = new FairQueue(1);
     const bounds = options.fanOut ?? fanOutBounds;
-    this.finder = new SubscriberFinder({ store, room, waiting, bounds });
     const onMade = (made: MadeDeliveries) => this.#handOver(made);
+    this.finder = new SubscriberFinder({ store, room, waiting, bounds, onMade });
+    this.#toWorkflows = {
+      ...{ workflows: options.workflows, clock, queued: new QueuedRuns({ store, clock }) },
+      onQueueFull: queueFullReports({ store, router: this.finder, bus, clock, version }),
+    };
     this.replays = new ReplayQueue({ store, node, clock, waiting, turns, onMade });
     this.jobs = {
       fan_out_event: fanOutHandler({
@@ -137,15 +142,12 @@ export class DeliveryService {
       }),
       queue_replay: this.replays.job,
     };
-    bus.observe((events) => this.#stored(events));
   }
 
-  /** After the commit that stored events. */
-  #stored(events: readonly StoredEvent[]): void {
-    for (const event of events) {
-      const made = this.finder.made(event);
-      if (made !== undefined) this.#handOver(made);
-    }
+  /** What is delivered to workflows becomes runs. To be called before the dispatcher starts. */
+  deliverToWorkflows(runs: RunPreparer): void {
+    const parts = { ...this.#toWorkflows, runs };
+    this.#deliverers.register('workflow', (delivery) => deliverToWorkflow(parts, delivery));
   }
 
   #handOver({ held, left, ended, hasJob }: MadeDeliveries): void {

@@ -1,6 +1,6 @@
 import type { JobPayloads } from '#jobs/job-kinds.ts';
+import type { JobHandler } from '#jobs/job-registry.ts';
 import { insertJobs, jobRow, type LeasedJob, settleJobs } from '#jobs/job-store.ts';
-import type { JobHandler } from '#jobs/worker-pool.ts';
 import { CallerError } from '#lib/errors.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
 import type { Store, Tx } from '#storage/store.ts';

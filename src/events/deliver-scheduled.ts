@@ -1,6 +1,6 @@
 import type { JobPayloads } from '#jobs/job-kinds.ts';
+import type { JobHandler } from '#jobs/job-registry.ts';
 import { type LeasedJob, settleJobs } from '#jobs/job-store.ts';
-import type { JobHandler } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Store } from '#storage/store.ts';
 import { type EventRouter, emitEvents } from './emit-event.ts';

@@ -76,9 +76,14 @@ export interface EventRouter {
    * is not likely that anybody does.
    */
   question(emitted: readonly EmittedTo[]): RouteQuestion | undefined;
-  /** `answer`: to a question asked before in this transaction, when the emitters were locked already. */
-  route(tx: Tx, stored: readonly StoredEvent[], nowMs: number, answer?: RouteAnswer): Promise<void>;
+  /**
+   * Answers what is to be done about these events once they are on disk, for those that somebody wants. `answer`: to a question asked
+   * before in this transaction, when the emitters were locked already.
+   */
+  route(tx: Tx, stored: readonly StoredEvent[], nowMs: number, answer?: RouteAnswer): Promise<Routed>;
 }
+
+export type Routed = ReadonlyMap<StoredEvent, () => void>;
 
 /** A channel of an emitter. */
 export interface EmittedTo {
@@ -157,7 +162,8 @@ export async function appendEvents(
     await insertEvents(store, tx, stored);
     await scheduleDeliveries(tx, stored, nowMs);
     const heard = stored.filter(({ emitter_id }) => emitters.get(emitter_id)?.row.heard !== 0);
-    if (heard.length > 0) await router.route(tx, heard, nowMs, answer);
+    const routed: Routed = heard.length > 0 ? await router.route(tx, heard, nowMs, answer) : new Map();
+    for (const [event, handOver] of routed) event.handOver = handOver;
     await store.notify(tx, 'millrace_events', storedNotice(stored));
   }
   const changed = [...emitters.values()].filter((emitter) => emitter.changed).map((emitter) => emitter.row);

@@ -37,6 +37,13 @@ export class EventBus {
   /** Called after the commit, in the order of the ids of each emitter. */
   publish(events: readonly StoredEvent[]): void {
     if (events.length === 0) return;
+    for (const event of events) {
+      const { handOver } = event;
+      if (handOver === undefined) continue;
+      // Once, whoever publishes it again.
+      delete event.handOver;
+      this.#tell(handOver);
+    }
     for (const observe of this.#observers) this.#tell(() => observe(events));
     for (const event of events) {
       for (const listener of this.#listeners.get(event.emitter_id) ?? []) {

@@ -10,6 +10,8 @@ export type StoredEvent = EventTable & {
   previous?: EventId;
   /** Size of the whole event, where `event` holds no more than its beginning. */
   bytes?: number;
+  /** What its routing made has to be told to those who bring it to listeners, once the event is on disk: `EventBus.publish` calls it. */
+  handOver?: () => void;
 };
 
 /** Without `expand=event`, larger events are cut (specification, section 8). */

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { JobRegistry } from '#jobs/job-registry.ts';
 import { nodeStates, reportNode } from '#jobs/node-state-store.ts';
 import { releaseNode } from '#jobs/node-store.ts';
 import { WorkerPool } from '#jobs/worker-pool.ts';
@@ -47,7 +48,7 @@ describe('the health of nodes', () => {
     });
 
     test('a clock that is off fails since it was found off; one that stops is paused; one that stopped is not listed', async () => {
-      const off = { state: 'unreliable', offsetMs: -3_600_000 };
+      const off = { state: 'unreliable', offsetMs: -3_600_000 } as const;
       await report('node_1', startMs, { clock: { state: 'synchronized', offsetMs: 3 } });
       await report('node_1', startMs + 5_000, { clock: off });
       await report('node_1', startMs + 10_000, { clock: off });
@@ -79,7 +80,7 @@ describe('the health of nodes', () => {
       const end = Promise.withResolvers<void>();
       const pool = new WorkerPool({
         ...{ node: 'node_1', store, clock: new TestClock(startMs), logger: silentLogger, claims: true },
-        handlers: {
+        jobs: new JobRegistry({
           run_source: {
             run: async () => {
               running.resolve();
@@ -87,7 +88,7 @@ describe('the health of nodes', () => {
             },
             quarantined: async () => {},
           },
-        } as never,
+        }) as never,
       });
       await pool.start();
       assert.deepEqual(

@@ -12,6 +12,7 @@ import { addCommonParameters } from './common-parameters.ts';
 import { drainBody } from './drain-body.ts';
 import { sendError } from './error-response.ts';
 import { describeRoutes, serveReference } from './openapi.ts';
+import { acceptRepeatedRequests, type RepeatedRequestParts } from './repeated-requests.ts';
 import { requestHost } from './request-host.ts';
 import { RequestSummaries } from './request-summary.ts';
 import type { App } from './route-support.ts';
@@ -32,7 +33,7 @@ const summaryMs = 60_000;
 /** Registry keys and cursors stand in paths; longer ones match nothing. */
 const pathParameterLengthMax = 500;
 
-export interface ServerParts extends RouteParts {
+export interface ServerParts extends RouteParts, Pick<RepeatedRequestParts, 'apiRequests'> {
   version: string;
   logger: Logger;
   metrics: Registry;
@@ -96,6 +97,7 @@ export async function createServer(parts: ServerParts): Promise<App> {
   if (hasApi) await describeRoutes(app, { publicUrl: parts.settings.publicUrl, version: parts.version });
   await app.register(async (api: App) => {
     readJsonBodies(api);
+    acceptRepeatedRequests(api, parts);
     api.addHook('onRoute', addCommonParameters);
     for (const { prefix, register } of hasApi ? routes : routesOfEveryRole) {
       await api.register(async (scope: App) => register(scope, parts), { prefix });

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { JobRegistry } from '#jobs/job-registry.ts';
 import { type LeasedJob, settleJobs } from '#jobs/job-store.ts';
 import { WorkerPool } from '#jobs/worker-pool.ts';
 import { systemClock } from '#lib/clock.ts';
@@ -42,7 +43,7 @@ describe('accepting a request', () => {
       const pool = new WorkerPool({
         node: 'n1',
         store,
-        handlers: {
+        jobs: new JobRegistry({
           run_source: handler,
           delete_events: handler,
           deliver_scheduled_event: handler,
@@ -53,7 +54,7 @@ describe('accepting a request', () => {
           run_workflow: handler,
           delete_workflow: handler,
           send_from_run: handler,
-        },
+        }),
         clock: systemClock,
         logger: silentLogger,
         claims: false,

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { JobRegistry } from '#jobs/job-registry.ts';
 import { insertJobs, jobRow, type LeasedJob, settleJobs } from '#jobs/job-store.ts';
 import { WorkerPool } from '#jobs/worker-pool.ts';
 import { TestClock } from '#lib/clock.ts';
@@ -10,6 +11,7 @@ import { lookupOf } from '#sources/apphooks.ts';
 import { deleteSource, findSource, updateSource } from '#sources/source-store.ts';
 import { WaitingRuns } from '#sources/waiting-runs.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
+import type { SourceState } from '#storage/tables/source-tables.ts';
 import { sourceRow } from '../../test/support/source-row.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
@@ -26,8 +28,9 @@ describe('pushing an event of an app', () => {
     async function listeners(
       count: number,
       names: string[],
-      { ownerId = 'u_1', app = 'slack', state = 'active' } = {},
+      options: { ownerId?: string; app?: string; state?: SourceState } = {},
     ): Promise<string[]> {
+      const { ownerId = 'u_1', app = 'slack', state = 'active' } = options;
       const ids = Array.from({ length: count }, () => newId('dc'));
       const apphooks = JSON.stringify([{ prop: 'hook', app, names }]);
       const rows = ids.map((id) => ({ ...sourceRow(id, { ownerId }), state, apphooks }));
@@ -73,36 +76,38 @@ describe('pushing an event of an app', () => {
         },
       };
       const nothing = { run: async () => {}, quarantined: async () => {} };
-      const events: AppEvents = new AppEvents({
+      const registry = new JobRegistry();
+      const pool = new WorkerPool({
+        ...{ node: 'n1', store, clock, logger: silentLogger, claims: true },
+        jobs: registry,
+      });
+      const events = new AppEvents({
         ...{ store, node: 'n1', clock, logger: silentLogger },
         quotas: options.quotas ?? nobodyCounts,
-        pool: () =>
+        pool:
           options.hasRoom === false
             ? { hasRoom: () => false, run: () => {}, leftInStore: () => {}, poke: () => pool.poke() }
             : pool,
         payloadBytesMax: 100_000,
         ...(options.waiting === undefined ? {} : { waiting: options.waiting }),
       });
-      const pool: WorkerPool = new WorkerPool({
-        ...{ node: 'n1', store, clock, logger: silentLogger, claims: true },
-        handlers: {
-          run_source: {
-            run: async (job: LeasedJob) => {
-              const { source_id, event } = job.payload as { source_id: string; event?: string };
-              if (await store.writes.submit(settle, job)) ran.push([source_id, event]);
-            },
-            quarantined: async () => {},
+      registry.register({
+        run_source: {
+          run: async (job: LeasedJob) => {
+            const { source_id, event } = job.payload as { source_id: string; event?: string };
+            if (await store.writes.submit(settle, job)) ran.push([source_id, event]);
           },
-          fan_out_apphook: events,
-          delete_events: nothing,
-          deliver_scheduled_event: nothing,
-          fan_out_event: nothing,
-          change_deliveries: nothing,
-          queue_replay: nothing,
-          run_workflow: nothing,
-          delete_workflow: nothing,
-          send_from_run: nothing,
+          quarantined: async () => {},
         },
+        fan_out_apphook: events,
+        delete_events: nothing,
+        deliver_scheduled_event: nothing,
+        fan_out_event: nothing,
+        change_deliveries: nothing,
+        queue_replay: nothing,
+        run_workflow: nothing,
+        delete_workflow: nothing,
+        send_from_run: nothing,
       });
       await pool.start();
       try {
@@ -159,7 +164,7 @@ describe('pushing an event of an app', () => {
       const { store } = fixture;
       const dying = new AppEvents({
         ...{ store, node: 'n0', clock, logger: silentLogger, quotas: nobodyCounts },
-        pool: () => ({ hasRoom: () => false, run: () => {}, leftInStore: () => {}, poke: () => {} }),
+        pool: { hasRoom: () => false, run: () => {}, leftInStore: () => {}, poke: () => {} },
         payloadBytesMax: 100_000,
       });
       assert.equal(await dying.push(message), 700);

@@ -1,4 +1,5 @@
 import type { JobPayloads } from '#jobs/job-kinds.ts';
+import type { JobHandler } from '#jobs/job-registry.ts';
 import {
   insertNewJobs,
   jobRow,
@@ -7,7 +8,7 @@ import {
   requeueJob,
   settleJobs,
 } from '#jobs/job-store.ts';
-import type { JobHandler, WorkerPool } from '#jobs/worker-pool.ts';
+import type { WorkerPool } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import { FairQueue } from '#lib/fair-queue.ts';
@@ -67,7 +68,7 @@ export class AppEvents implements JobHandler {
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #quotas: Pick<QuotaGuard, 'check' | 'started'>;
-  readonly #pool: () => Pick<WorkerPool, 'hasRoom' | 'run' | 'leftInStore' | 'poke'>;
+  readonly #pool: Pick<WorkerPool, 'hasRoom' | 'run' | 'leftInStore' | 'poke'>;
   readonly #payloadBytesMax: number;
   readonly #waiting: WaitingRuns;
   readonly #fanning: WaitingRuns;
@@ -80,7 +81,7 @@ export class AppEvents implements JobHandler {
     clock: Clock;
     logger: Logger;
     quotas: Pick<QuotaGuard, 'check' | 'started'>;
-    pool: () => Pick<WorkerPool, 'hasRoom' | 'run' | 'leftInStore' | 'poke'>;
+    pool: Pick<WorkerPool, 'hasRoom' | 'run' | 'leftInStore' | 'poke'>;
     payloadBytesMax: number;
     waiting?: WaitingRuns;
   }) {
@@ -120,7 +121,7 @@ export class AppEvents implements JobHandler {
     const rest = isPart ? jobRow(this.#restOf(pushed, { after: sourceIds.at(-1) ?? '' })) : undefined;
     await this.#store.writes.submit(this.#write, { runs, rest });
     this.#start(runs);
-    if (isPart) this.#pool().poke();
+    if (isPart) this.#pool.poke();
     this.#quotas.started(ownerId, total - 1);
     return total;
   }
@@ -151,7 +152,7 @@ export class AppEvents implements JobHandler {
       return;
     }
     // It stays here, before what was pushed later: a claim for each part would take longer than the part.
-    const isHere = this.#pool().hasRoom(fanningLane(ownerId));
+    const isHere = this.#pool.hasRoom(fanningLane(ownerId));
     const rest =
       next === undefined
         ? undefined
@@ -171,8 +172,8 @@ export class AppEvents implements JobHandler {
     });
     if (!isStored) return;
     this.#start(runs);
-    if (rest !== undefined && isHere) this.#pool().run(leased(rest, event.length));
-    else if (rest !== undefined || busy.length > 0) this.#pool().poke();
+    if (rest !== undefined && isHere) this.#pool.run(leased(rest, event.length));
+    else if (rest !== undefined || busy.length > 0) this.#pool.poke();
   }
 
   async #postpone(tx: Tx, job: LeasedJob, busy: readonly string[]): Promise<void> {
@@ -211,7 +212,7 @@ export class AppEvents implements JobHandler {
     const busy: string[] = [];
     const nowMs = this.#clock.now();
     for (const sourceId of sourceIds) {
-      const isHere = this.#pool().hasRoom(sourceId);
+      const isHere = this.#pool.hasRoom(sourceId);
       if (!isHere && !(await this.#waiting.admit(sourceId, event.length))) {
         busy.push(sourceId);
         if (upToBusy) break;
@@ -233,7 +234,7 @@ export class AppEvents implements JobHandler {
 
   /** What is on disk may run. */
   #start(runs: readonly PlacedRun<'run_source'>[]): void {
-    const pool = this.#pool();
+    const pool = this.#pool;
     for (const { job, isHere } of runs) {
       if (isHere) pool.run(leased(job, job.payload.event?.length ?? 0));
       else pool.leftInStore(job.payload.source_id);

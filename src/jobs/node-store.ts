@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { Db, Store, Tx } from '#storage/store.ts';
-import { databaseTime, readTimeMs } from '#storage/store-time.ts';
+import { databaseTime, readTimeMs, type StoreTime } from '#storage/store-time.ts';
 import {
   type LeasedJob,
   leasedColumns,
@@ -58,6 +58,17 @@ export async function listLiveNodes(db: Db, nowMs: number): Promise<string[]> {
     .orderBy('id')
     .execute();
   return rows.map(({ id }) => id);
+}
+
+/** Whether the lease of a node has not run out. */
+export async function isLiveNode(db: Db, node: string, time: StoreTime): Promise<boolean> {
+  const row = await db
+    .selectFrom('nodes')
+    .select('id')
+    .where('id', '=', node)
+    .where('expires_at_ms', '>', time())
+    .executeTakeFirst();
+  return row !== undefined;
 }
 
 /**

@@ -1,6 +1,7 @@
 import type { CompiledQuery } from 'kysely';
 import type { Dialect } from '#storage/dialect.ts';
 import type { Tx } from '#storage/store.ts';
+import type { JobTable } from '#storage/tables/job-tables.ts';
 import { queued, running } from './job-store.ts';
 
 /** What happened to a job before it made progress is not held against it. */
@@ -90,7 +91,7 @@ export async function lockJobOf(
   store: Dialect,
   tx: Tx,
   runId: string,
-): Promise<{ id: string; state: string } | undefined> {
+): Promise<Pick<JobTable, 'id' | 'state'> | undefined> {
   const query = tx.selectFrom('jobs').select(['id', 'state']).where('id', '=', runId);
   return store.lockRows(query).executeTakeFirst();
 }

@@ -9,11 +9,12 @@ import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { waitFor, within } from '../../test/support/wait-for.ts';
+import { type JobHandler, JobRegistry } from './job-registry.ts';
 import { insertJobs, jobRow, type LeasedJob, settleJobs } from './job-store.ts';
 import { registerNode, releaseNode } from './node-store.ts';
 import { runningMax, runningPerLaneMax } from './pool-places.ts';
 import type { SolitudeTimes } from './solitude.ts';
-import { type JobHandler, pollMs, WorkerPool } from './worker-pool.ts';
+import { pollMs, WorkerPool } from './worker-pool.ts';
 
 const patienceMs = 30_000;
 
@@ -61,7 +62,7 @@ describe('the worker pool', () => {
       const pool = new WorkerPool({
         node: newTimeOrderedId(Date.now()),
         store: options.store ?? fixture.store,
-        handlers: {
+        jobs: new JobRegistry({
           run_source: handler,
           delete_events: handler,
           deliver_scheduled_event: handler,
@@ -72,7 +73,7 @@ describe('the worker pool', () => {
           run_workflow: handler,
           delete_workflow: handler,
           send_from_run: handler,
-        },
+        }),
         clock: options.clock ?? systemClock,
         logger: silentLogger,
         claims: options.claims ?? true,

@@ -6,7 +6,8 @@ import { Wakeable } from '#lib/wakeable.ts';
 import type { Store } from '#storage/store.ts';
 import { type ClaimOptions, claimJobs, claimSuspect, whatWaits } from './claim-store.ts';
 import { FailedAttempts } from './failed-attempts.ts';
-import type { JobKind, JobPayloads } from './job-kinds.ts';
+import type { JobPayloads } from './job-kinds.ts';
+import type { JobRegistry } from './job-registry.ts';
 import type { LeasedJob } from './job-store.ts';
 import { LaneHandOver } from './lane-hand-over.ts';
 import { releaseLanes } from './lane-lease-store.ts';
@@ -21,15 +22,6 @@ import { Quarantine } from './quarantine.ts';
 import { retryDelayMs } from './retry-schedule.ts';
 import { Solitude, type SolitudeTimes } from './solitude.ts';
 
-/**
- * Does one job. It settles the job itself, in the transaction that stores what the job caused; a rejection means
- * nothing was stored, and the job runs again later. `quarantined` tells it of a job that took its nodes down too often.
- */
-export interface JobHandler {
-  run(job: LeasedJob, signal: AbortSignal): Promise<void>;
-  quarantined(job: LeasedJob): Promise<void>;
-}
-
 /** Default of `leaseMs`. */
 const defaultLeaseMs = 15_000;
 /** The safety net for a lost wake-up; ordinary wake-ups are immediate. */
@@ -41,8 +33,7 @@ export class WorkerPool {
   /** Whose turn each lane is, where there are other nodes. */
   readonly lanes: LaneLeases;
   readonly #store: Store;
-  readonly #handlers: Readonly<Record<JobKind, JobHandler>>;
-  readonly #kinds: readonly JobKind[];
+  readonly #jobs: JobRegistry;
   readonly #clock: Clock;
   readonly #leaseClock: LeaseClock;
   readonly #logger: Logger;
@@ -72,7 +63,8 @@ export class WorkerPool {
   constructor(options: {
     node: string;
     store: Store;
-    handlers: Readonly<Record<JobKind, JobHandler>>;
+    /** Who does the jobs; complete when the pool starts. */
+    jobs: JobRegistry;
     clock: Clock;
     logger: Logger;
     /** False for a node without the worker role: it runs only what it accepted itself, and that only in lanes that nodes share. */
@@ -91,8 +83,7 @@ export class WorkerPool {
     const leaseMs = options.leaseMs ?? defaultLeaseMs;
     this.node = node;
     this.#store = store;
-    this.#handlers = options.handlers;
-    this.#kinds = Object.keys(options.handlers) as JobKind[];
+    this.#jobs = options.jobs;
     this.#clock = clock;
     this.#leaseClock = leaseClock;
     this.#logger = logger;
@@ -120,7 +111,7 @@ export class WorkerPool {
     });
     this.#quarantine = new Quarantine({
       ...{ node, store, clock, leaseClock, logger },
-      notify: (job) => this.#handlers[job.kind].quarantined(job),
+      notify: (job) => this.#jobs.of(job.kind).quarantined(job),
     });
     this.#failed = new FailedAttempts({ node, store, clock, quarantine: this.#quarantine });
     this.lanes = new LaneLeases(options);
@@ -251,7 +242,7 @@ export class WorkerPool {
     }
     const { dueMs, suspects } = await whatWaits(this.#store.read, {
       node: this.node,
-      kinds: this.#kinds,
+      kinds: this.#jobs.kinds,
       afterMs: lookedAtMs,
     });
     if (suspects && !this.#draining) await this.#solitude.run(this.#running.keys());
@@ -263,7 +254,7 @@ export class WorkerPool {
     return {
       node: this.node,
       lanes: this.lanes,
-      kinds: this.#kinds,
+      kinds: this.#jobs.kinds,
       runningByLane: this.#places.runningByLane,
       isUnderWay: (id, attempts) => {
         held ??= Map.groupBy(this.#running.values(), (job) => job.id);
@@ -289,7 +280,7 @@ export class WorkerPool {
   async #attempt(job: LeasedJob): Promise<void> {
     try {
       await this.#solitude.mayBegin(job);
-      await this.#handlers[job.kind].run(job, this.#signal);
+      await this.#jobs.of(job.kind).run(job, this.#signal);
     } catch (error) {
       // One that never got to the disk was never accepted: there is nothing to run again.
       if (await isStored(job)) this.#attemptFailed(job, toError(error));

@@ -43,6 +43,11 @@ export class RunningParts {
     this.#parts.push({ name, stop, isIndispensable });
   }
 
+  /** In the order in which they were added. */
+  get names(): string[] {
+    return this.#parts.map(({ name }) => name);
+  }
+
   /** The part whose stop is waited for now. */
   get waitingFor(): string | undefined {
     return this.#waitingFor;

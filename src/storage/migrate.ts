@@ -17,6 +17,7 @@ import { healthMigration } from './migrations/0014-health.ts';
 import { componentUsesMigration } from './migrations/0015-component-uses.ts';
 import { idempotencyKeysMigration } from './migrations/0016-idempotency-keys.ts';
 import { ticksAndNodesMigration } from './migrations/0017-ticks-and-nodes.ts';
+import { apiRequestKeysMigration } from './migrations/0018-api-request-keys.ts';
 import type { Store, Tx } from './store.ts';
 
 export interface Migration {
@@ -43,6 +44,7 @@ export const migrations: readonly Migration[] = [
   componentUsesMigration,
   idempotencyKeysMigration,
   ticksAndNodesMigration,
+  apiRequestKeysMigration,
 ];
 
 /** The store was written by a newer version, or its history differs: going on could destroy data. */

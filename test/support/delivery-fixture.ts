@@ -14,11 +14,14 @@ import { emitEvents } from '#events/emit-event.ts';
 import type { StoredEvent } from '#events/event.ts';
 import { EventBus } from '#events/event-bus.ts';
 import { insertEmitter } from '#events/event-store.ts';
-import { type JobHandler, WorkerPool } from '#jobs/worker-pool.ts';
+import type { JobHandler } from '#jobs/job-registry.ts';
+import { JobRegistry } from '#jobs/job-registry.ts';
+import { WorkerPool } from '#jobs/worker-pool.ts';
 import { TestClock } from '#lib/clock.ts';
 import { newId } from '#lib/ids.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
+import type { DeliveryReason, DeliveryState, WebhookState } from '#storage/tables/delivery-tables.ts';
 import { sealValue } from '#vault/sealed-values.ts';
 import { Vault } from '#vault/vault.ts';
 import { WorkflowDirectory } from '#workflows/definitions/workflow-directory.ts';
@@ -47,8 +50,8 @@ export interface DeliveryFixtureOptions {
 /** A delivery as tests look at it. */
 export interface SeenDelivery {
   id: string;
-  state: string;
-  reason: string | null;
+  state: DeliveryState;
+  reason: DeliveryReason | null;
   attempts: number;
   status: number | null;
   runAtMs: number;
@@ -88,6 +91,15 @@ export class DeliveryFixture implements AsyncDisposable {
         throw new Error('nothing is delivered to workflows here');
       },
     };
+    const jobs = new JobRegistry();
+    this.pool = new WorkerPool({
+      node,
+      store,
+      jobs,
+      clock,
+      logger: silentLogger,
+      claims: options.claims ?? true,
+    });
     this.service = new DeliveryService({
       store,
       node,
@@ -98,32 +110,25 @@ export class DeliveryFixture implements AsyncDisposable {
       bus,
       version: '0.0.0',
       sends: true,
-      pool: () => this.pool,
+      pool: this.pool,
       workflows,
-      runs: () => options.runs ?? noRuns,
       // No jitter.
       random: () => 0,
       answerTimeoutMs,
       ...(fanOut === undefined ? {} : { fanOut }),
       ...(lanes === undefined ? {} : { lanes }),
     });
+    this.service.deliverToWorkflows(options.runs ?? noRuns);
     const nothing: JobHandler = { run: async () => {}, quarantined: async () => {} };
-    this.pool = new WorkerPool({
-      node,
-      store,
-      handlers: {
-        run_source: nothing,
-        fan_out_apphook: nothing,
-        delete_events: nothing,
-        deliver_scheduled_event: nothing,
-        run_workflow: nothing,
-        delete_workflow: nothing,
-        send_from_run: nothing,
-        ...this.service.jobs,
-      },
-      clock,
-      logger: silentLogger,
-      claims: options.claims ?? true,
+    jobs.register({
+      run_source: nothing,
+      fan_out_apphook: nothing,
+      delete_events: nothing,
+      deliver_scheduled_event: nothing,
+      run_workflow: nothing,
+      delete_workflow: nothing,
+      send_from_run: nothing,
+      ...this.service.jobs,
     });
   }
 
@@ -149,7 +154,7 @@ export class DeliveryFixture implements AsyncDisposable {
   }
 
   /** A webhook, and its secret. */
-  async webhook(url: string, options: { ownerId?: string; id?: string; state?: string } = {}) {
+  async webhook(url: string, options: { ownerId?: string; id?: string; state?: WebhookState } = {}) {
     const { ownerId = 'o_1', id = newId('wh'), state = 'active' } = options;
     const secret = newSigningSecret();
     const nowMs = this.clock.now();

@@ -11,7 +11,7 @@ import type { Tx } from '#storage/store.ts';
 /** For events that nobody has subscribed to. */
 export const noSubscribers: EventRouter = {
   question: (emitted) => ({ emitted, query: CompiledQuery.raw('select 1 as nobody') }),
-  route: async () => {},
+  route: async () => new Map(),
 };
 
 /** Emits events that nobody has subscribed to. */

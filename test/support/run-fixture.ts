@@ -1,6 +1,8 @@
 import { EventBus } from '#events/event-bus.ts';
 import { insertEmitter } from '#events/event-store.ts';
-import { type JobHandler, WorkerPool } from '#jobs/worker-pool.ts';
+import type { JobHandler } from '#jobs/job-registry.ts';
+import { JobRegistry } from '#jobs/job-registry.ts';
+import { WorkerPool } from '#jobs/worker-pool.ts';
 import { TestClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { CallOutcome, StepEffects } from '#runner/call-outcome.ts';
@@ -108,6 +110,15 @@ export class RunFixture implements AsyncDisposable {
       close: () => Promise.resolve(),
     };
     const { clock, node, bus } = this;
+    const jobs = new JobRegistry();
+    this.pool = new WorkerPool({
+      node,
+      store,
+      jobs,
+      clock,
+      logger: silentLogger,
+      claims: true,
+    });
     this.service = new RunService({
       store,
       bus,
@@ -117,10 +128,10 @@ export class RunFixture implements AsyncDisposable {
       node,
       runner,
       deployments: options.deployments ?? { get: async () => this.deployment },
-      pool: () => this.pool,
+      pool: this.pool,
       inboundUrl: () => 'http://127.0.0.1/in',
       platformVersion: '0.0.0',
-      asks: {
+      hostCalls: {
         data_store: () => Promise.reject(new Error('not in these tests')),
         file: () => Promise.reject(new Error('not in these tests')),
       },
@@ -130,24 +141,17 @@ export class RunFixture implements AsyncDisposable {
       runsKept: options.runsKept ?? 1000,
     });
     const nothing: JobHandler = { run: async () => {}, quarantined: async () => {} };
-    this.pool = new WorkerPool({
-      node,
-      store,
-      handlers: {
-        run_source: nothing,
-        delete_events: nothing,
-        deliver_scheduled_event: nothing,
-        fan_out_event: nothing,
-        change_deliveries: nothing,
-        fan_out_apphook: nothing,
-        queue_replay: nothing,
-        delete_workflow: nothing,
-        send_from_run: nothing,
-        run_workflow: this.service.runs,
-      },
-      clock,
-      logger: silentLogger,
-      claims: true,
+    jobs.register({
+      run_source: nothing,
+      delete_events: nothing,
+      deliver_scheduled_event: nothing,
+      fan_out_event: nothing,
+      change_deliveries: nothing,
+      fan_out_apphook: nothing,
+      queue_replay: nothing,
+      delete_workflow: nothing,
+      send_from_run: nothing,
+      run_workflow: this.service.runs,
     });
   }
 

@@ -7,6 +7,7 @@ import type { Logger } from '#lib/logger.ts';
 import { PeriodicTask } from '#lib/periodic-task.ts';
 import { Wakeable } from '#lib/wakeable.ts';
 import type { Store } from '#storage/store.ts';
+import type { DeliveryState } from '#storage/tables/delivery-tables.ts';
 import { DeliveryClaims, isSource, type ListenerTurns } from './delivery-claims.ts';
 import { type DeliveryLane, DeliveryLanes, type DeliveryPlaces, type LaneBounds } from './delivery-lanes.ts';
 import { DeliveryLeases } from './delivery-leases.ts';
@@ -50,7 +51,7 @@ export class DeliveryDispatcher {
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #deliverTo: (listenerId: string) => Deliver;
-  readonly #turns: () => ListenerTurns;
+  readonly #turns: ListenerTurns;
   readonly #sends: boolean;
   readonly #random: () => number;
   readonly #onEnded: (listenerId: string, wasDelivered: boolean) => void;
@@ -86,8 +87,8 @@ export class DeliveryDispatcher {
     clock: Clock;
     logger: Logger;
     deliverTo: (listenerId: string) => Deliver;
-    /** Whose turn listening sources are; asked for when it is needed. */
-    turns: () => ListenerTurns;
+    /** Whose turn listening sources are. */
+    turns: ListenerTurns;
     /** False for a node without the worker role: it leaves all deliveries to others. */
     sends: boolean;
     /** Time between two looks at what dead nodes left behind, and at what this one holds and does not know of. */
@@ -126,7 +127,6 @@ export class DeliveryDispatcher {
     this.#claims = new DeliveryClaims({
       ...options,
       lanes: this.#lanes,
-      turns: { take: (ids) => this.#turns().take(ids) },
       onClaimed: (deliveries) => this.take(deliveries),
       isStopping: () => this.#draining,
     });
@@ -142,7 +142,7 @@ export class DeliveryDispatcher {
   async start(): Promise<void> {
     if (!this.#sends) return;
     await this.#leases.releaseOrphans();
-    this.#turns().onTaken((ids) => {
+    this.#turns.onTaken((ids) => {
       // What the node before had, or left in the store, comes first.
       for (const id of ids) if (isSource(id)) this.#unclaimed.mark(id);
       this.poke();
@@ -175,7 +175,7 @@ export class DeliveryDispatcher {
       this.#sends &&
       !this.#draining &&
       this.#lanes.find(listenerId)?.isBehind !== true &&
-      (!isSource(listenerId) || (!this.#unclaimed.has(listenerId) && this.#turns().owns(listenerId)));
+      (!isSource(listenerId) || (!this.#unclaimed.has(listenerId) && this.#turns.owns(listenerId)));
     return {
       take: (listenerId, ownerId, bytes) => mayGive(listenerId) && places.take(listenerId, ownerId, bytes),
     };
@@ -341,7 +341,7 @@ export class DeliveryDispatcher {
     });
   }
 
-  #logOutcome(delivery: HeldDelivery, outcome: AttemptOutcome, state: string): void {
+  #logOutcome(delivery: HeldDelivery, outcome: AttemptOutcome, state: DeliveryState): void {
     // Thousands a second; /metrics counts them, and each has its record.
     if (outcome.kind === 'delivered' || outcome.kind === 'postponed') return;
     const { status, latency_ms, error } = 'attempt' in outcome ? outcome.attempt : {};

@@ -17,8 +17,7 @@ const queueFullCode = 'Event Queue Full';
  */
 export function queueFullReports(options: {
   store: EmitStore & Pick<Store, 'writes'>;
-  /** Asked for when it is needed: the deliveries that it makes may be of those reported here. */
-  router: () => EventRouter;
+  router: EventRouter;
   bus: EventBus;
   clock: Clock;
   version: string;
@@ -27,7 +26,7 @@ export function queueFullReports(options: {
   const write: BatchWrite<Emission, Awaited<ReturnType<typeof emitEvents>>[number]> = {
     name: 'report-full-queues',
     bytes: ({ events }) => events.reduce((sum, { event }) => sum + event.length, 0),
-    run: (tx, emissions) => emitEvents(store, tx, { emissions, router: router(), nowMs: clock.now() }),
+    run: (tx, emissions) => emitEvents(store, tx, { emissions, router, nowMs: clock.now() }),
   };
   return async (workflow, delivery) => {
     const nowMs = clock.now();

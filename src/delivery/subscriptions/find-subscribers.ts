@@ -2,12 +2,17 @@ import { deliveryWorkLane, type HeldDelivery, heldDelivery, hopsMax } from '#del
 import { insertDeliveries } from '#delivery/delivery-store.ts';
 import { insertPayloads } from '#delivery/dispatch/payload-store.ts';
 import type { WaitingDeliveries } from '#delivery/dispatch/waiting-deliveries.ts';
-import type { EmittedTo, EventRouter, RouteAnswer, RouteQuestion } from '#events/emit-event.ts';
+import type { EmittedTo, EventRouter, RouteAnswer, Routed, RouteQuestion } from '#events/emit-event.ts';
 import { channels, type StoredEvent } from '#events/event.ts';
 import { insertNewJobs, jobRow } from '#jobs/job-store.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
 import type { Store, Tx } from '#storage/store.ts';
-import type { DeliveryPayloadTable, DeliveryTable } from '#storage/tables/delivery-tables.ts';
+import type {
+  DeliveryPayloadTable,
+  DeliveryReason,
+  DeliveryState,
+  DeliveryTable,
+} from '#storage/tables/delivery-tables.ts';
 import type { JobTable } from '#storage/tables/job-tables.ts';
 import { findSubscribersQuery, type Subscriber } from './subscription-store.ts';
 
@@ -44,15 +49,14 @@ export interface DeliveryPlaces {
 
 /**
  * Who wants an event, decided in the transaction that stores it (promise 3). What this node can send at once is stored
- * as leased to it, and handed over after the commit: `made` tells what was made of an event.
+ * as leased to it, and handed over after the commit: with each event goes what is to be done then.
  */
 export class SubscriberFinder implements EventRouter {
   readonly #store: Store;
   readonly #room: DeliveryRoom;
   readonly #waiting: WaitingDeliveries;
   readonly #deliveriesPerCommitMax: number;
-  /** By event, until its commit is published: a transaction that fails leaves nothing to undo. */
-  readonly #made = new WeakMap<StoredEvent, MadeDeliveries>();
+  readonly #onMade: (made: MadeDeliveries) => void;
 
   /** Emitters somebody listened to when they last emitted: a hint when to ask early, nothing more. */
   readonly #heard = new Set<string>();
@@ -62,18 +66,14 @@ export class SubscriberFinder implements EventRouter {
     room: DeliveryRoom;
     waiting: WaitingDeliveries;
     bounds: Readonly<FanOutBounds>;
+    /** What was made of an event is on disk. */
+    onMade: (made: MadeDeliveries) => void;
   }) {
     this.#store = options.store;
     this.#room = options.room;
     this.#waiting = options.waiting;
     this.#deliveriesPerCommitMax = options.bounds.deliveriesPerCommitMax;
-  }
-
-  /** What was made of a stored event; undefined when nobody wanted it. Known once. */
-  made(event: StoredEvent): MadeDeliveries | undefined {
-    const made = this.#made.get(event);
-    this.#made.delete(event);
-    return made;
+    this.#onMade = options.onMade;
   }
 
   question(emitted: readonly EmittedTo[]): RouteQuestion | undefined {
@@ -81,15 +81,16 @@ export class SubscriberFinder implements EventRouter {
     return { emitted, query: findSubscribersQuery(this.#store, emitted, this.#deliveriesPerCommitMax + 1) };
   }
 
-  async route(tx: Tx, stored: readonly StoredEvent[], nowMs: number, answer?: RouteAnswer): Promise<void> {
+  async route(tx: Tx, stored: readonly StoredEvent[], nowMs: number, answer?: RouteAnswer): Promise<Routed> {
+    const routed = new Map<StoredEvent, () => void>();
     const events = stored.filter(({ channel }) => channel !== channels.scheduled);
-    if (events.length === 0) return;
+    if (events.length === 0) return routed;
     const byChannel = await this.#subscribers(tx, events, answer);
     const heard = new Set<string>();
     for (const { emitter_id, channel } of events)
       if (byChannel.has(channelKey(emitter_id, channel))) heard.add(emitter_id);
     for (const { emitter_id } of events) this.#remember(emitter_id, heard.has(emitter_id));
-    if (byChannel.size === 0) return;
+    if (byChannel.size === 0) return routed;
     const deliveries: DeliveryTable[] = [];
     const payloads: DeliveryPayloadTable[] = [];
     const jobs: JobTable[] = [];
@@ -102,7 +103,7 @@ export class SubscriberFinder implements EventRouter {
       if (isTooMany) {
         payloads.push(payloadRow(event, nowMs, { fanning: true }));
         jobs.push(fanOutJob(event, nowMs));
-        this.#made.set(event, { held: [], left: [], ended: [], hasJob: true });
+        routed.set(event, () => this.#onMade({ held: [], left: [], ended: [], hasJob: true }));
         continue;
       }
       const rows = makeDeliveries({
@@ -116,12 +117,14 @@ export class SubscriberFinder implements EventRouter {
       deliveries.push(...rows);
       if (rows.some(({ has_payload }) => has_payload === 1))
         payloads.push(payloadRow(event, nowMs, { fanning: false }));
-      this.#made.set(event, handedOver(rows, event));
+      const made = handedOver(rows, event);
+      routed.set(event, () => this.#onMade(made));
     }
     await insertPayloads(this.#store, tx, payloads);
     await insertDeliveries(this.#store, tx, deliveries);
     if (jobs.length > 0) await insertNewJobs(this.#store, tx, jobs);
     if (jobs.length > 0 || deliveries.some(isForAnyNode)) await this.#store.notify(tx, 'millrace_jobs', '');
+    return routed;
   }
 
   #remember(emitterId: string, isHeard: boolean): void {
@@ -238,7 +241,7 @@ function startState(
   { listener_id, webhook_state }: Subscriber,
   hops: number,
   room: { isHere: () => boolean; mayWait: () => boolean },
-): { state: string; reason: string | null; isHere?: boolean } {
+): { state: DeliveryState; reason: DeliveryReason | null; isHere?: boolean } {
   const isWebhook = listener_id.startsWith('wh_');
   // A webhook is the end of a chain; what others emit because of this would be one hop more.
   if (!isWebhook && hops >= hopsMax) return { state: 'dropped', reason: 'too_many_hops' };

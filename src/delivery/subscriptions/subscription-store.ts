@@ -4,7 +4,11 @@ import { holdMemberships } from '#identity/workspace-store.ts';
 import type { Dialect } from '#storage/dialect.ts';
 import { StatementTexts } from '#storage/statement-texts.ts';
 import type { Db, Tx } from '#storage/store.ts';
-import type { AutoSubscriptionTable, SubscriptionTable } from '#storage/tables/delivery-tables.ts';
+import type {
+  AutoSubscriptionTable,
+  SubscriptionTable,
+  WebhookState,
+} from '#storage/tables/delivery-tables.ts';
 
 const subscriptionColumns = [
   'id',
@@ -16,12 +20,6 @@ const subscriptionColumns = [
   'user_id',
   'created_at_ms',
 ] as const;
-
-/** What makes a subscription the same as another one. */
-export type SubscriptionKey = Pick<
-  SubscriptionTable,
-  'emitter_owner_id' | 'emitter_id' | 'event_name' | 'listener_id'
->;
 
 /** Inserts it, or answers the one that is there already. */
 export async function insertSubscription(tx: Tx, row: SubscriptionTable): Promise<SubscriptionTable> {
@@ -221,7 +219,7 @@ export interface Subscriber {
   listener_id: string;
   listener_owner_id: string;
   /** The state of a listening webhook; null for listeners of other kinds. */
-  webhook_state: string | null;
+  webhook_state: WebhookState | null;
 }
 
 /** All emitters of the kind that this one is of: `dc_*` or `p_*`; an owner is of none. */

@@ -1,3 +1,4 @@
+import { unreachable } from '#lib/assert.ts';
 import type { Dialect } from '#storage/dialect.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
@@ -145,6 +146,8 @@ class EntryBatch {
         delete entry.value;
         this.#grow(write, size, { entries: -1, bytes: -before.bytes });
         break;
+      default:
+        unreachable(write);
     }
     entry.changedBy = write;
     return { written: true, existed };

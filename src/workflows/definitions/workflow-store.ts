@@ -1,5 +1,6 @@
 import { type SqlBool, sql } from 'kysely';
 import { deleteDeploymentAccountsOf, insertDeploymentAccounts } from '#accounts/account-grant-store.ts';
+import type { HealthState } from '#health/health.ts';
 import { hasHealth } from '#health/health-store.ts';
 import { deleteComponentDbs } from '#sources/source-store.ts';
 import type { Dialect } from '#storage/dialect.ts';
@@ -51,7 +52,7 @@ export async function pageOfWorkflows(
   db: Db,
   filter: ({ ownerId: string } | { projectId: string }) & {
     words?: string;
-    health?: { state: string; nowMs: number };
+    health?: { state: HealthState; nowMs: number };
   },
   page: PageRequest,
 ): Promise<Page<WorkflowTable>> {

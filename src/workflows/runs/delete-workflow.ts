@@ -1,7 +1,7 @@
 import { removeKeysOf } from '#idempotency/idempotency-key-store.ts';
 import type { JobPayloads } from '#jobs/job-kinds.ts';
+import type { JobHandler } from '#jobs/job-registry.ts';
 import { type LeasedJob, settleJobs } from '#jobs/job-store.ts';
-import type { JobHandler } from '#jobs/worker-pool.ts';
 import type { Store } from '#storage/store.ts';
 import { deleteDeploymentsOf } from '#workflows/definitions/workflow-store.ts';
 import { deleteRunsOf } from './forget-run-store.ts';

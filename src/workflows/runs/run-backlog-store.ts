@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import type { Backlog } from '#lib/backlog-limiter.ts';
 import type { Db } from '#storage/store.ts';
+import type { RunSourceType } from '#storage/tables/workflow-tables.ts';
 
 /**
  * Runs of a workflow that have not begun, and the bytes of their events; at most `limit` are counted. Those that wait for
@@ -22,7 +23,7 @@ export interface EventRuns extends Backlog {
 }
 
 /** Sources and workflows: what came by a subscription. */
-const bySubscription = ['COMPONENT', 'WORKFLOW'];
+const bySubscription: readonly RunSourceType[] = ['COMPONENT', 'WORKFLOW'];
 
 /** How many runs of a workflow that events have started are queued or running; up to `limit` of each are counted. */
 export async function countEventRuns(db: Db, workflowId: string, limit: number): Promise<EventRuns> {
@@ -38,7 +39,7 @@ async function countRuns(
     workflowId: string;
     state: 'queued' | 'running';
     /** Default: any. */
-    sourceTypes?: readonly string[];
+    sourceTypes?: readonly RunSourceType[];
     limit: number;
   },
 ): Promise<Backlog> {

@@ -16,7 +16,7 @@ forEachStore((stores) => {
       store,
       clock,
       runs: service.runs,
-      pool: () => full as never,
+      pool: full as never,
       onRecorded: () => {},
       waiting: new WaitingRuns({ store, clock, limits: { jobs: 3, bytes: 1_000 }, count: runBacklog }),
     });

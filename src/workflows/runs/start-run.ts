@@ -11,6 +11,7 @@ import { WaitingRuns, waitingMax } from '#sources/waiting-runs.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
 import type { IdempotencyKeyTable } from '#storage/tables/idempotency-tables.ts';
+import type { RunTable } from '#storage/tables/workflow-tables.ts';
 import { newRunRow } from './new-run.ts';
 import type { FollowedRun, NewRun, RunReply, RunTrigger } from './run.ts';
 import { runBacklog } from './run-backlog-store.ts';
@@ -32,7 +33,7 @@ export interface PreparedRun extends NewRun {
 /** Starts runs of workflows. A run is on disk before its event is acknowledged (promise 1). */
 export class RunStarter {
   readonly #store: Store;
-  readonly #pool: () => WorkerPool;
+  readonly #pool: WorkerPool;
   readonly #runs: WorkflowRuns;
   readonly #clock: Clock;
   readonly #write: BatchWrite<NewRun, void>;
@@ -42,7 +43,7 @@ export class RunStarter {
 
   constructor(options: {
     store: Store;
-    pool: () => WorkerPool;
+    pool: WorkerPool;
     runs: WorkflowRuns;
     clock: Clock;
     /** A run that never begins was recorded: there may be more than are kept. */
@@ -66,7 +67,7 @@ export class RunStarter {
    */
   async start(trigger: RunTrigger, key?: RequestKey): Promise<{ runId: string; repeated: boolean }> {
     const lane = sharedLane(trigger.workflowId);
-    const here = this.#pool().hasRoom(lane);
+    const here = this.#pool.hasRoom(lane);
     const made = this.#make(trigger, lane, here);
     const keyed = key && keyOf(key, made, { accepted: true });
     const runId = made.run.id;
@@ -76,7 +77,7 @@ export class RunStarter {
     if (keyed === undefined) await this.#store.writes.submit(this.#write, made);
     else if (!(await this.#store.writes.submit(this.#writeOnce, { item: made, key: keyed })))
       return { runId, repeated: true };
-    this.#pool().leftInStore(lane);
+    this.#pool.leftInStore(lane);
     return { runId, repeated: false };
   }
 
@@ -90,7 +91,7 @@ export class RunStarter {
     trigger: RunTrigger,
     key?: RequestKey,
   ): Promise<(RunReply & { runId: string }) | undefined> {
-    const pool = this.#pool();
+    const pool = this.#pool;
     const lane = sharedLane(trigger.workflowId);
     if (!pool.hasRoomToStay(lane, waitingForReplyMax)) {
       if (pool.hasRoomToStay('', 1)) throw tooMany(waitingForReplyMax, this.#clock.now());
@@ -123,15 +124,15 @@ export class RunStarter {
    * disk of all others.
    */
   async hasRoom(workflowId: string, bytes: number): Promise<boolean> {
-    return this.#pool().hasRoom(sharedLane(workflowId)) || this.#waiting.admit(workflowId, bytes);
+    return this.#pool.hasRoom(sharedLane(workflowId)) || this.#waiting.admit(workflowId, bytes);
   }
 
   /** Rows of a new run for a transaction of the caller's. With `inStore` it waits its turn in the store, in order. */
   prepare(trigger: RunTrigger, { inStore = false }: { inStore?: boolean } = {}): PreparedRun {
     const lane = inStore ? trigger.workflowId : sharedLane(trigger.workflowId);
-    const here = !inStore && this.#pool().hasRoom(lane);
+    const here = !inStore && this.#pool.hasRoom(lane);
     const made = this.#make(trigger, lane, here);
-    const stored = here ? () => this.#take(made, leased(made)) : () => this.#pool().leftInStore(lane);
+    const stored = here ? () => this.#take(made, leased(made)) : () => this.#pool.leftInStore(lane);
     return { ...made, stored };
   }
 
@@ -139,7 +140,7 @@ export class RunStarter {
   async recordOnly(trigger: RunTrigger, key?: RequestKey): Promise<{ runId: string; repeated: boolean }> {
     const made = this.#make(trigger, trigger.workflowId, false);
     const { run } = made;
-    const kept = { ...run, state: 'not_triggered', ended_at_ms: run.created_at_ms };
+    const kept: RunTable = { ...run, state: 'not_triggered', ended_at_ms: run.created_at_ms };
     const isNew = await this.#store.transaction(async (tx) => {
       if (key !== undefined && (await takeKeys(tx, [keyOf(key, made, { accepted: true })])).size === 0)
         return false;
@@ -175,7 +176,7 @@ export class RunStarter {
           runAtMs: nowMs,
           nowMs,
         },
-        here ? this.#pool().node : undefined,
+        here ? this.#pool.node : undefined,
       ),
     };
   }
@@ -207,7 +208,7 @@ export class RunStarter {
 
   #take(made: NewRun, job: LeasedJob): void {
     this.#runs.expect(made);
-    this.#pool().run(job);
+    this.#pool.run(job);
   }
 }
 

@@ -1,0 +1,143 @@
+import { join } from 'node:path';
+import type { FastifyInstance } from 'fastify';
+import { Registry } from 'prom-client';
+import { ListeningServer } from '#http/listening-server.ts';
+import { createServer } from '#http/server.ts';
+import { acceptsToken } from '#identity/api-tokens.ts';
+import { RequestAcceptor } from '#ingress/accept-request.ts';
+import { httpEndpoints } from '#ingress/http-endpoints.ts';
+import { startMailServer } from '#ingress/mail-service.ts';
+import { endpointKeyOfHost } from '#ingress/resolve-endpoint.ts';
+import { UploadedBodies } from '#ingress/uploaded-bodies.ts';
+import { LiveStreams } from '#streams/live-updates.ts';
+import { StreamSlots } from '#streams/stream-slots.ts';
+import { DashboardPages } from '#web/dashboard/dashboard-pages.ts';
+import { Manual } from '#web/manual/manual.ts';
+import { emailAddress, emailDomain } from '#workflows/definitions/trigger-address.ts';
+import type { Domain } from './assemble-domain.ts';
+import type { Platform } from './assemble-platform.ts';
+import { observeService } from './observe-service.ts';
+import { viewInstance } from './view-instance.ts';
+
+export type Edges = Awaited<ReturnType<typeof assembleEdges>>;
+
+/** Where the world comes in, and where people look in. Nothing listens yet. */
+export async function assembleEdges(platform: Platform, domain: Domain) {
+  const { settings, has, clock, logger, version, address, publicUrl, store, databaseClock } = platform;
+  const { runner, builder, resolver, bus, quotas, pool } = platform;
+  const { delivery, workflowRuns, files, fileUrls, context, connecting, accounts, apps } = domain;
+
+  const root = join(import.meta.dirname, '..');
+  const dashboardPages = new DashboardPages({
+    root,
+    // Beside the packages, so that all services of one installation share them; where that cannot be written to, the data.
+    cacheFolders: [join(root, 'node_modules', '.cache', 'dashboard'), join(settings.data, 'dashboard')],
+    logger,
+  });
+  const streams = new LiveStreams({
+    slots: new StreamSlots({ clock, perKeyMax: settings.streamsPerKey }),
+  });
+  const uploads = new UploadedBodies({
+    ...{ files, urls: fileUrls, clock },
+    bytesMax: settings.uploadMaxMb * 1024 * 1024,
+  });
+  const mailDomain = () => emailDomain(settings.emailDomain, publicUrl());
+  const deliveries = delivery.dispatcher;
+  const metrics = new Registry();
+  observeService(metrics, {
+    ...{ store, runner, builder, pool, streams, deliveries },
+    clockOffsetMs: () => databaseClock?.status().offsetMs ?? 0,
+  });
+
+  const ingress = (app: FastifyInstance) =>
+    httpEndpoints(app, {
+      acceptor: new RequestAcceptor({
+        ...{ store, pool, clock, runs: domain.sourceRuns },
+        replyTimeoutMs: settings.runDeadlineSeconds * 1000,
+      }),
+      directory: domain.endpoints,
+      answers: domain.keptAnswers,
+      starter: workflowRuns.starter,
+      resumer: workflowRuns.resumer,
+      accessTokens: {
+        accepts: (token, workspaceId) => acceptsToken(store.read, token, { workspaceId, nowMs: clock.now() }),
+      },
+      bodyBytesMax: settings.bodyMaxKb * 1024,
+      ...{ uploads, quotas },
+    });
+  const server = await createServer({
+    ...{ store, clock, logger, metrics, version, dashboardPages, quotas, files, fileUrls, resolver },
+    ...{ delivery, bus, streams, publicUrl },
+    vault: platform.vault,
+    policy: platform.egress.policy,
+    eventRates: platform.eventRates,
+    apiRequests: domain.apiRequests,
+    componentCatalogue: platform.componentCatalogue,
+    packageFetcher: platform.packageFetcher,
+    dataStores: domain.dataStores,
+    stepTrier: domain.stepTrier,
+    actionRunner: domain.actionRunner,
+    componentConfigurer: domain.componentConfigurer,
+    deployer: domain.sourceDeployer,
+    workflowDeployer: domain.workflowDeployer,
+    templateMaker: domain.templateMaker,
+    appEvents: domain.appEvents,
+    settings: { publicUrl: settings.publicUrl, sessionHours: settings.sessionHours },
+    manual: new Manual({ root, version }),
+    viewInstance: () =>
+      viewInstance({
+        ...{ settings, version, clock, store, runner, pool, streams, publicUrl, deliveries },
+        environment: platform.environment,
+        node: platform.node,
+        startedAtMs: platform.startedAtMs,
+        clockStatus: databaseClock?.status(),
+      }),
+    unreadyReason: () =>
+      has('scheduler') && domain.isClockUnreliable()
+        ? 'the clock of this machine and that of the database are more than a minute apart: no timer fires here until they agree'
+        : undefined,
+    endpointUrl: context.endpointUrl,
+    runManager: workflowRuns.manager,
+    workflowViews: {
+      endpointUrl: context.endpointUrl,
+      emailAddress: (key) => emailAddress(mailDomain(), key),
+      now: () => clock.now(),
+    },
+    api: has('api'),
+    trustedProxies: settings.trustedProxies,
+    onJobs: () => pool.poke(),
+    accountCredentials: accounts.credentials,
+    revokeGrant: (account, credentials) => accounts.revoke(account, credentials),
+    oauth1Signer: accounts.signer,
+    accountChecker: accounts.checker,
+    onAccountChange: domain.accountChanges.tell,
+    connectByClient: connecting.connectByClient,
+    connector: connecting.connector,
+    redirectUri: () => connecting.connector.redirectUri(),
+    findApp: apps.find.bind(apps),
+    catalogue: apps,
+    rewritePath: (host, path) => {
+      const key = endpointKeyOfHost(host, settings.endpointDomain);
+      return key === undefined ? path : `/in/${key}${path}`;
+    },
+    ...(has('ingress') ? { ingress } : {}),
+  });
+
+  return {
+    ...{ dashboardPages, streams },
+    server: new ListeningServer({ server, address, door: platform.door }),
+    /** Undefined: no mail is taken here. */
+    startMail:
+      has('ingress') && settings.smtpPort !== 0
+        ? () =>
+            startMailServer({
+              ...{ settings, logger },
+              parts: {
+                ...{ store, clock, files: uploads, domain: mailDomain },
+                runs: workflowRuns.starter,
+                mayRun: (ownerId) => quotas.mayRun(ownerId),
+              },
+            })
+        : undefined,
+  };
+}

@@ -1,0 +1,228 @@
+import { lookup } from 'node:dns/promises';
+import { readFile } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import {
+  type ComponentBuilder,
+  createComponentBuilder,
+  defaultBuildLimits,
+} from '#components/build-component.ts';
+import { npmConfigWith, readNpmConfig } from '#components/npm-config.ts';
+import { PackageFetcher } from '#components/package-fetcher.ts';
+import { PackageFolders } from '#components/package-folders.ts';
+import { ServiceAddress } from '#config/service-address.ts';
+import type { Settings } from '#config/settings.ts';
+import { AddressPolicy } from '#egress/address-policy.ts';
+import { createGuardedDispatcher } from '#egress/guarded-dispatcher.ts';
+import { guardedFetch } from '#egress/guarded-fetch.ts';
+import { EventBus } from '#events/event-bus.ts';
+import { EventRates } from '#events/event-rates.ts';
+import { EventPruner } from '#events/prune-events.ts';
+import { ServiceDoor } from '#http/service-door.ts';
+import { firstStart } from '#identity/first-start.ts';
+import { JobRegistry } from '#jobs/job-registry.ts';
+import { nextNodeId } from '#jobs/node-id.ts';
+import { databaseTimeMs } from '#jobs/node-store.ts';
+import { WorkerPool } from '#jobs/worker-pool.ts';
+import type { Clock } from '#lib/clock.ts';
+import { UnavailableError } from '#lib/errors.ts';
+import type { Logger } from '#lib/logger.ts';
+import { Observers } from '#lib/observers.ts';
+import type { RunningParts } from '#lib/running-parts.ts';
+import { QuotaGuard } from '#metering/quota-guard.ts';
+import { ComponentCatalogue } from '#registry/component-catalogue.ts';
+import { LocalRegistry } from '#registry/local-registry.ts';
+import { ComponentResolver } from '#registry/resolve-component.ts';
+import type { UserCodeError } from '#runner/call-outcome.ts';
+import { createProcessRunner } from '#runner/process-runner.ts';
+import type { Runner } from '#runner/runner.ts';
+import { DatabaseClock } from '#storage/database-clock.ts';
+import { databaseHosts } from '#storage/database-host.ts';
+import { lockFolder } from '#storage/lock-folder.ts';
+import { openStore } from '#storage/open-store.ts';
+import { makePrivate } from '#storage/private-folder.ts';
+import type { Store } from '#storage/store.ts';
+import { takeMasterKey } from '#vault/check-master-key.ts';
+import { loadMasterKey } from '#vault/master-key.ts';
+import { hasSealedValues } from '#vault/sealed-values.ts';
+import { Vault } from '#vault/vault.ts';
+import packageJson from '../package.json' with { type: 'json' };
+
+export interface AppOptions {
+  settings: Settings;
+  /** For npm's own configuration, which component builds honour. */
+  environment: Readonly<Record<string, string | undefined>>;
+  clock: Clock;
+  logger: Logger;
+  /** Ends the start between two of its steps: `startApp` rejects with its reason when what had started has stopped. */
+  signal?: AbortSignal;
+}
+
+const componentFetchBytesMax = 5 * 1024 * 1024;
+
+export type Platform = Awaited<ReturnType<typeof assemblePlatform>>;
+
+/** What every feature stands on, and user code: built, found, run. What is open is in `parts`, so that it is closed whatever comes. */
+export async function assemblePlatform(options: AppOptions, parts: RunningParts) {
+  const { settings, environment, logger, signal } = options;
+  parts.add('lock of the data folder', lockFolder(settings.data), { isIndispensable: true });
+  makePrivate(settings.data, logger);
+
+  const has = (role: string): boolean => settings.roles.includes(role);
+  const databaseClock =
+    settings.databaseUrl === '' ? undefined : new DatabaseClock({ machine: options.clock, logger });
+  const clock: Clock = databaseClock ?? options.clock;
+  const address = new ServiceAddress(settings);
+  const { publicUrl } = address;
+  const egress = await openEgress(settings, address);
+  const door = new ServiceDoor({ publicUrl });
+  parts.add('service door', () => door.close());
+
+  const npm = await readNpmConfig(environment, homedir(), settings.extraCa);
+  const addons = settings.nativeAddons === 'allow';
+  const packages = new PackageFolders({
+    folder: join(settings.data, 'packages'),
+    cache: join(settings.data, 'components', 'npm'),
+    npm: npmConfigWith(npm, settings.npmRegistry),
+    limits: defaultBuildLimits,
+    logger,
+    // Compared with the times of files, which are the machine's.
+    clock: options.clock,
+  });
+  parts.add('package folders', () => packages.close());
+
+  const unattributedErrors = new Observers<[deploymentId: string, error: UserCodeError]>();
+  const openRunner = createProcessRunner({
+    ...{ logger, clock, door, packages, addons },
+    ...{ policy: egress.policy, ...egress.trust },
+    level: settings.sandbox,
+    folder: settings.data,
+    limits: { memoryMb: settings.runMemoryMb, dbBytesMax: settings.componentDbMaxKb * 1024 },
+    onUnattributedError: unattributedErrors.tell,
+  });
+  const { store, runner } = await openTogether(parts, {
+    store: openStore({ databaseUrl: settings.databaseUrl, folder: settings.data, logger }),
+    runner: openRunner,
+  });
+  signal?.throwIfAborted();
+  // Before anything is written with a time.
+  await databaseClock?.start(() => databaseTimeMs(store.read));
+  parts.add('database clock', () => databaseClock?.stop());
+
+  const vault = await openVault(store, settings);
+  await takeMasterKey(store, vault, clock);
+  const first = await firstStart(store, { folder: settings.data, apiKey: settings.apiKey, clock });
+
+  const dispatcher = createGuardedDispatcher({ policy: egress.policy, ...egress.trust });
+  // Not `close`, which waits for answers: who asked is gone by then.
+  parts.add('outgoing connections', () => dispatcher.destroy());
+  const fromNpm = {
+    cacheFolder: join(settings.data, 'components'),
+    registry: settings.npmRegistry,
+    npmConfig: npm,
+  };
+  const builder: ComponentBuilder = createComponentBuilder({
+    ...{ ...fromNpm, packages, addons, logger },
+    fetchText: (url, { signal }) =>
+      guardedFetch(url, { dispatcher, maxBytes: componentFetchBytesMax, signal }),
+  });
+  parts.add('component builder', () => builder.close());
+  const registry = new LocalRegistry(join(import.meta.dirname, '..', 'components'));
+  const resolver = new ComponentResolver({ store, builder, runner, registry, clock });
+  const packageFetcher = new PackageFetcher({ ...fromNpm, logger });
+  parts.add('package fetcher', () => packageFetcher.close());
+  const componentCatalogue = new ComponentCatalogue({ store, local: registry, fetcher: packageFetcher });
+
+  const bus = new EventBus(logger);
+  store.onNotify((channel, payload) => {
+    if (channel === 'millrace_events') bus.heard(payload);
+  });
+  const eventPruner = new EventPruner({ store, logger });
+  bus.observe((events) => eventPruner.observe(events));
+  const eventRates = new EventRates(clock);
+  bus.observe((events) => eventRates.count(events));
+
+  const quotas = new QuotaGuard({
+    ...{ store, clock, logger },
+    defaults: {
+      credits: settings.quotaCredits,
+      computeMs: settings.quotaComputeMs,
+      invocations: settings.quotaInvocations,
+      enforced: settings.quotaEnforced === 'on',
+    },
+  });
+
+  const { node, predecessor } = nextNodeId(settings.data);
+  const jobs = new JobRegistry();
+  const pool = new WorkerPool({
+    ...{ node, store, jobs, clock, logger, predecessor },
+    claims: has('worker'),
+    leaseMs: settings.nodeLeaseSeconds * 1000,
+    nodeClock: () => databaseClock?.status(),
+  });
+
+  return {
+    ...{ settings, environment, logger, clock, databaseClock, has, version: packageJson.version },
+    ...{ address, publicUrl, egress, door, store, vault, first, node, startedAtMs: clock.now() },
+    ...{ runner, unattributedErrors, dispatcher, builder, resolver, packageFetcher, componentCatalogue },
+    ...{ bus, eventPruner, eventRates, quotas, jobs, pool },
+  };
+}
+
+/** The self-test of the sandbox and the opening of the store take about the same time: together they take it once. */
+async function openTogether(
+  parts: RunningParts,
+  opening: { store: Promise<Store>; runner: Promise<Runner> },
+): Promise<{ store: Store; runner: Runner }> {
+  const [store, runner] = await Promise.allSettled([opening.store, opening.runner]);
+  if (runner.status === 'fulfilled') parts.add('sandbox', () => runner.value.close());
+  if (store.status === 'fulfilled') parts.add('store', () => store.value.close(), { isIndispensable: true });
+  if (store.status === 'rejected') throw store.reason;
+  if (runner.status === 'rejected') throw runner.reason;
+  return { store: store.value, runner: runner.value };
+}
+
+async function openVault(store: Store, settings: Pick<Settings, 'encryptionKey' | 'data'>): Promise<Vault> {
+  const masterKey = await loadMasterKey({
+    setting: settings.encryptionKey,
+    dataFolder: settings.data,
+    mayCreate: !(await hasSealedValues(store.read)),
+  });
+  return new Vault(masterKey);
+}
+
+/** Where connections may go, and whom they trust. */
+async function openEgress(settings: Settings, address: ServiceAddress) {
+  const trust = settings.extraCa === '' ? {} : { extraCa: await readFile(settings.extraCa, 'utf8') };
+  const database = await databaseAddresses(settings.databaseUrl);
+  const vetted = (allow: readonly string[]) =>
+    new AddressPolicy({
+      allow,
+      connectTo: settings.connectTo,
+      deny: () => [address.listening, ...database],
+    });
+  return {
+    trust,
+    policy: vetted(settings.egress),
+    // Where the object storage is, the operator says: it may be near. Everything else about a request to it is vetted.
+    objectStoragePolicy: vetted(['public', 'local']),
+  };
+}
+
+/** Where the database listens, by address: the policy knows no names. A local socket is out of reach anyway. */
+async function databaseAddresses(url: string): Promise<{ address: string; port: number }[]> {
+  const hosts = url === '' ? [] : databaseHosts(url);
+  const found = await Promise.all(
+    hosts.map(async ({ host, port }) => {
+      const addresses = await lookup(host, { all: true }).catch((cause: unknown) => {
+        throw new UnavailableError(
+          'store_unavailable',
+          `MILLRACE_DATABASE_URL: the host ${host} cannot be resolved`,
+          { cause },
+        );
+      });
+      return addresses.map(({ address }) => ({ address, port }));
+    }),
+  );
+  return found.flat();
+}

@@ -1,0 +1,31 @@
+import type { Settings } from './settings.ts';
+
+/** Where the service is reached. With port 0 that is known only when it listens: who needs an address asks when it needs it. */
+export class ServiceAddress {
+  readonly #host: string;
+  readonly #publicUrl: string;
+  #port: number;
+
+  constructor({ host, port, publicUrl }: Pick<Settings, 'host' | 'port' | 'publicUrl'>) {
+    this.#host = host;
+    this.#port = port;
+    this.#publicUrl = publicUrl.replace(/\/$/, '');
+  }
+
+  /** The server listens on this port. */
+  bound(port: number): void {
+    this.#port = port;
+  }
+
+  get listening(): { address: string; port: number } {
+    return { address: this.#host, port: this.#port };
+  }
+
+  /** On this machine, without a slash at the end. */
+  get localUrl(): string {
+    return `http://${this.#host.includes(':') ? `[${this.#host}]` : this.#host}:${this.#port}`;
+  }
+
+  /** As the world reaches it, without a slash at the end. Bound, so that it can be handed on as a function. */
+  readonly publicUrl = (): string => (this.#publicUrl === '' ? this.localUrl : this.#publicUrl);
+}
