@@ -43,8 +43,62 @@ const environmentReaders: Record<string, string> = {
   'src/runner/sandbox/': 'runs inside the child, whose own environment is made by us',
 };
 
+
 /** The one file of the TypeScript client that others import, as `#sdk`. */
 const sdkEntry = 'sdk/src/millrace.ts';
+/** Where the name of the store may be read outside storage: to be shown, never to decide by. */
+const storeNameReaders: Record<string, string> = {
+  'src/app.ts': 'hands it to the words of a start',
+  'src/start-words.ts': 'tells the operator which store it is',
+  'src/view-instance.ts': 'tells the admin of the instance which store it is',
+  'src/admin/backup/': 'writes it into the header of a backup, and tells the operator what is replaced',
+};
+
+/**
+ * The one folder that writes each table. Others call a function of a store in that folder. A change of keys (`vault`) and a restore
+ * (`storage`) write all tables, by lists of their own.
+ */
+const tableOwners: Record<string, readonly string[]> = {
+  storage: ['write_probes'],
+  jobs: ['jobs', 'lane_leases', 'node_states', 'nodes'],
+  health: ['health'],
+  identity: [
+    'api_clients',
+    'api_keys',
+    'api_tokens',
+    'members',
+    'projects',
+    'sessions',
+    'users',
+    'workspaces',
+  ],
+  metering: ['owner_quotas', 'usage_days'],
+  events: ['emitters', 'events'],
+  vault: ['data_keys', 'key_rotations'],
+  schedule: ['ticks', 'timers'],
+  components: ['bundles', 'component_uses', 'components'],
+  registry: ['registry_components', 'registry_files', 'registry_packages'],
+  accounts: [
+    ...['account_audit', 'account_uses', 'accounts', 'apps', 'connect_flows', 'oauth_clients'],
+    ...['deployment_accounts', 'source_accounts'],
+  ],
+  'user-data': ['data_store_entries', 'data_stores', 'file_chunks', 'files'],
+  idempotency: ['idempotency_keys'],
+  sources: ['component_dbs', 'source_apphooks', 'source_replies', 'sources'],
+  workflows: [
+    ...['deployment_components', 'deployments', 'templates', 'triggers', 'workflows'],
+    ...['run_resumes', 'run_sends', 'run_steps', 'runs'],
+  ],
+  delivery: ['auto_subscriptions', 'deliveries', 'delivery_payloads', 'replays', 'subscriptions', 'webhooks'],
+};
+
+/** Writes of tables of another folder, and why no function of that folder does them. */
+const foreignWrites: Record<string, string> = {
+  'src/accounts/account-store.ts writes sources':
+    'raises the revision of sources in the transaction that changes their account; sources stand above accounts',
+  'src/accounts/account-uses-store.ts writes sources':
+    'raises the revision of sources in the transaction that ends a grant; sources stand above accounts',
+};
 
 /** Columns named like a state that hold a text of their own, and why. */
 const freeTexts: Record<string, string> = {
@@ -343,6 +397,58 @@ describe('places', () => {
       problems,
       '"Show me every query" must stay a glob: move the statement to the store beside it.',
     );
+  });
+
+  test('outside storage nothing is decided by the name of the store', () => {
+    const allowed = ['src/storage/', ...Object.keys(storeNameReaders)];
+    const names = "'(?:sqlite|postgres)'";
+    const pattern = new RegExp(
+      `\\b(?:store|dialect)\\.name\\b|[!=]==?\\s*${names}|${names}\\s*[!=]==?|\\bcase\\s+${names}`,
+      'gi',
+    );
+    const problems = productFiles
+      .filter(
+        (file) => !allowed.some((place) => file === place || (place.endsWith('/') && file.startsWith(place))),
+      )
+      .flatMap((file) => matchesIn(file, pattern));
+    expectNone(
+      problems,
+      `Ask the dialect a question (src/storage/dialect.ts). To show the name: ${JSON.stringify(storeNameReaders, null, 2)}`,
+    );
+  });
+
+  test('a table is written by one folder', () => {
+    const owners = new Map(
+      Object.entries(tableOwners).flatMap(([folder, tables]) =>
+        tables.map((table) => [table, folder] as const),
+      ),
+    );
+    const writes = [
+      /\b(?:insertInto|updateTable|deleteFrom|mergeInto|replaceInto)\(\s*'(\w+)/g,
+      /\bRowInsert<'(\w+)'>/g,
+      /\b(?:insert into|delete from|update) (\w+)\s+(?:set\b|\(|where\b|as\b|using\b|\$\{)/g,
+    ];
+    const problems: string[] = [];
+    const written = new Set<string>();
+    for (const file of productFiles) {
+      if (file.startsWith('src/storage/') || file.startsWith('src/components/provided/')) continue;
+      for (const pattern of writes) {
+        for (const [, table = ''] of readProjectFile(file).matchAll(pattern)) {
+          const owner = owners.get(table);
+          const write = `${file} writes ${table}`;
+          written.add(write);
+          if (placeOf(file) !== owner && !(write in foreignWrites))
+            problems.push(`${write}: its owner is ${owner ?? 'not in the list'}`);
+        }
+      }
+    }
+    assert.ok(written.size > 60, `${written.size} writes found`);
+    expectNone(problems, 'Call a function of a store of the owner (tableOwners of this test).');
+    expectNone(
+      Object.keys(foreignWrites).filter((write) => !written.has(write)),
+      'Nothing does this any more: remove it from foreignWrites.',
+    );
+    assert.deepEqual([...owners.keys()].sort(), membersOf('src/storage/tables.ts', 'Tables').sort());
   });
 
   test('environment variables are read only in config/settings.ts', () => {

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import type { LeaseClock } from '#jobs/lease-clock.ts';
 import type { Clock } from '#lib/clock.ts';
 import { toError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
@@ -56,7 +57,7 @@ export interface RefreshParts {
   vault: Vault;
   clock: Clock;
   /** The clock that leases end by: the database's, where there are other processes. */
-  leaseTimeMs(): Promise<number>;
+  leaseClock: Pick<LeaseClock, 'nowMs'>;
   logger: Logger;
   node: string;
   tokens: TokenEndpoint;
@@ -114,7 +115,7 @@ export class AccountRefresher {
   }
 
   async #refresh(id: string, seen: number | undefined): Promise<Account | undefined> {
-    const { store, node, leaseTimeMs } = this.#parts;
+    const { store, node, leaseClock } = this.#parts;
     const unstored = this.#unstored.get(id);
     if (unstored !== undefined) return this.#keep(unstored.given);
     let before: Account | undefined;
@@ -125,7 +126,7 @@ export class AccountRefresher {
       if (account.version !== (seen ?? before.version) || isOtherOutcome(account, before)) return account;
       if (account.grant_type === 'keys' || account.grant_type === 'oauth1') return account;
       // Leases of several processes are compared by one clock: by their own, one that is ahead would take them too soon.
-      const nowMs = await leaseTimeMs();
+      const nowMs = await leaseClock.nowMs();
       const isOurs = await store.transaction((tx) =>
         takeRefreshLease(tx, account, { node, nowMs, untilMs: nowMs + leaseMs }),
       );

@@ -1,4 +1,5 @@
 import type { CompiledQuery } from 'kysely';
+import type { Dialect } from '#storage/dialect.ts';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import type { HealthTable } from '#storage/tables/health-tables.ts';
@@ -26,10 +27,10 @@ const knownMax = 20_000;
  * failure, or the transaction may have failed.
  */
 export class OutcomeRecorder {
-  readonly #store: Pick<Store, 'name' | 'defer'>;
+  readonly #store: Dialect & Pick<Store, 'defer'>;
   readonly #healthy = new Map<string, { version: string | undefined; untilMs: number }>();
 
-  constructor(store: Pick<Store, 'name' | 'defer'>) {
+  constructor(store: Dialect & Pick<Store, 'defer'>) {
     this.#store = store;
   }
 
@@ -70,7 +71,7 @@ export class OutcomeRecorder {
 
 /** Records a single outcome, where that is rare. */
 export async function recordOutcome(
-  store: Pick<Store, 'name' | 'defer'>,
+  store: Dialect & Pick<Store, 'defer'>,
   tx: Tx,
   outcome: Outcome,
 ): Promise<void> {
@@ -104,10 +105,10 @@ function healthRow(
   };
 }
 
-function outcomeQueries(store: Pick<Store, 'name'>, rows: HealthTable[]): CompiledQuery[] {
+function outcomeQueries(store: Dialect, rows: HealthTable[]): CompiledQuery[] {
   // Always in one order, since rows are locked.
   rows.sort((a, b) => (a.subject_id < b.subject_id ? -1 : 1));
-  return insertRows(store.name, healthUpsert, rows);
+  return insertRows(store, healthUpsert, rows);
 }
 
 /** A success writes nothing where a success is recorded; a failure adds to those before it. */

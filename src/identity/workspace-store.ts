@@ -1,5 +1,6 @@
 import { CallerError } from '#lib/errors.ts';
 import { newBase36Key, newId } from '#lib/ids.ts';
+import type { Dialect } from '#storage/dialect.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import type { MemberTable, Role, WorkspaceTable } from '#storage/tables/identity-tables.ts';
 
@@ -70,10 +71,10 @@ export function listMembershipsOf(
 }
 
 /** Keeps the memberships of a user from ending before the end of the transaction: what it stores then ends with them. */
-export async function holdMemberships(store: Pick<Store, 'name'>, tx: Tx, userId: string): Promise<void> {
+export async function holdMemberships(store: Dialect, tx: Tx, userId: string): Promise<void> {
   // The embedded store has one writer, which this transaction is.
-  if (store.name === 'sqlite') return;
-  await tx.selectFrom('members').select('role').where('user_id', '=', userId).forKeyShare().execute();
+  if (store.hasOneWriter) return;
+  await store.keepRows(tx.selectFrom('members').select('role').where('user_id', '=', userId)).execute();
 }
 
 /** `orgname` is given, or made from the name and made unique. Throws CallerError `conflict` for a taken orgname. */

@@ -2,7 +2,8 @@ import { type KeyedItem, keyRow, writeOnce } from '#idempotency/idempotency-key-
 import type { RequestKey } from '#idempotency/request-key.ts';
 import { ArrivingJob } from '#jobs/arriving-job.ts';
 import { insertNewJobs, isQueued, jobRow, type LeasedJob, type NewJob } from '#jobs/job-store.ts';
-import { throughOthersMs, type WorkerPool } from '#jobs/worker-pool.ts';
+import { throughOthersMs } from '#jobs/lanes-through-others.ts';
+import type { WorkerPool } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
@@ -150,7 +151,7 @@ export class RequestAcceptor {
     if (key === undefined) await this.#store.writes.submit(this.#write, { job });
     else if (!(await this.#store.writes.submit(this.#writeOnce, { item: { job }, key }))) return false;
     this.#pool.leftInStore(lane);
-    if (this.#store.name === 'postgres' && !this.#pool.lanes.owns(lane)) await this.#noticed(lane, job.id);
+    if (this.#store.isShared && !this.#pool.lanes.owns(lane)) await this.#noticed(lane, job.id);
     return true;
   }
 

@@ -92,7 +92,7 @@ export interface FlowMap {
 }
 
 export interface FlowTools {
-  store: Pick<Store, 'name' | 'read'>;
+  store: Pick<Store, 'hasLateralJoins' | 'read'>;
   clock: Clock;
 }
 

@@ -45,7 +45,7 @@ export class LaneLeases {
     this.node = options.node;
     this.#store = options.store;
     this.#nowMs = options.nowMs ?? (() => performance.now());
-    this.#isSole = options.store.name === 'sqlite';
+    this.#isSole = !options.store.isShared;
   }
 
   /**

@@ -96,8 +96,8 @@ export async function insertPackage(store: Store, tx: Tx, added: NewPackage): Pr
     ...component,
   }));
   for (const query of [
-    ...insertRows(store.name, fileInsert, fileRows),
-    ...insertRows(store.name, componentInsert, componentRows),
+    ...insertRows(store, fileInsert, fileRows),
+    ...insertRows(store, componentInsert, componentRows),
   ]) {
     await tx.executeQuery(query);
   }

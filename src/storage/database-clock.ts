@@ -1,6 +1,7 @@
 import type { Clock } from '#lib/clock.ts';
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
+import { PeriodicTask } from '#lib/periodic-task.ts';
 import type { ClockState } from '#storage/tables/job-tables.ts';
 
 export interface ClockStatus {
@@ -49,12 +50,18 @@ export class DatabaseClock implements Clock {
   #machineBaseMs: number;
   #checkedAtMonotonicMs = Number.NEGATIVE_INFINITY;
   #status: ClockStatus;
-  #timer: NodeJS.Timeout | undefined;
+  readonly #looks: PeriodicTask;
   #checking: Promise<void> | undefined;
 
   constructor(options: { machine: Clock; logger: Logger; monotonicMs?: () => number }) {
     this.#machine = options.machine;
     this.#logger = options.logger;
+    this.#looks = new PeriodicTask({
+      everyMs: lookEveryMs,
+      work: () => this.look(),
+      logger: options.logger,
+      failure: 'clock.check-failed',
+    });
     this.#monotonicMs = options.monotonicMs ?? (() => performance.now());
     const timeMs = this.#machine.now();
     this.#anchor = { timeMs, monotonicMs: this.#monotonicMs() };
@@ -75,11 +82,11 @@ export class DatabaseClock implements Clock {
   async start(readDatabaseMs: () => Promise<number>): Promise<void> {
     this.#readDatabaseMs = readDatabaseMs;
     this.#apply(await this.#compare(readDatabaseMs));
-    this.#timer = setInterval(() => void this.look(), lookEveryMs);
+    this.#looks.start();
   }
 
   async stop(): Promise<void> {
-    clearInterval(this.#timer);
+    await this.#looks.stop();
     await this.#checking;
   }
 

@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import type { Dialect } from './dialect.ts';
 import { initialMigration } from './migrations/0001-initial.ts';
 import { sourceChangesMigration } from './migrations/0002-source-changes.ts';
 import { deliveriesMigration } from './migrations/0003-deliveries.ts';
@@ -57,7 +58,7 @@ export class SchemaError extends Error {
  * snapshot there). Throws `SchemaError` when the store is newer than this version.
  */
 export async function migrate(
-  store: Pick<Store, 'name' | 'read' | 'transaction'>,
+  store: Dialect & Pick<Store, 'read' | 'transaction'>,
   options: {
     migrations: readonly Migration[];
     beforeMigrating: (from: string, to: string) => Promise<void>;
@@ -72,7 +73,7 @@ export async function migrate(
   if (newest !== undefined) await options.beforeMigrating(newest, last.name);
   await store.transaction(async (tx) => {
     // Nodes that start together on one PostgreSQL take turns.
-    if (store.name === 'postgres') await sql`select pg_advisory_xact_lock(7119264)`.execute(tx);
+    await store.takeTurn(tx, 'migrate');
     await sql`create table if not exists schema_migrations (name text primary key, applied_at text not null)`.execute(
       tx,
     );

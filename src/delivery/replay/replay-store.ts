@@ -51,7 +51,7 @@ export async function findReplay(db: Db, id: string): Promise<ReplayTable | unde
 /** The same, locked until the end of the transaction: making deliveries and cancelling take turns. */
 export async function lockReplay(store: Store, tx: Tx, id: string): Promise<ReplayTable | undefined> {
   const query = tx.selectFrom('replays').select(replayColumns).where('id', '=', id);
-  return (store.name === 'postgres' ? query.forUpdate() : query).executeTakeFirst();
+  return store.lockRows(query).executeTakeFirst();
 }
 
 /** Replays of an emitter's events, newest first. */
@@ -128,7 +128,7 @@ export async function pruneReplays(
   tx: Tx,
   options: { beforeMs: number; limit: number },
 ): Promise<void> {
-  let old = tx
+  const old = tx
     .selectFrom('replays')
     .select('id')
     .where('created_at_ms', '<', options.beforeMs)
@@ -137,8 +137,7 @@ export async function pruneReplays(
     .orderBy('created_at_ms')
     .limit(options.limit);
   // Two that do this at once each leave the other's alone.
-  if (store.name === 'postgres') old = old.forUpdate().skipLocked();
-  const ids = (await old.execute()).map(({ id }) => id);
+  const ids = (await store.lockRows(old, { skipLocked: true }).execute()).map(({ id }) => id);
   if (ids.length > 0) await tx.deleteFrom('replays').where('id', 'in', ids).execute();
 }
 

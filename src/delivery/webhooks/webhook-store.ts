@@ -35,7 +35,7 @@ export async function findWebhook(db: Db, id: string): Promise<WebhookTable | un
 /** The same, locked until the end of the transaction. */
 export async function lockWebhook(store: Store, tx: Tx, id: string): Promise<WebhookTable | undefined> {
   const query = tx.selectFrom('webhooks').select(webhookColumns).where('id', '=', id);
-  return (store.name === 'postgres' ? query.forUpdate() : query).executeTakeFirst();
+  return store.lockRows(query).executeTakeFirst();
 }
 
 /** How many webhooks an owner has, counting no further than `limit`. */

@@ -37,8 +37,7 @@ export class WebhookTargets {
   /** Undefined for one that does not exist (any more). */
   get(id: string): Promise<WebhookTarget | undefined> {
     const known = this.#cached.get(id);
-    const isShared = this.#store.name === 'postgres';
-    if (known !== undefined && (!isShared || performance.now() - known.loadedAtMs < freshMs))
+    if (known !== undefined && (!this.#store.isShared || performance.now() - known.loadedAtMs < freshMs))
       return known.target;
     const target = this.#load(id);
     this.#cached.delete(id);

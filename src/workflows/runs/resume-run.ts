@@ -1,12 +1,12 @@
 import type { EventRouter } from '#events/emit-event.ts';
 import type { StoredEvent } from '#events/event.ts';
 import type { EventBus } from '#events/event-bus.ts';
+import { lockJobOf, wakeJob } from '#jobs/run-job-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import type { LinkAction, RunTable } from '#storage/tables/workflow-tables.ts';
 import { endLockedRun } from './end-run.ts';
 import { isTerminal, type RunResumption } from './run.ts';
-import { lockJobOf, wakeJob } from './run-job-store.ts';
 import { isLinkToken, type WaitPlace } from './run-link.ts';
 import { endedTriesOf, findResume, findRun, insertResume, lockRun, updateRunQuery } from './run-store.ts';
 

@@ -15,8 +15,8 @@ import type { LoadedDeployment } from '#workflows/definitions/loaded-deployment.
 import { RunEngine, RunLostError, type RunObservers } from './advance-run.ts';
 import { endRunOutside } from './end-run.ts';
 import { LiveRun, type RunSurroundings } from './live-run.ts';
+import { postponeRuns } from './postpone-run-store.ts';
 import { type FollowedRun, isTerminal, type NewRun, type RunReply, type TurnEnd } from './run.ts';
-import { postponeRuns } from './run-job-store.ts';
 import type { StepRunner } from './run-step.ts';
 import { findRun, markRunning, sendsOfRun, stepsOfRun } from './run-store.ts';
 import { type Arrival, RunTurns, type SettingsOf } from './run-turns.ts';

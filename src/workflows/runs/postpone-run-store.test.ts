@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { jobRow } from '#jobs/job-store.ts';
+import { heldJobsQuery } from '#jobs/run-job-store.ts';
 import { finished, RunFixture } from '../../../test/support/run-fixture.ts';
 import { forEachStore } from '../../../test/support/stores.ts';
-import { heldJobsQuery, postponeRuns } from './run-job-store.ts';
+import { postponeRuns } from './postpone-run-store.ts';
 
 const nowMs = 1_800_000_000_000;
 

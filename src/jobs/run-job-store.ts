@@ -1,25 +1,26 @@
 import type { CompiledQuery } from 'kysely';
-import { queued, running } from '#jobs/job-store.ts';
-import type { Store, Tx } from '#storage/store.ts';
+import type { Dialect } from '#storage/dialect.ts';
+import type { Tx } from '#storage/store.ts';
 import type { JobTable } from '#storage/tables/job-tables.ts';
+import { queued, running } from './job-store.ts';
 
 /** What happened to a job before it made progress is not held against it. */
 const innocent = { losses: 0, blames: 0 };
 
 /** Which of these jobs this node still holds: a run is recorded only by who holds its job. Locks them where there are locks. */
 export function heldJobsQuery(
-  store: Pick<Store, 'name'>,
+  store: Dialect,
   tx: Tx,
   { node, ids }: { node: string; ids: readonly string[] },
 ): CompiledQuery<{ id: string; attempts: number }> {
-  let query = tx
+  const query = tx
     .selectFrom('jobs')
     .select(['id', 'attempts'])
     .where('id', 'in', [...ids])
     .where('state', '=', running)
-    .where('lease_node', '=', node);
-  if (store.name === 'postgres') query = query.orderBy('id').forUpdate();
-  return query.compile();
+    .where('lease_node', '=', node)
+    .orderBy('id');
+  return store.lockRows(query).compile();
 }
 
 /** Gives the job of a waiting run back to the queue, to be run again at `runAtMs`. Progress was made: it counts anew. */
@@ -49,15 +50,15 @@ export function resetAttemptsQuery(tx: Tx, ids: readonly string[]): CompiledQuer
     .compile();
 }
 
-/** Runs that a throttle does not let in yet go back into the queue: they have not begun, whoever made them. */
-export async function postponeRuns(
+/** Gives jobs that this node holds back to the queue as if they had not begun. Answers the ids of those that it held. */
+export async function postponeJobs(
   tx: Tx,
   node: string,
   jobs: readonly { id: string; attempts: number; runAtMs: number }[],
-  nowMs: number,
-): Promise<void> {
+  options: { error: string; nowMs: number },
+): Promise<string[]> {
   const held: string[] = [];
-  // A throttle holds many at a time, until the same moment: a statement each would hold up everybody else.
+  // Many are put off at a time, until the same moment: a statement each would hold up everybody else.
   for (const group of Map.groupBy(jobs, ({ attempts, runAtMs }) => `${attempts} ${runAtMs}`).values()) {
     const [{ attempts, runAtMs } = { attempts: 0, runAtMs: 0 }] = group;
     const rows = await tx
@@ -67,8 +68,8 @@ export async function postponeRuns(
         lease_node: null,
         attempts: attempts - 1,
         run_at_ms: runAtMs,
-        error: 'waits for its throttle',
-        updated_at_ms: nowMs,
+        error: options.error,
+        updated_at_ms: options.nowMs,
       })
       .where(
         'id',
@@ -82,24 +83,17 @@ export async function postponeRuns(
       .execute();
     for (const { id } of rows) held.push(id);
   }
-  if (held.length === 0) return;
-  await tx
-    .updateTable('runs')
-    .set({ state: 'queued', started_at_ms: null })
-    .where('id', 'in', held)
-    .where('state', '=', 'running')
-    .execute();
+  return held;
 }
 
 /** Locks the job of a run, where there are locks; undefined when the run has none (any more). */
 export async function lockJobOf(
-  store: Pick<Store, 'name'>,
+  store: Dialect,
   tx: Tx,
   runId: string,
 ): Promise<Pick<JobTable, 'id' | 'state'> | undefined> {
-  let query = tx.selectFrom('jobs').select(['id', 'state']).where('id', '=', runId);
-  if (store.name === 'postgres') query = query.forUpdate();
-  return query.executeTakeFirst();
+  const query = tx.selectFrom('jobs').select(['id', 'state']).where('id', '=', runId);
+  return store.lockRows(query).executeTakeFirst();
 }
 
 /** Has a queued job run now. */
@@ -112,7 +106,10 @@ export async function wakeJob(tx: Tx, runId: string, nowMs: number): Promise<voi
     .execute();
 }
 
-/** Removes the job of a run that ends from outside, whoever holds it: its holder finds it gone at its next record. */
-export async function deleteJobOf(tx: Tx, runId: string): Promise<void> {
-  await tx.deleteFrom('jobs').where('id', '=', runId).execute();
+/** Removes the jobs of runs that end from outside, whichever node holds them: it finds them gone at its next record. */
+export async function deleteJobsOf(tx: Tx, runIds: readonly string[]): Promise<void> {
+  await tx
+    .deleteFrom('jobs')
+    .where('id', 'in', [...runIds])
+    .execute();
 }
