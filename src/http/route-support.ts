@@ -23,8 +23,12 @@ declare module 'fastify' {
     caller: Caller | null;
   }
   interface FastifyContextConfig {
-    /** Answered without an API key. Everything else is authenticated: deny by default. */
+    /** Answered without an API key. Everything else is authenticated: deny by default. Of routes of the API routes.ts decides it. */
     public?: boolean;
+    /** Access tokens of OAuth clients are refused. Set as routes.ts says. */
+    refusesTokens?: boolean;
+    /** Of a route for the admin of the instance: what only the admin may do, as the refusal of others says it. */
+    adminMay?: string;
     /** Of a public route: a key that is sent says who asks. */
     takesKey?: boolean;
     /** A page of the dashboard: no operation, so whoever asks for its path with another method is not told of it. */

@@ -1,7 +1,6 @@
 import { type Static, Type } from 'typebox';
-import { type App, callerOf, DataOf } from '#http/route-support.ts';
+import { type App, DataOf } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
-import { CallerError } from '#lib/errors.ts';
 import { Health } from './health-shapes.ts';
 
 const InstanceShape = Type.Object({
@@ -96,6 +95,7 @@ export function instanceRoutes(app: App, { viewInstance }: InstanceRouteDeps): v
   app.get(
     '/instance',
     {
+      config: { adminMay: 'see how it is set up' },
       schema: {
         operationId: 'getInstance',
         summary: 'What is running and with which settings; only for the admin of the instance',
@@ -105,9 +105,6 @@ export function instanceRoutes(app: App, { viewInstance }: InstanceRouteDeps): v
       },
     },
     async (request) => {
-      if (!callerOf(request).isAdmin) {
-        throw new CallerError('forbidden', 'only the admin of this instance may see how it is set up');
-      }
       return { data: selectFields(request, await viewInstance()) };
     },
   );
