@@ -28,10 +28,10 @@ import { SourceRuns } from '#sources/run-source.ts';
 import { SourceLanes } from '#sources/source-lanes.ts';
 import { SourceReplies } from '#sources/source-replies.ts';
 import { storeTime } from '#storage/store-time.ts';
-import { dataStoreAsks } from '#user-data/data-stores/data-store-asks.ts';
 import { DataStoreEntries } from '#user-data/data-stores/data-store-entries.ts';
+import { dataStoreHostCalls } from '#user-data/data-stores/data-store-host-calls.ts';
 import { EntryPruner } from '#user-data/data-stores/entry-pruner.ts';
-import { fileAsks } from '#user-data/files/file-asks.ts';
+import { fileHostCalls } from '#user-data/files/file-host-calls.ts';
 import { FileUrls } from '#user-data/files/file-urls.ts';
 import { FilePruner } from '#user-data/files/prune-files.ts';
 import { StoredFiles } from '#user-data/files/stored-files.ts';
@@ -42,7 +42,7 @@ import { TemplateMaker } from '#workflows/definitions/make-template.ts';
 import { WorkflowDirectory } from '#workflows/definitions/workflow-directory.ts';
 import { listDeployments } from '#workflows/definitions/workflow-store.ts';
 import { ActionRunner } from '#workflows/runs/run-action.ts';
-import { answerSourceAsks } from '#workflows/runs/run-asks.ts';
+import { answerSourceHostCalls } from '#workflows/runs/run-host-calls.ts';
 import { RunService } from '#workflows/runs/run-service.ts';
 import { WorkflowTicks } from '#workflows/runs/timer-triggers.ts';
 import { StepTrier } from '#workflows/runs/try-step.ts';
@@ -56,7 +56,8 @@ export type Domain = Awaited<ReturnType<typeof assembleDomain>>;
 /** The nouns of the product. Nothing of it runs yet. */
 export async function assembleDomain(platform: Platform, parts: RunningParts) {
   const { settings, has, clock, logger, version, publicUrl, egress, store, vault, node } = platform;
-  const { runner, strays, dispatcher, resolver, bus, quotas, jobs, pool, databaseClock } = platform;
+  const { runner, unattributedErrors, dispatcher, resolver, bus, quotas, jobs, pool, databaseClock } =
+    platform;
   const mayRun = (ownerId: string): boolean => quotas.mayRun(ownerId);
   const deadlineMs = settings.runDeadlineSeconds * 1000;
 
@@ -66,9 +67,9 @@ export async function assembleDomain(platform: Platform, parts: RunningParts) {
   });
   const files = new StoredFiles({ store, clock, bytesPerOwnerMax: settings.filesMaxGb * 1024 ** 3 });
   const fileUrls = new FileUrls({ key: vault.keyFor('file urls'), publicUrl, clock });
-  const asks = {
-    data_store: dataStoreAsks({ store, clock, entries: dataStores }),
-    file: fileAsks({ store: files, clock, urls: fileUrls }),
+  const hostCalls = {
+    data_store: dataStoreHostCalls({ store, clock, entries: dataStores }),
+    file: fileHostCalls({ store: files, clock, urls: fileUrls }),
   };
   const keptAnswers = new KeptAnswers({ ...{ store, vault, clock, logger }, waitMs: deadlineMs });
   const apiRequests = new ApiRequests({ store, answers: keptAnswers, node, clock, logger });
@@ -132,7 +133,7 @@ export async function assembleDomain(platform: Platform, parts: RunningParts) {
     ...{ store, runner, bus, router, clock, logger, node, lanes },
     replies: sourceReplies,
     keptReplies: keptAnswers,
-    asks: answerSourceAsks(asks),
+    hostCalls: answerSourceHostCalls(hostCalls),
     limits: {
       deadlineMs,
       memoryMb: settings.runMemoryMb,
@@ -140,17 +141,17 @@ export async function assembleDomain(platform: Platform, parts: RunningParts) {
     },
   });
   const workflowRuns = new RunService({
-    ...{ store, bus, router, clock, logger, node, runner, deployments, pool, asks, mayRun, keptAnswers },
+    ...{ store, bus, router, clock, logger, node, runner, deployments, pool, hostCalls, mayRun, keptAnswers },
     inboundUrl: () => `${publicUrl()}/in`,
     platformVersion: version,
     settingsOf: async (workflowId) => (await workflows.find(workflowId))?.settings,
     runsKept: settings.runsKept,
   });
   delivery.deliverToWorkflows(workflowRuns.starter);
-  strays.observe((deploymentId, error) => {
+  unattributedErrors.observe((deploymentId, error) => {
     const runs = deploymentId.startsWith('d_') ? workflowRuns : sourceRuns;
-    runs.strayError(deploymentId, error).catch((cause: unknown) => {
-      logger.warn({ deployment: deploymentId, err: cause }, 'runner.stray_error_not_stored');
+    runs.unattributedError(deploymentId, error).catch((cause: unknown) => {
+      logger.warn({ deployment: deploymentId, err: cause }, 'runner.unattributed_error_not_stored');
     });
   });
   // What sleeps in a process would do so until its deadline, on this node or on another one.

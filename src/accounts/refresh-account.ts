@@ -29,7 +29,7 @@ const pollMs = 100;
 /** Between tries to store what a provider gave: often, since it is to be there before the lease ends. */
 const storeAgainMs = 500;
 /** How long a process that had the lease before, and did not give it back, may take to bring what it was given. */
-const sleeperMs = 60_000;
+const staleLeaseGraceMs = 60_000;
 
 /**
  * What a provider gave, until it is stored. Where refresh tokens are good once this is the only one that still is, so it
@@ -258,7 +258,7 @@ export class AccountRefresher {
     const hasEnded = account.expires_at_ms !== null && account.expires_at_ms <= nowMs;
     const { retryAfterSeconds, reach } = error;
     const waitMs = maySleep
-      ? sleeperMs
+      ? staleLeaseGraceMs
       : refreshBackoffMs(failures, { retryAfterSeconds, passes: reach === 'moment' });
     const afterCommit = await store.transaction(async (tx) => {
       const isStored = await changeAccountAt(tx, account, {

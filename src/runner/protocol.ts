@@ -15,7 +15,7 @@ export const frameType = {
   /** service → process: run, a hook, a step, additionalProps, eventNames, options, describe, or the self-test's probe. */
   call: 3,
   ping: 4,
-  /** service → process: the answer to an `ask`. */
+  /** service → process: the answer to a `hostCall`. */
   answer: 5,
   /** service → process: the folder that was `/tmp` of a run is not needed any more. */
   release: 6,
@@ -31,8 +31,8 @@ export const frameType = {
   /** An error no call caught. Call id 0: it belongs to none that runs. */
   uncaught: 22,
   pong: 23,
-  /** Code of a call asks the service for something. */
-  ask: 24,
+  /** Code of a call calls the host. */
+  hostCall: 24,
   /** A step asks for its deadline to begin anew. */
   refresh: 25,
   /** The code of this call ends the process. */
@@ -52,11 +52,11 @@ export const toSandboxFrameBytesMax = 128 * 1024 * 1024;
 export const fromSandboxFrameBytesMax = 16 * 1024 * 1024;
 
 /** Asks of one call, and of all calls of a process, that wait for an answer at a time; the rest wait in the process. */
-export const asksPerCallMax = 16;
-export const asksPerProcessMax = 32;
-/** JSON of the header of an ask or an answer, and the body of either. */
-export const askHeaderBytesMax = 64 * 1024;
-export const askBodyBytesMax = 1024 * 1024;
+export const hostCallsPerCallMax = 16;
+export const hostCallsPerProcessMax = 32;
+/** JSON of the header of a host call or an answer, and the body of either. */
+export const hostCallHeaderBytesMax = 64 * 1024;
+export const hostCallBodyBytesMax = 1024 * 1024;
 /** How many times its deadline a step may run, by asking for a new one. */
 export const refreshedDeadlinesMax = 10;
 /** Characters of the reason of an exit; JSON of the context of a rerun. */
@@ -129,9 +129,9 @@ export interface LoadHeader {
   packages?: string;
 }
 
-/** The first texts of the payload are those of the header and the body of an ask. */
-export interface AskHeader {
-  /** Names the ask within its process, from 1 on. */
+/** The first texts of the payload are those of the header and the body of a host call. */
+export interface HostCallHeader {
+  /** Names the host call within its process, from 1 on. */
   n: number;
   kind: string;
   header: number;

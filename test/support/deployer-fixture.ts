@@ -100,7 +100,7 @@ export class DeployerFixture {
     const { lanes, clock } = this;
     const parts = { store, runner, bus, clock, logger: silentLogger, node, context, lanes };
     this.runs = new SourceRuns({
-      asks: () => Promise.reject(new Error('these tests ask for nothing')),
+      hostCalls: () => Promise.reject(new Error('these tests ask for nothing')),
       ...parts,
       replies: new SourceReplies(parts),
       keptReplies: {

@@ -79,11 +79,7 @@ export class RunEngine {
   /** From the first step that is not recorded to the end, or to a wait. Throws `RunLostError`, `UnavailableError`. */
   async advance(live: LiveRun): Promise<Stop> {
     if (!this.#mayRun(live.run.owner_id) && live.waited === null)
-      return this.#fail(live, undefined, 0, undefined, {
-        code: 'Quota Exceeded',
-        msg: 'the daily quota of the owner is used up; it counts anew at 00:00 UTC',
-        stack: '',
-      });
+      return this.#fail(live, { position: 0, error: quotaUsedUp });
     if (live.waited?.kind === 'suspend' || live.waited?.resumption.cancelled === true) {
       const stop = await this.#afterSuspension(live, live.waited);
       if (stop !== undefined) return stop;
@@ -92,7 +88,7 @@ export class RunEngine {
       const next = live.next();
       if (next === undefined) return this.#end(live, { state: 'succeeded' });
       const refused = await this.#renewCredentials(live);
-      if (refused !== undefined) return this.#fail(live, undefined, next.position, undefined, refused);
+      if (refused !== undefined) return this.#fail(live, { position: next.position, error: refused });
       const step = live.stepAt(next.position);
       const result = await this.#steps.run(
         live,
@@ -103,7 +99,7 @@ export class RunEngine {
         },
       );
       if (live.isEnded) throw new RunLostError('the run was ended');
-      const stop = await this.#apply(live, step, next.position, result);
+      const stop = await this.#apply(live, { step, position: next.position, result });
       if (stop !== undefined) return stop;
     }
   }
@@ -124,13 +120,13 @@ export class RunEngine {
   /** Records what a step did and decides what follows; undefined: the next step. */
   async #apply(
     live: LiveRun,
-    step: LoadedStep,
-    position: number,
-    result: StepResult,
+    done: { step: LoadedStep; position: number; result: StepResult },
   ): Promise<Stop | undefined> {
+    const { step, position, result } = done;
     const { flow } = result;
-    const row = this.#stepRow(live, step, position, result);
-    if (result.status === 'failed') return this.#fail(live, row, position, result, result.error);
+    const row = this.#stepRow(live, done);
+    if (result.status === 'failed')
+      return this.#fail(live, { row, position, result, error: result.error ?? unknownError });
     if (flow?.kind === 'rerun') {
       const before =
         live.waited?.kind === 'rerun' && live.waited.position === position
@@ -205,11 +201,9 @@ export class RunEngine {
 
   async #fail(
     live: LiveRun,
-    row: RunStepTable | undefined,
-    position: number,
-    result: StepResult | undefined,
-    error: StepError | undefined,
+    failed: { row?: RunStepTable; position: number; result?: StepResult; error: StepError },
   ): Promise<Stop> {
+    const { row, position, result, error } = failed;
     const failures = live.failures + 1;
     const waitMs =
       live.deployment.settings.autoRetry && row !== undefined && result?.isFinal === false
@@ -225,7 +219,7 @@ export class RunEngine {
       const exports = withAttempt(row, { retryAtMs, ...this.#steps.linksOf(live, row) });
       return this.#wait(live, { ...row, exports }, result, { kind, ms: waitMs, position, resumption });
     }
-    const text = errorJson(row, error ?? unknownError, this.#clock.now());
+    const text = errorJson(row, error, this.#clock.now());
     return this.#end(live, {
       state: 'failed',
       error: text,
@@ -356,7 +350,10 @@ export class RunEngine {
     };
   }
 
-  #stepRow(live: LiveRun, step: LoadedStep, position: number, result: StepResult): RunStepTable {
+  #stepRow(
+    live: LiveRun,
+    { step, position, result }: { step: LoadedStep; position: number; result: StepResult },
+  ): RunStepTable {
     const { run } = live;
     return {
       run_id: run.id,
@@ -388,6 +385,11 @@ export class RunEngine {
 }
 
 const unknownError: StepError = { code: 'Error', msg: '', stack: '' };
+const quotaUsedUp: StepError = {
+  code: 'Quota Exceeded',
+  msg: 'the daily quota of the owner is used up; it counts anew at 00:00 UTC',
+  stack: '',
+};
 
 function exitReason(live: LiveRun, flow: Extract<StepFlow, { kind: 'exit' }>): string {
   if (flow.reason === null) return 'a step ended the workflow';

@@ -114,7 +114,7 @@ export class RunPruner {
 
   async #forget(ids: readonly string[]): Promise<void> {
     // With commits that others wait for: under load its own would be every third one.
-    await this.#store.writes.submitPatiently(forgetWrite, ids);
+    await this.#store.writes.submitLazily(forgetWrite, ids);
     this.#forgotten += ids.length;
   }
 }

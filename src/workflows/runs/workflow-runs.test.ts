@@ -444,7 +444,7 @@ forEachStore((stores) => {
       redact: (text) => text.replaceAll('canary-1', '[redacted]'),
     });
     const error = { name: 'canary-1 Error', message: 'no canary-1', stack: 'at canary-1' };
-    await fixture.service.strayError('d_1', error);
+    await fixture.service.unattributedError('d_1', error);
     const [event] = await fixture.errors();
     const { code, msg, stack } = event.error;
     assert.deepEqual([code, msg, stack], ['[redacted] Error', 'no [redacted]', 'at [redacted]']);

@@ -253,7 +253,7 @@ export class WorkflowRuns implements JobHandler {
     if (job.arriving?.refused === true) return 'refused';
     if (made === undefined)
       void this.#store.writes
-        .submitPatiently(this.#markRunning, { id: job.id, attempts: job.attempts })
+        .submitLazily(this.#markRunning, { id: job.id, attempts: job.attempts })
         .catch(() => {});
     const stop = await this.#engine.advance(live);
     if (live.usedScratch) this.#runner.releaseScratch(live.deployment.id, run.id);

@@ -3,14 +3,14 @@ import type { Logger } from '#lib/logger.ts';
 import { asObject, CapPassedError, isIntegerIn, jsonObject } from './frame-fields.ts';
 import {
   type AnswerHeader,
-  askBodyBytesMax,
-  askHeaderBytesMax,
-  asksPerCallMax,
-  asksPerProcessMax,
+  hostCallBodyBytesMax,
+  hostCallHeaderBytesMax,
+  hostCallsPerCallMax,
+  hostCallsPerProcessMax,
   PayloadReader,
   ProtocolError,
 } from './protocol.ts';
-import type { Ask, AskAnswer, CallOptions } from './runner.ts';
+import type { CallOptions, HostCall, HostCallAnswer } from './runner.ts';
 
 const kindCharactersMax = 64;
 const messageCharactersMax = 4096;
@@ -19,14 +19,14 @@ const messageCharactersMax = 4096;
 type SendAnswer = (header: string, body: Uint8Array | undefined) => void;
 
 /**
- * What the code in one process asks of the service. An ask is answered also when its call has ended meanwhile, since
+ * The host calls of the code in one process. A host call is answered also when its call has ended meanwhile, since
  * the process waits for it before it lets others through. Throws `ProtocolError` or `CapPassedError` at frames that
  * only forged ones can be; both end the process.
  */
-export class ProcessAsks {
+export class ProcessHostCalls {
   readonly #send: SendAnswer;
   readonly #logger: Logger;
-  /** Names of the asks under way, each with its call. */
+  /** Names of the host calls under way, each with its call. */
   readonly #open = new Map<number, number>();
   readonly #openPerCall = new Map<number, number>();
 
@@ -35,27 +35,27 @@ export class ProcessAsks {
     this.#logger = logger;
   }
 
-  /** `onAsk` is undefined when the call has ended, or may not ask. */
-  take(callId: number, header: unknown, payload: Buffer, onAsk: CallOptions['onAsk']): void {
+  /** `onHostCall` is undefined when the call has ended, or may not make host calls. */
+  take(callId: number, header: unknown, payload: Buffer, onHostCall: CallOptions['onHostCall']): void {
     const { n, kind, header: headerLength, body: bodyLength } = asObject(header);
     if (!isIntegerIn(n, 1, Number.MAX_SAFE_INTEGER) || this.#open.has(n))
-      throw new ProtocolError('an ask has no name of its own');
+      throw new ProtocolError('a host call has no name of its own');
     if (typeof kind !== 'string' || kind.length > kindCharactersMax)
-      throw new ProtocolError('the kind of an ask is no short text');
+      throw new ProtocolError('the kind of a host call is no short text');
     const reader = new PayloadReader(payload);
     const headerBytes = reader.bytes(headerLength);
     const bodyBytes = reader.bytes(bodyLength);
     reader.end();
     const ofCall = this.#openPerCall.get(callId) ?? 0;
-    if (ofCall >= asksPerCallMax || this.#open.size >= asksPerProcessMax)
+    if (ofCall >= hostCallsPerCallMax || this.#open.size >= hostCallsPerProcessMax)
       throw new CapPassedError('more is asked at a time than allowed');
-    if (headerBytes.length > askHeaderBytesMax || bodyBytes.length > askBodyBytesMax)
-      throw new CapPassedError('an ask is larger than allowed');
-    if (onAsk === undefined) {
+    if (headerBytes.length > hostCallHeaderBytesMax || bodyBytes.length > hostCallBodyBytesMax)
+      throw new CapPassedError('a host call is larger than allowed');
+    if (onHostCall === undefined) {
       this.#refuse(n, 'this call cannot ask the service for anything', 'not_available');
       return;
     }
-    const asked: Ask = {
+    const asked: HostCall = {
       kind,
       header: jsonObject(headerBytes.toString('utf8')),
       // A copy: the frame is a view into a larger buffer that would be kept alive.
@@ -63,19 +63,19 @@ export class ProcessAsks {
     };
     this.#open.set(n, callId);
     this.#openPerCall.set(callId, ofCall + 1);
-    void this.#answer(n, callId, asked, onAsk);
+    void this.#answer(n, callId, asked, onHostCall);
   }
 
   async #answer(
     n: number,
     callId: number,
-    asked: Ask,
-    onAsk: NonNullable<CallOptions['onAsk']>,
+    asked: HostCall,
+    onHostCall: NonNullable<CallOptions['onHostCall']>,
   ): Promise<void> {
-    let answer: AskAnswer | undefined;
+    let answer: HostCallAnswer | undefined;
     let failure: unknown;
     try {
-      answer = await onAsk(asked);
+      answer = await onHostCall(asked);
     } catch (error) {
       failure = error;
     }
@@ -87,7 +87,7 @@ export class ProcessAsks {
     else this.#tellAnswer(n, asked.kind, answer);
   }
 
-  #tellAnswer(n: number, kind: string, answer: AskAnswer): void {
+  #tellAnswer(n: number, kind: string, answer: HostCallAnswer): void {
     let header: string;
     try {
       header = JSON.stringify({ n, header: answer.header } satisfies AnswerHeader);
@@ -96,7 +96,7 @@ export class ProcessAsks {
       return;
     }
     const bodyBytes = answer.body?.byteLength ?? 0;
-    if (Buffer.byteLength(header) > askHeaderBytesMax + 64 || bodyBytes > askBodyBytesMax) {
+    if (Buffer.byteLength(header) > hostCallHeaderBytesMax + 64 || bodyBytes > hostCallBodyBytesMax) {
       this.#tellFailure(n, kind, new CallerError('answer_too_large', 'the answer is larger than 1 MB'));
       return;
     }

@@ -10,7 +10,7 @@ import { errorEventOf, errorJson } from './run-events.ts';
  * Tells of an error that code of a deployment left behind when its steps had ended (a promise that nobody waited for, a
  * timer): no run is to blame, so the event on `$errors` names none.
  */
-export async function reportStrayError(
+export async function reportUnattributedError(
   parts: {
     store: EmitStore & Pick<Store, 'transaction'>;
     router: EventRouter;

@@ -1,6 +1,6 @@
 import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
-import type { Ask, AskAnswer } from '#runner/runner.ts';
+import type { HostCall, HostCallAnswer } from '#runner/runner.ts';
 import { checkFolder, normalisePath, normalisePrefix } from './file-path.ts';
 import type { FileRow } from './file-store.ts';
 import { type FileUpload, uploadGone } from './file-upload.ts';
@@ -27,20 +27,20 @@ interface OpenUpload {
 }
 
 /**
- * Answers what user code asks of file stores (`Ask` of kind `file`). Folders are `files` and ids of stashes, each owner
- * has its own; who is asked is the caller's to know, never the ask's to say. Uploads live in this process, as the step
+ * Answers host calls of the kind `file`. Folders are `files` and ids of stashes, each owner
+ * has its own; the owner comes from the run, never from the host call. Uploads live in this process, as the step
  * does that began them.
  */
-export function fileAsks(parts: {
+export function fileHostCalls(parts: {
   store: StoredFiles;
   clock: Clock;
   urls: FileUrls;
-}): (ownerId: string, ask: Ask) => Promise<AskAnswer> {
-  const asks = new FileAsks(parts);
-  return (ownerId, ask) => asks.answer(ownerId, ask);
+}): (ownerId: string, hostCall: HostCall) => Promise<HostCallAnswer> {
+  const hostCalls = new FileHostCalls(parts);
+  return (ownerId, hostCall) => hostCalls.answer(ownerId, hostCall);
 }
 
-class FileAsks {
+class FileHostCalls {
   readonly #files: StoredFiles;
   readonly #clock: Clock;
   readonly #urls: FileUrls;
@@ -53,7 +53,7 @@ class FileAsks {
     this.#urls = parts.urls;
   }
 
-  async answer(ownerId: string, { header, body }: Ask): Promise<AskAnswer> {
+  async answer(ownerId: string, { header, body }: HostCall): Promise<HostCallAnswer> {
     const folder = checkFolder(header.folder);
     switch (header.op) {
       case 'stat':
@@ -93,7 +93,7 @@ class FileAsks {
     return file;
   }
 
-  async #read(file: FileRow, header: Record<string, unknown>): Promise<AskAnswer> {
+  async #read(file: FileRow, header: Record<string, unknown>): Promise<HostCallAnswer> {
     const offset = wholeNumber(header, 'offset', 0);
     const length = Math.min(wholeNumber(header, 'length', readBytesMax), readBytesMax);
     const last = Math.min(offset + length, file.size) - 1;
@@ -103,7 +103,7 @@ class FileAsks {
     return { header: { size: file.size, etag: file.sha256 }, body: Buffer.concat(chunks) };
   }
 
-  async #begin(ownerId: string, folder: string, header: Record<string, unknown>): Promise<AskAnswer> {
+  async #begin(ownerId: string, folder: string, header: Record<string, unknown>): Promise<HostCallAnswer> {
     const path = normalisePath(header.path);
     await this.#makeRoom(ownerId);
     const upload = await this.#files.begin({
@@ -142,7 +142,7 @@ class FileAsks {
     return open.upload;
   }
 
-  async #finish(upload: FileUpload): Promise<AskAnswer> {
+  async #finish(upload: FileUpload): Promise<HostCallAnswer> {
     this.#uploads.delete(upload.id);
     try {
       const file = await upload.finish();
@@ -153,7 +153,7 @@ class FileAsks {
     }
   }
 
-  async #list(ownerId: string, folder: string, header: Record<string, unknown>): Promise<AskAnswer> {
+  async #list(ownerId: string, folder: string, header: Record<string, unknown>): Promise<HostCallAnswer> {
     const rows = await this.#files.list({
       ownerId,
       folder,

@@ -8,7 +8,7 @@ import {
   startRunnerFixture,
   stepRequest,
 } from '../../test/support/runner-fixture.ts';
-import type { Ask, AskAnswer } from './runner.ts';
+import type { HostCall, HostCallAnswer } from './runner.ts';
 
 let fixture: RunnerFixture;
 before(async () => {
@@ -26,16 +26,20 @@ const apart = () => {
   return { deploymentId: `d_apart_${processes}` };
 };
 
-async function step(body: string, onAsk?: (ask: Ask) => Promise<AskAnswer>, overrides = {}) {
-  return fixture.step(body, overrides, onAsk === undefined ? {} : { onAsk });
+async function step(
+  body: string,
+  onHostCall?: (hostCall: HostCall) => Promise<HostCallAnswer>,
+  overrides = {},
+) {
+  return fixture.step(body, overrides, onHostCall === undefined ? {} : { onHostCall });
 }
 
 test('what code asks for reaches the service of its call, and the answer comes back', async () => {
-  const asked: Ask[] = [];
+  const asked: HostCall[] = [];
   const outcome = await step(
     `return [await ${trigger('{ a: 1 }')}, await $.flow.trigger('p_2', undefined, { result_type: 'all_exports' })];`,
-    async (ask) => {
-      asked.push(ask);
+    async (hostCall) => {
+      asked.push(hostCall);
       return asked.length === 1
         ? { header: {}, body: Buffer.from('{"result":2}') }
         : { header: { run_id: 'r_2' } };
@@ -94,10 +98,10 @@ test('of one call so many are asked at a time, the rest in order', async () => {
   const order: string[] = [];
   const outcome = await step(
     `const all = await Promise.all(Array.from({ length: 200 }, (_, i) => ${trigger('i')})); return all.length;`,
-    async (ask) => {
+    async (hostCall) => {
       open += 1;
       most = Math.max(most, open);
-      order.push(ask.body.toString());
+      order.push(hostCall.body.toString());
       await new Promise((go) => setImmediate(go));
       open -= 1;
       return { header: {} };
@@ -112,8 +116,8 @@ test('of one call so many are asked at a time, the rest in order', async () => {
 });
 
 test('a call that floods does not keep others of its process from being answered', async () => {
-  const call = (module: string, body: string, onAsk: (ask: Ask) => Promise<AskAnswer>) =>
-    fixture.runner.call(stepRequest(actionWith(body), { deploymentId: 'd_flood', module }), { onAsk });
+  const call = (module: string, body: string, onHostCall: (hostCall: HostCall) => Promise<HostCallAnswer>) =>
+    fixture.runner.call(stepRequest(actionWith(body), { deploymentId: 'd_flood', module }), { onHostCall });
   let answered = 0;
   const otherAnswered = Promise.withResolvers<void>();
   const flood = call(
@@ -143,7 +147,7 @@ test('what is asked for is bounded in size', async () => {
     `const errors = []; for (const payload of ['x'.repeat(1024 * 1024), 'x'.repeat(1024 * 1024 - 2)])
        try { await ${trigger('payload')}; } catch (error) { errors.push(error.message); }
      try { await $.flow.trigger('p'.repeat(70000)); } catch (error) { errors.push(error.message); } return errors;`,
-    async (ask) => ({ header: {}, body: ask.body }),
+    async (hostCall) => ({ header: {}, body: hostCall.body }),
   );
   assert.deepEqual(exportsOf(outcome).$return_value, [
     'more than 1048576 bytes are sent to the service at a time',
@@ -151,9 +155,9 @@ test('what is asked for is bounded in size', async () => {
   ]);
 });
 
-test('an answer that comes after its call, and asks after the end, hurt nobody', async () => {
+test('an answer that comes after its call, and host calls after the end, do no harm', async () => {
   const deploymentId = 'd_late';
-  const held = Promise.withResolvers<AskAnswer>();
+  const held = Promise.withResolvers<HostCallAnswer>();
   const body = `globalThis.late ??= []; for (let i = 0; i < 40; i++) ${trigger('0')}.then(() => globalThis.late.push('answer'), (e) => globalThis.late.push(e.message)); return 1;`;
   const first = await step(body, () => held.promise, { deploymentId });
   assert.equal(first.status, 'finished');
@@ -170,38 +174,38 @@ test('an answer that comes after its call, and asks after the end, hurt nobody',
   );
 });
 
-test('forged asks end the process that writes them, and nothing else', async () => {
+test('forged host calls end the process that writes them, and nothing else', async () => {
   const frame = (id: string, header: string, payload = "''") =>
     `(() => { const h = Buffer.from(${header}); const p = Buffer.from(${payload}); const f = Buffer.alloc(13 + h.length + p.length);
       f.writeUInt32BE(f.length - 4, 0); f[4] = 24; f.writeUInt32BE(${id}, 5); f.writeUInt32BE(h.length, 9); h.copy(f, 13); p.copy(f, 13 + h.length);
       let at = 0; while (at < f.length) { try { at += require('fs').writeSync(3, f, at); } catch (error) { if (error.code !== 'EAGAIN') throw error; } } })();`;
   // The load is call 1, the step itself call 2.
-  const ask = (fields: string, payload = "'{}'") =>
+  const hostCall = (fields: string, payload = "'{}'") =>
     frame('2', `'{"n":1,"kind":"x","header":2,"body":0${fields}}'`, payload);
   const forged: [string, string][] = [
-    ['no name', ask(',"n":"a"')],
-    ['a kind that is no text', ask(',"kind":{}')],
-    ['lengths that lie', ask(',"header":3')],
-    ['bytes left over', ask('', "'{}{}'")],
-    ['a header that is no JSON', ask('', "'{]'")],
-    ['a header that is no object', ask('', "'[]'")],
-    ['the same name twice', ask('') + ask('')],
-    ['a header that is too long', ask(',"header":70000', "'[' + ' '.repeat(69998) + ']'")],
+    ['no name', hostCall(',"n":"a"')],
+    ['a kind that is no text', hostCall(',"kind":{}')],
+    ['lengths that lie', hostCall(',"header":3')],
+    ['bytes left over', hostCall('', "'{}{}'")],
+    ['a header that is no JSON', hostCall('', "'{]'")],
+    ['a header that is no object', hostCall('', "'[]'")],
+    ['the same name twice', hostCall('') + hostCall('')],
+    ['a header that is too long', hostCall(',"header":70000', "'[' + ' '.repeat(69998) + ']'")],
     ['a call that was never made', frame('99', `'{"n":1,"kind":"x","header":2,"body":0}'`, "'{}'")],
     [
       'more at a time than allowed',
       `for (let n = 1; n < 30; n++) ${frame('2', `'{"n":' + n + ',"kind":"x","header":2,"body":0}'`, "'{}'")}`,
     ],
   ];
-  const harmless = await step(`${ask('')} return 'alive';`, async () => ({ header: {} }), apart());
+  const harmless = await step(`${hostCall('')} return 'alive';`, async () => ({ header: {} }), apart());
   assert.equal(exportsOf(harmless).$return_value, 'alive');
   for (const [what, code] of forged) {
-    const never = () => new Promise<AskAnswer>(() => {});
+    const never = () => new Promise<HostCallAnswer>(() => {});
     const outcome = await step(`${code} await new Promise(() => {});`, never, apart());
     assert.ok(['exited', 'limit_exceeded'].includes(outcome.status), `${what}: ${JSON.stringify(outcome)}`);
   }
   const flood = await step(
-    `const go = () => { ${ask('', "'{}'").replace('"n":1', '"n":\' + (++globalThis.n) + \'')} setImmediate(go); }; globalThis.n = 0; go(); await new Promise(() => {});`,
+    `const go = () => { ${hostCall('', "'{}'").replace('"n":1', '"n":\' + (++globalThis.n) + \'')} setImmediate(go); }; globalThis.n = 0; go(); await new Promise(() => {});`,
     async () => ({ header: {}, body: Buffer.alloc(1024 * 1024) }),
     apart(),
   );

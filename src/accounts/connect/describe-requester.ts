@@ -9,7 +9,7 @@ import type { ConnectFlow } from './connect-flow-store.ts';
  * Who made a link and whose the account will be, for the person who opens it. A provider that knows the OAuth client
  * already may say yes without asking anybody; then this is all that tells them to whom they give their account.
  */
-export async function whoAsks(
+export async function describeRequester(
   db: Db,
   flow: Pick<ConnectFlow, 'owner_id' | 'user_id' | 'account_id'>,
 ): Promise<string> {

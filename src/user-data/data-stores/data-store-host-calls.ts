@@ -1,7 +1,7 @@
 import { notFound } from '#identity/permissions.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
-import type { Ask, AskAnswer } from '#runner/runner.ts';
+import type { HostCall, HostCallAnswer } from '#runner/runner.ts';
 import type { Store } from '#storage/store.ts';
 import type { DataStoreEntries } from './data-store-entries.ts';
 import { checkKey, checkValue, expiryOf, valueBytesMax } from './data-store-limits.ts';
@@ -17,31 +17,31 @@ const pageBytesMax = valueBytesMax;
 const defaultsMax = 10_000;
 
 /**
- * Answers what user code asks of data stores (Ask kind `data_store`). The owner is that of the run, never one that the code
+ * Answers host calls of the kind `data_store`. The owner is that of the run, never one that the code
  * names; stores of others are as unknown as made-up ones. Without `header.store` it is the owner's store `default`.
  * Rejects with CallerErrors, whose message the code gets.
  */
-export function dataStoreAsks(parts: {
+export function dataStoreHostCalls(parts: {
   store: Store;
   clock: Clock;
   entries: DataStoreEntries;
-}): (ownerId: string, ask: Ask) => Promise<AskAnswer> {
+}): (ownerId: string, hostCall: HostCall) => Promise<HostCallAnswer> {
   const { store, clock } = parts;
   /** Ids of stores named `default`, by owner. */
   const defaults = new Map<string, string>();
 
-  return async (ownerId, ask) => {
-    const { store: named } = ask.header;
+  return async (ownerId, hostCall) => {
+    const { store: named } = hostCall.header;
     if (named !== undefined && named !== null && named !== '') {
       // PostgreSQL cannot be asked for a text with a NUL, nor for what others write in the same batch.
       if (typeof named !== 'string' || named.includes('\0'))
         throw notFound('data store', String(named), 'store');
-      return answer({ ownerId, storeId: named, isOwn: false }, ask);
+      return answer({ ownerId, storeId: named, isOwn: false }, hostCall);
     }
     const known = defaults.get(ownerId);
     if (known !== undefined) {
       try {
-        return await answer({ ownerId, storeId: known, isOwn: false }, ask);
+        return await answer({ ownerId, storeId: known, isOwn: false }, hostCall);
       } catch (error) {
         if (!(error instanceof CallerError) || error.code !== 'not_found') throw error;
         // It was removed meanwhile: a new one is made.
@@ -51,14 +51,14 @@ export function dataStoreAsks(parts: {
     const { id } = await defaultDataStore(store, { ownerId, userId: '' }, clock);
     if (defaults.size >= defaultsMax) defaults.clear();
     defaults.set(ownerId, id);
-    return answer({ ownerId, storeId: id, isOwn: true }, ask);
+    return answer({ ownerId, storeId: id, isOwn: true }, hostCall);
   };
 
   /** `isOwn`: it is known already that the store is there and the owner's. */
   async function answer(
     { ownerId, storeId, isOwn }: { ownerId: string; storeId: string; isOwn: boolean },
-    { header, body }: Ask,
-  ): Promise<AskAnswer> {
+    { header, body }: HostCall,
+  ): Promise<HostCallAnswer> {
     const nowMs = clock.now();
     // Writes look whose the store is when they write, not before: those asked for together keep their order.
     switch (header.op) {
@@ -108,7 +108,7 @@ export function dataStoreAsks(parts: {
     op: 'keys' | 'entries',
     after: unknown,
     nowMs: number,
-  ): Promise<AskAnswer> {
+  ): Promise<HostCallAnswer> {
     const found = await listEntries(store.read, storeId, {
       ...(after === undefined || after === null ? {} : { after: checkKey(after, 'after') }),
       // One more, to know whether there is a next page.
