@@ -162,7 +162,7 @@ describe('every route', () => {
 
   test('has one row in the table of routes, and every row has its route', () => {
     const listed = rows.map(([method, path]) => `${method} ${path}`);
-    // HEAD is its GET; the endpoints of users are not of the API.
+    // A GET route also answers HEAD. Endpoints below /in are not part of the API.
     const isListed = ({ method, url }: Route) => method !== 'HEAD' && !/^\/in(\/|$)/.test(url);
     const registered = routes.filter(isListed).map(({ method, url }) => `${method} ${withoutSlash(url)}`);
     assert.ok(listed.length > 180, `${listed.length} rows`);
@@ -174,7 +174,7 @@ describe('every route', () => {
       );
   });
 
-  test('that the OpenAPI document describes has the operation that its row names, and no other has one', async () => {
+  test('of the OpenAPI document has the operation that its row names, and rows name no others', async () => {
     const operations = (await readApiOperations(serverUrl)).map(
       ({ method, path, operationId, isPublic }) =>
         `${method} ${path.replaceAll(/\{(\w+)\}/g, ':$1')} ${operationId} ${isPublic ? 'public' : 'by key'}`,
@@ -190,7 +190,7 @@ describe('every route', () => {
     assert.equal(new Set(names).size, names.length, 'no two rows have one operation');
   });
 
-  test('about a person, or that saves or deploys code, refuses access tokens', () => {
+  test('about a user, and every route that saves or deploys code, refuses access tokens', () => {
     const deploys = [
       'POST /v1/sources',
       'POST /v1/workflows',
@@ -251,7 +251,7 @@ function registeredRoutes(server: FastifyInstance): Route[] {
   return routes;
 }
 
-/** Fastify registers `/` below a prefix as the prefix itself, and takes both. */
+/** The router ignores a trailing slash, and prints some paths with one. */
 function withoutSlash(url: string): string {
   return url.replace(/(?<=.)\/$/, '');
 }

@@ -13,8 +13,8 @@ import { sessionTokenOf } from './session-cookie.ts';
 const keyLengthMax = 1024;
 
 /**
- * Deny by default: every route asks for an API key, an access token or the cookie of a session unless its config says `public`, which
- * for routes of the API the table says (routes.ts).
+ * Deny by default: every route asks for an API key, an access token or the cookie of a session unless its config says `public`.
+ * The table in routes.ts decides that for routes of the API.
  * Runs before the body is read, so that a stranger's body costs nothing.
  */
 export function authenticateEverything(app: App, parts: AuthenticationParts): void {

@@ -10,14 +10,14 @@ function server(): FastifyInstance {
 }
 const handler = async () => ({});
 
-test('a route that has no row is not registered, and the message says where it is missing', () => {
+test('a route without a row is refused, and the message names the row that is missing', () => {
   const missing = /a row in http\/routes\.ts for GET \/v1\/no-such-route/;
   assert.throws(() => server().get('/v1/no-such-route', handler), missing);
   // The row is for another method.
   assert.throws(() => server().get('/v1/subscriptions', handler), /for GET \/v1\/subscriptions/);
 });
 
-test('a route cannot make itself public, nor open to access tokens', async () => {
+test('the row decides whether a route is public and refuses access tokens, not the route', async () => {
   const app = server();
   const config: Record<string, unknown>[] = [];
   app.addHook('onRoute', (route) => {
@@ -35,6 +35,6 @@ test('a route cannot make itself public, nor open to access tokens', async () =>
   ]);
 });
 
-test('a route for the admin of the instance has to say what only the admin may do', () => {
+test('a route for the admin of the instance must say what only the admin may do', () => {
   assert.throws(() => server().get('/v1/instance', handler), /config\.adminMay of GET \/v1\/instance/);
 });

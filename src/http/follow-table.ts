@@ -9,8 +9,9 @@ for (const { rows } of [...routes, reference])
   for (const row of rows) rowsByRoute.set(`${row[0]} ${row[1]}`, row);
 
 /**
- * Called for each route as it is registered: who is let in is decided by its row in routes.ts, never by the file that answers it. Rights
- * in a workspace are the exception, because the handler has to find first whose the named thing is.
+ * Called for each route as it is registered. The row in routes.ts decides whether the route needs a key, whether it refuses access
+ * tokens, and whether it is for the admin of the instance. Handlers check roles in a workspace, because they look up the owner of the
+ * named object first.
  */
 export function followTable(route: RouteOptions): void {
   const [method, ...others] = [route.method].flat();
@@ -26,7 +27,7 @@ export function followTable(route: RouteOptions): void {
   if (right !== 'instance admin') return;
   const doing = config?.adminMay;
   assert(doing !== undefined, `config.adminMay of ${method} ${route.url}`);
-  // Like a handler: after the body was checked, and after a repeated request was answered.
+  // After validation and after the Idempotency-Key, as if the handler checked it.
   route.preHandler = async (request: FastifyRequest) => {
     if (!callerOf(request).isAdmin)
       throw new CallerError('forbidden', `only the admin of this instance may ${doing}`);

@@ -23,11 +23,11 @@ declare module 'fastify' {
     caller: Caller | null;
   }
   interface FastifyContextConfig {
-    /** Answered without an API key. Everything else is authenticated: deny by default. Of routes of the API routes.ts decides it. */
+    /** Answered without an API key. Everything else is authenticated: deny by default. Set by follow-table.ts for routes of the API. */
     public?: boolean;
-    /** Access tokens of OAuth clients are refused. Set as routes.ts says. */
+    /** Access tokens of OAuth clients are refused. Set by follow-table.ts. */
     refusesTokens?: boolean;
-    /** Of a route for the admin of the instance: what only the admin may do, as the refusal of others says it. */
+    /** What only the admin of the instance may do, for the error message. Required on routes for the admin of the instance. */
     adminMay?: string;
     /** Of a public route: a key that is sent says who asks. */
     takesKey?: boolean;

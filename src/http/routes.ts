@@ -132,8 +132,8 @@ export const routesOfEveryRole: readonly Part[] = [
 ];
 
 /**
- * Table of contents 2: every route and the file that answers it. Endpoints of users, below /in, are in ingress/http-endpoints.ts.
- * Each route is registered as its row says (follow-table.ts); one that has no row stops the start.
+ * Table of contents 2: every route of the API, by the function that registers it. Endpoints below /in are in
+ * ingress/http-endpoints.ts. follow-table.ts registers each route as its row says; a route without a row stops the start.
  */
 export const routes: readonly Part[] = [
   ...routesOfEveryRole,
@@ -154,6 +154,7 @@ export const routes: readonly Part[] = [
     ['POST', '/v1/workspaces/:id/projects', 'createProject', 'member'],
     ['GET', '/v1/workspaces/:id/members', 'listMembers', 'viewer'],
     ['POST', '/v1/workspaces/:id/members', 'putMember', 'admin'],
+    // A viewer may leave.
     ['DELETE', '/v1/workspaces/:id/members/:user_id', 'deleteMember', 'admin'],
   ]),
   part('/v1', apiClientRoutes, [
@@ -213,10 +214,12 @@ export const routes: readonly Part[] = [
     ['GET', '/v1/accounts', 'listAccounts', 'viewer'],
     ['GET', '/v1/workspaces/:id/accounts', 'listWorkspaceAccounts', 'viewer'],
     ['POST', '/v1/accounts', 'createAccount', 'member'],
+    // With include_credentials: creator.
     ['GET', '/v1/accounts/:id', 'getAccount', 'viewer'],
     ['PUT', '/v1/accounts/:id', 'updateAccount', 'creator'],
     ['DELETE', '/v1/accounts/:id', 'deleteAccount', 'creator'],
   ]),
+  // With account_id: creator.
   part('/v1', connectRoutes, [['POST', '/v1/accounts/connect', 'connectAccount', 'member']]),
   part('', connectPageRoutes, [
     ['GET', '/connect/callback', null, 'anyone'],
@@ -236,6 +239,7 @@ export const routes: readonly Part[] = [
   part('/v1', accountHealthRoutes, [['POST', '/v1/accounts/:id/test', 'testAccount', 'member']]),
   part('/v1', subscriptionRoutes, [
     ['POST', '/v1/subscriptions', 'createSubscription', 'member'],
+    // Ending a subscription needs the right at one of its ends.
     ['DELETE', '/v1/subscriptions', 'deleteSubscription', 'member'],
     ['GET', '/v1/subscriptions/:id', 'getSubscription', 'viewer'],
     ['DELETE', '/v1/subscriptions/:id', 'deleteSubscriptionById', 'member'],
@@ -252,6 +256,7 @@ export const routes: readonly Part[] = [
     ['POST', '/v1/workflows/:id/replay', 'replayWorkflowEvents', 'member'],
     ['GET', '/v1/workflows/:id/replays', 'listWorkflowReplays', 'viewer'],
     ['GET', '/v1/replays/:id', 'getReplay', 'viewer'],
+    // In the workspace of the emitter or of the listener.
     ['DELETE', '/v1/replays/:id', 'cancelReplay', 'member'],
   ]),
   part('/v1', webhookRoutes, [

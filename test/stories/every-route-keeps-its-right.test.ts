@@ -5,8 +5,8 @@ import { type ServiceClient, testApiKey, useSharedService } from '../support/mil
 import { waitFor } from '../support/wait-for.ts';
 
 /**
- * Asks for each row of the table of routes as people with every role and with none, and compares who is let in with the right that the
- * row names. What is asked for exists and belongs to one workspace. Routes without an API key: every-route-asks-for-a-key.test.ts.
+ * Requests every row of the table of routes with every role and without one, and compares the answer with the right in the row. All
+ * requested objects exist and belong to one workspace. Requests without an API key: every-route-asks-for-a-key.test.ts.
  */
 let service: ServiceClient;
 
@@ -30,7 +30,7 @@ const acme = {
 };
 
 const keys: Partial<Record<Role | 'stranger' | 'token' | 'foreign token', string>> = {};
-/** What stands for `:name` of a path, by the segment before it. */
+/** The value of a path parameter, by the segment before it. */
 const ids: Record<string, string> = {};
 
 interface Answer {
@@ -38,7 +38,7 @@ interface Answer {
   code: string | undefined;
 }
 
-/** A workspace with something of everything, and those who ask. */
+/** Makes a workspace with an object of every kind, its members, and a stranger. */
 async function prepare(): Promise<void> {
   const made = async (path: string, body: unknown, by: ServiceClient = service) => {
     const answer = await by.api('POST', path, body);
@@ -109,13 +109,13 @@ async function tokenOf(client: { id: string; client_secret: string }): Promise<s
   return answer.body.access_token;
 }
 
-/** What operations are asked with, beside their path. */
+/** Query and body of the request for an operation. */
 function contentOf(operationId: string): { query?: string; body?: object } {
   const ends = { emitter_id: ids.sources, listener_id: ids.webhooks };
   const some = `made-${process.pid}`;
   const contents: Record<string, { query?: string; body?: object }> = {
     createUser: { body: { username: some, email: `${some}@example.com` } },
-    // Refused for its name, so that nothing is fetched.
+    // The name is invalid, so that nothing is fetched.
     addRegistryPackage: { body: { name: 'no such name' } },
     removeRegistryPackage: { query: 'name=none' },
     createApiKey: { body: { name: 'second' } },
@@ -160,7 +160,7 @@ function contentOf(operationId: string): { query?: string; body?: object } {
   return contents[operationId] ?? {};
 }
 
-/** Asks for what a row stands for, in the workspace where that has to be named, and does not wait for the end of a stream. */
+/** Sends the request of a row, with org_id where the path names no object. Streams are closed after their headers. */
 async function ask([method, path, operationId, right]: Row, key: string | undefined): Promise<Answer> {
   const { query = '', body } = contentOf(operationId ?? '');
   const isOAuthClient = path.startsWith('/v1/apps/') && path.endsWith('/oauth_client');
@@ -170,7 +170,7 @@ async function ask([method, path, operationId, right]: Row, key: string | undefi
     return `${kind}/${id}`;
   });
   const named = (ranks as readonly Right[]).includes(right) && (!path.includes(':') || isOAuthClient);
-  // The ends of subscriptions say whose they are.
+  // The emitter and the listener name the workspace of a subscription.
   const isNamed = named && !/subscription/i.test(method === 'GET' ? '' : path);
   const parameters = [query, isNamed ? `org_id=${ids.workspaces}` : ''].filter((text) => text !== '');
   const leaving = new AbortController();
@@ -211,7 +211,7 @@ async function differing(
   return problems;
 }
 
-/** As `differing`, for rows that have to let the caller in. */
+/** The rows of `asked` that refuse the caller. A validation error or a conflict comes after the check of the right. */
 async function refusing(asked: readonly Row[], key: string | undefined): Promise<string[]> {
   assert.ok(key !== undefined);
   const problems: string[] = [];
@@ -224,7 +224,7 @@ async function refusing(asked: readonly Row[], key: string | undefined): Promise
   return problems;
 }
 
-/** Operations that are let in, and then find nothing. */
+/** Operations that accept the caller and then find no object. */
 const notThere = new Map([
   ['revokeApiKey', 'not_found'],
   ['removeRegistryPackage', 'not_found'],
@@ -241,8 +241,8 @@ describe('every route', () => {
     return prepare();
   });
 
-  // Refusals change nothing, so they come first. Of what is removed, what is inside something goes before it.
-  test('what a workspace has is answered to people and tokens outside of it, admins of the instance too, as if it were not there', async () => {
+  // Refused requests change nothing, so they come first. Deletions come last, parts before the whole.
+  test('objects of a workspace do not exist for strangers, for the admin of the instance and for tokens of other workspaces', async () => {
     assert.ok(rowsWithRole.length > 100, `${rowsWithRole.length} rows`);
     assert.deepEqual(await differing(rowsWithRole, keys.stranger, () => isNotFound), []);
     assert.deepEqual(await differing(rowsWithRole, testApiKey, () => isNotFound), []);
@@ -251,14 +251,14 @@ describe('every route', () => {
   });
 
   for (const role of ranks.filter((role) => role !== 'admin'))
-    test(`a ${role} is refused what is for those who may more`, async () => {
+    test(`a ${role} is refused operations that need a stronger right`, async () => {
       const above = ranks.slice(ranks.indexOf(role) + 1) as readonly Right[];
       const refused = rowsWithRole.filter(([, , , right]) => above.includes(right));
       assert.ok(refused.length > 5, `${refused.length} rows`);
       assert.deepEqual(await differing(refused, keys[role], () => isForbidden), []);
     });
 
-  test('an access token is a member of its workspace, and refused where a row says so', async () => {
+  test('an access token has the rights of a member, and is refused by rows with `no tokens`', async () => {
     const refused = rows.filter(([, , , right, tokens]) => {
       return (
         right !== 'anyone' && (tokens !== undefined || ['creator', 'admin', 'instance admin'].includes(right))
@@ -268,17 +268,17 @@ describe('every route', () => {
     assert.deepEqual(await differing(refused, keys.token, expected), []);
   });
 
-  test('what is for the admin of the instance is refused to everybody else', async () => {
+  test('operations for the admin of the instance refuse other users', async () => {
     assert.ok(rowsOf('instance admin').length > 5);
     assert.deepEqual(await differing(rowsOf('instance admin'), keys.admin, () => isForbidden), []);
     assert.deepEqual(await refusing(rowsOf('instance admin'), testApiKey), []);
   });
 
-  test('what only asks for a key takes every key', async () => {
+  test('operations that need only a key accept any key', async () => {
     assert.deepEqual(await refusing(rowsOf('key'), keys.stranger), []);
   });
 
-  test('what is read in a workspace is answered to everybody with the right, or a higher one', async () => {
+  test('reading in a workspace needs the right of the row or a stronger one', async () => {
     for (const role of ranks) {
       const allowed = rowsWithRole.filter(
         ([method, , , right]) => method === 'GET' && ranks.indexOf(right as Role) <= ranks.indexOf(role),
@@ -291,7 +291,7 @@ describe('every route', () => {
     assert.deepEqual(await refusing(forTokens, keys.token), [], 'token');
   });
 
-  test('what is changed in a workspace is changed by those who have just the right', async () => {
+  test('changing something in a workspace needs no more than the right of the row', async () => {
     const changing = rowsWithRole.filter(([method]) => method !== 'GET');
     const inOrder = [
       ...changing.filter(([method]) => method !== 'DELETE'),
