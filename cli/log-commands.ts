@@ -9,7 +9,7 @@ import { millisText } from './show.ts';
 import { visible, visibleLines } from './visible-text.ts';
 
 const pollMs = 1000;
-/** Runs that are looked at each time; more than end within a second are told of. */
+/** Runs read in one poll, which is more than end within a second. */
 const runsAtOnce = 50;
 /** Runs that are remembered as shown. */
 const seenMax = 1000;

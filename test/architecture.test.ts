@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { basename, dirname, posix } from 'node:path';
 import { describe, test } from 'node:test';
+import { jobKinds } from '#storage/tables/job-tables.ts';
 import { loadErrorCatalogue, referencePages } from '../scripts/generate-reference.ts';
 import { projectFiles, projectRoot, readCode, readProjectFile } from './support/project-files.ts';
 import { importedSpecifiers, lineOf } from './support/source-text.ts';
@@ -40,6 +41,14 @@ const environmentReaders: Record<string, string> = {
   'src/admin.ts': 'hands the environment to readSettings',
   'src/corpus.ts': 'hands the environment to readSettings',
   'src/runner/sandbox/': 'runs inside the child, whose own environment is made by us',
+};
+
+/** Columns named like a state that hold a text of their own, and why. */
+const freeTexts: Record<string, string> = {
+  'FileTable.content_type': 'as the caller gave it',
+  'HealthTable.reason': 'the error of the last failure',
+  'TickTable.reason': 'a sentence with figures in it',
+  'RunTable.reason': 'what user code gave to `$.flow.exit`, or a sentence',
 };
 
 const files = projectFiles();
@@ -337,6 +346,45 @@ describe('places', () => {
       problems,
       'Use src/egress: an address that was not vetted is the way into the private network.',
     );
+  });
+});
+
+describe('states', () => {
+  const tableFiles = productFiles.filter((file) => file.startsWith('src/storage/tables/'));
+
+  test('columns that hold a state, a kind or a reason have a union as their type', () => {
+    const named =
+      /^(?:\w+_)?(?:state|kind|reason|status|role|level|outcome|mode|type|action|format|encoding)$/;
+    const found = tableFiles.flatMap((file) =>
+      [...codeOf(file).matchAll(/^export interface (\w+)[^{]*\{\n([\s\S]*?)^\}/gm)].flatMap(
+        ([, table = '', body = '']) =>
+          [...body.matchAll(/^ {2}(\w+): ([^;]+);/gm)]
+            .filter(([, column = '', type = '']) => named.test(column) && /\bstring\b/.test(type))
+            .map(([, column = '']) => ({ file, column: `${table}.${column}` })),
+      ),
+    );
+    expectNone(
+      found.filter(({ column }) => !(column in freeTexts)).map(({ file, column }) => `${file}: ${column}`),
+      'List its values beside the table (`const xStates = […] as const`), and use them in the schemas of routes with OneOf.',
+    );
+    const unused = Object.keys(freeTexts).filter((name) => !found.some(({ column }) => column === name));
+    expectNone(unused, 'These are no free texts any more: remove them from freeTexts.');
+  });
+
+  test('no text is cast to one of these unions', () => {
+    const unions = tableFiles.flatMap((file) =>
+      [...codeOf(file).matchAll(/^export type (\w+) = \(typeof \w+\)\[number\];/gm)].map(([, name]) => name),
+    );
+    assert.ok(unions.length > 20, `${unions.length} unions`);
+    const cast = new RegExp(`\\bas (?:${unions.join('|')})\\b(?!\\[)`, 'g');
+    expectNone(
+      productFiles.flatMap((file) => matchesIn(file, cast)),
+      'Rows have the type of their table; text from outside is looked up in the list of values.',
+    );
+  });
+
+  test('every kind of job has a payload', () => {
+    assert.deepEqual(membersOf('src/jobs/job-kinds.ts', 'JobPayloads').sort(), [...jobKinds].sort());
   });
 });
 

@@ -1,3 +1,4 @@
+import type { HealthState } from '#health/health.ts';
 import { hasHealth } from '#health/health-store.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
 import type { Db, Tx } from '#storage/store.ts';
@@ -57,7 +58,7 @@ export interface AccountFilter {
   app?: string;
   /** oa_… */
   oauthClientId?: string;
-  health?: { state: string; nowMs: number };
+  health?: { state: HealthState; nowMs: number };
 }
 
 /** At most `limit` accounts that were connected with an OAuth client (oa_…). */

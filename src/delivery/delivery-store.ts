@@ -2,9 +2,8 @@ import { type SelectQueryBuilder, sql } from 'kysely';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
-import type { DeliveryTable } from '#storage/tables/delivery-tables.ts';
+import type { DeliveryReason, DeliveryState, DeliveryTable } from '#storage/tables/delivery-tables.ts';
 import type { Tables } from '#storage/tables.ts';
-import type { DeliveryReason, DeliveryState } from './delivery.ts';
 import { dropPayloads } from './dispatch/payload-store.ts';
 import { countRemoved } from './replay/replay-store.ts';
 

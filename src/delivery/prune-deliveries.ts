@@ -2,7 +2,8 @@ import type { Clock } from '#lib/clock.ts';
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
-import { type DeliveryState, undeliveredStates } from './delivery.ts';
+import type { DeliveryState } from '#storage/tables/delivery-tables.ts';
+import { undeliveredStates } from './delivery.ts';
 import {
   changeDeliveries,
   deliveriesBefore,

@@ -31,7 +31,7 @@ declare module 'fastify' {
     adminMay?: string;
     /** Of a public route: a key that is sent says who asks. */
     takesKey?: boolean;
-    /** A page of the dashboard: no operation, so whoever asks for its path with another method is not told of it. */
+    /** A page of the dashboard: no operation, so a request for its path with another method gets no hint of it. */
     page?: boolean;
     /** Bytes of user code pass through: no common parameters, no security headers of ours, no line per request. */
     userContent?: boolean;
@@ -68,6 +68,23 @@ export const ErrorBody = Type.Object({
     description: '`parameter` names the offending parameter of a validation error',
   }),
 });
+
+/** One of these texts: a state, a kind or a reason, from the list that is beside its table. */
+export function OneOf<const Values extends string[]>(
+  values: readonly [...Values],
+  options: { description?: string; default?: Values[number] } = {},
+) {
+  return Type.Enum(values, options);
+}
+
+/** The same, or null. */
+export function OneOfOrNull<const Values extends string[]>(
+  values: readonly [...Values],
+  options: { description?: string } = {},
+) {
+  // An enum with null in it, not a union: answers are written without a search for the branch that fits.
+  return Type.Unsafe<Values[number] | null>({ enum: [...values, null], ...options });
+}
 
 /** Nothing: the body of a 204. */
 export const NoContent = Type.Null({ description: 'Done; empty body' });

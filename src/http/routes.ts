@@ -1,4 +1,4 @@
-import type { Role } from '#identity/membership.ts';
+import type { Role } from '#storage/tables/identity-tables.ts';
 import { serveReference } from './openapi.ts';
 import type { App } from './route-support.ts';
 import { type AccountAuditRouteDeps, accountAuditRoutes } from './routes/account-audit-routes.ts';

@@ -1,8 +1,7 @@
 import { CallerError } from '#lib/errors.ts';
 import { newBase36Key, newId } from '#lib/ids.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
-import type { MemberTable, WorkspaceTable } from '#storage/tables/identity-tables.ts';
-import type { Role } from './membership.ts';
+import type { MemberTable, Role, WorkspaceTable } from '#storage/tables/identity-tables.ts';
 
 export type Workspace = WorkspaceTable;
 export type Member = MemberTable & { username: string; email: string };
@@ -229,7 +228,7 @@ async function lockMembers(
   tx: Tx,
   store: Pick<Store, 'lockRows'>,
   workspaceId: string,
-): Promise<{ user_id: string; role: string }[]> {
+): Promise<{ user_id: string; role: Role }[]> {
   await store
     .lockRows(
       tx.selectFrom('workspaces').select('workspaces.id as id').where('workspaces.id', '=', workspaceId),
@@ -242,7 +241,7 @@ async function lockMembers(
     .execute();
 }
 
-function refuseNoAdmin(left: readonly { role: string }[], parameter: string): void {
+function refuseNoAdmin(left: readonly { role: Role }[], parameter: string): void {
   if (left.some((member) => member.role === 'admin')) return;
   throw new CallerError('conflict', 'a workspace keeps at least one admin: make somebody else admin first', {
     parameter,

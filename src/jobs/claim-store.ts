@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { Db, Store, Tx } from '#storage/store.ts';
-import type { JobKind } from './job-kinds.ts';
+import type { JobKind } from '#storage/tables/job-tables.ts';
 import { type LeasedJob, leasedColumns, leasedJob, queued, rowsPerStatement, running } from './job-store.ts';
 import { lanesOfOthers } from './lane-lease-store.ts';
 import type { LaneLeases } from './lane-leases.ts';

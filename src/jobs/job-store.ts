@@ -2,9 +2,9 @@ import { type CompiledQuery, sql } from 'kysely';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import { StatementTexts } from '#storage/statement-texts.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
-import type { JobTable } from '#storage/tables/job-tables.ts';
+import type { JobKind, JobState, JobTable } from '#storage/tables/job-tables.ts';
 import type { ArrivingJob } from './arriving-job.ts';
-import type { JobKind, JobPayloads } from './job-kinds.ts';
+import type { JobPayloads } from './job-kinds.ts';
 import { sharedLane } from './shared-lane.ts';
 
 /** A job this node holds: `attempts` is its fencing token. */
@@ -106,9 +106,9 @@ export async function insertNewJobs(
  * As literals, not parameters: the indexes that make these look-ups cheap are partial (`where state = 'queued'`), and
  * SQLite uses such an index only where the statement itself says so. With parameters a claim read the whole table.
  */
-export const queued = sql.lit('queued');
-export const running = sql.lit('running');
-export const quarantined = sql.lit('quarantined');
+export const queued = sql.lit<JobState>('queued');
+export const running = sql.lit<JobState>('running');
+export const quarantined = sql.lit<JobState>('quarantined');
 
 export const leasedColumns = [
   'id',
@@ -126,7 +126,7 @@ export const leasedColumns = [
 export function leasedJob(row: Pick<JobTable, (typeof leasedColumns)[number]>): LeasedJob {
   return {
     id: row.id,
-    kind: row.kind as JobKind,
+    kind: row.kind,
     ownerId: row.owner_id,
     lane: row.lane,
     attempts: row.attempts,
@@ -285,8 +285,8 @@ export async function laneBacklog(
 }
 
 export interface QueueDepth {
-  state: string;
-  kind: string;
+  state: JobState;
+  kind: JobKind;
   jobs: number;
 }
 

@@ -1,3 +1,5 @@
+import type { BundleFormat } from '#storage/tables/component-tables.ts';
+import type { SendKind } from '#storage/tables/workflow-tables.ts';
 /**
  * The language between the service and a sandboxed process, on descriptor 3. Both ends use this file.
  *
@@ -122,7 +124,7 @@ export interface InitHeader {
 
 export interface LoadHeader {
   deploymentId: string;
-  format: 'cjs' | 'esm';
+  format: BundleFormat;
   /** Absent: the process has one bundle. */
   module?: string;
   /** Imports of packages start from this folder. */
@@ -167,7 +169,8 @@ export interface EffectsHeader {
 /** `[index in sendKinds, JSON length]` */
 export type SendEntry = [number, number];
 
-export const sendKinds = ['http', 'email', 's3', 'sse', 'emit'] as const;
+/** In an order of its own, and not imported from the table: it is part of the protocol, and of the program beside user code. */
+export const sendKinds = ['http', 'email', 's3', 'sse', 'emit'] as const satisfies readonly SendKind[];
 
 /** `[name, message, stack, code]` lengths; code -1 when absent. */
 export type ErrorLengths = [number, number, number, number];
@@ -202,6 +205,7 @@ export interface RespondHeader {
 }
 
 export const logLevels = ['debug', 'info', 'log', 'warn', 'error'] as const;
+export type LogLevel = (typeof logLevels)[number];
 
 export class ProtocolError extends Error {
   override name = 'ProtocolError';

@@ -1,3 +1,4 @@
+import type { BundleFormat } from '#storage/tables/component-tables.ts';
 import type { CallOutcome, HttpReply, LogLine, UserCodeError } from './call-outcome.ts';
 
 /**
@@ -26,7 +27,7 @@ export interface Bundle {
   hash: string;
   /** One JavaScript text, made by components/bundle-component.ts: self-contained but for `packages`. */
   code: string;
-  format: 'cjs' | 'esm';
+  format: BundleFormat;
   /** npm packages that `code` imports from files; absent: they are a part of it. */
   packages?: BundlePackages;
 }

@@ -1,5 +1,6 @@
 import { type ExpressionBuilder, type SqlBool, sql } from 'kysely';
 import { removeEmitter } from '#events/delete-events.ts';
+import type { HealthState } from '#health/health.ts';
 import { hasHealth } from '#health/health-store.ts';
 import { forgetOutcomes } from '#health/outcome-store.ts';
 import { removeKeysOf } from '#idempotency/idempotency-key-store.ts';
@@ -58,7 +59,7 @@ export async function pageOfSources(
   db: Db,
   ownerId: string,
   page: PageRequest,
-  { words = '', health }: { words?: string; health?: { state: string; nowMs: number } } = {},
+  { words = '', health }: { words?: string; health?: { state: HealthState; nowMs: number } } = {},
 ): Promise<Page<SourceTable>> {
   let query = db
     .selectFrom('sources')

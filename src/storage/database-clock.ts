@@ -1,13 +1,7 @@
 import type { Clock } from '#lib/clock.ts';
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
-
-/**
- * `synchronized`: the clock of this machine agrees with that of the database. `corrected`: it does not, and only the
- * correction makes the due times of this node right. `unreliable`: it is so far off that something is broken, and
- * nobody can say which of the two clocks is right.
- */
-export type ClockState = 'synchronized' | 'corrected' | 'unreliable';
+import type { ClockState } from '#storage/tables/job-tables.ts';
 
 export interface ClockStatus {
   state: ClockState;

@@ -178,7 +178,7 @@ function ThingPanel({ drawn, known, chosen, onChoose }: PanelProps) {
   );
 }
 
-/** From what is wrong to where it is mended. */
+/** Links from a problem to the page where it is fixed. */
 function ThingLinks({ node }: { node: FlowNode }) {
   const { id, kind } = node;
   return (

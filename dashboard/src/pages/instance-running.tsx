@@ -83,8 +83,8 @@ export function InstanceRunning({ instance }: { instance: Instance }) {
             )}
           </dl>
         </section>
-        <section className="card" aria-labelledby="rests-on">
-          <h2 id="rests-on">What it rests on</h2>
+        <section className="card" aria-labelledby="infrastructure">
+          <h2 id="infrastructure">Infrastructure</h2>
           <dl className="props">
             <Fact name="Store">{stores[instance.store]}</Fact>
             <Fact name="Disk of the data folder">

@@ -99,7 +99,7 @@ function Restart({
       </p>
       {workflow !== undefined && workflow.deployment_id !== run.deployment_id && (
         <p className="note">
-          The workflow has another version by now. If that one mends what failed, use Replay instead.
+          The workflow has a newer version. If that version fixes the failure, use Replay instead.
         </p>
       )}
       {run.state === 'quarantined' && (

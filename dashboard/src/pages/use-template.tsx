@@ -108,7 +108,7 @@ function Form({ template, ownerId }: { template: Template; ownerId: string }) {
         </div>
         <label className="check">
           <input type="checkbox" checked={isActive} onChange={(event) => setIsActive(event.target.checked)} />
-          Active at once
+          Activate immediately
         </label>
         {triggers.length > 0 && (
           <p className="muted below">Triggered by: {triggers.map(triggerWords).join('; ')}.</p>

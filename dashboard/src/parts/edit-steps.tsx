@@ -177,7 +177,7 @@ function StepCard({
           <span className="muted">{number}</span>
           <strong>{name}</strong>
           <span className="muted">
-            {step.code === null ? visible(shortened(step.component?.name ?? '', 80)) : 'code of its own'}
+            {step.code === null ? visible(shortened(step.component?.name ?? '', 80)) : 'custom code'}
           </span>
           {step.disabled && <span className="state off">Disabled</span>}
           {problem !== undefined && <span className="state bad">Has a problem</span>}

@@ -52,7 +52,7 @@ const groups: readonly { name: string; places: readonly Place[] }[] = [
     ],
   },
   {
-    name: 'Looking after it',
+    name: 'Administration',
     places: [
       { href: '/workspace', name: 'Workspace', icon: 'people' },
       { href: '/instance', name: 'Instance', icon: 'gear', forAdmin: true },

@@ -39,7 +39,7 @@ function keyOf(component: string): string | undefined {
 }
 
 export function StepMadeOf({ step: { code, component } }: { step: TemplateStep }) {
-  if (code !== undefined || component === undefined) return <span className="muted">code of its own</span>;
+  if (code !== undefined || component === undefined) return <span className="muted">custom code</span>;
   const key = keyOf(component);
   const shown = <code className="break">{visible(shortened(component, 200))}</code>;
   return key === undefined ? shown : <Link href={`/registry/${encodeURIComponent(key)}`}>{shown}</Link>;

@@ -51,8 +51,7 @@ export interface SourceTick {
   planned_at: number;
   /** Epoch seconds (integer) */
   recorded_at: number;
-  /** fired | late | skipped | missed */
-  outcome: string;
+  outcome: 'fired' | 'late' | 'skipped' | 'missed';
   /** Milliseconds from its time to when it ran; null: it did not run (integer) */
   late_by_ms: number | null;
   reason: string | null;
@@ -62,10 +61,10 @@ export interface SourceTick {
     /** Run of a workflow; null: a run of a source */
     id: string | null;
     /**
-     * queued | running | succeeded | failed | lost (no end was recorded, and it is not queued any more); of
-     * a workflow also waiting | cancelled | quarantined | not_kept (the run is no longer kept)
+     * lost: no end was recorded, and it is not queued any more; not_kept: the run, of a workflow, is no
+     * longer kept
      */
-    state: string;
+    state: 'queued' | 'running' | 'waiting' | 'succeeded' | 'failed' | 'cancelled' | 'quarantined' | 'not_triggered' | 'lost' | 'not_kept';
     /** Class and message of the error; of a queued run: of the attempt before */
     error: string | null;
     /** Epoch seconds (integer) */
@@ -132,10 +131,10 @@ export interface Source {
 export interface Replay {
   /** rpl_… */
   id: string;
-  /** queueing (deliveries are being made) | sending | finished (nothing waits any more) | cancelled */
-  state: string;
+  /** queueing: deliveries are being made; finished: nothing waits any more */
+  state: 'queueing' | 'sending' | 'finished' | 'cancelled';
   /** Why it is cancelled */
-  reason: string | null;
+  reason: 'replay_cancelled' | 'listener_removed' | 'subscription_removed' | 'membership_ended' | 'queueing_failed' | null;
   /** Events in the range when it began (integer) */
   total: number;
   /** Delivered so far (integer) */
@@ -204,8 +203,8 @@ export interface Webhook {
   description: string | null;
   url: string;
   active: boolean;
-  /** active | paused (events are held) | disabled (by the service; events are kept as blocked) */
-  state: string;
+  /** paused: events are held; disabled: by the service, events are kept as blocked */
+  state: 'active' | 'paused' | 'disabled';
   /**
    * Addition: what happened last. healthy: the last run, delivery or test succeeded; failing: it failed;
    * paused: a user stopped it; disabled: the service stopped it; waiting: it has work that waits; untested:
@@ -225,7 +224,8 @@ export interface Webhook {
      */
     waiting: number;
   };
-  disabled_reason: string | null;
+  /** receiver_gone: it answered 410; only_failures: nothing but failures for 5 days */
+  disabled_reason: 'receiver_gone' | 'only_failures' | null;
   /** Integer */
   disabled_at: number | null;
   /** Integer */
@@ -250,9 +250,8 @@ export interface Delivery {
   event_name: string;
   /** <ms>-<sequence> */
   event_id: string;
-  /** queued | held | delivered | failed | blocked | dropped | skipped | cancelled | expired */
-  state: string;
-  reason: string | null;
+  state: 'queued' | 'held' | 'delivered' | 'failed' | 'blocked' | 'dropped' | 'skipped' | 'cancelled' | 'expired';
+  reason: 'attempts_exhausted' | 'receiver_gone' | 'webhook_paused' | 'webhook_disabled' | 'backlog_full' | 'too_many_hops' | 'queue_full' | 'listener_inactive' | 'listener_removed' | 'subscription_removed' | 'replay_cancelled' | 'held_too_long' | 'event_gone' | null;
   /** Since it was last queued (integer) */
   attempt_count: number;
   /** The last 20, oldest first */
@@ -402,11 +401,11 @@ export interface Workflow {
     waiting: number;
   };
   steps: WorkflowStep[];
-  triggers: {
+  triggers: ({
     /** hi_…, ti_…, ei_… or dc_… */
     id: string;
-    type: string;
-  }[];
+    type: 'http' | 'timer' | 'email' | 'source';
+  })[];
   settings: WorkflowSettings | null;
   owner_id: string;
   project_id: string | null;
@@ -426,8 +425,7 @@ export interface WorkflowTick {
   planned_at: number;
   /** Epoch seconds (integer) */
   recorded_at: number;
-  /** fired | late | skipped | missed */
-  outcome: string;
+  outcome: 'fired' | 'late' | 'skipped' | 'missed';
   /** Milliseconds from its time to when it ran; null: it did not run (integer) */
   late_by_ms: number | null;
   reason: string | null;
@@ -437,10 +435,10 @@ export interface WorkflowTick {
     /** Run of a workflow; null: a run of a source */
     id: string | null;
     /**
-     * queued | running | succeeded | failed | lost (no end was recorded, and it is not queued any more); of
-     * a workflow also waiting | cancelled | quarantined | not_kept (the run is no longer kept)
+     * lost: no end was recorded, and it is not queued any more; not_kept: the run, of a workflow, is no
+     * longer kept
      */
-    state: string;
+    state: 'queued' | 'running' | 'waiting' | 'succeeded' | 'failed' | 'cancelled' | 'quarantined' | 'not_triggered' | 'lost' | 'not_kept';
     /** Class and message of the error; of a queued run: of the attempt before */
     error: string | null;
     /** Epoch seconds (integer) */
@@ -475,7 +473,7 @@ export interface Template {
   settings: {
     /** 1 to 200 characters */
     name?: string;
-    /** It is active at once */
+    /** Activates the workflow immediately */
     auto_deploy?: boolean;
     /** Longest one step may take; null: 30 for HTTP and email, 60 for timers and events (integer, 1 to 750) */
     timeout_seconds?: number | null;
@@ -509,17 +507,16 @@ export interface RunStep {
   position: number;
   /** Integer */
   try: number;
-  /** succeeded | failed | waiting */
-  state: string;
+  state: 'succeeded' | 'failed' | 'waiting';
   /** The props as the step got them; accounts and secrets left out */
   input: unknown;
   exports: unknown;
-  logs: {
+  logs: ({
     /** Integer */
     ts: number;
-    level: string;
+    level: 'debug' | 'info' | 'log' | 'warn' | 'error';
     message: string;
-  }[];
+  })[];
   error: Record<string, unknown> | null;
   started_at: string;
   ended_at: string;
@@ -532,16 +529,14 @@ export interface RunDetail {
   workflow_id: string;
   deployment_id: string;
   owner_id: string;
-  /** queued | running | waiting | succeeded | failed | cancelled | quarantined | not_triggered */
-  state: string;
+  state: 'queued' | 'running' | 'waiting' | 'succeeded' | 'failed' | 'cancelled' | 'quarantined' | 'not_triggered';
   /** What triggered it */
   emitter_id: string | null;
-  source_type: string;
+  source_type: 'HTTP' | 'TIMER' | 'EMAIL' | 'COMPONENT' | 'WORKFLOW' | 'SDK';
   trace_id: string;
   replay_of: string | null;
   wait: {
-    /** delay | suspend | rerun | retry */
-    kind: string;
+    kind: 'delay' | 'suspend' | 'rerun' | 'retry';
     /** ISO 8601 */
     until: string;
   } | null;
@@ -565,11 +560,9 @@ export interface RunDetail {
   event: unknown;
   steps: RunStep[];
   sends: ({
-    /** http | email | s3 | sse | emit */
-    kind: string;
+    kind: 'http' | 'email' | 's3' | 'sse' | 'emit';
     payload: unknown;
-    /** queued | sent | failed */
-    state: string;
+    state: 'queued' | 'sent' | 'failed';
     result: unknown;
     /** ISO 8601 */
     ended_at: string | null;
@@ -583,16 +576,14 @@ export interface Run {
   workflow_id: string;
   deployment_id: string;
   owner_id: string;
-  /** queued | running | waiting | succeeded | failed | cancelled | quarantined | not_triggered */
-  state: string;
+  state: 'queued' | 'running' | 'waiting' | 'succeeded' | 'failed' | 'cancelled' | 'quarantined' | 'not_triggered';
   /** What triggered it */
   emitter_id: string | null;
-  source_type: string;
+  source_type: 'HTTP' | 'TIMER' | 'EMAIL' | 'COMPONENT' | 'WORKFLOW' | 'SDK';
   trace_id: string;
   replay_of: string | null;
   wait: {
-    /** delay | suspend | rerun | retry */
-    kind: string;
+    kind: 'delay' | 'suspend' | 'rerun' | 'retry';
     /** ISO 8601 */
     until: string;
   } | null;
@@ -625,7 +616,7 @@ export interface Component {
   name: string;
   version: string;
   description?: string;
-  type: string;
+  type: 'source' | 'action' | 'app';
   configurable_props: {
     name: string;
     type: string;
@@ -762,11 +753,7 @@ export interface AccountAuditEntry {
     id: string;
     name_slug: string;
   };
-  /**
-   * created, connected, reconnected, read_credentials, updated, credentials_replaced, became_unhealthy,
-   * became_healthy, deleted
-   */
-  action: string;
+  action: 'created' | 'connected' | 'reconnected' | 'read_credentials' | 'updated' | 'credentials_replaced' | 'became_unhealthy' | 'became_healthy' | 'deleted';
   /** null: the service itself */
   user_id: string | null;
   key_id: string | null;
@@ -834,7 +821,7 @@ export interface App {
   /** Addition: for auth_type oauth */
   oauth: {
     version: 1 | 2;
-    grant: string | null;
+    grant: 'authorization_code' | 'client_credentials' | null;
     scopes: string[];
     /** Exactly what to register at the provider */
     redirect_uri: string;
@@ -866,7 +853,7 @@ export interface AppSummary {
   /** Addition: for auth_type oauth */
   oauth: {
     version: 1 | 2;
-    grant: string | null;
+    grant: 'authorization_code' | 'client_credentials' | null;
     scopes: string[];
     /** Exactly what to register at the provider */
     redirect_uri: string;
@@ -1029,7 +1016,7 @@ export interface Overview {
       waiting: number;
     };
   })[];
-  /** What this process stored; on several nodes each tells of itself */
+  /** What this process stored; with several nodes, each describes itself */
   rates: {
     /** Epoch seconds: when this process, which answers, began to count; nothing before is known (integer) */
     since: number;
@@ -1120,12 +1107,11 @@ export interface Flow {
   nodes: ({
     /** dc_…, p_… or wh_…; dc_*, p_*, o_… or u_… for all emitters of a kind or an owner */
     id: string;
-    /** source | workflow | webhook | all */
-    kind: string;
+    kind: 'source' | 'workflow' | 'webhook' | 'all';
     /** Null: all of a kind, or something of another owner */
     name: string | null;
-    /** active | inactive | deploying | paused | disabled; null where the name is */
-    state: string | null;
+    /** Null where the name is */
+    state: 'active' | 'inactive' | 'deploying' | 'paused' | 'disabled' | null;
     /** Null where the name is */
     health: {
       state: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
@@ -1171,8 +1157,7 @@ export interface Flow {
     triggers: ({
       /** hi_…, ti_… or ei_… */
       id: string;
-      /** http | timer | email */
-      kind: string;
+      kind: 'http' | 'timer' | 'email';
       /** Integer */
       interval_seconds: number | null;
       cron: string | null;
@@ -1317,8 +1302,7 @@ export interface Member {
   user_id: string;
   username: string;
   email: string;
-  /** admin, member, viewer */
-  role: string;
+  role: 'admin' | 'member' | 'viewer';
   /** Integer */
   created_at: number;
 }
@@ -1435,7 +1419,7 @@ export interface PageParameters {
 
 /** Answer of `GET /healthz`. */
 export interface GetHealthAnswer {
-  status: string;
+  status: 'ok' | 'ready';
 }
 
 /** Body of `POST /v1/users`. */
@@ -1722,7 +1706,7 @@ export interface PutQuotaBody {
   invocations?: number | null;
   /** Whether what goes beyond is refused */
   enforced?: boolean | null;
-  /** paid: /users/me tells of billing periods of a month, of which the first begins today */
+  /** paid: /users/me describes billing periods of a month, of which the first begins today */
   plan?: 'free' | 'paid';
 }
 
@@ -1741,10 +1725,10 @@ export interface GetInstanceAnswer {
   /** How the clock of this machine compares with that of the database; null with SQLite */
   clock: {
     /**
-     * synchronized | corrected (more than a second apart) | unreliable (more than a minute apart: no timer
-     * fires on this node)
+     * corrected: more than a second apart; unreliable: more than a minute apart, no timer fires on this
+     * node
      */
-    state: string;
+    state: 'synchronized' | 'corrected' | 'unreliable';
     /** Clock of this machine minus that of the database (integer) */
     offset_ms: number;
     /** Epoch seconds (integer) */
@@ -1764,7 +1748,7 @@ export interface GetInstanceAnswer {
     heartbeat_at: number;
     /** Of its machine, as in clock; null with SQLite */
     clock: {
-      state: string;
+      state: 'synchronized' | 'corrected' | 'unreliable';
       /** Integer */
       offset_ms: number;
     } | null;
@@ -1794,10 +1778,9 @@ export interface GetInstanceAnswer {
   started_at: number;
   /** Under which others reach it */
   address: string;
-  /** sqlite | postgres */
-  store: string;
-  /** Isolation of user code: hardened | default | off */
-  sandbox: string;
+  store: 'sqlite' | 'postgres';
+  /** Isolation of user code */
+  sandbox: 'hardened' | 'default' | 'off';
   /** That this process takes, those of user code not counted (integer) */
   memory_bytes: number;
   /** The file system of the data folder; null: the system does not say */
@@ -1809,12 +1792,12 @@ export interface GetInstanceAnswer {
     total_bytes: number;
   } | null;
   /** In the store, of all users and workspaces */
-  jobs: {
-    kind: string;
-    state: string;
+  jobs: ({
+    kind: 'run_source' | 'delete_events' | 'deliver_scheduled_event' | 'fan_out_event' | 'change_deliveries' | 'fan_out_apphook' | 'run_workflow' | 'delete_workflow' | 'send_from_run' | 'queue_replay';
+    state: 'queued' | 'running' | 'quarantined';
     /** Integer */
     count: number;
-  }[];
+  })[];
   /** In this process (integer) */
   jobs_running: number;
   /** By this process (integer) */
@@ -1832,8 +1815,7 @@ export interface GetInstanceAnswer {
     value: string | null;
     /** The value as people say it, such as 10 minutes or 2 GB; null: it is no amount */
     amount: string | null;
-    /** environment | default */
-    from: string;
+    from: 'environment' | 'default';
   })[];
 }
 
@@ -2516,8 +2498,8 @@ export interface CreateWebhookAnswer {
   description: string | null;
   url: string;
   active: boolean;
-  /** active | paused (events are held) | disabled (by the service; events are kept as blocked) */
-  state: string;
+  /** paused: events are held; disabled: by the service, events are kept as blocked */
+  state: 'active' | 'paused' | 'disabled';
   /**
    * Addition: what happened last. healthy: the last run, delivery or test succeeded; failing: it failed;
    * paused: a user stopped it; disabled: the service stopped it; waiting: it has work that waits; untested:
@@ -2537,7 +2519,8 @@ export interface CreateWebhookAnswer {
      */
     waiting: number;
   };
-  disabled_reason: string | null;
+  /** receiver_gone: it answered 410; only_failures: nothing but failures for 5 days */
+  disabled_reason: 'receiver_gone' | 'only_failures' | null;
   /** Integer */
   disabled_at: number | null;
   /** Integer */
@@ -2632,8 +2615,8 @@ export interface RotateWebhookSecretAnswer {
   description: string | null;
   url: string;
   active: boolean;
-  /** active | paused (events are held) | disabled (by the service; events are kept as blocked) */
-  state: string;
+  /** paused: events are held; disabled: by the service, events are kept as blocked */
+  state: 'active' | 'paused' | 'disabled';
   /**
    * Addition: what happened last. healthy: the last run, delivery or test succeeded; failing: it failed;
    * paused: a user stopped it; disabled: the service stopped it; waiting: it has work that waits; untested:
@@ -2653,7 +2636,8 @@ export interface RotateWebhookSecretAnswer {
      */
     waiting: number;
   };
-  disabled_reason: string | null;
+  /** receiver_gone: it answered 410; only_failures: nothing but failures for 5 days */
+  disabled_reason: 'receiver_gone' | 'only_failures' | null;
   /** Integer */
   disabled_at: number | null;
   /** Integer */
@@ -2869,11 +2853,8 @@ export interface ListRunsQuery {
   after?: string;
   /** Cursor: items before it */
   before?: string;
-  /**
-   * Only runs in this state: queued, running, waiting, succeeded, failed, cancelled, quarantined,
-   * not_triggered
-   */
-  state?: string;
+  /** Only runs in this state; empty: in any */
+  state?: 'queued' | 'running' | 'waiting' | 'succeeded' | 'failed' | 'cancelled' | 'quarantined' | 'not_triggered' | '';
 }
 
 /** Body of `POST /v1/runs/{id}/cancel`. */
@@ -2942,8 +2923,7 @@ export interface TestStepBody {
 
 /** Answer of `POST /v1/workflows/{id}/steps/{namespace}/test`. */
 export interface TestStepAnswer {
-  /** succeeded | failed */
-  state: string;
+  state: 'succeeded' | 'failed';
   input: unknown;
   exports: unknown;
   logs: unknown;
@@ -3182,12 +3162,11 @@ export interface RunActionAnswer {
   ret: unknown;
   /** Log lines, then the error, if the action failed */
   os: ({
-    /** log | error */
-    k: string;
+    k: 'log' | 'error';
     /** Epoch milliseconds (integer) */
     ts: number;
-    /** Of log lines: debug | info | log | warn | error */
-    level?: string;
+    /** Of log lines */
+    level?: 'debug' | 'info' | 'log' | 'warn' | 'error';
     msg?: string;
     err?: {
       name: string;
@@ -3210,10 +3189,8 @@ export interface RunActionAnswer {
   } | null;
   /** What $.send sent, in order */
   sends: ({
-    /** http | email | s3 */
-    kind: string;
-    /** sent | failed */
-    state: string;
+    kind: 'http' | 'email' | 's3' | 'sse' | 'emit';
+    state: 'sent' | 'failed';
     result: unknown;
   })[];
 }
@@ -3420,11 +3397,11 @@ export interface ListMyWorkflowsAnswer {
     waiting: number;
   };
   steps: WorkflowStep[];
-  triggers: {
+  triggers: ({
     /** hi_…, ti_…, ei_… or dc_… */
     id: string;
-    type: string;
-  }[];
+    type: 'http' | 'timer' | 'email' | 'source';
+  })[];
   settings: WorkflowSettings | null;
   owner_id: string;
   project_id: string | null;
@@ -3436,8 +3413,7 @@ export interface ListMyWorkflowsAnswer {
   updated_at: number;
   last_run: {
     id: string;
-    /** As in the run */
-    state: string;
+    state: 'queued' | 'running' | 'waiting' | 'succeeded' | 'failed' | 'cancelled' | 'quarantined' | 'not_triggered';
     /** ISO 8601 */
     created_at: string;
   } | null;
@@ -3506,7 +3482,7 @@ export interface CreateWorkflowBody {
   settings?: {
     /** 1 to 200 characters */
     name?: string;
-    /** It is active at once */
+    /** Activates the workflow immediately */
     auto_deploy?: boolean;
     /** Longest one step may take; null: 30 for HTTP and email, 60 for timers and events (integer, 1 to 750) */
     timeout_seconds?: number | null;
@@ -3590,7 +3566,7 @@ export interface CreateDeploymentBody {
   settings?: {
     /** 1 to 200 characters */
     name?: string;
-    /** It is active at once */
+    /** Activates the workflow immediately */
     auto_deploy?: boolean;
     /** Longest one step may take; null: 30 for HTTP and email, 60 for timers and events (integer, 1 to 750) */
     timeout_seconds?: number | null;
@@ -3652,7 +3628,7 @@ export interface CreateTemplateBody {
   settings?: {
     /** 1 to 200 characters */
     name?: string;
-    /** It is active at once */
+    /** Activates the workflow immediately */
     auto_deploy?: boolean;
     /** Longest one step may take; null: 30 for HTTP and email, 60 for timers and events (integer, 1 to 750) */
     timeout_seconds?: number | null;

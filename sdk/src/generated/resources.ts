@@ -212,7 +212,7 @@ export class Health {
   /**
    * What is running and with which settings; only for the admin of the instance.
    *
-   * On several machines the process that answers tells of itself. Secrets are never shown.
+   * On several machines the process that answers describes itself. Secrets are never shown.
    *
    * `GET /v1/instance`
    * @throws MillraceError what the service refused, with its `code`
@@ -241,7 +241,7 @@ export class Users {
   }
 
   /**
-   * The authenticated user, with workspaces and use of today.
+   * The authenticated user, with workspaces and today's usage.
    *
    * `GET /v1/users/me`
    * @throws MillraceError what the service refused, with its `code`
@@ -365,7 +365,7 @@ export class Workspaces {
   }
 
   /**
-   * All workspaces you are in, oldest first, with their use of today.
+   * All workspaces you are in, oldest first, with today's usage.
    *
    * The same as `orgs` of /users/me, also for users on the paid plan.
    *
@@ -377,7 +377,7 @@ export class Workspaces {
   }
 
   /**
-   * A workspace with its credit usage of today.
+   * A workspace with its credit usage today.
    *
    * `GET /v1/workspaces/{id}`
    * @param workspaceId o_…

@@ -202,7 +202,7 @@ forEachStore((fixture) => {
       await delivery.emitter();
       await delivery.subscribe((await delivery.webhook('http://127.0.0.1:9', { state: 'paused' })).id);
       await delivery.emit(['1']);
-      const holder = { state: 'queued', lease_node: 'node_dead' };
+      const holder = { state: 'queued', lease_node: 'node_dead' } as const;
       await fixture.store.transaction((tx) => tx.updateTable('deliveries').set(holder).execute());
       const look = { nowMs: delivery.clock.now(), limit: 10 };
       let second: Promise<number> | undefined;

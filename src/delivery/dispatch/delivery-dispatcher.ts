@@ -4,6 +4,7 @@ import type { Clock } from '#lib/clock.ts';
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
+import type { DeliveryState } from '#storage/tables/delivery-tables.ts';
 import { DeliveryClaims, isSource, type ListenerTurns } from './delivery-claims.ts';
 import { type DeliveryLane, DeliveryLanes, type DeliveryPlaces, type LaneBounds } from './delivery-lanes.ts';
 import { DeliveryLeases } from './delivery-leases.ts';
@@ -350,7 +351,7 @@ export class DeliveryDispatcher {
     });
   }
 
-  #logOutcome(delivery: HeldDelivery, outcome: AttemptOutcome, state: string): void {
+  #logOutcome(delivery: HeldDelivery, outcome: AttemptOutcome, state: DeliveryState): void {
     // Thousands a second; /metrics counts them, and each has its record.
     if (outcome.kind === 'delivered' || outcome.kind === 'postponed') return;
     const { status, latency_ms, error } = 'attempt' in outcome ? outcome.attempt : {};

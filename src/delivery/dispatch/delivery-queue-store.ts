@@ -2,12 +2,13 @@ import { CompiledQuery, sql } from 'kysely';
 import { type HeldDelivery, heldDelivery } from '#delivery/delivery.ts';
 import { StatementTexts } from '#storage/statement-texts.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
+import type { DeliveryReason, DeliveryState } from '#storage/tables/delivery-tables.ts';
 
 /**
  * As literals, not parameters: the indexes that make these look-ups cheap are partial, and SQLite uses such an index
  * only where the statement itself says so.
  */
-const queued = sql.lit('queued');
+const queued = sql.lit<DeliveryState>('queued');
 
 /** A delivery that waits in the store, before its text is read. */
 export interface WaitingDelivery {
@@ -130,8 +131,8 @@ export async function claimDeliveries(
 export interface SettledDelivery {
   id: string;
   emit_id: string;
-  state: string;
-  reason: string | null;
+  state: DeliveryState;
+  reason: DeliveryReason | null;
   run_at_ms: number;
   attempts: number;
   attempt_log: string;

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Db } from '#storage/store.ts';
+import type { RunSourceType } from '#storage/tables/workflow-tables.ts';
 
 /** Runs of a workflow that events have started. */
 export interface RunAmounts {
@@ -11,7 +12,7 @@ export interface RunAmounts {
 }
 
 /** Sources and workflows: what came by a subscription. */
-const bySubscription = ['COMPONENT', 'WORKFLOW'];
+const bySubscription: readonly RunSourceType[] = ['COMPONENT', 'WORKFLOW'];
 
 /** How many runs of a workflow that events have started are queued or running; up to `limit` of each are counted. */
 export async function countEventRuns(db: Db, workflowId: string, limit: number): Promise<RunAmounts> {

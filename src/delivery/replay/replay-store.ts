@@ -2,7 +2,13 @@ import { sql } from 'kysely';
 import { openStates } from '#delivery/delivery.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
-import type { DeliveryTable, ReplayTable } from '#storage/tables/delivery-tables.ts';
+import type {
+  DeliveryState,
+  DeliveryTable,
+  ReplayReason,
+  ReplayState,
+  ReplayTable,
+} from '#storage/tables/delivery-tables.ts';
 
 const replayColumns = [
   'id',
@@ -32,7 +38,7 @@ const replayColumns = [
 ] as const;
 
 /** Replays that have, or may have, something ahead of them. */
-const openReplayStates = ['queueing', 'sending'];
+const openReplayStates = ['queueing', 'sending'] as const satisfies readonly ReplayState[];
 
 export async function insertReplay(tx: Tx, row: ReplayTable): Promise<void> {
   await tx.insertInto('replays').values(row).execute();
@@ -82,7 +88,11 @@ export async function advanceReplay(tx: Tx, replay: ReplayTable): Promise<void> 
 }
 
 /** Nothing more of it is to be sent. */
-export async function endReplay(tx: Tx, id: string, end: { reason: string; nowMs: number }): Promise<void> {
+export async function endReplay(
+  tx: Tx,
+  id: string,
+  end: { reason: ReplayReason; nowMs: number },
+): Promise<void> {
   await tx
     .updateTable('replays')
     .set({ state: 'cancelled', reason: end.reason, updated_at_ms: end.nowMs })
@@ -170,7 +180,7 @@ export async function progressOf(
   return progress;
 }
 
-function groupOf(state: string): keyof ReplayProgress {
+function groupOf(state: DeliveryState): keyof ReplayProgress {
   if (state === 'delivered') return 'sent';
   return openStates.some((open) => open === state) ? 'waiting' : 'failed';
 }

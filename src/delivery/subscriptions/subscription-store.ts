@@ -3,7 +3,11 @@ import type { EmittedTo } from '#events/emit-event.ts';
 import { holdMemberships } from '#identity/workspace-store.ts';
 import { StatementTexts } from '#storage/statement-texts.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
-import type { AutoSubscriptionTable, SubscriptionTable } from '#storage/tables/delivery-tables.ts';
+import type {
+  AutoSubscriptionTable,
+  SubscriptionTable,
+  WebhookState,
+} from '#storage/tables/delivery-tables.ts';
 
 const subscriptionColumns = [
   'id',
@@ -215,7 +219,7 @@ export interface Subscriber {
   listener_id: string;
   listener_owner_id: string;
   /** The state of a listening webhook; null for listeners of other kinds. */
-  webhook_state: string | null;
+  webhook_state: WebhookState | null;
 }
 
 /** All emitters of the kind that this one is of: `dc_*` or `p_*`; an owner is of none. */

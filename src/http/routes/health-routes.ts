@@ -1,7 +1,7 @@
 import type { Registry } from 'prom-client';
 import { Type } from 'typebox';
 import { unwritableReason } from '#health/node-health.ts';
-import type { App } from '#http/route-support.ts';
+import { type App, OneOf } from '#http/route-support.ts';
 import { UnavailableError } from '#lib/errors.ts';
 import { pingStore } from '#storage/ping-store.ts';
 import type { Store } from '#storage/store.ts';
@@ -13,7 +13,7 @@ export interface HealthRouteParts {
   unreadyReason?: () => string | undefined;
 }
 
-const Status = Type.Object({ status: Type.String() });
+const Status = Type.Object({ status: OneOf(['ok', 'ready']) });
 const tags = ['operations', 'addition'];
 
 export function healthRoutes(app: App, { store, metrics, unreadyReason }: HealthRouteParts): void {
@@ -27,7 +27,7 @@ export function healthRoutes(app: App, { store, metrics, unreadyReason }: Health
         response: { 200: Status },
       },
     },
-    async () => ({ status: 'ok' }),
+    async () => ({ status: 'ok' as const }),
   );
 
   app.get(
@@ -49,7 +49,7 @@ export function healthRoutes(app: App, { store, metrics, unreadyReason }: Health
       }
       const reason = unreadyReason?.();
       if (reason !== undefined) throw new UnavailableError('not_ready', reason);
-      return { status: 'ready' };
+      return { status: 'ready' as const };
     },
   );
 

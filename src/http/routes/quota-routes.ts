@@ -17,7 +17,7 @@ export interface QuotaRouteDeps {
   quotas: QuotaGuard;
 }
 
-/** Days that usage is told of, today included. */
+/** Days of usage in an answer, today included. */
 const usageDays = 30;
 const dayMs = 86_400_000;
 
@@ -130,7 +130,7 @@ export function quotaRoutes(app: App, { store, clock, quotas }: QuotaRouteDeps):
           plan: Type.Optional(
             Type.Enum(['free', 'paid'], {
               description:
-                'paid: /users/me tells of billing periods of a month, of which the first begins today',
+                'paid: /users/me describes billing periods of a month, of which the first begins today',
             }),
           ),
         }),

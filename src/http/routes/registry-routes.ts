@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import type { PackageFetcher } from '#components/package-fetcher.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
-import { type App, callerOf, DataOf, NoContent, PageOf, PageQuery } from '#http/route-support.ts';
+import { type App, callerOf, DataOf, NoContent, OneOf, PageOf, PageQuery } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
@@ -9,16 +9,17 @@ import { addPackage, removePackages, viewPackages } from '#registry/add-package.
 import { packagesQuery } from '#registry/package-store.ts';
 import { pageOf } from '#storage/page.ts';
 import type { Store } from '#storage/store.ts';
+import { packageKinds } from '#storage/tables/registry-tables.ts';
 
 const Package = Type.Object({
   id: Type.String({ description: 'pkg_…' }),
-  kind: Type.Enum(['npm', 'folder']),
+  kind: OneOf(packageKinds),
   name: Type.String({ description: 'Of a folder, its path where it was added' }),
   version: Type.String({ description: 'Exact; of a folder, a hash of its content' }),
   integrity: Type.String({ description: 'Subresource integrity of what was added' }),
   apps: Type.Array(Type.String(), { description: 'Slugs of the apps it has app files of' }),
   keys: Type.Array(
-    Type.Object({ key: Type.String(), version: Type.String(), type: Type.Enum(['source', 'action']) }),
+    Type.Object({ key: Type.String(), version: Type.String(), type: OneOf(['source', 'action']) }),
   ),
   problems: Type.Array(Type.Object({ path: Type.String(), message: Type.String() }), {
     description: 'Files that were left out, and why',

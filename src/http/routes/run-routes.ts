@@ -1,14 +1,23 @@
 import { type Static, Type } from 'typebox';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
-import { type App, callerOf, DataOf, IdParams, PageOf, pageParameters } from '#http/route-support.ts';
+import { type App, callerOf, DataOf, IdParams, OneOf, PageOf, pageParameters } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
 import { ownersOf, readable, writable } from '#identity/permissions.ts';
-import { CallerError } from '#lib/errors.ts';
+import { logLevels } from '#runner/protocol.ts';
 import type { Store } from '#storage/store.ts';
-import type { RunSendTable, RunStepTable, RunTable } from '#storage/tables/workflow-tables.ts';
+import {
+  type RunSendTable,
+  type RunStepTable,
+  type RunTable,
+  runSourceTypes,
+  runStates,
+  sendKinds,
+  sendStates,
+  stepStates,
+  waitKinds,
+} from '#storage/tables/workflow-tables.ts';
 import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
 import type { RunManager } from '#workflows/runs/manage-runs.ts';
-import { terminalStates } from '#workflows/runs/run.ts';
 import type { RunError } from '#workflows/runs/run-events.ts';
 import { findRun, type ListedRun, pageOfRuns, sendsOfRun, stepsOfRun } from '#workflows/runs/run-store.ts';
 import type { StepTrier } from '#workflows/runs/try-step.ts';
@@ -23,8 +32,6 @@ const ErrorShape = Type.Object({
   ts: Type.String(),
 });
 
-const runStates: readonly string[] = ['queued', 'running', 'waiting', ...terminalStates];
-
 const Time = Type.Union([Type.String(), Type.Null()], { description: 'ISO 8601' });
 
 const runFields = {
@@ -32,16 +39,14 @@ const runFields = {
   workflow_id: Type.String(),
   deployment_id: Type.String(),
   owner_id: Type.String(),
-  state: Type.String({
-    description: runStates.join(' | '),
-  }),
+  state: OneOf(runStates),
   emitter_id: Type.Union([Type.String(), Type.Null()], { description: 'What triggered it' }),
-  source_type: Type.String(),
+  source_type: OneOf(runSourceTypes),
   trace_id: Type.String(),
   replay_of: Type.Union([Type.String(), Type.Null()]),
   wait: Type.Union([
     Type.Object({
-      kind: Type.String({ description: 'delay | suspend | rerun | retry' }),
+      kind: OneOf(waitKinds),
       until: Type.String({ description: 'ISO 8601' }),
     }),
     Type.Null(),
@@ -59,19 +64,19 @@ const Step = Type.Object({
   namespace: Type.String(),
   position: Type.Integer(),
   try: Type.Integer(),
-  state: Type.String({ description: 'succeeded | failed | waiting' }),
+  state: OneOf(stepStates),
   input: Type.Unknown({ description: 'The props as the step got them; accounts and secrets left out' }),
   exports: Type.Unknown(),
-  logs: Type.Array(Type.Object({ ts: Type.Integer(), level: Type.String(), message: Type.String() })),
+  logs: Type.Array(Type.Object({ ts: Type.Integer(), level: OneOf(logLevels), message: Type.String() })),
   error: Type.Union([Type.Object({}, { additionalProperties: true }), Type.Null()]),
   started_at: Type.String(),
   ended_at: Type.String(),
 });
 
 const Send = Type.Object({
-  kind: Type.String({ description: 'http | email | s3 | sse | emit' }),
+  kind: OneOf(sendKinds),
   payload: Type.Unknown(),
-  state: Type.String({ description: 'queued | sent | failed' }),
+  state: OneOf(sendStates),
   result: Type.Unknown(),
   ended_at: Time,
 });
@@ -88,7 +93,7 @@ const RunDetail = Type.Object(
 
 const StepTest = Type.Object(
   {
-    state: Type.String({ description: 'succeeded | failed' }),
+    state: OneOf(['succeeded', 'failed']),
     input: Type.Unknown(),
     exports: Type.Unknown(),
     logs: Type.Unknown(),
@@ -139,7 +144,7 @@ export function runRoutes(app: App, { store, runManager, stepTrier }: RunRouteDe
         querystring: Type.Object({
           ...pageParameters,
           state: Type.Optional(
-            Type.String({ description: `Only runs in this state: ${runStates.join(', ')}` }),
+            OneOf([...runStates, ''], { description: 'Only runs in this state; empty: in any' }),
           ),
         }),
         response: { 200: PageOf(Run) },
@@ -152,10 +157,6 @@ export function runRoutes(app: App, { store, runManager, stepTrier }: RunRouteDe
         id,
       });
       const { state } = request.query;
-      if (state !== undefined && state !== '' && !runStates.includes(state))
-        throw new CallerError('invalid_parameter', `state: expected one of ${runStates.join(', ')}`, {
-          parameter: 'state',
-        });
       const filter = { workflowId: id, ...(state === undefined || state === '' ? {} : { state }) };
       const page = await pageOfRuns(store.read, filter, pageRequest(request));
       return pageResponse(selectFields(request, page.rows.map(runView)), {

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { newHealth } from '#health/health.ts';
+import { type HealthState, newHealth } from '#health/health.ts';
 import { healthOf } from '#health/health-store.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
 import {
@@ -100,7 +100,7 @@ export function sourceRoutes(app: App, deps: SourceRouteDeps): void {
   };
 
   const listOf = async (request: Parameters<typeof pageRequest>[0], db: Db, ownerId: string) => {
-    const { q = '', health: state } = request.query as { q?: string; health?: string };
+    const { q = '', health: state } = request.query as { q?: string; health?: HealthState };
     const nowMs = clock.now();
     const filter = { words: q.trim(), ...(state === undefined ? {} : { health: { state, nowMs } }) };
     const page = await pageOfSources(db, ownerId, pageRequest(request), filter);

@@ -77,7 +77,7 @@ export function userRoutes(app: App, parts: UserRouteParts): void {
     {
       schema: {
         operationId: 'getMe',
-        summary: 'The authenticated user, with workspaces and use of today',
+        summary: "The authenticated user, with workspaces and today's usage",
         tags: ['users'],
         response: { 200: DataOf(Type.Union([FreeUser, PaidUser])) },
       },

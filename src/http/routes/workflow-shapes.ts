@@ -1,4 +1,6 @@
 import { Type } from 'typebox';
+import { OneOf } from '#http/route-support.ts';
+import { runStates, triggerKinds } from '#storage/tables/workflow-tables.ts';
 import { Health } from './health-shapes.ts';
 
 const StringOrNull = Type.Union([Type.String(), Type.Null()]);
@@ -41,7 +43,7 @@ const runSettings = {
 export const SettingsInput = Type.Object(
   {
     name: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
-    auto_deploy: Type.Optional(Type.Boolean({ description: 'It is active at once' })),
+    auto_deploy: Type.Optional(Type.Boolean({ description: 'Activates the workflow immediately' })),
     timeout_seconds: Type.Optional(runSettings.timeout_seconds),
     memory_mb: Type.Optional(runSettings.memory_mb),
     auto_retry: Type.Optional(runSettings.auto_retry),
@@ -82,7 +84,7 @@ export const TriggerInputs = Type.Array(
   Type.Object({
     id: Type.Optional(Type.String({ description: 'Of a trigger that the workflow has' })),
     type: Type.Optional(
-      Type.Enum(['http', 'timer', 'email', 'source'], {
+      OneOf(triggerKinds, {
         description: 'Required without a template; with one it says that this trigger is given whole',
       }),
     ),
@@ -157,7 +159,7 @@ const workflowFields = {
   steps: Type.Array(Step),
   triggers: Type.Array(
     Type.Object(
-      { id: Type.String({ description: 'hi_…, ti_…, ei_… or dc_…' }), type: Type.String() },
+      { id: Type.String({ description: 'hi_…, ti_…, ei_… or dc_…' }), type: OneOf(triggerKinds) },
       { additionalProperties: true },
     ),
   ),
@@ -177,7 +179,7 @@ export const ListedWorkflow = Type.Object(
     last_run: Type.Union([
       Type.Object({
         id: Type.String(),
-        state: Type.String({ description: 'As in the run' }),
+        state: OneOf(runStates),
         created_at: Type.String({ description: 'ISO 8601' }),
       }),
       Type.Null(),

@@ -1,3 +1,4 @@
+import { unreachable } from '#lib/assert.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
 import type { DataStoreEntryTable, DataStoreTable } from '#storage/tables/workflow-tables.ts';
@@ -144,6 +145,8 @@ class EntryBatch {
         delete entry.value;
         this.#grow(write, size, { entries: -1, bytes: -before.bytes });
         break;
+      default:
+        unreachable(write);
     }
     entry.changedBy = write;
     return { written: true, existed };

@@ -11,7 +11,12 @@ import { viewSource } from '#sources/view-source.ts';
 import type { Db } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
-import type { DeploymentTable, TriggerTable, WorkflowTable } from '#storage/tables/workflow-tables.ts';
+import type {
+  DeploymentTable,
+  TriggerKind,
+  TriggerTable,
+  WorkflowTable,
+} from '#storage/tables/workflow-tables.ts';
 import { definitionsOfStep, sealedStep } from './load-step.ts';
 import { triggerAuthType } from './trigger-auth.ts';
 import { triggersOfMany } from './trigger-store.ts';
@@ -149,7 +154,7 @@ function authTypeOf(definitions: readonly PropDefinition[], slug: string): strin
 }
 
 interface TriggerView {
-  type: string;
+  type: TriggerKind;
   id: string;
   [field: string]: unknown;
 }

@@ -1,5 +1,6 @@
 import type { Clock } from '#lib/clock.ts';
 import type { Store } from '#storage/store.ts';
+import type { WorkflowState } from '#storage/tables/workflow-tables.ts';
 import {
   defaultWorkflowSettings,
   type WorkflowDefinition,
@@ -13,8 +14,7 @@ export interface KnownWorkflow {
   ownerId: string;
   /** The deployment that new events run. */
   deploymentId: string;
-  /** active | inactive */
-  state: string;
+  state: WorkflowState;
   settings: WorkflowSettings;
 }
 

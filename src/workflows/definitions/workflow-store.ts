@@ -1,4 +1,5 @@
 import { type SqlBool, sql } from 'kysely';
+import type { HealthState } from '#health/health.ts';
 import { hasHealth } from '#health/health-store.ts';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
@@ -52,7 +53,7 @@ export async function pageOfWorkflows(
   db: Db,
   filter: ({ ownerId: string } | { projectId: string }) & {
     words?: string;
-    health?: { state: string; nowMs: number };
+    health?: { state: HealthState; nowMs: number };
   },
   page: PageRequest,
 ): Promise<Page<WorkflowTable>> {

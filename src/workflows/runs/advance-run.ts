@@ -7,7 +7,7 @@ import { usageOf } from '#metering/invocation-usage.ts';
 import type { HttpReply, StepFlow } from '#runner/call-outcome.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
-import type { RunSendTable, RunStepTable } from '#storage/tables/workflow-tables.ts';
+import type { RunSendTable, RunState, RunStepTable, WaitKind } from '#storage/tables/workflow-tables.ts';
 import type { LoadedDeployment, LoadedStep } from '#workflows/definitions/loaded-deployment.ts';
 import type { LiveRun } from './live-run.ts';
 import { sendJobs } from './queue-sends.ts';
@@ -135,7 +135,7 @@ export class RunEngine {
       const runs = before?.runs ?? 1;
       if (runs <= flow.maxRetries) {
         const run = { runs: runs + 1, context: JSON.parse(live.deployment.redact(flow.context)) as unknown };
-        const waits = { kind: 'rerun', ms: flow.ms, position, resumption: { run } };
+        const waits = { kind: 'rerun', ms: flow.ms, position, resumption: { run } } as const;
         return this.#wait(live, { ...row, state: 'waiting' }, result, waits);
       }
     }
@@ -234,7 +234,7 @@ export class RunEngine {
     row: RunStepTable,
     result: StepResult,
     wait: {
-      kind: string;
+      kind: WaitKind;
       ms: number;
       position: number;
       resumption: Extract<NextState, { kind: 'wait' }>['resumption'];
@@ -258,7 +258,7 @@ export class RunEngine {
   async #end(
     live: LiveRun,
     end: {
-      state: string;
+      state: RunState;
       reason?: string;
       error?: string;
       position?: number;
@@ -327,8 +327,8 @@ export class RunEngine {
   /** What a step left to be stored beside its record. */
   #effectsOf(live: LiveRun, step: LoadedStep, result: StepResult): Pick<RunRecord, 'sends' | 'stepDb'> {
     const { run } = live;
-    const sends = result.sends.map(({ kind, payload }): RunSendTable => {
-      const send = {
+    const sends = result.sends.map(({ kind, payload }) => {
+      const send: RunSendTable = {
         run_id: run.id,
         number: live.sends.length + 1,
         owner_id: run.owner_id,

@@ -4,7 +4,7 @@ import { recordOutcome } from '#health/outcome-store.ts';
 import { insertNewJobs } from '#jobs/job-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Store, Tx } from '#storage/store.ts';
-import type { RunTable } from '#storage/tables/workflow-tables.ts';
+import type { RunState, RunTable } from '#storage/tables/workflow-tables.ts';
 import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
 import { forgetRuns } from './forget-run-store.ts';
 import { sendJobs } from './queue-sends.ts';
@@ -23,7 +23,7 @@ interface EndParts {
 }
 
 interface RunEnd {
-  state: string;
+  state: RunState;
   reason: string | null;
   failure?: { error: StepError; platformVersion: string };
   notice?: string;

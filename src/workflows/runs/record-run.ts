@@ -18,7 +18,13 @@ import { mergeComponentDbs } from '#sources/source-store.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
 import type { JobTable } from '#storage/tables/job-tables.ts';
-import type { RunSendTable, RunStepTable, RunTable } from '#storage/tables/workflow-tables.ts';
+import type {
+  RunSendTable,
+  RunState,
+  RunStepTable,
+  RunTable,
+  WaitKind,
+} from '#storage/tables/workflow-tables.ts';
 import { forgetRuns } from './forget-run-store.ts';
 import type { RunResumption } from './run.ts';
 import { runFailure } from './run-failure.ts';
@@ -60,7 +66,7 @@ export type NextState =
   | { kind: 'go-on'; clears: boolean }
   | {
       kind: 'wait';
-      waitKind: string;
+      waitKind: WaitKind;
       untilMs: number;
       position: number;
       failures: number;
@@ -68,7 +74,7 @@ export type NextState =
     }
   | {
       kind: 'end';
-      state: string;
+      state: RunState;
       position: number;
       error: string | null;
       reason: string | null;

@@ -1,6 +1,7 @@
 import type { CompiledQuery } from 'kysely';
 import { queued, running } from '#jobs/job-store.ts';
 import type { Store, Tx } from '#storage/store.ts';
+import type { JobTable } from '#storage/tables/job-tables.ts';
 
 /** What happened to a job before it made progress is not held against it. */
 const innocent = { losses: 0, blames: 0 };
@@ -95,7 +96,7 @@ export async function lockJobOf(
   store: Pick<Store, 'name'>,
   tx: Tx,
   runId: string,
-): Promise<{ id: string; state: string } | undefined> {
+): Promise<Pick<JobTable, 'id' | 'state'> | undefined> {
   let query = tx.selectFrom('jobs').select(['id', 'state']).where('id', '=', runId);
   if (store.name === 'postgres') query = query.forUpdate();
   return query.executeTakeFirst();

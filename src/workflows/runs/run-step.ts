@@ -1,11 +1,13 @@
+import { unreachable } from '#lib/assert.ts';
 import { UnavailableError } from '#lib/errors.ts';
 import type { CallOutcome, HttpReply, LogLine, StepFlow, StepSend } from '#runner/call-outcome.ts';
 import type { HostCall, HostCallAnswer, Runner, StepCall } from '#runner/runner.ts';
 import { readComponentDb } from '#sources/source-store.ts';
 import type { Db } from '#storage/store.ts';
+import type { LinkAction } from '#storage/tables/workflow-tables.ts';
 import type { LoadedStep } from '#workflows/definitions/loaded-deployment.ts';
 import type { LiveRun } from './live-run.ts';
-import { type LinkAction, linkPath, type WaitPlace } from './run-link.ts';
+import { linkPath, type WaitPlace } from './run-link.ts';
 import { StepSlots } from './step-slots.ts';
 
 /** Event, exports and logs of one run together (component contract, 1.17). */
@@ -211,8 +213,13 @@ function errorOf(what: string, outcome: CallOutcome, seconds: number): StepError
       return { code: 'InternalFailure', msg: `${what} ended its process: ${message}`, stack };
     case 'limit_exceeded':
       return { code: 'Function Payload Limit Exceeded', msg: `${what}: ${message}`, stack };
-    default:
+    case 'threw':
+    case 'load_failed':
+    case 'cancelled':
+    case 'finished':
       return { code: name, msg: message, stack };
+    default:
+      return unreachable(outcome.status);
   }
 }
 

@@ -5,6 +5,7 @@ import type { Db, Store, Tx } from '#storage/store.ts';
 import type {
   RunResumeTable,
   RunSendTable,
+  RunState,
   RunStepTable,
   RunTable,
 } from '#storage/tables/workflow-tables.ts';
@@ -161,7 +162,7 @@ export async function latestRuns(db: Db, workflowIds: readonly string[]): Promis
 /** Runs of a workflow, newest first; only those in `state` where one is given. */
 export async function pageOfRuns(
   db: Db,
-  filter: { workflowId: string; state?: string },
+  filter: { workflowId: string; state?: RunState },
   page: PageRequest,
 ): Promise<Page<ListedRun>> {
   let query = db.selectFrom('runs').select(runListColumns).where('workflow_id', '=', filter.workflowId);

@@ -11,6 +11,7 @@ import { WaitingRuns, waitingMax } from '#sources/waiting-runs.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
 import type { IdempotencyKeyTable } from '#storage/tables/idempotency-tables.ts';
+import type { RunTable } from '#storage/tables/workflow-tables.ts';
 import { newRunRow } from './new-run.ts';
 import type { FollowedRun, NewRun, RunReply, RunTrigger } from './run.ts';
 import { runBacklog } from './run-backlog-store.ts';
@@ -139,7 +140,7 @@ export class RunStarter {
   async recordOnly(trigger: RunTrigger, key?: RequestKey): Promise<{ runId: string; repeated: boolean }> {
     const made = this.#make(trigger, trigger.workflowId, false);
     const { run } = made;
-    const kept = { ...run, state: 'not_triggered', ended_at_ms: run.created_at_ms };
+    const kept: RunTable = { ...run, state: 'not_triggered', ended_at_ms: run.created_at_ms };
     const isNew = await this.#store.transaction(async (tx) => {
       if (key !== undefined && (await takeKeys(tx, [keyOf(key, made, { accepted: true })])).size === 0)
         return false;

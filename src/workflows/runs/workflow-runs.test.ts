@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CallerError } from '#lib/errors.ts';
+import type { LinkAction } from '#storage/tables/workflow-tables.ts';
 import { finished, RunFixture, threw } from '../../../test/support/run-fixture.ts';
 import { forEachStore } from '../../../test/support/stores.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { insertPrepared } from './insert-prepared.ts';
-import { type LinkAction, linkPath, linkToken } from './run-link.ts';
+import { linkPath, linkToken } from './run-link.ts';
 import { stepsOfRun } from './run-store.ts';
 
 const hour = 3_600_000;

@@ -15,7 +15,7 @@ import type { LoadedDeployment } from '#workflows/definitions/loaded-deployment.
 import { RunEngine, RunLostError, type RunObservers } from './advance-run.ts';
 import { endRunOutside } from './end-run.ts';
 import { LiveRun, type RunSurroundings } from './live-run.ts';
-import { type FollowedRun, isTerminal, type NewRun, type RunReply } from './run.ts';
+import { type FollowedRun, isTerminal, type NewRun, type RunReply, type TurnEnd } from './run.ts';
 import { postponeRuns } from './run-job-store.ts';
 import type { StepRunner } from './run-step.ts';
 import { findRun, markRunning, sendsOfRun, stepsOfRun } from './run-store.ts';
@@ -145,7 +145,7 @@ export class WorkflowRuns implements JobHandler {
     const { run_id: runId, workflow_id: workflowId } = payload;
     const made = this.#expected.get(runId);
     this.#expected.delete(runId);
-    let state = 'unknown';
+    let state: TurnEnd = 'unknown';
     // What a request, a mail or a timer started here waits for nobody.
     const arrival = isOrdered(made)
       ? this.#turns.arrive(workflowId)
@@ -227,7 +227,7 @@ export class WorkflowRuns implements JobHandler {
     made: NewRun | undefined,
     arrival: Arrival,
     signal: AbortSignal,
-  ): Promise<string> {
+  ): Promise<TurnEnd> {
     const live = await this.#liveOf(run, job, made);
     if (live instanceof CallerError) return this.#refuse(run, job, live);
     this.#live.set(run.id, live);
@@ -248,7 +248,7 @@ export class WorkflowRuns implements JobHandler {
     }
   }
 
-  async #begin(live: LiveRun, made: NewRun | undefined): Promise<string> {
+  async #begin(live: LiveRun, made: NewRun | undefined): Promise<TurnEnd> {
     const { job, run } = live;
     if (job.arriving?.refused === true) return 'refused';
     if (made === undefined)
@@ -298,11 +298,11 @@ export class WorkflowRuns implements JobHandler {
   }
 
   /** Its deployment cannot be loaded: what it was configured with is not there any more. */
-  async #refuse(run: RunTable, job: LeasedJob, cause: CallerError): Promise<string> {
+  async #refuse(run: RunTable, job: LeasedJob, cause: CallerError): Promise<TurnEnd> {
     await job.arriving?.write();
     const error = { code: 'ConfigurationError', msg: cause.message, stack: '' };
     const failure = { error, ...this.#surroundings };
-    const ended = { runId: run.id, state: 'failed', reason: null, failure };
+    const ended = { runId: run.id, state: 'failed', reason: null, failure } as const;
     const stored = await endRunOutside(
       { store: this.#store, router: this.#router, clock: this.#clock },
       ended,
