@@ -89,7 +89,7 @@ export function withAttempt(attemptLog: string, attempt: AttemptRecord): string 
   return JSON.stringify([...earlier, attempt].slice(-recordsMax));
 }
 
-/** Links in a chain of events at most: past it, a loop is what it most likely is (docs/behaviour.md). */
+/** Links in a chain of events at most: past it, a loop is what it most likely is (docs/how-it-works/deliveries.md). */
 export const hopsMax = 10;
 
 /**

@@ -3,6 +3,7 @@ import type { App } from '#http/route-support.ts';
 import { sendPageFile } from '#http/send-page-file.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Manual } from '#web/manual/manual.ts';
+import { movedPages } from '#web/manual/manual-contents.ts';
 
 const manualHeaders = {
   'content-security-policy':
@@ -28,6 +29,8 @@ export function manualRoutes(app: App, { manual }: ManualRouteDeps): void {
     // Links of the Markdown have its ending.
     const page = address.replace(/(?:\/index)?\.md$/, '');
     if (page !== address && (await manual.find(page)) !== undefined) return reply.redirect(page, 301);
+    const moved = movedPages.get(page);
+    if (moved !== undefined) return reply.redirect(moved, 301);
     if (!(request.headers.accept ?? '').includes('text/html'))
       throw new CallerError('unknown_path', 'the manual has no such page; /docs has its contents');
     const missing = await manual.missing(address);

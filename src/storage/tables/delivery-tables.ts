@@ -75,7 +75,7 @@ export const deliveryStates = [
 ] as const;
 export type DeliveryState = (typeof deliveryStates)[number];
 
-/** Why a delivery is in its state; `docs/behaviour.md` says what each means to its reader. */
+/** Why a delivery is in its state; `docs/how-it-works/deliveries.md` says what each means to its reader. */
 export const deliveryReasons = [
   'attempts_exhausted',
   'receiver_gone',
@@ -160,7 +160,7 @@ export interface DeliveryPayloadTable {
 export const replayStates = ['queueing', 'sending', 'finished', 'cancelled'] as const;
 export type ReplayState = (typeof replayStates)[number];
 
-/** Why a replay was cancelled; `docs/behaviour.md` says what each means to its reader. */
+/** Why a replay was cancelled; `docs/how-it-works/replay.md` says what each means to its reader. */
 export const replayReasons = [
   'replay_cancelled',
   'listener_removed',
