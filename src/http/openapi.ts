@@ -103,7 +103,6 @@ export async function serveReference(app: App): Promise<void> {
   app.get(
     '/openapi.json',
     {
-      config: { public: true },
       schema: {
         operationId: 'getOpenApiDocument',
         summary: 'This document',
@@ -114,7 +113,7 @@ export async function serveReference(app: App): Promise<void> {
     async () => app.swagger() as unknown as Record<string, unknown>,
   );
   let pages: Promise<FastifyInstance> | undefined;
-  const options = { config: { public: true }, schema: { hide: true } };
+  const options = { schema: { hide: true } };
   for (const url of [referencePrefix, `${referencePrefix}/*`])
     app.get(url, options, async ({ method, url, headers }, reply) => {
       // Few ask for them, and they take longer to load than all our routes: at the first request, not at the start.

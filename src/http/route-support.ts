@@ -23,8 +23,12 @@ declare module 'fastify' {
     caller: Caller | null;
   }
   interface FastifyContextConfig {
-    /** Answered without an API key. Everything else is authenticated: deny by default. */
+    /** Answered without an API key. Everything else is authenticated: deny by default. Set by follow-table.ts for routes of the API. */
     public?: boolean;
+    /** Access tokens of OAuth clients are refused. Set by follow-table.ts. */
+    refusesTokens?: boolean;
+    /** What only the admin of the instance may do, for the error message. Required on routes for the admin of the instance. */
+    adminMay?: string;
     /** Of a public route: a key that is sent says who asks. */
     takesKey?: boolean;
     /** A page of the dashboard: no operation, so a request for its path with another method gets no hint of it. */

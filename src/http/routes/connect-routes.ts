@@ -110,7 +110,7 @@ export function connectPageRoutes(app: App, { logger, connector, publicUrl }: Co
     );
   });
   // A HEAD would take the link from the browser that it is meant for.
-  const page = { config: { public: true }, exposeHeadRoute: false, schema: { hide: true } } as const;
+  const page = { exposeHeadRoute: false, schema: { hide: true } } as const;
 
   app.get('/connect/callback', page, async (request, reply) =>
     answer(reply, await connector.callback(queryOf(request), cookiesOf(request)), 'redirect'),

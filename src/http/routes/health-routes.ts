@@ -20,7 +20,6 @@ export function healthRoutes(app: App, { store, metrics, unreadyReason }: Health
   app.get(
     '/healthz',
     {
-      config: { public: true },
       schema: {
         operationId: 'getHealth',
         summary: 'Whether the process lives',
@@ -34,7 +33,6 @@ export function healthRoutes(app: App, { store, metrics, unreadyReason }: Health
   app.get(
     '/readyz',
     {
-      config: { public: true },
       schema: {
         operationId: 'getReadiness',
         summary: 'Whether the store takes writes and the clock can be relied on; 503 when not',
@@ -58,7 +56,6 @@ export function healthRoutes(app: App, { store, metrics, unreadyReason }: Health
   app.get(
     '/metrics',
     {
-      config: { public: true },
       schema: {
         operationId: 'getMetrics',
         summary: 'Metrics in the text format of Prometheus',

@@ -1,7 +1,6 @@
 import { type Static, Type } from 'typebox';
-import { type App, callerOf, DataOf, OneOf } from '#http/route-support.ts';
+import { type App, DataOf, OneOf } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
-import { CallerError } from '#lib/errors.ts';
 import { clockStates, jobKinds, jobStates } from '#storage/tables/job-tables.ts';
 import { Health } from './health-shapes.ts';
 
@@ -100,6 +99,7 @@ export function instanceRoutes(app: App, { viewInstance }: InstanceRouteDeps): v
   app.get(
     '/instance',
     {
+      config: { adminMay: 'see how it is set up' },
       schema: {
         operationId: 'getInstance',
         summary: 'What is running and with which settings; only for the admin of the instance',
@@ -110,9 +110,6 @@ export function instanceRoutes(app: App, { viewInstance }: InstanceRouteDeps): v
       },
     },
     async (request) => {
-      if (!callerOf(request).isAdmin) {
-        throw new CallerError('forbidden', 'only the admin of this instance may see how it is set up');
-      }
       return { data: selectFields(request, await viewInstance()) };
     },
   );

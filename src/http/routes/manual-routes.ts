@@ -19,7 +19,7 @@ export interface ManualRouteDeps {
 
 /** The manual. It is the same for everybody and holds no secrets, so it is read without signing in. */
 export function manualRoutes(app: App, { manual }: ManualRouteDeps): void {
-  const options = { config: { public: true, page: true }, schema: { hide: true } };
+  const options = { config: { page: true }, schema: { hide: true } };
   const answer = async (request: FastifyRequest, reply: FastifyReply) => {
     const path = request.url.split('?', 1)[0] ?? '';
     const address = path.replace(/(?<=.)\/+$/, '');

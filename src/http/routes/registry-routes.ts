@@ -4,7 +4,6 @@ import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
 import { type App, callerOf, DataOf, NoContent, OneOf, PageOf, PageQuery } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
 import type { Clock } from '#lib/clock.ts';
-import { CallerError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import { addPackage, removePackages, viewPackages } from '#registry/add-package.ts';
 import { packagesQuery } from '#registry/package-store.ts';
@@ -41,18 +40,12 @@ export interface RegistryRouteDeps {
 export function registryRoutes(app: App, deps: RegistryRouteDeps): void {
   const { store, clock, logger, packageFetcher } = deps;
 
-  function requireAdmin(request: Parameters<typeof callerOf>[0]): string {
-    const { isAdmin, userId } = callerOf(request);
-    if (isAdmin) return userId;
-    throw new CallerError(
-      'forbidden',
-      'only the admin of this instance may see and change its packages of components',
-    );
-  }
+  const config = { adminMay: 'see and change its packages of components' };
 
   app.post(
     '/registry/packages',
     {
+      config,
       schema: {
         operationId: 'addRegistryPackage',
         tags: ['components', 'addition'],
@@ -68,7 +61,7 @@ export function registryRoutes(app: App, deps: RegistryRouteDeps): void {
       },
     },
     async (request) => {
-      const userId = requireAdmin(request);
+      const { userId } = callerOf(request);
       const { name, version } = request.body;
       const added = await addPackage({ store, clock, fetcher: packageFetcher }, { name, version, userId });
       const { id, version: exact } = added;
@@ -80,6 +73,7 @@ export function registryRoutes(app: App, deps: RegistryRouteDeps): void {
   app.get(
     '/registry/packages',
     {
+      config,
       schema: {
         operationId: 'listRegistryPackages',
         tags: ['components', 'addition'],
@@ -89,7 +83,6 @@ export function registryRoutes(app: App, deps: RegistryRouteDeps): void {
       },
     },
     async (request) => {
-      requireAdmin(request);
       const { rows, totalCount } = await pageOf(packagesQuery(store.read), pageRequest(request));
       return pageResponse(selectFields(request, await viewPackages(store, rows)), {
         totalCount,
@@ -101,6 +94,7 @@ export function registryRoutes(app: App, deps: RegistryRouteDeps): void {
   app.delete(
     '/registry/packages',
     {
+      config,
       schema: {
         operationId: 'removeRegistryPackage',
         tags: ['components', 'addition'],
@@ -114,7 +108,7 @@ export function registryRoutes(app: App, deps: RegistryRouteDeps): void {
       },
     },
     async (request, reply) => {
-      const userId = requireAdmin(request);
+      const { userId } = callerOf(request);
       const { name, version } = request.query;
       const removed = await removePackages({ store }, name, version);
       const versions = removed.map((row) => row.version);

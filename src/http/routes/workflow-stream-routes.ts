@@ -49,7 +49,7 @@ export function workflowStreamRoutes(app: App, deps: WorkflowStreamDeps): void {
   app.get(
     '/pipelines/:id/sse',
     {
-      config: { public: true, takesKey: true },
+      config: { takesKey: true },
       schema: {
         operationId: 'streamWorkflowSends',
         tags: ['events', 'addition'],
