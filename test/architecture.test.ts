@@ -43,7 +43,6 @@ const environmentReaders: Record<string, string> = {
   'src/runner/sandbox/': 'runs inside the child, whose own environment is made by us',
 };
 
-
 /** The one file of the TypeScript client that others import, as `#sdk`. */
 const sdkEntry = 'sdk/src/millrace.ts';
 /** Where the name of the store may be read outside storage: to be shown, never to decide by. */
