@@ -1,27 +1,30 @@
 import type { Command } from 'commander';
+import type { Account, App, AppSummary, ConnectAccountAnswer } from '#sdk';
 import { isObject, pathOf } from './api.ts';
 import { askForFields, connectAccount } from './ask-account.ts';
-import {
-  addHealth,
-  addLimit,
-  type Given,
-  group,
-  leaf,
-  limitOf,
-  type Parts,
-  textOption,
-} from './command-kit.ts';
+import { addLimit, type Given, group, leaf, limitOf, type Parts, textOption } from './command-kit.ts';
 import { usageError } from './exit-codes.ts';
+import { healthList } from './list-command.ts';
 import { readJsonFile } from './prop-values.ts';
 import type { Session } from './session.ts';
-import { column, healthColumn, healthOf, idColumn, showDone, showList, showOne, timeColumn } from './show.ts';
+import { column, healthColumn, idColumn, showDone, showList, showOne, timeColumn } from './show.ts';
 
 export function accountCommands(program: Command, parts: Parts): void {
   const accounts = group(program, 'accounts', 'connected accounts');
-  addHealth(addLimit(leaf(accounts, 'list', 'accounts that you may see', parts, list))).option(
-    '--app <app>',
-    'only of this app',
-  );
+  healthList<Account>(accounts, 'accounts that you may see', parts, {
+    path: () => '/v1/accounts',
+    query: (session, options) => ({ app: textOption(options, 'app'), ...session.owner }),
+    columns: [
+      idColumn(),
+      column('NAME', 'name'),
+      column('APP', ({ app }) => app.name_slug),
+      healthColumn(),
+      column('ERROR', 'error'),
+      timeColumn('CREATED (UTC)', 'created_at'),
+    ],
+    empty:
+      'No accounts yet. `millrace accounts create APP` connects one; `millrace apps list` shows the apps.',
+  }).option('--app <app>', 'only of this app');
   leaf(accounts, 'describe <account>', 'one account', parts, async (session, options, id = '') => {
     const query = { include_credentials: options.includeCredentials === true ? 1 : undefined };
     await showOne(session, await (await session.api()).data('GET', pathOf`/v1/accounts/${id}`, { query }));
@@ -64,26 +67,6 @@ export function accountCommands(program: Command, parts: Parts): void {
   );
 }
 
-async function list(session: Session, options: Given): Promise<void> {
-  showList(
-    session,
-    await (await session.api()).list('/v1/accounts', limitOf(options), {
-      health: textOption(options, 'health'),
-      app: textOption(options, 'app'),
-      ...session.owner,
-    }),
-    [
-      idColumn(),
-      column('NAME', 'name'),
-      column('APP', ({ app }) => (isObject(app) ? app.name_slug : undefined)),
-      healthColumn(),
-      column('ERROR', 'error'),
-      timeColumn('CREATED (UTC)', 'created_at'),
-    ],
-    'No accounts yet. `millrace accounts create APP` connects one; `millrace apps list` shows the apps.',
-  );
-}
-
 async function create(session: Session, options: Given, app = ''): Promise<void> {
   const api = await session.api();
   const name = textOption(options, 'name');
@@ -97,22 +80,22 @@ async function create(session: Session, options: Given, app = ''): Promise<void>
   const account =
     file === undefined
       ? await connectAccount(session, api, app, name)
-      : await api.data('POST', '/v1/accounts', {
+      : await api.data<Account>('POST', '/v1/accounts', {
           body: { ...session.owner, app, name, credentials: await readCredentials(session, file) },
         });
   if (session.isJson) return session.terminal.printJson(account);
-  session.terminal.print(String(account.id));
-  const { state, reason } = healthOf(account);
-  if (state === 'failing') session.terminal.problem(`It is failing: ${String(reason ?? 'its test failed')}`);
+  session.terminal.print(account.id);
+  const { state, reason } = account.health;
+  if (state === 'failing') session.terminal.problem(`It is failing: ${reason ?? 'its test failed'}`);
 }
 
 async function connect(session: Session, options: Given, app = ''): Promise<void> {
-  const link = await (await session.api()).data('POST', '/v1/accounts/connect', {
+  const link = await (await session.api()).data<ConnectAccountAnswer>('POST', '/v1/accounts/connect', {
     body: { ...session.owner, app, name: textOption(options, 'name') },
   });
   if (session.isJson) return session.terminal.printJson(link);
-  session.terminal.print(String(link.connect_url));
-  session.terminal.note(`Open it in a browser before ${String(link.expires_at)}.`);
+  session.terminal.print(link.connect_url);
+  session.terminal.note(`Open it in a browser before ${link.expires_at}.`);
 }
 
 async function update(session: Session, options: Given, id = ''): Promise<void> {
@@ -122,9 +105,8 @@ async function update(session: Session, options: Given, id = ''): Promise<void> 
   let credentials: unknown = file === undefined ? undefined : await readCredentials(session, file);
   if (name === undefined && credentials === undefined) {
     if (!session.questions.canAsk) throw usageError('nothing to change', 'Give --name or --credentials.');
-    const account = await api.data('GET', pathOf`/v1/accounts/${id}`);
-    const slug = isObject(account.app) ? String(account.app.name_slug) : '';
-    credentials = await askForFields(session, await api.data('GET', pathOf`/v1/apps/${slug}`));
+    const { app } = await api.data<Account>('GET', pathOf`/v1/accounts/${id}`);
+    credentials = await askForFields(session, await api.data<App>('GET', pathOf`/v1/apps/${app.name_slug}`));
   }
   showDone(
     session,
@@ -134,20 +116,18 @@ async function update(session: Session, options: Given, id = ''): Promise<void> 
 }
 
 async function test(session: Session, _options: Given, id = ''): Promise<void> {
-  const account = await (await session.api()).data('POST', pathOf`/v1/accounts/${id}/test`, { body: {} });
-  const { state, reason } = healthOf(account);
+  const account = await (await session.api()).data<Account>('POST', pathOf`/v1/accounts/${id}/test`, {
+    body: {},
+  });
+  const { state, reason } = account.health;
   const why = account.checked_at === null ? 'its app has no test request' : (account.error ?? reason);
-  showDone(
-    session,
-    state === 'healthy' ? `${id} is healthy.` : `${id} is ${String(state)}: ${String(why)}`,
-    account,
-  );
+  showDone(session, state === 'healthy' ? `${id} is healthy.` : `${id} is ${state}: ${String(why)}`, account);
 }
 
 async function listApps(session: Session, options: Given, query = ''): Promise<void> {
   showList(
     session,
-    await (await session.api()).list('/v1/apps', limitOf(options), {
+    await (await session.api()).list<AppSummary>('/v1/apps', limitOf(options), {
       q: query === '' ? undefined : query,
       ...session.owner,
     }),

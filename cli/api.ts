@@ -1,6 +1,15 @@
-import { bytesText, durationText } from './amounts.ts';
-import { CliError, type ExitReason } from './exit-codes.ts';
-import { readMessages, type StreamMessage } from './stream-messages.ts';
+import {
+  type ApiRequest,
+  type EventStream,
+  Millrace,
+  MillraceConnectionError,
+  MillraceError,
+  MillraceTimeoutError,
+  type StreamOptions,
+  pathOf as sdkPathOf,
+} from '#sdk';
+import { durationText } from './amounts.ts';
+import { CliError, type ExitReason, usageError } from './exit-codes.ts';
 
 /** Any object of the API: what it has is said by the reference, and shown as it is. */
 export type ApiObject = { readonly [field: string]: unknown };
@@ -10,8 +19,6 @@ export type Parameters = Readonly<Record<string, unknown>>;
 
 /** Builds of components with many packages take minutes, and actions run for as long as they may. */
 const answerPatienceMs = 290_000;
-/** No answer of the API is as large; what claims to be is not read to the end. */
-const answerBytesMax = 64 * 1024 * 1024;
 const pageSize = 100;
 
 export interface Connection {
@@ -22,143 +29,108 @@ export interface Connection {
   signal: AbortSignal;
 }
 
-/** The one place that calls the REST API. Every problem is a `CliError` with what to do about it. */
+interface Sent {
+  query?: Parameters;
+  body?: Parameters;
+  onHeaders?: (headers: Headers) => void;
+}
+
+/** The client as commands use it: every problem is a `CliError` with what to do about it. */
 export class Api {
   readonly url: string;
-  readonly #apiKey: string;
+  readonly #client: Millrace;
   readonly #signal: AbortSignal;
 
-  constructor(connection: Connection) {
-    this.url = connection.url;
-    this.#apiKey = connection.apiKey;
-    this.#signal = connection.signal;
+  constructor({ url, apiKey, signal }: Connection) {
+    this.url = url;
+    this.#signal = signal;
+    this.#client = new Millrace({
+      url,
+      ...(apiKey === '' ? {} : { apiKey }),
+      timeoutMs: answerPatienceMs,
+      // Who waits at a terminal is told at once what is wrong, and when it is worth trying again.
+      retriesMax: 0,
+    });
   }
 
   /** The whole body of the answer; `{}` where there is none. */
-  async call(
+  async call<Answer extends object = ApiObject>(
     method: string,
     path: string,
-    options: { query?: Parameters; body?: Parameters } = {},
-  ): Promise<ApiObject> {
-    const { body } = await this.answer(method, path, options);
-    return body;
-  }
-
-  /** Also with the headers, which say when it was answered. */
-  async answer(
-    method: string,
-    path: string,
-    options: { query?: Parameters; body?: Parameters } = {},
-  ): Promise<{ body: ApiObject; headers: Headers }> {
-    const response = await this.#fetch(method, path, {
-      ...options,
-      signal: AbortSignal.any([this.#signal, AbortSignal.timeout(answerPatienceMs)]),
-    });
-    const text = await this.#text(response);
-    const body = text === '' ? {} : parsed(text);
-    if (!response.ok) throw refusal(response, body, this.url);
-    if (body === undefined) throw notOurs(this.url, response.status);
-    return { body, headers: response.headers };
+    { query, body, onHeaders }: Sent = {},
+  ): Promise<Answer> {
+    const answer = await this.#told(() =>
+      this.#client.request<unknown>(
+        {
+          method,
+          path,
+          ...(query === undefined ? {} : { query }),
+          ...(body === undefined ? {} : { body }),
+        },
+        { signal: this.#signal, ...(onHeaders === undefined ? {} : { onHeaders }) },
+      ),
+    );
+    if (answer !== undefined && !isObject(answer)) throw notOurs(this.url, 200);
+    return (answer ?? {}) as Answer;
   }
 
   /** `data` of the answer. */
-  async data(
-    method: string,
-    path: string,
-    options: { query?: Parameters; body?: Parameters } = {},
-  ): Promise<ApiObject> {
-    const { data } = await this.call(method, path, options);
+  async data<Data extends object = ApiObject>(method: string, path: string, sent: Sent = {}): Promise<Data> {
+    const { data } = await this.call(method, path, sent);
     if (!isObject(data)) throw notOurs(this.url, 200);
-    return data;
+    return data as Data;
+  }
+
+  /** All items of a list that has no pages. */
+  async whole<Item extends object = ApiObject>(path: string): Promise<Item[]> {
+    const { data } = await this.call('GET', path);
+    if (!Array.isArray(data)) throw notOurs(this.url, 200);
+    return data as Item[];
   }
 
   /** Up to `limit` items of a list, as many pages as they take. */
-  async list(path: string, limit: number, query: Parameters = {}): Promise<ApiObject[]> {
-    const items: ApiObject[] = [];
-    let after: unknown;
-    while (items.length < limit) {
-      const size = Math.min(pageSize, limit - items.length);
-      const page = await this.call('GET', path, { query: { ...query, limit: size, after } });
-      if (!Array.isArray(page.data)) throw notOurs(this.url, 200);
-      items.push(...(page.data as ApiObject[]));
-      after = isObject(page.page_info) ? page.page_info.end_cursor : undefined;
-      if (page.data.length < size || after === undefined) break;
-    }
-    return items.slice(0, limit);
+  async list<Item extends object = ApiObject>(
+    path: string,
+    limit: number,
+    query: Parameters = {},
+  ): Promise<Item[]> {
+    const request = { method: 'GET', path, query: { ...query, limit: Math.min(pageSize, limit) } };
+    return this.#told(() => this.#client.list<Item>(request, { signal: this.#signal }).take(limit));
   }
 
-  /** Opens an event stream; resolves when it stands, so that nothing that is emitted from then on is missed. */
-  async stream(
-    path: string,
-    options: { query?: Parameters; lastEventId?: string | undefined; signal: AbortSignal },
-  ): Promise<AsyncGenerator<StreamMessage>> {
+  /** A live stream, which is opened when it is iterated; what fails in it is told by `asCliError`. */
+  stream<Data>(
+    request: Pick<ApiRequest, 'path' | 'query'>,
+    options: StreamOptions & { signal: AbortSignal },
+  ): EventStream<Data> {
     const signal = AbortSignal.any([this.#signal, options.signal]);
-    const response = await this.#fetch('GET', path, {
-      ...(options.query === undefined ? {} : { query: options.query }),
-      ...(options.lastEventId === undefined ? {} : { headers: { 'last-event-id': options.lastEventId } }),
-      signal,
-    });
-    if (!response.ok) throw refusal(response, parsed(await this.#text(response)), this.url);
-    if (response.body === null) throw notOurs(this.url, response.status);
-    return readMessages(response.body);
+    return this.#client.stream<Data>({ method: 'GET', ...request }, { ...options, signal });
   }
 
-  async #fetch(
-    method: string,
-    path: string,
-    options: { query?: Parameters; body?: Parameters; headers?: Record<string, string>; signal: AbortSignal },
-  ): Promise<Response> {
-    const { query = {}, body, headers = {}, signal } = options;
-    const search = new URLSearchParams(
-      Object.entries(query)
-        .filter(([, value]) => value !== undefined)
-        .map(([name, value]): [string, string] => [name, String(value)]),
-    ).toString();
-    const url = `${this.url}${path}${search === '' ? '' : `?${search}`}`;
-    try {
-      return await fetch(url, {
-        method,
-        headers: {
-          ...(this.#apiKey === '' ? {} : { authorization: `Bearer ${this.#apiKey}` }),
-          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-          ...headers,
-        },
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-        // A redirect would turn POST into GET, or take the key elsewhere.
-        redirect: 'manual',
-        signal,
-      });
-    } catch (error) {
-      throw unreachable(this.url, error, this.#signal);
-    }
+  /** What the client throws, as commands tell it; faults of our own stay what they are. */
+  asCliError(error: unknown): unknown {
+    if (error instanceof MillraceError) return refusal(error, this.url);
+    if (error instanceof MillraceConnectionError || this.#signal.aborted)
+      return unreachable(this.url, error, this.#signal);
+    return error;
   }
 
-  async #text(response: Response): Promise<string> {
+  async #told<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
     try {
-      const chunks: Uint8Array[] = [];
-      let bytes = 0;
-      for await (const chunk of response.body ?? []) {
-        bytes += chunk.byteLength;
-        if (bytes > answerBytesMax)
-          throw new CliError(
-            'failed',
-            `the answer of ${this.url} is larger than ${bytesText(answerBytesMax)}`,
-          );
-        chunks.push(chunk);
-      }
-      return Buffer.concat(chunks).toString();
+      return await ask();
     } catch (error) {
-      if (error instanceof CliError) throw error;
-      throw unreachable(this.url, error, this.#signal);
+      throw this.asCliError(error);
     }
   }
 }
 
 /** For ids and keys in paths. */
 export function pathOf(parts: TemplateStringsArray, ...values: string[]): string {
-  return parts
-    .map((part, at) => `${part}${at < values.length ? encodeURIComponent(values[at] ?? '') : ''}`)
-    .join('');
+  try {
+    return sdkPathOf(parts, ...values);
+  } catch (error) {
+    throw usageError((error as Error).message);
+  }
 }
 
 export function isObject(value: unknown): value is ApiObject {
@@ -168,25 +140,21 @@ export function isObject(value: unknown): value is ApiObject {
 /** No answer came, or it broke off. */
 export function unreachable(url: string, error: unknown, interrupted: AbortSignal): CliError {
   if (interrupted.aborted) return new CliError('interrupted', 'interrupted', { cause: error });
-  if (error instanceof Error && error.name === 'TimeoutError')
+  if (error instanceof MillraceTimeoutError || (error instanceof Error && error.name === 'TimeoutError'))
     return new CliError('unreachable', `${url} gave no answer within ${durationText(answerPatienceMs)}`, {
       cause: error,
     });
-  const { cause } = error as { cause?: { code?: string; message?: string } };
-  const why = cause?.code ?? cause?.message ?? (error instanceof Error ? error.message : String(error));
-  return new CliError('unreachable', `${url} cannot be reached: ${why}`, {
+  return new CliError('unreachable', `${url} cannot be reached: ${reasonIn(error)}`, {
     hint: 'Is the service running (npm start), and is this its address? `millrace login` or MILLRACE_URL set another.',
     cause: error,
   });
 }
 
-function parsed(text: string): ApiObject | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return isObject(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
+/** The innermost reason, such as ECONNREFUSED: fetch and the client each put a sentence of their own around it. */
+function reasonIn(error: unknown): string {
+  const { code, cause, message } = error as { code?: unknown; cause?: unknown; message?: unknown };
+  if (typeof code === 'string') return code;
+  return cause instanceof Error ? reasonIn(cause) : String(message ?? error);
 }
 
 function notOurs(url: string, status: number): CliError {
@@ -195,24 +163,15 @@ function notOurs(url: string, status: number): CliError {
   });
 }
 
-function refusal(response: Response, body: ApiObject | undefined, url: string): CliError {
-  const { status } = response;
+function refusal(error: MillraceError, url: string): CliError {
+  const { status, code, message, details } = error;
   if (status >= 300 && status < 400) {
-    return new CliError(
-      'failed',
-      `${url} redirects to ${response.headers.get('location') ?? 'somewhere else'}`,
-      {
-        hint: 'Log in with the address that it redirects to.',
-      },
-    );
+    return new CliError('failed', `${url} redirects to ${String(details.location ?? 'somewhere else')}`, {
+      hint: 'Log in with the address that it redirects to.',
+    });
   }
-  if (body === undefined || typeof body.error !== 'string') return notOurs(url, status);
-  const code = typeof body.code === 'string' ? body.code : `http_${status}`;
-  return new CliError(reasonOf(status), body.error, {
-    code,
-    details: body.details,
-    hint: hintFor(status, code, response),
-  });
+  if (code === 'not_an_api_error') return notOurs(url, status);
+  return new CliError(reasonOf(status), message, { code, details, hint: hintFor(error) });
 }
 
 function reasonOf(status: number): ExitReason {
@@ -222,7 +181,7 @@ function reasonOf(status: number): ExitReason {
   return 'failed';
 }
 
-function hintFor(status: number, code: string, response: Response): string | undefined {
+function hintFor({ status, code, retryAfterMs }: MillraceError): string | undefined {
   if (code === 'account_in_use') return '--force deletes it all the same.';
   if (code === 'hook_failed') return 'When removing: --ignore-hook-errors removes it all the same.';
   if (code === 'user_key_required') return 'Log in with the API key of a user.';
@@ -230,7 +189,5 @@ function hintFor(status: number, code: string, response: Response): string | und
   if (status === 403)
     return '`millrace whoami` says who you are; an admin of the workspace can change your role.';
   if (status === 404) return 'The `list` commands show the ids of what you can see.';
-  const seconds = response.headers.get('retry-after');
-  if (seconds !== null) return `Try again in ${durationText(Number(seconds) * 1000)}.`;
-  return undefined;
+  return retryAfterMs === undefined ? undefined : `Try again in ${durationText(retryAfterMs)}.`;
 }

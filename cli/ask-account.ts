@@ -1,10 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { type Api, type ApiObject, isObject, pathOf } from './api.ts';
-import type { PropDefinition } from './component-reference.ts';
+import type { Account, App, ConfigurableProp, ConnectAccountAnswer } from '#sdk';
+import { type Api, isObject, pathOf } from './api.ts';
 import { CliError } from './exit-codes.ts';
 import { titleOf } from './prop-values.ts';
 import type { Session } from './session.ts';
-import { healthOf } from './show.ts';
 
 const connectPatienceMs = 10 * 60_000;
 const connectPollMs = 2000;
@@ -14,10 +13,10 @@ const accountsShown = 200;
 export async function askForAccount(
   session: Session,
   api: Api,
-  definition: PropDefinition,
+  definition: ConfigurableProp,
 ): Promise<unknown> {
   const slug = definition.app ?? '';
-  const found = await api.list('/v1/accounts', accountsShown, { app: slug, ...session.owner });
+  const found = await api.list<Account>('/v1/accounts', accountsShown, { app: slug, ...session.owner });
   const other = Symbol('other');
   const none = Symbol('none');
   const chosen = await session.questions.one<unknown>(titleOf(definition), [
@@ -37,11 +36,13 @@ export async function connectAccount(
   api: Api,
   slug: string,
   name: string | undefined,
-): Promise<ApiObject> {
-  const app = await api.data('GET', pathOf`/v1/apps/${slug}`);
+): Promise<Account> {
+  const app = await api.data<App>('GET', pathOf`/v1/apps/${slug}`);
   if (app.auth_type !== 'oauth') {
     const credentials = await askForFields(session, app);
-    return api.data('POST', '/v1/accounts', { body: { ...session.owner, app: slug, name, credentials } });
+    return api.data<Account>('POST', '/v1/accounts', {
+      body: { ...session.owner, app: slug, name, credentials },
+    });
   }
   return connectInBrowser(session, api, slug, name);
 }
@@ -52,13 +53,13 @@ async function connectInBrowser(
   api: Api,
   slug: string,
   name: string | undefined,
-): Promise<ApiObject> {
-  const list = () => api.list('/v1/accounts', accountsShown, { app: slug, ...session.owner });
+): Promise<Account> {
+  const list = () => api.list<Account>('/v1/accounts', accountsShown, { app: slug, ...session.owner });
   const before = new Set((await list()).map(({ id }) => id));
-  const link = await api.data('POST', '/v1/accounts/connect', {
+  const link = await api.data<ConnectAccountAnswer>('POST', '/v1/accounts/connect', {
     body: { ...session.owner, app: slug, name },
   });
-  session.terminal.note(`Open this in a browser:\n${String(link.connect_url)}`);
+  session.terminal.note(`Open this in a browser:\n${link.connect_url}`);
   session.terminal.status('Waiting for the account …');
   const end = Date.now() + connectPatienceMs;
   while (Date.now() < end) {
@@ -71,10 +72,11 @@ async function connectInBrowser(
   throw new CliError('failed', `no account was connected within ${connectPatienceMs / 60_000} minutes`);
 }
 
-export async function askForFields(session: Session, app: ApiObject): Promise<Record<string, unknown>> {
-  const fields: unknown = JSON.parse(
-    typeof app.custom_fields_json === 'string' ? app.custom_fields_json : '[]',
-  );
+export async function askForFields(
+  session: Session,
+  app: Pick<App, 'custom_fields_json'>,
+): Promise<Record<string, unknown>> {
+  const fields: unknown = JSON.parse(app.custom_fields_json);
   const credentials: Record<string, unknown> = {};
   for (const field of Array.isArray(fields) ? fields : []) {
     if (!isObject(field) || typeof field.name !== 'string') continue;
@@ -88,8 +90,6 @@ export async function askForFields(session: Session, app: ApiObject): Promise<Re
   return credentials;
 }
 
-function labelOf(account: ApiObject): string {
-  const { id, name } = account;
-  const state = healthOf(account).state === 'failing' ? ', failing' : '';
-  return `${typeof name === 'string' ? `${name} ` : ''}${String(id)}${state}`;
+function labelOf({ id, name, health }: Account): string {
+  return `${name === null ? '' : `${name} `}${id}${health.state === 'failing' ? ', failing' : ''}`;
 }

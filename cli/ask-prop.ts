@@ -1,7 +1,7 @@
+import type { ConfigurableProp, ConfigureComponentAnswer } from '#sdk';
 import { type Api, isObject } from './api.ts';
 import { askForAccount } from './ask-account.ts';
 import { componentErrors } from './component-errors.ts';
-import type { PropDefinition } from './component-reference.ts';
 import { CliError } from './exit-codes.ts';
 import { isNeeded, readPropText, titleOf } from './prop-values.ts';
 import type { Choice } from './questions.ts';
@@ -14,7 +14,7 @@ export interface PropQuestion {
   componentId: string;
   /** Answers so far: what can be chosen may depend on them. */
   values: Readonly<Record<string, unknown>>;
-  definition: PropDefinition;
+  definition: ConfigurableProp;
 }
 
 interface OptionPage {
@@ -119,7 +119,7 @@ async function optionPage(
   { page, context = {}, query = '' }: { page: number; context?: unknown; query?: string },
 ): Promise<OptionPage> {
   if (query === '') session.terminal.status(`Asking what ${definition.name} can be …`);
-  const answer = await api.call('POST', '/v1/components/configure', {
+  const answer = await api.call<ConfigureComponentAnswer>('POST', '/v1/components/configure', {
     body: {
       ...session.owner,
       id: componentId,
@@ -132,8 +132,7 @@ async function optionPage(
   });
   session.terminal.endStatus();
   for (const problem of componentErrors(answer.errors)) session.terminal.problem(problem);
-  const options = Array.isArray(answer.options) ? answer.options : [];
-  return { choices: options.map(choiceOf), context: answer.context };
+  return { choices: answer.options.map(choiceOf), context: answer.context };
 }
 
 /** The label goes with the value, for components that ask for it. */
@@ -147,7 +146,7 @@ function textOf(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-function initialOf({ type, default: initial }: PropDefinition): string | undefined {
+function initialOf({ type, default: initial }: ConfigurableProp): string | undefined {
   if (initial === undefined || initial === null) return undefined;
   if (type === '$.interface.timer' && isObject(initial)) {
     if (typeof initial.intervalSeconds === 'number') return String(initial.intervalSeconds);

@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
-import { type ApiObject, isObject, pathOf } from './api.ts';
+import type { Component, ComponentSummary, ConfigurableProp, RegistryPackage } from '#sdk';
+import { pathOf } from './api.ts';
 import { addLimit, type Given, group, leaf, limitOf, type Parts, textOption } from './command-kit.ts';
 import { knowComponent, readReference } from './component-reference.ts';
 import { CliError, usageError } from './exit-codes.ts';
@@ -62,7 +63,7 @@ function addLocal(command: Command): void {
 async function list(session: Session, options: Given, query = ''): Promise<void> {
   showList(
     session,
-    await (await session.api()).list('/v1/components', limitOf(options), {
+    await (await session.api()).list<ComponentSummary>('/v1/components', limitOf(options), {
       ...session.owner,
       q: query === '' ? undefined : query,
       app: textOption(options, 'app'),
@@ -80,18 +81,18 @@ async function list(session: Session, options: Given, query = ''): Promise<void>
 }
 
 async function describe(session: Session, options: Given, id = ''): Promise<void> {
-  const component = await (await session.api()).data('GET', pathOf`/v1/components/${id}`);
+  const component = await (await session.api()).data<Component>('GET', pathOf`/v1/components/${id}`);
   if (session.isJson) return session.terminal.printJson(component);
   const { code, configurable_props: props, ...fields } = component;
-  if (options.code === true) return session.terminal.printBytes(Buffer.from(`${String(code)}\n`));
+  if (options.code === true) return session.terminal.printBytes(Buffer.from(`${code}\n`));
   await showOne(session, fields);
   session.terminal.print('');
-  showList(
+  showList<ConfigurableProp>(
     session,
-    Array.isArray(props) ? (props as ApiObject[]) : [],
+    props,
     [
       column('PROP', 'name', { isWhole: true }),
-      column('TYPE', ({ type, app }) => (type === 'app' ? `app ${String(app)}` : type)),
+      column('TYPE', ({ type, app }) => (type === 'app' ? `app ${app}` : type)),
       column('OPTIONAL', ({ optional }) => optional === true),
       column('DEFAULT', 'default'),
       column('DESCRIPTION', ({ description, label }) => description ?? label),
@@ -116,44 +117,45 @@ async function add(session: Session, _options: Given, text = ''): Promise<void> 
 }
 
 /** Takes as long as npm and the reading of all components do. */
-async function addPackage(session: Session, name: string, version: string | undefined): Promise<ApiObject> {
+async function addPackage(
+  session: Session,
+  name: string,
+  version: string | undefined,
+): Promise<RegistryPackage> {
   session.terminal.status(`Reading the components of ${name} …`);
-  const added = await (await session.api()).data('POST', '/v1/registry/packages', {
+  const added = await (await session.api()).data<RegistryPackage>('POST', '/v1/registry/packages', {
     body: { name, version },
   });
   session.terminal.endStatus();
   return added;
 }
 
-function showPackage(session: Session, added: ApiObject): void {
+function showPackage(session: Session, added: RegistryPackage): void {
   if (session.isJson) {
     session.terminal.printJson(added);
     return;
   }
-  const { keys, problems } = added;
-  session.terminal.note(
-    `${String(added.name)}@${String(added.version)}: ${countOf(keys)} components, ${countOf(problems)} files left out.`,
-  );
+  const { name, version, keys, problems } = added;
+  session.terminal.note(`${name}@${version}: ${keys.length} components, ${problems.length} files left out.`);
   showList(
     session,
-    (keys ?? []) as ApiObject[],
+    keys,
     [column('KEY', 'key', { isWhole: true }), column('VERSION', 'version'), column('TYPE', 'type')],
     '',
   );
-  for (const problem of (Array.isArray(problems) ? problems : []).filter(isObject).slice(0, 20))
-    session.terminal.note(`  ${String(problem.path)}: ${String(problem.message)}`);
+  for (const { path, message } of problems.slice(0, 20)) session.terminal.note(`  ${path}: ${message}`);
 }
 
 async function listPackages(session: Session, options: Given): Promise<void> {
-  showList(
+  showList<RegistryPackage>(
     session,
     await (await session.api()).list('/v1/registry/packages', limitOf(options)),
     [
       column('PACKAGE', 'name', { isWhole: true }),
       column('VERSION', 'version'),
       column('KIND', 'kind'),
-      column('COMPONENTS', ({ keys }) => countOf(keys)),
-      column('LEFT OUT', ({ problems }) => countOf(problems)),
+      column('COMPONENTS', ({ keys }) => keys.length),
+      column('LEFT OUT', ({ problems }) => problems.length),
       timeColumn('ADDED (UTC)', 'created_at'),
       idColumn(),
     ],
@@ -162,18 +164,18 @@ async function listPackages(session: Session, options: Given): Promise<void> {
 }
 
 async function update(session: Session, _options: Given, text = ''): Promise<void> {
-  const packages = await (await session.api()).list('/v1/registry/packages', 10_000);
-  const npm = new Set(packages.filter(({ kind }) => kind === 'npm').map(({ name }) => String(name)));
+  const packages = await (await session.api()).list<RegistryPackage>('/v1/registry/packages', 10_000);
+  const npm = new Set(packages.filter(({ kind }) => kind === 'npm').map(({ name }) => name));
   const names = text === '' ? [...npm] : [nameAndVersion(text)[0]];
-  const updated: ApiObject[] = [];
+  const updated: RegistryPackage[] = [];
   const failed: string[] = [];
   for (const [at, name] of names.entries()) {
     session.terminal.status(`${at + 1} of ${names.length}: ${name} …`);
-    const before = packages.filter((one) => one.name === name).map(({ version }) => String(version));
+    const before = packages.filter((one) => one.name === name).map(({ version }) => version);
     try {
       const now = await addPackage(session, name, undefined);
       updated.push(now);
-      const version = String(now.version);
+      const { version } = now;
       session.terminal.note(
         `${name}: ${before.includes(version) ? `${version} is the newest` : `${before.join(', ')} → ${version}`}`,
       );
@@ -201,8 +203,4 @@ async function remove(session: Session, _options: Given, text = ''): Promise<voi
 function nameAndVersion(text: string): [name: string, version: string | undefined] {
   const at = text.indexOf('@', 1);
   return at === -1 ? [text, undefined] : [text.slice(0, at), text.slice(at + 1)];
-}
-
-function countOf(value: unknown): number {
-  return Array.isArray(value) ? value.length : 0;
 }

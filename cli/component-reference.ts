@@ -4,7 +4,8 @@ import { readFile } from 'node:fs/promises';
 import { SourceMap, type SourceMapPayload } from 'node:module';
 import { dirname, extname, resolve } from 'node:path';
 import { build, type Metafile } from 'esbuild';
-import type { Api, ApiObject } from './api.ts';
+import type { Component, ConfigurableProp } from '#sdk';
+import type { Api } from './api.ts';
 import { pathOf } from './api.ts';
 import { CliError, usageError } from './exit-codes.ts';
 import { visible } from './visible-text.ts';
@@ -21,28 +22,7 @@ export interface KnownComponent {
   id: string;
   type: string;
   name: string;
-  props: PropDefinition[];
-}
-
-/** One entry of `configurable_props`. */
-export interface PropDefinition {
-  name: string;
-  type: string;
-  label?: string;
-  description?: string;
-  optional?: boolean;
-  default?: unknown;
-  app?: string;
-  options?: unknown[];
-  remoteOptions?: boolean;
-  useQuery?: boolean;
-  reloadProps?: boolean;
-  withLabel?: boolean;
-  secret?: boolean;
-  hidden?: boolean;
-  disabled?: boolean;
-  static?: unknown;
-  [attribute: string]: unknown;
+  props: ConfigurableProp[];
 }
 
 const codeExtensions = ['.js', '.mjs', '.cjs', '.ts', '.mts', '.cts'];
@@ -122,7 +102,7 @@ export async function knowComponent(
 ): Promise<KnownComponent & { local: LocalCode | undefined }> {
   if (reference.kind === 'key') {
     return {
-      ...known(await api.data('GET', pathOf`/v1/components/${reference.key}`), reference.key),
+      ...known(await api.data<Component>('GET', pathOf`/v1/components/${reference.key}`), reference.key),
       local: undefined,
     };
   }
@@ -132,16 +112,14 @@ export async function knowComponent(
     ...(local === undefined ? {} : { component_code: local.code }),
     ...(reference.kind === 'url' ? { component_url: reference.url } : {}),
   };
-  return { ...known(await api.data('POST', '/v1/components', { body }), undefined), local };
+  return { ...known(await api.data<Component>('POST', '/v1/components', { body }), undefined), local };
 }
 
-function known(component: ApiObject, key: string | undefined): KnownComponent {
-  return {
-    id: key ?? String(component.id),
-    type: String(component.type),
-    name: String(component.name),
-    props: (component.configurable_props ?? []) as PropDefinition[],
-  };
+function known(
+  { id, type, name, configurable_props: props }: Component,
+  key: string | undefined,
+): KnownComponent {
+  return { id: key ?? id, type, name, props };
 }
 
 function inputsOf(metafile: Metafile, file: string): string[] {

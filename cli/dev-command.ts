@@ -1,13 +1,14 @@
 import { type FSWatcher, watch } from 'node:fs';
 import { dirname, relative, resolve } from 'node:path';
 import type { Command } from 'commander';
-import { Api, type ApiObject, pathOf } from './api.ts';
+import type { Source, SourceLog } from '#sdk';
+import { Api, pathOf } from './api.ts';
 import { addProps, type Given, leaf, type Parts, textOption } from './command-kit.ts';
 import { type LocalCode, readLocalCode, readReference } from './component-reference.ts';
-import { eventLine, idOf, storedEvents } from './event-commands.ts';
+import { eventLine, storedEvents } from './event-commands.ts';
 import { CliError, usageError } from './exit-codes.ts';
 import { followStream } from './follow-stream.ts';
-import { followSourceLogs, type LogLine, printLine } from './log-commands.ts';
+import { followSourceLogs, printLine } from './log-commands.ts';
 import { endpointOf, makeSource } from './make-source.ts';
 import type { Session } from './session.ts';
 
@@ -37,7 +38,7 @@ async function dev(session: Session, options: Given, text = ''): Promise<void> {
   const api = await session.api();
   const existing = textOption(options, 'source');
   let local: LocalCode;
-  let source: ApiObject;
+  let source: Source;
   if (existing === undefined) {
     const made = await makeSource(session, api, reference.file, options);
     source = made.source;
@@ -46,7 +47,7 @@ async function dev(session: Session, options: Given, text = ''): Promise<void> {
     local = await readLocalCode(reference.file);
     source = await redeploy(api, existing, local);
   }
-  const id = String(source.id);
+  const { id } = source;
   const isOurs = existing === undefined && options.keep !== true;
   const endpoint = endpointOf(source);
   session.terminal.note(`${id} is deployed${endpoint === undefined ? '' : `; requests go to ${endpoint}`}.`);
@@ -64,7 +65,7 @@ async function dev(session: Session, options: Given, text = ''): Promise<void> {
         stored: async () => [],
         print: (line) => {
           if (session.isJson) session.terminal.printJson({ log: line }, 0);
-          else printLine(session, inFiles(line as unknown as LogLine, local, session.folder));
+          else printLine(session, inFiles(line, local, session.folder));
         },
       }),
       redeployOnSave(session, api, {
@@ -86,12 +87,13 @@ async function dev(session: Session, options: Given, text = ''): Promise<void> {
 }
 
 async function showEvents(session: Session, api: Api, id: string, signal: AbortSignal): Promise<void> {
+  const path = pathOf`/v1/sources/${id}`;
   const stream = followStream(api, {
-    path: pathOf`/v1/sources/${id}/sse`,
+    path,
+    // The source is new, or what it emitted before was to be seen before.
+    after: (await storedEvents(api, path, 1, undefined)).at(-1)?.id,
     signal,
     note: (text) => session.terminal.note(text),
-    // The source is new, or what it emitted before was to be seen before.
-    onOpen: async () => idOf((await storedEvents(api, pathOf`/v1/sources/${id}`, 1, undefined)).at(-1)),
   });
   for await (const event of stream) {
     if (session.isJson) session.terminal.printJson({ event }, 0);
@@ -133,8 +135,8 @@ async function redeployOnSave(
 }
 
 /** Props and activity stay as they are. */
-async function redeploy(api: Api, id: string, { code }: LocalCode): Promise<ApiObject> {
-  return api.data('PUT', pathOf`/v1/sources/${id}`, { body: { component_code: code } });
+async function redeploy(api: Api, id: string, { code }: LocalCode): Promise<Source> {
+  return api.data<Source>('PUT', pathOf`/v1/sources/${id}`, { body: { component_code: code } });
 }
 
 /** With a signal of its own: the one of the person has ended everything else. */
@@ -153,8 +155,8 @@ async function cleanUp(session: Session, url: string, id: string): Promise<void>
 }
 
 /** Lines of what was deployed as lines of the files it was made of. */
-function inFiles(line: LogLine, { map, folder }: LocalCode, from: string): LogLine {
-  const { error } = line as { error?: { stack?: unknown } };
+function inFiles(line: SourceLog, { map, folder }: LocalCode, from: string): SourceLog {
+  const { error } = line;
   if (map === undefined || typeof error?.stack !== 'string') return line;
   const stack = error.stack.replace(
     /\bcomponent\.(?:js|ts):(\d+):(\d+)/g,
@@ -164,7 +166,7 @@ function inFiles(line: LogLine, { map, folder }: LocalCode, from: string): LogLi
       return `${relative(from, resolve(folder, place.originalSource))}:${place.originalLine + 1}:${place.originalColumn + 1}`;
     },
   );
-  return { ...line, error: { ...error, stack } } as LogLine;
+  return { ...line, error: { ...error, stack } };
 }
 
 /** Tells when one of some files was written; their folders are watched, since editors replace files. */

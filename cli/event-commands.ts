@@ -1,8 +1,9 @@
 import type { Command } from 'commander';
-import { type Api, type ApiObject, isObject, pathOf } from './api.ts';
+import type { EventSummary } from '#sdk';
+import { type Api, isObject, pathOf } from './api.ts';
 import { type Given, integer, leaf, type Parts, textOption } from './command-kit.ts';
 import { usageError } from './exit-codes.ts';
-import { followStream, isLater } from './follow-stream.ts';
+import { followStream } from './follow-stream.ts';
 import type { Session } from './session.ts';
 import { millisText, showDone } from './show.ts';
 import { visible, visibleJson } from './visible-text.ts';
@@ -46,10 +47,10 @@ export async function storedEvents(
   path: string,
   limit: number,
   eventName: string | undefined,
-): Promise<ApiObject[]> {
+): Promise<EventSummary[]> {
   if (limit === 0) return [];
   const query = { expand: 'event', event_name: eventName };
-  return (await api.list(`${path}/event_summaries`, limit, query)).reverse();
+  return (await api.list<EventSummary>(`${path}/event_summaries`, limit, query)).reverse();
 }
 
 async function show(session: Session, options: Given, id = ''): Promise<void> {
@@ -58,7 +59,7 @@ async function show(session: Session, options: Given, id = ''): Promise<void> {
   const limit = Number(options.limit);
   const eventName = textOption(options, 'eventName');
   const isFollowed = options.follow === true;
-  const print = (event: ApiObject): void => {
+  const print = (event: EventSummary): void => {
     if (session.isJson) session.terminal.printJson(event, 0);
     else session.terminal.print(eventLine(session, event));
   };
@@ -70,39 +71,24 @@ async function show(session: Session, options: Given, id = ''): Promise<void> {
     for (const event of events) print(event);
     return;
   }
-  let last: string | undefined;
+  const events = await storedEvents(api, path, Math.max(1, limit), eventName);
+  for (const event of limit === 0 ? [] : events) print(event);
   const stream = followStream(api, {
-    path: `${path}/sse`,
+    path,
     eventName,
+    after: events.at(-1)?.id,
     signal: session.interrupted,
     note: (text) => session.terminal.note(text),
-    // The stream stands first, so that nothing falls between what is stored and what comes.
-    onOpen: async () => {
-      const events = await storedEvents(api, path, Math.max(1, limit), eventName);
-      for (const event of limit === 0 ? [] : events) print(event);
-      last = idOf(events.at(-1));
-      return last;
-    },
   });
-  for await (const event of stream) {
-    if (last === undefined || isLater(event.id, last)) print(event);
-  }
-}
-
-/** Of the last of some events. */
-export function idOf(event: ApiObject | undefined): string | undefined {
-  return typeof event?.id === 'string' ? event.id : undefined;
+  for await (const event of stream) print(event);
 }
 
 /** Time, id, channel, and the data on one line. */
-export function eventLine(session: Session, event: ApiObject): string {
-  const metadata = isObject(event.metadata) ? event.metadata : {};
-  const name =
-    typeof metadata.name === 'string' && metadata.name !== ''
-      ? ` ${session.terminal.style('cyan', visible(metadata.name))}`
-      : '';
+export function eventLine(session: Session, event: EventSummary): string {
+  const { name: channel } = event.metadata;
+  const name = channel === '' ? '' : ` ${session.terminal.style('cyan', visible(channel))}`;
   const shown = typeof event.event === 'string' ? visible(event.event) : visibleJson(event.event, 0);
-  return `${session.terminal.style('dim', millisText(event.indexed_at_ms))} ${String(event.id)}${name} ${shown}`;
+  return `${session.terminal.style('dim', millisText(event.indexed_at_ms))} ${event.id}${name} ${shown}`;
 }
 
 async function remove(session: Session, options: Given, id = ''): Promise<void> {

@@ -1,7 +1,8 @@
+import type { ConfigurableProp, ReloadComponentPropsAnswer } from '#sdk';
 import type { Api } from './api.ts';
 import { askForProp } from './ask-prop.ts';
 import { componentErrors } from './component-errors.ts';
-import type { KnownComponent, PropDefinition } from './component-reference.ts';
+import type { KnownComponent } from './component-reference.ts';
 import { CliError, usageError } from './exit-codes.ts';
 import { idOfNamed } from './find-by-name.ts';
 import { type GivenProps, isAskedFor, isNeeded, readPropText } from './prop-values.ts';
@@ -38,7 +39,7 @@ export async function fillProps(
     definitions = await reloadedProps(session, api, component.id, values, definitions);
   };
   /** Whether its value makes other props. */
-  const settle = async (definition: PropDefinition, ask: boolean): Promise<boolean> => {
+  const settle = async (definition: ConfigurableProp, ask: boolean): Promise<boolean> => {
     settled.add(definition.name);
     const text = given.texts.get(definition.name);
     if (text !== undefined) values[definition.name] = await readGivenProp(session, api, definition, text);
@@ -88,7 +89,7 @@ export async function fillProps(
 export async function readGivenProp(
   session: Session,
   api: Api,
-  definition: PropDefinition,
+  definition: ConfigurableProp,
   text: string,
 ): Promise<unknown> {
   if (definition.type !== 'app' || text.startsWith('{')) return readPropText(definition, text);
@@ -96,9 +97,9 @@ export async function readGivenProp(
 }
 
 function nextOf(
-  definitions: readonly PropDefinition[],
+  definitions: readonly ConfigurableProp[],
   settled: ReadonlySet<string>,
-): PropDefinition | undefined {
+): ConfigurableProp | undefined {
   return definitions.find(({ name }) => !settled.has(name));
 }
 
@@ -107,19 +108,18 @@ async function reloadedProps(
   api: Api,
   id: string,
   values: Record<string, unknown>,
-  before: PropDefinition[],
-): Promise<PropDefinition[]> {
+  before: ConfigurableProp[],
+): Promise<ConfigurableProp[]> {
   session.terminal.status('Asking the component for more props …');
-  const answer = await api.call('POST', '/v1/components/props', {
+  const answer = await api.call<ReloadComponentPropsAnswer>('POST', '/v1/components/props', {
     body: { ...session.owner, id, configured_props: values, dynamic_props: { configurableProps: before } },
   });
   session.terminal.endStatus();
   for (const problem of componentErrors(answer.errors)) session.terminal.problem(problem);
-  const dynamic = answer.dynamicProps as { configurableProps: PropDefinition[] } | null;
-  return dynamic?.configurableProps ?? before;
+  return answer.dynamicProps?.configurableProps ?? before;
 }
 
-function refuseUnknown(given: GivenProps, definitions: readonly PropDefinition[]): void {
+function refuseUnknown(given: GivenProps, definitions: readonly ConfigurableProp[]): void {
   const names = definitions.map(({ name }) => name);
   const unknown = [...given.texts.keys()].filter((name) => !names.includes(name));
   if (unknown.length === 0) return;
@@ -130,7 +130,7 @@ function refuseUnknown(given: GivenProps, definitions: readonly PropDefinition[]
 }
 
 function refuseMissing(
-  definitions: readonly PropDefinition[],
+  definitions: readonly ConfigurableProp[],
   values: Record<string, unknown>,
   isSilent: boolean,
 ): void {

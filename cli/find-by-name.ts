@@ -1,5 +1,6 @@
-import { type Api, type ApiObject, isObject, type Parameters, pathOf } from './api.ts';
+import { type Api, type ApiObject, type Parameters, pathOf } from './api.ts';
 import { CliError, usageError } from './exit-codes.ts';
+import { ownedPath } from './owned-path.ts';
 import type { Session } from './session.ts';
 
 /** What a user may name instead of giving its id. */
@@ -124,18 +125,10 @@ function listOf(
   const { workspace, owner } = session;
   switch (kind) {
     case 'source':
-      return api.list(
-        workspace === undefined ? '/v1/users/me/sources' : pathOf`/v1/orgs/${workspace}/sources`,
-        namesMax,
-        { include: 'id,name,name_slug' },
-      );
+      return api.list(ownedPath(session, 'sources'), namesMax, { include: 'id,name,name_slug' });
     case 'workflow':
     case 'webhook':
-      return api.list(
-        workspace === undefined ? `/v1/users/me/${kind}s` : pathOf`/v1/workspaces/${workspace}/${`${kind}s`}`,
-        namesMax,
-        { include: 'id,name' },
-      );
+      return api.list(ownedPath(session, `${kind}s`), namesMax, { include: 'id,name' });
     case 'account':
       return api.list('/v1/accounts', namesMax, { include: 'id,name', ...owner, ...filter });
     case 'app':
@@ -143,18 +136,12 @@ function listOf(
     case 'project':
       if (workspace === undefined)
         throw usageError('a project is named within its workspace', 'Give --workspace, or the id (proj_…).');
-      return whole(api, pathOf`/v1/workspaces/${workspace}/projects`);
+      return api.whole(pathOf`/v1/workspaces/${workspace}/projects`);
     case 'template':
       return api.list('/v1/templates', namesMax, { include: 'id,name' });
     case 'workspace':
-      return whole(api, '/v1/workspaces');
+      return api.whole('/v1/workspaces');
   }
-}
-
-/** Lists that have no pages. */
-async function whole(api: Api, path: string): Promise<ApiObject[]> {
-  const { data } = await api.call('GET', path);
-  return Array.isArray(data) ? data.filter(isObject) : [];
 }
 
 function ambiguous(text: string, found: readonly NamedThing[]): CliError {

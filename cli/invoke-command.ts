@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
-import { type Api, type ApiObject, isObject, pathOf, unreachable } from './api.ts';
+import type { Component, RunActionAnswer, Source, Workflow } from '#sdk';
+import { type Api, pathOf, unreachable } from './api.ts';
 import { addProps, collect, type Given, integer, leaf, type Parts, textOption } from './command-kit.ts';
 import { knowComponent, readReference } from './component-reference.ts';
 import { CliError, usageError } from './exit-codes.ts';
@@ -37,11 +38,11 @@ async function invoke(session: Session, options: Given, what = ''): Promise<void
   const api = await session.api();
   const id = await emitterOrComponent(session, api, what);
   if (id.startsWith('dc_')) {
-    const source = await api.data('GET', pathOf`/v1/sources/${id}`);
+    const source = await api.data<Source>('GET', pathOf`/v1/sources/${id}`);
     return request(session, options, id, endpointOf(source));
   }
   if (id.startsWith('p_')) {
-    const workflow = await api.data('GET', pathOf`/v1/workflows/${id}`);
+    const workflow = await api.data<Workflow>('GET', pathOf`/v1/workflows/${id}`);
     return request(session, options, id, triggerAddress(workflow));
   }
   return runAction(session, api, options, what);
@@ -51,7 +52,7 @@ async function invoke(session: Session, options: Given, what = ''): Promise<void
 async function emitterOrComponent(session: Session, api: Api, what: string): Promise<string> {
   if (isId(what) || readReference(session.folder, what).kind !== 'key') return what;
   try {
-    const { type } = await api.data('GET', pathOf`/v1/components/${what}`);
+    const { type } = await api.data<Component>('GET', pathOf`/v1/components/${what}`);
     if (type === 'action') return what;
   } catch (error) {
     if (!(error instanceof CliError) || error.reason !== 'notFound') throw error;
@@ -59,10 +60,10 @@ async function emitterOrComponent(session: Session, api: Api, what: string): Pro
   return (await findByName(session, api, what, ['source', 'workflow'])) ?? what;
 }
 
-function triggerAddress(workflow: ApiObject): string | undefined {
-  const triggers = (Array.isArray(workflow.triggers) ? workflow.triggers : []).filter(isObject);
+function triggerAddress({ triggers }: Workflow): string | undefined {
   for (const trigger of triggers) {
-    const address = typeof trigger.endpoint_url === 'string' ? trigger.endpoint_url : endpointOf(trigger);
+    if (trigger.type === 'http') return trigger.endpoint_url;
+    const address = trigger.type === 'source' ? endpointOf(trigger) : undefined;
     if (address !== undefined) return address;
   }
   return undefined;
@@ -150,20 +151,17 @@ async function runAction(session: Session, api: Api, options: Given, text: strin
   }
   const values = await fillProps(session, api, component, { given, isSilent: options.yes === true });
   session.terminal.status(`Running ${component.name} …`);
-  const result = await api.data('POST', '/v1/actions/run', {
+  const result = await api.data<RunActionAnswer>('POST', '/v1/actions/run', {
     body: { ...session.owner, id: component.id, configured_props: values, timeout_seconds: options.timeout },
   });
   session.terminal.endStatus();
-  const lines = (Array.isArray(result.os) ? result.os : []).filter(isObject);
   if (session.isJson) session.terminal.printJson(result);
   else {
-    for (const line of lines) {
-      const error = isObject(line.err) ? String(line.err.stack ?? line.err.message) : undefined;
-      session.terminal.note(`${String(line.k)}: ${error ?? String(line.msg ?? '')}`);
-    }
-    const exports = isObject(result.exports) ? result.exports : {};
-    if (typeof exports.$summary === 'string') session.terminal.note(exports.$summary);
+    for (const { k, msg = '', err } of result.os)
+      session.terminal.note(`${k}: ${err === undefined ? msg : (err.stack ?? err.message)}`);
+    const { $summary: summary } = result.exports;
+    if (typeof summary === 'string') session.terminal.note(summary);
     session.terminal.printJson(result.ret ?? null);
   }
-  if (lines.some(({ k }) => k === 'error')) throw new CliError('failed', `${text} failed`);
+  if (result.os.some(({ k }) => k === 'error')) throw new CliError('failed', `${text} failed`);
 }

@@ -1,26 +1,19 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Command } from 'commander';
-import { type Api, type ApiObject, isObject, pathOf } from './api.ts';
+import type { EventSummary, Run, RunDetail, SourceLog } from '#sdk';
+import { type Api, isObject, pathOf } from './api.ts';
 import { type Given, integer, leaf, type Parts } from './command-kit.ts';
-import { emitterPath, idOf, storedEvents } from './event-commands.ts';
-import { followStream, isLater } from './follow-stream.ts';
+import { emitterPath, storedEvents } from './event-commands.ts';
+import { followStream } from './follow-stream.ts';
 import type { Session } from './session.ts';
 import { millisText } from './show.ts';
 import { visible, visibleLines } from './visible-text.ts';
 
 const pollMs = 1000;
-/** Runs that are looked at each time; more than end within a second are told of. */
+/** Runs read in one poll, which is more than end within a second. */
 const runsAtOnce = 50;
 /** Runs that are remembered as shown. */
 const seenMax = 1000;
-
-export interface LogLine {
-  id: string;
-  /** Epoch ms. */
-  ts: number;
-  level: string;
-  message: string;
-}
 
 export function logCommand(program: Command, parts: Parts): void {
   leaf(
@@ -40,30 +33,31 @@ async function logs(session: Session, options: Given, id = ''): Promise<void> {
   const limit = Number(options.limit);
   if (id.startsWith('p_'))
     return workflowLogs(session, api, id, { limit, isFollowed: options.follow === true });
-  const stored = limit === 0 ? [] : (await api.list(pathOf`/v1/sources/${id}/logs`, limit)).reverse();
+  const stored =
+    limit === 0 ? [] : (await api.list<SourceLog>(pathOf`/v1/sources/${id}/logs`, limit)).reverse();
   if (options.follow !== true) {
     if (session.isJson) return session.terminal.printJson(stored);
     if (stored.length === 0) session.terminal.note('Nothing was printed yet.');
-    for (const line of stored) printLine(session, line as unknown as LogLine);
+    for (const line of stored) printLine(session, line);
     return;
   }
-  const print = (line: ApiObject): void => {
+  const print = (line: SourceLog): void => {
     if (session.isJson) session.terminal.printJson(line, 0);
-    else printLine(session, line as unknown as LogLine);
+    else printLine(session, line);
   };
   await followSourceLogs(session, api, id, {
     signal: session.interrupted,
     print,
     stored: async () =>
-      limit === 0 ? [] : (await api.list(pathOf`/v1/sources/${id}/logs`, limit)).reverse(),
+      limit === 0 ? [] : (await api.list<SourceLog>(pathOf`/v1/sources/${id}/logs`, limit)).reverse(),
   });
 }
 
 export interface FollowedLogs {
   signal: AbortSignal;
-  print: (line: ApiObject) => void;
+  print: (line: SourceLog) => void;
   /** What is shown first. */
-  stored: () => Promise<ApiObject[]>;
+  stored: () => Promise<SourceLog[]>;
 }
 
 /** Lines of `$logs` and `$errors` as they come, until the signal; in the form that GET …/logs answers. */
@@ -73,48 +67,35 @@ export async function followSourceLogs(
   id: string,
   { signal, print, stored }: FollowedLogs,
 ): Promise<void> {
+  const path = pathOf`/v1/sources/${id}`;
   const lastOf = new Map<string, string>();
-  const bothOpen = Promise.withResolvers<void>();
-  let open = 0;
+  const channels = ['$logs', '$errors'] as const;
+  for (const channel of channels) {
+    const mark = (await storedEvents(api, path, 1, channel)).at(-1)?.id;
+    if (mark !== undefined) lastOf.set(channel, mark);
+  }
+  for (const line of await stored()) {
+    print(line);
+    const channel = line.error === undefined ? '$logs' : '$errors';
+    if (isLater(line.id, lastOf.get(channel) ?? '')) lastOf.set(channel, line.id);
+  }
   const follow = async (eventName: string): Promise<void> => {
     const stream = followStream(api, {
-      path: pathOf`/v1/sources/${id}/sse`,
+      path,
       eventName,
+      after: lastOf.get(eventName),
       signal,
       note: (text) => session.terminal.note(text),
-      onOpen: async () => {
-        const mark = idOf((await storedEvents(api, pathOf`/v1/sources/${id}`, 1, eventName)).at(-1));
-        if (mark !== undefined) lastOf.set(eventName, mark);
-        open += 1;
-        if (open === 2) {
-          for (const line of await stored()) {
-            print(line);
-            const channel = isErrorLine(line) ? '$errors' : '$logs';
-            if (isLater(line.id, lastOf.get(channel) ?? '')) lastOf.set(channel, String(line.id));
-          }
-          bothOpen.resolve();
-        }
-        await bothOpen.promise;
-        return lastOf.get(eventName);
-      },
     });
-    for await (const event of stream) {
-      const last = lastOf.get(eventName);
-      if (last === undefined || isLater(event.id, last)) print(lineOf(event, eventName));
-    }
+    for await (const event of stream) print(lineOf(event, eventName));
   };
-  // One that fails lets the other go too.
-  const failed = (error: unknown): never => {
-    bothOpen.resolve();
-    throw error;
-  };
-  await Promise.all([follow('$logs').catch(failed), follow('$errors').catch(failed)]);
+  await Promise.all(channels.map(follow));
 }
 
-export function printLine(session: Session, line: LogLine): void {
-  const { ts, level, message } = line;
-  const { error } = line as { error?: { stack?: unknown } };
+export function printLine(session: Session, line: SourceLog): void {
+  const { ts, level, message, error } = line;
   const style = level === 'error' ? 'red' : level === 'warn' ? 'yellow' : 'dim';
+  // Components may emit there themselves, whatever they like.
   const text = typeof error?.stack === 'string' ? error.stack : message;
   session.terminal.print(
     `${session.terminal.style('dim', millisText(ts))} ${session.terminal.style(style, visible(level).padEnd(5))} ${indented(visibleLines(text))}`,
@@ -126,7 +107,7 @@ function indented(text: string): string {
 }
 
 /** An event of `$logs` or `$errors` as a line. Components may emit there themselves: what is neither is shown as it is. */
-function lineOf(event: ApiObject, channel: string): ApiObject {
+function lineOf(event: EventSummary, channel: string): SourceLog {
   const base = { id: event.id, ts: event.indexed_at_ms };
   const value = event.event;
   if (channel === '$errors') {
@@ -135,17 +116,18 @@ function lineOf(event: ApiObject, channel: string): ApiObject {
         ...base,
         level: 'error',
         message: `${String(value.error.name)}: ${String(value.error.message)}`,
-        error: value.error,
+        error: value.error as Record<string, string>,
       };
     return { ...base, level: 'error', message: JSON.stringify(value) };
   }
   if (isObject(value) && typeof value.message === 'string')
-    return { ...base, ts: value.ts ?? base.ts, level: String(value.level ?? 'log'), message: value.message };
+    return {
+      ...base,
+      ts: typeof value.ts === 'number' ? value.ts : base.ts,
+      level: String(value.level ?? 'log'),
+      message: value.message,
+    };
   return { ...base, level: 'log', message: typeof value === 'string' ? value : JSON.stringify(value) };
-}
-
-function isErrorLine(line: ApiObject): boolean {
-  return 'error' in line;
 }
 
 /** Steps print into the records of their runs, which are read when the runs have ended. */
@@ -155,22 +137,22 @@ async function workflowLogs(
   id: string,
   { limit, isFollowed }: { limit: number; isFollowed: boolean },
 ): Promise<void> {
-  const collected: ApiObject[] = [];
+  const collected: RunLine[] = [];
   const seen = new Set<string>();
   let wanted = limit;
   for (let round = 0; round === 0 || (isFollowed && !session.interrupted.aborted); round += 1) {
     if (round > 0) await pause(pollMs, undefined, { signal: session.interrupted }).catch(() => undefined);
     if (session.interrupted.aborted) return;
-    const runs = await api.list(
+    const runs = await api.list<Run>(
       pathOf`/v1/workflows/${id}/runs`,
       round === 0 ? Math.max(wanted, 1) : runsAtOnce,
     );
-    const ended = runs.filter((run) => run.ended_at !== null && !seen.has(String(run.id)));
+    const ended = runs.filter((run) => run.ended_at !== null && !seen.has(run.id));
     if (round > 0 && runs.length === runsAtOnce && ended.length === runsAtOnce)
       session.terminal.note('More runs ended than can be shown; some are left out.');
-    for (const run of ended) seen.add(String(run.id));
+    for (const run of ended) seen.add(run.id);
     for (const run of ended.slice(0, round === 0 ? wanted : runsAtOnce).reverse()) {
-      for (const line of linesOfRun(await api.data('GET', pathOf`/v1/runs/${String(run.id)}`))) {
+      for (const line of linesOfRun(await api.data<RunDetail>('GET', pathOf`/v1/runs/${run.id}`))) {
         if (!session.isJson) printRunLine(session, line);
         else if (isFollowed) session.terminal.printJson(line, 0);
         else collected.push(line);
@@ -185,32 +167,36 @@ async function workflowLogs(
   if (session.isJson && !isFollowed) session.terminal.printJson(collected);
 }
 
-function linesOfRun(run: ApiObject): ApiObject[] {
-  const steps = (Array.isArray(run.steps) ? run.steps : []).filter(isObject);
-  return steps.flatMap((step) => [
-    ...(Array.isArray(step.logs) ? step.logs : [])
-      .filter(isObject)
-      .map((line): ApiObject => ({ run_id: run.id, namespace: step.namespace, ...line })),
-    ...(isObject(step.error)
-      ? [
-          {
-            run_id: run.id,
-            namespace: step.namespace,
-            ts: Date.parse(String(step.ended_at)),
-            level: 'error',
-            message: String(step.error.stack ?? step.error.msg ?? step.error.message),
-          },
-        ]
-      : []),
+/** What a step printed, or its error. */
+interface RunLine {
+  run_id: string;
+  namespace: string;
+  ts: number;
+  level: string;
+  message: string;
+}
+
+function linesOfRun({ id, steps }: RunDetail): RunLine[] {
+  return steps.flatMap(({ namespace, logs, error, ended_at }) => [
+    ...logs.map((line) => ({ run_id: id, namespace, ...line })),
+    ...(error === null
+      ? []
+      : [{ run_id: id, namespace, ts: Date.parse(ended_at), level: 'error', message: error.stack }]),
   ]);
 }
 
-function printRunLine(session: Session, line: ApiObject): void {
+function printRunLine(session: Session, { run_id, namespace, ts, level, message }: RunLine): void {
   const { terminal } = session;
-  const where = `${visible(String(line.run_id))} ${terminal.style('cyan', visible(String(line.namespace)))}`;
-  const level = String(line.level);
+  const where = `${visible(run_id)} ${terminal.style('cyan', visible(namespace))}`;
   const style = level === 'error' ? 'red' : level === 'warn' ? 'yellow' : 'dim';
   terminal.print(
-    `${terminal.style('dim', millisText(line.ts))} ${where} ${terminal.style(style, visible(level).padEnd(5))} ${indented(visibleLines(String(line.message)))}`,
+    `${terminal.style('dim', millisText(ts))} ${where} ${terminal.style(style, visible(level).padEnd(5))} ${indented(visibleLines(message))}`,
   );
+}
+
+/** `<ms>-<sequence>`: whether the first came later. */
+function isLater(a: string, b: string): boolean {
+  const [msA = 0, sequenceA = 0] = a.split('-').map(Number);
+  const [msB = 0, sequenceB = 0] = b.split('-').map(Number);
+  return msA === msB ? sequenceA > sequenceB : msA > msB;
 }

@@ -1,5 +1,6 @@
 import { parse } from 'node:path';
-import { type Api, type ApiObject, isObject } from './api.ts';
+import type { Source } from '#sdk';
+import { type Api, isObject } from './api.ts';
 import { type Given, textOption } from './command-kit.ts';
 import {
   type ComponentReference,
@@ -22,7 +23,7 @@ export function givenProps(session: Session, options: Given) {
 }
 
 export interface MadeSource {
-  source: ApiObject;
+  source: Source;
   local: LocalCode | undefined;
 }
 
@@ -41,7 +42,7 @@ export async function makeSource(
   refuseOtherThanSource(component, text);
   const values = await fillProps(session, api, component, { given, isSilent: options.yes === true });
   session.terminal.status(`Deploying ${component.name} …`);
-  const source = await api.data('POST', '/v1/sources', {
+  const source = await api.data<Source>('POST', '/v1/sources', {
     body: {
       ...session.owner,
       ...(component.id.startsWith('sc_') ? { component_id: component.id } : { key: component.id }),
@@ -63,9 +64,12 @@ function fileName(reference: ComponentReference, { name }: KnownComponent): stri
 }
 
 /** Where requests to a source or a trigger go; undefined when it takes none. */
-export function endpointOf(source: ApiObject): string | undefined {
-  const props = isObject(source.configured_props) ? Object.values(source.configured_props) : [];
-  const endpoint = props.find((value) => isObject(value) && typeof value.endpoint_url === 'string');
+export function endpointOf({
+  configured_props: props,
+}: Pick<Source, 'configured_props'>): string | undefined {
+  const endpoint = Object.values(props).find(
+    (value) => isObject(value) && typeof value.endpoint_url === 'string',
+  );
   return isObject(endpoint) ? String(endpoint.endpoint_url) : undefined;
 }
 

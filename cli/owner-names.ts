@@ -10,7 +10,10 @@ const workspacesMax = 10;
  * Names in place of the ids of users and workspaces, in the fields of these items. Ids stay where the name may not be seen, and in the
  * field `id`. Nothing is asked for when there are none.
  */
-export async function withOwnerNames(session: Session, items: readonly ApiObject[]): Promise<ApiObject[]> {
+export async function withOwnerNames<Item extends object>(
+  session: Session,
+  items: readonly Item[],
+): Promise<Item[]> {
   const ids = new Set(items.flatMap((item) => ownerFields(item).map(([, id]) => id)));
   if (ids.size === 0) return [...items];
   const names = await namesOf(session, ids);
@@ -20,7 +23,7 @@ export async function withOwnerNames(session: Session, items: readonly ApiObject
   }));
 }
 
-function ownerFields(item: ApiObject): [string, string][] {
+function ownerFields(item: object): [string, string][] {
   return Object.entries(item).filter(
     (entry): entry is [string, string] =>
       entry[0] !== 'id' && typeof entry[1] === 'string' && ownerPattern.test(entry[1]),

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
+import type { ConfigurableProp } from '#sdk';
 import { isObject } from './api.ts';
-import type { PropDefinition } from './component-reference.ts';
 import { usageError } from './exit-codes.ts';
 import type { Session } from './session.ts';
 
@@ -53,21 +53,21 @@ export async function readTextFile(session: Session, file: string, option: strin
   }
 }
 
-export function isAskedFor({ type, hidden, disabled, static: fixed }: PropDefinition): boolean {
+export function isAskedFor({ type, hidden, disabled, static: fixed }: ConfigurableProp): boolean {
   return !notAsked.has(type) && hidden !== true && disabled !== true && fixed === undefined;
 }
 
-export function isNeeded(definition: PropDefinition): boolean {
+export function isNeeded(definition: ConfigurableProp): boolean {
   return isAskedFor(definition) && definition.optional !== true && definition.default === undefined;
 }
 
 /** How a prop is called when somebody is asked for it. */
-export function titleOf({ label, name, type }: PropDefinition): string {
+export function titleOf({ label, name, type }: ConfigurableProp): string {
   return label === undefined || label === name ? `${name} (${type})` : `${label} (${name}, ${type})`;
 }
 
 /** What a text stands for as a value of a prop. Throws a usage error that says what was expected. */
-export function readPropText(definition: PropDefinition, text: string): unknown {
+export function readPropText(definition: ConfigurableProp, text: string): unknown {
   const { name, type } = definition;
   switch (type) {
     case 'string':
@@ -101,7 +101,7 @@ export function readPropText(definition: PropDefinition, text: string): unknown 
 }
 
 /** A JSON array, or values with commas between them. */
-function readArray({ name, type, ...rest }: PropDefinition, text: string): unknown[] {
+function readArray({ name, type, ...rest }: ConfigurableProp, text: string): unknown[] {
   if (text.trimStart().startsWith('[')) {
     const value = readJson(name, text);
     if (Array.isArray(value)) return value;

@@ -1,7 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Command } from 'commander';
+import type { Replay, Run, RunDetail, RunStep } from '#sdk';
 import { durationText } from './amounts.ts';
-import { type Api, type ApiObject, isObject, pathOf } from './api.ts';
+import { type Api, pathOf } from './api.ts';
 import {
   addLimit,
   type Given,
@@ -69,7 +70,7 @@ export function replayCommand(program: Command, parts: Parts): void {
 }
 
 async function list(session: Session, options: Given, workflow = ''): Promise<void> {
-  showList(
+  showList<Run>(
     session,
     await (await session.api()).list(pathOf`/v1/workflows/${workflow}/runs`, limitOf(options), {
       state: textOption(options, 'state'),
@@ -80,18 +81,18 @@ async function list(session: Session, options: Given, workflow = ''): Promise<vo
       column('BY', 'source_type'),
       timeColumn('STARTED (UTC)', 'started_at'),
       column('TOOK', durationOf),
-      column('ERROR', ({ error, reason }) => (isObject(error) ? error.msg : reason)),
+      column('ERROR', ({ error, reason }) => error?.msg ?? reason),
     ],
     'No runs yet. `millrace invoke WORKFLOW` starts one, where it has an HTTP trigger.',
   );
 }
 
 async function describe(session: Session, _options: Given, id = ''): Promise<void> {
-  const run = await (await session.api()).data('GET', pathOf`/v1/runs/${id}`);
+  const run = await (await session.api()).data<RunDetail>('GET', pathOf`/v1/runs/${id}`);
   if (session.isJson) return session.terminal.printJson(run);
   const { steps, sends, ...fields } = run;
   await showOne(session, fields);
-  for (const step of (Array.isArray(steps) ? steps : []).filter(isObject)) {
+  for (const step of steps) {
     session.terminal.print('');
     const { namespace, state, id: stepId, input, exports, logs, error } = step;
     const took = durationOf(step);
@@ -103,17 +104,15 @@ async function describe(session: Session, _options: Given, id = ''): Promise<voi
       ['took', took],
       ['input', input],
       ['exports', exports],
-      ...(Array.isArray(logs) && logs.length > 0
-        ? [['logs', logs.filter(isObject).map(lineOf).join('\n')] as const]
-        : []),
-      ...(isObject(error) ? [['error', typeof error.stack === 'string' ? error.stack : error] as const] : []),
+      ...(logs.length > 0 ? [['logs', logs.map(lineOf).join('\n')] as const] : []),
+      ...(error === null ? [] : [['error', error.stack] as const]),
     ]);
   }
-  if (Array.isArray(sends) && sends.length > 0) {
+  if (sends.length > 0) {
     session.terminal.print('');
     showList(
       session,
-      sends as ApiObject[],
+      sends,
       [column('SENDS', 'kind'), column('STATE', 'state'), column('RESULT', 'result')],
       '',
     );
@@ -122,22 +121,24 @@ async function describe(session: Session, _options: Given, id = ''): Promise<voi
 
 function act(operation: 'cancel' | 'restart', done: string) {
   return async (session: Session, _options: Given, id = ''): Promise<void> => {
-    const run = await (await session.api()).data('POST', pathOf`/v1/runs/${id}/${operation}`, { body: {} });
-    showDone(session, `${done} ${id}; it is ${String(run.state)}.`, run);
+    const run = await (await session.api()).data<Run>('POST', pathOf`/v1/runs/${id}/${operation}`, {
+      body: {},
+    });
+    showDone(session, `${done} ${id}; it is ${run.state}.`, run);
   };
 }
 
 async function restart(session: Session, options: Given, id = ''): Promise<void> {
   const body = { from_step: textOption(options, 'fromStep') };
-  const run = await (await session.api()).data('POST', pathOf`/v1/runs/${id}/restart`, { body });
+  const run = await (await session.api()).data<Run>('POST', pathOf`/v1/runs/${id}/restart`, { body });
   if (session.isJson) return session.terminal.printJson(run);
-  session.terminal.print(String(run.id));
+  session.terminal.print(run.id);
 }
 
 async function replayRun(session: Session, _options: Given, id = ''): Promise<void> {
-  const run = await (await session.api()).data('POST', pathOf`/v1/runs/${id}/replay`, { body: {} });
+  const run = await (await session.api()).data<Run>('POST', pathOf`/v1/runs/${id}/replay`, { body: {} });
   if (session.isJson) return session.terminal.printJson(run);
-  session.terminal.print(String(run.id));
+  session.terminal.print(run.id);
 }
 
 async function replay(session: Session, options: Given, what = ''): Promise<void> {
@@ -164,29 +165,30 @@ async function replay(session: Session, options: Given, what = ''): Promise<void
     rate: options.rate,
   };
   const path = id.startsWith('dc_') ? pathOf`/v1/sources/${id}/replay` : pathOf`/v1/workflows/${id}/replay`;
-  const begun = await api.data('POST', path, { body });
+  const begun = await api.data<Replay>('POST', path, { body });
   const ended = options.wait === false ? begun : await untilOver(session, api, begun);
   showDone(
     session,
-    `Replay ${String(ended.id)}: ${String(ended.state)}, ${String(ended.sent)} of ${String(ended.total)} sent, ${String(ended.failed)} failed.`,
+    `Replay ${ended.id}: ${ended.state}, ${ended.sent} of ${ended.total} sent, ${ended.failed} failed.`,
     ended,
   );
-  if (Number(ended.failed) > 0)
-    throw new CliError('failed', `${String(ended.failed)} events did not arrive`, {
+  if (ended.failed > 0)
+    throw new CliError('failed', `${ended.failed} events did not arrive`, {
       hint: `millrace deliveries list ${listener}`,
     });
 }
 
 /** Ctrl-C leaves the replay as it is: it goes on in the service. */
-async function untilOver(session: Session, api: Api, begun: ApiObject): Promise<ApiObject> {
+async function untilOver(session: Session, api: Api, begun: Replay): Promise<Replay> {
   let replay = begun;
-  while (['queueing', 'sending'].includes(String(replay.state))) {
-    const [sent, total] = [Number(replay.sent) + Number(replay.failed), Number(replay.total)];
+  while (['queueing', 'sending'].includes(replay.state)) {
+    const { total } = replay;
+    const sent = replay.sent + replay.failed;
     session.terminal.status(`${bar(sent, total)} ${sent} of ${total} sent`);
     await pause(pollMs, undefined, { signal: session.interrupted }).catch(() => {
-      throw new CliError('interrupted', `interrupted; the replay ${String(begun.id)} goes on`);
+      throw new CliError('interrupted', `interrupted; the replay ${begun.id} goes on`);
     });
-    replay = await api.data('GET', pathOf`/v1/replays/${String(begun.id)}`);
+    replay = await api.data<Replay>('GET', pathOf`/v1/replays/${begun.id}`);
   }
   session.terminal.endStatus();
   return replay;
@@ -198,11 +200,11 @@ function bar(done: number, total: number): string {
   return `[${'#'.repeat(filled)}${'.'.repeat(width - filled)}]`;
 }
 
-export function durationOf({ started_at, ended_at }: ApiObject): string {
+export function durationOf({ started_at, ended_at }: Pick<Run, 'started_at' | 'ended_at'>): string {
   const [start, end] = [Date.parse(String(started_at)), Date.parse(String(ended_at))];
   return Number.isNaN(start) || Number.isNaN(end) ? '-' : durationText(end - start);
 }
 
-function lineOf({ level, message }: ApiObject): string {
-  return `${String(level)}: ${String(message)}`;
+function lineOf({ level, message }: RunStep['logs'][number]): string {
+  return `${level}: ${message}`;
 }

@@ -1,51 +1,46 @@
+import type { Health } from '#sdk';
 import { amountText } from './amounts.ts';
-import { type ApiObject, isObject } from './api.ts';
 import { withOwnerNames } from './owner-names.ts';
 import type { Session } from './session.ts';
 import type { Column } from './table.ts';
 import { visibleJson } from './visible-text.ts';
 
 /** A column of a listing: its title, and what of an item stands there. */
-export interface ShownColumn extends Column {
-  of: (item: ApiObject) => unknown;
+export interface ShownColumn<Item> extends Column {
+  of: (item: Item) => unknown;
 }
 
-export function column(
+export function column<Item extends object>(
   title: string,
-  of: string | ((item: ApiObject) => unknown),
+  of: (keyof Item & string) | ((item: Item) => unknown),
   options: { isWhole?: boolean } = {},
-): ShownColumn {
+): ShownColumn<Item> {
   return { title, of: typeof of === 'string' ? (item) => item[of] : of, ...options };
 }
 
-export function idColumn(title = 'ID', field = 'id'): ShownColumn {
-  return column(title, field, { isWhole: true });
+export function idColumn(title = 'ID'): ShownColumn<{ id: string }> {
+  return column(title, 'id', { isWhole: true });
 }
 
 /** The one word for how a source, workflow, webhook or account is. */
-export function healthColumn(): ShownColumn {
-  return column('HEALTH', (item) => healthOf(item).state);
+export function healthColumn(): ShownColumn<{ health: Health }> {
+  return column('HEALTH', ({ health }) => health.state);
 }
 
 /** State, since when and why, on one line. */
-function healthText(item: ApiObject): string {
-  const { state, reason, since, failures } = healthOf(item);
+function healthText({ state, reason, since, failures }: Health): string {
   return [
-    typeof reason === 'string' ? `${String(state)}: ${reason}` : String(state),
-    ...(typeof since === 'number' ? [`since ${timeText(since)} UTC`] : []),
-    ...(typeof failures === 'number' && failures > 1 ? [`${failures} failures`] : []),
+    reason === null ? state : `${state}: ${reason}`,
+    ...(since === null ? [] : [`since ${timeText(since)} UTC`]),
+    ...(failures > 1 ? [`${failures} failures`] : []),
   ].join(', ');
 }
 
-export function healthOf(item: ApiObject): ApiObject {
-  return isObject(item.health) ? item.health : {};
-}
-
 /** A list: as a table, or the array of the API. */
-export function showList(
+export function showList<Item extends object>(
   session: Session,
-  items: readonly ApiObject[],
-  columns: readonly ShownColumn[],
+  items: readonly Item[],
+  columns: readonly ShownColumn<Item>[],
   empty: string,
 ): void {
   if (session.isJson) {
@@ -63,7 +58,7 @@ export function showList(
 }
 
 /** One thing: its fields below each other, with names of users and workspaces; or the object of the API. */
-export async function showOne(session: Session, item: ApiObject): Promise<void> {
+export async function showOne(session: Session, item: object): Promise<void> {
   if (session.isJson) {
     session.terminal.printJson(item);
     return;
@@ -72,7 +67,7 @@ export async function showOne(session: Session, item: ApiObject): Promise<void> 
   session.terminal.printFields(
     Object.entries(shown).map(([name, value]) => [
       name,
-      name === 'health' ? healthText(item) : readable(name, value),
+      name === 'health' ? healthText(value as Health) : readable(name, value),
     ]),
   );
 }
@@ -98,7 +93,10 @@ export function millisText(ms: unknown): string {
     .replace(/\.\d+Z$/, '');
 }
 
-export function timeColumn(title: string, field: string): ShownColumn {
+export function timeColumn<Item extends object>(
+  title: string,
+  field: keyof Item & string,
+): ShownColumn<Item> {
   return column(title, (item) => timeText(item[field]), { isWhole: true });
 }
 

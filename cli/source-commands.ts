@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
-import { type ApiObject, pathOf } from './api.ts';
+import type { Component, Source, SourceTick } from '#sdk';
+import { pathOf } from './api.ts';
 import {
-  addHealth,
   addLimit,
   addProps,
   type Given,
@@ -11,10 +11,12 @@ import {
   type Parts,
   textOption,
 } from './command-kit.ts';
-import { knowComponent, type PropDefinition, readReference } from './component-reference.ts';
+import { knowComponent, readReference } from './component-reference.ts';
 import { usageError } from './exit-codes.ts';
 import { readGivenProp } from './fill-props.ts';
+import { healthList } from './list-command.ts';
 import { endpointOf, givenProps, makeSource } from './make-source.ts';
+import { ownedPath } from './owned-path.ts';
 import type { Session } from './session.ts';
 import { column, healthColumn, idColumn, showDone, showList, showOne, timeColumn } from './show.ts';
 
@@ -27,9 +29,19 @@ export function sourceCommands(program: Command, parts: Parts): void {
   );
 
   const sources = group(program, 'sources', 'event sources');
-  addHealth(
-    addLimit(leaf(sources, 'list', 'your sources, or those of a workspace, newest first', parts, list)),
-  );
+  healthList<Source>(sources, 'your sources, or those of a workspace, newest first', parts, {
+    path: (session) => ownedPath(session, 'sources'),
+    columns: [
+      idColumn(),
+      column('NAME', 'name'),
+      healthColumn(),
+      column('COMPONENT', 'component_id', { isWhole: true }),
+      column('ENDPOINT', endpointOf),
+      timeColumn('CREATED (UTC)', 'created_at'),
+    ],
+    empty:
+      'No sources yet. `millrace components list` shows what can be deployed; `millrace deploy FILE|KEY|URL` does it.',
+  });
   leaf(
     sources,
     'describe <source>',
@@ -69,25 +81,6 @@ export function sourceCommands(program: Command, parts: Parts): void {
   );
 }
 
-async function list(session: Session, options: Given): Promise<void> {
-  const api = await session.api();
-  const path =
-    session.workspace === undefined ? '/v1/users/me/sources' : pathOf`/v1/orgs/${session.workspace}/sources`;
-  showList(
-    session,
-    await api.list(path, limitOf(options), { health: textOption(options, 'health') }),
-    [
-      idColumn(),
-      column('NAME', 'name'),
-      healthColumn(),
-      column('COMPONENT', 'component_id', { isWhole: true }),
-      column('ENDPOINT', endpointOf),
-      timeColumn('CREATED (UTC)', 'created_at'),
-    ],
-    'No sources yet. `millrace components list` shows what can be deployed; `millrace deploy FILE|KEY|URL` does it.',
-  );
-}
-
 async function create(session: Session, options: Given, component = ''): Promise<void> {
   const { source } = await makeSource(session, await session.api(), component, options);
   if (session.isJson) return session.terminal.printJson(source);
@@ -102,7 +95,7 @@ async function update(session: Session, options: Given, id = ''): Promise<void> 
   if (options.active === true && options.inactive === true)
     throw usageError('--active and --inactive exclude each other');
   const api = await session.api();
-  const before = await api.data('GET', pathOf`/v1/sources/${id}`);
+  const before = await api.data<Source>('GET', pathOf`/v1/sources/${id}`);
   const given = await givenProps(session, options);
   const code = textOption(options, 'code');
   const other =
@@ -113,8 +106,7 @@ async function update(session: Session, options: Given, id = ''): Promise<void> 
   if (given.texts.size > 0) {
     const definitions =
       other?.props ??
-      ((await api.data('GET', pathOf`/v1/components/${String(before.component_id)}`))
-        .configurable_props as PropDefinition[]);
+      (await api.data<Component>('GET', pathOf`/v1/components/${before.component_id}`)).configurable_props;
     for (const [name, text] of given.texts) {
       // Props that appear with others are not among those of the component; the service knows them.
       const definition = definitions.find((one) => one.name === name) ?? { name, type: 'any' };
@@ -129,7 +121,7 @@ async function update(session: Session, options: Given, id = ''): Promise<void> 
         : { key: other.id }),
     ...(Object.keys(changes).length === 0
       ? {}
-      : { configured_props: { ...(before.configured_props as Record<string, unknown>), ...changes } }),
+      : { configured_props: { ...before.configured_props, ...changes } }),
     name: textOption(options, 'name'),
   };
   const isToggled = options.active === true || options.inactive === true;
@@ -137,12 +129,12 @@ async function update(session: Session, options: Given, id = ''): Promise<void> 
     throw usageError('nothing to change', 'Give --name, --code, --prop, --props, --active or --inactive.');
   }
   session.terminal.status('Changing the source …');
-  const source = await api.data('PUT', pathOf`/v1/sources/${id}`, {
+  const source = await api.data<Source>('PUT', pathOf`/v1/sources/${id}`, {
     // The service takes a missing `active` as true.
     body: { ...body, active: isToggled ? options.active === true : before.active },
   });
   session.terminal.endStatus();
-  showDone(session, `Changed ${id}; it is ${source.active === true ? 'active' : 'inactive'}.`, source);
+  showDone(session, `Changed ${id}; it is ${source.active ? 'active' : 'inactive'}.`, source);
 }
 
 async function remove(session: Session, options: Given, id = ''): Promise<void> {
@@ -151,20 +143,16 @@ async function remove(session: Session, options: Given, id = ''): Promise<void> 
   showDone(session, `Removed ${id}.`);
 }
 
-function runOf(tick: ApiObject): { state: string; error: string | null } | null {
-  return (tick.run ?? null) as { state: string; error: string | null } | null;
-}
-
 async function ticks(session: Session, options: Given, id = ''): Promise<void> {
-  showList(
+  showList<SourceTick>(
     session,
     await (await session.api()).list(pathOf`/v1/sources/${id}/ticks`, limitOf(options)),
     [
       timeColumn('PLANNED (UTC)', 'planned_at'),
       column('PROP', 'prop'),
       column('OUTCOME', 'outcome'),
-      column('RUN', (tick) => runOf(tick)?.state ?? 'none'),
-      column('REASON', (tick) => tick.reason ?? runOf(tick)?.error),
+      column('RUN', ({ run }) => run?.state ?? 'none'),
+      column('REASON', ({ reason, run }) => reason ?? run?.error),
       column('TICKS', 'ticks'),
     ],
     'No ticks yet: only sources with a timer have them.',

@@ -1,23 +1,23 @@
 import type { Command } from 'commander';
+import type {
+  CreateWebhookAnswer,
+  Delivery,
+  RedeliverToWebhookAnswer,
+  RotateWebhookSecretAnswer,
+  Subscription,
+  Webhook,
+} from '#sdk';
 import { durationText } from './amounts.ts';
-import { type ApiObject, pathOf } from './api.ts';
-import {
-  addHealth,
-  addLimit,
-  type Given,
-  group,
-  leaf,
-  limitOf,
-  type Parts,
-  textOption,
-} from './command-kit.ts';
+import { pathOf } from './api.ts';
+import { addLimit, type Given, group, leaf, limitOf, type Parts, textOption } from './command-kit.ts';
 import { usageError } from './exit-codes.ts';
+import { healthList } from './list-command.ts';
+import { ownedPath } from './owned-path.ts';
 import { withOwnerNames } from './owner-names.ts';
 import type { Session } from './session.ts';
 import {
   column,
   healthColumn,
-  healthOf,
   idColumn,
   millisText,
   showDone,
@@ -28,9 +28,18 @@ import {
 
 export function webhookCommands(program: Command, parts: Parts): void {
   const webhooks = group(program, 'webhooks', 'addresses that events are sent to');
-  addHealth(
-    addLimit(leaf(webhooks, 'list', 'your webhooks, or those of a workspace, newest first', parts, list)),
-  );
+  healthList<Webhook>(webhooks, 'your webhooks, or those of a workspace, newest first', parts, {
+    path: (session) => ownedPath(session, 'webhooks'),
+    columns: [
+      idColumn(),
+      column('NAME', 'name'),
+      healthColumn(),
+      column('URL', 'url'),
+      column('WHY', ({ health }) => health.reason),
+      timeColumn('CREATED (UTC)', 'created_at'),
+    ],
+    empty: 'No webhooks yet. `millrace webhooks create URL` makes one.',
+  });
   leaf(
     webhooks,
     'describe <webhook>',
@@ -72,7 +81,11 @@ export function webhookCommands(program: Command, parts: Parts): void {
     async (session, _options, id = '') =>
       showSecret(
         session,
-        await (await session.api()).data('POST', pathOf`/v1/webhooks/${id}/rotate_secret`, { body: {} }),
+        await (await session.api()).data<RotateWebhookSecretAnswer>(
+          'POST',
+          pathOf`/v1/webhooks/${id}/rotate_secret`,
+          { body: {} },
+        ),
       ),
   );
   leaf(
@@ -84,26 +97,6 @@ export function webhookCommands(program: Command, parts: Parts): void {
   ).option('--since <time>', 'only what was emitted since then: ISO 8601 or epoch seconds');
 }
 
-async function list(session: Session, options: Given): Promise<void> {
-  const path =
-    session.workspace === undefined
-      ? '/v1/users/me/webhooks'
-      : pathOf`/v1/workspaces/${session.workspace}/webhooks`;
-  showList(
-    session,
-    await (await session.api()).list(path, limitOf(options), { health: textOption(options, 'health') }),
-    [
-      idColumn(),
-      column('NAME', 'name'),
-      healthColumn(),
-      column('URL', 'url'),
-      column('WHY', (webhook) => healthOf(webhook).reason),
-      timeColumn('CREATED (UTC)', 'created_at'),
-    ],
-    'No webhooks yet. `millrace webhooks create URL` makes one.',
-  );
-}
-
 async function create(session: Session, options: Given, url = ''): Promise<void> {
   const body = {
     ...session.owner,
@@ -111,18 +104,18 @@ async function create(session: Session, options: Given, url = ''): Promise<void>
     name: textOption(options, 'name'),
     description: textOption(options, 'description'),
   };
-  const webhook = await (await session.api()).data('POST', '/v1/webhooks', { body });
+  const webhook = await (await session.api()).data<CreateWebhookAnswer>('POST', '/v1/webhooks', { body });
   showSecret(session, webhook);
   if (!session.isJson)
-    session.terminal.note(`Send events there: millrace subscriptions create EMITTER ${String(webhook.id)}`);
+    session.terminal.note(`Send events there: millrace subscriptions create EMITTER ${webhook.id}`);
 }
 
-function showSecret(session: Session, webhook: ApiObject): void {
+function showSecret(session: Session, webhook: CreateWebhookAnswer | RotateWebhookSecretAnswer): void {
   if (session.isJson) {
     session.terminal.printJson(webhook);
     return;
   }
-  session.terminal.print(`${String(webhook.id)}  ${String(webhook.signing_secret)}`);
+  session.terminal.print(`${webhook.id}  ${webhook.signing_secret}`);
   session.terminal.note('That is the signing secret. It is not shown again.');
 }
 
@@ -152,22 +145,22 @@ function act(operation: 'pause' | 'resume', done: string) {
 
 async function redeliverAll(session: Session, options: Given, id = ''): Promise<void> {
   const since = textOption(options, 'since');
-  const answer = await (await session.api()).data('POST', pathOf`/v1/webhooks/${id}/redeliver`, {
-    body: { since: since !== undefined && /^\d+$/.test(since) ? Number(since) : since },
-  });
-  showDone(session, `${String(answer.queued)} deliveries will be sent again.`, answer);
+  const answer = await (await session.api()).data<RedeliverToWebhookAnswer>(
+    'POST',
+    pathOf`/v1/webhooks/${id}/redeliver`,
+    {
+      body: { since: since !== undefined && /^\d+$/.test(since) ? Number(since) : since },
+    },
+  );
+  showDone(session, `${answer.queued} deliveries will be sent again.`, answer);
 }
 
 export function subscriptionCommands(program: Command, parts: Parts): void {
   const subscriptions = group(program, 'subscriptions', 'which events go where');
   leaf(subscriptions, 'list', 'your subscriptions, or those of a workspace', parts, async (session) => {
-    const path =
-      session.workspace === undefined
-        ? '/v1/users/me/subscriptions'
-        : pathOf`/v1/workspaces/${session.workspace}/subscriptions`;
-    const { data } = await (await session.api()).call('GET', path);
-    const items = (data ?? []) as ApiObject[];
-    showList(
+    const api = await session.api();
+    const items = await api.whole<Subscription>(ownedPath(session, 'subscriptions'));
+    showList<Subscription>(
       session,
       session.isJson ? items : await withOwnerNames(session, items),
       [
@@ -210,7 +203,7 @@ export function subscriptionCommands(program: Command, parts: Parts): void {
 }
 
 async function subscribe(session: Session, options: Given, emitter = '', listener = ''): Promise<void> {
-  const subscription = await (await session.api()).data('POST', '/v1/subscriptions', {
+  const subscription = await (await session.api()).data<Subscription>('POST', '/v1/subscriptions', {
     body: {
       ...session.owner,
       emitter_id: emitter,
@@ -220,7 +213,7 @@ async function subscribe(session: Session, options: Given, emitter = '', listene
     },
   });
   if (session.isJson) return session.terminal.printJson(subscription);
-  session.terminal.print(String(subscription.id));
+  session.terminal.print(subscription.id);
 }
 
 export function deliveryCommands(program: Command, parts: Parts): void {
@@ -247,10 +240,14 @@ export function deliveryCommands(program: Command, parts: Parts): void {
 }
 
 async function listDeliveries(session: Session, options: Given, listener = ''): Promise<void> {
-  const items = await (await session.api()).list(deliveriesPath(session, listener), limitOf(options), {
-    state: textOption(options, 'state'),
-  });
-  showList(
+  const items = await (await session.api()).list<Delivery>(
+    deliveriesPath(session, listener),
+    limitOf(options),
+    {
+      state: textOption(options, 'state'),
+    },
+  );
+  showList<Delivery>(
     session,
     items,
     [
@@ -273,23 +270,21 @@ function deliveriesPath(session: Session, listener: string): string {
   if (listener.startsWith('sub_')) return pathOf`/v1/subscriptions/${listener}/deliveries`;
   if (listener !== '')
     throw usageError(`${listener} is no webhook (wh_…), source (dc_…) or subscription (sub_…)`);
-  return session.workspace === undefined
-    ? '/v1/users/me/dead_letters'
-    : pathOf`/v1/workspaces/${session.workspace}/dead_letters`;
+  return ownedPath(session, 'dead_letters');
 }
 
 async function describeDelivery(session: Session, _options: Given, id = ''): Promise<void> {
-  const delivery = await (await session.api()).data('GET', pathOf`/v1/deliveries/${id}`);
+  const delivery = await (await session.api()).data<Delivery>('GET', pathOf`/v1/deliveries/${id}`);
   if (session.isJson) return session.terminal.printJson(delivery);
   const { attempts, ...fields } = delivery;
   await showOne(session, fields);
   session.terminal.print('');
   showList(
     session,
-    Array.isArray(attempts) ? (attempts as ApiObject[]) : [],
+    attempts,
     [
       column('AT (UTC)', ({ at_ms }) => millisText(at_ms), { isWhole: true }),
-      column('TOOK', ({ latency_ms: ms }) => (typeof ms === 'number' ? durationText(ms) : undefined)),
+      column('TOOK', ({ latency_ms: ms }) => durationText(ms)),
       column('STATUS', 'status'),
       column('ERROR', 'error'),
       column('RESPONSE', 'response'),

@@ -1,31 +1,33 @@
 import type { Command } from 'commander';
+import type { Deployment, Workflow, WorkflowStep, WorkflowSummary, WorkflowTrigger } from '#sdk';
 import { durationText } from './amounts.ts';
 import { type ApiObject, isObject, pathOf } from './api.ts';
-import {
-  addHealth,
-  addLimit,
-  type Given,
-  group,
-  leaf,
-  limitOf,
-  type Parts,
-  textOption,
-} from './command-kit.ts';
+import { addLimit, type Given, group, leaf, limitOf, type Parts, textOption } from './command-kit.ts';
 import { usageError } from './exit-codes.ts';
+import { healthList } from './list-command.ts';
+import { ownedPath } from './owned-path.ts';
 import { withOwnerNames } from './owner-names.ts';
 import { readJsonFile } from './prop-values.ts';
 import type { Session } from './session.ts';
 import { column, healthColumn, idColumn, showDone, showList, showOne, timeColumn } from './show.ts';
 
-const listOf = (item: ApiObject, field: string): ApiObject[] =>
-  Array.isArray(item[field]) ? (item[field] as ApiObject[]) : [];
-const steps = column('STEPS', (item) => listOf(item, 'steps').length);
+const steps = column<Pick<Workflow, 'steps'>>('STEPS', (item) => item.steps.length);
 
 export function workflowCommands(program: Command, parts: Parts): void {
   const workflows = group(program, 'workflows', 'workflows');
-  addHealth(
-    addLimit(leaf(workflows, 'list', 'your workflows, or those of a workspace, newest first', parts, list)),
-  );
+  healthList<WorkflowSummary>(workflows, 'your workflows, or those of a workspace, newest first', parts, {
+    path: (session) => ownedPath(session, 'workflows'),
+    columns: [
+      idColumn(),
+      column('NAME', 'name'),
+      healthColumn(),
+      column('TRIGGERS', ({ triggers }) => triggers.map(({ type }) => type).join(', ')),
+      steps,
+      timeColumn('CHANGED (UTC)', 'updated_at'),
+    ],
+    empty:
+      'No workflows yet. `millrace workflows create --file workflow.json` makes one; examples/ has some.',
+  });
   leaf(workflows, 'describe <workflow>', 'one workflow with its triggers and steps', parts, describe);
   leaf(workflows, 'create', 'make a workflow from a definition or a template', parts, create)
     .option('--file <file>', 'definition as JSON: steps, triggers, settings; - for standard input')
@@ -54,58 +56,22 @@ export function workflowCommands(program: Command, parts: Parts): void {
   addLimit(leaf(workflows, 'deployments <workflow>', 'versions, newest first', parts, deployments), 20);
 }
 
-async function list(session: Session, options: Given): Promise<void> {
-  const path =
-    session.workspace === undefined
-      ? '/v1/users/me/workflows'
-      : pathOf`/v1/workspaces/${session.workspace}/workflows`;
-  showList(
-    session,
-    await (await session.api()).list(path, limitOf(options), { health: textOption(options, 'health') }),
-    [
-      idColumn(),
-      column('NAME', 'name'),
-      healthColumn(),
-      column('TRIGGERS', (item) =>
-        listOf(item, 'triggers')
-          .map(({ type }) => String(type))
-          .join(', '),
-      ),
-      steps,
-      timeColumn('CHANGED (UTC)', 'updated_at'),
-    ],
-    'No workflows yet. `millrace workflows create --file workflow.json` makes one; examples/ has some.',
-  );
-}
-
 async function describe(session: Session, _options: Given, id = ''): Promise<void> {
-  const workflow = await (await session.api()).data('GET', pathOf`/v1/workflows/${id}`);
+  const workflow = await (await session.api()).data<Workflow>('GET', pathOf`/v1/workflows/${id}`);
   if (session.isJson) return session.terminal.printJson(workflow);
-  const { steps: _steps, triggers: _triggers, ...fields } = workflow;
+  const { steps: itsSteps, triggers, ...fields } = workflow;
   await showOne(session, fields);
   session.terminal.print('');
-  showList(
+  showList<WorkflowTrigger>(
     session,
-    listOf(workflow, 'triggers'),
-    [
-      idColumn('TRIGGER'),
-      column('TYPE', 'type'),
-      column(
-        'WHERE OR WHEN',
-        (trigger) =>
-          trigger.endpoint_url ??
-          trigger.email_address ??
-          trigger.cron ??
-          everyText(trigger.interval_seconds) ??
-          trigger.name,
-      ),
-    ],
+    triggers,
+    [idColumn('TRIGGER'), column('TYPE', 'type'), column('WHERE OR WHEN', whereOrWhen)],
     'No triggers.',
   );
   session.terminal.print('');
-  showList(
+  showList<WorkflowStep>(
     session,
-    listOf(workflow, 'steps'),
+    itsSteps,
     [
       column('STEP', 'namespace'),
       idColumn(),
@@ -117,8 +83,19 @@ async function describe(session: Session, _options: Given, id = ''): Promise<voi
   );
 }
 
-function everyText(seconds: unknown): string | undefined {
-  return typeof seconds === 'number' ? `every ${durationText(seconds * 1000)}` : undefined;
+function whereOrWhen(trigger: WorkflowTrigger): string | null {
+  switch (trigger.type) {
+    case 'http':
+      return trigger.endpoint_url;
+    case 'email':
+      return trigger.email_address;
+    case 'source':
+      return trigger.name;
+    case 'timer': {
+      const { cron, interval_seconds: seconds } = trigger;
+      return cron ?? (seconds === null ? null : `every ${durationText(seconds * 1000)}`);
+    }
+  }
 }
 
 async function create(session: Session, options: Given): Promise<void> {
@@ -132,7 +109,7 @@ async function create(session: Session, options: Given): Promise<void> {
     ...(textOption(options, 'name') === undefined ? {} : { name: options.name }),
     ...(options.inactive === true ? { auto_deploy: false } : {}),
   };
-  const workflow = await (await session.api()).data('POST', '/v1/workflows', {
+  const workflow = await (await session.api()).data<Workflow>('POST', '/v1/workflows', {
     body: {
       ...session.owner,
       ...definition,
@@ -142,11 +119,15 @@ async function create(session: Session, options: Given): Promise<void> {
     },
   });
   if (session.isJson) return session.terminal.printJson(workflow);
-  const addresses = listOf(workflow, 'triggers').map(
-    (trigger) => trigger.endpoint_url ?? trigger.email_address,
+  const addresses = workflow.triggers.flatMap((trigger) =>
+    trigger.type === 'http'
+      ? [trigger.endpoint_url]
+      : trigger.type === 'email'
+        ? [trigger.email_address]
+        : [],
   );
-  session.terminal.print([workflow.id, workflow.name, ...addresses.filter(Boolean)].map(String).join('  '));
-  session.terminal.note(`Its runs: millrace runs list ${String(workflow.id)}`);
+  session.terminal.print([workflow.id, workflow.name, ...addresses].join('  '));
+  session.terminal.note(`Its runs: millrace runs list ${workflow.id}`);
 }
 
 async function update(session: Session, options: Given, id = ''): Promise<void> {
@@ -159,16 +140,16 @@ async function update(session: Session, options: Given, id = ''): Promise<void> 
     throw usageError('nothing to change', 'Give --name, --file, --active or --inactive.');
   }
   const api = await session.api();
-  let workflow: ApiObject = {};
+  let workflow: Workflow | undefined;
   if (file !== undefined) {
     const body = { ...session.owner, ...(await readDefinition(session, file)) };
-    workflow = await api.data('POST', pathOf`/v1/workflows/${id}/deployments`, { body });
+    workflow = await api.data<Workflow>('POST', pathOf`/v1/workflows/${id}/deployments`, { body });
   }
   if (name !== undefined || isToggled) {
     const body = { name, active: isToggled ? options.active === true : undefined };
-    workflow = await api.data('PUT', pathOf`/v1/workflows/${id}`, { body });
+    workflow = await api.data<Workflow>('PUT', pathOf`/v1/workflows/${id}`, { body });
   }
-  showDone(session, `Changed ${id}; it is ${workflow.active === true ? 'active' : 'inactive'}.`, workflow);
+  showDone(session, `Changed ${id}; it is ${workflow?.active === true ? 'active' : 'inactive'}.`, workflow);
 }
 
 async function remove(session: Session, options: Given, id = ''): Promise<void> {
@@ -178,8 +159,11 @@ async function remove(session: Session, options: Given, id = ''): Promise<void> 
 }
 
 async function deployments(session: Session, options: Given, id = ''): Promise<void> {
-  const items = await (await session.api()).list(pathOf`/v1/workflows/${id}/deployments`, limitOf(options));
-  showList(
+  const items = await (await session.api()).list<Deployment>(
+    pathOf`/v1/workflows/${id}/deployments`,
+    limitOf(options),
+  );
+  showList<Deployment>(
     session,
     session.isJson ? items : await withOwnerNames(session, items),
     [

@@ -23,6 +23,8 @@ export default defineConfig({
   },
   server: {
     host: '127.0.0.1',
+    // The pages, and the client with which they ask the API; packages are served from the cache.
+    fs: { allow: [root, fileURLToPath(new URL('../sdk/src', import.meta.url))] },
     proxy: { '/v1': service, '/openapi.json': service, '/docs': service },
   },
 });

@@ -111,10 +111,17 @@ function answerText({ responses }: Operation, shapes: readonly NamedShape[]): st
 
 function shapeText({ name, schema }: NamedShape, shapes: readonly NamedShape[]): string {
   const others = shapes.filter((shape) => shape.name !== name);
+  const tables = (schema.anyOf ?? [schema]).map((one) => {
+    const rows = (one.allOf ?? [one]).flatMap((part) => {
+      const named = shapeOf(part, others);
+      return named === undefined ? fieldRows(part, others) : [['…', '', `All fields of ${link(named)}`]];
+    });
+    return table(['field', 'type', 'meaning'], rows);
+  });
   return [
     `## ${shapeTitle(name)}`,
     ...(schema.description === undefined ? [] : [plain(schema.description)]),
-    table(['field', 'type', 'meaning'], fieldRows(schema, others)),
+    ...(tables.length === 1 ? tables : ['One of these:', tables.join('\n\nor\n\n')]),
   ].join('\n\n');
 }
 

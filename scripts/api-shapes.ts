@@ -32,7 +32,7 @@ export function namedIn(schema: Schema, shapes: readonly NamedShape[]): NamedSha
 
 /** By what it has, whatever its description says in this place. */
 export function shapeOf(schema: Schema, shapes: readonly NamedShape[]): NamedShape | undefined {
-  if (schema.properties === undefined) return undefined;
+  if ((schema.properties ?? schema.anyOf ?? schema.allOf) === undefined) return undefined;
   const key = JSON.stringify({ ...schema, description: undefined });
   return shapes.find((shape) => JSON.stringify({ ...shape.schema, description: undefined }) === key);
 }

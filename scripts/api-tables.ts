@@ -28,7 +28,8 @@ export function requiredMarked(rows: string[][], required: readonly string[] = [
 export function typeText(schema: Schema, shapes: readonly NamedShape[]): string {
   const named = shapeOf(schema, shapes);
   if (named !== undefined) return link(named);
-  if (schema.enum !== undefined) return schema.enum.map((value) => `\`${String(value)}\``).join(', ');
+  if (schema.enum !== undefined)
+    return schema.enum.map((value) => (value === '' ? 'empty' : `\`${String(value)}\``)).join(', ');
   if (schema.anyOf !== undefined) {
     const types = new Set(schema.anyOf.map((one) => typeText(one, shapes)));
     return [...types].join(' or ');

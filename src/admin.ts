@@ -3,7 +3,7 @@ import {
   type AdminAnswer,
   type AdminRequest,
   adminHelp,
-  type LoneTools,
+  type OfflineContext,
   readAdminRequest,
   UsageError,
 } from '#admin/admin-command-line.ts';
@@ -56,7 +56,7 @@ async function execute(
 ): Promise<AdminAnswer> {
   const settings = readSettings(process.env);
   const environment = process.env;
-  const tools: LoneTools = {
+  const tools: OfflineContext = {
     clock: systemClock,
     version: packageJson.version,
     settings,
@@ -67,7 +67,7 @@ async function execute(
     status,
     isInteractive: process.stdin.isTTY && process.stderr.isTTY && !wantsJson,
   };
-  if ('runAlone' in command) return command.runAlone(tools, request.options, request.argument);
+  if ('runOffline' in command) return command.runOffline(tools, request.options, request.argument);
   const release = holdFolder(settings, command.api);
   try {
     const store = await openStore({

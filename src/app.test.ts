@@ -26,6 +26,7 @@ test('the service starts from top to bottom, and stops from bottom to top', asyn
       'deployments',
       'outgoing mail',
       'object storage',
+      'repeated requests',
       'requests',
       'runs and deliveries',
       'source deployer',

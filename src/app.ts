@@ -67,9 +67,12 @@ interface Part {
 function partsInOrder(platform: Platform, domain: Domain, edges: Edges): Part[] {
   const { has, store, vault, pool } = platform;
   const { delivery, accounts, actionRunner, sourceReplies, keptAnswers, sourceDeployer, scheduler } = domain;
+  const { apiRequests } = domain;
   const { server, streams, dashboardPages, startMail } = edges;
   let mail: { close(): Promise<void> } | undefined;
   return [
+    // How the last requests ended is stored before.
+    { name: 'repeated requests', stop: () => apiRequests.stop() },
     // Requests wait for runs, so the runs have to end before them.
     { name: 'requests', stop: () => server.answered() },
     {

@@ -11,6 +11,7 @@ import {
   stopListening,
 } from '#delivery/subscriptions/manage-subscriptions.ts';
 import { createGuardedDispatcher } from '#egress/guarded-dispatcher.ts';
+import { ApiRequests } from '#idempotency/api-requests.ts';
 import { KeptAnswers } from '#idempotency/kept-answers.ts';
 import { IdempotencyKeyPruner } from '#idempotency/prune-keys.ts';
 import { AppEvents } from '#ingress/push-app-event.ts';
@@ -27,10 +28,10 @@ import { SourceRuns } from '#sources/run-source.ts';
 import { SourceLanes } from '#sources/source-lanes.ts';
 import { SourceReplies } from '#sources/source-replies.ts';
 import { storeTime } from '#storage/store-time.ts';
-import { dataStoreAsks } from '#user-data/data-stores/data-store-asks.ts';
 import { DataStoreEntries } from '#user-data/data-stores/data-store-entries.ts';
+import { dataStoreHostCalls } from '#user-data/data-stores/data-store-host-calls.ts';
 import { EntryPruner } from '#user-data/data-stores/entry-pruner.ts';
-import { fileAsks } from '#user-data/files/file-asks.ts';
+import { fileHostCalls } from '#user-data/files/file-host-calls.ts';
 import { FileUrls } from '#user-data/files/file-urls.ts';
 import { FilePruner } from '#user-data/files/prune-files.ts';
 import { StoredFiles } from '#user-data/files/stored-files.ts';
@@ -41,7 +42,7 @@ import { TemplateMaker } from '#workflows/definitions/make-template.ts';
 import { WorkflowDirectory } from '#workflows/definitions/workflow-directory.ts';
 import { listDeployments } from '#workflows/definitions/workflow-store.ts';
 import { ActionRunner } from '#workflows/runs/run-action.ts';
-import { answerSourceAsks } from '#workflows/runs/run-asks.ts';
+import { answerSourceHostCalls } from '#workflows/runs/run-host-calls.ts';
 import { RunService } from '#workflows/runs/run-service.ts';
 import { WorkflowTicks } from '#workflows/runs/timer-triggers.ts';
 import { StepTrier } from '#workflows/runs/try-step.ts';
@@ -55,7 +56,18 @@ export type Domain = Awaited<ReturnType<typeof assembleDomain>>;
 /** The nouns of the product. Nothing of it runs yet. */
 export async function assembleDomain(platform: Platform, parts: RunningParts) {
   const { settings, has, clock, logger, version, publicUrl, egress, store, vault, node } = platform;
-  const { runner, strays, dispatcher, resolver, bus, quotas, jobs, pool, outcomes, databaseClock } = platform;
+  const {
+    runner,
+    unattributedErrors,
+    dispatcher,
+    resolver,
+    bus,
+    quotas,
+    jobs,
+    pool,
+    outcomes,
+    databaseClock,
+  } = platform;
   const mayRun = (ownerId: string): boolean => quotas.mayRun(ownerId);
   const deadlineMs = settings.runDeadlineSeconds * 1000;
 
@@ -65,11 +77,12 @@ export async function assembleDomain(platform: Platform, parts: RunningParts) {
   });
   const files = new StoredFiles({ store, clock, bytesPerOwnerMax: settings.filesMaxGb * 1024 ** 3 });
   const fileUrls = new FileUrls({ key: vault.keyFor('file urls'), publicUrl, clock });
-  const asks = {
-    data_store: dataStoreAsks({ store, clock, entries: dataStores }),
-    file: fileAsks({ store: files, clock, urls: fileUrls }),
+  const hostCalls = {
+    data_store: dataStoreHostCalls({ store, clock, entries: dataStores }),
+    file: fileHostCalls({ store: files, clock, urls: fileUrls }),
   };
   const keptAnswers = new KeptAnswers({ ...{ store, vault, clock, logger }, waitMs: deadlineMs });
+  const apiRequests = new ApiRequests({ store, answers: keptAnswers, node, clock, logger });
 
   const receivers = createGuardedDispatcher({
     policy: egress.policy,
@@ -130,7 +143,7 @@ export async function assembleDomain(platform: Platform, parts: RunningParts) {
     ...{ store, runner, bus, router, clock, logger, node, lanes, outcomes },
     replies: sourceReplies,
     keptReplies: keptAnswers,
-    asks: answerSourceAsks(asks),
+    hostCalls: answerSourceHostCalls(hostCalls),
     limits: {
       deadlineMs,
       memoryMb: settings.runMemoryMb,
@@ -139,17 +152,17 @@ export async function assembleDomain(platform: Platform, parts: RunningParts) {
   });
   const workflowRuns = new RunService({
     ...{ store, bus, router, clock, logger, node, runner, deployments, pool, outcomes },
-    ...{ asks, mayRun, keptAnswers },
+    ...{ hostCalls, mayRun, keptAnswers },
     inboundUrl: () => `${publicUrl()}/in`,
     platformVersion: version,
     settingsOf: async (workflowId) => (await workflows.find(workflowId))?.settings,
     runsKept: settings.runsKept,
   });
   delivery.deliverToWorkflows(workflowRuns.starter);
-  strays.observe((deploymentId, error) => {
+  unattributedErrors.observe((deploymentId, error) => {
     const runs = deploymentId.startsWith('d_') ? workflowRuns : sourceRuns;
-    runs.strayError(deploymentId, error).catch((cause: unknown) => {
-      logger.warn({ deployment: deploymentId, err: cause }, 'runner.stray_error_not_stored');
+    runs.unattributedError(deploymentId, error).catch((cause: unknown) => {
+      logger.warn({ deployment: deploymentId, err: cause }, 'runner.unattributed_error_not_stored');
     });
   });
   // What sleeps in a process would do so until its deadline, on this node or on another one.
@@ -261,6 +274,7 @@ export async function assembleDomain(platform: Platform, parts: RunningParts) {
 
   return {
     ...{ dataStores, files, fileUrls, apps, accounts, accountChanges, connecting, keptAnswers, context },
+    apiRequests,
     ...{ delivery, sourceReplies, sourceRuns, sourceDeployer, workflowRuns, workflowDeployer, appEvents },
     ...{ endpoints, scheduler, isClockUnreliable, componentConfigurer, actionRunner, stepTrier },
     templateMaker: new TemplateMaker({ store, resolver, clock }),

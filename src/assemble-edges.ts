@@ -73,6 +73,7 @@ export async function assembleEdges(platform: Platform, domain: Domain) {
     vault: platform.vault,
     policy: platform.egress.policy,
     eventRates: platform.eventRates,
+    apiRequests: domain.apiRequests,
     componentCatalogue: platform.componentCatalogue,
     packageFetcher: platform.packageFetcher,
     dataStores: domain.dataStores,

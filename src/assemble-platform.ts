@@ -92,14 +92,14 @@ export async function assemblePlatform(options: AppOptions, parts: RunningParts)
   });
   parts.add('package folders', () => packages.close());
 
-  const strays = new Observers<[deploymentId: string, error: UserCodeError]>();
+  const unattributedErrors = new Observers<[deploymentId: string, error: UserCodeError]>();
   const openRunner = createProcessRunner({
     ...{ logger, clock, door, packages, addons },
     ...{ policy: egress.policy, ...egress.trust },
     level: settings.sandbox,
     folder: settings.data,
     limits: { memoryMb: settings.runMemoryMb, dbBytesMax: settings.componentDbMaxKb * 1024 },
-    onStray: strays.tell,
+    onUnattributedError: unattributedErrors.tell,
   });
   const { store, runner } = await openTogether(parts, {
     store: openStore({ databaseUrl: settings.databaseUrl, folder: settings.data, logger }),
@@ -166,7 +166,7 @@ export async function assemblePlatform(options: AppOptions, parts: RunningParts)
   return {
     ...{ settings, environment, logger, clock, databaseClock, has, version: packageJson.version },
     ...{ address, publicUrl, egress, door, store, vault, first, node, startedAtMs: clock.now() },
-    ...{ runner, strays, dispatcher, builder, resolver, packageFetcher, componentCatalogue },
+    ...{ runner, unattributedErrors, dispatcher, builder, resolver, packageFetcher, componentCatalogue },
     ...{ bus, eventPruner, eventRates, quotas, jobs, pool, outcomes },
   };
 }

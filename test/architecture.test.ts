@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { basename, dirname, posix } from 'node:path';
 import { describe, test } from 'node:test';
+import { jobKinds } from '#storage/tables/job-tables.ts';
 import { loadErrorCatalogue, referencePages } from '../scripts/generate-reference.ts';
 import { projectFiles, projectRoot, readCode, readProjectFile } from './support/project-files.ts';
 import { importedSpecifiers, lineOf } from './support/source-text.ts';
@@ -42,6 +43,70 @@ const environmentReaders: Record<string, string> = {
   'src/runner/sandbox/': 'runs inside the child, whose own environment is made by us',
 };
 
+/** The one file of the TypeScript client that others import, as `#sdk`. */
+const sdkEntry = 'sdk/src/millrace.ts';
+/** Where the name of the store may be read outside storage: to be shown, never to decide by. */
+const storeNameReaders: Record<string, string> = {
+  'src/app.ts': 'hands it to the words of a start',
+  'src/start-words.ts': 'tells the operator which store it is',
+  'src/view-instance.ts': 'tells the admin of the instance which store it is',
+  'src/admin/backup/': 'writes it into the header of a backup, and tells the operator what is replaced',
+};
+
+/**
+ * The one folder that writes each table. Others call a function of a store in that folder. A change of keys (`vault`) and a restore
+ * (`storage`) write all tables, by lists of their own.
+ */
+const tableOwners: Record<string, readonly string[]> = {
+  storage: ['write_probes'],
+  jobs: ['jobs', 'lane_leases', 'node_states', 'nodes'],
+  health: ['health'],
+  identity: [
+    'api_clients',
+    'api_keys',
+    'api_tokens',
+    'members',
+    'projects',
+    'sessions',
+    'users',
+    'workspaces',
+  ],
+  metering: ['owner_quotas', 'usage_days'],
+  events: ['emitters', 'events'],
+  vault: ['data_keys', 'key_rotations'],
+  schedule: ['ticks', 'timers'],
+  components: ['bundles', 'component_uses', 'components'],
+  registry: ['registry_components', 'registry_files', 'registry_packages'],
+  accounts: [
+    ...['account_audit', 'account_uses', 'accounts', 'apps', 'connect_flows', 'oauth_clients'],
+    ...['deployment_accounts', 'source_accounts'],
+  ],
+  'user-data': ['data_store_entries', 'data_stores', 'file_chunks', 'files'],
+  idempotency: ['idempotency_keys'],
+  sources: ['component_dbs', 'source_apphooks', 'source_replies', 'sources'],
+  workflows: [
+    ...['deployment_components', 'deployments', 'templates', 'triggers', 'workflows'],
+    ...['run_resumes', 'run_sends', 'run_steps', 'runs'],
+  ],
+  delivery: ['auto_subscriptions', 'deliveries', 'delivery_payloads', 'replays', 'subscriptions', 'webhooks'],
+};
+
+/** Writes of tables of another folder, and why no function of that folder does them. */
+const foreignWrites: Record<string, string> = {
+  'src/accounts/account-store.ts writes sources':
+    'raises the revision of sources in the transaction that changes their account; sources stand above accounts',
+  'src/accounts/account-uses-store.ts writes sources':
+    'raises the revision of sources in the transaction that ends a grant; sources stand above accounts',
+};
+
+/** Columns named like a state that hold a text of their own, and why. */
+const freeTexts: Record<string, string> = {
+  'FileTable.content_type': 'as the caller gave it',
+  'HealthTable.reason': 'the error of the last failure',
+  'TickTable.reason': 'a sentence with figures in it',
+  'RunTable.reason': 'what user code gave to `$.flow.exit`, or a sentence',
+};
+
 const files = projectFiles();
 const isTest = (file: string): boolean => /\.(test|contract)\.ts$/.test(file);
 const sourceFiles = files.filter((file) => file.startsWith('src/') && file.endsWith('.ts'));
@@ -57,7 +122,9 @@ function codeOf(file: string): string {
 
 /** The file of the project that a specifier names, or undefined for packages and node's own modules. */
 function resolveSpecifier(from: string, specifier: string): string | undefined {
+  if (specifier === '#sdk') return sdkEntry;
   if (specifier.startsWith('#')) return `src/${specifier.slice(1)}`;
+  if (specifier.startsWith('~/')) return `dashboard/src/${specifier.slice(2)}`;
   if (specifier.startsWith('.')) return posix.join(dirname(from), specifier);
   return undefined;
 }
@@ -128,7 +195,7 @@ describe('folders', () => {
       }
       done.add(file);
     };
-    for (const file of typeScriptFiles) if (/^(src|cli|sdk)\//.test(file)) walk(file, []);
+    for (const file of typeScriptFiles) if (/^(src|cli|sdk|dashboard)\//.test(file)) walk(file, []);
     expectNone(cycles, 'Move what both need into a file of its own.');
   });
 
@@ -172,6 +239,31 @@ describe('folders', () => {
 
 describe('the client', () => {
   const clientFiles = files.filter((file) => file.startsWith('sdk/src/') && file.endsWith('.ts'));
+
+  test('is what the command line and the dashboard have of the API, by its public entry; the service does not know it', () => {
+    const problems: string[] = [];
+    for (const file of typeScriptFiles.filter(
+      (name) => !isTest(name) && /^(src|cli|dashboard)\//.test(name),
+    )) {
+      for (const specifier of importsOf.get(file) ?? []) {
+        const target = resolveSpecifier(file, specifier);
+        if (target?.startsWith('sdk/') !== true) continue;
+        if (specifier !== '#sdk' || file.startsWith('src/')) problems.push(`${file} imports ${specifier}`);
+      }
+    }
+    expectNone(problems, "Import it from '#sdk'; what that lacks, it should export. Never in src.");
+  });
+
+  test('is how the command line and the dashboard ask the API: they have no request of their own', () => {
+    const allowed = {
+      'cli/invoke-command.ts': 'calls endpoints, which are user code, not the API',
+      'dashboard/src/api/client.ts': 'hands fetch to the client',
+    };
+    const callers = typeScriptFiles
+      .filter((file) => !isTest(file) && /^(cli|dashboard\/src)\//.test(file) && !(file in allowed))
+      .flatMap((file) => matchesIn(file, /(?<![.\w])(?:fetch|EventSource|XMLHttpRequest)\(/g));
+    expectNone(callers, `Use the client of '#sdk'. Allowed: ${JSON.stringify(allowed, null, 2)}`);
+  });
 
   test('imports nothing but its own files, so that it runs wherever there is fetch', () => {
     const problems: string[] = [];
@@ -306,6 +398,58 @@ describe('places', () => {
     );
   });
 
+  test('outside storage nothing is decided by the name of the store', () => {
+    const allowed = ['src/storage/', ...Object.keys(storeNameReaders)];
+    const names = "'(?:sqlite|postgres)'";
+    const pattern = new RegExp(
+      `\\b(?:store|dialect)\\.name\\b|[!=]==?\\s*${names}|${names}\\s*[!=]==?|\\bcase\\s+${names}`,
+      'gi',
+    );
+    const problems = productFiles
+      .filter(
+        (file) => !allowed.some((place) => file === place || (place.endsWith('/') && file.startsWith(place))),
+      )
+      .flatMap((file) => matchesIn(file, pattern));
+    expectNone(
+      problems,
+      `Ask the dialect a question (src/storage/dialect.ts). To show the name: ${JSON.stringify(storeNameReaders, null, 2)}`,
+    );
+  });
+
+  test('a table is written by one folder', () => {
+    const owners = new Map(
+      Object.entries(tableOwners).flatMap(([folder, tables]) =>
+        tables.map((table) => [table, folder] as const),
+      ),
+    );
+    const writes = [
+      /\b(?:insertInto|updateTable|deleteFrom|mergeInto|replaceInto)\(\s*'(\w+)/g,
+      /\bRowInsert<'(\w+)'>/g,
+      /\b(?:insert into|delete from|update) (\w+)\s+(?:set\b|\(|where\b|as\b|using\b|\$\{)/g,
+    ];
+    const problems: string[] = [];
+    const written = new Set<string>();
+    for (const file of productFiles) {
+      if (file.startsWith('src/storage/') || file.startsWith('src/components/provided/')) continue;
+      for (const pattern of writes) {
+        for (const [, table = ''] of readProjectFile(file).matchAll(pattern)) {
+          const owner = owners.get(table);
+          const write = `${file} writes ${table}`;
+          written.add(write);
+          if (placeOf(file) !== owner && !(write in foreignWrites))
+            problems.push(`${write}: its owner is ${owner ?? 'not in the list'}`);
+        }
+      }
+    }
+    assert.ok(written.size > 60, `${written.size} writes found`);
+    expectNone(problems, 'Call a function of a store of the owner (tableOwners of this test).');
+    expectNone(
+      Object.keys(foreignWrites).filter((write) => !written.has(write)),
+      'Nothing does this any more: remove it from foreignWrites.',
+    );
+    assert.deepEqual([...owners.keys()].sort(), membersOf('src/storage/tables.ts', 'Tables').sort());
+  });
+
   test('environment variables are read only in config/settings.ts', () => {
     const allowed = ['src/config/settings.ts', ...Object.keys(environmentReaders)];
     const problems = productFiles
@@ -337,6 +481,45 @@ describe('places', () => {
       problems,
       'Use src/egress: an address that was not vetted is the way into the private network.',
     );
+  });
+});
+
+describe('states', () => {
+  const tableFiles = productFiles.filter((file) => file.startsWith('src/storage/tables/'));
+
+  test('columns that hold a state, a kind or a reason have a union as their type', () => {
+    const named =
+      /^(?:\w+_)?(?:state|kind|reason|status|role|level|outcome|mode|type|action|format|encoding)$/;
+    const found = tableFiles.flatMap((file) =>
+      [...codeOf(file).matchAll(/^export interface (\w+)[^{]*\{\n([\s\S]*?)^\}/gm)].flatMap(
+        ([, table = '', body = '']) =>
+          [...body.matchAll(/^ {2}(\w+): ([^;]+);/gm)]
+            .filter(([, column = '', type = '']) => named.test(column) && /\bstring\b/.test(type))
+            .map(([, column = '']) => ({ file, column: `${table}.${column}` })),
+      ),
+    );
+    expectNone(
+      found.filter(({ column }) => !(column in freeTexts)).map(({ file, column }) => `${file}: ${column}`),
+      'List its values beside the table (`const xStates = […] as const`), and use them in the schemas of routes with OneOf.',
+    );
+    const unused = Object.keys(freeTexts).filter((name) => !found.some(({ column }) => column === name));
+    expectNone(unused, 'These are no free texts any more: remove them from freeTexts.');
+  });
+
+  test('no text is cast to one of these unions', () => {
+    const unions = tableFiles.flatMap((file) =>
+      [...codeOf(file).matchAll(/^export type (\w+) = \(typeof \w+\)\[number\];/gm)].map(([, name]) => name),
+    );
+    assert.ok(unions.length > 20, `${unions.length} unions`);
+    const cast = new RegExp(`\\bas (?:${unions.join('|')})\\b(?!\\[)`, 'g');
+    expectNone(
+      productFiles.flatMap((file) => matchesIn(file, cast)),
+      'Rows have the type of their table; text from outside is looked up in the list of values.',
+    );
+  });
+
+  test('every kind of job has a payload', () => {
+    assert.deepEqual(membersOf('src/jobs/job-kinds.ts', 'JobPayloads').sort(), [...jobKinds].sort());
   });
 });
 

@@ -72,7 +72,7 @@ test('of lines that did not change only some around the others are shown', () =>
 const step = (namespace: string, more: Partial<ComparedStep> = {}): ComparedStep => ({
   namespace,
   disabled: false,
-  made: 'code of its own',
+  made: 'custom code',
   code: 'run',
   props: {},
   ...more,

@@ -4,6 +4,7 @@ import type { FastifyInstance } from 'fastify';
 import { Registry } from 'prom-client';
 import type { AccountConnector } from '#accounts/connect/connect-account.ts';
 import { ConnectRefusal } from '#accounts/connect/connect-flow.ts';
+import { reference, routes as tableOfRoutes } from '#http/routes.ts';
 import { createServer, type ServerParts } from '#http/server.ts';
 import { httpEndpoints } from '#ingress/http-endpoints.ts';
 import { systemClock } from '#lib/clock.ts';
@@ -11,6 +12,7 @@ import { CallerError } from '#lib/errors.ts';
 import { silentLogger } from '#lib/logger.ts';
 import { openSqliteStore } from '#storage/sqlite-store.ts';
 import type { Store } from '#storage/store.ts';
+import { readApiOperations } from './support/api-operations.ts';
 import { createTempFolder, type TempFolder } from './support/temp-folder.ts';
 
 /** Everything that is answered without an API key. A route that comes to this list is a decision, not an accident. */
@@ -50,6 +52,8 @@ interface Route {
   url: string;
 }
 
+const rows = [...tableOfRoutes, reference].flatMap((part) => part.rows);
+
 /** A part that no request without a key may reach. */
 function untouchable(name: string): never {
   return new Proxy(
@@ -82,6 +86,7 @@ describe('every route', () => {
       dashboardPages: { look: () => ({ state: 'building' }), settled: () => Promise.resolve() },
       manual: { find: async () => undefined, missing: untouchable('manual') },
       eventRates: untouchable('eventRates'),
+      apiRequests: untouchable('apiRequests'),
       viewInstance: untouchable('viewInstance'),
       endpointUrl: () => undefined,
       quotas: untouchable('quotas'),
@@ -155,21 +160,51 @@ describe('every route', () => {
     return response.status;
   }
 
-  test('is found by this test: those of the document and those that are not in it', async () => {
-    const urls = new Set(routes.map(({ url }) => url));
-    const document = (await (await fetch(`${serverUrl}/openapi.json`)).json()) as {
-      paths: Record<string, Record<string, unknown>>;
-    };
-    const documented = Object.entries(document.paths).flatMap(([path, item]) =>
-      Object.keys(item).map((method) => `${method.toUpperCase()} ${path.replaceAll(/\{(\w+)\}/g, ':$1')}`),
+  test('has one row in the table of routes, and every row has its route', () => {
+    const listed = rows.map(([method, path]) => `${method} ${path}`);
+    // A GET route also answers HEAD. Endpoints below /in are not part of the API.
+    const isListed = ({ method, url }: Route) => method !== 'HEAD' && !/^\/in(\/|$)/.test(url);
+    const registered = routes.filter(isListed).map(({ method, url }) => `${method} ${withoutSlash(url)}`);
+    assert.ok(listed.length > 180, `${listed.length} rows`);
+    assert.deepEqual(listed.sort(), registered.sort());
+    for (const url of ['/in/:key', '/docs', '/sources/:id/sse'])
+      assert.ok(
+        routes.some((route) => route.url === url),
+        url,
+      );
+  });
+
+  test('of the OpenAPI document has the operation that its row names, and rows name no others', async () => {
+    const operations = (await readApiOperations(serverUrl)).map(
+      ({ method, path, operationId, isPublic }) =>
+        `${method} ${path.replaceAll(/\{(\w+)\}/g, ':$1')} ${operationId} ${isPublic ? 'public' : 'by key'}`,
     );
-    const found = new Set(routes.map(({ method, url }) => `${method} ${url.replace(/(?<=.)\/$/, '')}`));
-    assert.deepEqual(
-      documented.filter((route) => !found.has(route)),
-      [],
+    const named = rows.flatMap(([method, path, operationId, right]) =>
+      operationId === null
+        ? []
+        : [`${method} ${path} ${operationId} ${right === 'anyone' ? 'public' : 'by key'}`],
     );
-    assert.ok(documented.length > 30, `${documented.length}`);
-    for (const url of ['/in/:key', '/docs', '/sources/:id/sse']) assert.ok(urls.has(url), url);
+    assert.ok(named.length > 140, `${named.length} operations`);
+    assert.deepEqual(operations.map((text) => text.replace(/(?<=\w)\/(?= )/, '')).sort(), named.sort());
+    const names = rows.flatMap(([, , operationId]) => operationId ?? []);
+    assert.equal(new Set(names).size, names.length, 'no two rows have one operation');
+  });
+
+  test('about a user, and every route that saves or deploys code, refuses access tokens', () => {
+    const deploys = [
+      'POST /v1/sources',
+      'POST /v1/workflows',
+      'PUT /v1/workflows/:id',
+      'POST /v1/workflows/:id/deployments',
+    ];
+    const named = rows.map(([method, path]) => `${method} ${path}`);
+    const expected = named.filter(
+      (row) => / \/v1\/(?:(?:users|components)(?:\/|$)|workspaces$)/.test(row) || deploys.includes(row),
+    );
+    const refusing = rows
+      .filter((row) => row[4] === 'no tokens')
+      .map(([method, path]) => `${method} ${path}`);
+    assert.deepEqual(refusing.sort(), expected.sort());
   });
 
   test('answers 401 without a key and with an unknown one, unless it is on the list of public routes', async () => {
@@ -214,4 +249,9 @@ function registeredRoutes(server: FastifyInstance): Route[] {
     for (const method of methods?.split(', ') ?? []) routes.push({ method, url });
   }
   return routes;
+}
+
+/** The router ignores a trailing slash, and prints some paths with one. */
+function withoutSlash(url: string): string {
+  return url.replace(/(?<=.)\/$/, '');
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Health } from '../dashboard/src/api/types.ts';
+import type { Health } from '#sdk';
 import { connectedTo, drawn, filtered } from '../dashboard/src/flow/graph.ts';
 import { boxHeight, boxWidth, type Layout, layOut } from '../dashboard/src/flow/layout.ts';
 
@@ -112,7 +112,7 @@ test('a filter leaves what it is about, and what that is connected to', () => {
       id,
       kind: kindOf(id),
       name: id,
-      state: 'active',
+      state: 'active' as const,
       health: well,
       project_id: null,
     },

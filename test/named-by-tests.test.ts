@@ -11,10 +11,7 @@ import { projectFiles, readProjectFile } from './support/project-files.ts';
 const thisFile = 'test/named-by-tests.test.ts';
 
 /** Settings that no test file names, and why. */
-const settingsElsewhere: Record<string, string> = {
-  MILLRACE_UPLOAD_MAX:
-    'test/support/shared-services.ts starts the services of http-triggers with it, whose largest upload is just above',
-};
+const settingsElsewhere: Record<string, string> = {};
 
 /** Error codes that no test file names, and why. */
 const codesElsewhere: Record<string, string> = {};

@@ -1,7 +1,8 @@
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query';
 import { lazy, Suspense, useEffect } from 'react';
 import { Route, Switch, useLocation } from 'wouter';
-import { ApiError, whenSignedOut } from '~/api/client.ts';
+import { MillraceError } from '#sdk';
+import { whenSignedOut } from '~/api/client.ts';
 import { AccountPage } from '~/pages/account.tsx';
 import { Accounts } from '~/pages/accounts.tsx';
 import { AppPage } from '~/pages/app.tsx';
@@ -47,7 +48,7 @@ const queries = new QueryClient({
     queries: {
       // What the caller did wrong stays wrong; a service that restarts comes back.
       retry: (failures, error) =>
-        failures < 3 && !(error instanceof ApiError && error.status >= 400 && error.status < 500),
+        failures < 3 && !(error instanceof MillraceError && error.status >= 400 && error.status < 500),
       staleTime: 2_000,
     },
   },

@@ -1,10 +1,11 @@
 // What the served pages of the manual do besides being read: search, and buttons that copy. All text goes in as text.
 
-/** @typedef {{ address: string, title: string, heading: string, text: string, near: string }} Section */
+import { bestSections, escaped, sectionsOf, wordsOf } from './search.js';
+
+/** @typedef {import('./search.js').Section} Section */
 
 const found = /** @type {HTMLElement} */ (document.getElementById('found'));
 const field = /** @type {HTMLInputElement} */ (document.getElementById('search'));
-const resultsMax = 12;
 /** Characters of the text around what was found. */
 const snippetMax = 160;
 
@@ -20,46 +21,7 @@ function sections() {
 async function load() {
   const response = await fetch(document.body.dataset.index ?? '');
   if (!response.ok) throw new Error(`the index could not be read: ${response.status}`);
-  const pages = /** @type {[string, string, [string, string, string][]][]} */ (await response.json());
-  return pages.flatMap(([address, title, parts]) =>
-    parts.map(([id, heading, text], at) => ({
-      address: at === 0 ? address : `${address}#${id}`,
-      title,
-      heading: at === 0 ? '' : heading,
-      text,
-      near: `${title}\n${heading}\n${text}`.toLowerCase(),
-    })),
-  );
-}
-
-/**
- * Sections that have all the words, those first that have them in headings and names of pages.
- * @param {Section[]} all
- * @param {string[]} words
- */
-function bestOf(all, words) {
-  return all
-    .filter(({ near }) => words.every((word) => near.includes(word)))
-    .map((section) => ({ section, score: scoreOf(section, words) }))
-    .sort((a, b) => b.score - a.score)
-    .slice(0, resultsMax)
-    .map(({ section }) => section);
-}
-
-/**
- * @param {Section} section
- * @param {string[]} words
- */
-function scoreOf({ title, heading, text }, words) {
-  let score = 0;
-  for (const word of words) {
-    const begins = new RegExp(`(^|[^\\p{L}\\p{N}])${escaped(word)}`, 'iu');
-    if (begins.test(heading)) score += 12;
-    if (begins.test(title)) score += heading === '' ? 16 : 5;
-    if (begins.test(text)) score += 3;
-    score += Math.min(text.toLowerCase().split(word).length - 1, 4);
-  }
-  return score;
+  return sectionsOf(/** @type {import('./search.js').SearchIndex} */ (await response.json()));
 }
 
 /**
@@ -94,7 +56,7 @@ function result({ address, title, heading, text }, words) {
 
 async function search() {
   const asked = field.value;
-  const words = [...new Set(asked.toLowerCase().split(/\s+/).filter(Boolean))].slice(0, 8);
+  const words = wordsOf(asked);
   if (words.length === 0) {
     found.hidden = true;
     return;
@@ -103,7 +65,7 @@ async function search() {
     const all = await sections();
     // Somebody who types faster than the index comes sees what they typed last.
     if (field.value !== asked) return;
-    const best = bestOf(all, words);
+    const best = bestSections(all, words);
     found.replaceChildren(...best.map((section) => result(section, words)));
     if (best.length === 0) found.append(paragraph('Nothing has all of these words.'));
   } catch (error) {
@@ -113,15 +75,6 @@ async function search() {
     index = undefined;
   }
   found.hidden = false;
-}
-
-/**
- * A word as it stands in a pattern.
- * @param {string} word
- */
-function escaped(word) {
-  // No hyphen: it is plain there, and to escape it is an error in patterns of Unicode.
-  return word.replaceAll(/[\\^$.*+?()[\]{}|/]/g, '\\$&');
 }
 
 /** @param {string} text */

@@ -74,7 +74,21 @@ describe('a stream', () => {
       tells(event('5-0', 5) + end('the emitter was removed'), 'end'),
     ];
     const waits: number[] = [];
-    const messages = await Array.fromAsync(streamOf({ onReconnect: ({ waitMs }) => waits.push(waitMs) }));
+    const reasons: (string | undefined)[] = [];
+    let connected = 0;
+    const messages = await Array.fromAsync(
+      streamOf({
+        onConnect: () => {
+          connected += 1;
+        },
+        onReconnect: ({ waitMs, endReason }) => {
+          waits.push(waitMs);
+          reasons.push(endReason);
+        },
+      }),
+    );
+    assert.equal(connected, 5, 'the one that was refused did not stand');
+    assert.deepEqual(reasons, [undefined, undefined, undefined, 'the service stops', undefined]);
     assert.deepEqual(messages.map(short), [2, 3, 4, 5]);
     assert.deepEqual(messages.at(-1)?.lastEventId, '5-0');
     assert.deepEqual(resumedFrom(), ['1-0', '2-0', '3-0', '3-0', '4-0', '4-0']);
@@ -128,6 +142,11 @@ describe('a stream', () => {
       scripts = [answers(status, code)];
       await assert.rejects(Array.fromAsync(streamOf({ lastEventId: '1-0' })), { code, status });
     }
+    scripts = [answers(503, 'overloaded')];
+    const giveUp = ({ error }: { error: Error | undefined }) => {
+      throw error;
+    };
+    await assert.rejects(Array.fromAsync(streamOf({ onReconnect: giveUp })), { code: 'overloaded' });
     scripts = [tells('', 'break'), tells('', 'break'), tells('', 'break')];
     server.requests.length = 0;
     const failing = Array.fromAsync(streamOf({ lastEventId: '1-0', failuresMax: 2 }));

@@ -43,6 +43,8 @@ const failuresMaxDefault = 20;
 /** A connection that lived so long was a good one: what fails after it is counted anew. */
 const goodAfterMs = 10_000;
 const wait = { firstMs: 500, maxMs: 30_000 };
+/** The reason that the service gives when there is nothing to come back to. */
+const removal = 'the emitter was removed';
 /** Every event is after it; where streams resume whose emitter had none when they were opened. */
 const beforeEverything = '0-0';
 
@@ -68,7 +70,7 @@ export class EventStream<Data> implements AsyncIterable<StreamMessage<Data>> {
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<StreamMessage<Data>, void, undefined> {
-    const { signal, failuresMax = failuresMaxDefault, onReconnect } = this.#options;
+    const { signal, failuresMax = failuresMaxDefault, onConnect, onReconnect } = this.#options;
     let { lastEventId } = this.#options;
     let isPlaced = lastEventId !== undefined;
     let hasConnected = false;
@@ -81,6 +83,7 @@ export class EventStream<Data> implements AsyncIterable<StreamMessage<Data>> {
       signal?.addEventListener('abort', abort, { once: true });
       const openedAtMs = Date.now();
       let error: Error | undefined;
+      let endReason: string | undefined;
       try {
         if (!isPlaced && this.#source.newest !== undefined) {
           lastEventId = await this.#source.newest(connection.signal);
@@ -91,10 +94,12 @@ export class EventStream<Data> implements AsyncIterable<StreamMessage<Data>> {
         const body = await this.#source.open(place, connection.signal);
         if (hasConnected && place === undefined) yield unknownPlace();
         hasConnected = true;
+        onConnect?.();
         for await (const message of this.#read(body)) {
           lastEventId = message.id ?? lastEventId;
           if (message.id === undefined && message.event === 'end') {
-            if (isRemoval(message)) return;
+            endReason = reasonOf(message);
+            if (endReason === removal) return;
             break;
           }
           failures = 0;
@@ -117,7 +122,7 @@ export class EventStream<Data> implements AsyncIterable<StreamMessage<Data>> {
         Math.min(askedMs, wait.maxMs),
         backoffMs(failures, { ...wait, random: Math.random() }),
       );
-      onReconnect?.({ error, waitMs, lastEventId });
+      onReconnect?.({ error, endReason, waitMs, lastEventId });
       try {
         await delay(waitMs, signal);
       } catch {
@@ -182,8 +187,9 @@ function isPassing(error: Error): boolean {
     : error instanceof MillraceConnectionError;
 }
 
-function isRemoval({ data }: SseMessage): boolean {
-  return (JSON.parse(data) as { reason?: unknown }).reason === 'the emitter was removed';
+function reasonOf({ data }: SseMessage): string | undefined {
+  const { reason } = JSON.parse(data) as { reason?: unknown };
+  return typeof reason === 'string' ? reason : undefined;
 }
 
 /** Messages of kinds that are not known yet are left out. */

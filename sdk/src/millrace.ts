@@ -1,5 +1,7 @@
+import type { EventStream } from './event-stream.ts';
 import { Resources } from './generated/resources.ts';
-import type { RequestOptions } from './request-options.ts';
+import type { Paged } from './paged.ts';
+import type { RequestOptions, StreamOptions } from './request-options.ts';
 import { type ApiRequest, type MillraceOptions, Transport } from './transport.ts';
 
 export { EventStream, type StreamedEvent, type StreamMessage } from './event-stream.ts';
@@ -12,7 +14,7 @@ export {
 } from './millrace-error.ts';
 export { type Page, Paged } from './paged.ts';
 export type { RequestOptions, StreamOptions } from './request-options.ts';
-export type { ApiRequest, MillraceOptions } from './transport.ts';
+export { type ApiRequest, type MillraceOptions, pathOf } from './transport.ts';
 export {
   type VerifyWebhookOptions,
   verifyWebhook,
@@ -42,11 +44,22 @@ export class Millrace extends Resources {
   }
 
   /**
-   * The JSON answer to any request, whole, for operations that this version of the client does not know.
+   * The JSON answer to any request, whole, for operations that this version of the client does not know; undefined where the
+   * answer has no body.
    *
-   * @param request its `path` begins with `/v1/`; ids in it are encoded by who writes it
+   * @param request its `path` begins with `/v1/`; ids in it are encoded, as `pathOf` does
    */
   request<Answer = unknown>(request: ApiRequest, options: RequestOptions = {}): Promise<Answer> {
-    return this.#transport.json<Answer>(request, options);
+    return this.#transport.answer<Answer>(request, options);
+  }
+
+  /** The list at any path, as `request` is for other operations. */
+  list<Item = unknown>(request: ApiRequest, options: RequestOptions = {}): Paged<Item> {
+    return this.#transport.paged<Item>(request, options);
+  }
+
+  /** The live stream at any path, as `request` is for other operations. */
+  stream<Data = unknown>(request: ApiRequest, options: StreamOptions = {}): EventStream<Data> {
+    return this.#transport.stream<Data>(request, options);
   }
 }

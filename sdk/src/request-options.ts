@@ -11,8 +11,15 @@ export interface RequestOptions {
    * carried out. Reading, and writing that replaces, is known to be so; see README.md, "Trying again".
    */
   isRepeatable?: boolean;
+  /**
+   * Of a POST: a new random text, such as `crypto.randomUUID()`. The service carries the request out once, so every attempt is
+   * safe; pass the same key to send the request again later, within 24 hours.
+   */
+  idempotencyKey?: string;
   /** Sent besides those of the client. */
   headers?: Readonly<Record<string, string>>;
+  /** Called with the headers of each answer, before its body is read. */
+  onHeaders?: (headers: Headers) => void;
 }
 
 /** What methods that open a live stream take last. */
@@ -28,9 +35,14 @@ export interface StreamOptions {
   idleTimeoutMs?: number;
   /** Attempts to connect in a row that may fail before the iteration throws; default 20, which are about eight minutes. */
   failuresMax?: number;
-  /** Called before each wait for a new connection; for logs. */
+  /** Called whenever a connection stands, the first one included: what is emitted from then on comes. */
+  onConnect?: () => void;
+  /** Called before each wait for a new connection. What it throws ends the iteration, which throws it too. */
   onReconnect?: (about: {
+    /** Undefined: the connection ended as connections do. */
     error: Error | undefined;
+    /** Why the service ended the stream, where it said so. */
+    endReason: string | undefined;
     waitMs: number;
     lastEventId: string | undefined;
   }) => void;

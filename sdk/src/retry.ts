@@ -23,7 +23,9 @@ export function waitBeforeRetry(
   const backoff = backoffMs(attempt, { firstMs: waitFirstMs, maxMs: waitMaxMs, random });
   if (error instanceof MillraceError) {
     const isRefused = error.status === 429;
-    if (!isRefused && !(isRepeatable && passing.has(error.status))) return undefined;
+    // An earlier attempt with the same idempotency key goes on.
+    const isPassing = passing.has(error.status) || error.code === 'in_progress';
+    if (!isRefused && !(isRepeatable && isPassing)) return undefined;
     if (error.retryAfterMs === undefined) return backoff;
     return error.retryAfterMs <= retryAfterMaxMs ? Math.max(error.retryAfterMs, backoff) : undefined;
   }

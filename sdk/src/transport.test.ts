@@ -105,6 +105,31 @@ describe('requests', () => {
     assert.equal(server.requests.length, 7, 'by the word of the caller, and where it replaces');
   });
 
+  test('with an idempotency key are tried again with that key, also while the first attempt goes on', async () => {
+    const goesOn = {
+      status: 409,
+      headers: { 'retry-after': '0' },
+      body: { error: 'later', code: 'in_progress', details: {} },
+    };
+    server.answerOnce(unavailable);
+    server.answerOnce(goesOn);
+    await clientOf().sources.create({ name: 'a' }, { idempotencyKey: 'k-1', headers: { 'x-more': '2' } });
+    assert.deepEqual(
+      server.requests.map(({ headers }) => [headers['idempotency-key'], headers['x-more']]),
+      Array.from({ length: 3 }, () => ['k-1', '2']),
+    );
+    server.requests.length = 0;
+    server.answerAlways(unavailable);
+    const twice = clientOf().sources.create({}, { idempotencyKey: 'k-2', isRepeatable: false });
+    await assert.rejects(twice, { code: 'overloaded' });
+    assert.equal(server.requests.length, 1);
+    server.answerAlways({ ...goesOn, body: { ...goesOn.body, code: 'outcome_unknown' } });
+    await assert.rejects(clientOf().sources.create({}, { idempotencyKey: 'k-3' }), {
+      code: 'outcome_unknown',
+    });
+    assert.equal(server.requests.length, 2, 'an outcome that is not known stays so');
+  });
+
   test('that were refused for now are sent again, whatever they do, after the time the service asks for', async () => {
     server.answerOnce(refused('1'));
     const startedMs = performance.now();
@@ -154,13 +179,52 @@ describe('requests', () => {
       return true;
     });
     server.answerOnce({ status: 302, headers: { location: `${server.url}/elsewhere` } });
-    await assert.rejects(clientOf({ retriesMax: 0 }).sources.get('dc_1'), MillraceConnectionError);
+    await assert.rejects(clientOf().sources.get('dc_1'), (error) => {
+      assert.ok(error instanceof MillraceError);
+      assert.deepEqual([error.status, error.details.location], [302, `${server.url}/elsewhere`]);
+      return true;
+    });
     assert.ok(
       server.requests.every(({ url }) => url !== '/elsewhere'),
       'a key is handed on to nobody',
     );
     server.answerOnce({ body: 'no JSON' });
-    await assert.rejects(clientOf({ retriesMax: 0 }).sources.get('dc_1'), /the answer is not JSON/);
+    await assert.rejects(clientOf().sources.get('dc_1'), {
+      status: 200,
+      code: 'not_an_api_error',
+      message: 'GET /v1/sources/dc_1: the answer is not JSON',
+    });
+    const piece = Buffer.alloc(1024 * 1024, ' ');
+    server.answerOnce((_request, response) => {
+      response.on('drain', () => response.write(piece));
+      while (response.write(piece));
+      return undefined;
+    });
+    await assert.rejects(clientOf().sources.get('dc_1'), /the answer is larger than 67108864 bytes/);
+    assert.equal(server.requests.length, 5, 'what a proxy said is not asked for again');
+  });
+
+  test('that no method knows are sent as they are, to lists and streams too', async () => {
+    const client = clientOf({ retriesMax: 0 });
+    const seen: (string | null)[] = [];
+    const onHeaders = (headers: Headers) => void seen.push(headers.get('x-own'));
+    server.answerOnce({ headers: { 'x-own': 'yes' }, body: { any: 1 } }, { status: 204 });
+    const request = { method: 'GET', path: '/v1/new', query: { q: 'a b' } };
+    assert.deepEqual(await client.request(request, { onHeaders }), { any: 1 });
+    assert.equal(server.requests[0]?.url, '/v1/new?q=a+b');
+    assert.equal(await client.request({ method: 'DELETE', path: '/v1/new' }, { onHeaders }), undefined);
+    assert.deepEqual(seen, ['yes', null]);
+    server.answerOnce({ body: { page_info: { count: 1 }, data: [{ n: 1 }] } });
+    assert.deepEqual(await Array.fromAsync(client.list(request)), [{ n: 1 }]);
+    server.answerOnce((_request, response) => {
+      response.end('data: {"n":2}\n\nevent: end\ndata: {"reason":"the emitter was removed"}\n\n');
+      return undefined;
+    });
+    const messages = await Array.fromAsync(client.stream<{ n: number }>({ ...request, path: '/v1/new/sse' }));
+    assert.deepEqual(
+      messages.map((message) => message.type === 'event' && message.data.n),
+      [2],
+    );
   });
 
   test('end when the caller says so, also while they wait, and with the reason', async () => {

@@ -1,6 +1,13 @@
 import { type Authorization, keyAuthorization, TokenAuthorization } from './authorization.ts';
 import { EventStream } from './event-stream.ts';
-import { errorOf, MillraceConnectionError, MillraceError, MillraceTimeoutError } from './millrace-error.ts';
+import {
+  errorOf,
+  jsonOf,
+  MillraceConnectionError,
+  MillraceError,
+  MillraceTimeoutError,
+  textOf,
+} from './millrace-error.ts';
 import { type Page, Paged } from './paged.ts';
 import type { RequestOptions, StreamOptions } from './request-options.ts';
 import { delay, waitBeforeRetry } from './retry.ts';
@@ -74,13 +81,14 @@ export class Transport {
   }
 
   async json<Answer>(request: ApiRequest, options: RequestOptions): Promise<Answer> {
-    const text = await this.text(request, options);
-    try {
-      return JSON.parse(text) as Answer;
-    } catch (cause) {
-      const { method, path } = request;
-      throw new MillraceConnectionError(`${method} ${path}: the answer is not JSON`, { method, path, cause });
-    }
+    const { response, text } = await this.#read(request, options);
+    return jsonOf(response, request, text) as Answer;
+  }
+
+  /** The same; undefined where the answer has no body. */
+  async answer<Answer>(request: ApiRequest, options: RequestOptions): Promise<Answer> {
+    const { response, text } = await this.#read(request, options);
+    return (text === '' ? undefined : jsonOf(response, request, text)) as Answer;
   }
 
   paged<Item>(request: ApiRequest, options: RequestOptions): Paged<Item> {
@@ -90,17 +98,24 @@ export class Transport {
   }
 
   async nothing(request: ApiRequest, options: RequestOptions): Promise<void> {
-    await this.text(request, options);
+    await this.#read(request, options);
   }
 
   async text(request: ApiRequest, options: RequestOptions): Promise<string> {
+    return (await this.#read(request, options)).text;
+  }
+
+  async #read(request: ApiRequest, options: RequestOptions): Promise<{ response: Response; text: string }> {
     const { retriesMax = this.#options.retriesMax ?? retriesMaxDefault, signal } = options;
-    const isRepeatable = options.isRepeatable ?? request.isRepeatable ?? request.method === 'GET';
+    const { headers, isKeyed } = withKey(request, options);
+    const isRepeatable =
+      options.isRepeatable ?? (isKeyed || (request.isRepeatable ?? request.method === 'GET'));
     for (let attempt = 1; ; attempt += 1) {
       try {
-        return await this.#within(request, options, async (limit) =>
-          (await this.#authorized(request, options.headers, limit)).text(),
-        );
+        return await this.#within(request, options, async (limit) => {
+          const response = await this.#authorized(request, { ...options, headers }, limit);
+          return { response, text: await textOf(response, request) };
+        });
       } catch (error) {
         const waitMs =
           attempt > retriesMax
@@ -126,7 +141,7 @@ export class Transport {
       follow(signal);
       const response = await this.#within(request, { signal }, (limit) => {
         follow(limit);
-        return this.#authorized(request, headers, whole.signal);
+        return this.#authorized(request, { headers }, whole.signal);
       });
       if (response.body === null)
         throw new MillraceConnectionError(`${method} ${path}: the answer has no body`, { method, path });
@@ -143,11 +158,12 @@ export class Transport {
   /** Sends it, and once more with a new token when the one before was not taken. Rejects for every answer but 2xx. */
   async #authorized(
     request: ApiRequest,
-    headers: Readonly<Record<string, string>> | undefined,
+    { headers, onHeaders }: Pick<RequestOptions, 'headers' | 'onHeaders'>,
     signal: AbortSignal,
   ): Promise<Response> {
     const authorization = request.isPublic === true ? undefined : await this.#authorization.header();
     const response = await this.#send(request, { headers, authorization, signal });
+    onHeaders?.(response.headers);
     if (response.ok) return response;
     const isRefused = response.status === 401 && authorization !== undefined;
     if (!isRefused || !this.#authorization.refused(authorization)) throw await errorOf(response, request);
@@ -157,6 +173,7 @@ export class Transport {
       authorization: await this.#authorization.header(),
       signal,
     });
+    onHeaders?.(again.headers);
     if (!again.ok) throw await errorOf(again, request);
     return again;
   }
@@ -185,7 +202,7 @@ export class Transport {
       },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       // The API redirects nowhere; following would turn a POST into a GET, and hand the key on.
-      redirect: 'error',
+      redirect: 'manual',
       signal,
     });
   }
@@ -239,6 +256,15 @@ export class Transport {
       ),
     );
   }
+}
+
+/** Only of a POST does the service know keys. */
+function withKey(
+  { method, isPublic = false }: ApiRequest,
+  { headers = {}, idempotencyKey }: RequestOptions,
+): { headers: Readonly<Record<string, string>>; isKeyed: boolean } {
+  if (idempotencyKey === undefined || method !== 'POST' || isPublic) return { headers, isKeyed: false };
+  return { headers: { ...headers, 'idempotency-key': idempotencyKey }, isKeyed: true };
 }
 
 /**

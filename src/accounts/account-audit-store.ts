@@ -3,7 +3,7 @@ import type { BatchWrite } from '#storage/group-commit.ts';
 import { rowsPerInsert } from '#storage/insert-rows.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
 import type { Db, Tx } from '#storage/store.ts';
-import type { AccountAuditTable } from '#storage/tables/account-tables.ts';
+import type { AccountAuditTable, AuditAction } from '#storage/tables/account-tables.ts';
 import type { Account } from './account-store.ts';
 
 /** Who did it: a person with a key, or the service itself. */
@@ -14,19 +14,6 @@ export interface Actor {
 
 /** The service itself, such as a refresh that was due. */
 export const theService: Actor = { userId: null, keyId: null };
-
-export const auditActions = [
-  'created',
-  'connected',
-  'reconnected',
-  'read_credentials',
-  'updated',
-  'credentials_replaced',
-  'became_unhealthy',
-  'became_healthy',
-  'deleted',
-] as const;
-export type AuditAction = (typeof auditActions)[number];
 
 export interface AuditEntry {
   account: Pick<Account, 'id' | 'owner_id' | 'app_slug'>;

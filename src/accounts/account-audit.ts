@@ -1,8 +1,8 @@
 import { type Caller, notFound, ownersOf } from '#identity/permissions.ts';
 import type { Page, PageRequest } from '#storage/page.ts';
 import type { Db } from '#storage/store.ts';
-import type { AccountAuditTable } from '#storage/tables/account-tables.ts';
-import { type Actor, type AuditAction, findAuditOwner, selectAudit } from './account-audit-store.ts';
+import type { AccountAuditTable, AuditAction } from '#storage/tables/account-tables.ts';
+import { type Actor, findAuditOwner, selectAudit } from './account-audit-store.ts';
 import { refuseUnlessChanger } from './account-rights.ts';
 import { findAccount } from './account-store.ts';
 import { appIdOf } from './apps/app-id.ts';

@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Clock } from '#lib/clock.ts';
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
+import { Wakeable } from '#lib/wakeable.ts';
 import type { Store } from '#storage/store.ts';
 import { theService } from './account-audit-store.ts';
 import { type DueAccount, type DueColumn, dueAccounts, putOff, restartDue } from './account-health-store.ts';
@@ -42,15 +43,20 @@ export interface KeeperOptions {
 export class AccountKeeper {
   readonly #options: KeeperOptions;
   readonly #lanes: Lane[];
-  #timer: NodeJS.Timeout | undefined;
-  #looking: Promise<void> | undefined;
-  #again = false;
+  readonly #wakeable: Wakeable;
   #stopped = false;
   /** Unknown at first: the clock may have stepped back while nothing ran, too. */
   #lastSeenMs = Number.POSITIVE_INFINITY;
 
   constructor(options: KeeperOptions) {
     this.#options = options;
+    this.#wakeable = new Wakeable({
+      look: () => this.#look(),
+      pollMs: lookEveryMs,
+      logger: options.logger,
+      failure: 'accounts.keeping-failed',
+      restsAfterFailure: true,
+    });
     this.#lanes = [new Lane('next_refresh_at_ms', (due) => this.#refresh(due))];
     if (options.checkEveryMs > 0) this.#lanes.push(new Lane('next_check_at_ms', (due) => this.#check(due)));
   }
@@ -61,50 +67,32 @@ export class AccountKeeper {
 
   /** Something may be due. */
   poke(): void {
-    if (this.#stopped) return;
-    if (this.#looking !== undefined) {
-      this.#again = true;
-      return;
-    }
-    clearTimeout(this.#timer);
-    this.#looking = this.#look().finally(() => {
-      this.#looking = undefined;
-      if (this.#stopped) return;
-      if (this.#again) {
-        this.#again = false;
-        this.poke();
-      } else this.#timer = setTimeout(() => this.poke(), lookEveryMs);
-    });
+    this.#wakeable.poke();
   }
 
   /** Begins nothing more, and waits for what is under way, `graceMs` at most. */
   async stop(graceMs: number): Promise<void> {
     this.#stopped = true;
-    clearTimeout(this.#timer);
-    await this.#looking;
+    await this.#wakeable.stop();
     const grace = new AbortController();
     const late = delay(graceMs, undefined, { signal: grace.signal }).catch(() => {});
     await Promise.race([Promise.all(this.#lanes.map((lane) => lane.ended())), late]);
     grace.abort();
   }
 
-  async #look(): Promise<void> {
+  async #look(): Promise<number> {
     const { store, clock, logger } = this.#options;
-    try {
-      await this.#watchClock();
-      for (const lane of this.#lanes) {
-        for (let more = true; more && !this.#stopped; )
-          more = await lane.begin(store, clock.now(), {
-            end: () => setImmediate(() => this.poke()),
-            failed: (due, error) =>
-              this.#stopped ||
-              logger.warn({ account: due.id, error: toError(error).message }, 'account.keeping-failed'),
-          });
-      }
-    } catch (error) {
-      logger.warn({ error: toError(error).message }, 'accounts.keeping-failed');
-      this.#again = false;
+    await this.#watchClock();
+    for (const lane of this.#lanes) {
+      for (let more = true; more && !this.#stopped; )
+        more = await lane.begin(store, clock.now(), {
+          end: () => setImmediate(() => this.poke()),
+          failed: (due, error) =>
+            this.#stopped ||
+            logger.warn({ account: due.id, error: toError(error).message }, 'account.keeping-failed'),
+        });
     }
+    return lookEveryMs;
   }
 
   async #refresh(due: DueAccount): Promise<void> {

@@ -4,6 +4,7 @@ import type { KyselyPlugin } from 'kysely';
 import type { Caller } from '#identity/permissions.ts';
 import { systemClock } from '#lib/clock.ts';
 import type { Db } from '#storage/store.ts';
+import type { Role } from '#storage/tables/identity-tables.ts';
 import { Vault } from '#vault/vault.ts';
 import { makeMembers } from '../../test/support/members.ts';
 import { forEachStore } from '../../test/support/stores.ts';
@@ -73,7 +74,7 @@ forEachStore((fixture) => {
     assert.deepEqual(await rightsOf('u_maker', personal.id), ['see', 'change']);
     assert.deepEqual(await rightsOf('u_admin', personal.id), missing);
 
-    const become = (role: string) =>
+    const become = (role: Role) =>
       fixture.store.transaction((tx) =>
         tx.updateTable('members').set({ role }).where('user_id', '=', 'u_maker').execute(),
       );

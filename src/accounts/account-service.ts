@@ -2,7 +2,7 @@ import type { AddressPolicy } from '#egress/address-policy.ts';
 import type { GuardedDispatcher } from '#egress/guarded-dispatcher.ts';
 import type { EventRouter } from '#events/emit-event.ts';
 import type { EventBus } from '#events/event-bus.ts';
-import { databaseTimeMs } from '#jobs/node-store.ts';
+import { LeaseClock } from '#jobs/lease-clock.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
@@ -59,7 +59,7 @@ export class AccountService {
     const uris = new SignerUris({ key: vault.keyFor('oauth1 signer'), publicUrl });
     const refresher = new AccountRefresher({
       ...{ store, vault, clock, logger, node, tokens, findApp, findClient, onChange },
-      leaseTimeMs: async () => (store.name === 'postgres' ? databaseTimeMs(store.read) : clock.now()),
+      leaseClock: new LeaseClock({ store, clock }),
       changeHealth: (tx, account, change) => changeHealth(health, tx, account, change),
     });
     this.#store = store;
@@ -83,7 +83,7 @@ export class AccountService {
   /** `keeps`: this process refreshes and tests what is due. */
   async start({ keeps }: { keeps: boolean }): Promise<void> {
     // The embedded store has one process at a time. With others about, leases of those that died end by themselves.
-    if (this.#store.name === 'sqlite') await this.#store.transaction(endRefreshLeases);
+    if (!this.#store.isShared) await this.#store.transaction(endRefreshLeases);
     this.#auditPruner.start();
     if (keeps) this.#kept.start();
   }

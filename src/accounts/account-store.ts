@@ -1,3 +1,4 @@
+import type { HealthState } from '#health/health.ts';
 import { hasHealth } from '#health/health-store.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
 import type { Db, Tx } from '#storage/store.ts';
@@ -57,7 +58,7 @@ export interface AccountFilter {
   app?: string;
   /** oa_… */
   oauthClientId?: string;
-  health?: { state: string; nowMs: number };
+  health?: { state: HealthState; nowMs: number };
 }
 
 /** At most `limit` accounts that were connected with an OAuth client (oa_…). */
@@ -146,12 +147,14 @@ export async function raiseRevisionsOf(tx: Tx, accountId: string): Promise<void>
     .execute();
 }
 
-/** For the start of a process that has the store for itself: those that held leases are gone. */
+/** For a store that no other process has open: those that held leases are gone. */
 export async function endRefreshLeases(tx: Tx): Promise<void> {
   await tx
     .updateTable('accounts')
     .set({ lease_node: null, lease_until_ms: null })
-    .where('lease_until_ms', 'is not', null)
+    .where((where) =>
+      where.or([where('lease_until_ms', 'is not', null), where('lease_node', 'is not', null)]),
+    )
     .execute();
 }
 

@@ -1,6 +1,8 @@
 import { type SelectQueryBuilder, type SqlBool, sql } from 'kysely';
 import type { Db, Tx } from '#storage/store.ts';
 import type { AccountUseTable } from '#storage/tables/account-tables.ts';
+import type { SourceState } from '#storage/tables/source-tables.ts';
+import type { WorkflowState } from '#storage/tables/workflow-tables.ts';
 import type { Tables } from '#storage/tables.ts';
 
 /** A source (dc_…) or a workflow (p_…) that an account is put into. */
@@ -8,8 +10,7 @@ export interface AccountUser {
   id: string;
   name: string;
   owner_id: string;
-  /** active | inactive */
-  state: string;
+  state: SourceState | WorkflowState;
 }
 
 /** Sources that use an account, oldest first, at most `limit`. Those still being created are not there yet. */

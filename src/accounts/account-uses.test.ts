@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TestClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
+import type { SourceState } from '#storage/tables/source-tables.ts';
 import { Vault } from '#vault/vault.ts';
 import { makeMembers } from '../../test/support/members.ts';
 import { sourceRow } from '../../test/support/source-row.ts';
@@ -24,7 +25,10 @@ forEachStore((fixture) => {
       createAccount(tx, tools, { ownerId, userId: 'u_1', app: 'gitlab', credentials: { token: 'x' } }),
     );
 
-  async function addSource(id: string, options: { ownerId: string; state?: string; accounts: string[] }) {
+  async function addSource(
+    id: string,
+    options: { ownerId: string; state?: SourceState; accounts: string[] },
+  ) {
     const { ownerId, state = 'active', accounts } = options;
     await fixture.store.transaction(async (tx) => {
       await tx

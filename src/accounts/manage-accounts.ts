@@ -4,6 +4,7 @@ import { CallerError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Page, PageRequest } from '#storage/page.ts';
 import type { Db, Tx } from '#storage/store.ts';
+import type { GrantType } from '#storage/tables/account-tables.ts';
 import { type SealTools, sealObject } from '#vault/sealed-values.ts';
 import {
   type Account,
@@ -81,8 +82,6 @@ export interface AccountGrant {
   /** Epoch ms; null: never by itself. */
   nextRefreshAtMs: number | null;
 }
-
-export type GrantType = 'keys' | 'authorization_code' | 'client_credentials' | 'oauth1';
 
 export const keysGrant: AccountGrant = {
   type: 'keys',

@@ -1,5 +1,6 @@
 import type { Clock } from '#lib/clock.ts';
-import type { AccountGrant, GrantType } from './manage-accounts.ts';
+import type { GrantType } from '#storage/tables/account-tables.ts';
+import type { AccountGrant } from './manage-accounts.ts';
 import type { Grant, OAuthClient } from './oauth/grant.ts';
 import { refreshTimes } from './refresh-times.ts';
 

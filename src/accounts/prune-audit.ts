@@ -1,6 +1,6 @@
 import type { Clock } from '#lib/clock.ts';
-import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
+import { PeriodicTask } from '#lib/periodic-task.ts';
 import type { Store } from '#storage/store.ts';
 import { removeAuditBefore } from './account-audit-store.ts';
 import { removeUsesBefore } from './account-uses-store.ts';
@@ -15,11 +15,8 @@ const batchRows = 200;
 export class AuditPruner {
   readonly #store: Pick<Store, 'transaction'>;
   readonly #clock: Clock;
-  readonly #logger: Logger;
   readonly #daysKept: number;
-  #timer: NodeJS.Timeout | undefined;
-  #working: Promise<void> | undefined;
-  #stopped = false;
+  readonly #task: PeriodicTask;
 
   constructor(options: {
     store: Pick<Store, 'transaction'>;
@@ -29,37 +26,30 @@ export class AuditPruner {
   }) {
     this.#store = options.store;
     this.#clock = options.clock;
-    this.#logger = options.logger;
     this.#daysKept = options.daysKept;
+    this.#task = new PeriodicTask({
+      everyMs: intervalMs,
+      work: () => this.prune(),
+      logger: options.logger,
+      failure: 'account-audit.prune-failed',
+    });
   }
 
   start(): void {
-    const work = () => {
-      this.#working ??= this.prune().finally(() => {
-        this.#working = undefined;
-      });
-    };
-    this.#timer = setInterval(work, intervalMs);
     // Also for a service that never runs for an hour.
-    work();
+    this.#task.start({ atOnce: true });
   }
 
   /** All that there is; exported for tests, which do not wait for the interval. */
   async prune(): Promise<void> {
     const beforeMs = this.#clock.now() - this.#daysKept * dayMs;
-    try {
-      for (const remove of [removeAuditBefore, removeUsesBefore]) {
-        for (let removed = batchRows; removed >= batchRows && !this.#stopped; )
-          removed = await this.#store.transaction((tx) => remove(tx, beforeMs, batchRows));
-      }
-    } catch (error) {
-      this.#logger.warn({ error: toError(error).message }, 'account-audit.prune-failed');
+    for (const remove of [removeAuditBefore, removeUsesBefore]) {
+      for (let removed = batchRows; removed >= batchRows && !this.#task.isStopped; )
+        removed = await this.#store.transaction((tx) => remove(tx, beforeMs, batchRows));
     }
   }
 
-  async stop(): Promise<void> {
-    this.#stopped = true;
-    clearInterval(this.#timer);
-    await this.#working;
+  stop(): Promise<void> {
+    return this.#task.stop();
   }
 }

@@ -55,7 +55,7 @@ forEachStore((fixture) => {
       store,
       vault,
       clock,
-      leaseTimeMs: async () => clock.now(),
+      leaseClock: { nowMs: async () => clock.now() },
       logger: silentLogger,
       node: name,
       tokens: createTokenEndpoint({ dispatcher, clock }),

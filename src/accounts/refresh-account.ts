@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import type { LeaseClock } from '#jobs/lease-clock.ts';
 import type { Clock } from '#lib/clock.ts';
 import { toError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
@@ -29,7 +30,7 @@ const pollMs = 100;
 /** Between tries to store what a provider gave: often, since it is to be there before the lease ends. */
 const storeAgainMs = 500;
 /** How long a process that had the lease before, and did not give it back, may take to bring what it was given. */
-const sleeperMs = 60_000;
+const staleLeaseGraceMs = 60_000;
 
 /**
  * What a provider gave, until it is stored. Where refresh tokens are good once this is the only one that still is, so it
@@ -56,7 +57,7 @@ export interface RefreshParts {
   vault: Vault;
   clock: Clock;
   /** The clock that leases end by: the database's, where there are other processes. */
-  leaseTimeMs(): Promise<number>;
+  leaseClock: Pick<LeaseClock, 'nowMs'>;
   logger: Logger;
   node: string;
   tokens: TokenEndpoint;
@@ -114,7 +115,7 @@ export class AccountRefresher {
   }
 
   async #refresh(id: string, seen: number | undefined): Promise<Account | undefined> {
-    const { store, node, leaseTimeMs } = this.#parts;
+    const { store, node, leaseClock } = this.#parts;
     const unstored = this.#unstored.get(id);
     if (unstored !== undefined) return this.#keep(unstored.given);
     let before: Account | undefined;
@@ -125,7 +126,7 @@ export class AccountRefresher {
       if (account.version !== (seen ?? before.version) || isOtherOutcome(account, before)) return account;
       if (account.grant_type === 'keys' || account.grant_type === 'oauth1') return account;
       // Leases of several processes are compared by one clock: by their own, one that is ahead would take them too soon.
-      const nowMs = await leaseTimeMs();
+      const nowMs = await leaseClock.nowMs();
       const isOurs = await store.transaction((tx) =>
         takeRefreshLease(tx, account, { node, nowMs, untilMs: nowMs + leaseMs }),
       );
@@ -258,7 +259,7 @@ export class AccountRefresher {
     const hasEnded = account.expires_at_ms !== null && account.expires_at_ms <= nowMs;
     const { retryAfterSeconds, reach } = error;
     const waitMs = maySleep
-      ? sleeperMs
+      ? staleLeaseGraceMs
       : refreshBackoffMs(failures, { retryAfterSeconds, passes: reach === 'moment' });
     const afterCommit = await store.transaction(async (tx) => {
       const isStored = await changeAccountAt(tx, account, {

@@ -47,16 +47,16 @@ interface StoreCommand extends CommandWords {
 
 /** A command that comes to the store in its own way: beside a service that runs, or before there is one. */
 interface LoneCommand extends CommandWords {
-  runAlone(tools: LoneTools, options: Options, argument?: string): Promise<AdminAnswer>;
+  runOffline(tools: OfflineContext, options: Options, argument?: string): Promise<AdminAnswer>;
 }
 
 export type Command = StoreCommand | LoneCommand;
 
-export interface AdminTools extends LoneTools {
+export interface AdminTools extends OfflineContext {
   store: Store;
 }
 
-export interface LoneTools {
+export interface OfflineContext {
   clock: Clock;
   /** Of this program. */
   version: string;

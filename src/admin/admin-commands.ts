@@ -1,7 +1,7 @@
 import { apiKeysOf, insertApiKey, markRevoked } from '#identity/api-key-store.ts';
 import { createUser, createWorkspace } from '#identity/create-identity.ts';
 import { brokenRule, identityRules } from '#identity/identity-rules.ts';
-import { isRole, roles } from '#identity/membership.ts';
+import { isRole } from '#identity/membership.ts';
 import {
   findFirstAdmin,
   findUser,
@@ -19,6 +19,7 @@ import {
 import { CallerError } from '#lib/errors.ts';
 import { newSecret } from '#lib/ids.ts';
 import type { Db } from '#storage/store.ts';
+import { roles } from '#storage/tables/identity-tables.ts';
 import { type AdminCommands, columnsOf, listedMax, type Options, UsageError } from './admin-command-line.ts';
 
 const userValue = '<u_…, username or e-mail>';

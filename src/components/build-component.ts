@@ -1,11 +1,13 @@
 import { mkdirSync, realpathSync } from 'node:fs';
 import { readdir, readFile, rmdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
+import { unreachable } from '#lib/assert.ts';
 import { type Clock, systemClock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import { bytesText } from '#lib/units.ts';
 import type { BundlePackages } from '#runner/runner.ts';
+import type { BundleFormat } from '#storage/tables/component-tables.ts';
 import { BuildTime } from './build-time.ts';
 import type {
   BundleForm,
@@ -288,6 +290,8 @@ class ProcessBuilder implements ComponentBuilder {
         return localFiles(source.path, source.root, limits);
       case 'stored':
         return storedFiles(source.path, source.read, limits);
+      default:
+        return unreachable(source);
     }
   }
 
@@ -563,7 +567,7 @@ function allNeeded(specifiers: readonly string[], declared: Record<string, strin
   return all.length > togetherMax ? undefined : all;
 }
 
-type Bundled = { code: string; format: 'cjs' | 'esm' };
+type Bundled = { code: string; format: BundleFormat };
 
 interface Build {
   own: OwnFiles;

@@ -1,6 +1,9 @@
+export const componentTypes = ['source', 'action', 'app'] as const;
+export type ComponentType = (typeof componentTypes)[number];
+
 /** What evaluating a component tells about it: everything but its functions. Made inside the sandbox. */
 export interface ComponentShape {
-  type: 'source' | 'action' | 'app';
+  type: ComponentType;
   key?: string;
   name?: string;
   version?: string;

@@ -127,7 +127,7 @@ export async function bundleOf(
     .executeTakeFirst();
   const { hash, code, format, packages } = must(row, `bundle of ${component.id}`);
   return {
-    ...{ hash, code, format: format === 'esm' ? 'esm' : 'cjs' },
+    ...{ hash, code, format },
     ...(packages === null ? {} : { packages: { ownerId: component.owner_id, lockfile: packages } }),
   };
 }

@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
+import { PeriodicTask } from '#lib/periodic-task.ts';
 import { filesByUse, removeBeyond } from './bound-folder.ts';
 
 /** Disk that npm's cache may take. */
@@ -16,26 +16,23 @@ export class NpmCacheKeeper {
   readonly #folder: string;
   readonly #bytesMax: number;
   readonly #logger: Logger;
-  #timer: NodeJS.Timeout | undefined;
-  #working: Promise<void> | undefined;
+  readonly #task: PeriodicTask;
 
   /** `folder`: the cacache folder itself. */
   constructor(options: { folder: string; bytesMax?: number; logger: Logger }) {
     this.#folder = options.folder;
     this.#bytesMax = options.bytesMax ?? bytesMaxDefault;
     this.#logger = options.logger;
+    this.#task = new PeriodicTask({
+      everyMs: intervalMs,
+      work: () => this.keep(),
+      logger: options.logger,
+      failure: 'npm-cache.prune-failed',
+    });
   }
 
   start(): void {
-    this.#timer = setInterval(() => {
-      this.#working ??= this.keep()
-        .catch((error: unknown) =>
-          this.#logger.warn({ error: toError(error).message }, 'npm-cache.prune-failed'),
-        )
-        .finally(() => {
-          this.#working = undefined;
-        });
-    }, intervalMs);
+    this.#task.start();
   }
 
   /** Exported for tests, which do not wait for the interval. */
@@ -47,8 +44,7 @@ export class NpmCacheKeeper {
     this.#logger.info({ bytes }, 'npm-cache.pruned');
   }
 
-  async stop(): Promise<void> {
-    clearInterval(this.#timer);
-    await this.#working;
+  stop(): Promise<void> {
+    return this.#task.stop();
   }
 }

@@ -1,5 +1,6 @@
 import { isIP } from 'node:net';
 import { resolve } from 'node:path';
+import { unreachable } from '#lib/assert.ts';
 import { ConnectTo } from './connect-to.ts';
 import { readDatabaseUrl } from './database-url.ts';
 
@@ -526,5 +527,7 @@ function parseSetting(definition: SettingDefinition, text: string): unknown {
       return text;
     case 'string':
       return text;
+    default:
+      return unreachable(definition);
   }
 }

@@ -5,13 +5,8 @@ import type { Clock } from '#lib/clock.ts';
 import type { FairQueue } from '#lib/fair-queue.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
 import type { Store, Tx } from '#storage/store.ts';
-import {
-  type DeliveryReason,
-  type DeliveryState,
-  deliveryWorkLane,
-  openStates,
-  undeliveredStates,
-} from './delivery.ts';
+import type { DeliveryReason } from '#storage/tables/delivery-tables.ts';
+import { deliveryWorkLane, openStates, undeliveredStates } from './delivery.ts';
 import {
   changeDeliveries,
   type DeliveryFilter,
@@ -32,7 +27,7 @@ type Change = JobPayloads['change_deliveries'];
 export async function insertChangeJob(
   store: Pick<Store, 'notify'>,
   tx: Tx,
-  options: { ownerId: string; nowMs: number; change: TypedChange /** Default now. */; runAtMs?: number },
+  options: { ownerId: string; nowMs: number; change: Change /** Default now. */; runAtMs?: number },
 ): Promise<void> {
   const { ownerId, nowMs, change, runAtMs = nowMs } = options;
   const id = newTimeOrderedId(nowMs);
@@ -53,17 +48,10 @@ const looksMs = [0, 10_000, 60_000];
 export async function changeEventually(
   store: Pick<Store, 'notify'>,
   tx: Tx,
-  options: { ownerId: string; nowMs: number; change: TypedChange },
+  options: { ownerId: string; nowMs: number; change: Change },
 ): Promise<void> {
   for (const lookMs of looksMs)
     await insertChangeJob(store, tx, { ...options, runAtMs: options.nowMs + lookMs });
-}
-
-/** The payload with the names that it may have. */
-export interface TypedChange extends Change {
-  from: DeliveryState[];
-  to: DeliveryState;
-  reason: DeliveryReason | null;
 }
 
 /**
@@ -106,7 +94,7 @@ export function changeDeliveriesHandler(options: {
 
   return {
     async run(job: LeasedJob, signal: AbortSignal) {
-      const change = job.payload as TypedChange;
+      const change = job.payload as Change;
       const { from, to, reason } = change;
       const filter = filterOf(change);
       const isEnd = !openStates.some((state) => state === to);
@@ -133,7 +121,7 @@ export function changeDeliveriesHandler(options: {
   };
 }
 
-function filterOf(change: TypedChange): DeliveryFilter {
+function filterOf(change: Change): DeliveryFilter {
   const { subscription_id, replay_id, since_ms, until_ms } = change;
   return {
     listenerId: change.listener_id,

@@ -1,10 +1,10 @@
 import { type SelectQueryBuilder, sql } from 'kysely';
+import type { Dialect } from '#storage/dialect.ts';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
-import type { DeliveryTable } from '#storage/tables/delivery-tables.ts';
+import type { DeliveryReason, DeliveryState, DeliveryTable } from '#storage/tables/delivery-tables.ts';
 import type { Tables } from '#storage/tables.ts';
-import type { DeliveryReason, DeliveryState } from './delivery.ts';
 import { dropPayloads } from './dispatch/payload-store.ts';
 import { countRemoved } from './replay/replay-store.ts';
 
@@ -38,11 +38,11 @@ const deliveryInsert: RowInsert<'deliveries'> = { table: 'deliveries', columns: 
 
 /** Without waiting for the store before the commit. */
 export async function insertDeliveries(
-  store: Pick<Store, 'name' | 'defer'>,
+  store: Dialect & Pick<Store, 'defer'>,
   tx: Tx,
   rows: readonly DeliveryTable[],
 ): Promise<void> {
-  for (const query of insertRows(store.name, deliveryInsert, rows)) await store.defer(tx, query);
+  for (const query of insertRows(store, deliveryInsert, rows)) await store.defer(tx, query);
 }
 
 export async function findDelivery(db: Db, id: string): Promise<DeliveryTable | undefined> {

@@ -1,19 +1,4 @@
-import type { DeliveryTable } from '#storage/tables/delivery-tables.ts';
-
-/** The states of a delivery (storage/tables/delivery-tables.ts has the ways between them). */
-export const deliveryStates = [
-  'queued',
-  'held',
-  'delivered',
-  'failed',
-  'blocked',
-  'dropped',
-  'skipped',
-  'cancelled',
-  'expired',
-] as const;
-
-export type DeliveryState = (typeof deliveryStates)[number];
+import type { DeliveryState, DeliveryTable } from '#storage/tables/delivery-tables.ts';
 
 /** Those that still have something ahead of them. */
 export const openStates = ['queued', 'held'] as const satisfies readonly DeliveryState[];
@@ -27,22 +12,6 @@ export const undeliveredStates = [
   'cancelled',
   'expired',
 ] as const satisfies readonly DeliveryState[];
-
-/** Why a delivery is in its state; `docs/behaviour.md` says what each means to its reader. */
-export type DeliveryReason =
-  | 'attempts_exhausted'
-  | 'receiver_gone'
-  | 'webhook_paused'
-  | 'webhook_disabled'
-  | 'backlog_full'
-  | 'too_many_hops'
-  | 'queue_full'
-  | 'listener_inactive'
-  | 'listener_removed'
-  | 'subscription_removed'
-  | 'replay_cancelled'
-  | 'held_too_long'
-  | 'event_gone';
 
 /** A delivery that this node has in memory, with the text of its event. */
 export interface HeldDelivery {
@@ -120,7 +89,7 @@ export function withAttempt(attemptLog: string, attempt: AttemptRecord): string 
   return JSON.stringify([...earlier, attempt].slice(-recordsMax));
 }
 
-/** Links in a chain of events at most: past it, a loop is what it most likely is (docs/behaviour.md). */
+/** Links in a chain of events at most: past it, a loop is what it most likely is (docs/how-it-works/deliveries.md). */
 export const hopsMax = 10;
 
 /**

@@ -4,10 +4,10 @@ import { emitEvents } from '#events/emit-event.ts';
 import { insertEmitter } from '#events/event-store.ts';
 import type { TestClock } from '#lib/clock.ts';
 import type { Store } from '#storage/store.ts';
+import type { DeliveryState, DeliveryTable } from '#storage/tables/delivery-tables.ts';
 import { noSubscribers } from '../../test/support/no-subscribers.ts';
 import { storeDelivery, webhookTools } from '../../test/support/stored-deliveries.ts';
 import { forEachStore } from '../../test/support/stores.ts';
-import type { DeliveryState } from './delivery.ts';
 import { findDelivery, pageOfDeadLetters, pageOfDeliveries } from './delivery-store.ts';
 import { dueDeliveries } from './dispatch/delivery-queue-store.ts';
 import { readPayload } from './dispatch/payload-store.ts';
@@ -134,7 +134,7 @@ forEachStore((fixture) => {
 });
 
 test('a delivery shows its attempts in the conventions of the API, and the answers only to some', async () => {
-  const row = {
+  const row: DeliveryTable = {
     ...{ id: 'dlv_1', owner_id: 'o_1', listener_id: 'wh_1', subscription_id: 'sub_1', replay_id: null },
     ...{
       emitter_id: 'dc_1',
@@ -143,8 +143,8 @@ test('a delivery shows its attempts in the conventions of the API, and the answe
       seq: 3,
       emit_id: 'e',
       hops: 0,
-      state: 'queued',
     },
+    state: 'queued',
     ...{
       reason: null,
       run_at_ms: 1_700_000_009_999,

@@ -4,10 +4,9 @@ import { TestClock } from '#lib/clock.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
-import type { DeliveryTable } from '#storage/tables/delivery-tables.ts';
+import type { DeliveryState, DeliveryTable } from '#storage/tables/delivery-tables.ts';
 import { storeDelivery, webhookTools } from '../../test/support/stored-deliveries.ts';
 import { forEachStore } from '../../test/support/stores.ts';
-import type { DeliveryState } from './delivery.ts';
 import { insertDeliveries } from './delivery-store.ts';
 import { insertPayloads } from './dispatch/payload-store.ts';
 import { DeliveryPruner } from './prune-deliveries.ts';
@@ -145,7 +144,7 @@ forEachStore((fixture) => {
   test('what is held for more than 30 days expires, with a record that is then kept for 30 days', async () => {
     const { store } = fixture;
     const clock = new TestClock();
-    const old = { listener_id: 'wh_1', state: 'held', created_at_ms: clock.now() - 31 * dayMs };
+    const old = { listener_id: 'wh_1', state: 'held', created_at_ms: clock.now() - 31 * dayMs } as const;
     const { id } = await storeDelivery(store, old);
     await storeDelivery(store, { ...old, created_at_ms: clock.now() - 29 * dayMs });
     const pruner = prunerOf(clock);

@@ -1,8 +1,9 @@
 import type { Clock } from '#lib/clock.ts';
-import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
+import { PeriodicTask } from '#lib/periodic-task.ts';
 import type { Store } from '#storage/store.ts';
-import { type DeliveryState, undeliveredStates } from './delivery.ts';
+import type { DeliveryState } from '#storage/tables/delivery-tables.ts';
+import { undeliveredStates } from './delivery.ts';
 import {
   changeDeliveries,
   deliveriesBefore,
@@ -52,14 +53,11 @@ const groups = Object.keys(statesOf) as EndedGroup[];
 export class DeliveryPruner {
   readonly #store: Store;
   readonly #clock: Clock;
-  readonly #logger: Logger;
   readonly #kept: Record<EndedGroup, number>;
   readonly #keptBytes: number;
   /** Deliveries that ended since the last pruning, by `<group> <listener>`. */
   readonly #ended = new Map<string, { group: EndedGroup; listenerId: string; count: number }>();
-  #timer: NodeJS.Timeout | undefined;
-  #working: Promise<void> | undefined;
-  #stopped = false;
+  readonly #task: PeriodicTask;
   #payloadsAfter = '';
   #nextSweepMs = 0;
   #nextPayloadSweepMs = 0;
@@ -73,17 +71,18 @@ export class DeliveryPruner {
   }) {
     this.#store = options.store;
     this.#clock = options.clock;
-    this.#logger = options.logger;
     this.#kept = options.kept ?? keptDefault;
     this.#keptBytes = options.keptBytes ?? keptBytesDefault;
+    this.#task = new PeriodicTask({
+      everyMs: tickMs,
+      work: () => this.#work(),
+      logger: options.logger,
+      failure: 'deliveries.prune-failed',
+    });
   }
 
   start(): void {
-    this.#timer = setInterval(() => {
-      this.#working ??= this.#work().finally(() => {
-        this.#working = undefined;
-      });
-    }, tickMs);
+    this.#task.start();
   }
 
   /** Deliveries to this listener ended. */
@@ -104,7 +103,7 @@ export class DeliveryPruner {
   /** Prunes the records of listeners of which enough ended; exported for tests, which do not wait for the interval. */
   async pruneEnded(minimum = slack): Promise<void> {
     for (const [key, { group, listenerId, count }] of [...this.#ended]) {
-      if (this.#stopped) return;
+      if (this.#task.isStopped) return;
       if (count < minimum) continue;
       this.#ended.delete(key);
       try {
@@ -118,10 +117,10 @@ export class DeliveryPruner {
 
   /** One look at every listener: what the counts do not know of, and what is too old. */
   async sweep(): Promise<void> {
-    for (let after = ''; !this.#stopped; ) {
+    for (let after = ''; !this.#task.isStopped; ) {
       const listeners = await listenersWithDeliveries(this.#store.read, after, listenersPerPage);
       for (const listenerId of listeners) {
-        if (this.#stopped) return;
+        if (this.#task.isStopped) return;
         await this.#sweepListener(listenerId);
       }
       if (listeners.length < listenersPerPage) return;
@@ -133,7 +132,7 @@ export class DeliveryPruner {
   /** Looks at the next texts and removes those that no delivery needs. */
   async sweepPayloads(): Promise<void> {
     const beforeMs = this.#clock.now() - payloadAgeMs;
-    for (let seen = 0; seen < payloadsPerSweep && !this.#stopped; seen += batchRows) {
+    for (let seen = 0; seen < payloadsPerSweep && !this.#task.isStopped; seen += batchRows) {
       const after = this.#payloadsAfter;
       const last = await this.#store.transaction((tx) =>
         sweepPayloads(tx, { after, beforeMs, limit: batchRows }),
@@ -143,25 +142,19 @@ export class DeliveryPruner {
     }
   }
 
-  async stop(): Promise<void> {
-    this.#stopped = true;
-    clearInterval(this.#timer);
-    await this.#working;
+  stop(): Promise<void> {
+    return this.#task.stop();
   }
 
   async #work(): Promise<void> {
-    try {
-      await this.pruneEnded();
-      if (performance.now() >= this.#nextPayloadSweepMs) {
-        this.#nextPayloadSweepMs = performance.now() + payloadSweepMs;
-        await this.sweepPayloads();
-      }
-      if (performance.now() >= this.#nextSweepMs) {
-        this.#nextSweepMs = performance.now() + sweepMs;
-        await this.sweep();
-      }
-    } catch (error) {
-      this.#logger.warn({ error: toError(error).message }, 'deliveries.prune-failed');
+    await this.pruneEnded();
+    if (performance.now() >= this.#nextPayloadSweepMs) {
+      this.#nextPayloadSweepMs = performance.now() + payloadSweepMs;
+      await this.sweepPayloads();
+    }
+    if (performance.now() >= this.#nextSweepMs) {
+      this.#nextSweepMs = performance.now() + sweepMs;
+      await this.sweep();
     }
   }
 
@@ -204,7 +197,7 @@ export class DeliveryPruner {
     for (;;) {
       const found = await find();
       for (let at = 0; at < found.length; at += batchRows) {
-        if (this.#stopped) return worked;
+        if (this.#task.isStopped) return worked;
         await work(found.slice(at, at + batchRows));
       }
       worked += found.length;

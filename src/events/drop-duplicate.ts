@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { unreachable } from '#lib/assert.ts';
 
 export type DedupeStrategy = 'unique' | 'greatest' | 'last';
 
@@ -65,6 +66,8 @@ export function dropDuplicates<C extends Candidate>(
       return keepGreatest(state, events);
     case 'last':
       return keepAfterLast(state, events);
+    default:
+      return unreachable(strategy);
   }
 }
 

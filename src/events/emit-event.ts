@@ -1,6 +1,7 @@
 import type { CompiledQuery } from 'kysely';
 import { insertJobs, jobRow } from '#jobs/job-store.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
+import type { Dialect } from '#storage/dialect.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import { type DedupeStrategy, dropDuplicates, readDedupeState } from './drop-duplicate.ts';
 import { channelsMax, type EmitRoom, isAhead, roomOfEmitters } from './emit-room.ts';
@@ -112,11 +113,11 @@ export function questionOf(router: EventRouter, emissions: readonly Emission[]):
 }
 
 /** The part of the store that emitting needs. */
-export type EmitStore = Pick<Store, 'name' | 'notify' | 'defer'>;
+export type EmitStore = Dialect & Pick<Store, 'notify' | 'defer'>;
 
 /** The statement that locks the emitters of emissions, for callers that ask more of the store at the same time. */
 export function lockEmittersOf(
-  store: Pick<Store, 'name'>,
+  store: Dialect,
   db: Db,
   emissions: readonly Emission[],
 ): CompiledQuery<LockedEmitter> {

@@ -5,6 +5,8 @@ import {
   type SqlBool,
   sql,
 } from 'kysely';
+import { deleteQueuedJobs } from '#jobs/job-store.ts';
+import type { Dialect } from '#storage/dialect.ts';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import { StatementTexts } from '#storage/statement-texts.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
@@ -58,25 +60,23 @@ export type LockedEmitter = EmitterTable & { heard: number };
  * With several writers, a look into the subscriptions in the statement that waits for the lock would be one of before
  * the wait. With one, it saves those whom nobody listens to the question who does.
  */
-const heardBy = {
-  sqlite: sql<number>`exists (select 1 from subscriptions where emitter_owner_id = emitters.owner_id)`,
-  postgres: sql<number>`1`,
-};
+const heardByAny = sql<number>`exists (select 1 from subscriptions where emitter_owner_id = emitters.owner_id)`;
+const perhapsHeard = sql<number>`1`;
 
 /** The emitters, locked until the end of the transaction where rows have locks; always in the order of their ids. */
 export function lockEmittersQuery(
-  store: Pick<Store, 'name'>,
+  store: Dialect,
   db: Db,
   ids: readonly string[],
 ): CompiledQuery<LockedEmitter> {
-  return lockTexts.query(`${store.name} ${ids.length}`, ids, () => {
+  return lockTexts.query(store, ids.length, ids, () => {
     const query = db
       .selectFrom('emitters')
       .select(['id', 'owner_id', 'last_ms', 'last_seq', 'dedupe'])
-      .select(heardBy[store.name].as('heard'))
+      .select((store.hasOneWriter ? heardByAny : perhapsHeard).as('heard'))
       .where('id', 'in', [...ids])
       .orderBy('id');
-    return (store.name === 'postgres' ? query.forUpdate() : query).compile();
+    return store.lockRows(query).compile();
   });
 }
 
@@ -90,21 +90,21 @@ const emitterUpsert: RowInsert<'emitters'> = {
 };
 
 export async function updateEmitters(
-  store: Pick<Store, 'name' | 'defer'>,
+  store: Dialect & Pick<Store, 'defer'>,
   tx: Tx,
   rows: readonly EmitterTable[],
 ): Promise<void> {
-  for (const query of insertRows(store.name, emitterUpsert, rows)) await store.defer(tx, query);
+  for (const query of insertRows(store, emitterUpsert, rows)) await store.defer(tx, query);
 }
 
 const eventInsert: RowInsert<'events'> = { table: 'events', columns: eventColumns };
 
 export async function insertEvents(
-  store: Pick<Store, 'name' | 'defer'>,
+  store: Dialect & Pick<Store, 'defer'>,
   tx: Tx,
   events: readonly StoredEvent[],
 ): Promise<void> {
-  for (const query of insertRows(store.name, eventInsert, events)) await store.defer(tx, query);
+  for (const query of insertRows(store, eventInsert, events)) await store.defer(tx, query);
 }
 
 type EventWhere = ExpressionBuilder<Tables, 'events'>;
@@ -169,7 +169,7 @@ export async function deleteEventRange(
   if (options.channel === channels.scheduled) {
     // One that runs now finds its event gone; those that would wait for up to a year go with theirs.
     const jobs = ids.map((id) => deliveryJobId(options.emitterId, id));
-    await tx.deleteFrom('jobs').where('id', 'in', jobs).where('state', '=', 'queued').execute();
+    await deleteQueuedJobs(tx, jobs);
   }
   return Number(result.numDeletedRows);
 }

@@ -1,5 +1,6 @@
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
+import { PeriodicTask } from '#lib/periodic-task.ts';
 import type { Store } from '#storage/store.ts';
 import { channels, type StoredEvent } from './event.ts';
 import { overfullChannels, pruneChannel, retainedMax } from './event-store.ts';
@@ -18,23 +19,22 @@ export class EventPruner {
   readonly #logger: Logger;
   /** Events seen since the last pruning, by `<emitter> <channel>`. */
   readonly #grown = new Map<string, { emitterId: string; channel: string; events: number }>();
-  #timer: NodeJS.Timeout | undefined;
-  #working: Promise<void> | undefined;
-  #stopped = false;
+  readonly #task: PeriodicTask;
+  #hasSwept = false;
 
   constructor(options: { store: Store; logger: Logger }) {
     this.#store = options.store;
     this.#logger = options.logger;
+    this.#task = new PeriodicTask({
+      everyMs: intervalMs,
+      work: () => this.#round(),
+      logger: options.logger,
+      failure: 'events.prune-failed',
+    });
   }
 
   start(): void {
-    // What gathered before a crash is not in memory: one look over the log finds it.
-    this.#working = this.#sweep();
-    this.#timer = setInterval(() => {
-      this.#working ??= this.pruneGrown().finally(() => {
-        this.#working = undefined;
-      });
-    }, intervalMs);
+    this.#task.start({ atOnce: true });
   }
 
   observe(events: readonly StoredEvent[]): void {
@@ -50,7 +50,7 @@ export class EventPruner {
   /** Prunes every channel that grew enough; exported for tests, which do not wait for the interval. */
   async pruneGrown(minimum = slack): Promise<void> {
     for (const [key, grown] of [...this.#grown]) {
-      if (this.#stopped) return;
+      if (this.#task.isStopped) return;
       if (grown.events < minimum) continue;
       this.#grown.delete(key);
       await this.#prune(grown.emitterId, grown.channel);
@@ -59,13 +59,18 @@ export class EventPruner {
 
   /** Resolves when the look over the log that `start` began, or the pruning under way, is done. */
   async swept(): Promise<void> {
-    await this.#working;
+    await this.#task.idle();
   }
 
-  async stop(): Promise<void> {
-    this.#stopped = true;
-    clearInterval(this.#timer);
-    await this.#working;
+  stop(): Promise<void> {
+    return this.#task.stop();
+  }
+
+  /** What gathered before a crash is not in memory: the first round looks over the log. */
+  async #round(): Promise<void> {
+    if (this.#hasSwept) return this.pruneGrown();
+    this.#hasSwept = true;
+    return this.#sweep();
   }
 
   #count(key: string, grown: { emitterId: string; channel: string; events: number }): void {
@@ -79,13 +84,11 @@ export class EventPruner {
     try {
       const overfull = await overfullChannels(this.#store.read, 10_000);
       for (const { emitterId, channel } of overfull) {
-        if (this.#stopped) return;
+        if (this.#task.isStopped) return;
         this.#count(`${emitterId} ${channel}`, { emitterId, channel, events: retainedMax });
       }
     } catch (error) {
       this.#logger.warn({ error: toError(error).message }, 'events.sweep-failed');
-    } finally {
-      this.#working = undefined;
     }
   }
 
@@ -95,7 +98,7 @@ export class EventPruner {
         const deleted = await this.#store.transaction((tx) =>
           pruneChannel(tx, { emitterId, channel, limit: batchRows }),
         );
-        if (deleted < batchRows || this.#stopped) break;
+        if (deleted < batchRows || this.#task.isStopped) break;
       }
       await this.#store.reclaimSpace();
     } catch (error) {

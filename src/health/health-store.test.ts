@@ -8,7 +8,7 @@ import { sourceRow } from '../../test/support/source-row.ts';
 import { storeDelivery } from '../../test/support/stored-deliveries.ts';
 import { storeRun, storeWorkflow } from '../../test/support/stored-workflows.ts';
 import { createStoreLocation, type Dialect, forEachStore } from '../../test/support/stores.ts';
-import type { HealthKind } from './health.ts';
+import type { HealthKind, HealthState } from './health.ts';
 import { countHealth, healthOf, troubledObjects } from './health-store.ts';
 import { type Outcome, OutcomeRecorder } from './outcome-store.ts';
 
@@ -175,7 +175,7 @@ forEachStore((fixture) => {
     await record('dc_well', null);
     await record('dc_bad', 'broken');
     await record('dc_other', 'broken', { ownerId: 'o_2' });
-    const inState = async (state: string) => {
+    const inState = async (state: HealthState) => {
       const page = await pageOfSources(
         fixture.store.read,
         ownerId,

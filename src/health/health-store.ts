@@ -1,7 +1,14 @@
 import { type RawBuilder, type SqlBool, sql } from 'kysely';
 import { sharedLane } from '#jobs/shared-lane.ts';
 import type { Db } from '#storage/store.ts';
-import { type Health, type HealthKind, type HealthRow, viewHealth, waitingCountedMax } from './health.ts';
+import {
+  type Health,
+  type HealthKind,
+  type HealthRow,
+  type HealthState,
+  viewHealth,
+  waitingCountedMax,
+} from './health.ts';
 
 /** Work that is due for less is under way, not waiting. */
 const dueForMs = 60_000;
@@ -127,7 +134,7 @@ export async function healthOf(
 }
 
 /** A condition for lists of the kind: only objects whose health is in this state. */
-export function hasHealth(kind: HealthKind, state: string, nowMs: number): RawBuilder<SqlBool> {
+export function hasHealth(kind: HealthKind, state: HealthState, nowMs: number): RawBuilder<SqlBool> {
   const id = sql.ref(`${rules[kind].table}.id`);
   return sql<SqlBool>`exists (
     select 1 from (${healthQuery(kind, nowMs, sql`s.id = ${id}`)}) as state_of where state_of.state = ${state})`;
@@ -139,9 +146,9 @@ export async function countHealth(
   kind: HealthKind,
   ownerId: string,
   nowMs: number,
-): Promise<Record<string, number>> {
+): Promise<Partial<Record<HealthState, number>>> {
   const all = healthQuery(kind, nowMs, sql`s.owner_id = ${ownerId}`);
-  const { rows } = await sql<{ state: string; count: number }>`
+  const { rows } = await sql<{ state: HealthState; count: number }>`
     select one.state, count(*) as count from (${all}) as one group by one.state`.execute(db);
   return Object.fromEntries(rows.map(({ state, count }) => [state, Number(count)]));
 }

@@ -1,3 +1,4 @@
+import { unreachable } from '#lib/assert.ts';
 import { epochSeconds } from '#lib/clock.ts';
 
 export const healthStates = ['healthy', 'failing', 'paused', 'disabled', 'waiting', 'untested'] as const;
@@ -68,6 +69,8 @@ function reasonOf(kind: HealthKind, row: HealthRow): string | null {
       return waitingReason(kind, row);
     case 'untested':
       return untested[kind];
+    default:
+      return unreachable(row.state);
   }
 }
 

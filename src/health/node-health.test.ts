@@ -48,7 +48,7 @@ describe('the health of nodes', () => {
     });
 
     test('a clock that is off fails since it was found off; one that stops is paused; one that stopped is not listed', async () => {
-      const off = { state: 'unreliable', offsetMs: -3_600_000 };
+      const off = { state: 'unreliable', offsetMs: -3_600_000 } as const;
       await report('node_1', startMs, { clock: { state: 'synchronized', offsetMs: 3 } });
       await report('node_1', startMs + 5_000, { clock: off });
       await report('node_1', startMs + 10_000, { clock: off });

@@ -27,7 +27,7 @@ forEachStore((fixture) => {
       seen.push(query);
       return store.defer(tx, query);
     };
-    return { recorder: new OutcomeRecorder({ name: store.name, defer }, () => hasOthers), seen };
+    return { recorder: new OutcomeRecorder({ ...store, defer }, () => hasOthers), seen };
   }
 
   const rowOf = (id = 'dc_1') =>

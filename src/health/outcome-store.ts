@@ -1,4 +1,5 @@
 import { type CompiledQuery, sql } from 'kysely';
+import type { Dialect } from '#storage/dialect.ts';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import { StatementTexts } from '#storage/statement-texts.ts';
 import type { Store, Tx } from '#storage/store.ts';
@@ -28,12 +29,12 @@ const knownMax = 20_000;
  * because of what this node remembers would leave its subject failing until it runs again.
  */
 export class OutcomeRecorder {
-  readonly #store: Pick<Store, 'name' | 'defer'>;
+  readonly #store: Dialect & Pick<Store, 'defer'>;
   readonly #hasOthers: () => boolean;
   readonly #healthy = new Map<string, { version: string | undefined; untilMs: number }>();
 
   /** `hasOthers`: whether other nodes may record outcomes too. */
-  constructor(store: Pick<Store, 'name' | 'defer'>, hasOthers: () => boolean) {
+  constructor(store: Dialect & Pick<Store, 'defer'>, hasOthers: () => boolean) {
     this.#store = store;
     this.#hasOthers = hasOthers;
   }
@@ -83,12 +84,8 @@ export class OutcomeRecorder {
 }
 
 /** Of `ids`, those whose last recorded outcome is a failure. */
-async function failingAmong(
-  store: Pick<Store, 'name'>,
-  tx: Tx,
-  ids: readonly string[],
-): Promise<Set<string>> {
-  const query = failingTexts.query(`${store.name} ${ids.length}`, ids, () =>
+async function failingAmong(store: Dialect, tx: Tx, ids: readonly string[]): Promise<Set<string>> {
+  const query = failingTexts.query(store, ids.length, ids, () =>
     tx
       .selectFrom('health')
       .select('subject_id')
@@ -104,7 +101,7 @@ const failingTexts = new StatementTexts();
 
 /** Records a single outcome, where that is rare. */
 export async function recordOutcome(
-  store: Pick<Store, 'name' | 'defer'>,
+  store: Dialect & Pick<Store, 'defer'>,
   tx: Tx,
   outcome: Outcome,
 ): Promise<void> {
@@ -138,10 +135,10 @@ function healthRow(
   };
 }
 
-function outcomeQueries(store: Pick<Store, 'name'>, rows: HealthTable[]): CompiledQuery[] {
+function outcomeQueries(store: Dialect, rows: HealthTable[]): CompiledQuery[] {
   // Always in one order, since rows are locked.
   rows.sort((a, b) => (a.subject_id < b.subject_id ? -1 : 1));
-  return insertRows(store.name, healthUpsert, rows);
+  return insertRows(store, healthUpsert, rows);
 }
 
 /** A success writes nothing where a success is recorded; a failure adds to those before it. */

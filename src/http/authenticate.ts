@@ -7,7 +7,6 @@ import { CallerError, toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
 import type { App } from './route-support.ts';
-import { isForPeople } from './routes-for-people.ts';
 import { sessionTokenOf } from './session-cookie.ts';
 
 /** Longer than any key that is or was ever made; hashing more would be work for nothing. */
@@ -15,6 +14,7 @@ const keyLengthMax = 1024;
 
 /**
  * Deny by default: every route asks for an API key, an access token or the cookie of a session unless its config says `public`.
+ * The table in routes.ts decides that for routes of the API.
  * Runs before the body is read, so that a stranger's body costs nothing.
  */
 export function authenticateEverything(app: App, parts: AuthenticationParts): void {
@@ -105,7 +105,7 @@ async function authenticateToken(
   noteClientUse(store, { clientId: userId, lastUsedAtMs: caller.lastUsedAtMs }, nowMs).catch((error) =>
     logger.warn({ clientId: userId, error: toError(error).message }, 'api-client.use-not-noted'),
   );
-  if (isForPeople(request.method, request.routeOptions.url ?? '')) {
+  if (request.routeOptions.config.refusesTokens === true) {
     throw new CallerError(
       'user_key_required',
       'this operation takes the API key of a user, not an access token of an OAuth client',

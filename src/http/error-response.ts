@@ -77,17 +77,17 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
   idempotency_conflict: {
     status: 409,
     meaning:
-      'The Idempotency-Key was used in the last 24 hours for a request with another method, path, query or body (only from endpoints).',
+      'The Idempotency-Key was used in the last 24 hours for a request with another method, path, query or body.',
   },
   in_progress: {
     status: 409,
     meaning:
-      'A request with this Idempotency-Key was taken, and has no answer yet; send it again after Retry-After (only from endpoints).',
+      'A request with this Idempotency-Key was taken, and has no answer yet; send it again after Retry-After.',
   },
   reply_not_kept: {
     status: 409,
     meaning:
-      'A request with this Idempotency-Key was taken, and its reply was lost, was larger than 1 MB or was not to be kept; with the status of the reply where that is known (only from endpoints).',
+      'A request with this Idempotency-Key was taken, and its reply was lost, was larger than 1 MB or was not to be kept; with the status of the reply where that is known.',
   },
   source_busy: {
     status: 429,
@@ -227,7 +227,7 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
   outcome_unknown: {
     status: 503,
     meaning:
-      'The store was lost while this was being stored, and did not come back in time to say whether it was: it may have been accepted, or not. A request to an endpoint with an Idempotency-Key can be sent again: it is taken once.',
+      'The store was lost while this was being stored, and did not come back in time to say whether it was: it may have been accepted, or not; or the service stopped while it ran an action. A request to an endpoint with an Idempotency-Key can be sent again: it is taken once. Of the API, with status 409: the service stopped or failed while it carried out the first request with this Idempotency-Key; check whether it was done, and use a new key to do it again.',
   },
   store_damaged: {
     status: 503,

@@ -73,18 +73,21 @@ export async function describeRoutes(
     transformObject: (document) => {
       if (!('openapiObject' in document)) return document.swaggerObject;
       const { paths } = document.openapiObject as { paths?: Record<string, Record<string, Operation>> };
-      for (const operation of Object.values(paths ?? {}).flatMap(Object.values)) correct(operation);
+      for (const operations of Object.values(paths ?? {}))
+        for (const [method, operation] of Object.entries(operations)) correct(method, operation);
       return document.openapiObject;
     },
   });
 }
 
 /**
- * What the schemas of a route do not say: a body in which nothing is required may be left out, and errors are JSON where
- * the answer itself is something else.
+ * What the schemas of a route do not say: every POST of a caller accepts an `Idempotency-Key` (repeated-requests.ts), a body in
+ * which nothing is required may be left out, and errors are JSON where the answer itself is something else.
  */
-function correct(operation: Operation): void {
-  const { requestBody, responses = {} } = operation;
+function correct(method: string, operation: Operation): void {
+  const { requestBody, responses = {}, parameters = [], security } = operation;
+  if (method === 'post' && security !== undefined && !parameters.includes(idempotencyKey))
+    operation.parameters = [...parameters, idempotencyKey];
   if (requestBody !== undefined) {
     const schemas = Object.values(requestBody.content).map(({ schema }) => schema);
     requestBody.required = schemas.some(({ required = [] }) => required.length > 0);
@@ -100,7 +103,6 @@ export async function serveReference(app: App): Promise<void> {
   app.get(
     '/openapi.json',
     {
-      config: { public: true },
       schema: {
         operationId: 'getOpenApiDocument',
         summary: 'This document',
@@ -111,7 +113,7 @@ export async function serveReference(app: App): Promise<void> {
     async () => app.swagger() as unknown as Record<string, unknown>,
   );
   let pages: Promise<FastifyInstance> | undefined;
-  const options = { config: { public: true }, schema: { hide: true } };
+  const options = { schema: { hide: true } };
   for (const url of [referencePrefix, `${referencePrefix}/*`])
     app.get(url, options, async ({ method, url, headers }, reply) => {
       // Few ask for them, and they take longer to load than all our routes: at the first request, not at the start.
@@ -154,7 +156,19 @@ function oncePerOperation(document: Readonly<Record<string, unknown>>): Record<s
   return { ...document, tags, paths };
 }
 
+const idempotencyKey = {
+  name: 'Idempotency-Key',
+  in: 'header',
+  required: false,
+  schema: { type: 'string', minLength: 1, maxLength: 255, pattern: '^[\\x21-\\x7e]+$' },
+  description:
+    'A new random text, such as a UUID, for each request. For 24 hours a request with the same key and content is not carried out ' +
+    'again, but answered as the first one, with the header Idempotency-Replayed.',
+};
+
 interface Operation {
+  parameters?: object[];
+  security?: unknown[];
   summary?: string;
   tags?: string[];
   requestBody?: { required?: boolean; content: Record<string, { schema: { required?: string[] } }> };

@@ -23,11 +23,15 @@ declare module 'fastify' {
     caller: Caller | null;
   }
   interface FastifyContextConfig {
-    /** Answered without an API key. Everything else is authenticated: deny by default. */
+    /** Answered without an API key. Everything else is authenticated: deny by default. Set by follow-table.ts for routes of the API. */
     public?: boolean;
+    /** Access tokens of OAuth clients are refused. Set by follow-table.ts. */
+    refusesTokens?: boolean;
+    /** What only the admin of the instance may do, for the error message. Required on routes for the admin of the instance. */
+    adminMay?: string;
     /** Of a public route: a key that is sent says who asks. */
     takesKey?: boolean;
-    /** A page of the dashboard: no operation, so whoever asks for its path with another method is not told of it. */
+    /** A page of the dashboard: no operation, so a request for its path with another method gets no hint of it. */
     page?: boolean;
     /** Bytes of user code pass through: no common parameters, no security headers of ours, no line per request. */
     userContent?: boolean;
@@ -65,6 +69,23 @@ export const ErrorBody = Type.Object({
   }),
 });
 
+/** One of these texts: a state, a kind or a reason, from the list that is beside its table. */
+export function OneOf<const Values extends string[]>(
+  values: readonly [...Values],
+  options: { description?: string; default?: Values[number] } = {},
+) {
+  return Type.Enum(values, options);
+}
+
+/** The same, or null. */
+export function OneOfOrNull<const Values extends string[]>(
+  values: readonly [...Values],
+  options: { description?: string } = {},
+) {
+  // An enum with null in it, not a union: answers are written without a search for the branch that fits.
+  return Type.Unsafe<Values[number] | null>({ enum: [...values, null], ...options });
+}
+
 /** Nothing: the body of a 204. */
 export const NoContent = Type.Null({ description: 'Done; empty body' });
 
@@ -84,7 +105,6 @@ export const commonParameters = {
   org_id: Type.Optional(Type.String({ description: 'Workspace in which the operation takes effect' })),
   workspace_id: Type.Optional(Type.String({ description: 'The same as org_id' })),
 };
-export const CommonQuery = Type.Object(commonParameters);
 
 export const pageParameters = {
   limit: Type.Optional(

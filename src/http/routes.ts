@@ -1,3 +1,5 @@
+import type { Role } from '#storage/tables/identity-tables.ts';
+import { serveReference } from './openapi.ts';
 import type { App } from './route-support.ts';
 import { type AccountAuditRouteDeps, accountAuditRoutes } from './routes/account-audit-routes.ts';
 import { type AccountHealthRouteDeps, accountHealthRoutes } from './routes/account-health-routes.ts';
@@ -9,7 +11,7 @@ import { type ApphookRouteDeps, apphookRoutes } from './routes/apphook-routes.ts
 import { type ComponentRouteDeps, componentRoutes } from './routes/component-routes.ts';
 import { type ConfigureRouteDeps, configureRoutes } from './routes/configure-routes.ts';
 import { type ConnectRouteDeps, connectPageRoutes, connectRoutes } from './routes/connect-routes.ts';
-import { type DashboardRouteDeps, dashboardRoutes } from './routes/dashboard-routes.ts';
+import { type DashboardRouteDeps, dashboardRoutes, pagePaths } from './routes/dashboard-routes.ts';
 import { type DataStoreRouteDeps, dataStoreRoutes } from './routes/data-store-routes.ts';
 import { type DeliveryRouteDeps, deliveryRoutes } from './routes/delivery-routes.ts';
 import { type EmitterRouteDeps, emitterRoutes } from './routes/emitter-routes.ts';
@@ -84,61 +86,305 @@ export type RouteParts = HealthRouteParts &
   ManualRouteDeps &
   AccountRouteDeps & { settings: { /** '' when none was set. */ publicUrl: string } };
 
-interface RoutesOfPart {
+/**
+ * The right that an operation needs. In a workspace a right includes the weaker ones: viewer, member, creator, admin. A user has every
+ * right over what belongs to them personally. An id that the caller may not see is answered like an id that does not exist.
+ *
+ * - anyone: no API key is needed
+ * - key: any API key, access token or session. The operation is about the caller's own objects, the registry, or a template by its id
+ * - viewer, member, admin: at least this role in the workspace that owns what the path or the body names, or that org_id names
+ * - creator: the user who created the account, while a member of its workspace, and admins of the workspace
+ * - instance admin: the admin of the instance
+ */
+export type Right = 'anyone' | 'key' | Role | 'creator' | 'instance admin';
+
+/**
+ * Method, path, `operationId` (null: not in the OpenAPI document) and right of a route. A GET route also answers HEAD. `no tokens`: access
+ * tokens of OAuth clients are refused, because the operation is about a user or brings code into the service.
+ */
+export type Row = readonly [
+  method: 'GET' | 'POST' | 'PUT' | 'DELETE',
+  path: string,
+  operationId: string | null,
+  right: Right,
+  tokens?: 'no tokens',
+];
+
+interface Part {
   prefix: string;
   register: (app: App, parts: RouteParts) => void | Promise<void>;
+  rows: readonly Row[];
+}
+
+function part(prefix: string, register: Part['register'], rows: readonly Row[]): Part {
+  return { prefix, register, rows };
 }
 
 /** What also a process without the role `api` answers: its own health, and what user code next to it asks for. */
-export const routesOfEveryRole: readonly RoutesOfPart[] = [
-  { prefix: '', register: healthRoutes },
-  { prefix: '', register: fileRoutes },
-  { prefix: '', register: oauth1Routes },
+export const routesOfEveryRole: readonly Part[] = [
+  part('', healthRoutes, [
+    ['GET', '/healthz', 'getHealth', 'anyone'],
+    ['GET', '/readyz', 'getReadiness', 'anyone'],
+    ['GET', '/metrics', 'getMetrics', 'anyone'],
+  ]),
+  part('', fileRoutes, [['GET', '/files/:id', null, 'anyone']]),
+  part('', oauth1Routes, [['POST', '/oauth1/sign/:capability', null, 'anyone']]),
 ];
 
-/** Table of contents 2: every part of the API and the file that answers it. */
-export const routes: readonly RoutesOfPart[] = [
+/**
+ * Table of contents 2: every route of the API, by the function that registers it. Endpoints below /in are in
+ * ingress/http-endpoints.ts. follow-table.ts registers each route as its row says; a route without a row stops the start.
+ */
+export const routes: readonly Part[] = [
   ...routesOfEveryRole,
-  { prefix: '/v1/users', register: userRoutes },
-  { prefix: '/v1/workspaces', register: workspaceRoutes },
-  { prefix: '/v1', register: apiClientRoutes },
-  { prefix: '/v1/oauth', register: oauthTokenRoutes },
-  { prefix: '/v1', register: sessionRoutes },
-  { prefix: '/v1', register: quotaRoutes },
-  { prefix: '/v1', register: overviewRoutes },
-  { prefix: '/v1', register: instanceRoutes },
-  { prefix: '/v1', register: projectRoutes },
-  { prefix: '/v1', register: flowRoutes },
-  { prefix: '/v1', register: dataStoreRoutes },
-  { prefix: '/v1', register: appRoutes },
-  { prefix: '/v1', register: apphookRoutes },
-  { prefix: '/v1', register: accountRoutes },
-  { prefix: '/v1', register: connectRoutes },
-  { prefix: '', register: connectPageRoutes },
-  { prefix: '/v1', register: oauthClientRoutes },
-  { prefix: '/v1', register: accountAuditRoutes },
-  { prefix: '/v1', register: accountHealthRoutes },
-  { prefix: '/v1', register: subscriptionRoutes },
-  { prefix: '/v1', register: replayRoutes },
-  { prefix: '/v1', register: webhookRoutes },
-  { prefix: '/v1', register: deliveryRoutes },
-  { prefix: '/v1', register: runRoutes },
-  { prefix: '/v1', register: componentRoutes },
-  { prefix: '/v1', register: configureRoutes },
-  { prefix: '/v1', register: actionRoutes },
-  { prefix: '/v1', register: registryRoutes },
-  { prefix: '/v1', register: sourceRoutes },
-  { prefix: '/v1', register: sourceTimerRoutes },
-  { prefix: '/v1', register: workflowRoutes },
-  { prefix: '/v1', register: workflowTickRoutes },
-  { prefix: '/v1', register: templateRoutes },
-  { prefix: '/v1', register: emitterRoutes },
-  { prefix: '/v1', register: eventRoutes },
-  { prefix: '/v1', register: ownerEventRoutes },
+  part('/v1/users', userRoutes, [
+    ['GET', '/v1/users/me', 'getMe', 'key', 'no tokens'],
+    ['POST', '/v1/users', 'createUser', 'instance admin', 'no tokens'],
+    ['GET', '/v1/users', 'listUsers', 'instance admin', 'no tokens'],
+    ['GET', '/v1/users/me/api_keys', 'listApiKeys', 'key', 'no tokens'],
+    ['POST', '/v1/users/me/api_keys', 'createApiKey', 'key', 'no tokens'],
+    ['DELETE', '/v1/users/me/api_keys/:id', 'revokeApiKey', 'key', 'no tokens'],
+  ]),
+  part('/v1/workspaces', workspaceRoutes, [
+    ['POST', '/v1/workspaces', 'createWorkspace', 'key', 'no tokens'],
+    ['GET', '/v1/workspaces', 'listWorkspaces', 'key', 'no tokens'],
+    ['GET', '/v1/workspaces/:id', 'getWorkspace', 'viewer'],
+    ['PUT', '/v1/workspaces/:id', 'updateWorkspace', 'admin'],
+    ['GET', '/v1/workspaces/:id/projects', 'listProjects', 'viewer'],
+    ['POST', '/v1/workspaces/:id/projects', 'createProject', 'member'],
+    ['GET', '/v1/workspaces/:id/members', 'listMembers', 'viewer'],
+    ['POST', '/v1/workspaces/:id/members', 'putMember', 'admin'],
+    // A viewer may leave.
+    ['DELETE', '/v1/workspaces/:id/members/:user_id', 'deleteMember', 'admin'],
+  ]),
+  part('/v1', apiClientRoutes, [
+    ['GET', '/v1/workspaces/:id/oauth_clients', 'listApiClients', 'admin'],
+    ['POST', '/v1/workspaces/:id/oauth_clients', 'createApiClient', 'admin'],
+    ['POST', '/v1/workspaces/:id/oauth_clients/:client_id/rotate_secret', 'rotateApiClientSecret', 'admin'],
+    ['DELETE', '/v1/workspaces/:id/oauth_clients/:client_id', 'deleteApiClient', 'admin'],
+  ]),
+  part('/v1/oauth', oauthTokenRoutes, [
+    ['POST', '/v1/oauth/token', 'createAccessToken', 'anyone'],
+    ['POST', '/v1/oauth/revoke', 'revokeAccessToken', 'anyone'],
+  ]),
+  part('/v1', sessionRoutes, [
+    ['POST', '/v1/session', 'startSession', 'anyone'],
+    ['GET', '/v1/session', 'getSession', 'key'],
+    ['DELETE', '/v1/session', 'endSession', 'key'],
+  ]),
+  part('/v1', quotaRoutes, [
+    ['GET', '/v1/quotas/:id', 'getQuota', 'instance admin'],
+    ['PUT', '/v1/quotas/:id', 'putQuota', 'instance admin'],
+    ['GET', '/v1/users/me/usage', 'getMyUsage', 'key', 'no tokens'],
+    ['GET', '/v1/workspaces/:id/usage', 'getWorkspaceUsage', 'viewer'],
+  ]),
+  part('/v1', overviewRoutes, [
+    ['GET', '/v1/users/me/overview', 'getMyOverview', 'key', 'no tokens'],
+    ['GET', '/v1/workspaces/:id/overview', 'getWorkspaceOverview', 'viewer'],
+  ]),
+  part('/v1', instanceRoutes, [['GET', '/v1/instance', 'getInstance', 'instance admin']]),
+  part('/v1', projectRoutes, [
+    ['PUT', '/v1/projects/:id', 'updateProject', 'member'],
+    ['DELETE', '/v1/projects/:id', 'deleteProject', 'member'],
+  ]),
+  part('/v1', flowRoutes, [
+    ['GET', '/v1/users/me/flow', 'getMyFlow', 'key', 'no tokens'],
+    ['GET', '/v1/workspaces/:id/flow', 'getWorkspaceFlow', 'viewer'],
+  ]),
+  part('/v1', dataStoreRoutes, [
+    ['POST', '/v1/data_stores', 'createDataStore', 'member'],
+    ['GET', '/v1/users/me/data_stores', 'listMyDataStores', 'key', 'no tokens'],
+    ['GET', '/v1/workspaces/:id/data_stores', 'listWorkspaceDataStores', 'viewer'],
+    ['GET', '/v1/data_stores/:id', 'getDataStore', 'viewer'],
+    ['DELETE', '/v1/data_stores/:id', 'deleteDataStore', 'member'],
+    ['GET', '/v1/data_stores/:id/entries', 'listDataStoreEntries', 'viewer'],
+    ['GET', '/v1/data_stores/:id/entries/:key', 'getDataStoreEntry', 'viewer'],
+    ['PUT', '/v1/data_stores/:id/entries/:key', 'putDataStoreEntry', 'member'],
+    ['DELETE', '/v1/data_stores/:id/entries/:key', 'deleteDataStoreEntry', 'member'],
+  ]),
+  part('/v1', appRoutes, [
+    ['GET', '/v1/apps', 'listApps', 'viewer'],
+    ['GET', '/v1/apps/:id', 'getApp', 'viewer'],
+    ['POST', '/v1/apps', 'createApp', 'admin'],
+    ['PUT', '/v1/apps/:id', 'replaceApp', 'admin'],
+    ['DELETE', '/v1/apps/:id', 'deleteApp', 'admin'],
+  ]),
+  part('/v1', apphookRoutes, [['POST', '/v1/apphooks', 'pushAppEvent', 'member']]),
+  part('/v1', accountRoutes, [
+    ['GET', '/v1/accounts', 'listAccounts', 'viewer'],
+    ['GET', '/v1/workspaces/:id/accounts', 'listWorkspaceAccounts', 'viewer'],
+    ['POST', '/v1/accounts', 'createAccount', 'member'],
+    // With include_credentials: creator.
+    ['GET', '/v1/accounts/:id', 'getAccount', 'viewer'],
+    ['PUT', '/v1/accounts/:id', 'updateAccount', 'creator'],
+    ['DELETE', '/v1/accounts/:id', 'deleteAccount', 'creator'],
+  ]),
+  // With account_id: creator.
+  part('/v1', connectRoutes, [['POST', '/v1/accounts/connect', 'connectAccount', 'member']]),
+  part('', connectPageRoutes, [
+    ['GET', '/connect/callback', null, 'anyone'],
+    ['GET', '/connect/:link', null, 'anyone'],
+    ['POST', '/connect/:link', null, 'anyone'],
+  ]),
+  part('/v1', oauthClientRoutes, [
+    ['GET', '/v1/apps/:id/oauth_client', 'getOAuthClient', 'viewer'],
+    ['PUT', '/v1/apps/:id/oauth_client', 'putOAuthClient', 'admin'],
+    ['DELETE', '/v1/apps/:id/oauth_client', 'deleteOAuthClient', 'admin'],
+  ]),
+  part('/v1', accountAuditRoutes, [
+    ['GET', '/v1/accounts/:id/uses', 'listAccountUses', 'viewer'],
+    ['GET', '/v1/accounts/:id/audit', 'listAccountAudit', 'creator'],
+    ['GET', '/v1/workspaces/:id/audit', 'listWorkspaceAudit', 'admin'],
+  ]),
+  part('/v1', accountHealthRoutes, [['POST', '/v1/accounts/:id/test', 'testAccount', 'member']]),
+  part('/v1', subscriptionRoutes, [
+    ['POST', '/v1/subscriptions', 'createSubscription', 'member'],
+    // Ending a subscription needs the right at one of its ends.
+    ['DELETE', '/v1/subscriptions', 'deleteSubscription', 'member'],
+    ['GET', '/v1/subscriptions/:id', 'getSubscription', 'viewer'],
+    ['DELETE', '/v1/subscriptions/:id', 'deleteSubscriptionById', 'member'],
+    ['GET', '/v1/users/me/subscriptions', 'listMySubscriptions', 'key', 'no tokens'],
+    ['GET', '/v1/workspaces/:id/subscriptions', 'listWorkspaceSubscriptions', 'viewer'],
+    ['POST', '/v1/auto_subscriptions', 'createAutoSubscription', 'member'],
+    ['GET', '/v1/auto_subscriptions', 'listAutoSubscriptions', 'viewer'],
+    ['DELETE', '/v1/auto_subscriptions/:id', 'deleteAutoSubscription', 'member'],
+    ['PUT', '/v1/sources/:id/listen/:emitter_id', 'listenToEmitter', 'member'],
+  ]),
+  part('/v1', replayRoutes, [
+    ['POST', '/v1/sources/:id/replay', 'replaySourceEvents', 'member'],
+    ['GET', '/v1/sources/:id/replays', 'listSourceReplays', 'viewer'],
+    ['POST', '/v1/workflows/:id/replay', 'replayWorkflowEvents', 'member'],
+    ['GET', '/v1/workflows/:id/replays', 'listWorkflowReplays', 'viewer'],
+    ['GET', '/v1/replays/:id', 'getReplay', 'viewer'],
+    // In the workspace of the emitter or of the listener.
+    ['DELETE', '/v1/replays/:id', 'cancelReplay', 'member'],
+  ]),
+  part('/v1', webhookRoutes, [
+    ['POST', '/v1/webhooks', 'createWebhook', 'member'],
+    ['GET', '/v1/users/me/webhooks', 'listMyWebhooks', 'key', 'no tokens'],
+    ['GET', '/v1/workspaces/:id/webhooks', 'listWorkspaceWebhooks', 'viewer'],
+    ['GET', '/v1/webhooks/:id', 'getWebhook', 'viewer'],
+    ['PUT', '/v1/webhooks/:id', 'updateWebhook', 'member'],
+    ['DELETE', '/v1/webhooks/:id', 'deleteWebhook', 'member'],
+    ['POST', '/v1/webhooks/:id/rotate_secret', 'rotateWebhookSecret', 'member'],
+    ['POST', '/v1/webhooks/:id/pause', 'pauseWebhook', 'member'],
+    ['POST', '/v1/webhooks/:id/resume', 'resumeWebhook', 'member'],
+    ['POST', '/v1/webhooks/:id/redeliver', 'redeliverToWebhook', 'member'],
+  ]),
+  part('/v1', deliveryRoutes, [
+    ['GET', '/v1/webhooks/:id/deliveries', 'listWebhookDeliveries', 'viewer'],
+    ['GET', '/v1/sources/:id/deliveries', 'listSourceDeliveries', 'viewer'],
+    ['GET', '/v1/subscriptions/:id/deliveries', 'listSubscriptionDeliveries', 'viewer'],
+    ['GET', '/v1/deliveries/:id', 'getDelivery', 'viewer'],
+    ['POST', '/v1/deliveries/:id/redeliver', 'redeliverDelivery', 'member'],
+    ['GET', '/v1/users/me/dead_letters', 'listMyDeadLetters', 'key', 'no tokens'],
+    ['GET', '/v1/workspaces/:id/dead_letters', 'listWorkspaceDeadLetters', 'viewer'],
+  ]),
+  part('/v1', runRoutes, [
+    ['GET', '/v1/workflows/:id/runs', 'listRuns', 'viewer'],
+    ['GET', '/v1/runs/:id', 'getRun', 'viewer'],
+    ['POST', '/v1/runs/:id/cancel', 'cancelRun', 'member'],
+    ['POST', '/v1/runs/:id/replay', 'replayRun', 'member'],
+    ['POST', '/v1/runs/:id/restart', 'restartRun', 'member'],
+    ['POST', '/v1/workflows/:id/steps/:namespace/test', 'testStep', 'member'],
+  ]),
+  part('/v1', componentRoutes, [
+    ['GET', '/v1/components', 'listComponents', 'key', 'no tokens'],
+    ['GET', '/v1/components/search', 'searchComponents', 'key', 'no tokens'],
+    ['POST', '/v1/components', 'createComponent', 'member', 'no tokens'],
+    ['GET', '/v1/components/registry/:key', 'getRegistryComponent', 'key', 'no tokens'],
+    ['GET', '/v1/components/:id', 'getComponent', 'viewer', 'no tokens'],
+  ]),
+  part('/v1', configureRoutes, [
+    ['POST', '/v1/components/configure', 'configureComponent', 'member', 'no tokens'],
+    ['POST', '/v1/components/props', 'reloadComponentProps', 'member', 'no tokens'],
+  ]),
+  part('/v1', actionRoutes, [['POST', '/v1/actions/run', 'runAction', 'member']]),
+  part('/v1', registryRoutes, [
+    ['POST', '/v1/registry/packages', 'addRegistryPackage', 'instance admin'],
+    ['GET', '/v1/registry/packages', 'listRegistryPackages', 'instance admin'],
+    ['DELETE', '/v1/registry/packages', 'removeRegistryPackage', 'instance admin'],
+  ]),
+  part('/v1', sourceRoutes, [
+    ['GET', '/v1/users/me/sources', 'listMySources', 'key', 'no tokens'],
+    ['GET', '/v1/orgs/:id/sources', 'listWorkspaceSources', 'viewer'],
+    ['POST', '/v1/sources', 'createSource', 'member', 'no tokens'],
+    ['GET', '/v1/sources/:id', 'getSource', 'viewer'],
+    ['PUT', '/v1/sources/:id', 'updateSource', 'member'],
+    ['DELETE', '/v1/sources/:id', 'deleteSource', 'member'],
+  ]),
+  part('/v1', sourceTimerRoutes, [
+    ['GET', '/v1/sources/:id/ticks', 'listSourceTicks', 'viewer'],
+    ['GET', '/v1/sources/:id/timers', 'listSourceTimers', 'viewer'],
+  ]),
+  part('/v1', workflowRoutes, [
+    ['GET', '/v1/users/me/workflows', 'listMyWorkflows', 'key', 'no tokens'],
+    ['GET', '/v1/workspaces/:id/workflows', 'listWorkspaceWorkflows', 'viewer'],
+    ['GET', '/v1/projects/:id/workflows', 'listProjectWorkflows', 'viewer'],
+    ['POST', '/v1/workflows', 'createWorkflow', 'member', 'no tokens'],
+    ['GET', '/v1/workflows/:id', 'getWorkflow', 'viewer'],
+    ['PUT', '/v1/workflows/:id', 'updateWorkflow', 'member', 'no tokens'],
+    ['DELETE', '/v1/workflows/:id', 'deleteWorkflow', 'member'],
+    ['GET', '/v1/workflows/:id/deployments', 'listDeployments', 'viewer'],
+    ['POST', '/v1/workflows/:id/deployments', 'createDeployment', 'member', 'no tokens'],
+    ['GET', '/v1/deployments/:id', 'getDeployment', 'viewer'],
+  ]),
+  part('/v1', workflowTickRoutes, [['GET', '/v1/workflows/:id/ticks', 'listWorkflowTicks', 'viewer']]),
+  part('/v1', templateRoutes, [
+    ['POST', '/v1/templates', 'createTemplate', 'member'],
+    ['GET', '/v1/templates', 'listTemplates', 'key'],
+    ['GET', '/v1/templates/:id', 'getTemplate', 'key'],
+    ['DELETE', '/v1/templates/:id', 'deleteTemplate', 'member'],
+  ]),
+  part('/v1', emitterRoutes, [
+    ['GET', '/v1/sources/:id/event_summaries', 'listSourceEvents', 'viewer'],
+    ['GET', '/v1/sources/:id/events', 'listSourceEmits', 'viewer'],
+    ['DELETE', '/v1/sources/:id/events', 'deleteSourceEvents', 'member'],
+    ['GET', '/v1/workflows/:id/event_summaries', 'listWorkflowEvents', 'viewer'],
+    ['GET', '/v1/workflows/:id/events', 'listWorkflowEmits', 'viewer'],
+    ['DELETE', '/v1/workflows/:id/events', 'deleteWorkflowEvents', 'member'],
+    ['GET', '/v1/workflows/:id/$errors/event_summaries', 'listWorkflowErrors', 'viewer'],
+  ]),
+  part('/v1', eventRoutes, [['GET', '/v1/sources/:id/logs', 'listSourceLogs', 'viewer']]),
+  part('/v1', ownerEventRoutes, [
+    ['GET', '/v1/workspaces/:id/event_summaries', 'listWorkspaceEvents', 'viewer'],
+    ['GET', '/v1/users/me/event_summaries', 'listMyEvents', 'key', 'no tokens'],
+  ]),
   // The streams have two addresses: the specified one, without a version, and one beside the other routes.
-  { prefix: '', register: eventStreamRoutes },
-  { prefix: '', register: workflowStreamRoutes },
-  { prefix: '/v1', register: eventStreamRoutes },
-  { prefix: '', register: dashboardRoutes },
-  { prefix: '', register: manualRoutes },
+  part('', eventStreamRoutes, [
+    ['GET', '/sources/:id/sse', 'streamSourceEvents', 'viewer'],
+    ['GET', '/workflows/:id/sse', 'streamWorkflowEvents', 'viewer'],
+    ['GET', '/workspaces/:id/sse', 'streamWorkspaceEvents', 'viewer'],
+  ]),
+  // One part for both, since the readers of a workflow are counted together.
+  part('', workflowStreamRoutes, [
+    ['GET', '/pipelines/:id/sse', 'streamWorkflowSends', 'anyone'],
+    ['GET', '/v1/pipelines/:id/sse', 'streamWorkflowSendsVersioned', 'anyone'],
+  ]),
+  part('/v1', eventStreamRoutes, [
+    ['GET', '/v1/sources/:id/sse', 'streamSourceEventsVersioned', 'viewer'],
+    ['GET', '/v1/workflows/:id/sse', 'streamWorkflowEventsVersioned', 'viewer'],
+    ['GET', '/v1/workspaces/:id/sse', 'streamWorkspaceEventsVersioned', 'viewer'],
+  ]),
+  part('', dashboardRoutes, [
+    ['GET', '/', null, 'anyone'],
+    ...pagePaths.flatMap((path): Row[] => [
+      ['GET', `/${path}`, null, 'anyone'],
+      ['GET', `/${path}/*`, null, 'anyone'],
+    ]),
+    ['GET', '/assets/:name', null, 'anyone'],
+    ['GET', '/favicon.svg', null, 'anyone'],
+    ['GET', '/theme.js', null, 'anyone'],
+  ]),
+  part('', manualRoutes, [
+    ['GET', '/docs', null, 'anyone'],
+    ['GET', '/docs/*', null, 'anyone'],
+  ]),
 ];
+
+/** The OpenAPI document and its page, which describe the routes above and are registered after them. */
+export const reference: Part = part('', serveReference, [
+  ['GET', '/openapi.json', 'getOpenApiDocument', 'anyone'],
+  ['GET', '/docs/api', null, 'anyone'],
+  ['GET', '/docs/api/*', null, 'anyone'],
+]);

@@ -11,11 +11,13 @@ import { authenticateEverything } from './authenticate.ts';
 import { addCommonParameters } from './common-parameters.ts';
 import { drainBody } from './drain-body.ts';
 import { sendError } from './error-response.ts';
-import { describeRoutes, serveReference } from './openapi.ts';
+import { followTable } from './follow-table.ts';
+import { describeRoutes } from './openapi.ts';
+import { acceptRepeatedRequests, type RepeatedRequestParts } from './repeated-requests.ts';
 import { requestHost } from './request-host.ts';
 import { RequestSummaries } from './request-summary.ts';
 import type { App } from './route-support.ts';
-import { type RouteParts, routes, routesOfEveryRole } from './routes.ts';
+import { type RouteParts, reference, routes, routesOfEveryRole } from './routes.ts';
 import { refuseUnknownPaths } from './unknown-path.ts';
 import { compileCheck } from './validation.ts';
 
@@ -32,7 +34,7 @@ const summaryMs = 60_000;
 /** Registry keys and cursors stand in paths; longer ones match nothing. */
 const pathParameterLengthMax = 500;
 
-export interface ServerParts extends RouteParts {
+export interface ServerParts extends RouteParts, Pick<RepeatedRequestParts, 'apiRequests'> {
   version: string;
   logger: Logger;
   metrics: Registry;
@@ -53,7 +55,7 @@ export interface ServerParts extends RouteParts {
 
 /**
  * The HTTP server, not listening yet. Order matters: hooks and the document first, then routes. Everything is
- * authenticated unless its route says `public`. `close()` stops accepting, ends idle connections and waits for answers
+ * authenticated unless its row in routes.ts says `anyone`. `close()` stops accepting, ends idle connections and waits for answers
  * under way.
  */
 export async function createServer(parts: ServerParts): Promise<App> {
@@ -96,12 +98,19 @@ export async function createServer(parts: ServerParts): Promise<App> {
   if (hasApi) await describeRoutes(app, { publicUrl: parts.settings.publicUrl, version: parts.version });
   await app.register(async (api: App) => {
     readJsonBodies(api);
+    acceptRepeatedRequests(api, parts);
+    api.addHook('onRoute', followTable);
     api.addHook('onRoute', addCommonParameters);
     for (const { prefix, register } of hasApi ? routes : routesOfEveryRole) {
       await api.register(async (scope: App) => register(scope, parts), { prefix });
     }
   });
-  if (hasApi) await serveReference(app);
+  if (hasApi) {
+    await app.register(async (scope: App) => {
+      scope.addHook('onRoute', followTable);
+      await reference.register(scope, parts);
+    });
+  }
   if (parts.ingress !== undefined) {
     const { ingress } = parts;
     await app.register(async (scope) => {

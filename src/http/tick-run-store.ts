@@ -2,14 +2,20 @@ import type { JobPayloads } from '#jobs/job-kinds.ts';
 import { epochSeconds } from '#lib/clock.ts';
 import { tickJobId } from '#schedule/source-ticks.ts';
 import type { Db } from '#storage/store.ts';
-import type { TickTable } from '#storage/tables/source-tables.ts';
+import type { JobState } from '#storage/tables/job-tables.ts';
+import type { TickRunState, TickTable } from '#storage/tables/source-tables.ts';
+import { runStates } from '#storage/tables/workflow-tables.ts';
 import { runFailure } from '#workflows/runs/run-failure.ts';
+
+/** `lost`: no end of it was recorded, and it is not queued any more. `not_kept`: a run of a workflow that is no longer kept. */
+export const shownTickRunStates = [...runStates, 'lost', 'not_kept'] as const;
+export type ShownTickRunState = (typeof shownTickRunStates)[number];
 
 /** The run of a tick, as the API answers it. */
 export interface TickRun {
   /** Of a workflow's run; runs of sources have no ids. */
   id: string | null;
-  state: string;
+  state: ShownTickRunState;
   error: string | null;
   /** Epoch seconds. */
   ended_at: number | null;
@@ -29,7 +35,7 @@ export async function runsOfTicks(db: Db, ticks: readonly StartedTick[]): Promis
   return ticks.map((tick) => {
     if (tick.run_state === null) return null;
     if (tick.run_id !== null) return runs.get(tick.run_id) ?? unended(tick.run_id, 'not_kept', null);
-    if (tick.run_state !== 'started') return endedRun(tick);
+    if (tick.run_state !== 'started') return endedRun(tick.run_state, tick);
     // All ticks of a timer have the same job id: it is the job of this one only if it was planned for the same time.
     const job = jobs.get(tick.timer_id);
     if (job?.plannedMs !== tick.planned_at_ms)
@@ -38,13 +44,16 @@ export async function runsOfTicks(db: Db, ticks: readonly StartedTick[]): Promis
   });
 }
 
-function unended(id: string | null, state: string, error: string | null): TickRun {
+function unended(id: string | null, state: ShownTickRunState, error: string | null): TickRun {
   return { id, state, error, ended_at: null };
 }
 
-function endedRun({ run_state, run_error, run_ended_at_ms }: StartedTick): TickRun {
+function endedRun(
+  state: Exclude<TickRunState, 'started'>,
+  { run_error, run_ended_at_ms }: StartedTick,
+): TickRun {
   const endedAt = run_ended_at_ms === null ? null : epochSeconds(run_ended_at_ms);
-  return { id: null, state: String(run_state), error: run_error, ended_at: endedAt };
+  return { id: null, state, error: run_error, ended_at: endedAt };
 }
 
 async function workflowRuns(db: Db, ids: readonly string[]): Promise<Map<string, TickRun>> {
@@ -66,7 +75,7 @@ async function workflowRuns(db: Db, ids: readonly string[]): Promise<Map<string,
 }
 
 interface TickJob {
-  state: string;
+  state: JobState;
   /** Of the attempt before. */
   error: string | null;
   plannedMs: number | undefined;

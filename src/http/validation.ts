@@ -125,7 +125,9 @@ function asCallerError(failures: readonly CheckFailure[], httpPart: string): Cal
   }
   const description = (failure?.params as { allowedValues?: readonly unknown[] } | undefined)?.allowedValues;
   const expectation =
-    description === undefined ? failure?.message : `must be one of ${description.join(', ')}`;
+    description === undefined
+      ? failure?.message
+      : `must be one of ${description.filter((value) => value !== '').join(', ')}`;
   return new CallerError('invalid_parameter', `${parameter}: ${expectation ?? 'is not valid'}`, {
     parameter,
   });

@@ -16,10 +16,18 @@ export interface KeyedItem<Item> {
   key: IdempotencyKeyTable;
 }
 
-/** The row of a key whose request becomes the job or run `jobId`. `accepted`: it is answered with that alone. */
+/**
+ * The row of a key whose request becomes the job or run `jobId`. `accepted`: it is answered with that alone. `api`: the request
+ * `jobId` is carried out by a node.
+ */
 export function keyRow(
   key: RequestKey,
-  { jobId, nowMs, accepted }: { jobId: string; nowMs: number; accepted: boolean },
+  {
+    jobId,
+    nowMs,
+    accepted,
+    api,
+  }: { jobId: string; nowMs: number; accepted: boolean; api?: { node: string; rights: string } },
 ): IdempotencyKeyTable {
   return {
     id: key.id,
@@ -30,6 +38,8 @@ export function keyRow(
     answer: accepted ? encodeMark({ kind: 'accepted' }) : null,
     answer_bytes: 0,
     created_at_ms: nowMs,
+    node: api?.node ?? null,
+    rights: api?.rights ?? null,
   };
 }
 
@@ -57,6 +67,15 @@ export function writeOnce<Item>(write: BatchWrite<Item, unknown>): BatchWrite<Ke
   };
 }
 
+/** Reserves keys of requests to the API before these are carried out. Answers for each whether it was new. */
+export const reserveKeys: BatchWrite<IdempotencyKeyTable, boolean> = {
+  name: 'reserve-idempotency-keys',
+  async run(tx, rows) {
+    const taken = await takeKeys(tx, rows);
+    return rows.map((row) => taken.has(row));
+  },
+};
+
 /** Stores keys and answers those that were new. One that has expired is new again. A key under way elsewhere is waited for. */
 export async function takeKeys(
   tx: Tx,
@@ -80,6 +99,8 @@ export async function takeKeys(
             answer: set.ref('excluded.answer'),
             answer_bytes: set.ref('excluded.answer_bytes'),
             created_at_ms: set.ref('excluded.created_at_ms'),
+            node: set.ref('excluded.node'),
+            rights: set.ref('excluded.rights'),
           }))
           .where(
             'idempotency_keys.created_at_ms',
@@ -116,6 +137,27 @@ export async function setAnswer(
   await tx
     .updateTable('idempotency_keys')
     .set({ answer, answer_bytes: bytes })
+    .where('id', '=', id)
+    .where('job_id', '=', jobId)
+    .where('answer', 'is', null)
+    .execute();
+}
+
+/** Gives up the key of a request of which nothing was done. */
+export async function freeKey(tx: Tx, { id, jobId }: { id: string; jobId: string }): Promise<void> {
+  await tx
+    .deleteFrom('idempotency_keys')
+    .where('id', '=', id)
+    .where('job_id', '=', jobId)
+    .where('answer', 'is', null)
+    .execute();
+}
+
+/** No node works on the request any more, and what was done of it is not known. */
+export async function abandonKey(tx: Tx, { id, jobId }: { id: string; jobId: string }): Promise<void> {
+  await tx
+    .updateTable('idempotency_keys')
+    .set({ node: '' })
     .where('id', '=', id)
     .where('job_id', '=', jobId)
     .where('answer', 'is', null)

@@ -33,6 +33,9 @@ export interface FoundKey extends TakenKey {
   requestDigest: string;
   /** Undefined while the request waits for its reply. */
   answer: KeptAnswer | undefined;
+  /** The node that carries out a request to the API, and the rights of its caller then; null for endpoints. */
+  node: string | null;
+  rights: string | null;
 }
 
 /**
@@ -87,16 +90,16 @@ export class KeptAnswers {
   async find(id: string): Promise<FoundKey | undefined> {
     const row = await findKey(this.#store.read, id, this.#clock.now() - keptMs);
     if (row === undefined) return undefined;
-    const { owner_id: ownerId, job_id: jobId, request_digest: requestDigest, answer } = row;
-    const found = { id, ownerId, jobId, requestDigest };
+    const { owner_id: ownerId, job_id: jobId, request_digest: requestDigest, answer, node, rights } = row;
+    const found = { id, ownerId, jobId, requestDigest, node, rights };
     return { ...found, answer: answer === null ? undefined : await this.#decode(found, answer) };
   }
 
   /**
    * Keeps how the request of a key was answered, unless that is known. `isPrivate`: of a reply only the status. A store that
-   * is away costs the repeated request its reply, not the first one.
+   * is away costs the repeated request its reply, not the first one: resolves with false.
    */
-  async record(key: TakenKey, answer: EndpointAnswer, { isPrivate = false } = {}): Promise<void> {
+  async record(key: TakenKey, answer: EndpointAnswer, { isPrivate = false } = {}): Promise<boolean> {
     try {
       const kept = await this.#toKeep(key, answer, isPrivate);
       await this.#store.transaction(async (tx) => {
@@ -104,8 +107,10 @@ export class KeptAnswers {
         await this.#store.notify(tx, 'millrace_replies', `${answeredNotice}${key.id}`);
       });
       this.#wake(key.id);
+      return true;
     } catch (error) {
       this.#logger.warn({ job: key.jobId, error: toError(error).message }, 'idempotency.answer-not-kept');
+      return false;
     }
   }
 

@@ -5,7 +5,7 @@ import { CallerError } from '#lib/errors.ts';
 export interface RequestKey {
   id: string;
   ownerId: string;
-  /** The source or workflow that takes the request. */
+  /** The source or workflow that takes the request; at the API its caller. */
   subjectId: string;
   requestDigest: string;
 }
@@ -13,7 +13,8 @@ export interface RequestKey {
 const wellFormed = /^[\x21-\x7e]{1,255}$/;
 
 /**
- * Id of the key in the header of a request to `address`, the key of the endpoint; undefined without the header. Throws
+ * Id of the key in the header of a request to `address`: the key of the endpoint or, with a space in it, what stands for the
+ * caller of the API. Undefined without the header. Throws
  * CallerError `invalid_parameter`.
  */
 export function readKeyId(address: string, header: string | string[] | undefined): string | undefined {

@@ -5,7 +5,7 @@ import { newSecret } from '#lib/ids.ts';
 import type { Store } from '#storage/store.ts';
 import { insertApiKey } from './api-key-store.ts';
 import { insertProject } from './project-store.ts';
-import { hasUsers, insertUser, lockFirstStart } from './user-store.ts';
+import { hasUsers, insertUser } from './user-store.ts';
 import { insertWorkspace, putMember } from './workspace-store.ts';
 
 export interface FirstStart {
@@ -29,7 +29,7 @@ export async function firstStart(
 ): Promise<FirstStart | undefined> {
   if (await hasUsers(store.read)) return undefined;
   return store.transaction(async (tx) => {
-    await lockFirstStart(tx, store.name);
+    await store.takeTurn(tx, 'firstStart');
     if (await hasUsers(tx)) return undefined;
     const nowMs = options.clock.now();
     const user = await insertUser(tx, { username: 'admin', email: 'admin@localhost', isAdmin: true }, nowMs);

@@ -1,6 +1,7 @@
 import { CallerError } from '#lib/errors.ts';
 import type { Db } from '#storage/store.ts';
-import { isRole, type Role } from './membership.ts';
+import type { Role } from '#storage/tables/identity-tables.ts';
+import { isRole } from './membership.ts';
 import { listMembershipsOf } from './workspace-store.ts';
 
 /** Who makes a request. `isAdmin` is about the instance (creating users), never about other tenants' resources. */

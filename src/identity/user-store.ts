@@ -93,11 +93,3 @@ function userTaken(parameter: 'username' | 'email'): CallerError {
 export async function lockUser(tx: Tx, store: Pick<Store, 'lockRows'>, id: string): Promise<void> {
   await store.lockRows(tx.selectFrom('users').select('users.id as id').where('users.id', '=', id)).execute();
 }
-
-// Any constant: it only has to differ from the one that migrations take.
-const firstStartLock = 7_119_265;
-
-/** Nodes that start together on one PostgreSQL create the first user one after another; SQLite has one writer anyway. */
-export async function lockFirstStart(tx: Tx, dialect: Store['name']): Promise<void> {
-  if (dialect === 'postgres') await sql`select pg_advisory_xact_lock(${firstStartLock})`.execute(tx);
-}

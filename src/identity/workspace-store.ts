@@ -1,8 +1,8 @@
 import { CallerError } from '#lib/errors.ts';
 import { newBase36Key, newId } from '#lib/ids.ts';
+import type { Dialect } from '#storage/dialect.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
-import type { MemberTable, WorkspaceTable } from '#storage/tables/identity-tables.ts';
-import type { Role } from './membership.ts';
+import type { MemberTable, Role, WorkspaceTable } from '#storage/tables/identity-tables.ts';
 
 export type Workspace = WorkspaceTable;
 export type Member = MemberTable & { username: string; email: string };
@@ -71,10 +71,10 @@ export function listMembershipsOf(
 }
 
 /** Keeps the memberships of a user from ending before the end of the transaction: what it stores then ends with them. */
-export async function holdMemberships(store: Pick<Store, 'name'>, tx: Tx, userId: string): Promise<void> {
+export async function holdMemberships(store: Dialect, tx: Tx, userId: string): Promise<void> {
   // The embedded store has one writer, which this transaction is.
-  if (store.name === 'sqlite') return;
-  await tx.selectFrom('members').select('role').where('user_id', '=', userId).forKeyShare().execute();
+  if (store.hasOneWriter) return;
+  await store.keepRows(tx.selectFrom('members').select('role').where('user_id', '=', userId)).execute();
 }
 
 /** `orgname` is given, or made from the name and made unique. Throws CallerError `conflict` for a taken orgname. */
@@ -229,7 +229,7 @@ async function lockMembers(
   tx: Tx,
   store: Pick<Store, 'lockRows'>,
   workspaceId: string,
-): Promise<{ user_id: string; role: string }[]> {
+): Promise<{ user_id: string; role: Role }[]> {
   await store
     .lockRows(
       tx.selectFrom('workspaces').select('workspaces.id as id').where('workspaces.id', '=', workspaceId),
@@ -242,7 +242,7 @@ async function lockMembers(
     .execute();
 }
 
-function refuseNoAdmin(left: readonly { role: string }[], parameter: string): void {
+function refuseNoAdmin(left: readonly { role: Role }[], parameter: string): void {
   if (left.some((member) => member.role === 'admin')) return;
   throw new CallerError('conflict', 'a workspace keeps at least one admin: make somebody else admin first', {
     parameter,

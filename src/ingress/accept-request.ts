@@ -3,7 +3,8 @@ import type { RequestKey } from '#idempotency/request-key.ts';
 import { ArrivingJob } from '#jobs/arriving-job.ts';
 import type { JobPayloads } from '#jobs/job-kinds.ts';
 import { insertNewJobs, isQueued, jobRow, type LeasedJob, type NewJob } from '#jobs/job-store.ts';
-import { throughOthersMs, type WorkerPool } from '#jobs/worker-pool.ts';
+import { throughOthersMs } from '#jobs/lanes-through-others.ts';
+import type { WorkerPool } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
@@ -98,8 +99,10 @@ export class RequestAcceptor {
   ): Promise<{ jobId: string; reply: HttpReply | undefined } | undefined> {
     const isHere = this.#pool.hasTurn(endpoint.lane);
     const elsewhere = this.#elsewhere.get(endpoint.sourceId) ?? 0;
-    if (!isHere && elsewhere >= waitingForReplyMax) throw tooMany(waitingForReplyMax, this.#clock.now());
-    if (isHere && !this.#pool.hasRoomToStay(endpoint.lane, waitingForReplyMax)) {
+    // Together: the turn may come to this node, or leave it, while callers wait.
+    if (!isHere && elsewhere + this.#pool.stayingIn(endpoint.lane) >= waitingForReplyMax)
+      throw tooMany(waitingForReplyMax, this.#clock.now());
+    if (isHere && !this.#pool.hasRoomToStay(endpoint.lane, waitingForReplyMax - elsewhere)) {
       if (this.#pool.hasRoomToStay('', 1)) throw tooMany(waitingForReplyMax, this.#clock.now());
       throw new UnavailableError('overloaded', 'the service has too much to do, or is stopping; try again');
     }
@@ -173,7 +176,7 @@ export class RequestAcceptor {
     if (key === undefined) await this.#store.writes.submit(this.#write, { job });
     else if (!(await this.#store.writes.submit(this.#writeOnce, { item: { job }, key }))) return false;
     this.#pool.leftInStore(lane);
-    if (this.#store.name === 'postgres' && !this.#pool.lanes.owns(lane)) await this.#noticed(lane, job.id);
+    if (this.#store.isShared && !this.#pool.lanes.owns(lane)) await this.#noticed(lane, job.id);
     return true;
   }
 

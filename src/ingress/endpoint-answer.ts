@@ -46,25 +46,34 @@ export async function answerRepeated(
   endpoint: Endpoint,
   { known, requestDigest, reply }: { known: FoundKey; requestDigest: string; reply: FastifyReply },
 ): Promise<FastifyReply> {
-  if (known.requestDigest !== requestDigest) {
-    throw new CallerError(
-      'idempotency_conflict',
-      'Idempotency-Key: used before for a request with another method, path, query or body, expected a new key',
-      { parameter: 'Idempotency-Key' },
-    );
-  }
+  if (known.requestDigest !== requestDigest) throw idempotencyConflict();
   const answer = await answers.answerOf(known);
   // The run of the first request was ended by the deletion, and its key goes with it.
   if ((answer === undefined || answer.kind === 'ended') && (await directory.isRemoved(endpoint)))
     throw endpointRemoved(endpoint.kind);
   if (answer === undefined) throw inProgress(reply);
-  reply.header('idempotency-replayed', 'true');
-  if (answer.kind !== 'not_kept') return sendAnswer(reply, endpoint, answer);
-  return reply.code(answer.status).send({
+  if (answer.kind === 'not_kept') return sendNotKept(reply, answer.status);
+  return sendAnswer(reply.header(replayedHeader, 'true'), endpoint, answer);
+}
+
+/** On each answer that was given before. */
+export const replayedHeader = 'idempotency-replayed';
+
+/** Answers a repeated request with the status of the first reply, of which nothing else is kept. */
+export function sendNotKept(reply: FastifyReply, status: number): FastifyReply {
+  return reply.header(replayedHeader, 'true').code(status).send({
     error: 'the request was taken, and its reply is not kept',
     code: 'reply_not_kept',
     details: {},
   });
+}
+
+export function idempotencyConflict(): CallerError {
+  return new CallerError(
+    'idempotency_conflict',
+    'Idempotency-Key: used before for a request with another method, path, query or body, expected a new key',
+    { parameter: 'Idempotency-Key' },
+  );
 }
 
 /** Seconds after which it is worth asking for the answer again. */

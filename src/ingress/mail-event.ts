@@ -44,7 +44,7 @@ export interface MailEnvelope {
   size: number;
 }
 
-/** JSON text of `steps.trigger.event`: docs/behaviour.md, Mail, has its shape. */
+/** JSON text of `steps.trigger.event`: docs/how-it-works/email.md has its shape. */
 export function mailEventJson(mail: ParsedMail, files: MailFiles, envelope: MailEnvelope): string {
   // Characters of JSON take up to six bytes each, so how much fits is known when it was written.
   for (let part = 1; ; part /= 2) {

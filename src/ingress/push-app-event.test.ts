@@ -11,6 +11,7 @@ import { lookupOf } from '#sources/apphooks.ts';
 import { deleteSource, findSource, updateSource } from '#sources/source-store.ts';
 import { WaitingRuns } from '#sources/waiting-runs.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
+import type { SourceState } from '#storage/tables/source-tables.ts';
 import { sourceRow } from '../../test/support/source-row.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
@@ -27,8 +28,9 @@ describe('pushing an event of an app', () => {
     async function listeners(
       count: number,
       names: string[],
-      { ownerId = 'u_1', app = 'slack', state = 'active' } = {},
+      options: { ownerId?: string; app?: string; state?: SourceState } = {},
     ): Promise<string[]> {
+      const { ownerId = 'u_1', app = 'slack', state = 'active' } = options;
       const ids = Array.from({ length: count }, () => newId('dc'));
       const apphooks = JSON.stringify([{ prop: 'hook', app, names }]);
       const rows = ids.map((id) => ({ ...sourceRow(id, { ownerId }), state, apphooks }));

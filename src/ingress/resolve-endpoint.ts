@@ -74,7 +74,7 @@ export class EndpointDirectory {
     if (endpoint === undefined || changes !== this.#changes) return endpoint;
     this.#remembered.set(key, {
       endpoint,
-      untilMs: this.#store.name === 'sqlite' ? Number.POSITIVE_INFINITY : this.#clock.now() + rememberedMs,
+      untilMs: !this.#store.isShared ? Number.POSITIVE_INFINITY : this.#clock.now() + rememberedMs,
     });
     if (this.#remembered.size > rememberedMax) {
       const oldest = this.#remembered.keys().next().value;

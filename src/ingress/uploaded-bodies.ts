@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import { errorCodes } from 'fastify';
 import type { Clock } from '#lib/clock.ts';
 import { newSecret } from '#lib/ids.ts';
-import { contentTypeOf } from '#user-data/files/file-asks.ts';
+import { contentTypeOf } from '#user-data/files/file-host-calls.ts';
 import { uploadFolder } from '#user-data/files/file-path.ts';
 import { type FileUrls, urlLifetimeMs } from '#user-data/files/file-urls.ts';
 import type { StoredFiles } from '#user-data/files/stored-files.ts';

@@ -3,7 +3,8 @@ import { test } from 'node:test';
 import { recordOutcome } from '#health/outcome-store.ts';
 import { TestClock } from '#lib/clock.ts';
 import type { Store } from '#storage/store.ts';
-import type { SubscriptionTable } from '#storage/tables/delivery-tables.ts';
+import type { SubscriptionTable, WebhookState } from '#storage/tables/delivery-tables.ts';
+import type { RunState, RunTable, TriggerTable } from '#storage/tables/workflow-tables.ts';
 import { sourceRow } from '../../test/support/source-row.ts';
 import { storeDelivery } from '../../test/support/stored-deliveries.ts';
 import { storeWorkflow } from '../../test/support/stored-workflows.ts';
@@ -14,7 +15,7 @@ const ownerId = 'o_1';
 const nowMs = 1_800_000_000_000;
 const clock = new TestClock(nowMs);
 
-const webhookRow = (id: string, state = 'active') => ({
+const webhookRow = (id: string, state: WebhookState = 'active') => ({
   ...{ id, owner_id: ownerId, user_id: 'u_1', name: null, description: null, secret: 'sealed' },
   ...{ url: `https://example.com/${id}`, old_secret: null, old_secret_until_ms: null, state },
   ...{ failing_since_ms: state === 'disabled' ? 5 : null, disabled_reason: null, disabled_at_ms: null },
@@ -225,7 +226,7 @@ forEachStore((fixture) => {
   });
 });
 
-function run(id: string, workflowId: string, emitterId: string, state: string) {
+function run(id: string, workflowId: string, emitterId: string, state: RunState): RunTable {
   return {
     ...{ id, owner_id: ownerId, workflow_id: workflowId, deployment_id: 'd_1', state, emitter_id: emitterId },
     ...{ source_type: 'SDK', event: '{}', trace_id: id, token: 't', hops: 0, no_store: 0, replay_of: null },
@@ -234,7 +235,7 @@ function run(id: string, workflowId: string, emitterId: string, state: string) {
   };
 }
 
-function httpTrigger(workflowId: string) {
+function httpTrigger(workflowId: string): TriggerTable {
   return {
     ...{ workflow_id: workflowId, id: 'hi_1', owner_id: ownerId, kind: 'http', position: 0, key: 'eo1' },
     ...{ custom_response: 0, auth: null, interval_seconds: null, cron: null, timezone: 'UTC', owned: 0 },

@@ -10,6 +10,7 @@ import {
   type FlowSubscription,
   type FlowThing,
   type FlowTotals,
+  type FlowTrigger,
   flowThings,
   flowTotals,
   flowTriggers,
@@ -47,9 +48,13 @@ export interface FlowFigures {
   lastMs: number | null;
 }
 
+/** `all`: all of a kind of an owner, or all that an owner has. */
+export const flowNodeKinds = ['source', 'workflow', 'webhook', 'all'] as const;
+export type FlowNodeKind = (typeof flowNodeKinds)[number];
+
 export interface FlowNode {
   id: string;
-  kind: 'source' | 'workflow' | 'webhook' | 'all';
+  kind: FlowNodeKind;
   /** Null: all of a kind, or somebody else's. */
   thing: FlowThing | null;
   /** Null: where `thing` is. */
@@ -60,7 +65,7 @@ export interface FlowNode {
   runs: FlowFigures | null;
   triggers: {
     id: string;
-    kind: string;
+    kind: FlowTrigger['kind'];
     intervalSeconds: number | null;
     cron: string | null;
     figures: FlowFigures;
@@ -87,7 +92,7 @@ export interface FlowMap {
 }
 
 export interface FlowTools {
-  store: Pick<Store, 'name' | 'read'>;
+  store: Pick<Store, 'hasLateralJoins' | 'read'>;
   clock: Clock;
 }
 
@@ -191,7 +196,7 @@ export async function readFlowMap(
 }
 
 const kinds = { source: 'dc_', workflow: 'p_', webhook: 'wh_' } as const;
-const kindNames = ['source', 'workflow', 'webhook'] as const;
+const kindNames = ['source', 'workflow', 'webhook'] as const satisfies readonly FlowNodeKind[];
 
 function isDown(health: Health | undefined): boolean {
   return health?.state === 'failing' || health?.state === 'disabled';

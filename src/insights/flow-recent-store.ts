@@ -29,7 +29,7 @@ export interface RecentOptions {
 
 /** Deliveries to each of these listeners, by subscription. Failed: undelivered, or waiting for another attempt. */
 export function recentDeliveries(
-  store: Pick<Store, 'name' | 'read'>,
+  store: Pick<Store, 'hasLateralJoins' | 'read'>,
   listenerIds: readonly string[],
   options: RecentOptions,
 ): Promise<Recent[]> {
@@ -45,7 +45,7 @@ export function recentDeliveries(
 
 /** Runs of each of these workflows, by what started them. */
 export function recentRuns(
-  store: Pick<Store, 'name' | 'read'>,
+  store: Pick<Store, 'hasLateralJoins' | 'read'>,
   workflowIds: readonly string[],
   options: RecentOptions,
 ): Promise<Recent[]> {
@@ -61,7 +61,7 @@ export function recentRuns(
 
 /** Events of each of these emitters on one channel. */
 export function recentEvents(
-  store: Pick<Store, 'name' | 'read'>,
+  store: Pick<Store, 'hasLateralJoins' | 'read'>,
   emitterIds: readonly string[],
   channel: string,
   options: RecentOptions,
@@ -89,7 +89,7 @@ interface RecentTable {
 
 /** For each thing, one look into an index, for as many rows as it may be. */
 async function recentRows(
-  { name, read }: Pick<Store, 'name' | 'read'>,
+  { hasLateralJoins, read }: Pick<Store, 'hasLateralJoins' | 'read'>,
   ids: readonly string[],
   { sinceMs, minuteMs, rowsMax }: RecentOptions,
   { table, columns, key, time, part, failed }: RecentTable,
@@ -101,10 +101,9 @@ async function recentRows(
     const newest = (what: string) => sql`select ${sql.raw(what)} from ${from} r
       where ${key} and r.${at} >= cast(${sinceMs} as bigint) order by r.${at} desc limit ${sql.lit(rowsMax)}`;
     // SQLite has no lateral joins, PostgreSQL no row ids that an index leads to.
-    const joined =
-      name === 'postgres'
-        ? sql`cross join lateral (${newest(columns)}) d`
-        : sql`join ${from} d on d.rowid in (${newest('r.rowid')})`;
+    const joined = hasLateralJoins
+      ? sql`cross join lateral (${newest(columns)}) d`
+      : sql`join ${from} d on d.rowid in (${newest('r.rowid')})`;
     const { rows: found } = await sql<
       Record<'id' | 'part' | 'looked' | 'minute' | 'bad' | 'first' | 'last', unknown>
     >`

@@ -1,6 +1,9 @@
 import { sql } from 'kysely';
 import { hasHealth } from '#health/health-store.ts';
 import type { Db } from '#storage/store.ts';
+import type { WebhookState } from '#storage/tables/delivery-tables.ts';
+import type { SourceState } from '#storage/tables/source-tables.ts';
+import type { TriggerKind, WorkflowState } from '#storage/tables/workflow-tables.ts';
 import { deadStates, inParts } from './flow-recent-store.ts';
 
 /** Statements of the flow map. Each looks at a bounded number of rows, found by an index. */
@@ -162,11 +165,19 @@ export async function newestIds(
   return rows.map(({ id }) => id);
 }
 
+export const flowStates = [
+  'active',
+  'inactive',
+  'deploying',
+  'paused',
+  'disabled',
+] as const satisfies readonly (SourceState | WorkflowState | WebhookState)[];
+
 export interface FlowThing {
   id: string;
   /** Null: a webhook without one. */
   name: string | null;
-  state: string;
+  state: (typeof flowStates)[number];
   /** Of a workflow. */
   project_id: string | null;
 }
@@ -208,11 +219,14 @@ export async function flowThings(db: Db, ownerId: string, ids: readonly string[]
   ];
 }
 
+/** What starts runs of a workflow besides subscriptions. */
+export const ownTriggerKinds = ['http', 'timer', 'email'] as const satisfies readonly TriggerKind[];
+type OwnTriggerKind = Exclude<TriggerKind, 'source'>;
+
 export interface FlowTrigger {
   id: string;
   workflow_id: string;
-  /** http | timer | email */
-  kind: string;
+  kind: OwnTriggerKind;
   interval_seconds: number | null;
   cron: string | null;
 }
@@ -225,6 +239,7 @@ export function flowTriggers(db: Db, workflowIds: readonly string[]): Promise<Fl
       .select(['id', 'workflow_id', 'kind', 'interval_seconds', 'cron'])
       .where('workflow_id', 'in', part)
       .where('kind', '<>', 'source')
+      .$narrowType<{ kind: OwnTriggerKind }>()
       .orderBy('workflow_id')
       .orderBy('position')
       .execute(),

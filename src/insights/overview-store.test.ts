@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { JobTable } from '#storage/tables/job-tables.ts';
+import type { RunState, RunTable } from '#storage/tables/workflow-tables.ts';
 import { storeDelivery } from '../../test/support/stored-deliveries.ts';
 import { storeWorkflow } from '../../test/support/stored-workflows.ts';
 import { forEachStore } from '../../test/support/stores.ts';
@@ -16,9 +18,9 @@ const ownerId = 'o_1';
 forEachStore((fixture) => {
   test('what waits is counted for its owner, with the oldest of it', async () => {
     const { store } = fixture;
-    const job = (id: string, values: { owner_id?: string; state?: string; run_at_ms: number }) => ({
+    const job = (id: string, values: Partial<JobTable>): JobTable => ({
       ...{ id, kind: 'run_source', owner_id: ownerId, lane: null, state: 'queued', attempts: 0 },
-      ...{ losses: 0, blames: 0, alone: 0 },
+      ...{ run_at_ms: 0, losses: 0, blames: 0, alone: 0 },
       ...{ lease_node: null, payload: '{}', error: null, created_at_ms: 1, updated_at_ms: 1 },
       ...values,
     });
@@ -54,7 +56,7 @@ forEachStore((fixture) => {
       'skipped',
       'delivered',
       'queued',
-    ]) {
+    ] as const) {
       await storeDelivery(store, { listener_id: 'wh_1', state, created_at_ms: 1 });
     }
     await storeDelivery(store, { listener_id: 'wh_2', state: 'failed', created_at_ms: 1, owner_id: 'o_2' });
@@ -64,7 +66,7 @@ forEachStore((fixture) => {
   test('quarantined runs are named, with their workflow', async () => {
     const { store } = fixture;
     const workflowId = await storeWorkflow(store);
-    const run = (id: string, state: string) => ({
+    const run = (id: string, state: RunState): RunTable => ({
       ...{ id, owner_id: ownerId, workflow_id: workflowId, deployment_id: 'd_1', state, emitter_id: null },
       ...{ source_type: 'SDK', event: '{}', trace_id: id, token: 't', hops: 0, no_store: 0, replay_of: null },
       ...{ wait_kind: null, wait_until_ms: null, position: 0, resumption: null, failures: 0, error: null },

@@ -1,4 +1,5 @@
 import type { Db } from '#storage/store.ts';
+import type { DeliveryState } from '#storage/tables/delivery-tables.ts';
 
 /** Rows that are counted of one kind: more is "at least so many". */
 export const countedMax = 1000;
@@ -7,7 +8,7 @@ const lookedThroughMax = 10_000;
 /** Of each kind of thing that needs attention, so many are named. */
 export const namedMax = 5;
 /** Undelivered and not by anybody's wish. */
-const deadStates = ['failed', 'blocked', 'dropped', 'expired'];
+const deadStates: readonly DeliveryState[] = ['failed', 'blocked', 'dropped', 'expired'];
 
 export interface Waiting {
   count: number;

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { Db, Store, Tx } from '#storage/store.ts';
-import type { JobKind } from './job-kinds.ts';
+import type { JobKind } from '#storage/tables/job-tables.ts';
 import { type LeasedJob, leasedColumns, leasedJob, queued, rowsPerStatement, running } from './job-store.ts';
 import { lanesOfOthers } from './lane-lease-store.ts';
 import type { LaneLeases } from './lane-leases.ts';
@@ -44,7 +44,7 @@ export async function claimJobs(store: Store, options: ClaimOptions): Promise<Le
   );
   return options.lanes.taking(async (tx, take) => {
     // Two nodes that claim at once would each see the other's lanes free, and take one lane together: they take turns.
-    if (store.name === 'postgres') await sql`select pg_advisory_xact_lock(7119265)`.execute(tx);
+    await store.takeTurn(tx, 'claimJobs');
     const front = await dueJobs(tx, options).limit(frontRows).execute();
     const candidates = await claimable(store, tx, front, laneRoom, options);
     // Also when the lanes in front had some room: a long lane of quick jobs has some at every claim.
@@ -75,7 +75,7 @@ const suspectsLookedAt = 64;
  */
 export async function claimSuspect(store: Store, options: ClaimOptions): Promise<LeasedJob | undefined> {
   return options.lanes.taking(async (tx, take) => {
-    if (store.name === 'postgres') await sql`select pg_advisory_xact_lock(7119265)`.execute(tx);
+    await store.takeTurn(tx, 'claimJobs');
     const suspects = await dueJobs(tx, options, '>=').limit(suspectsLookedAt).execute();
     const [suspect] = await claimable(store, tx, suspects, new Map(), { ...options, limit: 1 });
     if (suspect === undefined) return undefined;
@@ -171,7 +171,7 @@ async function lanesElsewhere(
   all: ReadonlySet<string>,
 ): Promise<Set<string>> {
   // The embedded store has one node.
-  if (store.name === 'sqlite') return new Set();
+  if (!store.isShared) return new Set();
   const lanes = [...all].filter((lane) => !isSharedLane(lane));
   const elsewhere = await lanesOfOthers(tx, node, lanes);
   for (const lane of lanes) if (!leases.mayTake(lane)) elsewhere.add(lane);

@@ -1,3 +1,4 @@
+import type { DeliveryReason, DeliveryState } from '#storage/tables/delivery-tables.ts';
 /** Every job kind and the JSON of its payload. `background-jobs.ts` maps each to the function that does it. */
 export interface JobPayloads {
   /** One invocation of a source's `run`. */
@@ -45,9 +46,9 @@ export interface JobPayloads {
     /** Only those that ended (or else were made) in this time, epoch ms, both inclusive. */
     since_ms?: number;
     until_ms?: number;
-    from: string[];
-    to: string;
-    reason: string | null;
+    from: DeliveryState[];
+    to: DeliveryState;
+    reason: DeliveryReason | null;
   };
   /** Brings an app event to those sources that one transaction had no room for. */
   fan_out_apphook: {
@@ -75,5 +76,3 @@ export interface JobPayloads {
   /** Makes the deliveries of a replay that were not made with it. */
   queue_replay: { replay_id: string };
 }
-
-export type JobKind = keyof JobPayloads;

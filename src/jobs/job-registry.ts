@@ -1,4 +1,4 @@
-import type { JobKind } from './job-kinds.ts';
+import { type JobKind, jobKinds } from '#storage/tables/job-tables.ts';
 import type { LeasedJob } from './job-store.ts';
 
 /**
@@ -22,7 +22,10 @@ export class JobRegistry {
   }
 
   register(handlers: Readonly<Partial<Record<JobKind, JobHandler>>>): void {
-    for (const [kind, handler] of Object.entries(handlers)) this.#handlers.set(kind as JobKind, handler);
+    for (const kind of jobKinds) {
+      const handler = handlers[kind];
+      if (handler !== undefined) this.#handlers.set(kind, handler);
+    }
   }
 
   /** Those that this process can do; it leaves others in the store. */

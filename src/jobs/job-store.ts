@@ -1,10 +1,11 @@
 import { type CompiledQuery, sql } from 'kysely';
+import type { Dialect } from '#storage/dialect.ts';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import { StatementTexts } from '#storage/statement-texts.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
-import type { JobTable } from '#storage/tables/job-tables.ts';
+import type { JobKind, JobState, JobTable } from '#storage/tables/job-tables.ts';
 import type { ArrivingJob } from './arriving-job.ts';
-import type { JobKind, JobPayloads } from './job-kinds.ts';
+import type { JobPayloads } from './job-kinds.ts';
 import { sharedLane } from './shared-lane.ts';
 
 /** A job this node holds: `attempts` is its fencing token. */
@@ -95,20 +96,20 @@ const jobInsert: RowInsert<'jobs'> = {
 
 /** Inserts jobs with new ids, without waiting for the store before the commit. */
 export async function insertNewJobs(
-  store: Pick<Store, 'name' | 'defer'>,
+  store: Dialect & Pick<Store, 'defer'>,
   tx: Tx,
   rows: readonly JobTable[],
 ): Promise<void> {
-  for (const query of insertRows(store.name, jobInsert, rows)) await store.defer(tx, query);
+  for (const query of insertRows(store, jobInsert, rows)) await store.defer(tx, query);
 }
 
 /**
  * As literals, not parameters: the indexes that make these look-ups cheap are partial (`where state = 'queued'`), and
  * SQLite uses such an index only where the statement itself says so. With parameters a claim read the whole table.
  */
-export const queued = sql.lit('queued');
-export const running = sql.lit('running');
-export const quarantined = sql.lit('quarantined');
+export const queued = sql.lit<JobState>('queued');
+export const running = sql.lit<JobState>('running');
+export const quarantined = sql.lit<JobState>('quarantined');
 
 export const leasedColumns = [
   'id',
@@ -126,7 +127,7 @@ export const leasedColumns = [
 export function leasedJob(row: Pick<JobTable, (typeof leasedColumns)[number]>): LeasedJob {
   return {
     id: row.id,
-    kind: row.kind as JobKind,
+    kind: row.kind,
     ownerId: row.owner_id,
     lane: row.lane,
     attempts: row.attempts,
@@ -142,7 +143,7 @@ export function leasedJob(row: Pick<JobTable, (typeof leasedColumns)[number]>): 
  * an invocation caused may be stored only for those.
  */
 export async function settleJobs(
-  store: Pick<Store, 'name'>,
+  store: Dialect,
   tx: Tx,
   { node, jobs }: { node: string; jobs: readonly { id: string; attempts: number }[] },
 ): Promise<Set<string>> {
@@ -153,7 +154,7 @@ export async function settleJobs(
 
 /** The statement of `settleJobs`; it answers the ids that were held. */
 export function settleJobsQuery(
-  store: Pick<Store, 'name'>,
+  store: Dialect,
   db: Db,
   { node, jobs }: { node: string; jobs: readonly { id: string; attempts: number }[] },
 ): CompiledQuery<{ id: string }> {
@@ -161,8 +162,8 @@ export function settleJobsQuery(
   const byAttempts = [...Map.groupBy(jobs, (job) => job.attempts)].map(
     ([attempts, group]) => [attempts, group.map((job) => job.id)] as const,
   );
-  const shape = `${store.name} ${byAttempts.map(([, ids]) => ids.length).join()}`;
-  return settleTexts.query(shape, [...byAttempts.flat(2), node], () =>
+  const shape = byAttempts.map(([, ids]) => ids.length).join();
+  return settleTexts.query(store, shape, [...byAttempts.flat(2), node], () =>
     db
       .deleteFrom('jobs')
       .where((where) =>
@@ -285,8 +286,8 @@ export async function laneBacklog(
 }
 
 export interface QueueDepth {
-  state: string;
-  kind: string;
+  state: JobState;
+  kind: JobKind;
   jobs: number;
 }
 
@@ -299,4 +300,13 @@ export async function queueDepths(db: Db): Promise<QueueDepth[]> {
     .groupBy(['state', 'kind'])
     .execute();
   return rows.map((row) => ({ ...row, jobs: Number(row.jobs) }));
+}
+
+/** Removes those of these jobs that have not begun. */
+export async function deleteQueuedJobs(tx: Tx, ids: readonly string[]): Promise<void> {
+  await tx
+    .deleteFrom('jobs')
+    .where('id', 'in', [...ids])
+    .where('state', '=', 'queued')
+    .execute();
 }

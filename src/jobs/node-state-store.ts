@@ -1,5 +1,5 @@
 import type { Db, Tx } from '#storage/store.ts';
-import type { NodeStateTable } from '#storage/tables/job-tables.ts';
+import type { ClockState, NodeStateTable } from '#storage/tables/job-tables.ts';
 
 /** A node that stopped answering is shown for this long. */
 const keptMs = 3_600_000;
@@ -8,7 +8,7 @@ const listedMax = 1_000;
 
 /** How the clock of a node compares with that of the database. */
 export interface NodeClock {
-  state: string;
+  state: ClockState;
   offsetMs: number;
 }
 

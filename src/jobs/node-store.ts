@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { Db, Store, Tx } from '#storage/store.ts';
-import { databaseTime, readTimeMs } from '#storage/store-time.ts';
+import { databaseTime, readTimeMs, type StoreTime } from '#storage/store-time.ts';
 import {
   type LeasedJob,
   leasedColumns,
@@ -58,6 +58,17 @@ export async function listLiveNodes(db: Db, nowMs: number): Promise<string[]> {
     .orderBy('id')
     .execute();
   return rows.map(({ id }) => id);
+}
+
+/** Whether the lease of a node has not run out. */
+export async function isLiveNode(db: Db, node: string, time: StoreTime): Promise<boolean> {
+  const row = await db
+    .selectFrom('nodes')
+    .select('id')
+    .where('id', '=', node)
+    .where('expires_at_ms', '>', time())
+    .executeTakeFirst();
+  return row !== undefined;
 }
 
 /**
@@ -138,15 +149,14 @@ export async function recoverExpired(
         // Whoever asks is alive, however long its own renewal took.
         where.or([where('expires_at_ms', '>', options.nowMs), where('id', '=', options.node)]),
       );
-    let orphans = tx
+    const orphans = tx
       .selectFrom('jobs')
       .select(leasedColumns)
       .where('state', '=', running)
       .where('lease_node', 'not in', live)
       .limit(recoveredMax);
     // Locked, or two nodes that recover at once would both take a job over, the second from the node that runs it now.
-    if (store.name === 'postgres') orphans = orphans.forUpdate().skipLocked();
-    const orphaned = await orphans.execute();
+    const orphaned = await store.lockRows(orphans, { skipLocked: true }).execute();
     const poison = orphaned.filter((row) => row.blames + row.alone >= blamesMax);
     const rest = orphaned.filter((row) => row.blames + row.alone < blamesMax);
     if (poison.length > 0) {
@@ -201,7 +211,7 @@ export async function recoverExpired(
       .where('id', '!=', options.node)
       .execute();
     // A lane goes on elsewhere when what its node had begun is back in the store.
-    if (store.name === 'postgres') await freeLanesOfTheGone(tx, options.node, options.nowMs);
+    if (store.isShared) await freeLanesOfTheGone(tx, options.node, options.nowMs);
     return { requeued: rest.length, quarantined: poison.map(leasedJob) };
   });
 }
@@ -258,5 +268,22 @@ export async function setTold(tx: Tx, rowId: string): Promise<void> {
     .set({ lease_node: null })
     .where('id', '=', rowId)
     .where('state', '=', quarantined)
+    .execute();
+}
+
+/**
+ * Queues all jobs that run, for a store that no node has open. As with a node that stops, the attempt is not counted:
+ * nothing says that it failed.
+ */
+export async function releaseAllJobs(tx: Tx, nowMs: number): Promise<void> {
+  await tx
+    .updateTable('jobs')
+    .set({
+      state: 'queued',
+      lease_node: null,
+      attempts: sql<number>`case when attempts > 0 then attempts - 1 else 0 end`,
+      updated_at_ms: nowMs,
+    })
+    .where('state', '=', 'running')
     .execute();
 }

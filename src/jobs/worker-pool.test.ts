@@ -9,11 +9,12 @@ import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { waitFor, within } from '../../test/support/wait-for.ts';
-import type { JobHandler } from './job-registry.ts';
-import { JobRegistry } from './job-registry.ts';
+import { type JobHandler, JobRegistry } from './job-registry.ts';
 import { insertJobs, jobRow, type LeasedJob, settleJobs } from './job-store.ts';
 import { registerNode, releaseNode } from './node-store.ts';
-import { pollMs, runningMax, runningPerLaneMax, type SolitudeTimes, WorkerPool } from './worker-pool.ts';
+import { runningMax, runningPerLaneMax } from './pool-places.ts';
+import type { SolitudeTimes } from './solitude.ts';
+import { pollMs, WorkerPool } from './worker-pool.ts';
 
 const patienceMs = 30_000;
 

@@ -1,68 +1,31 @@
+import { ClaimMarks } from '#lib/claim-marks.ts';
 import type { Clock } from '#lib/clock.ts';
-import { toError, UnavailableError } from '#lib/errors.ts';
+import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
-import type { Store, Tx } from '#storage/store.ts';
-import { type ClaimOptions, claimJobs, claimSuspect, endSolitude, whatWaits } from './claim-store.ts';
+import { Wakeable } from '#lib/wakeable.ts';
+import type { Store } from '#storage/store.ts';
+import { type ClaimOptions, claimJobs, claimSuspect, whatWaits } from './claim-store.ts';
+import { FailedAttempts } from './failed-attempts.ts';
 import type { JobPayloads } from './job-kinds.ts';
 import type { JobRegistry } from './job-registry.ts';
-import { type LeasedJob, pruneQuarantined, requeueJob } from './job-store.ts';
+import type { LeasedJob } from './job-store.ts';
+import { LaneHandOver } from './lane-hand-over.ts';
 import { releaseLanes } from './lane-lease-store.ts';
 import { LaneLeases } from './lane-leases.ts';
-import { forgetNodeState, forgetNodeStates, type NodeClock, reportNode } from './node-state-store.ts';
-import {
-  databaseTimeMs,
-  forgetNode,
-  forgetNodes,
-  heartbeat,
-  type QuarantinedJob,
-  recoverExpired,
-  registerNode,
-  releaseNode,
-  releaseUnknown,
-  setTold,
-  takeUntold,
-} from './node-store.ts';
-import { blamesMax, retryDelayMs, uncountedDelayMs } from './retry-schedule.ts';
+import { LanesThroughOthers } from './lanes-through-others.ts';
+import { LeaseClock } from './lease-clock.ts';
+import { type Beat, NodeHeartbeat } from './node-heartbeat.ts';
+import type { NodeClock } from './node-state-store.ts';
+import { recoverExpired, releaseNode, releaseUnknown } from './node-store.ts';
+import { PoolPlaces, runningPerLaneMax } from './pool-places.ts';
+import { Quarantine } from './quarantine.ts';
+import { retryDelayMs } from './retry-schedule.ts';
+import { Solitude, type SolitudeTimes } from './solitude.ts';
 
-/** Jobs of this process at most, running or waiting for the turn of their lane; the rest waits in the store. */
-export const runningMax = 2048;
-/** And the bytes of their payloads. */
-const runningBytesMax = 256 * 1024 * 1024;
-/** Of one lane: enough to keep it busy, and to take a burst without the way through the store. */
-export const runningPerLaneMax = 128;
-/**
- * A lane gets at most this part of the room that is left: lanes of slow sources, each with a backlog, can then never
- * take the room of all others (each runs one job at a time, and its others only wait).
- */
-const laneShare = 1 / 16;
 /** Default of `leaseMs`. */
 const defaultLeaseMs = 15_000;
 /** The safety net for a lost wake-up; ordinary wake-ups are immediate. */
 export const pollMs = 1_000;
-const claimMax = 128;
-/** Quarantined jobs stand there for whoever looks after them for a month; then they go, a few at each heartbeat. */
-const quarantineMs = 30 * 86_400_000;
-const pruneMax = 200;
-/**
- * What was full is filled again when it has run down to this, not at each job that ends: a claim costs a transaction,
- * whether it gets one job or many.
- */
-const refillBelow = runningMax - claimMax;
-const refillLanePart = 1 / 2;
-/** A lane whose jobs came through other nodes goes through the store for so long after the last one. */
-export const throughOthersMs = 10_000;
-/** Of suspects, milliseconds. */
-export interface SolitudeTimes {
-  /** What runs for so long already is not what takes a node down as soon as it begins: it is not waited for longer. */
-  provenMs: number;
-  /** They are alone for so long at a time. */
-  aloneMs: number;
-  /** And everything else has so long before they are alone again. */
-  betweenMs: number;
-}
-const solitudeTimes: Readonly<SolitudeTimes> = { provenMs: 10_000, aloneMs: 10_000, betweenMs: 10_000 };
-/** Lanes that are handed over are looked at so often, until nothing of them is under way here. */
-const handOverMs = 250;
 
 /** Claims due jobs, runs them, and keeps this node's lease. Drains on stop. */
 export class WorkerPool {
@@ -72,53 +35,30 @@ export class WorkerPool {
   readonly #store: Store;
   readonly #jobs: JobRegistry;
   readonly #clock: Clock;
+  readonly #leaseClock: LeaseClock;
   readonly #logger: Logger;
   readonly #claims: boolean;
   readonly #leaseMs: number;
-  readonly #nodeClock: () => NodeClock | undefined;
-  readonly #predecessor: string | undefined;
-  readonly #solitudeTimes: Readonly<SolitudeTimes>;
-  readonly #stop = new AbortController();
-  #draining = false;
-  #stopping: Promise<void> | undefined;
-  #startedAtMs = 0;
-  #stoppingSinceMs: number | null = null;
-  readonly #running = new Map<Promise<void>, LeasedJob>();
-  /** Those that might as well wait in the store, and those that cannot: only the first count where jobs are claimed. */
-  readonly #perLane = new Map<string, number>();
-  readonly #stayingPerLane = new Map<string, number>();
-  #bytes = 0;
-  /**
-   * Lanes that may have jobs in the store, for which there was no room here or which came through another node: newer ones go behind
-   * them. Each with the number of the mark, so that a claim forgets only what it has seen. `poolFull`: of any lane.
-   */
-  readonly #fullLanes = new Map<string, number>();
-  #marks = 0;
-  /** Lanes of which jobs came through other nodes, until when that is believed of them (performance.now). */
-  readonly #throughOthers = new Map<string, number>();
+  readonly #places = new PoolPlaces();
+  readonly #wakeable: Wakeable;
+  readonly #heartbeat: NodeHeartbeat;
+  readonly #handOver: LaneHandOver;
+  readonly #solitude: Solitude;
+  readonly #quarantine: Quarantine;
+  readonly #failed: FailedAttempts;
+  readonly #throughOthers = new LanesThroughOthers();
+  /** Lanes that may have jobs in the store, for which there was no room here or which came through another node. `poolFull`: of any lane. */
+  readonly #fullLanes = new ClaimMarks();
   #poolFull = false;
-  /** While suspects run: what else comes begins when it resolves. */
-  #solitude: Promise<void> | undefined;
-  #suspect: LeasedJob | undefined;
-  /** The others get time before suspects are alone again (performance.now). */
-  #suspectsFromMs = 0;
-  readonly #stopsClaiming = new AbortController();
-  readonly #toRequeue: { job: LeasedJob; error: Error }[] = [];
-  /** Quarantined jobs whose handlers could not be told. */
-  #untold: QuarantinedJob[] = [];
+  readonly #isBusy = (lane: string): boolean => this.#places.isBusy(lane);
+  readonly #running = new Map<Promise<void>, LeasedJob>();
+  readonly #stop = new AbortController();
   /** Aborted when this node learns that it lost its lease. */
   #lease = new AbortController();
   /** Of the jobs that begin now. */
   #signal = AbortSignal.any([this.#stop.signal, this.#lease.signal]);
-  #timer: NodeJS.Timeout | undefined;
-  #heartbeatTimer: NodeJS.Timeout | undefined;
-  #handOverTimer: NodeJS.Timeout | undefined;
-  #handingOver: Promise<void> | undefined;
-  #claiming: Promise<void> | undefined;
-  #beating: Promise<void> | undefined;
-  #pokedWhileClaiming = false;
-  /** When this node last renewed its lease, by a clock that never steps. */
-  #renewedAtMs = performance.now();
+  #draining = false;
+  #stopping: Promise<void> | undefined;
 
   constructor(options: {
     node: string;
@@ -138,64 +78,62 @@ export class WorkerPool {
     /** For tests of jobs that were lost with their nodes. */
     solitude?: SolitudeTimes;
   }) {
-    this.node = options.node;
-    this.#store = options.store;
+    const { node, store, clock, logger } = options;
+    const leaseClock = new LeaseClock(options);
+    const leaseMs = options.leaseMs ?? defaultLeaseMs;
+    this.node = node;
+    this.#store = store;
     this.#jobs = options.jobs;
-    this.#clock = options.clock;
-    this.#logger = options.logger;
+    this.#clock = clock;
+    this.#leaseClock = leaseClock;
+    this.#logger = logger;
     this.#claims = options.claims;
-    this.#leaseMs = options.leaseMs ?? defaultLeaseMs;
-    this.#predecessor = options.predecessor;
-    this.#nodeClock = options.nodeClock ?? (() => undefined);
-    this.#solitudeTimes = options.solitude ?? solitudeTimes;
+    this.#leaseMs = leaseMs;
+    this.#wakeable = new Wakeable({
+      look: () => this.#claim(),
+      pollMs,
+      logger,
+      failure: 'jobs.claim-failed',
+      about: { node },
+    });
+    this.#heartbeat = new NodeHeartbeat({
+      ...{ node, store, leaseClock, logger, leaseMs, claims: options.claims },
+      predecessor: options.predecessor,
+      nodeClock: options.nodeClock ?? (() => undefined),
+      onLost: () => this.#leaseLost(),
+      afterBeat: (beat) => this.#afterBeat(beat),
+    });
+    this.#solitude = new Solitude({
+      ...{ store, logger, times: options.solitude },
+      claim: () => claimSuspect(store, this.#claimOptions({ limit: 1, laneMax: runningPerLaneMax })),
+      begin: (job) => this.#begin(job),
+      onOver: () => this.poke(),
+    });
+    this.#quarantine = new Quarantine({
+      ...{ node, store, clock, leaseClock, logger },
+      notify: (job) => this.#jobs.of(job.kind).quarantined(job),
+    });
+    this.#failed = new FailedAttempts({ node, store, clock, quarantine: this.#quarantine });
     this.lanes = new LaneLeases(options);
     this.lanes.onTaken((lanes) => this.#taken(lanes));
+    this.#handOver = new LaneHandOver({ lanes: this.lanes, isBusy: this.#isBusy, logger });
   }
 
   async start(): Promise<void> {
-    const { node } = this;
-    const nowMs = await this.#leaseTimeMs();
-    await this.#store.transaction(async (tx) => {
-      if (this.#store.name === 'sqlite') {
-        await forgetNodes(tx);
-        await forgetNodeStates(tx);
-      } else if (this.#predecessor !== undefined) {
-        await forgetNode(tx, this.#predecessor);
-        await forgetNodeState(tx, this.#predecessor);
-      }
-      await registerNode(tx, node, { nowMs, leaseMs: this.#leaseMs, claims: this.#claims });
-      this.#startedAtMs = nowMs;
-      await this.#report(tx, nowMs);
-    });
-    this.#renewedAtMs = performance.now();
+    const nowMs = await this.#heartbeat.register();
     await this.recover();
-    await this.#tellUntold();
-    this.#heartbeatTimer = setInterval(() => {
-      this.#beating ??= this.#beat().finally(() => {
-        this.#beating = undefined;
-      });
-    }, this.#leaseMs / 3);
+    await this.#quarantine.notifyPending();
+    this.#heartbeat.start();
     this.#store.onNotify((channel) => {
       if (channel === 'millrace_jobs') this.poke();
     });
-    if (this.#claims) await this.lanes.look({ nowMs, isBusy: (lane) => this.#isBusy(lane) });
+    if (this.#claims) await this.#lookAtLanes(nowMs);
     this.poke();
   }
 
   /** Something may be due now. */
   poke(): void {
-    if (!this.#claims || this.#draining) return;
-    if (this.#claiming !== undefined) {
-      this.#pokedWhileClaiming = true;
-      return;
-    }
-    this.#claiming = this.#claim().finally(() => {
-      this.#claiming = undefined;
-      if (this.#pokedWhileClaiming) {
-        this.#pokedWhileClaiming = false;
-        this.poke();
-      }
-    });
+    if (this.#claims) this.#wakeable.poke();
   }
 
   /**
@@ -204,96 +142,39 @@ export class WorkerPool {
    */
   hasRoom(lane: string): boolean {
     return (
-      this.#solitude === undefined &&
+      !this.#solitude.isUnderWay &&
       this.hasTurn(lane) &&
       !this.#fullLanes.has(lane) &&
-      this.#hasPlaceIn(lane)
+      !this.#draining &&
+      this.#places.areFreeIn(lane)
     );
   }
 
   /** Whether a job of this lane may run here as soon as it is accepted, before any that wait in the store. */
   hasTurn(lane: string): boolean {
-    return this.lanes.owns(lane) && !this.#comesThroughOthers(lane);
-  }
-
-  /** Older jobs of these may wait in the store, and, where there are other nodes, requests for them may come there too. */
-  #taken(lanes: ReadonlySet<string>): void {
-    if (!this.#claims) return;
-    const untilMs = performance.now() + throughOthersMs;
-    for (const lane of lanes) {
-      this.#mark(lane);
-      if (this.lanes.hasOthers) this.#throughOthers.set(lane, untilMs);
-    }
-    this.poke();
-  }
-
-  /** Requests of this lane come to other nodes too: all go through the store, where they are in order. */
-  #comesThroughOthers(lane: string): boolean {
-    const untilMs = this.#throughOthers.get(lane);
-    if (untilMs === undefined) return false;
-    if (performance.now() < untilMs) return true;
-    this.#throughOthers.delete(lane);
-    return false;
+    return this.lanes.owns(lane) && !this.#throughOthers.has(lane);
   }
 
   /** The same as `hasRoom` for a job that has to stay in this process, with the bound of those in its lane. */
   hasRoomToStay(lane: string, laneMax: number): boolean {
-    return this.#hasPlaces() && (this.#stayingPerLane.get(lane) ?? 0) < laneMax;
+    return !this.#draining && this.#places.areFreeToStay(lane, laneMax);
   }
 
-  #hasPlaceIn(lane: string): boolean {
-    return this.#hasPlaces() && (this.#perLane.get(lane) ?? 0) < this.#laneMax();
-  }
-
-  #hasPlaces(): boolean {
-    return !this.#draining && this.#running.size < runningMax && this.#bytes < runningBytesMax;
+  /** How many jobs of a lane have to stay in this process. */
+  stayingIn(lane: string): number {
+    return this.#places.stayingIn(lane);
   }
 
   /** A job of this lane was stored because it had no room here, or the lane is not this node's: it is fetched when there is room. */
   leftInStore(lane: string): void {
     if (!this.#claims) return;
-    this.#mark(lane);
-    if (this.#hasPlaceIn(lane)) this.poke();
-  }
-
-  #mark(lane: string): void {
-    this.#marks += 1;
-    this.#fullLanes.set(lane, this.#marks);
-  }
-
-  #laneMax(): number {
-    const free = runningMax - this.#running.size;
-    return Math.min(runningPerLaneMax, Math.max(1, Math.floor(free * laneShare)));
+    this.#fullLanes.mark(lane);
+    if (this.#places.areFreeIn(lane)) this.poke();
   }
 
   /** Runs a job that was, or is being, inserted as leased to this node. */
   run(job: LeasedJob): void {
     void this.#begin(job);
-  }
-
-  #begin(job: LeasedJob): Promise<void> {
-    const perLane = job.staysHere === true ? this.#stayingPerLane : this.#perLane;
-    if (job.lane !== null) perLane.set(job.lane, (perLane.get(job.lane) ?? 0) + 1);
-    this.#bytes += job.bytes;
-    const done = this.#attempt(job).finally(() => {
-      this.#running.delete(done);
-      this.#bytes -= job.bytes;
-      if (job.lane !== null) {
-        const left = (perLane.get(job.lane) ?? 1) - 1;
-        if (left === 0) perLane.delete(job.lane);
-        else perLane.set(job.lane, left);
-      }
-      if (this.#hasDrained(job.lane)) this.poke();
-    });
-    this.#running.set(done, job);
-    return done;
-  }
-
-  /** Whether there is room again for what was left in the store. */
-  #hasDrained(lane: string | null): boolean {
-    if (this.#poolFull && this.#running.size <= refillBelow && this.#bytes < runningBytesMax) return true;
-    if (lane === null || !this.#fullLanes.has(lane)) return false;
-    return (this.#perLane.get(lane) ?? 0) <= this.#laneMax() * refillLanePart;
   }
 
   runningCount(): number {
@@ -309,36 +190,9 @@ export class WorkerPool {
     return this.#stopping;
   }
 
-  async #drain(graceMs: number): Promise<void> {
-    this.#draining = true;
-    this.#stopsClaiming.abort();
-    clearTimeout(this.#timer);
-    const reported = this.#startedAtMs === 0 ? undefined : this.#reportStopping();
-    const finished = Promise.allSettled([...this.#running.keys(), this.#claiming]);
-    const graceTimer = Promise.withResolvers<void>();
-    const timer = setTimeout(graceTimer.resolve, graceMs);
-    await Promise.race([finished, graceTimer.promise]);
-    clearTimeout(timer);
-    clearInterval(this.#heartbeatTimer);
-    clearTimeout(this.#handOverTimer);
-    this.#stop.abort();
-    await this.#beating;
-    await this.#handingOver;
-    await reported;
-    try {
-      // Those that failed during the drain keep their pause and their count.
-      await this.#requeueFailed();
-      const released = await this.#store.transaction((tx) => releaseNode(tx, this.node, this.#clock.now()));
-      this.#logger.info({ node: this.node, released }, 'jobs.released');
-    } catch (error) {
-      // The lease runs out by itself; whoever comes next takes over.
-      this.#logger.warn({ node: this.node, error: toError(error).message }, 'jobs.release-failed');
-    }
-  }
-
   /** After `stop`, when nothing of this node's lanes is under way anywhere in this process: other nodes take them at once. */
   async releaseLanes(): Promise<void> {
-    if (this.#store.name === 'sqlite') return;
+    if (!this.#store.isShared) return;
     try {
       await this.#store.transaction(async (tx) => {
         await releaseLanes(tx, this.node);
@@ -350,235 +204,9 @@ export class WorkerPool {
     }
   }
 
-  async #claim(): Promise<void> {
-    clearTimeout(this.#timer);
-    let lookedAtMs = this.#clock.now();
-    try {
-      await this.#requeueFailed();
-      this.#poolFull = false;
-      const marks = this.#marks;
-      for (;;) {
-        const free = runningMax - this.#running.size;
-        // A part of what is free, so that the share of a lane shrinks as lanes take theirs.
-        const limit = Math.min(claimMax, Math.ceil(free / 4));
-        this.#poolFull = limit <= 0 || this.#bytes >= runningBytesMax;
-        if (this.#poolFull || this.#draining) break;
-        lookedAtMs = this.#clock.now();
-        const laneMax = this.#laneMax();
-        // Before the claim, not after it: a lane that drains meanwhile has ended the jobs that would have told of it.
-        for (const [lane, running] of this.#perLane) if (running >= laneMax) this.#mark(lane);
-        const jobs = await claimJobs(this.#store, this.#claimOptions({ limit, laneMax, nowMs: lookedAtMs }));
-        // What a claim brings while we drain goes back with the rest.
-        if (this.#draining) break;
-        this.#noteOrigins(jobs);
-        for (const job of jobs) this.run(job);
-        if (jobs.length > 0) continue;
-        // Nothing that was there when this claim began is left, but in lanes that are full.
-        for (const [lane, mark] of this.#fullLanes) if (mark <= marks) this.#fullLanes.delete(lane);
-        break;
-      }
-      const { dueMs, suspects } = await whatWaits(this.#store.read, {
-        node: this.node,
-        kinds: this.#jobs.kinds,
-        afterMs: lookedAtMs,
-      });
-      if (suspects && !this.#draining) await this.#runSuspects();
-      this.#sleep(dueMs === undefined ? pollMs : dueMs - this.#clock.now());
-    } catch (error) {
-      this.#logger.warn({ node: this.node, error: toError(error).message }, 'jobs.claim-failed');
-      this.#sleep(pollMs);
-    }
-  }
-
-  #claimOptions(options: Pick<ClaimOptions, 'limit' | 'laneMax' | 'nowMs'>): ClaimOptions {
-    let held: Map<string, LeasedJob[]> | undefined;
-    return {
-      node: this.node,
-      lanes: this.lanes,
-      kinds: this.#jobs.kinds,
-      runningByLane: this.#perLane,
-      isUnderWay: (id, attempts) => {
-        held ??= Map.groupBy(this.#running.values(), (job) => job.id);
-        return held.get(id)?.some((job) => job.attempts === attempts) === true;
-      },
-      ...options,
-    };
-  }
-
-  /**
-   * Runs jobs that were lost with their nodes twice, one at a time and alone: if this node dies too, it is known of which. Nothing else
-   * begins until they have ended, or have had their time; what runs already has run for long without harm, or is waited for.
-   */
-  async #runSuspects(): Promise<void> {
-    if (performance.now() < this.#suspectsFromMs) return;
-    const { provenMs, aloneMs, betweenMs } = this.#solitudeTimes;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#solitude = promise;
-    try {
-      await Promise.race([Promise.allSettled([...this.#running.keys()]), this.#pause(provenMs)]);
-      const untilMs = performance.now() + aloneMs;
-      while (performance.now() < untilMs && !this.#draining) {
-        const nowMs = this.#clock.now();
-        const job = await claimSuspect(
-          this.#store,
-          this.#claimOptions({ limit: 1, laneMax: runningPerLaneMax, nowMs }),
-        );
-        if (job === undefined) break;
-        this.#logger.warn({ job: job.id, kind: job.kind, lane: job.lane }, 'job.runs-alone');
-        this.#suspect = job;
-        const done = this.#begin(job).then(() => true);
-        const hasEnded = await Promise.race([done, this.#pause(untilMs - performance.now())]);
-        if (hasEnded !== true) await this.#endSolitude(job);
-      }
-      this.#suspectsFromMs = performance.now() + betweenMs;
-    } finally {
-      this.#suspect = undefined;
-      this.#solitude = undefined;
-      resolve();
-      // What came meanwhile waits in the store.
-      this.#pokedWhileClaiming = true;
-    }
-  }
-
-  /** It goes on among others. They begin when that is on disk, so that it is not blamed for them. */
-  async #endSolitude(job: LeasedJob): Promise<void> {
-    while (!this.#draining) {
-      try {
-        return await this.#store.transaction((tx) => endSolitude(tx, job));
-      } catch (error) {
-        this.#logger.warn({ job: job.id, error: toError(error).message }, 'jobs.solitude-not-ended');
-        await this.#pause(pollMs);
-      }
-    }
-  }
-
-  /** Resolves with undefined; earlier when the pool stops. */
-  async #pause(ms: number): Promise<undefined> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const timer = setTimeout(resolve, Math.max(0, ms));
-    const stop = () => resolve();
-    this.#stopsClaiming.signal.addEventListener('abort', stop, { once: true });
-    await promise;
-    clearTimeout(timer);
-    this.#stopsClaiming.signal.removeEventListener('abort', stop);
-    return undefined;
-  }
-
-  /** Whether requests for these lanes come to other nodes. */
-  #noteOrigins(jobs: readonly LeasedJob[]): void {
-    const untilMs = performance.now() + throughOthersMs;
-    for (const { lane, payload } of jobs) {
-      const { accepted_by = this.node } = payload as JobPayloads['run_source'];
-      if (lane !== null && accepted_by !== this.node) this.#throughOthers.set(lane, untilMs);
-    }
-  }
-
-  #sleep(ms: number): void {
-    if (this.#draining) return;
-    this.#timer = setTimeout(() => this.poke(), Math.min(Math.max(ms, 0), pollMs));
-  }
-
-  async #beat(): Promise<void> {
-    const leaseMs = this.#leaseMs;
-    try {
-      const nowMs = await this.#leaseTimeMs();
-      const known = await this.#store.transaction(async (tx) => {
-        await this.#report(tx, nowMs);
-        return heartbeat(tx, this.node, { nowMs, leaseMs });
-      });
-      if (!known) {
-        // Another node took our jobs over while this process was suspended. What we finish now will be refused.
-        this.#logger.error({ node: this.node }, 'jobs.lease-lost');
-        // And it need not go on: others do it again.
-        this.#lease.abort();
-        this.#lease = new AbortController();
-        this.#signal = AbortSignal.any([this.#stop.signal, this.#lease.signal]);
-        this.lanes.forgetAll();
-        const claims = this.#claims;
-        await this.#store.transaction((tx) => registerNode(tx, this.node, { nowMs, leaseMs, claims }));
-      }
-      const silentMs = performance.now() - this.#renewedAtMs;
-      this.#renewedAtMs = performance.now();
-      await this.#requeueFailed();
-      // Where this node could not renew (the database was away), the others could not either: they are given the time.
-      if (silentMs < leaseMs) {
-        await this.recover();
-        // For jobs that were taken over, and lanes that are free.
-        this.poke();
-      }
-      if (this.#claims && (await this.lanes.look({ nowMs, isBusy: (lane) => this.#isBusy(lane) })))
-        this.#handOver();
-      await this.#tellUntold();
-      for (const [lane, untilMs] of this.#throughOthers)
-        if (untilMs < performance.now()) this.#throughOthers.delete(lane);
-      const running = new Set([...this.#running.values()].map(({ id }) => id));
-      const waiting = new Set(this.#toRequeue.map(({ job }) => job.id));
-      const released = await releaseUnknown(this.#store, {
-        node: this.node,
-        isRunning: (id) => running.has(id) || waiting.has(id),
-        nowMs: this.#clock.now(),
-        olderThanMs: 2 * leaseMs,
-      });
-      if (released > 0) {
-        this.#logger.warn({ node: this.node, released }, 'jobs.unknown-released');
-        this.poke();
-      }
-      const beforeMs = this.#clock.now() - quarantineMs;
-      await this.#store.transaction((tx) => pruneQuarantined(tx, { beforeMs, limit: pruneMax }));
-    } catch (error) {
-      this.#logger.warn({ node: this.node, error: toError(error).message }, 'jobs.heartbeat-failed');
-    }
-  }
-
-  #report(tx: Tx, nowMs: number): Promise<void> {
-    return reportNode(tx, this.node, {
-      nowMs,
-      leaseMs: this.#leaseMs,
-      startedAtMs: this.#startedAtMs,
-      clock: this.#nodeClock(),
-      stoppingSinceMs: this.#stoppingSinceMs,
-    });
-  }
-
-  /** Others see at once that it stops. It stops as well where that cannot be written. */
-  async #reportStopping(): Promise<void> {
-    try {
-      const nowMs = await this.#leaseTimeMs();
-      this.#stoppingSinceMs = nowMs;
-      await this.#store.transaction((tx) => this.#report(tx, nowMs));
-    } catch (error) {
-      this.#logger.warn({ node: this.node, error: toError(error).message }, 'jobs.heartbeat-failed');
-    }
-  }
-
-  #isBusy(lane: string): boolean {
-    return this.#perLane.has(lane) || this.#stayingPerLane.has(lane);
-  }
-
-  /** Gives lanes to nodes that have less, each as soon as nothing of it is under way here. */
-  #handOver(): void {
-    if (this.#draining || this.#handingOver !== undefined) return;
-    clearTimeout(this.#handOverTimer);
-    this.#handingOver = this.lanes
-      .giveUp((lane) => this.#isBusy(lane))
-      .catch((error: unknown) =>
-        this.#logger.warn({ node: this.node, error: toError(error).message }, 'jobs.hand-over-failed'),
-      )
-      .finally(() => {
-        this.#handingOver = undefined;
-        if (this.lanes.isLeaving && !this.#draining)
-          this.#handOverTimer = setTimeout(() => this.#handOver(), handOverMs);
-      });
-  }
-
-  /** Leases of several nodes are compared by one clock, the database's. */
-  async #leaseTimeMs(): Promise<number> {
-    return this.#store.name === 'postgres' ? databaseTimeMs(this.#store.read) : this.#clock.now();
-  }
-
   /** Takes over what nodes that are gone left behind; each heartbeat does that too. */
   async recover(): Promise<void> {
-    const nowMs = await this.#leaseTimeMs();
+    const nowMs = await this.#leaseClock.nowMs();
     for (;;) {
       const { requeued, quarantined } = await recoverExpired(this.#store, {
         node: this.node,
@@ -586,84 +214,185 @@ export class WorkerPool {
         retryDelayMs: (attempt) => retryDelayMs(attempt, Math.random),
       });
       if (requeued > 0) this.#logger.info({ node: this.node, requeued }, 'jobs.recovered');
-      for (const job of quarantined) await this.#quarantined({ job, rowId: `${job.id}~${nowMs}` });
+      for (const job of quarantined) await this.#quarantine.notify({ job, rowId: `${job.id}~${nowMs}` });
       if (requeued + quarantined.length === 0) return;
     }
   }
 
-  async #quarantined({ job, rowId }: QuarantinedJob): Promise<void> {
-    this.#logger.error({ job: job.id, kind: job.kind, lane: job.lane }, 'job.quarantined');
-    try {
-      await this.#jobs.of(job.kind).quarantined(job);
-      await this.#store.transaction((tx) => setTold(tx, rowId));
-    } catch (error) {
-      // The job stays visible in quarantine, and is told of later; the others of this round must be told of too.
-      this.#logger.error({ job: job.id, error: toError(error).message }, 'job.quarantine-not-told');
-      this.#untold.push({ job, rowId });
+  /** Claims what is due, and answers in how many milliseconds something is due again. */
+  async #claim(): Promise<number> {
+    let lookedAtMs = this.#clock.now();
+    await this.#failed.requeue();
+    this.#poolFull = false;
+    const { newest } = this.#fullLanes;
+    for (;;) {
+      const limit = this.#places.claimMax();
+      this.#poolFull = limit === 0;
+      if (this.#poolFull || this.#draining) break;
+      const laneMax = this.#places.laneMax();
+      // Before the claim, not after it: a lane that drains meanwhile has ended the jobs that would have told of it.
+      for (const [lane, running] of this.#places.runningByLane)
+        if (running >= laneMax) this.#fullLanes.mark(lane);
+      const claim = this.#claimOptions({ limit, laneMax });
+      lookedAtMs = claim.nowMs;
+      const jobs = await claimJobs(this.#store, claim);
+      // What a claim brings while we drain goes back with the rest.
+      if (this.#draining) break;
+      this.#noteOrigins(jobs);
+      for (const job of jobs) this.run(job);
+      if (jobs.length > 0) continue;
+      // Nothing that was there when this claim began is left, but in lanes that are full.
+      this.#fullLanes.forget(newest);
+      break;
     }
+    const { dueMs, suspects } = await whatWaits(this.#store.read, {
+      node: this.node,
+      kinds: this.#jobs.kinds,
+      afterMs: lookedAtMs,
+    });
+    if (suspects && !this.#draining) await this.#solitude.run(this.#running.keys());
+    return dueMs === undefined ? pollMs : dueMs - this.#clock.now();
   }
 
-  /** Until its handler knows, what a quarantined job was for neither goes on nor has ended. */
-  async #tellUntold(): Promise<void> {
-    const untold = this.#untold;
-    this.#untold = [];
-    const left = await takeUntold(this.#store, { node: this.node, nowMs: await this.#leaseTimeMs() }).catch(
-      (error: unknown) => {
-        this.#untold = untold;
-        throw error;
+  #claimOptions(options: Pick<ClaimOptions, 'limit' | 'laneMax'>): ClaimOptions {
+    let held: Map<string, LeasedJob[]> | undefined;
+    return {
+      node: this.node,
+      lanes: this.lanes,
+      kinds: this.#jobs.kinds,
+      runningByLane: this.#places.runningByLane,
+      isUnderWay: (id, attempts) => {
+        held ??= Map.groupBy(this.#running.values(), (job) => job.id);
+        return held.get(id)?.some((job) => job.attempts === attempts) === true;
       },
-    );
-    for (const job of [...untold, ...left]) await this.#quarantined(job);
+      nowMs: this.#clock.now(),
+      ...options,
+    };
+  }
+
+  #begin(job: LeasedJob): Promise<void> {
+    this.#places.take(job);
+    const done = this.#attempt(job).finally(() => {
+      this.#running.delete(done);
+      this.#places.giveBack(job);
+      if (this.#hasDrained(job.lane)) this.poke();
+    });
+    this.#running.set(done, job);
+    return done;
   }
 
   /** Also a handler that throws before its first await is only a failed attempt. */
   async #attempt(job: LeasedJob): Promise<void> {
     try {
-      if (this.#suspect !== job) await this.#solitude;
+      await this.#solitude.mayBegin(job);
       await this.#jobs.of(job.kind).run(job, this.#signal);
     } catch (error) {
       // One that never got to the disk was never accepted: there is nothing to run again.
-      if (await isStored(job)) this.#failed(job, toError(error));
+      if (await isStored(job)) this.#attemptFailed(job, toError(error));
     }
   }
 
-  #failed(job: LeasedJob, error: Error): void {
+  #attemptFailed(job: LeasedJob, error: Error): void {
     if (this.#stop.signal.aborted) return;
     this.#logger.warn(
       { job: job.id, kind: job.kind, attempt: job.attempts, error: error.message },
       'job.attempt-failed',
     );
-    this.#toRequeue.push({ job, error });
+    this.#failed.add(job, error);
     this.poke();
   }
 
-  /**
-   * Nothing of a failed attempt was stored; not even that it failed, while the store is away. Two callers may be in
-   * here at once, so each takes its job out first.
-   */
-  async #requeueFailed(): Promise<void> {
-    for (let failed = this.#toRequeue.shift(); failed !== undefined; failed = this.#toRequeue.shift()) {
-      const { job, error } = failed;
-      const nowMs = this.#clock.now();
-      // A store that was away is not the job's fault; anything else counts.
-      const blamed = !(error instanceof UnavailableError);
-      const runAtMs =
-        nowMs +
-        (blamed
-          ? retryDelayMs((job.blames ?? 0) + 1, Math.random)
-          : uncountedDelayMs(nowMs - job.createdAtMs, Math.random));
-      const state = blamed && (job.blames ?? 0) + 1 >= blamesMax ? 'quarantined' : 'queued';
-      let held: boolean;
-      try {
-        held = await this.#store.transaction((tx) =>
-          requeueJob(tx, this.node, job, { state, runAtMs, nowMs, error: error.message, blamed }),
-        );
-      } catch (cause) {
-        // Behind the others: one that cannot be stored must not keep them from it.
-        this.#toRequeue.push(failed);
-        throw cause;
-      }
-      if (held && state === 'quarantined') await this.#quarantined({ job, rowId: `${job.id}~${nowMs}` });
+  /** Whether there is room again for what was left in the store. */
+  #hasDrained(lane: string | null): boolean {
+    if (this.#poolFull && this.#places.haveDrained) return true;
+    return lane !== null && this.#fullLanes.has(lane) && this.#places.haveDrainedIn(lane);
+  }
+
+  /** Older jobs of these may wait in the store, and, where there are other nodes, requests for them may come there too. */
+  #taken(lanes: ReadonlySet<string>): void {
+    if (!this.#claims) return;
+    for (const lane of lanes) {
+      this.#fullLanes.mark(lane);
+      if (this.lanes.hasOthers) this.#throughOthers.add(lane);
+    }
+    this.poke();
+  }
+
+  /** Whether requests for these lanes come to other nodes. */
+  #noteOrigins(jobs: readonly LeasedJob[]): void {
+    for (const { lane, payload } of jobs) {
+      const { accepted_by = this.node } = payload as JobPayloads['run_source'];
+      if (lane !== null && accepted_by !== this.node) this.#throughOthers.add(lane);
+    }
+  }
+
+  /** Finds out which lanes this node should have, and hands over those that others should. */
+  async #lookAtLanes(nowMs: number): Promise<boolean> {
+    return this.lanes.look({ nowMs, isBusy: this.#isBusy });
+  }
+
+  /** What was done under the lost lease is refused, and need not go on: others do it again. */
+  #leaseLost(): void {
+    this.#lease.abort();
+    this.#lease = new AbortController();
+    this.#signal = AbortSignal.any([this.#stop.signal, this.#lease.signal]);
+    this.lanes.forgetAll();
+  }
+
+  async #afterBeat({ nowMs, wasLate }: Beat): Promise<void> {
+    await this.#failed.requeue();
+    // Where this node could not renew (the database was away), the others could not either: they are given the time.
+    if (!wasLate) {
+      await this.recover();
+      // For jobs that were taken over, and lanes that are free.
+      this.poke();
+    }
+    if (this.#claims && (await this.#lookAtLanes(nowMs))) this.#handOver.begin();
+    await this.#quarantine.notifyPending();
+    this.#throughOthers.forgetOld();
+    await this.#releaseUnknown();
+    await this.#quarantine.prune();
+  }
+
+  /** A commit whose answer was lost leaves jobs with this node that it does not know of: they go back into the queue. */
+  async #releaseUnknown(): Promise<void> {
+    const known = this.#failed.ids();
+    for (const { id } of this.#running.values()) known.add(id);
+    const released = await releaseUnknown(this.#store, {
+      node: this.node,
+      isRunning: (id) => known.has(id),
+      nowMs: this.#clock.now(),
+      olderThanMs: 2 * this.#leaseMs,
+    });
+    if (released === 0) return;
+    this.#logger.warn({ node: this.node, released }, 'jobs.unknown-released');
+    this.poke();
+  }
+
+  async #drain(graceMs: number): Promise<void> {
+    this.#draining = true;
+    this.#solitude.stop();
+    const claimed = this.#wakeable.stop();
+    const handedOver = this.#handOver.stop();
+    const reported = this.#heartbeat.reportStopping();
+    const finished = Promise.allSettled([...this.#running.keys(), claimed]);
+    const graceTimer = Promise.withResolvers<void>();
+    const timer = setTimeout(graceTimer.resolve, graceMs);
+    await Promise.race([finished, graceTimer.promise]);
+    clearTimeout(timer);
+    const beaten = this.#heartbeat.stop();
+    this.#stop.abort();
+    await beaten;
+    await handedOver;
+    await reported;
+    try {
+      // Those that failed during the drain keep their pause and their count.
+      await this.#failed.requeue();
+      const released = await this.#store.transaction((tx) => releaseNode(tx, this.node, this.#clock.now()));
+      this.#logger.info({ node: this.node, released }, 'jobs.released');
+    } catch (error) {
+      // The lease runs out by itself; whoever comes next takes over.
+      this.#logger.warn({ node: this.node, error: toError(error).message }, 'jobs.release-failed');
     }
   }
 }

@@ -1,3 +1,4 @@
+import type { Dialect } from '#storage/dialect.ts';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import { type UsageRow, usageDay } from './invocation-usage.ts';
@@ -45,7 +46,7 @@ const usageUpsert: RowInsert<'usage_days'> = {
 
 /** Adds to what owners used, in the transaction of the invocations that are counted. One statement for all rows. */
 export async function addUsage(
-  store: Pick<Store, 'name' | 'defer'>,
+  store: Dialect & Pick<Store, 'defer'>,
   tx: Tx,
   rows: readonly UsageRow[],
 ): Promise<void> {
@@ -68,7 +69,7 @@ export async function addUsage(
   }
   if (sums.size === 0) return;
   const sorted = [...sums].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, sum]) => sum);
-  for (const query of insertRows(store.name, usageUpsert, sorted)) await store.defer(tx, query);
+  for (const query of insertRows(store, usageUpsert, sorted)) await store.defer(tx, query);
 }
 
 /** One UTC day (YYYY-MM-DD) of an owner's usage. */

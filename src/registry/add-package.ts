@@ -4,7 +4,7 @@ import { type Clock, epochSeconds } from '#lib/clock.ts';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Store } from '#storage/store.ts';
-import type { RegistryPackageTable } from '#storage/tables/registry-tables.ts';
+import type { PackageKind, RegistryPackageTable } from '#storage/tables/registry-tables.ts';
 import {
   allPackages,
   deletePackages,
@@ -20,7 +20,7 @@ import { type FileProblem, scanPackage } from './scan-package.ts';
 /** A package as it is shown. */
 export interface PackageView {
   id: string;
-  kind: 'npm' | 'folder';
+  kind: PackageKind;
   name: string;
   version: string;
   integrity: string;
@@ -75,7 +75,7 @@ export async function addFolder(parts: RegistryParts, folder: string): Promise<P
   const integrity = `sha256-${digest.toString('base64')}`;
   const [known] = await findPackages(parts.store.read, folder, version);
   if (known !== undefined) return viewOfOne(parts.store, known);
-  const head = { kind: 'folder', name: folder, version, integrity, userId: null };
+  const head = { kind: 'folder', name: folder, version, integrity, userId: null } as const;
   const added = await scanned(parts, head, files);
   parts.progress?.(`${added.components.length} components were found; keeping the files`);
   await parts.store.transaction(async (tx) => {
@@ -160,7 +160,7 @@ export async function viewPackages(
   );
   return rows.map((row) => ({
     id: row.id,
-    kind: row.kind === 'folder' ? 'folder' : 'npm',
+    kind: row.kind,
     name: row.name,
     version: row.version,
     integrity: row.integrity,
@@ -194,7 +194,7 @@ async function keptPackage(
 
 async function scanned(
   { clock, fetcher }: RegistryParts,
-  head: { kind: string; name: string; version: string; integrity: string; userId: string | null },
+  head: { kind: PackageKind; name: string; version: string; integrity: string; userId: string | null },
   files: readonly PackageFile[],
 ): Promise<NewPackage> {
   const { components, apps, problems } = await scanPackage(files, fetcher);

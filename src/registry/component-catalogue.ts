@@ -122,7 +122,7 @@ export class ComponentCatalogue {
         name,
         version,
         description,
-        type: typeOf[kind === 'sources' ? 'sources' : 'actions'],
+        type: typeOf[kind],
         app,
         package: { name: of.package_name, version: of.package_version },
       }),

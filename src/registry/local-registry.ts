@@ -1,12 +1,13 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { type ComponentKind, componentKinds } from '#storage/tables/registry-tables.ts';
 
 /** A component file of the registry: trusted, and allowed to import what lies under `root`. */
 export interface RegistryEntry {
   key: string;
   /** Slug of its app. */
   app: string;
-  kind: 'sources' | 'actions';
+  kind: ComponentKind;
   path: string;
   root: string;
 }
@@ -47,7 +48,7 @@ export class LocalRegistry {
 async function listEntries(root: string): Promise<Map<string, RegistryEntry>> {
   const entries = new Map<string, RegistryEntry>();
   for (const app of await directories(root)) {
-    for (const kind of ['sources', 'actions'] as const) {
+    for (const kind of componentKinds) {
       for (const file of await files(join(root, app, kind))) {
         const name = /^(.+)\.(ts|mts|mjs|js)$/.exec(file)?.[1];
         if (name === undefined || name.endsWith('.test') || name.endsWith('.d')) continue;

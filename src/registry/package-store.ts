@@ -1,7 +1,11 @@
 import type { PackageFile } from '#components/package-fetcher.ts';
 import { insertRows } from '#storage/insert-rows.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
-import type { RegistryComponentTable, RegistryPackageTable } from '#storage/tables/registry-tables.ts';
+import type {
+  RegistryComponentTable,
+  RegistryFileTable,
+  RegistryPackageTable,
+} from '#storage/tables/registry-tables.ts';
 import type { ScannedComponent } from './scan-package.ts';
 
 export interface NewPackage {
@@ -77,12 +81,14 @@ export async function insertPackage(store: Store, tx: Tx, added: NewPackage): Pr
     .returning('id')
     .execute();
   if (inserted.length === 0) return false;
-  const fileRows = files.map(({ path, text, encoding = 'utf8' }) => ({
-    package_id: row.id,
-    path,
-    content: text,
-    encoding,
-  }));
+  const fileRows = files.map(
+    ({ path, text, encoding }): RegistryFileTable => ({
+      package_id: row.id,
+      path,
+      content: text,
+      encoding: encoding ?? 'utf8',
+    }),
+  );
   const componentRows = components.map(({ key, ...component }) => ({
     package_id: row.id,
     component_key: key,
@@ -90,8 +96,8 @@ export async function insertPackage(store: Store, tx: Tx, added: NewPackage): Pr
     ...component,
   }));
   for (const query of [
-    ...insertRows(store.name, fileInsert, fileRows),
-    ...insertRows(store.name, componentInsert, componentRows),
+    ...insertRows(store, fileInsert, fileRows),
+    ...insertRows(store, componentInsert, componentRows),
   ]) {
     await tx.executeQuery(query);
   }

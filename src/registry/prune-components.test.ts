@@ -5,6 +5,7 @@ import { insertComponent } from '#components/component-store.ts';
 import { TestClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
+import type { RegistryComponentTable, RegistryPackageTable } from '#storage/tables/registry-tables.ts';
 import {
   deleteDeploymentsOf,
   insertDeployment,
@@ -54,7 +55,8 @@ forEachStore((fixture) => {
       ...{ name: id, version: '', shape: '{}', bundle_hash: bundleHash, lock: '{}' },
       ...{ created_at_ms, updated_at_ms: created_at_ms, ...row },
     };
-    const bundle = { owner_id, hash: bundleHash, format: 'cjs', code: '', packages: null, created_at_ms };
+    const format = 'cjs';
+    const bundle = { owner_id, hash: bundleHash, format, code: '', packages: null, created_at_ms } as const;
     await fixture.store.transaction((tx) => insertComponent(tx, full, bundle));
   }
 
@@ -125,7 +127,7 @@ forEachStore((fixture) => {
     for (const id of ['sc_source', 'sc_step', 'sc_saved', 'sc_packaged', 'sc_unlisted', 'sc_none'])
       await component(id);
     await resolver().save({ component_id: 'sc_saved' }, owner);
-    const packaged = {
+    const packaged: RegistryPackageTable = {
       ...{
         id: 'pkg_1',
         kind: 'npm',
@@ -137,7 +139,7 @@ forEachStore((fixture) => {
       },
       ...{ files: 0, bytes: 0, user_id: null, created_at_ms: 0 },
     };
-    const entry = {
+    const entry: RegistryComponentTable = {
       ...{ package_id: 'pkg_1', component_key: 'k', version: '', kind: 'sources', app: '', name: '' },
       ...{ description: '', path: '', component_id: 'sc_packaged' },
     };

@@ -5,8 +5,8 @@ import {
   type UnusedComponents,
 } from '#components/component-use-store.ts';
 import type { Clock } from '#lib/clock.ts';
-import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
+import { PeriodicTask } from '#lib/periodic-task.ts';
 import type { Store } from '#storage/store.ts';
 import { registryOwner } from './resolve-component.ts';
 
@@ -31,9 +31,7 @@ export class ComponentPruner {
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #listDeployments: (limit: number) => Promise<number>;
-  #timer: NodeJS.Timeout | undefined;
-  #working: Promise<void> | undefined;
-  #stopped = false;
+  readonly #task: PeriodicTask;
 
   /** `listDeployments` lists the components of deployments that an older version stored, some at a time; answers how many. */
   constructor(options: {
@@ -46,18 +44,16 @@ export class ComponentPruner {
     this.#clock = options.clock;
     this.#logger = options.logger;
     this.#listDeployments = options.listDeployments;
+    this.#task = new PeriodicTask({
+      everyMs: intervalMs,
+      work: () => this.prune(),
+      logger: options.logger,
+      failure: 'components.prune-failed',
+    });
   }
 
   start(): void {
-    this.#timer = setInterval(() => {
-      this.#working ??= this.prune()
-        .catch((error: unknown) =>
-          this.#logger.warn({ error: toError(error).message }, 'components.prune-failed'),
-        )
-        .finally(() => {
-          this.#working = undefined;
-        });
-    }, intervalMs);
+    this.#task.start();
   }
 
   /** Removes all that is due; exported for tests, which do not wait for the interval. */
@@ -80,10 +76,8 @@ export class ComponentPruner {
     await this.#store.reclaimSpace();
   }
 
-  async stop(): Promise<void> {
-    this.#stopped = true;
-    clearInterval(this.#timer);
-    await this.#working;
+  stop(): Promise<void> {
+    return this.#task.stop();
   }
 
   #remove(unused: UnusedComponents): Promise<number> {
@@ -92,7 +86,8 @@ export class ComponentPruner {
 
   async #inBatches(work: (limit: number) => Promise<number>): Promise<number> {
     let sum = 0;
-    for (let done = batchRows; done >= batchRows && !this.#stopped; sum += done) done = await work(batchRows);
+    for (let done = batchRows; done >= batchRows && !this.#task.isStopped; sum += done)
+      done = await work(batchRows);
     return sum;
   }
 }

@@ -1,11 +1,12 @@
 import { posix } from 'node:path';
 import type { PackageFetcher, PackageFile } from '#components/package-fetcher.ts';
+import { type ComponentKind, componentKinds } from '#storage/tables/registry-tables.ts';
 
 /** A component of a package, as its text says. */
 export interface ScannedComponent {
   path: string;
   key: string;
-  kind: 'sources' | 'actions';
+  kind: ComponentKind;
   /** Slug of its app. */
   app: string;
   name: string;
@@ -110,13 +111,14 @@ function mayBeComponent({ path, text, encoding }: PackageFile): boolean {
 }
 
 /** The folder `actions` or `sources` that a file is below. */
-function kindFolderOf(path: string): { kind: 'sources' | 'actions'; at: number } | undefined {
+function kindFolderOf(path: string): { kind: ComponentKind; at: number } | undefined {
   const folders = path.split('/').slice(0, -1);
-  const at = folders.findLastIndex((folder) => folder === 'actions' || folder === 'sources');
-  return at === -1 ? undefined : { kind: folders[at] as 'sources' | 'actions', at };
+  const at = Math.max(...componentKinds.map((kind) => folders.lastIndexOf(kind)));
+  const kind = componentKinds.find((known) => known === folders[at]);
+  return kind === undefined ? undefined : { kind, at };
 }
 
-function kindOf(type: string | undefined): 'sources' | 'actions' | undefined {
+function kindOf(type: string | undefined): ComponentKind | undefined {
   return type === 'source' || type === 'action' ? kinds[type] : undefined;
 }
 

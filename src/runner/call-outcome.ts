@@ -1,3 +1,5 @@
+import type { SendKind } from '#storage/tables/workflow-tables.ts';
+import type { LogLevel } from './protocol.ts';
 /** What one call into user code produced: a value, never an exception (also when the code threw or was killed). */
 export interface CallOutcome {
   status: CallStatus;
@@ -41,7 +43,7 @@ export interface StepEffects {
 }
 
 export interface StepSend {
-  kind: 'http' | 'email' | 's3' | 'sse' | 'emit';
+  kind: SendKind;
   /** JSON text: the argument; for `emit` `{ event, channel }`. */
   payload: string;
 }
@@ -92,7 +94,7 @@ export interface EmittedEvent {
 export interface LogLine {
   /** Epoch ms. */
   ts: number;
-  level: 'debug' | 'info' | 'log' | 'warn' | 'error';
+  level: LogLevel;
   message: string;
 }
 

@@ -24,7 +24,7 @@ let fixture: RunnerFixture;
 let timer: ManualTimer;
 /** Tests of what is looked at again and again: memory, and files. */
 let watched: RunnerFixture;
-let onStray: (deploymentId: string) => void = () => {};
+let onUnattributedError: (deploymentId: string) => void = () => {};
 
 const deadlineMs = 300;
 const { memoryPollMs } = defaultRunnerLimits;
@@ -35,7 +35,7 @@ before(async () => {
   fixture = await startRunnerFixture({
     timer,
     limits: { memoryMb: 96, unresponsiveMs },
-    onStray: (deploymentId) => onStray(deploymentId),
+    onUnattributedError: (deploymentId) => onUnattributedError(deploymentId),
   });
   watched = await startRunnerFixture({
     limits: { memoryMb: 96, scratchBytesMax: 1024 * 1024, memoryPollMs: 10 },
@@ -181,7 +181,7 @@ test('an unhandled rejection after the result leaves the result, and the process
     `if (event.first) setTimeout(() => Promise.reject(new Error('late')), 30); return process.pid;`,
   );
   const rejected = Promise.withResolvers<string>();
-  onStray = rejected.resolve;
+  onUnattributedError = rejected.resolve;
   const first = await fixture.call(source, {
     deploymentId: 'dc_late',
     call: { kind: 'run', event: '{"first":true}' },

@@ -19,9 +19,9 @@ interface Stray {
 }
 
 let fixture: RunnerFixture;
-const strays: Stray[] = [];
+const unattributedErrors: Stray[] = [];
 const logged: unknown[] = [];
-let onStray: (() => void) | undefined;
+let onUnattributedError: (() => void) | undefined;
 /** Accepts connections, and ends each without a word. */
 let rude: Server;
 let rudePort: number;
@@ -40,9 +40,9 @@ before(async () => {
   fixture = await startRunnerFixture({
     logger,
     policy: new AddressPolicy({ allow: ['local'], deny: () => [] }),
-    onStray: (deploymentId, error) => {
-      strays.push({ deploymentId, error });
-      onStray?.();
+    onUnattributedError: (deploymentId, error) => {
+      unattributedErrors.push({ deploymentId, error });
+      onUnattributedError?.();
     },
   });
 });
@@ -52,10 +52,10 @@ after(async () => {
 });
 
 /** Resolves at the next error of no call. */
-function nextStray(): Promise<void> {
-  strays.length = 0;
+function nextUnattributed(): Promise<void> {
+  unattributedErrors.length = 0;
   return new Promise((resolve) => {
-    onStray = resolve;
+    onUnattributedError = resolve;
   });
 }
 
@@ -74,7 +74,7 @@ test('an error that an earlier call left behind fails no later call, and is told
        if (event.last) return process.pid;
        this.$emit(1); globalThis.begin = true; ${untilLetGo} this.$emit(2); return process.pid;`,
     );
-    const stray = nextStray();
+    const stray = nextUnattributed();
     const pid = resultOf(await fixture.call(source, { deploymentId, call: event({ first: true }) }));
     const calling = fixture.call(source, { deploymentId });
     const letGo = await waitingCode(fixture);
@@ -84,7 +84,7 @@ test('an error that an earlier call left behind fails no later call, and is told
     assert.equal(resultOf(second), pid, 'the call ran in the same process, to its end');
     assert.equal(second.emits.length, 2);
     assert.deepEqual(
-      strays.map(({ deploymentId: id, error }) => [id, error.name, error.message]),
+      unattributedErrors.map(({ deploymentId: id, error }) => [id, error.name, error.message]),
       [[deploymentId, 'RangeError', 'late']],
     );
     const last = await fixture.call(source, { deploymentId, call: event({ last: true }) });
@@ -93,12 +93,12 @@ test('an error that an earlier call left behind fails no later call, and is told
 });
 
 test('an error between two calls is told', async () => {
-  const stray = nextStray();
+  const stray = nextUnattributed();
   const source = componentWith("setTimeout(() => { throw new Error('between'); }, 30);");
   resultOf(await fixture.call(source, { deploymentId: 'dc_between' }));
   await stray;
-  assert.equal(strays[0]?.deploymentId, 'dc_between');
-  assert.equal(strays[0]?.error.message, 'between');
+  assert.equal(unattributedErrors[0]?.deploymentId, 'dc_between');
+  assert.equal(unattributedErrors[0]?.error.message, 'between');
 });
 
 test('an error of a connection that nobody listens for fails the call that made it, among others', async () => {
@@ -115,7 +115,7 @@ test('an error of a connection that nobody listens for fails the call that made 
 });
 
 test('a timer that throws again and again is told of a few times, and the running call ends in peace', async () => {
-  const stray = nextStray();
+  const stray = nextUnattributed();
   const source = componentWith(
     `globalThis.thrown ??= 0;
      if (event.first) { setInterval(() => { globalThis.thrown += 1; throw new Error('again'); }, 1); return; }
@@ -127,7 +127,7 @@ test('a timer that throws again and again is told of a few times, and the runnin
   ]);
   assert.equal(resultOf(running), 'fine');
   await stray;
-  assert.equal(strays.length, 10);
+  assert.equal(unattributedErrors.length, 10);
 });
 
 /** Writes frames of an error, `[call id, count]` each. */

@@ -23,7 +23,7 @@ export interface PendingCall {
   isStep: boolean;
   onRespond: ((reply: HttpReply) => void) | undefined;
   onRefused: CallOptions['onRefused'];
-  onAsk: CallOptions['onAsk'];
+  onHostCall: CallOptions['onHostCall'];
   stopListening: (() => void) | undefined;
 }
 

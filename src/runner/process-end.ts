@@ -1,3 +1,4 @@
+import { unreachable } from '#lib/assert.ts';
 import type { CallOutcome, CallStatus, UserCodeError } from './call-outcome.ts';
 
 /** Why the service ended a process. Without one, the process ended by itself. */
@@ -30,8 +31,15 @@ export function statusOfEnd(reason: EndReason | undefined): CallStatus {
     case 'cancelled':
     case 'retired':
       return 'cancelled';
-    default:
+    case 'deadline':
+    case 'protocol':
+    case 'unresponsive':
+    case 'overloaded':
+    case 'boot_failed':
+    case undefined:
       return 'exited';
+    default:
+      return unreachable(reason);
   }
 }
 

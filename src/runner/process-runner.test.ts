@@ -173,7 +173,6 @@ test('a reply that is none is an error to the component', async () => {
     ["{ status: 'x' }", /status must be an integer/],
     ["{ status: 200, headers: { a: 'b\\r\\nc: d' } }", /characters that are not allowed/],
     ["{ status: 200, headers: { 'a b': 'c' } }", /not a header name/],
-    ["{ status: 200, body: 'x'.repeat(7e6) }", /at most/],
     ['undefined', /expects an object/],
   ] as const) {
     const outcome = await fixture.evaluate(`this.http.respond(${reply})`);
@@ -181,6 +180,14 @@ test('a reply that is none is an error to the component', async () => {
     assert.match(outcome.error?.message ?? '', message);
     assert.equal(outcome.response, undefined);
   }
+});
+
+test('a reply that is too large is an error to the component, and the caller is told', async () => {
+  const outcome = await fixture.evaluate("this.http.respond({ status: 200, body: 'x'.repeat(7e6) })");
+  assert.equal(outcome.status, 'threw');
+  assert.match(outcome.error?.message ?? '', /at most/);
+  assert.equal(outcome.response?.status, 500);
+  assert.equal(JSON.parse(String(outcome.response?.body)).code, 'reply_too_large');
 });
 
 test('calls of one deployment overlap, and each keeps its own events, logs and writes', async () => {
@@ -574,7 +581,7 @@ test('who waits for its share gets a process that is ready as soon as one of its
           deploymentId: id,
         },
         {
-          onAsk: async () => {
+          onHostCall: async () => {
             order.push(id);
             await new Promise<void>((resolve) => gates.set(id, resolve));
             return { header: {} };

@@ -45,7 +45,7 @@ export interface ProcessRunnerOptions {
   logger: Logger;
   clock: Clock;
   /** Told of an error in the code of a deployment that no call caught and that belongs to none that still runs. */
-  onStray?: (deploymentId: string, error: UserCodeError) => void;
+  onUnattributedError?: (deploymentId: string, error: UserCodeError) => void;
 }
 
 /** Starts the runner. Throws when the isolation that was asked for does not hold on this machine. */
@@ -74,7 +74,7 @@ export async function createProcessRunner(options: ProcessRunnerOptions): Promis
     return new ProcessRunner(
       {
         ...{ limits, folders, timer, logger },
-        onStray: options.onStray ?? (() => undefined),
+        onUnattributedError: options.onUnattributedError ?? (() => undefined),
         packages: new LoadablePackages(options.packages),
       },
       (makeRoom) => new ProcessPool({ ...shared, confinement, makeRoom }),
@@ -117,7 +117,7 @@ class ProcessRunner implements Runner {
   readonly #folders: SandboxFolders;
   readonly #logger: Logger;
   readonly #confinement: Confinement;
-  readonly #onStray: (deploymentId: string, error: UserCodeError) => void;
+  readonly #onUnattributedError: (deploymentId: string, error: UserCodeError) => void;
   readonly #packages: LoadablePackages;
   readonly #pool: ProcessPool;
   readonly #bindings = new Map<string, Binding>();
@@ -135,7 +135,7 @@ class ProcessRunner implements Runner {
       folders: SandboxFolders;
       timer: RunnerTimer;
       logger: Logger;
-      onStray: (deploymentId: string, error: UserCodeError) => void;
+      onUnattributedError: (deploymentId: string, error: UserCodeError) => void;
       packages: LoadablePackages;
     },
     makePool: (makeRoom: () => boolean) => ProcessPool,
@@ -145,7 +145,7 @@ class ProcessRunner implements Runner {
     this.#folders = own.folders;
     this.#logger = own.logger;
     this.#confinement = confinement;
-    this.#onStray = own.onStray;
+    this.#onUnattributedError = own.onUnattributedError;
     this.#packages = own.packages;
     this.#pool = makePool(() => this.#endLeastRecentlyUsed());
     this.#timer = own.timer;
@@ -259,7 +259,7 @@ class ProcessRunner implements Runner {
       return this.#noProcess(request.ownerId);
     }
     this.#account(request.deploymentId, process);
-    process.onStray = (error) => this.#onStray(request.deploymentId, error);
+    process.onUnattributedError = (error) => this.#onUnattributedError(request.deploymentId, error);
     try {
       const failed = await failureOfLoad(this.#loadInto(process, request), options.signal);
       if (failed !== undefined) return failed;
@@ -324,7 +324,7 @@ class ProcessRunner implements Runner {
         : this.#noProcess(request.ownerId);
     }
     this.#account(binding.deploymentId, process);
-    process.onStray = (error) => this.#onStray(binding.deploymentId, error);
+    process.onUnattributedError = (error) => this.#onUnattributedError(binding.deploymentId, error);
     if (request.module === undefined) {
       const answer = await this.#loadInto(process, request);
       if (answer === notStarted || answer.status !== 'finished') {

@@ -1,3 +1,5 @@
+import type { BundleFormat } from '#storage/tables/component-tables.ts';
+import type { SendKind } from '#storage/tables/workflow-tables.ts';
 /**
  * The language between the service and a sandboxed process, on descriptor 3. Both ends use this file.
  *
@@ -15,7 +17,7 @@ export const frameType = {
   /** service → process: run, a hook, a step, additionalProps, eventNames, options, describe, or the self-test's probe. */
   call: 3,
   ping: 4,
-  /** service → process: the answer to an `ask`. */
+  /** service → process: the answer to a `hostCall`. */
   answer: 5,
   /** service → process: the folder that was `/tmp` of a run is not needed any more. */
   release: 6,
@@ -31,8 +33,8 @@ export const frameType = {
   /** An error no call caught. Call id 0: it belongs to none that runs. */
   uncaught: 22,
   pong: 23,
-  /** Code of a call asks the service for something. */
-  ask: 24,
+  /** Code of a call calls the host. */
+  hostCall: 24,
   /** A step asks for its deadline to begin anew. */
   refresh: 25,
   /** The code of this call ends the process. */
@@ -52,11 +54,11 @@ export const toSandboxFrameBytesMax = 128 * 1024 * 1024;
 export const fromSandboxFrameBytesMax = 16 * 1024 * 1024;
 
 /** Asks of one call, and of all calls of a process, that wait for an answer at a time; the rest wait in the process. */
-export const asksPerCallMax = 16;
-export const asksPerProcessMax = 32;
-/** JSON of the header of an ask or an answer, and the body of either. */
-export const askHeaderBytesMax = 64 * 1024;
-export const askBodyBytesMax = 1024 * 1024;
+export const hostCallsPerCallMax = 16;
+export const hostCallsPerProcessMax = 32;
+/** JSON of the header of a host call or an answer, and the body of either. */
+export const hostCallHeaderBytesMax = 64 * 1024;
+export const hostCallBodyBytesMax = 1024 * 1024;
 /** How many times its deadline a step may run, by asking for a new one. */
 export const refreshedDeadlinesMax = 10;
 /** Characters of the reason of an exit; JSON of the context of a rerun. */
@@ -122,16 +124,16 @@ export interface InitHeader {
 
 export interface LoadHeader {
   deploymentId: string;
-  format: 'cjs' | 'esm';
+  format: BundleFormat;
   /** Absent: the process has one bundle. */
   module?: string;
   /** Imports of packages start from this folder. */
   packages?: string;
 }
 
-/** The first texts of the payload are those of the header and the body of an ask. */
-export interface AskHeader {
-  /** Names the ask within its process, from 1 on. */
+/** The first texts of the payload are those of the header and the body of a host call. */
+export interface HostCallHeader {
+  /** Names the host call within its process, from 1 on. */
   n: number;
   kind: string;
   header: number;
@@ -167,7 +169,8 @@ export interface EffectsHeader {
 /** `[index in sendKinds, JSON length]` */
 export type SendEntry = [number, number];
 
-export const sendKinds = ['http', 'email', 's3', 'sse', 'emit'] as const;
+/** In an order of its own, and not imported from the table: it is part of the protocol, and of the program beside user code. */
+export const sendKinds = ['http', 'email', 's3', 'sse', 'emit'] as const satisfies readonly SendKind[];
 
 /** `[name, message, stack, code]` lengths; code -1 when absent. */
 export type ErrorLengths = [number, number, number, number];
@@ -202,6 +205,7 @@ export interface RespondHeader {
 }
 
 export const logLevels = ['debug', 'info', 'log', 'warn', 'error'] as const;
+export type LogLevel = (typeof logLevels)[number];
 
 export class ProtocolError extends Error {
   override name = 'ProtocolError';

@@ -51,7 +51,7 @@ export interface RunnerLimits {
   callsMax: number;
   idleMs: number;
   /** Bytes that wait to be read by a process that goes on asking: far beyond what a healthy one leaves. */
-  askBacklogBytesMax: number;
+  hostCallBacklogBytesMax: number;
   /** Raw bytes on stdout or stderr (console output does not pass there). */
   rawOutputBytesMax: number;
   /** Files under /tmp of one deployment. */
@@ -93,7 +93,7 @@ export const defaultRunnerLimits: RunnerLimits = {
   callsInFlightMax: 200,
   callsMax: 1_000_000,
   idleMs: 10 * 60_000,
-  askBacklogBytesMax: 96 * 1024 * 1024,
+  hostCallBacklogBytesMax: 96 * 1024 * 1024,
   rawOutputBytesMax: 4 * 1024 * 1024,
   scratchBytesMax: 512 * 1024 * 1024,
   connectionsMax: 200,

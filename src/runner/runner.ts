@@ -1,3 +1,4 @@
+import type { BundleFormat } from '#storage/tables/component-tables.ts';
 import type { CallOutcome, HttpReply, LogLine, UserCodeError } from './call-outcome.ts';
 
 /**
@@ -26,7 +27,7 @@ export interface Bundle {
   hash: string;
   /** One JavaScript text, made by components/bundle-component.ts: self-contained but for `packages`. */
   code: string;
-  format: 'cjs' | 'esm';
+  format: BundleFormat;
   /** npm packages that `code` imports from files; absent: they are a part of it. */
   packages?: BundlePackages;
 }
@@ -139,8 +140,8 @@ export interface StepCall {
   byItself?: true;
 }
 
-/** What code asks of the service while its call goes on: data stores, files, other workflows. */
-export interface Ask {
+/** A call from the sandbox to the host while a call goes on: data stores, files, other workflows. */
+export interface HostCall {
   /** `data_store` | `file` | `trigger_workflow` */
   kind: string;
   /** An object of JSON, at most 64 KB; written by user code, so to be checked like a request. */
@@ -149,7 +150,7 @@ export interface Ask {
   body: Buffer;
 }
 
-export interface AskAnswer {
+export interface HostCallAnswer {
   header: Record<string, unknown>;
   body?: Uint8Array;
 }
@@ -159,8 +160,8 @@ export interface CallOptions {
   onRespond?: (reply: HttpReply) => void;
   /** Called when a connection that the code of this call asked for cannot be made; of which call it is, the process says. */
   onRefused?: () => void;
-  /** Answers an ask; what it rejects with (a CallerError: its message) is thrown at the code that asked. */
-  onAsk?: (ask: Ask) => Promise<AskAnswer>;
+  /** Answers a host call; what it rejects with (a CallerError: its message) is thrown at the code that made it. */
+  onHostCall?: (hostCall: HostCall) => Promise<HostCallAnswer>;
   signal?: AbortSignal;
 }
 

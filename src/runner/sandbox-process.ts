@@ -6,18 +6,18 @@ import { assert } from '#lib/assert.ts';
 import { Deferred } from '#lib/deferred.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { HttpReply, UserCodeError } from './call-outcome.ts';
-import { CallRecord, readError } from './call-record.ts';
+import { readError } from './call-record.ts';
+import { type CallStart, CallsInFlight } from './calls-in-flight.ts';
 import { encodeCall } from './encode-call.ts';
 import { CapPassedError } from './frame-fields.ts';
+import { FrameWriter } from './frame-writer.ts';
 import { answerAtEnd, type PendingCall, type ProcessEnd } from './pending-call.ts';
-import { ProcessAsks } from './process-asks.ts';
 import { type CallAnswer, type EndReason, notStarted, serviceError } from './process-end.ts';
-import { processCpuMs } from './process-memory.ts';
+import { ProcessHostCalls } from './process-host-calls.ts';
+import { outOfMemory, ProcessWatchdog } from './process-watchdog.ts';
 import {
   type CallHeader,
-  encodeFrame,
   FrameParser,
-  type FrameType,
   frameType,
   fromSandboxFrameBytesMax,
   fromSandboxTypes,
@@ -26,10 +26,9 @@ import {
   PayloadReader,
   ProtocolError,
   type ReleaseHeader,
-  refreshedDeadlinesMax,
 } from './protocol.ts';
 import type { Bundle, CallOptions, CallRequest } from './runner.ts';
-import { type RunnerLimits, residentOverheadMb } from './runner-limits.ts';
+import type { RunnerLimits } from './runner-limits.ts';
 import type { RunnerTimer } from './runner-timer.ts';
 import type { SpawnedSandbox } from './spawn-sandbox.ts';
 
@@ -45,13 +44,6 @@ interface Module {
   dynamic: unknown;
 }
 
-interface StartOptions extends CallOptions {
-  deadlineMs: number;
-  isLoad: boolean;
-  isStep?: boolean;
-  ack: boolean;
-}
-
 /** An idle gap after which a process must confirm that it took a call up; in a busy one frames prove it alive. */
 const quietMs = 1;
 const niceness = 10;
@@ -59,7 +51,7 @@ const stderrTailCharacters = 4096;
 /** Frames for calls that have ended: normal right after a kill or cancel, an attack in numbers. */
 const strayFramesMax = 1000;
 /** Errors of no call that are told of one process; the rest are stray frames. */
-const strayErrorsMax = 10;
+const unattributedErrorsMax = 10;
 /** Far above an error as the program cuts it. */
 const uncaughtBytesMax = 512 * 1024;
 /** From the exit of a process to the end of its streams. */
@@ -76,7 +68,7 @@ export class SandboxProcess {
   onIdle: (() => void) | undefined;
   onFault: (() => void) | undefined;
   /** Called with an error that no call caught and that belongs to none. */
-  onStray: ((error: UserCodeError) => void) | undefined;
+  onUnattributedError: ((error: UserCodeError) => void) | undefined;
   /** User code was sent to it. */
   hasCode = false;
   callsTaken = 0;
@@ -90,11 +82,10 @@ export class SandboxProcess {
   readonly #timer: RunnerTimer;
   readonly #ready = new Deferred<Record<string, unknown> | undefined>();
   readonly #ended = new Deferred<void>();
-  readonly #calls = new Map<number, PendingCall>();
+  readonly #calls: CallsInFlight;
+  readonly #watchdog: ProcessWatchdog;
+  readonly #frames: FrameWriter;
   readonly #parser: FrameParser;
-  readonly #flush = (): void => this.#flushNow();
-  #out: Buffer[] = [];
-  #nextCallId = 1;
   #lastFrameAtMs = Number.NEGATIVE_INFINITY;
   #reason: EndReason | undefined;
   #reasonDetail = '';
@@ -103,19 +94,15 @@ export class SandboxProcess {
   #stderrTail = '';
   #rawBytes = 0;
   #strayFrames = 0;
-  #strayErrors = 0;
+  #unattributedErrors = 0;
   /** Calls that an `uncaught` frame ended or came too late for: the program sends one of each at most. */
   readonly #uncaughtCalls = new Set<number>();
   /** The props that each module has; of a process with one bundle, those of `onlyModule`. */
   readonly #modules = new Map<string, Module>();
   readonly #onlyModule: Module = { loaded: undefined, props: undefined, dynamic: undefined };
-  readonly #asks: ProcessAsks;
+  readonly #hostCalls: ProcessHostCalls;
   /** Whose doing the end of the process is; undefined: of one of those in it, or of none. */
   #culprit: PendingCall | undefined;
-  /** Watch ticks since it was asked for a sign of life that has not come yet. */
-  #pingTicks: number | undefined;
-  /** A call that was cancelled may still run in it, beside others. */
-  #hasCancelled = false;
 
   constructor(
     sandbox: SpawnedSandbox,
@@ -136,6 +123,16 @@ export class SandboxProcess {
     this.#limits = limits;
     this.#logger = options.logger;
     this.pid = sandbox.child.pid;
+    this.#frames = new FrameWriter(sandbox.rpc);
+    this.#calls = new CallsInFlight({
+      ...{ limits, timer: options.timer },
+      onDeadline: (pending) => this.#passDeadline(pending),
+      onCancel: (id, pending) => this.#cancel(id, pending),
+    });
+    this.#watchdog = new ProcessWatchdog({
+      ...{ pid: this.pid, limits, calls: this.#calls },
+      ping: () => this.#frames.send(frameType.ping, 0, ''),
+    });
     this.ready = this.#ready.promise;
     this.ended = this.#ended.promise;
     this.#parser = new FrameParser(fromSandboxTypes, fromSandboxFrameBytesMax, (type, id, header, payload) =>
@@ -147,12 +144,12 @@ export class SandboxProcess {
       maxConnections: limits.connectionsMax,
       idleTimeoutMs: limits.connectionIdleTimeoutMs,
       connectTimeoutMs: limits.connectTimeoutMs,
-      onRefused: (call) => this.#callOf(call)?.onRefused?.(),
+      onRefused: (call) => this.#calls.named(call)?.onRefused?.(),
       onViolation: (reason) => this.kill('protocol', `on the way out: ${reason}`),
     });
-    this.#asks = new ProcessAsks((header, body) => this.#sendAnswer(header, body), options.logger);
+    this.#hostCalls = new ProcessHostCalls((header, body) => this.#sendAnswer(header, body), options.logger);
     this.#listen();
-    this.#send(frameType.init, 0, JSON.stringify(options.init), [extraCa], Buffer.byteLength(extraCa));
+    this.#frames.send(frameType.init, 0, JSON.stringify(options.init), [extraCa], Buffer.byteLength(extraCa));
     const bootDeadline = setTimeout(
       () => this.kill('boot_failed', 'not ready in time'),
       limits.bootDeadlineMs,
@@ -160,25 +157,18 @@ export class SandboxProcess {
     void this.ready.then(() => clearTimeout(bootDeadline));
   }
 
-  /** The one that was named, as far as code can tell; the only one, whatever it told. */
-  #callOf(id: number | undefined): PendingCall | undefined {
-    const named = id === undefined ? undefined : this.#calls.get(id);
-    if (named !== undefined || this.#calls.size !== 1) return named;
-    return this.#calls.values().next().value;
-  }
-
   /** No call is in flight. */
   get idle(): boolean {
-    return this.#calls.size === 0;
+    return this.#calls.count === 0;
   }
 
   get callsInFlight(): number {
-    return this.#calls.size;
+    return this.#calls.count;
   }
 
   /** Bytes of calls that the process has not read yet. */
   get backlogBytes(): number {
-    return this.#sandbox.rpc.writableLength;
+    return this.#frames.backlogBytes;
   }
 
   /** False once it is being ended, or ended: it must get no new call. */
@@ -212,14 +202,14 @@ export class SandboxProcess {
     if (bundle.packagesFolder !== undefined) header.packages = bundle.packagesFolder;
     const answer = this.#start({ deadlineMs: this.#limits.loadDeadlineMs, isLoad: true, ack: false });
     const code = Buffer.from(bundle.code);
-    this.#send(frameType.load, answer.id, JSON.stringify(header), [code], code.length);
+    this.#frames.send(frameType.load, answer.id, JSON.stringify(header), [code], code.length);
     return answer.promise;
   }
 
   describe(): Promise<CallAnswer> {
     const header: CallHeader = { kind: 'describe', event: -1, props: -1, db: -1 };
     const answer = this.#start({ deadlineMs: this.#limits.loadDeadlineMs, isLoad: true, ack: false });
-    this.#send(frameType.call, answer.id, JSON.stringify(header));
+    this.#frames.send(frameType.call, answer.id, JSON.stringify(header));
     return answer.promise;
   }
 
@@ -239,7 +229,7 @@ export class SandboxProcess {
     module.props = request.props;
     module.dynamic = request.dynamicProps;
     const { header, payload, bytes } = encodeCall(request, { ack, withProps });
-    this.#send(frameType.call, id, JSON.stringify(header), payload, bytes);
+    this.#frames.send(frameType.call, id, JSON.stringify(header), payload, bytes);
   }
 
   #moduleOf(name: string): Module {
@@ -251,81 +241,37 @@ export class SandboxProcess {
   /** Removes the folder of a run that was `/tmp` of calls with this name. */
   releaseScratch(scratch: string): void {
     if (!this.usable || !this.hasCode) return;
-    this.#send(frameType.release, 0, JSON.stringify({ scratch } satisfies ReleaseHeader));
+    this.#frames.send(frameType.release, 0, JSON.stringify({ scratch } satisfies ReleaseHeader));
   }
 
   #sendAnswer(header: string, body: Uint8Array | undefined): void {
     if (this.#gone) return;
-    this.#send(frameType.answer, 0, header, body === undefined ? [] : [body], body?.byteLength ?? 0);
+    this.#frames.send(frameType.answer, 0, header, body === undefined ? [] : [body], body?.byteLength ?? 0);
   }
 
-  #start(options: StartOptions): { id: number; promise: Promise<CallAnswer> } {
-    const id = this.#nextCallId;
-    this.#nextCallId += 1;
-    if (this.#gone) return { id, promise: Promise.resolve(notStarted) };
-    const { promise, resolve } = Promise.withResolvers<CallAnswer>();
-    const pending: PendingCall = {
-      record: new CallRecord(this.#limits, options.isStep),
-      resolve,
-      sentAtMs: this.#timer.nowMs(),
-      deadlineMs: options.deadlineMs,
-      stopDeadline: () => {},
-      unstartedTicks: options.ack ? 0 : undefined,
-      isLoad: options.isLoad,
-      isStep: options.isStep === true,
-      onRespond: options.onRespond,
-      onRefused: options.onRefused,
-      onAsk: options.onAsk,
-      stopListening: undefined,
-    };
-    this.#calls.set(id, pending);
-    pending.stopDeadline = this.#timer.after(options.deadlineMs, () => this.#passDeadline(pending));
-    const { signal } = options;
-    if (signal !== undefined) {
-      const cancel = (): void => this.#cancel(id, pending);
-      signal.addEventListener('abort', cancel, { once: true });
-      pending.stopListening = () => signal.removeEventListener('abort', cancel);
-      if (signal.aborted) queueMicrotask(cancel);
-    }
-    return { id, promise };
+  #start(options: CallStart): { id: number; promise: Promise<CallAnswer> } {
+    const id = this.#calls.newId();
+    return { id, promise: this.#gone ? Promise.resolve(notStarted) : this.#calls.start(id, options) };
   }
 
   #passDeadline(pending: PendingCall): void {
-    const seconds = pending.deadlineMs / 1000;
-    pending.decided = pending.isLoad
-      ? {
-          status: 'load_failed',
-          error: serviceError(`the code did not finish loading within ${seconds} s`, 'load_deadline'),
-        }
-      : { status: 'timed_out', error: serviceError(`the run did not end within ${seconds} s`, 'deadline') };
     // It may have waited, ready to end, for another one that keeps the process busy.
-    pending.decided.shared = this.#stuck && this.#calls.size > 1;
+    if (pending.decided !== undefined)
+      pending.decided.shared = this.#watchdog.isStuck && this.#calls.count > 1;
     this.kill('deadline', 'a call passed its deadline', pending);
-  }
-
-  /** The deadline begins anew, but no call runs longer than a number of them. */
-  #refreshDeadline(pending: PendingCall): void {
-    if (!pending.isStep) throw new ProtocolError('a call that is no step asks for a new deadline');
-    if (pending.decided !== undefined) return;
-    const leftMs = pending.deadlineMs * refreshedDeadlinesMax - this.#elapsed(pending);
-    pending.stopDeadline();
-    const ms = Math.max(0, Math.min(pending.deadlineMs, leftMs));
-    pending.stopDeadline = this.#timer.after(ms, () => this.#passDeadline(pending));
   }
 
   /** User code cannot be stopped from outside but by ending its process; other calls in it may end first. */
   #cancel(id: number, pending: PendingCall): void {
-    if (this.#calls.get(id) !== pending) return;
     const error = serviceError('the call was cancelled', 'cancelled');
-    if (this.#calls.size === 1) {
+    if (this.#calls.count === 1) {
       pending.decided = { status: 'cancelled', error };
       this.kill('cancelled', 'its call was cancelled', pending);
     } else {
-      this.#answer(id, pending, pending.record.end('cancelled', error, this.#elapsed(pending)));
+      this.#answer(id, pending, pending.record.end('cancelled', error, this.#calls.elapsedMs(pending)));
       this.retire();
       this.onFault?.();
-      // What was cancelled may keep the process busy: then the others must not pass their deadlines because of it.
-      this.#hasCancelled = true;
+      this.#watchdog.cancelledOneOfSeveral();
     }
   }
 
@@ -352,61 +298,8 @@ export class SandboxProcess {
 
   /** Called every `memoryPollMs`, while calls are in flight and now and then when none are. */
   watch(residentBytes: number | undefined): void {
-    const residentMax = (this.#limits.memoryMb + residentOverheadMb) * 1024 * 1024;
-    if (residentBytes !== undefined && residentBytes > residentMax) {
-      this.kill('out_of_memory', `the process used more than ${this.#limits.memoryMb} MB of memory`);
-      return;
-    }
-    if (this.#calls.size > 1 || this.#hasCancelled) this.#ping();
-    if (this.#hasCancelled && this.#stuck) {
-      this.kill('cancelled', 'a call that was cancelled keeps the process busy');
-      return;
-    }
-    // Ticks, not time: after a stall of the service itself the answer may be waiting to be read.
-    // Only the oldest call: behind another one, waiting is no sign of anything, and that one's deadline ends it.
-    const oldest = this.#calls.values().next().value;
-    if (oldest?.unstartedTicks === undefined) return;
-    const cpuMs = this.pid === undefined ? undefined : processCpuMs(this.pid);
-    if (oldest.unstartedTicks === 0) oldest.unstartedCpuMs = cpuMs;
-    oldest.unstartedTicks += 1;
-    const { unresponsiveMs, memoryPollMs } = this.#limits;
-    if (oldest.unstartedTicks * memoryPollMs <= unresponsiveMs) return;
-    const usedMs = (cpuMs ?? 0) - (oldest.unstartedCpuMs ?? 0);
-    // Taking a call up costs a few ms. On a busy machine even code that spins gets no more than a part of a core.
-    if (usedMs > unresponsiveMs / 5) this.kill('unresponsive', 'its own code keeps the process busy');
-    else this.kill('overloaded', 'the process got no processor time to take a call up');
-  }
-
-  /** Where several calls share the process, one of them may keep it from all others. */
-  #ping(): void {
-    if (this.#pingTicks !== undefined) this.#pingTicks += 1;
-    else {
-      this.#pingTicks = 0;
-      this.#send(frameType.ping, 0, '');
-    }
-  }
-
-  get #stuck(): boolean {
-    return (this.#pingTicks ?? 0) * this.#limits.memoryPollMs > this.#limits.unresponsiveMs;
-  }
-
-  #send(
-    type: FrameType,
-    id: number,
-    header: string,
-    payload: (string | Uint8Array)[] = [],
-    payloadBytes = 0,
-  ): void {
-    this.#out.push(encodeFrame(type, id, header, payload, payloadBytes));
-    // Calls that start in the same turn leave in one write.
-    if (this.#out.length === 1) process.nextTick(this.#flush);
-  }
-
-  #flushNow(): void {
-    const frames = this.#out;
-    this.#out = [];
-    const bytes = frames.length === 1 ? frames[0] : Buffer.concat(frames);
-    if (bytes !== undefined && this.#sandbox.rpc.writable) this.#sandbox.rpc.write(bytes);
+    const verdict = this.#watchdog.look(residentBytes);
+    if (verdict !== undefined) this.kill(verdict.reason, verdict.detail);
   }
 
   #listen(): void {
@@ -474,7 +367,7 @@ export class SandboxProcess {
       return;
     }
     if (type === frameType.pong) {
-      this.#pingTicks = undefined;
+      this.#watchdog.ponged();
       return;
     }
     const pending = this.#calls.get(id);
@@ -486,7 +379,7 @@ export class SandboxProcess {
     if (pending === undefined) {
       if (id === 0) throw new ProtocolError('a frame belongs to no call');
       this.#countStray(id);
-      if (type === frameType.ask) this.#takeAsk(id, header, payload, undefined);
+      if (type === frameType.hostCall) this.#takeHostCall(id, header, payload, undefined);
       return;
     }
     pending.unstartedTicks = undefined;
@@ -508,24 +401,24 @@ export class SandboxProcess {
         this.#answer(
           id,
           pending,
-          pending.record.done(header, new PayloadReader(payload), this.#elapsed(pending)),
+          pending.record.done(header, new PayloadReader(payload), this.#calls.elapsedMs(pending)),
         );
         return;
-      case frameType.ask:
-        this.#takeAsk(id, header, payload, pending.onAsk);
+      case frameType.hostCall:
+        this.#takeHostCall(id, header, payload, pending.onHostCall);
         return;
       case frameType.refresh:
-        this.#refreshDeadline(pending);
+        this.#calls.refreshDeadline(pending);
         return;
       case frameType.exiting:
         this.#culprit ??= pending;
     }
   }
 
-  #takeAsk(id: number, header: unknown, payload: Buffer, onAsk: CallOptions['onAsk']): void {
-    if (this.backlogBytes > this.#limits.askBacklogBytesMax)
+  #takeHostCall(id: number, header: unknown, payload: Buffer, onHostCall: CallOptions['onHostCall']): void {
+    if (this.backlogBytes > this.#limits.hostCallBacklogBytesMax)
       throw new CapPassedError('the process asks without reading the answers');
-    this.#asks.take(id, header, payload, onAsk);
+    this.#hostCalls.take(id, header, payload, onHostCall);
   }
 
   #tellReply(pending: PendingCall, reply: HttpReply): void {
@@ -537,7 +430,7 @@ export class SandboxProcess {
   }
 
   #countStray(id: number): void {
-    if (id >= this.#nextCallId)
+    if (!this.#calls.wasMade(id))
       throw new ProtocolError(`a frame belongs to call ${id}, which was never made`);
     this.#strayFrames += 1;
     if (this.#strayFrames > strayFramesMax)
@@ -548,13 +441,13 @@ export class SandboxProcess {
     if (payload.length > uncaughtBytesMax) throw new ProtocolError('an error is larger than one can be');
     if (pending === undefined) {
       this.#countStray(id);
-      if (id === 0) this.#strayErrors += 1;
+      if (id === 0) this.#unattributedErrors += 1;
     }
     if (id !== 0) {
       if (this.#uncaughtCalls.has(id)) throw new ProtocolError(`call ${id} failed twice`);
       this.#uncaughtCalls.add(id);
     }
-    if (pending !== undefined || (id === 0 && this.#strayErrors <= strayErrorsMax)) {
+    if (pending !== undefined || (id === 0 && this.#unattributedErrors <= unattributedErrorsMax)) {
       const reader = new PayloadReader(payload);
       const error = readError((header as { error?: unknown } | undefined)?.error, reader);
       reader.end();
@@ -562,27 +455,24 @@ export class SandboxProcess {
       this.#logger.info({ pid: this.pid, callId: id }, 'runner.uncaught');
       // The harness ended the call itself; a forged frame ends it here.
       if (pending !== undefined)
-        this.#answer(id, pending, pending.record.end('threw', error, this.#elapsed(pending)));
-      else this.#tellStray(error);
+        this.#answer(id, pending, pending.record.end('threw', error, this.#calls.elapsedMs(pending)));
+      else this.#tellUnattributed(error);
     }
     this.retire();
     this.onFault?.();
   }
 
-  #tellStray(error: UserCodeError): void {
+  #tellUnattributed(error: UserCodeError): void {
     try {
-      this.onStray?.(error);
+      this.onUnattributedError?.(error);
     } catch (cause) {
       this.#logger.error({ err: cause }, 'the receiver of an error of no call threw');
     }
   }
 
   #answer(id: number, pending: PendingCall, answer: CallAnswer): void {
-    this.#calls.delete(id);
-    pending.stopDeadline();
-    pending.stopListening?.();
-    pending.resolve(answer);
-    if (this.#calls.size > 0) return;
+    this.#calls.answer(id, pending, answer);
+    if (!this.idle) return;
     this.lastUsedAtMs = this.#timer.nowMs();
     if (this.#retiring) this.kill('retired');
     this.onIdle?.();
@@ -594,8 +484,9 @@ export class SandboxProcess {
     this.#relay.close();
     for (const stream of this.#sandbox.child.stdio) stream?.destroy();
     if (this.#reason === undefined && /out of memory|Allocation failed|OOM/i.test(this.#stderrTail)) {
-      this.#reason = 'out_of_memory';
-      this.#reasonDetail = `the process used more than ${this.#limits.memoryMb} MB of memory`;
+      const { reason, detail } = outOfMemory(this.#limits);
+      this.#reason = reason;
+      this.#reasonDetail = detail;
     }
     if (this.#reason === undefined) {
       const how = signal === null ? `with code ${code}` : `by ${signal}`;
@@ -611,14 +502,10 @@ export class SandboxProcess {
     this.#ended.resolve();
   }
 
-  /** Milliseconds since it was sent. */
-  #elapsed(pending: PendingCall): number {
-    return this.#timer.nowMs() - pending.sentAtMs;
-  }
-
   #answerAll(): void {
     // Those that it never took up go to another process, and are to blame for nothing.
-    const started = [...this.#calls.values()].filter((pending) => pending.unstartedTicks === undefined);
+    const calls = [...this.#calls.all];
+    const started = calls.filter(([, pending]) => pending.unstartedTicks === undefined);
     const end: ProcessEnd = {
       reason: this.#reason,
       detail: this.#reasonDetail || 'the process was ended',
@@ -626,7 +513,7 @@ export class SandboxProcess {
       shared: started.length > 1,
       atMs: this.#timer.nowMs(),
     };
-    for (const [id, pending] of this.#calls) this.#answer(id, pending, answerAtEnd(pending, end));
+    for (const [id, pending] of calls) this.#answer(id, pending, answerAtEnd(pending, end));
   }
 
   /** The last of what the process wrote to stderr, for people who look for the reason of a failed start. */

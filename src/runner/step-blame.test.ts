@@ -53,7 +53,7 @@ function sharedProcess({ runner } = fixture): {
       `for (;;) { const { end } = await $.flow.trigger('p_2'); if (end) return 'waited'; }`,
       overrides,
       {
-        onAsk: async () => {
+        onHostCall: async () => {
           asked.resolve();
           return { header: { end: await held.promise } };
         },
@@ -288,7 +288,7 @@ test('a process can have more memory than usual, or less', async () => {
        await $.flow.trigger('p_2'); return require('node:v8').getHeapStatistics().heap_size_limit / 1048576;`,
       overrides,
       {
-        onAsk: async () => {
+        onHostCall: async () => {
           filled.resolve();
           timer.advance(memoryPollMs);
           return { header: {} };
@@ -315,7 +315,7 @@ test('runs that share a process: when one exits, the others run again on a fresh
   const source = actionWith(
     `if (steps.trigger.event.exit) process.exit(); await $.flow.trigger('p_2'); return steps.trigger.event.n;`,
   );
-  let asks = 0;
+  let hostCalls = 0;
   let answered: Promise<void> | undefined;
   const threeAsk = Promise.withResolvers<void>();
   const call = (event: object) =>
@@ -325,9 +325,9 @@ test('runs that share a process: when one exits, the others run again on a fresh
         call: stepCall({ steps: JSON.stringify({ trigger: { event } }) }),
       }),
       {
-        onAsk: async () => {
-          asks += 1;
-          if (asks === 3) threeAsk.resolve();
+        onHostCall: async () => {
+          hostCalls += 1;
+          if (hostCalls === 3) threeAsk.resolve();
           await answered;
           return { header: {} };
         },

@@ -34,12 +34,12 @@ const stepApart: typeof step = (body, overrides, options) => {
 function asking() {
   const asked = Promise.withResolvers<void>();
   const held = Promise.withResolvers<void>();
-  const onAsk = async () => {
+  const onHostCall = async () => {
     asked.resolve();
     await held.promise;
     return { header: {} };
   };
-  return { onAsk, asked: asked.promise, letGo: () => held.resolve() };
+  return { onHostCall, asked: asked.promise, letGo: () => held.resolve() };
 }
 const mb = 1024 * 1024;
 
@@ -328,10 +328,10 @@ test('a module that does not load fails its calls with its logs; calls of others
     exportsOf(await fixture.runner.call(stepRequest(actionWith('return process.pid'), { deploymentId })))
       .$return_value;
   const first = await pid();
-  const { onAsk, asked, letGo } = asking();
+  const { onHostCall, asked, letGo } = asking();
   const slow = fixture.runner.call(
     stepRequest(actionWith(`await $.flow.trigger('p_2'); return "slow"`), { deploymentId, module: 'c_slow' }),
-    { onAsk },
+    { onHostCall },
   );
   await asked;
   const broken = stepRequest(`console.log('loading'); throw new Error('broken');`, {
@@ -396,25 +396,25 @@ test('a step that never resolves passes its deadline; refreshTimeout gives it mo
   assert.equal(never.status, 'timed_out');
   assert.deepEqual(never.step, { exports: '{}', sends: [] });
   /** Time passes whenever the step asks for something. */
-  let asks = 0;
-  const onAsk = async () => {
-    asks += 1;
+  let hostCalls = 0;
+  const onHostCall = async () => {
+    hostCalls += 1;
     timer.advance(deadlineMs - 100);
     return { header: {} };
   };
-  const ask = `await $.flow.trigger('p_2'); $.flow.refreshTimeout();`;
+  const hostCall = `await $.flow.trigger('p_2'); $.flow.refreshTimeout();`;
   const longer = await step(
-    `const before = $.context.deadline; for (let i = 0; i < 4; i++) { ${ask} await new Promise((go) => setTimeout(go, 2)); } return $.context.deadline > before;`,
+    `const before = $.context.deadline; for (let i = 0; i < 4; i++) { ${hostCall} await new Promise((go) => setTimeout(go, 2)); } return $.context.deadline > before;`,
     { deadlineMs },
-    { onAsk },
+    { onHostCall },
   );
   assert.equal(exportsOf(longer).$return_value, true);
-  assert.equal(asks, 4);
-  asks = 0;
-  const endless = await step(`for (;;) { ${ask} }`, { deadlineMs }, { onAsk });
+  assert.equal(hostCalls, 4);
+  hostCalls = 0;
+  const endless = await step(`for (;;) { ${hostCall} }`, { deadlineMs }, { onHostCall });
   assert.equal(endless.status, 'timed_out');
   // Ten times its deadline have passed at the thirteenth.
-  assert.equal(asks, 13);
+  assert.equal(hostCalls, 13);
 });
 
 test('what was sent before a kill is known', async () => {

@@ -7,7 +7,7 @@ import { CallerError } from '#lib/errors.ts';
 import { FakeFiles } from '../../test/support/fake-files.ts';
 import { type RunnerFixture, resultOf, startRunnerFixture } from '../../test/support/runner-fixture.ts';
 import type { CallOutcome } from './call-outcome.ts';
-import type { Ask, AskAnswer, StepCall } from './runner.ts';
+import type { HostCall, HostCallAnswer, StepCall } from './runner.ts';
 
 const stepCall = (steps: object = { trigger: { event: {} } }, scratch = 'r_1'): StepCall => ({
   kind: 'step',
@@ -29,8 +29,8 @@ describe('what a step finds under this and $', () => {
   const files = new FakeFiles();
   const held = new Map<string, string>();
 
-  const onAsk = async ({ kind, header, body }: Ask): Promise<AskAnswer> => {
-    if (kind === 'file') return files.ask(kind, header, body);
+  const onHostCall = async ({ kind, header, body }: HostCall): Promise<HostCallAnswer> => {
+    if (kind === 'file') return files.hostCall(kind, header, body);
     assert.equal(kind, 'data_store');
     if (header.store !== 'ds_mine') throw new CallerError('not_found', 'there is no such data store');
     const key = String(header.key);
@@ -60,7 +60,7 @@ describe('what a step finds under this and $', () => {
         ...{ deploymentId: 'd_steps', module: `c_${++modules}` },
         props: values as Record<string, unknown>,
       },
-      { onAsk },
+      { onHostCall },
     );
 
   test('a data store keeps values for the next step', async () => {
@@ -171,7 +171,7 @@ describe('what a step finds under this and $', () => {
         return [await this.data.get('seen'), file.toJSON().path];
       } };`;
     const props = { data: 'ds_mine', mirror: { id: 'stash_source' } };
-    const outcome = await fixture.call(source, { props }, { onAsk });
+    const outcome = await fixture.call(source, { props }, { onHostCall });
     assert.deepEqual(resultOf(outcome), ['from the stash', 'kept.txt']);
     assert.equal(String(files.folder('files').get('kept.txt')?.body), 'kept');
     assert.equal(String(files.folder('stash_source').get('out.txt')?.body), 'from the run');

@@ -1,6 +1,6 @@
 import { must } from '#lib/assert.ts';
 import type { Store } from '#storage/store.ts';
-import type { TickTable } from '#storage/tables/source-tables.ts';
+import type { LedgerOutcome, TickTable } from '#storage/tables/source-tables.ts';
 import { nextOccurrence, occurrencesBetween } from './next-occurrence.ts';
 import type { DueTick, FiredTicks, TickOutcome, TickTarget } from './tick-target.ts';
 import {
@@ -121,7 +121,7 @@ function partition<T>(values: readonly T[], test: (value: T) => boolean): [T[], 
 function tickRows(plan: TickPlan, outcome: TickOutcome, nowMs: number): TickTable[] {
   const { timer, missed } = plan;
   if (outcome.kind === 'gone') return [];
-  const row = (kind: string, reason: string | null, plannedMs: number, ticks: number): TickTable => ({
+  const row = (kind: LedgerOutcome, reason: string | null, plannedMs: number, ticks: number): TickTable => ({
     subject_id: timer.subject_id,
     timer_id: timer.id,
     owner_id: timer.owner_id,
@@ -135,7 +135,8 @@ function tickRows(plan: TickPlan, outcome: TickOutcome, nowMs: number): TickTabl
     run_error: null,
     run_ended_at_ms: null,
   });
-  const started = outcome.kind === 'fired' ? { run_id: outcome.runId ?? null, run_state: 'started' } : {};
+  const started: Partial<TickTable> =
+    outcome.kind === 'fired' ? { run_id: outcome.runId ?? null, run_state: 'started' } : {};
   const rows: TickTable[] = [];
   const lateByMs = nowMs - timer.next_at_ms;
   if (outcome.kind === 'skipped') rows.push(row('skipped', outcome.reason, timer.next_at_ms, 1));

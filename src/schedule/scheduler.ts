@@ -1,5 +1,5 @@
-import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
+import { Wakeable } from '#lib/wakeable.ts';
 import type { StoreTime } from '#storage/store-time.ts';
 import { fireDueTimers, type TimerParts } from './fire-due-timers.ts';
 import { restartTimers, stepBackMs } from './restart-timers.ts';
@@ -30,9 +30,7 @@ export class Scheduler {
   readonly #time: StoreTime;
   readonly #isPaused: () => boolean;
   readonly #logger: Logger;
-  #timer: NodeJS.Timeout | undefined;
-  #firing: Promise<void> | undefined;
-  #again = false;
+  readonly #wakeable: Wakeable;
   #stopped = false;
   /** Unknown at first: the clock may have stepped back while nothing ran, too. */
   #lastSeenMs = Number.POSITIVE_INFINITY;
@@ -42,6 +40,12 @@ export class Scheduler {
     this.#time = options.time;
     this.#isPaused = options.isPaused ?? (() => false);
     this.#logger = options.logger;
+    this.#wakeable = new Wakeable({
+      look: () => this.#fire(),
+      pollMs: sleepMaxMs,
+      logger: options.logger,
+      failure: 'schedule.fire-failed',
+    });
   }
 
   start(): void {
@@ -50,53 +54,30 @@ export class Scheduler {
 
   /** A timer was added, changed, or may be due. */
   poke(): void {
-    if (this.#stopped) return;
-    if (this.#firing !== undefined) {
-      this.#again = true;
-      return;
-    }
-    clearTimeout(this.#timer);
-    this.#firing = this.#fire().finally(() => {
-      this.#firing = undefined;
-      if (this.#again) {
-        this.#again = false;
-        this.poke();
-      }
-    });
+    this.#wakeable.poke();
   }
 
-  async stop(): Promise<void> {
+  stop(): Promise<void> {
     this.#stopped = true;
-    clearTimeout(this.#timer);
-    await this.#firing;
+    return this.#wakeable.stop();
   }
 
-  async #fire(): Promise<void> {
-    let sleepMs = sleepMaxMs;
-    try {
-      while (!this.#stopped && !this.#isPaused()) {
-        const { nowMs, nextMs } = await readTimerTimes(this.#parts.store.read, this.#time);
-        if (nowMs < this.#lastSeenMs - stepBackMs) {
-          await this.#restartTimers();
-          this.#lastSeenMs = nowMs;
-          continue;
-        }
+  /** Fires what is due, and answers in how many milliseconds something may be due again. */
+  async #fire(): Promise<number> {
+    while (!this.#stopped && !this.#isPaused()) {
+      const { nowMs, nextMs } = await readTimerTimes(this.#parts.store.read, this.#time);
+      if (nowMs < this.#lastSeenMs - stepBackMs) {
+        await this.#restartTimers();
         this.#lastSeenMs = nowMs;
-        if (nextMs === undefined) break;
-        if (nextMs > nowMs) {
-          sleepMs = Math.min(sleepMaxMs, nextMs - nowMs);
-          break;
-        }
-        const { timers } = await fireDueTimers(this.#parts, nowMs);
-        if (timers === 0) {
-          sleepMs = lockedPauseMs;
-          break;
-        }
+        continue;
       }
-    } catch (error) {
-      this.#logger.warn({ error: toError(error).message }, 'schedule.fire-failed');
+      this.#lastSeenMs = nowMs;
+      if (nextMs === undefined) break;
+      if (nextMs > nowMs) return nextMs - nowMs;
+      const { timers } = await fireDueTimers(this.#parts, nowMs);
+      if (timers === 0) return lockedPauseMs;
     }
-    if (!this.#stopped) this.#timer = setTimeout(() => this.poke(), sleepMs);
+    return sleepMaxMs;
   }
 
   async #restartTimers(): Promise<void> {

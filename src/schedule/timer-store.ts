@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import type { Dialect } from '#storage/dialect.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import type { StoreTime } from '#storage/store-time.ts';
 import type { TickTable, TimerTable } from '#storage/tables/source-tables.ts';
@@ -53,19 +54,18 @@ export async function timersOf(db: Db, subjectId: string, limit: number): Promis
 
 /** Due timers, earliest first, locked so that no other process fires them too. */
 export async function lockDueTimers(
-  store: Pick<Store, 'name'>,
+  store: Dialect,
   tx: Tx,
   nowMs: number,
   limit: number,
 ): Promise<TimerTable[]> {
-  let query = tx
+  const query = tx
     .selectFrom('timers')
     .select(timerColumns)
     .where('next_at_ms', '<=', nowMs)
     .orderBy('next_at_ms')
     .limit(limit);
-  if (store.name === 'postgres') query = query.forUpdate().skipLocked();
-  return query.execute();
+  return store.lockRows(query, { skipLocked: true }).execute();
 }
 
 /** Writes the next time of many timers in one statement. */
@@ -130,11 +130,11 @@ export async function reanchorIntervals(
 
 /** Cron timers that were last written in the future, in the order of their ids, locked; for a clock that stepped back. */
 export async function cronTimersOfFuture(
-  store: Pick<Store, 'name'>,
+  store: Dialect,
   tx: Tx,
   options: { time: StoreTime; toleranceMs: number; afterId: string; limit: number },
 ): Promise<TimerTable[]> {
-  let query = tx
+  const query = tx
     .selectFrom('timers')
     .select(timerColumns)
     .where('cron', 'is not', null)
@@ -142,8 +142,7 @@ export async function cronTimersOfFuture(
     .where('id', '>', options.afterId)
     .orderBy('id')
     .limit(options.limit);
-  if (store.name === 'postgres') query = query.forUpdate();
-  return query.execute();
+  return store.lockRows(query).execute();
 }
 
 export async function insertTicks(tx: Tx, rows: readonly TickTable[]): Promise<void> {

@@ -1,8 +1,9 @@
-import { databaseTimeMs } from '#jobs/node-store.ts';
+import { LeaseClock } from '#jobs/lease-clock.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError, toError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Logger } from '#lib/logger.ts';
+import { PeriodicTask } from '#lib/periodic-task.ts';
 import type { Store } from '#storage/store.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
 import type { ChangeSteps } from './change-steps.ts';
@@ -28,13 +29,14 @@ export class ChangeTurns {
   readonly #store: Store;
   readonly #steps: ChangeSteps;
   readonly #clock: Clock;
+  readonly #leaseClock: LeaseClock;
   readonly #logger: Logger;
   readonly #node: string;
   readonly #context: DeploymentContext;
   readonly #turns = new Map<string, Promise<unknown>>();
   /** When the nodes of these changes were first and last found expired. */
   readonly #expired = new Map<string, { firstMs: number; lastMs: number }>();
-  #sweeper: NodeJS.Timeout | undefined;
+  readonly #sweeper: PeriodicTask;
 
   constructor(parts: {
     store: Store;
@@ -47,19 +49,25 @@ export class ChangeTurns {
     this.#store = parts.store;
     this.#steps = parts.steps;
     this.#clock = parts.clock;
+    this.#leaseClock = new LeaseClock(parts);
     this.#logger = parts.logger;
     this.#node = parts.node;
     this.#context = parts.context;
+    this.#sweeper = new PeriodicTask({
+      everyMs: sweepMs,
+      // A change that waits for user code to be undone does not hold up the others of the next round.
+      work: () => void this.undoAbandoned(),
+      logger: parts.logger,
+      failure: 'source.sweep-failed',
+    });
   }
 
   start(): void {
-    this.#sweeper = setInterval(() => void this.undoAbandoned(), sweepMs);
-    this.#sweeper.unref();
-    void this.undoAbandoned();
+    this.#sweeper.start({ atOnce: true });
   }
 
   stop(): void {
-    clearInterval(this.#sweeper);
+    void this.#sweeper.stop();
   }
 
   async inTurn<T>(id: string, work: () => Promise<T>): Promise<T> {
@@ -154,9 +162,8 @@ export class ChangeTurns {
   async #isAbandoned(source: SourceTable): Promise<boolean> {
     if (source.change_id === null) return false;
     // In its turn, so this process is not at it; and a folder has one process only.
-    if (source.change_node === this.#node || this.#store.name === 'sqlite') return true;
-    // Leases are in the time of the database.
-    const nowMs = await databaseTimeMs(this.#store.read);
+    if (source.change_node === this.#node || !this.#store.isShared) return true;
+    const nowMs = await this.#leaseClock.nowMs();
     if (!(await isNodeAlive(this.#store.read, source.change_node ?? '', nowMs)))
       return this.#isFoundAgain(source.change_id);
     this.#expired.delete(source.change_id);

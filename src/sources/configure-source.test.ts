@@ -282,7 +282,7 @@ forEachStore((fixture) => {
     const configured_props = { token: 'opensesame-1' };
     const { source } = await parts.deployer.create({ component_id: component.id, configured_props }, me);
     const error = { name: 'opensesame-1 Error', message: 'no opensesame-1', stack: 'at opensesame-1' };
-    await parts.runs.strayError(source.id, error);
+    await parts.runs.unattributedError(source.id, error);
     const [stored, ...more] = await parts.store.read.selectFrom('events').selectAll().execute();
     assert.deepEqual([stored?.emitter_id, stored?.channel, more], [source.id, '$errors', []]);
     assert.match(stored?.event ?? '', /\[redacted\] Error/);

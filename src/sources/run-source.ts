@@ -10,7 +10,7 @@ import { CallerError, UnavailableError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import { usageOf } from '#metering/invocation-usage.ts';
 import type { CallOutcome, HttpReply, UserCodeError } from '#runner/call-outcome.ts';
-import type { Ask, AskAnswer, Runner, UserCall } from '#runner/runner.ts';
+import type { HostCall, HostCallAnswer, Runner, UserCall } from '#runner/runner.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
@@ -24,7 +24,7 @@ import type { SourceReplies } from './source-replies.ts';
 import { findSource, readComponentDb } from './source-store.ts';
 
 /** Answers what code of a source asks for while it runs: data stores and files of its owner. */
-export type SourceAsks = (ownerId: string, ask: Ask) => Promise<AskAnswer>;
+export type SourceHostCalls = (ownerId: string, hostCall: HostCall) => Promise<HostCallAnswer>;
 
 /** Keeps the reply of a run whose request had an idempotency key. */
 export interface ReplyKeeper {
@@ -45,7 +45,7 @@ export class SourceRuns implements JobHandler {
   readonly #settle: BatchWrite<InvocationEnd, SettleResult>;
   readonly #lanes: SourceLanes;
   readonly #replies: SourceReplies;
-  readonly #asks: SourceAsks;
+  readonly #hostCalls: SourceHostCalls;
   readonly #kept: ReplyKeeper;
   readonly #waiters = new Map<string, ReplyWaiter>();
 
@@ -60,7 +60,7 @@ export class SourceRuns implements JobHandler {
     node: string;
     lanes: SourceLanes;
     replies: SourceReplies;
-    asks: SourceAsks;
+    hostCalls: SourceHostCalls;
     keptReplies: ReplyKeeper;
     limits: { deadlineMs: number; memoryMb: number; componentDbBytesMax: number };
   }) {
@@ -74,7 +74,7 @@ export class SourceRuns implements JobHandler {
     this.#settle = settleInvocations(options);
     this.#lanes = options.lanes;
     this.#replies = options.replies;
-    this.#asks = options.asks;
+    this.#hostCalls = options.hostCalls;
     this.#kept = options.keptReplies;
   }
 
@@ -205,7 +205,7 @@ export class SourceRuns implements JobHandler {
         deadlineMs: Math.min(this.#limits.deadlineMs, deadlineMsMax),
         ...(alone ? { alone } : {}),
       },
-      { ...callOptions, onAsk: (ask) => this.#asks(source.owner_id, ask) },
+      { ...callOptions, onHostCall: (hostCall) => this.#hostCalls(source.owner_id, hostCall) },
     );
   }
 
@@ -227,7 +227,7 @@ export class SourceRuns implements JobHandler {
   }
 
   /** An error that code of a source left behind after its runs: no run is to blame, so it is told beside them. */
-  async strayError(sourceId: string, error: UserCodeError): Promise<void> {
+  async unattributedError(sourceId: string, error: UserCodeError): Promise<void> {
     const deployment = await this.#lanes.deploymentOf(this.#lanes.of(sourceId));
     if (deployment === undefined) return;
     const { source, redact } = deployment;

@@ -1,4 +1,3 @@
-import type { CompiledQuery } from 'kysely';
 import {
   appendEvents,
   type Emission,
@@ -9,7 +8,6 @@ import {
   questionOf,
 } from '#events/emit-event.ts';
 import type { StoredEvent } from '#events/event.ts';
-import type { LockedEmitter } from '#events/event-store.ts';
 import type { OutcomeRecorder } from '#health/outcome-store.ts';
 import { settleJobsQuery } from '#jobs/job-store.ts';
 import { keepLanesQuery } from '#jobs/lane-lease-store.ts';
@@ -17,6 +15,7 @@ import type { Clock } from '#lib/clock.ts';
 import type { UsageRow } from '#metering/invocation-usage.ts';
 import { addUsage } from '#metering/usage-store.ts';
 import { recordTickEnds } from '#schedule/timer-store.ts';
+import type { Dialect } from '#storage/dialect.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import { mergeComponentDbs } from './source-store.ts';
@@ -82,16 +81,13 @@ export function settleInvocations(options: {
       const question = questionOf(router, asked);
       // All in one wait for the store. That emitters are locked before it is asked who wants their events matters to
       // whoever subscribes from a certain event on: it takes the same lock.
-      const queries: CompiledQuery<object>[] = [
-        settleJobsQuery(store, tx, { node, jobs }),
-        lockEmittersOf(store, tx, asked),
-        ...(question === undefined ? [] : [question.query]),
-      ];
-      const answers = await store.ask<object[]>(tx, jobs.length === 0 ? queries.slice(1) : queries);
-      const jobRows = (jobs.length === 0 ? [] : answers.shift()) as { id: string }[];
-      const [emitters = [], subscribers = []] = answers as [LockedEmitter[]?, object[]?];
+      const { ended, emitters, subscribers } = await store.ask(tx, {
+        ended: jobs.length === 0 ? undefined : settleJobsQuery(store, tx, { node, jobs }),
+        emitters: lockEmittersOf(store, tx, asked),
+        subscribers: question?.query,
+      });
       const answer = question && { question, rows: subscribers };
-      const held = new Set(jobRows.map((row) => row.id));
+      const held = new Set(ended.map(({ id }) => id));
       const valid: InvocationEnd[] = [];
       const withLost = new Set<string>();
       for (const end of fresh) {
@@ -169,14 +165,14 @@ export function settleInvocations(options: {
 
 /** Of the lanes that `ends` need, those that this node has, and keeps until the transaction ends. */
 async function keepTurns(
-  store: Pick<Store, 'name'>,
+  store: Dialect,
   tx: Tx,
   node: string,
   ends: readonly InvocationEnd[],
 ): Promise<Set<string>> {
   const lanes = [...new Set(ends.flatMap(({ lane }) => (lane === undefined ? [] : [lane])))];
   // The embedded store has one node.
-  if (store.name === 'sqlite' || lanes.length === 0) return new Set(lanes);
+  if (!store.isShared || lanes.length === 0) return new Set(lanes);
   const { rows } = await tx.executeQuery(keepLanesQuery(node, lanes));
   return new Set(rows.map(({ lane }) => lane));
 }

@@ -63,7 +63,7 @@ export class SourceLanes {
   /** Undefined when the source was deleted. */
   async deploymentOf(lane: Lane): Promise<Deployment | undefined> {
     // With other processes on the store, another one may have changed the source since.
-    if (lane.deployment !== undefined && this.#store.name === 'postgres') {
+    if (lane.deployment !== undefined && this.#store.isShared) {
       const known = await lane.deployment.catch(() => undefined);
       const revision = await sourceRevision(this.#store.read, lane.sourceId);
       if (known === undefined || revision !== known.source.revision) lane.deployment = undefined;

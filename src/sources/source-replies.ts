@@ -1,6 +1,7 @@
 import type { Clock } from '#lib/clock.ts';
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
+import { PeriodicTask } from '#lib/periodic-task.ts';
 import type { HttpReply } from '#runner/call-outcome.ts';
 import type { Store } from '#storage/store.ts';
 import type { ReplyWaiter } from './reply-waiter.ts';
@@ -28,7 +29,7 @@ export class SourceReplies {
   readonly #goneMs: number;
   readonly #waiting = new Map<string, ReplyWaiter>();
   #poll: NodeJS.Timeout | undefined;
-  #pruner: NodeJS.Timeout | undefined;
+  readonly #pruner: PeriodicTask;
   #reading: Promise<void> | undefined;
   #isAskedAgain = false;
   /** Those whose jobs were stored, and since when they are known to be gone (performance.now). */
@@ -49,24 +50,29 @@ export class SourceReplies {
     this.#logger = options.logger;
     this.#pollMs = options.pollMs ?? defaultPollMs;
     this.#goneMs = options.goneMs ?? defaultGoneMs;
+    this.#pruner = new PeriodicTask({
+      everyMs: pruneEveryMs,
+      work: () => {
+        const beforeMs = this.#clock.now() - keptMs;
+        return this.#store.transaction((tx) => pruneReplies(tx, beforeMs, prunedMax));
+      },
+      logger: options.logger,
+      failure: 'source.replies-not-pruned',
+    });
   }
 
   start(): void {
-    if (this.#store.name === 'sqlite') return;
+    if (!this.#store.isShared) return;
     this.#store.onNotify((channel, node) => {
       if (channel === 'millrace_replies' && node === this.#node) this.#read();
     });
-    this.#pruner = setInterval(() => {
-      const beforeMs = this.#clock.now() - keptMs;
-      this.#store.transaction((tx) => pruneReplies(tx, beforeMs, prunedMax)).catch(() => {});
-    }, pruneEveryMs);
-    this.#pruner.unref();
+    this.#pruner.start();
   }
 
   /** Who waits here is told that the run goes on elsewhere. */
   stop(): void {
     clearInterval(this.#poll);
-    clearInterval(this.#pruner);
+    void this.#pruner.stop();
     for (const waiter of this.#waiting.values()) waiter.interrupted();
     this.#waiting.clear();
   }

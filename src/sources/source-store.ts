@@ -1,11 +1,14 @@
 import { type ExpressionBuilder, type SqlBool, sql } from 'kysely';
+import { insertSourceAccounts, replaceSourceAccounts } from '#accounts/account-grant-store.ts';
 import { removeEmitter } from '#events/delete-events.ts';
+import type { HealthState } from '#health/health.ts';
 import { hasHealth } from '#health/health-store.ts';
 import { forgetOutcomes } from '#health/outcome-store.ts';
 import { removeKeysOf } from '#idempotency/idempotency-key-store.ts';
 import { deleteLane } from '#jobs/job-store.ts';
 import { sharedLane } from '#jobs/shared-lane.ts';
 import { deleteTicksOf, deleteTimersOf, insertTimers } from '#schedule/timer-store.ts';
+import type { Dialect } from '#storage/dialect.ts';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
@@ -58,7 +61,7 @@ export async function pageOfSources(
   db: Db,
   ownerId: string,
   page: PageRequest,
-  { words = '', health }: { words?: string; health?: { state: string; nowMs: number } } = {},
+  { words = '', health }: { words?: string; health?: { state: HealthState; nowMs: number } } = {},
 ): Promise<Page<SourceTable>> {
   let query = db
     .selectFrom('sources')
@@ -124,10 +127,7 @@ export async function insertSource(
   await tx.insertInto('sources').values(row).execute();
   await insertSourceAccounts(tx, row.id, accounts);
   await insertApphooks(tx, row);
-  await tx
-    .insertInto('component_dbs')
-    .values({ source_id: row.id, owner_id: row.owner_id, db: '{}' })
-    .execute();
+  await ensureComponentDbs(tx, [{ id: row.id, ownerId: row.owner_id }]);
 }
 
 /** What a write of a source expects to find: no change under way since it was read, or this one. */
@@ -164,8 +164,7 @@ export async function updateSource(
   await deleteApphooks(tx, id);
   await insertApphooks(tx, row);
   if (parts.accounts !== undefined) {
-    await tx.deleteFrom('source_accounts').where('source_id', '=', id).execute();
-    await insertSourceAccounts(tx, id, parts.accounts);
+    await replaceSourceAccounts(tx, id, parts.accounts);
   }
   if (parts.timers !== undefined) {
     await deleteTimersOf(tx, id);
@@ -177,21 +176,13 @@ export async function updateSource(
 /** What other code, or the same code with other props, came to says nothing about the source as it will be. */
 async function forgetOutcomesOfChange(tx: Tx, row: SourceTable): Promise<void> {
   const columns = ['component_id', 'configured_props', 'sealed_props', 'dynamic_props'] as const;
-  await tx
-    .deleteFrom('health')
-    .where('subject_id', '=', row.id)
-    .where((where) =>
-      where.exists(
-        where
-          .selectFrom('sources')
-          .select('id')
-          .where('id', '=', row.id)
-          .where((differs) =>
-            differs.or(columns.map((column) => differs(column, 'is distinct from', row[column]))),
-          ),
-      ),
-    )
-    .execute();
+  const changed = await tx
+    .selectFrom('sources')
+    .select('id')
+    .where('id', '=', row.id)
+    .where((differs) => differs.or(columns.map((column) => differs(column, 'is distinct from', row[column]))))
+    .executeTakeFirst();
+  if (changed !== undefined) await forgetOutcomes(tx, row.id);
 }
 
 function isAsExpected(where: ExpressionBuilder<Tables, 'sources'>, guard: WriteGuard) {
@@ -239,7 +230,7 @@ export async function deleteSource(
   await deleteTimersOf(tx, id);
   for (const lane of [id, sharedLane(id)]) await deleteLane(tx, lane);
   await removeEmitter(store, tx, { id, ownerId: source.owner_id }, nowMs);
-  await tx.deleteFrom('component_dbs').where('source_id', '=', id).execute();
+  await deleteComponentDbs(tx, [id]);
   await deleteTicksOf(tx, id);
   await forgetOutcomes(tx, id);
   await removeKeysOf(tx, id, keysRemovedMax);
@@ -294,18 +285,6 @@ export async function accountsOf(db: Db, sourceId: string): Promise<SourceAccoun
     .execute();
 }
 
-async function insertSourceAccounts(
-  tx: Tx,
-  sourceId: string,
-  accounts: readonly SourceAccount[],
-): Promise<void> {
-  if (accounts.length === 0) return;
-  await tx
-    .insertInto('source_accounts')
-    .values(accounts.map((account) => ({ ...account, source_id: sourceId })))
-    .execute();
-}
-
 /** Slugs of the owner that start with `prefix`. */
 export async function slugsLike(db: Db, ownerId: string, prefix: string): Promise<Set<string>> {
   const rows = await db
@@ -317,6 +296,28 @@ export async function slugsLike(db: Db, ownerId: string, prefix: string): Promis
     .execute();
   return new Set(rows.map((row) => row.name_slug));
 }
+
+/** The rows in which sources, and steps of workflows, keep their `$.service.db`; those that are there stay as they are. */
+export async function ensureComponentDbs(
+  tx: Tx,
+  keepers: readonly { id: string; ownerId: string }[],
+): Promise<void> {
+  await tx
+    .insertInto('component_dbs')
+    .values(keepers.map(({ id, ownerId }) => ({ source_id: id, owner_id: ownerId, db: '{}' })))
+    .onConflict((conflict) => conflict.column('source_id').doNothing())
+    .execute();
+}
+
+export async function deleteComponentDbs(tx: Tx, ids: readonly string[]): Promise<void> {
+  for (let at = 0; at < ids.length; at += idsPerStatement)
+    await tx
+      .deleteFrom('component_dbs')
+      .where('source_id', 'in', ids.slice(at, at + idsPerStatement))
+      .execute();
+}
+
+const idsPerStatement = 500;
 
 /** Component db of a source: JSON text by key. */
 export async function readComponentDb(db: Db, sourceId: string): Promise<Record<string, string>> {
@@ -333,24 +334,23 @@ export async function readComponentDb(db: Db, sourceId: string): Promise<Record<
  * overlap (a run during `activate`) both keep what they wrote. Sets of a removed source are dropped.
  */
 export async function mergeComponentDbs(
-  store: Pick<Store, 'name' | 'defer'>,
+  store: Dialect & Pick<Store, 'defer'>,
   tx: Tx,
   sets: ReadonlyMap<string, Record<string, string>>,
 ): Promise<void> {
   if (sets.size === 0) return;
-  let query = tx
+  const query = tx
     .selectFrom('component_dbs')
     .select(['source_id', 'owner_id', 'db'])
     .where('source_id', 'in', [...sets.keys()])
     .orderBy('source_id');
-  if (store.name === 'postgres') query = query.forUpdate();
-  const rows = await query.execute();
+  const rows = await store.lockRows(query).execute();
   const merged = rows.map((row) => ({
     ...row,
     db: JSON.stringify({ ...(JSON.parse(row.db) as Record<string, string>), ...sets.get(row.source_id) }),
   }));
   if (merged.length === 0) return;
-  for (const query of insertRows(store.name, componentDbUpsert, merged)) await store.defer(tx, query);
+  for (const query of insertRows(store, componentDbUpsert, merged)) await store.defer(tx, query);
 }
 
 const componentDbUpsert: RowInsert<'component_dbs'> = {

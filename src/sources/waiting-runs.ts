@@ -1,4 +1,5 @@
 import { laneBacklog } from '#jobs/job-store.ts';
+import { BacklogLimiter } from '#lib/backlog-limiter.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Db, Store } from '#storage/store.ts';
 
@@ -8,32 +9,15 @@ import type { Db, Store } from '#storage/store.ts';
  */
 export const waitingMax = 100_000;
 const waitingBytesMax = 256 * 1024 * 1024;
-/** How long a count from the store is believed, or longer when it was long; what is accepted meanwhile is added. */
-const countedMs = 1_000;
-const countedMsPerJob = 0.1;
 
 interface Count {
   jobs: number;
   bytes: number;
 }
 
-interface Believed {
-  sinceMs: number;
-  untilMs: number;
-  count: Promise<Count>;
-}
-
-/** Not for ever when the clock steps back. */
-function isBelieved({ sinceMs, untilMs }: Believed, nowMs: number): boolean {
-  return sinceMs <= nowMs && nowMs < untilMs;
-}
-
 /** How much waits for each source (or workflow) that is asked for more runs than it makes. */
 export class WaitingRuns {
-  readonly #clock: Clock;
-  readonly #limits: Count;
-  readonly #ask: (id: string, limit: number) => Promise<Count>;
-  readonly #counts = new Map<string, Believed>();
+  readonly #limiter: BacklogLimiter<number>;
 
   constructor(options: {
     store: Pick<Store, 'read'>;
@@ -42,36 +26,22 @@ export class WaitingRuns {
     /** What waits, counted up to `limit`; default: the jobs of the lane. */
     count?: (db: Db, id: string, limit: number) => Promise<Count>;
   }) {
-    const { store, count = laneBacklog } = options;
-    this.#clock = options.clock;
-    this.#limits = options.limits ?? { jobs: waitingMax, bytes: waitingBytesMax };
-    this.#ask = (id, limit) => count(store.read, id, limit);
+    const { store, clock, count: countJobs = laneBacklog } = options;
+    const limits = options.limits ?? { jobs: waitingMax, bytes: waitingBytesMax };
+    this.#limiter = new BacklogLimiter({
+      bytesOf: (eventBytes) => eventBytes,
+      countStored: async (id) => {
+        const { jobs, bytes } = await countJobs(store.read, id, limits.jobs);
+        return { count: jobs, bytes };
+      },
+      nothing: () => ({ count: 0, bytes: 0 }),
+      hasRoom: ({ count, bytes }, eventBytes) => count < limits.jobs && bytes + eventBytes <= limits.bytes,
+      nowMs: () => clock.now(),
+    });
   }
 
   /** True when one more run, with an event of `bytes`, may wait for this source; it is then counted. */
-  async admit(sourceId: string, bytes: number): Promise<boolean> {
-    const count = await this.#count(sourceId);
-    if (count.jobs >= this.#limits.jobs || count.bytes + bytes > this.#limits.bytes) return false;
-    count.jobs += 1;
-    count.bytes += bytes;
-    return true;
-  }
-
-  /** Runs that are asked for while the store counts wait for that count, instead of each asking for its own. */
-  #count(sourceId: string): Promise<Count> {
-    const nowMs = this.#clock.now();
-    const known = this.#counts.get(sourceId);
-    if (known !== undefined && isBelieved(known, nowMs)) return known.count;
-    for (const [id, old] of this.#counts) if (!isBelieved(old, nowMs)) this.#counts.delete(id);
-    const count = this.#ask(sourceId, this.#limits.jobs);
-    const believed: Believed = { sinceMs: nowMs, untilMs: Number.POSITIVE_INFINITY, count };
-    this.#counts.set(sourceId, believed);
-    count.then(
-      ({ jobs }) => {
-        believed.untilMs = nowMs + Math.max(countedMs, jobs * countedMsPerJob);
-      },
-      () => this.#counts.delete(sourceId),
-    );
-    return count;
+  admit(sourceId: string, bytes: number): Promise<boolean> {
+    return this.#limiter.admit(sourceId, bytes);
   }
 }

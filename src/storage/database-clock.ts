@@ -1,13 +1,8 @@
 import type { Clock } from '#lib/clock.ts';
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
-
-/**
- * `synchronized`: the clock of this machine agrees with that of the database. `corrected`: it does not, and only the
- * correction makes the due times of this node right. `unreliable`: it is so far off that something is broken, and
- * nobody can say which of the two clocks is right.
- */
-export type ClockState = 'synchronized' | 'corrected' | 'unreliable';
+import { PeriodicTask } from '#lib/periodic-task.ts';
+import type { ClockState } from '#storage/tables/job-tables.ts';
 
 export interface ClockStatus {
   state: ClockState;
@@ -55,12 +50,18 @@ export class DatabaseClock implements Clock {
   #machineBaseMs: number;
   #checkedAtMonotonicMs = Number.NEGATIVE_INFINITY;
   #status: ClockStatus;
-  #timer: NodeJS.Timeout | undefined;
+  readonly #looks: PeriodicTask;
   #checking: Promise<void> | undefined;
 
   constructor(options: { machine: Clock; logger: Logger; monotonicMs?: () => number }) {
     this.#machine = options.machine;
     this.#logger = options.logger;
+    this.#looks = new PeriodicTask({
+      everyMs: lookEveryMs,
+      work: () => this.look(),
+      logger: options.logger,
+      failure: 'clock.check-failed',
+    });
     this.#monotonicMs = options.monotonicMs ?? (() => performance.now());
     const timeMs = this.#machine.now();
     this.#anchor = { timeMs, monotonicMs: this.#monotonicMs() };
@@ -81,11 +82,11 @@ export class DatabaseClock implements Clock {
   async start(readDatabaseMs: () => Promise<number>): Promise<void> {
     this.#readDatabaseMs = readDatabaseMs;
     this.#apply(await this.#compare(readDatabaseMs));
-    this.#timer = setInterval(() => void this.look(), lookEveryMs);
+    this.#looks.start();
   }
 
   async stop(): Promise<void> {
-    clearInterval(this.#timer);
+    await this.#looks.stop();
     await this.#checking;
   }
 

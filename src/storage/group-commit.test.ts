@@ -59,16 +59,16 @@ describe('group commit', () => {
     test('a write that nobody waits for goes with the next batch, and alone when none comes; drain waits for it', async () => {
       batches.length = 0;
       const { writes } = fixture.store;
-      const patient = writes.submitPatiently(insertEmitters, { id: 'patient' });
+      const patient = writes.submitLazily(insertEmitters, { id: 'patient' });
       // Longer than a batch takes to begin: it has not begun.
       for (let turn = 0; turn < 3; turn += 1) await new Promise(setImmediate);
       assert.deepEqual(batches, []);
       const urgent = writes.submit(insertEmitters, { id: 'urgent' });
       assert.deepEqual(await Promise.all([patient, urgent]), ['PATIENT', 'URGENT']);
       assert.deepEqual(batches, [['patient', 'urgent']]);
-      assert.equal(await writes.submitPatiently(insertEmitters, { id: 'alone' }), 'ALONE');
+      assert.equal(await writes.submitLazily(insertEmitters, { id: 'alone' }), 'ALONE');
       let last = '';
-      const drained = writes.submitPatiently(insertEmitters, { id: 'drained' }).then((id) => {
+      const drained = writes.submitLazily(insertEmitters, { id: 'drained' }).then((id) => {
         last = id;
       });
       await writes.drain();

@@ -78,7 +78,7 @@ export class GroupCommit {
    * Like `submit`, for what nobody waits for: it goes with the next batch of others, at the latest after some
    * milliseconds. Under load that saves every second commit.
    */
-  submitPatiently<Item, Result>(write: BatchWrite<Item, Result>, item: Item): Promise<Result> {
+  submitLazily<Item, Result>(write: BatchWrite<Item, Result>, item: Item): Promise<Result> {
     return this.place(write, item, { isUrgent: false }).done;
   }
 
@@ -109,7 +109,7 @@ export class GroupCommit {
       this.#pendingBytes += pending.bytes;
       if (isUrgent) this.#urgent += 1;
       if (isUrgent || this.#pending.length >= batchMax) this.#flushing ??= this.#flush();
-      else this.#bePatient();
+      else this.#scheduleFlush();
     }
     return {
       done: answer.promise as Promise<Result>,
@@ -140,7 +140,7 @@ export class GroupCommit {
   }
 
   /** Writes what waits patiently when its time is over. */
-  #bePatient(): void {
+  #scheduleFlush(): void {
     if (this.#flushing !== undefined) return;
     this.#patience ??= setTimeout(() => {
       this.#patience = undefined;
@@ -170,7 +170,7 @@ export class GroupCommit {
       }
     } while (this.#urgent > 0 || this.#pending.length >= batchMax);
     this.#flushing = undefined;
-    if (this.#pending.length > 0) this.#bePatient();
+    if (this.#pending.length > 0) this.#scheduleFlush();
   }
 
   /** The next items, without those that were taken back meanwhile. */

@@ -1,5 +1,5 @@
 import { CompiledQuery } from 'kysely';
-import type { Store } from './store.ts';
+import type { Dialect } from './dialect.ts';
 import type { Tables } from './tables.ts';
 
 /** A statement that inserts many rows of one table, for hot paths. */
@@ -18,7 +18,7 @@ const texts = new WeakMap<object, Map<string, string>>();
 
 /** The statements (one for `rowsPerInsert` rows) that insert the rows, for `Store.defer`. */
 export function insertRows<T extends keyof Tables>(
-  dialect: Store['name'],
+  dialect: Dialect,
   insert: RowInsert<T>,
   rows: readonly Tables[T][],
 ): CompiledQuery[] {
@@ -32,25 +32,21 @@ export function insertRows<T extends keyof Tables>(
   return queries;
 }
 
-function textOf<T extends keyof Tables>(dialect: Store['name'], insert: RowInsert<T>, count: number): string {
+function textOf<T extends keyof Tables>(dialect: Dialect, insert: RowInsert<T>, count: number): string {
   const known = texts.get(insert) ?? new Map<string, string>();
   texts.set(insert, known);
-  const key = `${dialect} ${count}`;
+  const key = `${dialect.name} ${count}`;
   const text = known.get(key) ?? makeText(dialect, insert, count);
   known.set(key, text);
   return text;
 }
 
-function makeText<T extends keyof Tables>(
-  dialect: Store['name'],
-  insert: RowInsert<T>,
-  count: number,
-): string {
+function makeText<T extends keyof Tables>(dialect: Dialect, insert: RowInsert<T>, count: number): string {
   const { table, columns, ending = '' } = insert;
   let parameter = 0;
   const placeholder = () => {
     parameter += 1;
-    return dialect === 'postgres' ? `$${parameter}` : '?';
+    return dialect.parameter(parameter);
   };
   const rows = Array.from({ length: count }, () => `(${columns.map(placeholder).join(', ')})`);
   return `insert into ${table} (${columns.join(', ')}) values ${rows.join(', ')} ${ending}`.trimEnd();

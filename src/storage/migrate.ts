@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import type { Dialect } from './dialect.ts';
 import { initialMigration } from './migrations/0001-initial.ts';
 import { sourceChangesMigration } from './migrations/0002-source-changes.ts';
 import { deliveriesMigration } from './migrations/0003-deliveries.ts';
@@ -16,6 +17,7 @@ import { healthMigration } from './migrations/0014-health.ts';
 import { componentUsesMigration } from './migrations/0015-component-uses.ts';
 import { idempotencyKeysMigration } from './migrations/0016-idempotency-keys.ts';
 import { ticksAndNodesMigration } from './migrations/0017-ticks-and-nodes.ts';
+import { apiRequestKeysMigration } from './migrations/0018-api-request-keys.ts';
 import type { Store, Tx } from './store.ts';
 
 export interface Migration {
@@ -42,6 +44,7 @@ export const migrations: readonly Migration[] = [
   componentUsesMigration,
   idempotencyKeysMigration,
   ticksAndNodesMigration,
+  apiRequestKeysMigration,
 ];
 
 /** The store was written by a newer version, or its history differs: going on could destroy data. */
@@ -55,7 +58,7 @@ export class SchemaError extends Error {
  * snapshot there). Throws `SchemaError` when the store is newer than this version.
  */
 export async function migrate(
-  store: Pick<Store, 'name' | 'read' | 'transaction'>,
+  store: Dialect & Pick<Store, 'read' | 'transaction'>,
   options: {
     migrations: readonly Migration[];
     beforeMigrating: (from: string, to: string) => Promise<void>;
@@ -70,7 +73,7 @@ export async function migrate(
   if (newest !== undefined) await options.beforeMigrating(newest, last.name);
   await store.transaction(async (tx) => {
     // Nodes that start together on one PostgreSQL take turns.
-    if (store.name === 'postgres') await sql`select pg_advisory_xact_lock(7119264)`.execute(tx);
+    await store.takeTurn(tx, 'migrate');
     await sql`create table if not exists schema_migrations (name text primary key, applied_at text not null)`.execute(
       tx,
     );

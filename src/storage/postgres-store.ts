@@ -3,8 +3,10 @@ import pg from 'pg';
 import type { Logger } from '#lib/logger.ts';
 import { answerLast } from './commit-outcome.ts';
 import { clientOf, DatabaseHosts } from './database-hosts.ts';
+import { postgres } from './dialect.ts';
 import { GroupCommit } from './group-commit.ts';
 import { type Migration, migrate, migrations } from './migrate.ts';
+import { rowsByName } from './named-statements.ts';
 import { NotificationListener } from './notification-listener.ts';
 import { connectionOptions, endWhenSilent, type Patience, usualPatience } from './postgres-connection.ts';
 import { StorePostgresDialect } from './postgres-dialect.ts';
@@ -41,9 +43,7 @@ export async function openPostgresStore(options: {
     connectMs: patience.connectMs,
     onConnect: (client) => endWhenSilent(client, patience.silenceMs),
   });
-  const lockRows: Store['lockRows'] = (query, { skipLocked = false } = {}) =>
-    skipLocked ? query.forUpdate().skipLocked() : query.forUpdate();
-  const probe = new WriteProbe({ lockRows });
+  const probe = new WriteProbe({ dialect: postgres });
   const transaction = probe.observe(inTransaction(db));
   const writes = new GroupCommit(transaction);
   const listener = new NotificationListener({ hosts, logger, patience });
@@ -60,19 +60,19 @@ export async function openPostgresStore(options: {
     throw error;
   }
   return {
-    name: 'postgres',
+    ...postgres,
     read: db,
     transaction,
     writes,
-    lockRows,
     defer: async (tx, query) => {
       await tx.executeQuery(query);
     },
-    ask: async (tx, queries) => {
-      const rows: unknown[][] = [];
-      for (const query of queries) rows.push((await tx.executeQuery(query)).rows);
-      return rows as never;
-    },
+    ask: (tx, statements) =>
+      rowsByName(statements, async (queries) => {
+        const rows: unknown[][] = [];
+        for (const query of queries) rows.push((await tx.executeQuery(query)).rows);
+        return rows;
+      }),
     notify: async (tx, channel, payload) => {
       await sql`select pg_notify(${channel}, ${`${listener.self} ${payload}`})`.execute(tx);
     },
@@ -154,7 +154,7 @@ async function prepareTables(options: {
   try {
     await checkVersion(db);
     await migrate(
-      { name: 'postgres', read: db, transaction: inTransaction(db) },
+      { ...postgres, read: db, transaction: inTransaction(db) },
       { migrations: options.migrations ?? migrations, beforeMigrating: async () => {} },
     );
   } finally {

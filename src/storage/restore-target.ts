@@ -6,6 +6,7 @@ import { sql } from 'kysely';
 import { toError, UnavailableError } from '#lib/errors.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { Db } from './database.ts';
+import { type Dialect, postgres } from './dialect.ts';
 import { appliedMigrations, migrate, migrations, SchemaError } from './migrate.ts';
 import { usualPatience } from './postgres-connection.ts';
 import { openPool } from './postgres-store.ts';
@@ -181,8 +182,8 @@ async function replacePostgres(url: string, work: RestoreWork): Promise<undefine
   const pool = openPool(url, { logger: silentLogger, connectMs: usualPatience.connectMs, max: 1, idleMs: 0 });
   try {
     await pool.transaction().execute(async (tx) => {
-      const inside: Pick<Store, 'name' | 'read' | 'transaction'> = {
-        name: 'postgres',
+      const inside: Dialect & Pick<Store, 'read' | 'transaction'> = {
+        ...postgres,
         read: tx,
         transaction: (then) => then(tx),
       };

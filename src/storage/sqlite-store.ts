@@ -2,8 +2,10 @@ import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Kysely, sql } from 'kysely';
 import { UnavailableError } from '#lib/errors.ts';
+import { sqlite } from './dialect.ts';
 import { GroupCommit } from './group-commit.ts';
 import { type Migration, migrate, migrations } from './migrate.ts';
+import { rowsByName } from './named-statements.ts';
 import { faultText, SqliteConnection, SqliteError } from './sqlite-connection.ts';
 import { SqliteThreadDriver, sqliteDialect } from './sqlite-dialect.ts';
 import type { Store } from './store.ts';
@@ -46,8 +48,7 @@ export async function openSqliteStore(options: {
   const driver = new SqliteThreadDriver(writer);
   const write = new Kysely<Tables>({ dialect: sqliteDialect(writer, driver) });
   const read = new Kysely<Tables>({ dialect: sqliteDialect(reader) });
-  const lockRows: Store['lockRows'] = (query) => query;
-  const probe = new WriteProbe({ lockRows, damage: () => asError(writer.damage ?? reader.damage) });
+  const probe = new WriteProbe({ dialect: sqlite, damage: () => asError(writer.damage ?? reader.damage) });
   const transaction = probe.observe((work) => write.transaction().execute(work));
   const writes = new GroupCommit(transaction);
   const close = async (): Promise<void> => {
@@ -57,7 +58,7 @@ export async function openSqliteStore(options: {
   };
   try {
     await migrate(
-      { name: 'sqlite', read, transaction },
+      { ...sqlite, read, transaction },
       {
         migrations: options.migrations ?? migrations,
         beforeMigrating: (from, to) => snapshot(write, options.folder, `${from}-to-${to}`),
@@ -68,14 +69,13 @@ export async function openSqliteStore(options: {
     throw damageOf(file, error) ?? error;
   }
   return {
-    name: 'sqlite',
+    ...sqlite,
     read,
     transaction,
     writes,
-    lockRows,
     // There is one writing connection, and the transaction that asks has it.
     defer: async (_tx, query) => driver.defer(query),
-    ask: (_tx, queries) => driver.ask(queries) as Promise<never>,
+    ask: (_tx, statements) => rowsByName(statements, (queries) => driver.ask(queries)),
     notify: async () => {},
     onNotify: () => {},
     reclaimSpace: async () => {

@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely';
 import type { Clock } from '#lib/clock.ts';
-import type { Db, Store } from './store.ts';
+import type { Dialect } from './dialect.ts';
+import type { Db } from './store.ts';
 
 /**
  * The time that due times are compared with, in epoch milliseconds, as an expression of a statement. Several nodes
@@ -18,8 +19,8 @@ export function processTime(clock: Clock): StoreTime {
   return () => sql<number>`cast(${clock.now()} as bigint)`;
 }
 
-export function storeTime(store: Pick<Store, 'name'>, clock: Clock): StoreTime {
-  return store.name === 'postgres' ? databaseTime : processTime(clock);
+export function storeTime(store: Pick<Dialect, 'isShared'>, clock: Clock): StoreTime {
+  return store.isShared ? databaseTime : processTime(clock);
 }
 
 export async function readTimeMs(db: Db, time: StoreTime): Promise<number> {

@@ -8,6 +8,7 @@ import { after, before, describe, test } from 'node:test';
 import { sql } from 'kysely';
 import { UnavailableError } from '#lib/errors.ts';
 import { silentLogger } from '#lib/logger.ts';
+import type { JobTable } from '#storage/tables/job-tables.ts';
 import { createTestDatabase, postgresSkip } from '../../test/support/databases.ts';
 import { startPostgres } from '../../test/support/postgres-server.ts';
 import { programFile } from '../../test/support/program-file.ts';
@@ -106,7 +107,7 @@ describe('the store', () => {
     });
 
     test('numbers, text and absent values come back as they went in', async () => {
-      const row = {
+      const row: JobTable = {
         id: 'j',
         kind: 'run_source',
         owner_id: 'o_ü',

@@ -9,7 +9,7 @@ forEachStore((fixture) => {
   function probeOf() {
     const world = { nowMs: 0, isFull: false, transactions: 0 };
     const probe = new WriteProbe({
-      lockRows: (query, options) => fixture.store.lockRows(query, options),
+      dialect: fixture.store,
       monotonicMs: () => world.nowMs,
     });
     const transaction = probe.observe((work) => {

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { UnavailableError } from '#lib/errors.ts';
 import type { Tx } from './database.ts';
+import type { Dialect } from './dialect.ts';
 import type { Store } from './store.ts';
 
 /** A commit proves for this long that the store takes writes. */
@@ -16,7 +17,7 @@ const removedMax = 100;
  * `write_probes`. After a transaction failed because of the store, only a probe proves it.
  */
 export class WriteProbe {
-  readonly #lockRows: Store['lockRows'];
+  readonly #dialect: Dialect;
   readonly #damage: () => Error | undefined;
   readonly #monotonicMs: () => number;
   readonly #id = randomUUID();
@@ -26,12 +27,12 @@ export class WriteProbe {
   #probing: Promise<void> | undefined;
 
   constructor(options: {
-    lockRows: Store['lockRows'];
+    dialect: Dialect;
     /** What a connection found wrong with the file of the database; for good. */
     damage?: () => Error | undefined;
     monotonicMs?: () => number;
   }) {
-    this.#lockRows = options.lockRows;
+    this.#dialect = options.dialect;
     this.#damage = options.damage ?? (() => undefined);
     this.#monotonicMs = options.monotonicMs ?? (() => performance.now());
   }
@@ -85,8 +86,8 @@ export class WriteProbe {
       .where((where) => where.or([where('id', '=', this.#id), where('at_ms', '<', nowMs - staleMs)]))
       .limit(removedMax);
     // Those that another process has its hands on are its own: nobody waits for a lock here.
-    const rows = await this.#lockRows(stale as never, { skipLocked: true }).execute();
-    const ids = (rows as { id: string }[]).map(({ id }) => id);
+    const rows = await this.#dialect.lockRows(stale, { skipLocked: true }).execute();
+    const ids = rows.map(({ id }) => id);
     if (ids.length > 0) await tx.deleteFrom('write_probes').where('id', 'in', ids).execute();
     await tx.insertInto('write_probes').values({ id: this.#id, at_ms: nowMs, fill }).execute();
   }

@@ -1,7 +1,5 @@
 import type { Db, Tx } from '#storage/store.ts';
-import type { KeyRotationTable } from '#storage/tables/account-tables.ts';
-
-export type RotationKind = 'master' | 'data';
+import type { KeyRotationTable, RotationKind } from '#storage/tables/account-tables.ts';
 
 /** The row of the store about its master key, or about the last rotation of data keys. */
 export async function findRotation(db: Db, kind: RotationKind): Promise<KeyRotationTable | undefined> {

@@ -75,7 +75,7 @@ async function begin(
       const scope = found.owner_id === null ? 'without --owner' : `with --owner ${found.owner_id}`;
       throw new CallerError('conflict', `a rotation of data keys was interrupted: finish it first, ${scope}`);
     }
-    const row = {
+    const row: KeyRotationTable = {
       kind: 'data',
       key_id: '',
       owner_id: ownerId,

@@ -215,7 +215,7 @@ async function swapFiles(
 /** Those that run hold the old key, and would seal under it. */
 async function refuseLiveNodes(store: Store): Promise<void> {
   // The embedded store is locked by the process that has it: a node in its table was killed.
-  if (store.name !== 'postgres') return;
+  if (!store.isShared) return;
   const nodes = await listLiveNodes(store.read, await databaseTimeMs(store.read));
   if (nodes.length === 0) return;
   throw new MasterKeyError(

@@ -237,6 +237,8 @@ forEachSharedService((fixture) => {
     await post(workflow.triggers[0].endpoint_url, { ms: 50 });
     const unknown = await service.api('GET', `/v1/workflows/${workflow.id}/runs?state=stopped`);
     assert.deepEqual([unknown.status, unknown.body.details], [400, { parameter: 'state' }]);
+    assert.match(unknown.body.error, /^state: must be one of queued, .*, not_triggered$/);
+    assert.equal((await service.runs(workflow.id, '&state=')).length, 2);
     const run = await waitFor(async () => (await service.runs(workflow.id, '&state=cancelled'))[1], {
       what: 'the second run to be cancelled',
     });

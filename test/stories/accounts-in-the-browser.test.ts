@@ -79,7 +79,7 @@ describe('accounts in the dashboard', { skip: chromiumSkip() }, () => {
     await page.getByRole('tab', { name: 'Settings' }).click();
     await page.getByLabel('API key of Acme').fill('another-secret-key');
     await page.getByRole('button', { name: 'Replace the keys' }).click();
-    await page.getByText('Replaced.').waitFor();
+    await page.getByText('Replaced.', { exact: true }).waitFor();
     await page.getByText('Healthy', { exact: true }).waitFor();
     assert.equal(receiver.requests.at(-1)?.headers.authorization, 'Bearer another-secret-key');
     assert.equal(await page.getByLabel('API key of Acme').inputValue(), '');

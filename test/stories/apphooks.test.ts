@@ -261,7 +261,7 @@ forEachSharedService((fixture) => {
 
   test('a workflow that gets the events of Slack forwards them, as the manual has it', async () => {
     const { service } = fixture;
-    const manual = await readFile(new URL('../../docs/behaviour.md', import.meta.url), 'utf8');
+    const manual = await readFile(new URL('../../docs/how-it-works/apphooks.md', import.meta.url), 'utf8');
     const code = /```js\n(\/\/ Forwards.*?)```/s.exec(manual)?.[1];
     assert.ok(code, 'the manual has the step');
     const source = await service.createSource({ component_code: listener(`eventNames: ['C024BE91L']`) });

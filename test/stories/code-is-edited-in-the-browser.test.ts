@@ -292,7 +292,7 @@ describe('editing in the browser', { skip: chromiumSkip() }, () => {
     await page.getByPlaceholder('0 9 * * 1-5').fill('0 25 * * *');
     await page.getByRole('button', { name: 'Source', exact: true }).click();
     await page.getByLabel('Source', { exact: true }).selectOption(source.id);
-    await page.getByText('Settings of its runs').click();
+    await page.getByText('Run settings').click();
     await page.getByLabel('Runs at the same time').fill('2');
     await page.getByRole('button', { name: 'Move step pay up' }).click();
     await page
@@ -517,7 +517,7 @@ describe('editing in the browser', { skip: chromiumSkip() }, () => {
     const page = await dashboard.signedIn(`/workflows/${workflow.id}/edit`, narrow);
     await page.getByRole('textbox', { name: /^Code of the step/ }).waitFor();
     await page.getByText('Test this step').click();
-    await page.getByText('Settings of its runs').click();
+    await page.getByText('Run settings').click();
     await fits(page, 'editor');
     await dashboard.screenshot(page, 'narrow-editor');
     await page.goto(`${service.url}/workflows/new`);

@@ -291,7 +291,7 @@ describe('the dashboard', { skip: chromiumSkip() }, () => {
       ['Overview', 'Home', 2],
       ['Events', 'Sources', 4],
       ['Building blocks', 'Accounts', 4],
-      ['Looking after it', 'Workspace', 3],
+      ['Administration', 'Workspace', 3],
     ] as const) {
       const links = navigation.getByRole('list', { name }).getByRole('link');
       await links.nth(count - 1).waitFor();

@@ -17,6 +17,9 @@ interface Sent {
   last: number;
 }
 
+/** Longer than the second wait between attempts of a delivery. */
+const patienceMs = 420_000;
+
 /** Sends numbered requests until told to stop; remembers those that got their 2xx. */
 function send(url: string, sent: Sent): { stop(): Promise<void> } {
   let going = true;
@@ -55,10 +58,8 @@ async function killBoth(
     const source = await service.createSource({ component_code: component });
     const endpoint = new URL(source.configured_props.http.endpoint_url).pathname;
     const paths = ['/one', '/two'];
-    const webhooks: string[] = [];
     for (const path of paths) {
       const webhook = await service.api('POST', '/v1/webhooks', { url: `${receiver.url}${path}` });
-      webhooks.push(webhook.body.data.id);
       const ends = { emitter_id: source.id, listener_id: webhook.body.data.id };
       assert.equal((await service.api('POST', '/v1/subscriptions', ends)).status, 200);
     }
@@ -94,12 +95,10 @@ async function killBoth(
         [...sent.acknowledged].map((n) => `${path} ${n}`).filter((wanted) => !there.has(wanted)),
       );
     };
-    // What failed once while the receiver was away is tried again after five seconds, what failed twice after five minutes: or now.
-    for (const id of webhooks)
-      for (const change of ['pause', 'resume'])
-        assert.equal((await service.api('POST', `/v1/webhooks/${id}/${change}`)).status, 200);
+    // What failed once while the receiver was away is tried again after five seconds. On a machine so busy that this failed too, after five
+    // minutes.
     await waitFor(() => missing().length === 0, {
-      timeoutMs: 120_000,
+      timeoutMs: patienceMs,
       what: 'every acknowledged event at both webhooks',
     }).catch(() => assert.deepEqual(missing(), [], 'lost'));
     const ids = new Map<string, Set<string>>();
@@ -117,13 +116,18 @@ async function killBoth(
   }
 }
 
-describe('kill -9 of the service and of the receiver, while events flow', () => {
-  test('on SQLite: every acknowledged event reaches each webhook, duplicates have the same webhook-id', async (context) => {
+describe('kill -9 of the service and of the receiver, while events flow', { timeout: 2 * patienceMs }, () => {
+  test('on SQLite: every acknowledged event reaches each webhook, duplicates have the same webhook-id', {
+    timeout: patienceMs + 180_000,
+  }, async (context) => {
     await using folder = await createTempFolder('kill');
     await killBoth(context, { dataFolder: `${folder.path}/data` });
   });
 
-  test('on PostgreSQL: the same', { skip: postgresSkip() }, async (context) => {
+  test('on PostgreSQL: the same', {
+    skip: postgresSkip(),
+    timeout: patienceMs + 180_000,
+  }, async (context) => {
     await using folder = await createTempFolder('kill');
     const database = await createTestDatabase();
     try {

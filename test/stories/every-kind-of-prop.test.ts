@@ -261,7 +261,7 @@ forEachSharedService((fixture) => {
     assert.deepEqual([options.stringOptions, options.errors], [['list1'], []]);
   });
 
-  test('a timer is what its value, its default, an old attribute or a fixed one says, and a schedule runs without code of its own', async () => {
+  test('a timer is what its value, its default, an old attribute or a fixed one says, and a schedule runs without custom code', async () => {
     const { service } = fixture;
     const timed = (timer: string) =>
       `export default { name: 'Timed', props: { timer: ${timer} }, run() {} };`;

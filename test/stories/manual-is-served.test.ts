@@ -115,10 +115,13 @@ describe('the manual on a service', () => {
     assert.match(pages.get('/docs/reference/errors') ?? '', /<tr id="code-hook_failed">/);
   });
 
-  test('leads from addresses of the Markdown to its pages', async () => {
+  test('leads from addresses of the Markdown, and of pages that have moved, to its pages', async () => {
     for (const [from, to] of [
       ['/docs/guides/webhooks.md', '/docs/guides/webhooks'],
       ['/docs/index.md', '/docs'],
+      ['/docs/behaviour', '/docs/how-it-works'],
+      ['/docs/behaviour/', '/docs/how-it-works'],
+      ['/docs/behaviour.md', '/docs/how-it-works'],
     ]) {
       const response = await fetch(fixture.service.url + from, { redirect: 'manual' });
       assert.deepEqual([response.status, response.headers.get('location')], [301, to]);

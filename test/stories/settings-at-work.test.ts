@@ -11,6 +11,7 @@ import { must } from '#lib/assert.ts';
 import { systemClock } from '#lib/clock.ts';
 import { newId } from '#lib/ids.ts';
 import { openSqliteStore } from '#storage/sqlite-store.ts';
+import type { RunTable } from '#storage/tables/workflow-tables.ts';
 import { insertFile } from '#user-data/files/file-store.ts';
 import { newRunRow } from '#workflows/runs/new-run.ts';
 import type { RunTrigger } from '#workflows/runs/run.ts';
@@ -381,11 +382,14 @@ async function seed(dataFolder: string): Promise<{ id: string; workspaceId: stri
     };
     const nowMs = Date.now();
     // More than a hundred beyond those that are kept: the pruner leaves fewer for later.
-    const runs = Array.from({ length: 103 }, (_, n) => ({
-      ...newRunRow(trigger, { id: `run_${n}`, nowMs: nowMs + n, token: 'token', state: 'running' }),
-      state: 'succeeded',
-      ended_at_ms: nowMs + n,
-    }));
+    const runs = Array.from(
+      { length: 103 },
+      (_, n): RunTable => ({
+        ...newRunRow(trigger, { id: `run_${n}`, nowMs: nowMs + n, token: 'token', state: 'running' }),
+        state: 'succeeded',
+        ended_at_ms: nowMs + n,
+      }),
+    );
     const account = { owner_id: workspaceId, app_slug: 'acme' };
     const audited = { action: 'created', actor: theService } as const;
     await store.transaction(async (tx) => {

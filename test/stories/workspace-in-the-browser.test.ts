@@ -276,7 +276,7 @@ describe('workspaces, keys, usage and the instance in the dashboard', { skip: ch
     const page = await dashboard.signedIn('/');
     await page.getByRole('link', { name: 'Instance' }).click();
     await page.getByText('SQLite, in the data folder').waitFor();
-    await page.getByRole('heading', { name: 'What it rests on' }).waitFor();
+    await page.getByRole('heading', { name: 'Infrastructure' }).waitFor();
     await page.getByText(`${process.version} on ${process.platform}`).waitFor();
     await page.getByRole('meter', { name: 'Disk' }).waitFor();
     await dashboard.screenshot(page, 'instance-running');

@@ -22,6 +22,7 @@ import { TestClock } from '#lib/clock.ts';
 import { newId } from '#lib/ids.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
+import type { DeliveryReason, DeliveryState, WebhookState } from '#storage/tables/delivery-tables.ts';
 import { sealValue } from '#vault/sealed-values.ts';
 import { Vault } from '#vault/vault.ts';
 import { WorkflowDirectory } from '#workflows/definitions/workflow-directory.ts';
@@ -50,8 +51,8 @@ export interface DeliveryFixtureOptions {
 /** A delivery as tests look at it. */
 export interface SeenDelivery {
   id: string;
-  state: string;
-  reason: string | null;
+  state: DeliveryState;
+  reason: DeliveryReason | null;
   attempts: number;
   status: number | null;
   runAtMs: number;
@@ -155,7 +156,7 @@ export class DeliveryFixture implements AsyncDisposable {
   }
 
   /** A webhook, and its secret. */
-  async webhook(url: string, options: { ownerId?: string; id?: string; state?: string } = {}) {
+  async webhook(url: string, options: { ownerId?: string; id?: string; state?: WebhookState } = {}) {
     const { ownerId = 'o_1', id = newId('wh'), state = 'active' } = options;
     const secret = newSigningSecret();
     const nowMs = this.clock.now();

@@ -101,7 +101,7 @@ export class DeployerFixture {
     const { lanes, clock } = this;
     const parts = { store, runner, bus, clock, logger: silentLogger, node, context, lanes };
     this.runs = new SourceRuns({
-      asks: () => Promise.reject(new Error('these tests ask for nothing')),
+      hostCalls: () => Promise.reject(new Error('these tests ask for nothing')),
       ...parts,
       outcomes: new OutcomeRecorder(store, () => true),
       replies: new SourceReplies(parts),
@@ -131,7 +131,8 @@ export class DeployerFixture {
   async component(shape: Partial<ComponentShape> = {}): Promise<ComponentTable> {
     const component = this.componentRow(shape);
     const { bundle_hash: hash, created_at_ms } = component;
-    const bundle = { owner_id: 'u_1', hash, format: 'cjs', code: '', packages: null, created_at_ms };
+    const format = 'cjs';
+    const bundle = { owner_id: 'u_1', hash, format, code: '', packages: null, created_at_ms } as const;
     await this.store.transaction((tx) => insertComponent(tx, component, bundle));
     return component;
   }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { AskFunction } from '#runner/sandbox/ask.ts';
+import type { HostCallFunction } from '#runner/sandbox/host-calls.ts';
 
 interface Held {
   body: Buffer;
@@ -26,7 +26,7 @@ export class FakeFiles {
     this.folder(folder).set(path, { body: Buffer.from(body), type, etag: this.#etags });
   }
 
-  readonly ask: AskFunction = async (kind, given, body) => {
+  readonly hostCall: HostCallFunction = async (kind, given, body) => {
     assert.equal(kind, 'file');
     const header = given as Record<string, unknown>;
     this.asked.push(header);

@@ -1,5 +1,5 @@
-import type { Role } from '#identity/membership.ts';
 import type { Store } from '#storage/store.ts';
+import type { Role } from '#storage/tables/identity-tables.ts';
 
 /** Makes users members of a workspace; what of these is not there yet is made too. */
 export async function makeMembers(

@@ -133,7 +133,7 @@ export class RunFixture implements AsyncDisposable {
       pool: this.pool,
       inboundUrl: () => 'http://127.0.0.1/in',
       platformVersion: '0.0.0',
-      asks: {
+      hostCalls: {
         data_store: () => Promise.reject(new Error('not in these tests')),
         file: () => Promise.reject(new Error('not in these tests')),
       },

@@ -4,7 +4,7 @@ import { jobRow } from '#jobs/job-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
 import type { Store } from '#storage/store.ts';
-import type { RunTable } from '#storage/tables/workflow-tables.ts';
+import type { RunTable, WorkflowState } from '#storage/tables/workflow-tables.ts';
 import {
   defaultWorkflowSettings,
   type WorkflowSettings,
@@ -16,7 +16,12 @@ import type { RunTrigger } from '#workflows/runs/run.ts';
 /** A workflow that is nothing but its rows: it emits and listens, and its runs never go on. */
 export async function storeWorkflow(
   store: Store,
-  options: { id?: string; ownerId?: string; state?: string; settings?: Partial<WorkflowSettings> } = {},
+  options: {
+    id?: string;
+    ownerId?: string;
+    state?: WorkflowState;
+    settings?: Partial<WorkflowSettings>;
+  } = {},
 ): Promise<string> {
   const { id = 'p_1', ownerId = 'o_1', state = 'active' } = options;
   await store.transaction(async (tx) => {

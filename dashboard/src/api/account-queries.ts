@@ -1,9 +1,8 @@
 import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query';
-import type { AccountUses, App, AuditEntry, ListedApp } from './account-types.ts';
+import type { Account, AccountAuditEntry, AccountUses, App, AppSummary, Page } from '#sdk';
 import { api } from './client.ts';
 import { type Data, useMe } from './queries.ts';
 import { useMayAdminister, useMayWrite } from './rights.ts';
-import type { Account, Page } from './types.ts';
 
 const listPageSize = 100;
 
@@ -59,8 +58,8 @@ export function useAccountUses(id: string) {
   });
 }
 
-export function fetchAudit(id: string, signal?: AbortSignal): Promise<Page<AuditEntry>> {
-  return api<Page<AuditEntry>>('GET', `/v1/accounts/${id}/audit`, {
+export function fetchAudit(id: string, signal?: AbortSignal): Promise<Page<AccountAuditEntry>> {
+  return api<Page<AccountAuditEntry>>('GET', `/v1/accounts/${id}/audit`, {
     ...(signal === undefined ? {} : { signal }),
     query: { limit: listPageSize },
   });
@@ -79,7 +78,7 @@ export function useApps(words: string, ownerId: string, which: { has_components?
   return useInfiniteQuery({
     queryKey: ['apps', ownerId, words, which],
     queryFn: ({ signal, pageParam }) =>
-      api<Page<ListedApp>>('GET', '/v1/apps', {
+      api<Page<AppSummary>>('GET', '/v1/apps', {
         signal,
         query: { ...which, q: words, limit: listPageSize, after: pageParam, org_id: ownerId },
       }),

@@ -1,9 +1,8 @@
 import { useQuery } from '@tanstack/react-query';
+import type { AppOAuthClient, ComponentSummary, Page } from '#sdk';
 import { fetchAccounts } from './account-queries.ts';
-import type { OAuthClient } from './account-types.ts';
 import { api } from './client.ts';
 import type { Data } from './queries.ts';
-import type { ListedComponent, Page } from './types.ts';
 
 /** For `org_id` of what is created: nothing for one's own. */
 export function orgOf(ownerId: string): { org_id?: string } {
@@ -16,7 +15,7 @@ export function useOAuthClient(slug: string, ownerId: string) {
     queryKey: ['oauth client', ownerId, slug],
     queryFn: async ({ signal }) =>
       (
-        await api<Data<OAuthClient>>('GET', `/v1/apps/${slug}/oauth_client`, {
+        await api<Data<AppOAuthClient>>('GET', `/v1/apps/${slug}/oauth_client`, {
           signal,
           query: { org_id: ownerId },
         })
@@ -53,6 +52,6 @@ export function useComponentsOfApp(slug: string) {
   return useQuery({
     queryKey: ['registry', 'of app', slug],
     queryFn: ({ signal }) =>
-      api<Page<ListedComponent>>('GET', '/v1/components', { signal, query: { app: slug, limit: 100 } }),
+      api<Page<ComponentSummary>>('GET', '/v1/components', { signal, query: { app: slug, limit: 100 } }),
   });
 }

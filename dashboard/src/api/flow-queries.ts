@@ -1,5 +1,5 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
-import type { Flow } from '~/flow/flow-types.ts';
+import type { AutoSubscription, Flow } from '#sdk';
 import { api, type RequestOptions } from './client.ts';
 import { useOwnerNames } from './owner-names.ts';
 import { type Data, ownerPath } from './queries.ts';
@@ -34,15 +34,6 @@ export function useLatest<T>(path: string, query: NonNullable<RequestOptions['qu
     refetchInterval: 3_000,
     placeholderData: keepPreviousData,
   });
-}
-
-export interface AutoSubscription {
-  /** asub_… */
-  id: string;
-  event_name: string;
-  listener_id: string;
-  owner_id: string;
-  created_at: number;
 }
 
 export function useAutoSubscriptions(ownerId: string) {

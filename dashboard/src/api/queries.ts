@@ -1,16 +1,16 @@
 import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query';
-import { api } from './client.ts';
 import type {
   Component,
+  ComponentSummary,
   EventSummary,
-  ListedComponent,
-  Me,
   Overview,
+  OwnWorkspace,
   Page,
   Source,
   Subscription,
-  Workspace,
-} from './types.ts';
+  User,
+} from '#sdk';
+import { api } from './client.ts';
 
 /**
  * Every read of the pages, each with its key. Keys begin with what they are of (`['source', id]`), so that a change can say
@@ -30,14 +30,17 @@ function sourcesPath(ownerId: string): string {
   return ownerId.startsWith('o_') ? `/v1/orgs/${ownerId}/sources` : '/v1/users/me/sources';
 }
 
+/** Who is signed in, with all their workspaces. */
+export type Me = User & { orgs: OwnWorkspace[] };
+
 export function useMe() {
   return useQuery({
     queryKey: ['me'],
-    queryFn: async ({ signal }) => {
-      const me = (await api<Data<Me>>('GET', '/v1/users/me', { signal })).data;
-      if (me.orgs !== undefined) return me;
+    queryFn: async ({ signal }): Promise<Me> => {
+      const me = (await api<Data<User>>('GET', '/v1/users/me', { signal })).data;
+      if ('orgs' in me) return me;
       // On the paid plan it is silent about them.
-      return { ...me, orgs: (await api<Data<Workspace[]>>('GET', '/v1/workspaces', { signal })).data };
+      return { ...me, orgs: (await api<Data<OwnWorkspace[]>>('GET', '/v1/workspaces', { signal })).data };
     },
     refetchInterval: 60_000,
   });
@@ -108,7 +111,7 @@ export function useRegistrySearch(words: string, type: 'source' | 'action') {
   return useQuery({
     queryKey: ['registry', type, words],
     queryFn: ({ signal }) =>
-      api<Page<ListedComponent>>('GET', '/v1/components', { signal, query: { q: words, type, limit: 50 } }),
+      api<Page<ComponentSummary>>('GET', '/v1/components', { signal, query: { q: words, type, limit: 50 } }),
     placeholderData: keepPreviousData,
   });
 }

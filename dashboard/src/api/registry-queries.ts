@@ -1,21 +1,6 @@
 import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query';
-import { ApiError, api } from './client.ts';
-import type { ListedComponent, Page } from './types.ts';
-
-/** What components come from. */
-export interface RegistryPackage {
-  /** pkg_… */
-  id: string;
-  kind: 'npm' | 'folder';
-  name: string;
-  version: string;
-  integrity: string;
-  apps: string[];
-  keys: { key: string; version: string; type: 'source' | 'action' }[];
-  /** Files that were left out. */
-  problems: { path: string; message: string }[];
-  created_at: number;
-}
+import { type ComponentSummary, MillraceError, type Page, type RegistryPackage } from '#sdk';
+import { api } from './client.ts';
 
 export interface RegistryFilter {
   words: string;
@@ -33,7 +18,7 @@ export function useRegistry({ words, type, app }: RegistryFilter) {
   return useInfiniteQuery({
     queryKey: ['registry', 'list', words, type, app],
     queryFn: ({ signal, pageParam }) =>
-      api<Page<ListedComponent>>('GET', '/v1/components', {
+      api<Page<ComponentSummary>>('GET', '/v1/components', {
         signal,
         query: { q: words, type, app, limit: listPageSize, after: pageParam },
       }),
@@ -48,7 +33,7 @@ export function useListedComponent(key: string) {
   return useQuery({
     queryKey: ['registry', 'one', key],
     queryFn: async ({ signal }) => {
-      const { data } = await api<Page<ListedComponent>>('GET', '/v1/components', {
+      const { data } = await api<Page<ComponentSummary>>('GET', '/v1/components', {
         signal,
         query: { q: key, limit: listPageSize },
       });
@@ -68,6 +53,6 @@ export function usePackages() {
       }),
     initialPageParam: '',
     getNextPageParam: nextOf,
-    retry: (failures, error) => failures < 3 && !(error instanceof ApiError && error.status < 500),
+    retry: (failures, error) => failures < 3 && !(error instanceof MillraceError && error.status < 500),
   });
 }

@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
+import type { Member } from '#sdk';
 import { api } from './client.ts';
 import { type Data, useMe } from './queries.ts';
-import type { Member } from './types.ts';
 import { useSession } from './workspace-queries.ts';
 
 /** Of a workspace; nobody is asked for of a user. */

@@ -1,36 +1,9 @@
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
+import type { Component, Page, StepDefinition, Template } from '#sdk';
 import { api } from './client.ts';
 import type { Data } from './queries.ts';
-import type { Component, Page } from './types.ts';
-import type { WorkflowSettings } from './workflow-types.ts';
 
 export type GivenProps = Readonly<Record<string, unknown>>;
-
-export interface TemplateStep {
-  namespace: string;
-  /** Of a code cell; else `component` says which. */
-  code?: string;
-  /** key@version, sc_… or a URL. */
-  component?: string;
-  props?: GivenProps;
-}
-
-export interface TemplateTrigger {
-  type?: 'http' | 'timer' | 'email' | 'source';
-  props?: GivenProps;
-}
-
-export interface Template {
-  /** tch_… */
-  id: string;
-  name: string;
-  steps: TemplateStep[];
-  triggers: TemplateTrigger[];
-  settings: Partial<WorkflowSettings>;
-  /** null: of somebody with whom the person shares no workspace. */
-  owner_id: string | null;
-  created_at: number;
-}
 
 /** Each comes with its steps and their code. */
 const listPageSize = 50;
@@ -63,7 +36,7 @@ export function useTemplate(id: string) {
  * The component of a step, or of a trigger that is a source, with its props. Code and addresses are saved as a component
  * for that, as they are when the workflow is made; the same code again is the same component.
  */
-export function useTemplateComponent({ code, component = '' }: Pick<TemplateStep, 'code' | 'component'>) {
+export function useTemplateComponent({ code, component = '' }: Pick<StepDefinition, 'code' | 'component'>) {
   return useQuery({
     queryKey: ['template component', code ?? '', component],
     queryFn: async ({ signal }) => {

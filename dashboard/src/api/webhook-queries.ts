@@ -1,7 +1,7 @@
 import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query';
+import type { Delivery, Page, Webhook } from '#sdk';
 import { api } from './client.ts';
 import { type Data, ownerPath } from './queries.ts';
-import type { Delivery, Page, Webhook } from './types.ts';
 
 const listPageSize = 100;
 

@@ -1,8 +1,7 @@
 import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query';
+import type { Deployment, Page, Run, RunDetail, Workflow, WorkflowSummary } from '#sdk';
 import { api } from './client.ts';
 import { type Data, ownerPath } from './queries.ts';
-import type { Page } from './types.ts';
-import type { Deployment, ListedWorkflow, Run, RunDetail, Workflow } from './workflow-types.ts';
 
 const pageSize = 50;
 /** Each brings its steps with their code. */
@@ -17,7 +16,7 @@ export function useWorkflows(ownerId: string, words: string, health = '') {
   return useInfiniteQuery({
     queryKey: ['workflows', ownerId, words, health],
     queryFn: ({ signal, pageParam }) =>
-      api<Page<ListedWorkflow>>('GET', `${ownerPath(ownerId)}/workflows`, {
+      api<Page<WorkflowSummary>>('GET', `${ownerPath(ownerId)}/workflows`, {
         signal,
         query: {
           limit: pageSize,

@@ -1,17 +1,18 @@
 import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query';
-import { api } from './client.ts';
-import { type Data, ownerPath } from './queries.ts';
-import type { Page } from './types.ts';
 import type {
+  AccountAuditEntry,
   ApiKey,
-  AuditEntry,
   Instance,
-  ListedUser,
+  Page,
   Project,
   Quota,
   Session,
-  UsageDay,
-} from './workspace-types.ts';
+  Usage,
+  UserSummary,
+  WorkflowSummary,
+} from '#sdk';
+import { api } from './client.ts';
+import { type Data, ownerPath } from './queries.ts';
 
 const listPageSize = 100;
 
@@ -43,7 +44,7 @@ export function useWorkflowsOfProject(projectId: string, enabled: boolean) {
   return useQuery({
     queryKey: ['workflows of project', projectId],
     queryFn: ({ signal }) =>
-      api<Page<{ id: string; name: string; active: boolean }>>('GET', `/v1/projects/${projectId}/workflows`, {
+      api<Page<WorkflowSummary>>('GET', `/v1/projects/${projectId}/workflows`, {
         signal,
         query: { limit: listPageSize },
       }),
@@ -67,7 +68,7 @@ export function useUsage(ownerId: string) {
   return useQuery({
     queryKey: ['usage', ownerId],
     queryFn: async ({ signal }) =>
-      (await api<Data<UsageDay[]>>('GET', `${ownerPath(ownerId)}/usage`, { signal })).data,
+      (await api<Data<Usage[]>>('GET', `${ownerPath(ownerId)}/usage`, { signal })).data,
     refetchInterval: 5_000,
   });
 }
@@ -76,7 +77,7 @@ export function useAudit(workspaceId: string, filter: { action: string; user_id:
   return useInfiniteQuery({
     queryKey: ['audit', workspaceId, filter],
     queryFn: ({ signal, pageParam }) =>
-      api<Page<AuditEntry>>('GET', `/v1/workspaces/${workspaceId}/audit`, {
+      api<Page<AccountAuditEntry>>('GET', `/v1/workspaces/${workspaceId}/audit`, {
         signal,
         query: { ...filter, limit: listPageSize, after: pageParam },
       }),
@@ -100,7 +101,7 @@ export function useUsers(words: string) {
   return useInfiniteQuery({
     queryKey: ['users', words],
     queryFn: ({ signal, pageParam }) =>
-      api<Page<ListedUser>>('GET', '/v1/users', {
+      api<Page<UserSummary>>('GET', '/v1/users', {
         signal,
         query: { limit: listPageSize, q: words, after: pageParam },
       }),

@@ -1,12 +1,18 @@
-import { ApiError } from '~/api/client.ts';
-import type { CodeProblem } from '~/parts/code-editor.tsx';
+import { MillraceError } from '#sdk';
+
+/** What the service says of a place in code; both count from 1. */
+export interface CodeProblem {
+  line: number;
+  column: number;
+  message: string;
+}
 
 /** The component's own file, as the service names it: text that was given, and what it became. */
 const own = /(?:^|[\s(/])(?:component_code|component\.[cm]?[jt]s):(\d+):(\d+)\)?/;
 
 /** The place in the code that an answer is about; undefined: it names none. */
 export function codeProblemOf(error: unknown): CodeProblem | undefined {
-  if (!(error instanceof ApiError)) return undefined;
+  if (!(error instanceof MillraceError)) return undefined;
   const { line, column, file, error: thrown } = error.details;
   const message = withoutPlace(error.message);
   const isOwn = file === undefined || own.test(` ${String(file)}:1:1`);

@@ -1,11 +1,11 @@
-import type { Deployment, WorkflowStep } from '../api/workflow-types.ts';
+import type { Deployment, WorkflowStep } from '#sdk';
 import type { TriggerDraft, WorkflowDraft } from './workflow-draft.ts';
 
 /** What is compared of a step. */
 export interface ComparedStep {
   namespace: string;
   disabled: boolean;
-  /** `code of its own`, or the component with its version. */
+  /** `custom code`, or the component with its version. */
   made: string;
   code: string;
   props: Record<string, unknown>;
@@ -181,7 +181,7 @@ function comparedStep(step: WorkflowStep): ComparedStep {
   return {
     namespace: step.namespace,
     disabled: step.disabled,
-    made: step.code_raw === null ? `${key} ${step.savedComponent?.version ?? ''}` : 'code of its own',
+    made: step.code_raw === null ? `${key} ${step.savedComponent?.version ?? ''}` : 'custom code',
     code: step.code_raw ?? step.savedComponent?.code ?? '',
     props: JSON.parse(step.configured_props_json ?? '{}') as Record<string, unknown>,
   };
@@ -192,7 +192,7 @@ export function comparedDraft(draft: WorkflowDraft): Compared {
     steps: draft.steps.map(({ namespace, disabled, code, component, props }) => ({
       namespace,
       disabled,
-      made: code === null ? `${component?.name ?? ''} ${component?.version ?? ''}` : 'code of its own',
+      made: code === null ? `${component?.name ?? ''} ${component?.version ?? ''}` : 'custom code',
       code: code ?? component?.code ?? '',
       props,
     })),

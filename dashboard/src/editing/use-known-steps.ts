@@ -1,6 +1,6 @@
 import { useMemo } from 'react';
+import type { RunDetail } from '#sdk';
 import { useRun, useRuns } from '~/api/workflow-queries.ts';
-import type { RunDetail } from '~/api/workflow-types.ts';
 import type { KnownStep } from './code-context.ts';
 
 /** Of an HTTP request, before there was one. */

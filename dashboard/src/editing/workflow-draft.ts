@@ -1,5 +1,11 @@
-import type { Component, PropDefinition } from '../api/types.ts';
-import type { Workflow, WorkflowSettings, WorkflowStep, WorkflowTrigger } from '../api/workflow-types.ts';
+import type {
+  Component,
+  ConfigurableProp,
+  Workflow,
+  WorkflowSettings,
+  WorkflowStep,
+  WorkflowTrigger,
+} from '#sdk';
 
 /** A step as it is edited. */
 export interface StepDraft {
@@ -12,7 +18,7 @@ export interface StepDraft {
   component: ComponentChoice | null;
   props: Record<string, unknown>;
   /** Props that its code has, as far as that is known. */
-  definitions: PropDefinition[];
+  definitions: ConfigurableProp[];
 }
 
 export interface ComponentChoice {

@@ -1,4 +1,4 @@
-import type { FlowEdge, FlowNode } from './flow-types.ts';
+import type { FlowEdge, FlowNode } from '#sdk';
 import type { Drawn } from './graph.ts';
 import { edgeFailures, isFailing, nodeTroubles } from './troubles.ts';
 import {

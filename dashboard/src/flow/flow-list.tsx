@@ -1,8 +1,8 @@
 import { useState } from 'react';
 import { Link } from 'wouter';
+import type { FlowEdge, FlowFigures, FlowNode } from '#sdk';
 import { Ago } from '~/parts/ago.tsx';
 import { formatNumber } from '~/parts/format.ts';
-import type { FlowEdge, FlowFigures, FlowNode } from './flow-types.ts';
 import { edgeFailures, isFailing, nodeTroubles } from './troubles.ts';
 import { channelWords, kindName, nameOf, pageOf, rateWords, triggerWords } from './words.ts';
 

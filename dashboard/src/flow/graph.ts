@@ -1,4 +1,4 @@
-import type { FlowEdge, FlowNode } from './flow-types.ts';
+import type { FlowEdge, FlowNode } from '#sdk';
 import { isFailing } from './troubles.ts';
 
 /** From so many nodes on, things that do the same are drawn as one. */

@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import type { Project } from '~/api/workspace-types.ts';
+import type { Project } from '#sdk';
 import { Icon } from '~/parts/icon.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
 import type { Filter } from './graph.ts';

@@ -1,8 +1,7 @@
 import { useState } from 'react';
 import { Link } from 'wouter';
+import type { Delivery, EventSummary, FlowEdge, FlowFigures, FlowNode, Run } from '#sdk';
 import { useLatest } from '~/api/flow-queries.ts';
-import type { Delivery, EventSummary } from '~/api/types.ts';
-import type { Run } from '~/api/workflow-types.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { CopyButton } from '~/parts/copy.tsx';
 import { DeliveryDetail } from '~/parts/delivery-detail.tsx';
@@ -13,7 +12,6 @@ import { Icon } from '~/parts/icon.tsx';
 import { oneLine, visible } from '~/parts/plain-text.ts';
 import { RunState } from '~/parts/run-state.tsx';
 import type { Known } from './figures.ts';
-import type { FlowEdge, FlowFigures, FlowNode } from './flow-types.ts';
 import type { Drawn, DrawnEdge, DrawnNode } from './graph.ts';
 import { edgeFailures, isFailing } from './troubles.ts';
 import {
@@ -178,7 +176,7 @@ function ThingPanel({ drawn, known, chosen, onChoose }: PanelProps) {
   );
 }
 
-/** From what is wrong to where it is mended. */
+/** Links from a problem to the page where it is fixed. */
 function ThingLinks({ node }: { node: FlowNode }) {
   const { id, kind } = node;
   return (

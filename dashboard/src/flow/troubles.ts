@@ -1,4 +1,4 @@
-import type { FlowEdge, FlowNode } from './flow-types.ts';
+import type { FlowEdge, FlowNode } from '#sdk';
 
 /** What is wrong with a thing, by its health; empty: nothing. */
 export function nodeTroubles({ health }: FlowNode): string[] {

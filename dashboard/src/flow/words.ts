@@ -1,6 +1,6 @@
+import type { FlowEdge, FlowNode } from '#sdk';
 import { formatDuration, formatNumber } from '~/parts/format.ts';
 import { oneLine } from '~/parts/plain-text.ts';
-import type { FlowEdge, FlowNode, FlowTrigger } from './flow-types.ts';
 
 /** Words for what is on the map. */
 
@@ -47,7 +47,7 @@ export function rateWords(perMinute: number): string {
   return `${perSecond < 10 ? perSecond.toFixed(1) : formatNumber(Math.round(perSecond))}/s`;
 }
 
-export function triggerWords({ kind, interval_seconds, cron }: FlowTrigger): string {
+export function triggerWords({ kind, interval_seconds, cron }: FlowNode['triggers'][number]): string {
   if (kind === 'http') return 'HTTP request';
   if (kind === 'email') return 'mail';
   if (cron !== null) return `cron ${oneLine(cron, 40)}`;

@@ -1,11 +1,10 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useLocation } from 'wouter';
+import type { Account, App } from '#sdk';
 import { fetchAudit, useAccountUses } from '~/api/account-queries.ts';
-import type { App } from '~/api/account-types.ts';
 import { api } from '~/api/client.ts';
 import type { Data } from '~/api/queries.ts';
-import type { Account } from '~/api/types.ts';
 import { AppFields, fieldProblem, fieldsOf } from '~/parts/app-fields.tsx';
 import { Confirm } from '~/parts/confirm.tsx';
 import { ConnectWindow } from '~/parts/connect-window.tsx';

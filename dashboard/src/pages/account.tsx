@@ -1,5 +1,6 @@
 import { useMutation } from '@tanstack/react-query';
 import { Link } from 'wouter';
+import type { Account } from '#sdk';
 import {
   useAccount,
   useAccountAudit,
@@ -9,7 +10,6 @@ import {
 } from '~/api/account-queries.ts';
 import { api } from '~/api/client.ts';
 import type { Data } from '~/api/queries.ts';
-import type { Account } from '~/api/types.ts';
 import { lifeOf } from '~/parts/account-life.tsx';
 import { Ago } from '~/parts/ago.tsx';
 import { CopyButton } from '~/parts/copy.tsx';

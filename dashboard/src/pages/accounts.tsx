@@ -1,7 +1,7 @@
 import { Link } from 'wouter';
+import type { Account } from '#sdk';
 import { useAccounts } from '~/api/account-queries.ts';
 import { useMayWrite } from '~/api/rights.ts';
-import type { Account } from '~/api/types.ts';
 import { lifeOf } from '~/parts/account-life.tsx';
 import { Ago } from '~/parts/ago.tsx';
 import { Command } from '~/parts/copy.tsx';

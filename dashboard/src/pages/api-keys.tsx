@@ -1,10 +1,10 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useLocation } from 'wouter';
+import type { ApiKey, CreateApiKeyAnswer } from '#sdk';
 import { api } from '~/api/client.ts';
 import type { Data } from '~/api/queries.ts';
 import { useApiKeys, useSession } from '~/api/workspace-queries.ts';
-import type { ApiKey, WithApiKey } from '~/api/workspace-types.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { Confirm } from '~/parts/confirm.tsx';
 import { Loading } from '~/parts/page.tsx';
@@ -70,7 +70,7 @@ function Create() {
   const [made, setMade] = useState<{ name: string; secret: string }>();
   const create = useMutation({
     mutationFn: async () =>
-      (await api<Data<ApiKey & WithApiKey>>('POST', '/v1/users/me/api_keys', { body: { name: name.trim() } }))
+      (await api<Data<CreateApiKeyAnswer>>('POST', '/v1/users/me/api_keys', { body: { name: name.trim() } }))
         .data,
     // What is no longer looked at forgets the key.
     gcTime: 0,

@@ -1,8 +1,8 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
-import type { App, OAuthClient } from '~/api/account-types.ts';
+import { type App, type AppOAuthClient, MillraceError } from '#sdk';
 import { orgOf, useAccountsOfClient, useOAuthClient } from '~/api/app-queries.ts';
-import { ApiError, api } from '~/api/client.ts';
+import { api } from '~/api/client.ts';
 import type { Data } from '~/api/queries.ts';
 import { useMayAdminister } from '~/api/rights.ts';
 import { Ago } from '~/parts/ago.tsx';
@@ -72,7 +72,7 @@ export function AppClient({ app, ownerId }: { app: App; ownerId: string }) {
   );
 }
 
-function ClientForm({ app, ownerId, client }: { app: App; ownerId: string; client: OAuthClient }) {
+function ClientForm({ app, ownerId, client }: { app: App; ownerId: string; client: AppOAuthClient }) {
   const queries = useQueryClient();
   const [clientId, setClientId] = useState(client.client_id ?? '');
   const [secret, setSecret] = useState('');
@@ -87,7 +87,8 @@ function ClientForm({ app, ownerId, client }: { app: App; ownerId: string; clien
         scopes: asked.length === 0 ? null : asked,
         ...orgOf(ownerId),
       };
-      return (await api<Data<OAuthClient>>('PUT', `/v1/apps/${app.name_slug}/oauth_client`, { body })).data;
+      return (await api<Data<AppOAuthClient>>('PUT', `/v1/apps/${app.name_slug}/oauth_client`, { body }))
+        .data;
     },
     // It holds the secret that was typed.
     gcTime: 0,
@@ -96,7 +97,7 @@ function ClientForm({ app, ownerId, client }: { app: App; ownerId: string; clien
       void queries.invalidateQueries({ queryKey: ['accounts'] });
     },
   });
-  const wrong = save.error instanceof ApiError ? save.error.details.parameter : undefined;
+  const wrong = save.error instanceof MillraceError ? save.error.details.parameter : undefined;
   return (
     <form
       className="card form"

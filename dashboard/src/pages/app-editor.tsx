@@ -1,8 +1,8 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useId, useState } from 'react';
 import { Link, useLocation, useSearch } from 'wouter';
+import type { App } from '#sdk';
 import { useApp } from '~/api/account-queries.ts';
-import type { App } from '~/api/account-types.ts';
 import { orgOf } from '~/api/app-queries.ts';
 import { api } from '~/api/client.ts';
 import type { Data } from '~/api/queries.ts';

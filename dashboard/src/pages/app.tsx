@@ -1,8 +1,8 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link, useLocation } from 'wouter';
+import type { App } from '#sdk';
 import { useApp } from '~/api/account-queries.ts';
-import type { App } from '~/api/account-types.ts';
 import { useAccountsOfApp, useComponentsOfApp } from '~/api/app-queries.ts';
 import { api } from '~/api/client.ts';
 import { useMayAdminister, useMayWrite } from '~/api/rights.ts';

@@ -1,7 +1,7 @@
 import { useState } from 'react';
 import { Link, useLocation, useSearch } from 'wouter';
+import type { AppSummary } from '#sdk';
 import { useApps } from '~/api/account-queries.ts';
-import type { ListedApp } from '~/api/account-types.ts';
 import { useMayAdminister } from '~/api/rights.ts';
 import { formatNumber } from '~/parts/format.ts';
 import { Icon } from '~/parts/icon.tsx';
@@ -95,7 +95,7 @@ export function Apps() {
   );
 }
 
-function AppRow({ app: { name_slug, name, description, auth_type, owner_id } }: { app: ListedApp }) {
+function AppRow({ app: { name_slug, name, description, auth_type, owner_id } }: { app: AppSummary }) {
   return (
     <Link href={`/apps/${name_slug}`} className="row">
       <span className="row-main">

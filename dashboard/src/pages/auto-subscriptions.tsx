@@ -1,7 +1,8 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
+import type { AutoSubscription } from '#sdk';
 import { api } from '~/api/client.ts';
-import { type AutoSubscription, useAutoSubscriptions } from '~/api/flow-queries.ts';
+import { useAutoSubscriptions } from '~/api/flow-queries.ts';
 import type { Data } from '~/api/queries.ts';
 import { useMayWrite } from '~/api/rights.ts';
 import { channelWords } from '~/flow/words.ts';

@@ -1,11 +1,11 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useMemo } from 'react';
 import { Link, useSearch } from 'wouter';
-import { ApiError, api } from '~/api/client.ts';
+import { MillraceError, type Workflow } from '#sdk';
+import { api } from '~/api/client.ts';
 import type { Data } from '~/api/queries.ts';
 import { useMayWrite } from '~/api/rights.ts';
 import { useDeployment, useWorkflow } from '~/api/workflow-queries.ts';
-import type { Workflow } from '~/api/workflow-types.ts';
 import { compare, comparedDeployment } from '~/editing/definition-diff.ts';
 import { useWorkflowDraft } from '~/editing/use-workflow-draft.ts';
 import { definitionOf, draftOf, type WorkflowDraft } from '~/editing/workflow-draft.ts';
@@ -63,7 +63,7 @@ function Edit({ workflow }: { workflow: Workflow }) {
         });
         return { workflow: answer.data, sent };
       } catch (error) {
-        if (error instanceof ApiError && error.code === 'conflict')
+        if (error instanceof MillraceError && error.code === 'conflict')
           void queries.invalidateQueries({ queryKey: ['workflow', id] });
         throw error;
       }
@@ -84,7 +84,7 @@ function Edit({ workflow }: { workflow: Workflow }) {
     deploy.error === null || deploy.variables === undefined
       ? undefined
       : { error: deploy.error, sent: deploy.variables };
-  const isConflict = refusal?.error instanceof ApiError && refusal.error.code === 'conflict';
+  const isConflict = refusal?.error instanceof MillraceError && refusal.error.code === 'conflict';
   return (
     <PageFrame
       title={`Edit ${workflow.name}`}

@@ -1,6 +1,6 @@
 import { Link } from 'wouter';
-import { useOverview, useSources } from '~/api/queries.ts';
-import type { Me, Overview, Trouble, Workspace } from '~/api/types.ts';
+import type { Overview, OwnWorkspace } from '#sdk';
+import { type Me, useOverview, useSources } from '~/api/queries.ts';
 import { Ago, useNow } from '~/parts/ago.tsx';
 import { Command } from '~/parts/copy.tsx';
 import { formatDuration, formatNumber } from '~/parts/format.ts';
@@ -226,7 +226,15 @@ function AllWell({ overview: { health } }: { overview: Overview }) {
   );
 }
 
-function TroubleItem({ one, href, what }: { one: Trouble; href: string; what: string }) {
+function TroubleItem({
+  one,
+  href,
+  what,
+}: {
+  one: Overview['quarantined_runs'][number];
+  href: string;
+  what: string;
+}) {
   return (
     <li>
       <Link href={href}>
@@ -241,18 +249,18 @@ function TroubleItem({ one, href, what }: { one: Trouble; href: string; what: st
 }
 
 type Use = Pick<
-  Workspace,
+  OwnWorkspace,
   | 'daily_compute_time_quota'
   | 'daily_compute_time_used'
   | 'daily_invocations_quota'
   | 'daily_invocations_used'
 > &
-  Partial<Pick<Workspace, 'daily_credits_quota' | 'daily_credits_used'>>;
+  Partial<Pick<OwnWorkspace, 'daily_credits_quota' | 'daily_credits_used'>>;
 
 function usedBy(me: Me, ownerId: string): Use | undefined {
-  const workspace = me.orgs?.find(({ id }) => id === ownerId);
+  const workspace = me.orgs.find(({ id }) => id === ownerId);
   if (workspace !== undefined) return workspace;
-  return me.daily_invocations_quota === undefined ? undefined : (me as Use);
+  return 'daily_invocations_quota' in me ? me : undefined;
 }
 
 function Quota({ used }: { used: Use | undefined }) {

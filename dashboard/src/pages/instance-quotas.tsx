@@ -1,10 +1,10 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useLocation, useSearch } from 'wouter';
+import type { Quota } from '#sdk';
 import { api } from '~/api/client.ts';
 import { type Data, useMe } from '~/api/queries.ts';
 import { useQuota, useUsers } from '~/api/workspace-queries.ts';
-import type { Quota } from '~/api/workspace-types.ts';
 import { formatDuration, formatNumber } from '~/parts/format.ts';
 import { Loading } from '~/parts/page.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';

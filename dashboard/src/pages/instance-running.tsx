@@ -1,6 +1,6 @@
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
-import type { Instance } from '~/api/workspace-types.ts';
+import type { Instance } from '#sdk';
 import { Ago } from '~/parts/ago.tsx';
 import { formatBytes, formatDuration, formatNumber } from '~/parts/format.ts';
 import { HealthBadge, HealthReason } from '~/parts/health.tsx';
@@ -83,8 +83,8 @@ export function InstanceRunning({ instance }: { instance: Instance }) {
             )}
           </dl>
         </section>
-        <section className="card" aria-labelledby="rests-on">
-          <h2 id="rests-on">What it rests on</h2>
+        <section className="card" aria-labelledby="infrastructure">
+          <h2 id="infrastructure">Infrastructure</h2>
           <dl className="props">
             <Fact name="Store">{stores[instance.store]}</Fact>
             <Fact name="Disk of the data folder">

@@ -1,10 +1,10 @@
 import { useState } from 'react';
-import type { SettingView } from '~/api/workspace-types.ts';
+import type { Setting } from '#sdk';
 import { Icon } from '~/parts/icon.tsx';
 import { visible } from '~/parts/plain-text.ts';
 
 /** Every setting with its value. They are read at the start of the service, so nothing is changed here. */
-export function InstanceSettings({ settings }: { settings: readonly SettingView[] }) {
+export function InstanceSettings({ settings }: { settings: readonly Setting[] }) {
   const [words, setWords] = useState('');
   const [onlySet, setOnlySet] = useState(false);
   const sought = words.trim().toLowerCase();
@@ -59,7 +59,7 @@ export function InstanceSettings({ settings }: { settings: readonly SettingView[
   );
 }
 
-function Value({ setting: { value, amount } }: { setting: SettingView }) {
+function Value({ setting: { value, amount } }: { setting: Setting }) {
   if (value === null) return <em>is set, and not shown</em>;
   if (value === '') return <span className="muted">empty</span>;
   if (amount === null) return <code>{visible(value)}</code>;

@@ -1,10 +1,10 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link } from 'wouter';
-import { ApiError, api } from '~/api/client.ts';
+import { type CreateUserAnswer, MillraceError } from '#sdk';
+import { api } from '~/api/client.ts';
 import type { Data } from '~/api/queries.ts';
 import { useUsers } from '~/api/workspace-queries.ts';
-import type { ListedUser, WithApiKey } from '~/api/workspace-types.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { formatNumber } from '~/parts/format.ts';
 import { Icon } from '~/parts/icon.tsx';
@@ -90,7 +90,7 @@ function Create() {
   const create = useMutation({
     mutationFn: async () =>
       (
-        await api<Data<ListedUser & WithApiKey>>('POST', '/v1/users', {
+        await api<Data<CreateUserAnswer>>('POST', '/v1/users', {
           body: { username: username.trim(), email: email.trim() },
         })
       ).data,
@@ -103,7 +103,7 @@ function Create() {
       void queries.invalidateQueries({ queryKey: ['users'] });
     },
   });
-  const parameter = create.error instanceof ApiError ? create.error.details.parameter : undefined;
+  const parameter = create.error instanceof MillraceError ? create.error.details.parameter : undefined;
   const problemOf = (field: 'username' | 'email') =>
     parameter === field ? visible(create.error?.message ?? '') : undefined;
   if (made !== undefined) {

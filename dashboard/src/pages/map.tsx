@@ -1,12 +1,12 @@
 import { useCallback, useEffect, useMemo, useState } from 'react';
 import { Link, useLocation, useSearch } from 'wouter';
+import type { Flow } from '#sdk';
 import { useFlow } from '~/api/flow-queries.ts';
 import { useSources } from '~/api/queries.ts';
 import { useMayWrite } from '~/api/rights.ts';
 import { useProjects } from '~/api/workspace-queries.ts';
 import { boxFigures, lineFigures } from '~/flow/figures.ts';
 import { FlowList } from '~/flow/flow-list.tsx';
-import type { Flow } from '~/flow/flow-types.ts';
 import { connectedTo, drawn as drawnOf, type Filter, filtered } from '~/flow/graph.ts';
 import { layOut } from '~/flow/layout.ts';
 import { MapCanvas } from '~/flow/map-canvas.tsx';

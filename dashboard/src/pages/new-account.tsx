@@ -1,12 +1,11 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link, useLocation, useSearch } from 'wouter';
+import { type Account, type AppSummary, MillraceError } from '#sdk';
 import { fetchAccounts, useApp, useApps } from '~/api/account-queries.ts';
-import type { ListedApp } from '~/api/account-types.ts';
-import { ApiError, api } from '~/api/client.ts';
+import { api } from '~/api/client.ts';
 import type { Data } from '~/api/queries.ts';
 import { useMayWrite } from '~/api/rights.ts';
-import type { Account } from '~/api/types.ts';
 import { AppFields, fieldProblem, fieldsOf } from '~/parts/app-fields.tsx';
 import { ConnectWindow } from '~/parts/connect-window.tsx';
 import { MarkedWords } from '~/parts/marked-text.tsx';
@@ -92,7 +91,7 @@ function Choose({ ownerId }: { ownerId: string }) {
   );
 }
 
-function Connect({ app, ownerId }: { app: ListedApp; ownerId: string }) {
+function Connect({ app, ownerId }: { app: AppSummary; ownerId: string }) {
   const [, navigate] = useLocation();
   const queries = useQueryClient();
   const fields = fieldsOf(app);
@@ -124,7 +123,7 @@ function Connect({ app, ownerId }: { app: ListedApp; ownerId: string }) {
       done(account.id);
     },
   });
-  const noClient = create.error instanceof ApiError && create.error.code === 'oauth_client_missing';
+  const noClient = create.error instanceof MillraceError && create.error.code === 'oauth_client_missing';
   return (
     <form
       className="card form"

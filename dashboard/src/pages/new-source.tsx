@@ -1,10 +1,10 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useMemo, useState } from 'react';
 import { Link, useLocation, useSearch } from 'wouter';
+import type { Component, Source } from '#sdk';
 import { api } from '~/api/client.ts';
 import { type Data, useRegistryComponent, useRegistrySearch } from '~/api/queries.ts';
 import { useMayWrite } from '~/api/rights.ts';
-import type { Component, Source } from '~/api/types.ts';
 import { type CodeContext, nothingBefore } from '~/editing/code-context.ts';
 import { codeProblemOf } from '~/editing/code-problem.ts';
 import { CodeEditor } from '~/parts/code-editor.tsx';

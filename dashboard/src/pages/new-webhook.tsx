@@ -1,10 +1,10 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link } from 'wouter';
-import { ApiError, api } from '~/api/client.ts';
+import { type CreateWebhookAnswer, MillraceError, type Webhook } from '#sdk';
+import { api } from '~/api/client.ts';
 import type { Data } from '~/api/queries.ts';
 import { useMayWrite } from '~/api/rights.ts';
-import type { Webhook, WebhookSecret } from '~/api/types.ts';
 import { useOwner } from '~/parts/owner.tsx';
 import { Empty, PageFrame } from '~/parts/page.tsx';
 import { visible } from '~/parts/plain-text.ts';
@@ -54,7 +54,7 @@ function Create({
   const create = useMutation({
     mutationFn: async () =>
       (
-        await api<Data<Webhook & WebhookSecret>>('POST', '/v1/webhooks', {
+        await api<Data<CreateWebhookAnswer>>('POST', '/v1/webhooks', {
           body: {
             url: url.trim(),
             ...(name.trim() === '' ? {} : { name: name.trim() }),
@@ -71,7 +71,7 @@ function Create({
       onCreated({ webhook, secret: signing_secret });
     },
   });
-  const isUrl = create.error instanceof ApiError && create.error.details.parameter === 'url';
+  const isUrl = create.error instanceof MillraceError && create.error.details.parameter === 'url';
   return (
     <form
       className="card form"

@@ -1,10 +1,10 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useMemo, useState } from 'react';
 import { useLocation, useSearch } from 'wouter';
+import type { Workflow } from '#sdk';
 import { api } from '~/api/client.ts';
 import { type Data, useRegistryComponent } from '~/api/queries.ts';
 import { useMayWrite } from '~/api/rights.ts';
-import type { Workflow } from '~/api/workflow-types.ts';
 import { useWorkflowDraft } from '~/editing/use-workflow-draft.ts';
 import {
   actionStep,
@@ -137,7 +137,7 @@ function Create({ ownerId }: { ownerId: string }) {
       {asked !== undefined && !draft.steps.some(({ component }) => component?.name === asked) && (
         <p className="note">
           This workflow was begun before. Add <code>{visible(shortened(asked, 200))}</code> to its steps, or
-          begin again below.
+          start over below.
         </p>
       )}
       <WorkflowEditor
@@ -152,7 +152,7 @@ function Create({ ownerId }: { ownerId: string }) {
       >
         <label className="check">
           <input type="checkbox" checked={isActive} onChange={(event) => setIsActive(event.target.checked)} />
-          Active at once
+          Activate immediately
         </label>
         <button
           type="button"
@@ -171,7 +171,7 @@ function Create({ ownerId }: { ownerId: string }) {
             create.reset();
           }}
         >
-          Begin again
+          Start over
         </button>
         <span className="hint" role="status">
           {create.isPending ? 'Its code is built and its props are checked; this can take a while.' : ''}

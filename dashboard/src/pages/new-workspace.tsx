@@ -1,9 +1,9 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useLocation } from 'wouter';
-import { ApiError, api } from '~/api/client.ts';
+import { MillraceError, type Workspace } from '#sdk';
+import { api } from '~/api/client.ts';
 import type { Data } from '~/api/queries.ts';
-import type { WorkspaceAnswer } from '~/api/workspace-types.ts';
 import { useOwner } from '~/parts/owner.tsx';
 import { PageFrame } from '~/parts/page.tsx';
 import { visible } from '~/parts/plain-text.ts';
@@ -19,7 +19,7 @@ export function NewWorkspacePage() {
   const create = useMutation({
     mutationFn: async () =>
       (
-        await api<Data<WorkspaceAnswer>>('POST', '/v1/workspaces', {
+        await api<Data<Workspace>>('POST', '/v1/workspaces', {
           body: { name: name.trim(), ...(orgname.trim() === '' ? {} : { orgname: orgname.trim() }) },
         })
       ).data,
@@ -29,7 +29,7 @@ export function NewWorkspacePage() {
       navigate('/workspace');
     },
   });
-  const isOrgname = create.error instanceof ApiError && create.error.details.parameter === 'orgname';
+  const isOrgname = create.error instanceof MillraceError && create.error.details.parameter === 'orgname';
   return (
     <PageFrame
       title="New workspace"

@@ -1,8 +1,8 @@
 import { Link } from 'wouter';
+import type { Component, ComponentSummary, ConfigurableProp } from '#sdk';
 import { useRegistryComponent } from '~/api/queries.ts';
 import { useListedComponent } from '~/api/registry-queries.ts';
 import { useMayWrite } from '~/api/rights.ts';
-import type { Component, ListedComponent, PropDefinition } from '~/api/types.ts';
 import { CopyButton } from '~/parts/copy.tsx';
 import { MarkedText } from '~/parts/marked-text.tsx';
 import { useOwner } from '~/parts/owner.tsx';
@@ -72,7 +72,7 @@ function Lead({
   component,
 }: {
   componentKey: string;
-  listed: ListedComponent | undefined;
+  listed: ComponentSummary | undefined;
   component: Component | undefined;
 }) {
   const of = listed?.package;
@@ -112,8 +112,8 @@ function Props({
   definitions,
   listed,
 }: {
-  definitions: readonly PropDefinition[];
-  listed: ListedComponent | undefined;
+  definitions: readonly ConfigurableProp[];
+  listed: ComponentSummary | undefined;
 }) {
   return (
     <section className="card" aria-labelledby="props">
@@ -158,17 +158,17 @@ const typesInWords: Record<string, string> = {
   alert: 'a note',
 };
 
-function typeWords({ type }: PropDefinition): string {
+function typeWords({ type }: ConfigurableProp): string {
   return typesInWords[type] ?? visible(shortened(type, 60));
 }
 
-function isOptional({ type, optional, default: preset }: PropDefinition): boolean {
+function isOptional({ type, optional, default: preset }: ConfigurableProp): boolean {
   if (type in typesInWords && type !== 'app') return false;
   return optional === true || preset !== undefined;
 }
 
 /** A link where the catalogue is known to have the app. */
-function AppOf({ slug = '', listed }: { slug: string | undefined; listed: ListedComponent | undefined }) {
+function AppOf({ slug = '', listed }: { slug: string | undefined; listed: ComponentSummary | undefined }) {
   const shown = <code>{visible(shortened(slug, 60))}</code>;
   const isKnown = listed?.app === slug && listed.app_details !== null;
   return isKnown ? <Link href={`/apps/${encodeURIComponent(slug)}`}>{shown}</Link> : shown;

@@ -1,9 +1,10 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link } from 'wouter';
+import type { RegistryPackage } from '#sdk';
 import { api } from '~/api/client.ts';
 import type { Data } from '~/api/queries.ts';
-import { type RegistryPackage, usePackages } from '~/api/registry-queries.ts';
+import { usePackages } from '~/api/registry-queries.ts';
 import { Ago, useNow } from '~/parts/ago.tsx';
 import { Confirm } from '~/parts/confirm.tsx';
 import { formatNumber } from '~/parts/format.ts';

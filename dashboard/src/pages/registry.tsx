@@ -1,8 +1,8 @@
 import { useState } from 'react';
 import { Link, useLocation, useSearch } from 'wouter';
+import type { ComponentSummary } from '#sdk';
 import { type RegistryFilter, useRegistry } from '~/api/registry-queries.ts';
 import { useIsInstanceAdmin } from '~/api/rights.ts';
-import type { ListedComponent } from '~/api/types.ts';
 import { Command } from '~/parts/copy.tsx';
 import { formatNumber } from '~/parts/format.ts';
 import { plainWords } from '~/parts/marks.ts';
@@ -127,7 +127,7 @@ function Components({ isAdmin }: { isAdmin: boolean }) {
   );
 }
 
-function ComponentRow({ component }: { component: ListedComponent }) {
+function ComponentRow({ component }: { component: ComponentSummary }) {
   const { key, name, type, description, app, app_details } = component;
   return (
     <Link href={`/registry/${encodeURIComponent(key)}`} className="row">

@@ -1,6 +1,6 @@
 import { useState } from 'react';
+import type { Source } from '#sdk';
 import { useSources, useSubscriptions } from '~/api/queries.ts';
-import type { Source } from '~/api/types.ts';
 import { useWebhooks } from '~/api/webhook-queries.ts';
 import { useWorkflows } from '~/api/workflow-queries.ts';
 import { Loading } from '~/parts/page.tsx';

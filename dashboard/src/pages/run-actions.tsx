@@ -1,10 +1,10 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
 import { useLocation } from 'wouter';
+import type { Run, RunDetail, Workflow, WorkflowStep } from '#sdk';
 import { api } from '~/api/client.ts';
 import type { Data } from '~/api/queries.ts';
 import { isOver } from '~/api/workflow-queries.ts';
-import type { Run, RunDetail, Workflow, WorkflowStep } from '~/api/workflow-types.ts';
 import { Confirm } from '~/parts/confirm.tsx';
 import { visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
@@ -99,7 +99,7 @@ function Restart({
       </p>
       {workflow !== undefined && workflow.deployment_id !== run.deployment_id && (
         <p className="note">
-          The workflow has another version by now. If that one mends what failed, use Replay instead.
+          The workflow has a newer version. If that version fixes the failure, use Replay instead.
         </p>
       )}
       {run.state === 'quarantined' && (

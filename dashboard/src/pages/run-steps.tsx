@@ -1,6 +1,6 @@
 import { useState } from 'react';
+import type { RunDetail, RunStep, WorkflowStep } from '#sdk';
 import { isOver } from '~/api/workflow-queries.ts';
-import type { RunDetail, RunStep, WorkflowStep } from '~/api/workflow-types.ts';
 import { formatClock, formatDuration } from '~/parts/format.ts';
 import { JsonView } from '~/parts/json-view.tsx';
 import { LogLines } from '~/parts/log-lines.tsx';

@@ -1,8 +1,8 @@
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
+import type { RunDetail, RunSend, WorkflowStep } from '#sdk';
 import { useMayWrite } from '~/api/rights.ts';
 import { isOver, useDeployment, useRun, useWorkflow } from '~/api/workflow-queries.ts';
-import type { RunDetail, RunFailure, RunSend, WorkflowStep } from '~/api/workflow-types.ts';
 import { Ago, useNow } from '~/parts/ago.tsx';
 import { CopyButton } from '~/parts/copy.tsx';
 import { formatClock, formatDuration } from '~/parts/format.ts';
@@ -122,7 +122,7 @@ function Failure({
   run,
   mayEdit,
 }: {
-  error: RunFailure & { namespace: string | null };
+  error: NonNullable<RunDetail['error']>;
   steps: readonly WorkflowStep[] | undefined;
   run: RunDetail;
   mayEdit: boolean;

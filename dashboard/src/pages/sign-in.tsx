@@ -1,7 +1,8 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useEffect, useRef, useState } from 'react';
 import { useLocation, useSearch } from 'wouter';
-import { ApiError, api } from '~/api/client.ts';
+import { MillraceError } from '#sdk';
+import { api } from '~/api/client.ts';
 import { Problem } from '~/parts/problem.tsx';
 import { forgetWork, remember, remembered } from '~/parts/remember.ts';
 import { Brand } from '~/parts/shell.tsx';
@@ -41,7 +42,7 @@ export function SignIn() {
     navigate(next, { replace: true });
   };
 
-  const isWrong = problem instanceof ApiError && problem.status === 401;
+  const isWrong = problem instanceof MillraceError && problem.status === 401;
   return (
     <main className="alone">
       <div className="sign-in card">

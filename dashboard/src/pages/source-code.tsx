@@ -1,8 +1,8 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useMemo, useState } from 'react';
-import { ApiError, api } from '~/api/client.ts';
+import { type Component, type ConfigurableProp, MillraceError, type Source } from '#sdk';
+import { api } from '~/api/client.ts';
 import { type Data, useComponent } from '~/api/queries.ts';
-import type { Component, PropDefinition, Source } from '~/api/types.ts';
 import { type CodeContext, nothingBefore } from '~/editing/code-context.ts';
 import { codeProblemOf } from '~/editing/code-problem.ts';
 import { useKeptCode } from '~/editing/kept-code.ts';
@@ -105,7 +105,7 @@ function Edit({ source, component, onSaved }: { source: Source; component: Compo
         : null;
   const places = useMemo(() => [codeProblemOf(error)].filter((place) => place !== undefined), [error]);
   const problems = propProblems(save.error);
-  const isHook = save.error instanceof ApiError && save.error.code === 'hook_failed';
+  const isHook = save.error instanceof MillraceError && save.error.code === 'hook_failed';
   const isRegistry = component.key !== undefined && component.key !== '';
   return (
     <form
@@ -244,7 +244,7 @@ function Edit({ source, component, onSaved }: { source: Source; component: Compo
 
 function sendable(
   values: Readonly<Record<string, unknown>>,
-  definitions: readonly PropDefinition[],
+  definitions: readonly ConfigurableProp[],
 ): Record<string, unknown> {
   return Object.fromEntries(
     definitions

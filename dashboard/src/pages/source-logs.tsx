@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
+import type { Page, SourceLog } from '#sdk';
 import { api } from '~/api/client.ts';
-import type { LogLine, Page } from '~/api/types.ts';
 import { formatClock } from '~/parts/format.ts';
 import { Empty, Loading } from '~/parts/page.tsx';
 import { visible } from '~/parts/plain-text.ts';
@@ -16,7 +16,7 @@ export function SourceLogs({ sourceId, code }: { sourceId: string; code: string 
   const logs = useQuery({
     queryKey: ['logs', sourceId],
     queryFn: async ({ signal }) =>
-      (await api<Page<LogLine>>('GET', `/v1/sources/${sourceId}/logs`, { signal, query: { limit: 100 } }))
+      (await api<Page<SourceLog>>('GET', `/v1/sources/${sourceId}/logs`, { signal, query: { limit: 100 } }))
         .data,
     refetchInterval: 2_000,
   });
@@ -79,10 +79,10 @@ export function SourceLogs({ sourceId, code }: { sourceId: string; code: string 
   );
 }
 
-function levelClass({ level }: LogLine): string {
+function levelClass({ level }: SourceLog): string {
   return level === 'error' ? 'bad' : level === 'warn' ? 'warn' : '';
 }
 
-function fits({ level }: LogLine, wanted: (typeof levels)[number]): boolean {
+function fits({ level }: SourceLog, wanted: (typeof levels)[number]): boolean {
   return wanted === 'all' || level === 'error' || (wanted === 'warnings' && level === 'warn');
 }

@@ -1,10 +1,10 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useMemo, useState } from 'react';
 import { useSearch } from 'wouter';
+import type { EventSummary, Replay, Source } from '#sdk';
 import { api } from '~/api/client.ts';
 import { useRecentEvents } from '~/api/queries.ts';
-import { isUnderWay, type Replay, useReplays } from '~/api/source-queries.ts';
-import type { EventSummary, Source } from '~/api/types.ts';
+import { isUnderWay, useReplays } from '~/api/source-queries.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { Confirm } from '~/parts/confirm.tsx';
 import { End } from '~/parts/delivery-detail.tsx';

@@ -1,9 +1,9 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useLocation } from 'wouter';
-import { ApiError, api } from '~/api/client.ts';
+import { type ConfigurableProp, MillraceError, type Source } from '#sdk';
+import { api } from '~/api/client.ts';
 import { type Data, useSubscriptions } from '~/api/queries.ts';
-import type { PropDefinition, Source } from '~/api/types.ts';
 import { Confirm } from '~/parts/confirm.tsx';
 import { End } from '~/parts/delivery-detail.tsx';
 import { JsonView } from '~/parts/json-view.tsx';
@@ -17,7 +17,7 @@ export function SourceSettings({
   mayWrite,
 }: {
   source: Source;
-  definitions: readonly PropDefinition[] | undefined;
+  definitions: readonly ConfigurableProp[] | undefined;
   mayWrite: boolean;
 }) {
   return (
@@ -41,7 +41,7 @@ export function SourceSettings({
   );
 }
 
-function Props({ source, definitions }: { source: Source; definitions: readonly PropDefinition[] }) {
+function Props({ source, definitions }: { source: Source; definitions: readonly ConfigurableProp[] }) {
   const entries = Object.entries(source.configured_props);
   if (entries.length === 0) return <p className="muted">It has none.</p>;
   return (
@@ -172,7 +172,7 @@ function Remove({ source }: { source: Source }) {
       void queries.invalidateQueries({ queryKey: ['sources'] });
     },
   });
-  const isHook = remove.error instanceof ApiError && remove.error.code === 'hook_failed';
+  const isHook = remove.error instanceof MillraceError && remove.error.code === 'hook_failed';
   return (
     <section className="card" aria-labelledby="remove">
       <h2 id="remove">Delete</h2>

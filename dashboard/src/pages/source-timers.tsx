@@ -1,5 +1,5 @@
-import { type Tick, type Timer, useTicks, useTimers } from '~/api/source-queries.ts';
-import type { Source } from '~/api/types.ts';
+import type { Source, SourceTick, SourceTimer } from '#sdk';
+import { useTicks, useTimers } from '~/api/source-queries.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { formatDuration, formatNumber } from '~/parts/format.ts';
 import { Empty, Loading } from '~/parts/page.tsx';
@@ -65,7 +65,7 @@ export function SourceTimers({ source }: { source: Source }) {
   );
 }
 
-function Planned({ timer }: { timer: Timer }) {
+function Planned({ timer }: { timer: SourceTimer }) {
   const [next, ...later] = timer.planned_at;
   return (
     <section className="card" aria-label={`Timer ${timer.prop}`}>
@@ -95,7 +95,7 @@ function Planned({ timer }: { timer: Timer }) {
   );
 }
 
-function scheduleOf({ interval_seconds: seconds, cron, timezone }: Timer) {
+function scheduleOf({ interval_seconds: seconds, cron, timezone }: SourceTimer) {
   if (cron === null) return `Every ${formatDuration((seconds ?? 0) * 1000)}`;
   return (
     <>
@@ -120,12 +120,12 @@ const runWords: Readonly<Record<string, { name: string; tone: string }>> = {
 };
 
 /** A tick that started a run is as that run is; that it was late is said beside it. */
-function lookOf({ outcome, run }: Tick): { name: string; tone: string } {
+function lookOf({ outcome, run }: SourceTick): { name: string; tone: string } {
   const known = run === null ? words[outcome] : runWords[run.state];
   return known ?? { name: oneLine(run?.state ?? outcome, 20), tone: 'state off' };
 }
 
-function Ledger({ rows, hasNames }: { rows: readonly Tick[]; hasNames: boolean }) {
+function Ledger({ rows, hasNames }: { rows: readonly SourceTick[]; hasNames: boolean }) {
   return (
     <ol className="ledger card flush" aria-label="What became of each planned run">
       {rows.map((tick) => {
@@ -155,7 +155,7 @@ function Ledger({ rows, hasNames }: { rows: readonly Tick[]; hasNames: boolean }
   );
 }
 
-function explained(tick: Tick): string {
+function explained(tick: SourceTick): string {
   const { outcome, late_by_ms: lateMs, recorded_at, planned_at, reason, ticks, run } = tick;
   const why = reason === 'quota_exceeded' ? 'the quota of its owner was used up' : oneLine(reason ?? '', 300);
   if (lateMs !== null) {

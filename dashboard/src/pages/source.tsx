@@ -1,7 +1,7 @@
+import type { Source } from '#sdk';
 import { useComponent, useSource } from '~/api/queries.ts';
 import { useMayWrite } from '~/api/rights.ts';
 import { useTimers } from '~/api/source-queries.ts';
-import type { Source } from '~/api/types.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { Command, CopyButton } from '~/parts/copy.tsx';
 import { HealthBadge, HealthNote } from '~/parts/health.tsx';

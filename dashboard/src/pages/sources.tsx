@@ -1,7 +1,7 @@
 import { Link } from 'wouter';
+import type { Source } from '#sdk';
 import { useSources } from '~/api/queries.ts';
 import { useMayWrite } from '~/api/rights.ts';
-import type { Source } from '~/api/types.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { Command } from '~/parts/copy.tsx';
 import { formatNumber } from '~/parts/format.ts';

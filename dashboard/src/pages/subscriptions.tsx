@@ -1,11 +1,10 @@
 import { useState } from 'react';
 import { Link } from 'wouter';
+import type { FlowEdge, FlowNode, Subscription } from '#sdk';
 import { useFlow } from '~/api/flow-queries.ts';
 import { useOwnerNames } from '~/api/owner-names.ts';
 import { useSubscriptions } from '~/api/queries.ts';
 import { useMayWrite } from '~/api/rights.ts';
-import type { Subscription } from '~/api/types.ts';
-import type { FlowEdge, FlowNode } from '~/flow/flow-types.ts';
 import { edgeFailures } from '~/flow/troubles.ts';
 import { channelWords, nameOf, pageOf, rateWords } from '~/flow/words.ts';
 import { Ago } from '~/parts/ago.tsx';

@@ -1,9 +1,10 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link, useLocation } from 'wouter';
+import type { Template } from '#sdk';
 import { api } from '~/api/client.ts';
 import { useMayWrite } from '~/api/rights.ts';
-import { type Template, useTemplate } from '~/api/template-queries.ts';
+import { useTemplate } from '~/api/template-queries.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { Confirm } from '~/parts/confirm.tsx';
 import { CopyButton } from '~/parts/copy.tsx';

@@ -1,6 +1,7 @@
 import { useState } from 'react';
 import { Link, useLocation } from 'wouter';
-import { type Template, useTemplates } from '~/api/template-queries.ts';
+import type { Template } from '#sdk';
+import { useTemplates } from '~/api/template-queries.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { formatNumber } from '~/parts/format.ts';
 import { useOwner } from '~/parts/owner.tsx';

@@ -1,6 +1,6 @@
 import { useState } from 'react';
+import type { OwnWorkspace, Usage } from '#sdk';
 import { useUsage } from '~/api/workspace-queries.ts';
-import type { UsageDay } from '~/api/workspace-types.ts';
 import { DayChart, dayName } from '~/parts/day-chart.tsx';
 import { formatDuration, formatNumber } from '~/parts/format.ts';
 import { useOwner } from '~/parts/owner.tsx';
@@ -42,11 +42,11 @@ export function UsageByDay() {
     );
   }
   const days = usage.data.slice(-range);
-  const quotas = me.orgs?.find(({ id }) => id === ownerId) ?? me;
+  const quotas: Partial<OwnWorkspace> = me.orgs.find(({ id }) => id === ownerId) ?? me;
   const quotaOf: Record<Measure, number | undefined> = {
     invocations: quotas.daily_invocations_quota,
     compute_ms: quotas.daily_compute_time_quota,
-    credits: 'daily_credits_quota' in quotas ? quotas.daily_credits_quota : undefined,
+    credits: quotas.daily_credits_quota,
   };
   return (
     <>
@@ -97,7 +97,7 @@ export function UsageByDay() {
   );
 }
 
-function UsageTable({ days }: { days: readonly UsageDay[] }) {
+function UsageTable({ days }: { days: readonly Usage[] }) {
   return (
     <div className="table-scroll">
       <table className="table figures-only">

@@ -1,12 +1,12 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useLocation } from 'wouter';
+import { MillraceError, type Template, type Workflow } from '#sdk';
 import { orgOf } from '~/api/app-queries.ts';
-import { ApiError, api } from '~/api/client.ts';
+import { api } from '~/api/client.ts';
 import type { Data } from '~/api/queries.ts';
 import { useMayWrite } from '~/api/rights.ts';
-import { type GivenProps, type Template, useTemplate } from '~/api/template-queries.ts';
-import type { Workflow } from '~/api/workflow-types.ts';
+import { type GivenProps, useTemplate } from '~/api/template-queries.ts';
 import { LoadedPage } from '~/parts/loaded-page.tsx';
 import { useOwner } from '~/parts/owner.tsx';
 import { Empty, Loading, PageFrame } from '~/parts/page.tsx';
@@ -108,7 +108,7 @@ function Form({ template, ownerId }: { template: Template; ownerId: string }) {
         </div>
         <label className="check">
           <input type="checkbox" checked={isActive} onChange={(event) => setIsActive(event.target.checked)} />
-          Active at once
+          Activate immediately
         </label>
         {triggers.length > 0 && (
           <p className="muted below">Triggered by: {triggers.map(triggerWords).join('; ')}.</p>
@@ -144,7 +144,7 @@ function Form({ template, ownerId }: { template: Template; ownerId: string }) {
 
 /** Where a prop was refused: `steps[0].props.word`, `triggers[1].props.configured_props.word`. */
 function placeOf(error: unknown): { place: string; prop: string; message: string } | undefined {
-  if (!(error instanceof ApiError)) return undefined;
+  if (!(error instanceof MillraceError)) return undefined;
   const at = /^((?:steps|triggers)\[\d+\])\.(?:props\.)?(?:configured_props\.)?([^.[]+)/.exec(
     String(error.details.parameter ?? ''),
   );

@@ -1,8 +1,8 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
+import type { RedeliverToWebhookAnswer, Webhook } from '#sdk';
 import { api } from '~/api/client.ts';
 import type { Data } from '~/api/queries.ts';
-import type { Webhook } from '~/api/types.ts';
 import { useDeliveries } from '~/api/webhook-queries.ts';
 import { Confirm } from '~/parts/confirm.tsx';
 import { DeliveryList } from '~/parts/delivery-list.tsx';
@@ -70,7 +70,7 @@ function RedeliverAll({ webhook, mayWrite }: { webhook: Webhook; mayWrite: boole
   const count = dead.data?.pages[0]?.page_info.total_count ?? 0;
   const all = useMutation({
     mutationFn: async () =>
-      (await api<Data<{ queued: number }>>('POST', `/v1/webhooks/${webhook.id}/redeliver`)).data,
+      (await api<Data<RedeliverToWebhookAnswer>>('POST', `/v1/webhooks/${webhook.id}/redeliver`)).data,
     onSuccess: () => {
       setOpen(false);
       for (const key of ['deliveries', 'delivery', 'overview', 'webhook'])

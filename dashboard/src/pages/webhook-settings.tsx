@@ -1,9 +1,9 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useLocation } from 'wouter';
+import type { RotateWebhookSecretAnswer, Webhook } from '#sdk';
 import { api } from '~/api/client.ts';
 import { type Data, useSubscriptions } from '~/api/queries.ts';
-import type { Webhook, WebhookSecret } from '~/api/types.ts';
 import { Confirm } from '~/parts/confirm.tsx';
 import { shortened, visible } from '~/parts/plain-text.ts';
 import { Problem } from '~/parts/problem.tsx';
@@ -118,18 +118,16 @@ function Change({ webhook }: { webhook: Webhook }) {
 
 function Secret({ webhook }: { webhook: Webhook }) {
   const [open, setOpen] = useState(false);
-  const [shown, setShown] = useState<WebhookSecret>();
+  const [shown, setShown] =
+    useState<Pick<RotateWebhookSecretAnswer, 'signing_secret' | 'old_secret_valid_until'>>();
   const queries = useQueryClient();
   const rotate = useMutation({
     mutationFn: async () =>
-      (await api<Data<Webhook & WebhookSecret>>('POST', `/v1/webhooks/${webhook.id}/rotate_secret`)).data,
+      (await api<Data<RotateWebhookSecretAnswer>>('POST', `/v1/webhooks/${webhook.id}/rotate_secret`)).data,
     // What is no longer looked at forgets the secret.
     gcTime: 0,
     onSuccess: ({ signing_secret, old_secret_valid_until, ...changed }) => {
-      setShown({
-        signing_secret,
-        ...(old_secret_valid_until === undefined ? {} : { old_secret_valid_until }),
-      });
+      setShown({ signing_secret, old_secret_valid_until });
       setOpen(false);
       queries.setQueryData(['webhook', webhook.id], changed);
     },

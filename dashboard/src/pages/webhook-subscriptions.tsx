@@ -1,6 +1,6 @@
 import { useState } from 'react';
+import type { Subscription, Webhook } from '#sdk';
 import { useSubscriptions } from '~/api/queries.ts';
-import type { Subscription, Webhook } from '~/api/types.ts';
 import { channelWords } from '~/flow/words.ts';
 import { NamedEnd } from '~/parts/delivery-detail.tsx';
 import { EndSubscription } from '~/parts/end-subscription.tsx';

@@ -1,6 +1,6 @@
 import { Link } from 'wouter';
+import type { Webhook } from '#sdk';
 import { useMayWrite } from '~/api/rights.ts';
-import type { Webhook } from '~/api/types.ts';
 import { useWebhooks } from '~/api/webhook-queries.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { Command } from '~/parts/copy.tsx';

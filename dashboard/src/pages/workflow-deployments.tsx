@@ -1,6 +1,6 @@
 import { useState } from 'react';
+import type { Deployment, Workflow } from '#sdk';
 import { useDeployments } from '~/api/workflow-queries.ts';
-import type { Deployment, Workflow } from '~/api/workflow-types.ts';
 import { compare, comparedDeployment, sentencesOf } from '~/editing/definition-diff.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { CopyButton } from '~/parts/copy.tsx';

@@ -1,7 +1,6 @@
 import { type ReactNode, useState } from 'react';
-import { ApiError } from '~/api/client.ts';
+import { MillraceError, type Workflow } from '#sdk';
 import { useSubscriptions } from '~/api/queries.ts';
-import type { Workflow } from '~/api/workflow-types.ts';
 import { compare, comparedDraft, hasChanges } from '~/editing/definition-diff.ts';
 import { useLastRun } from '~/editing/use-known-steps.ts';
 import type { useWorkflowDraft } from '~/editing/use-workflow-draft.ts';
@@ -130,7 +129,7 @@ export function WorkflowEditor({
 }
 
 function Refused({ refusal: { error, sent }, isPlaced }: { refusal: Refusal; isPlaced: boolean }) {
-  const place = error instanceof ApiError ? placeOf(error.details.parameter) : undefined;
+  const place = error instanceof MillraceError ? placeOf(error.details.parameter) : undefined;
   const step = place?.list === 'steps' ? sent.steps[place.index] : undefined;
   const what = step === undefined ? `Trigger ${(place?.index ?? 0) + 1}` : `Step ${step.namespace}`;
   return (
@@ -146,7 +145,7 @@ function Refused({ refusal: { error, sent }, isPlaced }: { refusal: Refusal; isP
  * more, as far as anybody knows.
  */
 function placed(refusal: Refusal | undefined, draft: WorkflowDraft) {
-  if (refusal === undefined || !(refusal.error instanceof ApiError)) return undefined;
+  if (refusal === undefined || !(refusal.error instanceof MillraceError)) return undefined;
   const { error, sent } = refusal;
   const place = placeOf(error.details.parameter);
   const field = place?.field ?? '';

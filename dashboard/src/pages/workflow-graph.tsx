@@ -1,7 +1,7 @@
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
+import type { Workflow, WorkflowStep, WorkflowTrigger } from '#sdk';
 import { useSubscriptions } from '~/api/queries.ts';
-import type { Workflow, WorkflowStep, WorkflowTrigger } from '~/api/workflow-types.ts';
 import { End, NamedEnd } from '~/parts/delivery-detail.tsx';
 import { formatDuration } from '~/parts/format.ts';
 import { oneLine, visible } from '~/parts/plain-text.ts';

@@ -1,6 +1,6 @@
 import { Link, useLocation, useSearch } from 'wouter';
+import type { Run, Workflow } from '#sdk';
 import { isOver, useRuns } from '~/api/workflow-queries.ts';
-import type { Run, Workflow } from '~/api/workflow-types.ts';
 import { Ago, useNow } from '~/parts/ago.tsx';
 import { formatClock, formatDuration, formatNumber } from '~/parts/format.ts';
 import { Empty, Loading } from '~/parts/page.tsx';

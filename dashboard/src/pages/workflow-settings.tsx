@@ -1,9 +1,9 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useLocation } from 'wouter';
-import { ApiError, api } from '~/api/client.ts';
+import { MillraceError, type WorkflowSettings as SettingsOf, type Workflow } from '#sdk';
+import { api } from '~/api/client.ts';
 import { type Data, useSubscriptions } from '~/api/queries.ts';
-import type { WorkflowSettings as SettingsOf, Workflow } from '~/api/workflow-types.ts';
 import { Confirm } from '~/parts/confirm.tsx';
 import { formatDuration, formatNumber } from '~/parts/format.ts';
 import { MakeTemplate } from '~/parts/make-template.tsx';
@@ -116,7 +116,7 @@ function Remove({ workflow }: { workflow: Workflow }) {
       void queries.invalidateQueries({ queryKey: ['workflows'] });
     },
   });
-  const isHook = remove.error instanceof ApiError && remove.error.code === 'hook_failed';
+  const isHook = remove.error instanceof MillraceError && remove.error.code === 'hook_failed';
   return (
     <section className="card" aria-labelledby="remove">
       <h2 id="remove">Delete</h2>

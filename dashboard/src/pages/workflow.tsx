@@ -1,7 +1,7 @@
 import { Link } from 'wouter';
+import type { Workflow, WorkflowTrigger } from '#sdk';
 import { useMayWrite } from '~/api/rights.ts';
 import { useWorkflow } from '~/api/workflow-queries.ts';
-import type { Workflow, WorkflowTrigger } from '~/api/workflow-types.ts';
 import { dropDraft, useKeptDraft } from '~/editing/kept-draft.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { Command, CopyButton } from '~/parts/copy.tsx';

@@ -1,7 +1,7 @@
 import { Link } from 'wouter';
+import type { WorkflowSummary } from '#sdk';
 import { useMayWrite } from '~/api/rights.ts';
 import { useWorkflows } from '~/api/workflow-queries.ts';
-import type { ListedWorkflow } from '~/api/workflow-types.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { Command } from '~/parts/copy.tsx';
 import { formatNumber } from '~/parts/format.ts';
@@ -67,7 +67,7 @@ export function Workflows() {
   );
 }
 
-function WorkflowRow({ workflow: { id, name, health, last_run } }: { workflow: ListedWorkflow }) {
+function WorkflowRow({ workflow: { id, name, health, last_run } }: { workflow: WorkflowSummary }) {
   return (
     <Link href={`/workflows/${id}`} className="row">
       <HealthBadge health={health} />

@@ -1,8 +1,8 @@
 import { useState } from 'react';
 import { Link } from 'wouter';
+import type { AccountAuditEntry } from '#sdk';
 import { useMembers } from '~/api/rights.ts';
 import { useAudit } from '~/api/workspace-queries.ts';
-import type { AuditEntry } from '~/api/workspace-types.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { formatNumber } from '~/parts/format.ts';
 import { JsonView } from '~/parts/json-view.tsx';
@@ -122,7 +122,7 @@ export function WorkspaceAudit({ workspaceId }: { workspaceId: string }) {
   );
 }
 
-function Detail({ entry, who }: { entry: AuditEntry; who: string }) {
+function Detail({ entry, who }: { entry: AccountAuditEntry; who: string }) {
   return (
     <section className="card detail" aria-label="Entry of the audit log">
       <dl className="props">

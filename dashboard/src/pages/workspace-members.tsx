@@ -1,9 +1,9 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
-import { ApiError, api } from '~/api/client.ts';
+import { type Member, MillraceError, type OwnWorkspace } from '#sdk';
+import { api } from '~/api/client.ts';
 import type { Data } from '~/api/queries.ts';
 import { useMembers } from '~/api/rights.ts';
-import type { Member, Workspace } from '~/api/types.ts';
 import { Ago } from '~/parts/ago.tsx';
 import { Confirm } from '~/parts/confirm.tsx';
 import { useOwner } from '~/parts/owner.tsx';
@@ -19,7 +19,7 @@ const roles: readonly { role: Role; may: string }[] = [
   { role: 'admin', may: 'also members, settings and the audit log' },
 ];
 
-export function WorkspaceMembers({ workspace }: { workspace: Workspace }) {
+export function WorkspaceMembers({ workspace }: { workspace: OwnWorkspace }) {
   const { me } = useOwner();
   const members = useMembers(workspace.id);
   if (members.data === undefined) {
@@ -89,7 +89,7 @@ function RoleOf({
   mayChange,
 }: {
   member: Member;
-  workspace: Workspace;
+  workspace: OwnWorkspace;
   isSelf: boolean;
   mayChange: boolean;
 }) {
@@ -140,7 +140,7 @@ function RoleOf({
   );
 }
 
-function Remove({ member, workspace, isSelf }: { member: Member; workspace: Workspace; isSelf: boolean }) {
+function Remove({ member, workspace, isSelf }: { member: Member; workspace: OwnWorkspace; isSelf: boolean }) {
   const [open, setOpen] = useState(false);
   const queries = useQueryClient();
   const remove = useMutation({
@@ -197,7 +197,7 @@ function Add({ workspaceId, members }: { workspaceId: string; members: readonly 
   const added = members.find(
     ({ user_id, role: now }) => user_id === put.data?.user_id && now === put.data.role,
   );
-  const isUnknown = put.error instanceof ApiError && put.error.status === 404;
+  const isUnknown = put.error instanceof MillraceError && put.error.status === 404;
   return (
     <form
       className="card form"

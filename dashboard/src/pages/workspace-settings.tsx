@@ -1,8 +1,8 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
+import type { Workspace } from '#sdk';
 import { api } from '~/api/client.ts';
 import type { Data } from '~/api/queries.ts';
-import type { WorkspaceAnswer } from '~/api/workspace-types.ts';
 import { Loading } from '~/parts/page.tsx';
 import { Problem } from '~/parts/problem.tsx';
 
@@ -11,7 +11,7 @@ export function WorkspaceSettings({ workspaceId }: { workspaceId: string }) {
   const workspace = useQuery({
     queryKey: ['workspace', workspaceId],
     queryFn: async ({ signal }) =>
-      (await api<Data<WorkspaceAnswer>>('GET', `/v1/workspaces/${workspaceId}`, { signal })).data,
+      (await api<Data<Workspace>>('GET', `/v1/workspaces/${workspaceId}`, { signal })).data,
   });
   if (workspace.data === undefined) {
     return workspace.error === null ? (
@@ -23,14 +23,14 @@ export function WorkspaceSettings({ workspaceId }: { workspaceId: string }) {
   return <Change workspace={workspace.data} />;
 }
 
-function Change({ workspace }: { workspace: WorkspaceAnswer }) {
+function Change({ workspace }: { workspace: Workspace }) {
   const queries = useQueryClient();
   const [name, setName] = useState(workspace.name);
   const [email, setEmail] = useState(workspace.email);
   const change = useMutation({
     mutationFn: async () =>
       (
-        await api<Data<WorkspaceAnswer>>('PUT', `/v1/workspaces/${workspace.id}`, {
+        await api<Data<Workspace>>('PUT', `/v1/workspaces/${workspace.id}`, {
           body: { name: name.trim(), email: email.trim() },
         })
       ).data,

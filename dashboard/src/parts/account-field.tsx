@@ -1,9 +1,9 @@
 import { useQuery } from '@tanstack/react-query';
+import type { Account, Page } from '#sdk';
 import { api } from '~/api/client.ts';
-import type { Account, Page } from '~/api/types.ts';
 import { shortened, visible } from './plain-text.ts';
 import { Problem } from './problem.tsx';
-import type { FieldProps } from './prop-form.tsx';
+import type { FieldProps } from './prop-field.ts';
 import { commonProps } from './simple-fields.tsx';
 
 /** A connected account of the app that the prop asks for: those of the person, and of the workspace that is shown. */

@@ -1,5 +1,5 @@
 import type { ReactNode } from 'react';
-import type { Account } from '~/api/types.ts';
+import type { Account } from '#sdk';
 import { Ago } from './ago.tsx';
 
 /** What becomes of its token by itself; undefined: nothing does. */

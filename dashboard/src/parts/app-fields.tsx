@@ -1,9 +1,18 @@
-import type { AppField, ListedApp } from '~/api/account-types.ts';
-import { ApiError } from '~/api/client.ts';
+import { type AppSummary, MillraceError } from '#sdk';
 import { MarkedWords } from './marked-text.tsx';
 import { shortened, visible } from './plain-text.ts';
 
-export function fieldsOf(app: Pick<ListedApp, 'custom_fields_json'>): AppField[] {
+/** What `custom_fields_json` of an app is the JSON of. */
+interface AppField {
+  name: string;
+  label: string;
+  description?: string | null;
+  default: string | null;
+  optional?: boolean;
+  secret?: boolean;
+}
+
+export function fieldsOf(app: Pick<AppSummary, 'custom_fields_json'>): AppField[] {
   return JSON.parse(app.custom_fields_json) as AppField[];
 }
 
@@ -17,7 +26,7 @@ function isLong({ name, description }: AppField): boolean {
 
 /** The field that the service found wrong, and what it said; undefined: its error is about something else. */
 export function fieldProblem(error: unknown): { name: string; message: string } | undefined {
-  if (!(error instanceof ApiError)) return undefined;
+  if (!(error instanceof MillraceError)) return undefined;
   const name = /^(?:credentials|fields)\.(.+)$/.exec(String(error.details.parameter ?? ''))?.[1];
   return name === undefined ? undefined : { name, message: error.message };
 }

@@ -1,11 +1,13 @@
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { useState } from 'react';
+import type { ConfigureComponentAnswer } from '#sdk';
 import { api } from '~/api/client.ts';
-import type { ConfigureAnswer, PropChoice } from '~/api/types.ts';
 import { shortened, visible } from './plain-text.ts';
-import type { FieldProps, PropFormContext } from './prop-form.tsx';
+import type { FieldProps, PropFormContext } from './prop-field.ts';
 import { commonProps, shownDefault } from './simple-fields.tsx';
 import { useSettled } from './use-settled.ts';
+
+type PropChoice = ConfigureComponentAnswer['options'][number];
 
 /** Choices that the definition has. */
 export function ChoiceField(props: FieldProps) {
@@ -24,7 +26,7 @@ export function RemoteChoiceField({ context, ...props }: FieldProps & { context:
   const answer = useInfiniteQuery({
     queryKey: ['options', context.componentId, definition.name, query, others],
     queryFn: ({ signal, pageParam }) =>
-      api<ConfigureAnswer>('POST', '/v1/components/configure', {
+      api<ConfigureComponentAnswer>('POST', '/v1/components/configure', {
         signal,
         body: {
           id: context.componentId,

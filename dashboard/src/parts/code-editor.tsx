@@ -1,25 +1,7 @@
 import { lazy, Suspense } from 'react';
-import type { CodeContext } from '~/editing/code-context.ts';
+import type { CodeEditorProps } from './code-editor-props.ts';
 import { Loading } from './page.tsx';
 import { visible } from './plain-text.ts';
-
-/** What the service says of a place in code; both count from 1. */
-export interface CodeProblem {
-  line: number;
-  column: number;
-  message: string;
-}
-
-export interface CodeEditorProps {
-  /** What the code is of, for those who do not see it: "Code of the step pay". */
-  label: string;
-  value: string;
-  /** Absent: it is to be read only. */
-  onChange?: (code: string) => void;
-  problems?: readonly CodeProblem[];
-  /** What can be completed besides the language. */
-  context?: CodeContext;
-}
 
 /** As large as all the rest of a page: loaded when it is wanted. Without it, the plain field of the browser has to do. */
 const CodeMirror = lazy(() => import('./code-mirror.tsx').catch(() => ({ default: PlainEditor })));

@@ -28,7 +28,8 @@ import { tags } from '@lezer/highlight';
 import { useEffect, useRef } from 'react';
 import { completeCode, hoverCode } from '~/editing/code-completion.ts';
 import { nothingBefore } from '~/editing/code-context.ts';
-import type { CodeEditorProps, CodeProblem } from './code-editor.tsx';
+import type { CodeProblem } from '~/editing/code-problem.ts';
+import type { CodeEditorProps } from './code-editor-props.ts';
 
 /** Colours are variables of theme.css, which reach into the shadow root: the theme of the page is that of the editor. */
 const look = EditorView.theme({

@@ -1,10 +1,10 @@
 import { Link } from 'wouter';
-import type { ListedComponent } from '~/api/types.ts';
+import type { ComponentSummary } from '#sdk';
 import { plainWords } from './marks.ts';
 import { oneLine, shortened, visible } from './plain-text.ts';
 
 /** A component of the registry in a list, leading to its page. */
-export function ComponentLink({ component }: { component: ListedComponent }) {
+export function ComponentLink({ component }: { component: ComponentSummary }) {
   const { key, name, version, description, type } = component;
   return (
     <Link href={`/registry/${encodeURIComponent(key)}`} className="choice-row">

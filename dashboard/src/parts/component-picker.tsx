@@ -1,7 +1,7 @@
 import { useState } from 'react';
 import { Link } from 'wouter';
+import type { Component } from '#sdk';
 import { useComponent, useRegistryComponent, useRegistrySearch } from '~/api/queries.ts';
-import type { Component } from '~/api/types.ts';
 import { plainWords } from './marks.ts';
 import { Loading } from './page.tsx';
 import { shortened, visible } from './plain-text.ts';

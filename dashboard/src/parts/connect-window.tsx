@@ -1,5 +1,6 @@
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { useEffect, useEffectEvent, useState } from 'react';
+import type { ConnectAccountAnswer } from '#sdk';
 import { api } from '~/api/client.ts';
 import type { Data } from '~/api/queries.ts';
 import { listen, newFlow, returnAddress } from './connect-result.ts';
@@ -47,7 +48,7 @@ export function ConnectWindow({
         const flow = newFlow();
         const before = new Set((await marks()).map(({ id }) => id));
         const { connect_url: url, expires_at } = (
-          await api<Data<{ connect_url: string; expires_at: string }>>('POST', '/v1/accounts/connect', {
+          await api<Data<ConnectAccountAnswer>>('POST', '/v1/accounts/connect', {
             body: { ...body, redirect_url: returnAddress(flow) },
           })
         ).data;

@@ -11,7 +11,7 @@ const gap = 3;
 const lineMax = 3;
 
 /**
- * A value of each day as bars, with what a day may use as a line. Screen readers are told of the figures by a table beside it,
+ * A value of each day as bars, with what a day may use as a line. Screen readers get the figures from a table beside it,
  * which is the page's.
  */
 export function DayChart({

@@ -1,8 +1,8 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { Link } from 'wouter';
+import type { Delivery, DeliveryAttempt } from '#sdk';
 import { api } from '~/api/client.ts';
 import { type Data, useNameOf } from '~/api/queries.ts';
-import type { Attempt, Delivery } from '~/api/types.ts';
 import { useDelivery, useWebhook } from '~/api/webhook-queries.ts';
 import { Ago } from './ago.tsx';
 import { CopyButton } from './copy.tsx';
@@ -114,7 +114,7 @@ function requestHead(delivery: Delivery, url: string): string {
   );
 }
 
-function AttemptItem({ attempt }: { attempt: Attempt }) {
+function AttemptItem({ attempt }: { attempt: DeliveryAttempt }) {
   return (
     <li className="attempt">
       <p>

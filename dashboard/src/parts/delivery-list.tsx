@@ -1,6 +1,6 @@
 import { useState } from 'react';
+import type { Delivery } from '#sdk';
 import { useNameOf } from '~/api/queries.ts';
-import type { Delivery } from '~/api/types.ts';
 import type { useDeliveries } from '~/api/webhook-queries.ts';
 import { Ago } from './ago.tsx';
 import { DeliveryDetail } from './delivery-detail.tsx';

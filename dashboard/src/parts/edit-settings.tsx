@@ -1,4 +1,4 @@
-import type { WorkflowSettings } from '~/api/workflow-types.ts';
+import type { WorkflowSettings } from '#sdk';
 import { withoutPlace } from '~/editing/code-problem.ts';
 import { visible } from './plain-text.ts';
 
@@ -17,7 +17,7 @@ export function EditSettings({
   const told = problem === undefined ? undefined : withoutPlace(problem.message);
   return (
     <details open={problem !== undefined || undefined}>
-      <summary>Settings of its runs</summary>
+      <summary>Run settings</summary>
       <div className="field-grid edit-body">
         <NumberSetting
           name="Longest time of a step, in seconds"

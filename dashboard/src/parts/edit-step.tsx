@@ -1,24 +1,16 @@
 import { useMutation } from '@tanstack/react-query';
 import { type ReactNode, useMemo } from 'react';
-import { type ApiError, api } from '~/api/client.ts';
+import type { Component } from '#sdk';
+import { api } from '~/api/client.ts';
 import type { Data } from '~/api/queries.ts';
-import type { Component } from '~/api/types.ts';
 import type { CodeContext, KnownStep } from '~/editing/code-context.ts';
 import { codeProblemOf, withoutPlace } from '~/editing/code-problem.ts';
+import type { StepProblem } from '~/editing/step-problem.ts';
 import type { StepDraft } from '~/editing/workflow-draft.ts';
 import { CodeEditor } from './code-editor.tsx';
 import { EditStepProps } from './edit-step-props.tsx';
 import { shortened, visible } from './plain-text.ts';
 import { Problem } from './problem.tsx';
-
-/** What the service said of this step when it was deployed. */
-export interface StepProblem {
-  /** Such as `code`, `props.amount` or `namespace`. */
-  field: string;
-  error: ApiError;
-  /** The code that it is about. */
-  code: string | null;
-}
 
 interface EditedStep {
   step: StepDraft;

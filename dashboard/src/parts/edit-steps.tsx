@@ -1,9 +1,10 @@
 import { useState } from 'react';
-import type { RunDetail } from '~/api/workflow-types.ts';
+import type { RunDetail } from '#sdk';
+import type { StepProblem } from '~/editing/step-problem.ts';
 import { useKnownSteps } from '~/editing/use-known-steps.ts';
 import { actionStep, firstCode, newStep, type StepDraft } from '~/editing/workflow-draft.ts';
 import { ComponentPicker } from './component-picker.tsx';
-import { EditStep, type StepProblem } from './edit-step.tsx';
+import { EditStep } from './edit-step.tsx';
 import { Icon } from './icon.tsx';
 import { shortened, visible } from './plain-text.ts';
 import { StepTest } from './step-test.tsx';
@@ -177,7 +178,7 @@ function StepCard({
           <span className="muted">{number}</span>
           <strong>{name}</strong>
           <span className="muted">
-            {step.code === null ? visible(shortened(step.component?.name ?? '', 80)) : 'code of its own'}
+            {step.code === null ? visible(shortened(step.component?.name ?? '', 80)) : 'custom code'}
           </span>
           {step.disabled && <span className="state off">Disabled</span>}
           {problem !== undefined && <span className="state bad">Has a problem</span>}

@@ -3,6 +3,7 @@ import { withoutPlace } from '~/editing/code-problem.ts';
 import { triggerText } from '~/editing/definition-diff.ts';
 import { newTrigger, type TriggerDraft, type TriggerKind } from '~/editing/workflow-draft.ts';
 import { NamedEnd } from './delivery-detail.tsx';
+import type { EditedTrigger } from './edited-trigger.ts';
 import { Icon } from './icon.tsx';
 import { oneLine, shortened, visible } from './plain-text.ts';
 import { Problem } from './problem.tsx';
@@ -109,13 +110,6 @@ export function EditTriggers({
       </div>
     </section>
   );
-}
-
-/** A trigger with what changes it. */
-export interface EditedTrigger {
-  trigger: TriggerDraft;
-  ownerId: string;
-  onChange: (change: Partial<TriggerDraft>) => void;
 }
 
 function Trigger(props: EditedTrigger) {

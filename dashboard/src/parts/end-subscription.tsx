@@ -1,6 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import type { Page, Subscription } from '#sdk';
 import { api } from '~/api/client.ts';
-import type { Page, Subscription } from '~/api/types.ts';
 import { Confirm } from './confirm.tsx';
 import { formatNumber } from './format.ts';
 import { Problem } from './problem.tsx';

@@ -1,4 +1,4 @@
-import type { FieldProps } from './prop-form.tsx';
+import type { FieldProps } from './prop-field.ts';
 import { commonProps } from './simple-fields.tsx';
 
 /** Types whose values are always as they are. */

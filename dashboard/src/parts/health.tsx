@@ -1,10 +1,13 @@
 import { Link } from 'wouter';
-import type { Health, HealthKind, HealthState } from '~/api/types.ts';
+import type { Health, Overview } from '#sdk';
 import { Ago } from './ago.tsx';
 import { formatNumber } from './format.ts';
 import { oneLine } from './plain-text.ts';
 
 /** The one word for each state of health, and its tone. */
+export type HealthState = Health['state'];
+type HealthKind = Overview['attention'][number]['kind'];
+
 const looks: Readonly<Record<HealthState, { name: string; look: string }>> = {
   healthy: { name: 'Healthy', look: 'good' },
   failing: { name: 'Failing', look: 'bad' },

@@ -1,7 +1,6 @@
 import { useState } from 'react';
 import { Link, useLocation, useSearch } from 'wouter';
-import type { HealthState } from '~/api/types.ts';
-import { healthName, healthStates } from './health.tsx';
+import { type HealthState, healthName, healthStates } from './health.tsx';
 import { Empty } from './page.tsx';
 import { visible } from './plain-text.ts';
 import { SearchField } from './search-field.tsx';

@@ -1,7 +1,6 @@
 import { useEffect, useRef, useState } from 'react';
-import type { ApiError } from '~/api/client.ts';
-import { readStream, type StreamState } from '~/api/stream.ts';
-import type { EventSummary } from '~/api/types.ts';
+import { type EventSummary, pathOf } from '#sdk';
+import { client } from '~/api/client.ts';
 
 /** What is kept of a stream, newest first; the service keeps a hundred of each channel. */
 const keptMax = 500;
@@ -12,8 +11,9 @@ const keptPerDraw = 50;
 const rateOverMs = 5_000;
 
 export interface LiveEvents {
-  state: StreamState | 'refused';
-  error: ApiError | undefined;
+  state: 'connecting' | 'live' | 'waiting' | 'refused';
+  /** Why it is refused. */
+  error: unknown;
   /** Newest first. */
   events: readonly EventSummary[];
   /** Events a second, over the last seconds: of all that came, also of those that are not kept. */
@@ -33,8 +33,15 @@ const nothing: LiveEvents = {
   gap: false,
 };
 
-/** The events of a stream as they come. `paused`: what comes is kept aside, and shown when it goes on. */
-export function useLiveEvents(path: string, paused: boolean): LiveEvents & { aside: number } {
+/**
+ * The events of a channel of a source as they come; the channel is '' for the default one. `paused`: what comes is kept aside,
+ * and shown when it goes on.
+ */
+export function useLiveEvents(
+  sourceId: string,
+  channel: string,
+  paused: boolean,
+): LiveEvents & { aside: number } {
   const [shown, setShown] = useState<LiveEvents>(nothing);
   const [aside, setAside] = useState(0);
   const isPaused = useRef(paused);
@@ -70,33 +77,45 @@ export function useLiveEvents(path: string, paused: boolean): LiveEvents & { asi
       came = 0;
     };
     const timer = setInterval(draw, drawEveryMs);
-    void readStream(path, {
-      signal: abort.signal,
-      onMessage: ({ event, data }) => {
-        if (event === 'gap') {
-          current = { ...current, gap: true };
-          changed = true;
+    const { signal } = abort;
+    const become = (change: Partial<LiveEvents>) => {
+      current = { ...current, ...change };
+      changed = true;
+    };
+    const stream = client.stream<EventSummary>(
+      {
+        method: 'GET',
+        // Below /v1, where the browser sends the cookie of the session: the stream has another address without it.
+        path: pathOf`/v1/sources/${sourceId}/sse`,
+        newestPath: pathOf`/v1/sources/${sourceId}/event_summaries`,
+        query: { event_name: channel },
+      },
+      {
+        signal,
+        failuresMax: Number.POSITIVE_INFINITY,
+        onConnect: () => become({ state: 'live' }),
+        onReconnect: () => become({ state: 'waiting' }),
+      },
+    );
+    const follow = async () => {
+      for await (const message of stream) {
+        if (message.type === 'gap') become({ gap: true });
+        else {
+          came += 1;
+          fresh.push(message.data);
+          if (fresh.length > 2 * keptPerDraw) fresh = fresh.slice(-keptPerDraw);
         }
-        if (event !== 'message') return;
-        came += 1;
-        fresh.push(data as EventSummary);
-        if (fresh.length > 2 * keptPerDraw) fresh = fresh.slice(-keptPerDraw);
-      },
-      onState: (state) => {
-        current = { ...current, state };
-        changed = true;
-      },
-      onRefused: (error) => {
-        current = { ...current, state: 'refused', error };
-        changed = true;
-      },
-    });
+      }
+      // It ended by itself: the source is gone, and asking for it says how.
+      if (!signal.aborted) await client.sources.get(sourceId, {}, { signal });
+    };
+    follow().catch((error: unknown) => become({ state: 'refused', error }));
     return () => {
       abort.abort();
       clearInterval(timer);
       setShown(nothing);
       setAside(0);
     };
-  }, [path]);
+  }, [sourceId, channel]);
   return { ...shown, aside };
 }

@@ -1,11 +1,10 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useLocation } from 'wouter';
+import type { Template, Workflow } from '#sdk';
 import { orgOf } from '~/api/app-queries.ts';
 import { api } from '~/api/client.ts';
 import type { Data } from '~/api/queries.ts';
-import type { Template } from '~/api/template-queries.ts';
-import type { Workflow } from '~/api/workflow-types.ts';
 import { Problem } from './problem.tsx';
 
 /** A template of what a workflow runs now, for others. */

@@ -1,5 +1,5 @@
 import { createContext, type ReactNode, useContext, useState } from 'react';
-import type { Me } from '~/api/types.ts';
+import type { Me } from '~/api/queries.ts';
 import { remember, remembered } from './remember.ts';
 
 interface OwnerChoice {
@@ -14,7 +14,7 @@ const Owner = createContext<OwnerChoice | undefined>(undefined);
 /** Whose things are looked at. Remembered by this browser; someone who left the workspace sees their own. */
 export function OwnerProvider({ me, children }: { me: Me; children: ReactNode }) {
   const [chosen, setChosen] = useState(() => remembered('owner') ?? me.id);
-  const isKnown = chosen === me.id || me.orgs?.some(({ id }) => id === chosen) === true;
+  const isKnown = chosen === me.id || me.orgs.some(({ id }) => id === chosen);
   const ownerId = isKnown ? chosen : me.id;
   const choose = (id: string) => {
     remember('owner', id);

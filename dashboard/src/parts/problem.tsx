@@ -1,4 +1,4 @@
-import { ApiError } from '~/api/client.ts';
+import { MillraceConnectionError, MillraceError } from '#sdk';
 import { Icon } from './icon.tsx';
 import { visible } from './plain-text.ts';
 
@@ -13,12 +13,12 @@ export function Problem({ error, what, onRetry }: { error: unknown; what?: strin
         {what !== undefined && <strong>{what}</strong>}
         <p className="pre-line">{visible(told)}</p>
         {hint !== undefined && <p className="muted">{hint}</p>}
-        {error instanceof ApiError && /^[a-z0-9_]+$/.test(error.code) && error.status > 0 && (
+        {error instanceof MillraceError && /^[a-z0-9_]+$/.test(error.code) && (
           <p className="muted">
             What it means: <a href={`/docs/reference/errors#code-${error.code}`}>{error.code}</a>
           </p>
         )}
-        {error instanceof ApiError && error.requestId !== null && error.status >= 500 && (
+        {error instanceof MillraceError && error.requestId !== undefined && error.status >= 500 && (
           <p className="muted">
             Request <code>{error.requestId}</code> in the log of the service.
           </p>
@@ -34,8 +34,9 @@ export function Problem({ error, what, onRetry }: { error: unknown; what?: strin
 }
 
 function hintFor(error: unknown): string | undefined {
-  if (!(error instanceof ApiError)) return undefined;
-  if (error.status === 0) return 'It is tried again by itself as soon as the service is back.';
+  if (error instanceof MillraceConnectionError)
+    return 'It is tried again by itself as soon as the service is back.';
+  if (!(error instanceof MillraceError)) return undefined;
   if (error.code === 'forbidden') return 'Ask an admin of the workspace for the role of a member.';
   if (error.code === 'not_found') return 'It was removed, or belongs to a workspace that you are not in.';
   if (error.code === 'hook_failed') return 'The code of the component failed; nothing was changed.';

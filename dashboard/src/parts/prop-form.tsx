@@ -1,36 +1,13 @@
 import { useState } from 'react';
-import type { PropDefinition } from '~/api/types.ts';
+import type { ConfigurableProp } from '#sdk';
 import { AccountField } from './account-field.tsx';
 import { ChoiceField, RemoteChoiceField } from './choice-field.tsx';
 import { ExpressionField, isExpression, mayBeExpression } from './expression-field.tsx';
 import { MarkedWords } from './marked-text.tsx';
 import { shortened, visible } from './plain-text.ts';
+import type { FieldProps, PropFormContext } from './prop-field.ts';
 import { JsonField, LinesField, NumberField, TextField, YesNoField } from './simple-fields.tsx';
 import { TimerField } from './timer-field.tsx';
-
-export type PropValues = Readonly<Record<string, unknown>>;
-
-/** What a field needs, whatever its type. `value` undefined: nothing is given, and the default of the component holds. */
-export interface FieldProps {
-  definition: PropDefinition;
-  /** Of the control; its hint and problem are named after it. */
-  id: string;
-  value: unknown;
-  onChange: (value: unknown) => void;
-  describedBy: string;
-  invalid: boolean;
-}
-
-export interface PropFormContext {
-  /** Key or sc_…: whose options are asked for. */
-  componentId: string;
-  ownerId: string;
-  values: PropValues;
-  /** Of steps of workflows: values may be expressions, and these are paths that can stand in them. */
-  expressions?: readonly string[];
-  /** Before the ids of its controls, where a page has several forms. */
-  idPrefix?: string;
-}
 
 /** Need nothing of a person. */
 const silent: ReadonlySet<string> = new Set(['$.service.db', '$.interface.apphook', '$.interface.http']);
@@ -42,7 +19,7 @@ export function PropForm({
   onChange,
   problems,
 }: {
-  definitions: readonly PropDefinition[];
+  definitions: readonly ConfigurableProp[];
   context: PropFormContext;
   onChange: (name: string, value: unknown) => void;
   problems: ReadonlyMap<string, string>;
@@ -77,7 +54,7 @@ function Field({
   onChange,
   problem,
 }: {
-  definition: PropDefinition;
+  definition: ConfigurableProp;
   context: PropFormContext;
   onChange: (value: unknown) => void;
   problem: string | undefined;

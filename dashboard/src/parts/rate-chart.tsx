@@ -1,4 +1,4 @@
-import type { Overview } from '~/api/types.ts';
+import type { Overview } from '#sdk';
 import { formatNumber } from './format.ts';
 
 type Minutes = Overview['rates']['minutes'];

@@ -1,7 +1,8 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { type ReactNode, useEffect, useId, useRef, useState } from 'react';
 import { Link, useLocation } from 'wouter';
-import { ApiError, api } from '~/api/client.ts';
+import { MillraceError } from '#sdk';
+import { api } from '~/api/client.ts';
 import { useMe } from '~/api/queries.ts';
 import { useIsInstanceAdmin } from '~/api/rights.ts';
 import { useSession } from '~/api/workspace-queries.ts';
@@ -52,7 +53,7 @@ const groups: readonly { name: string; places: readonly Place[] }[] = [
     ],
   },
   {
-    name: 'Looking after it',
+    name: 'Administration',
     places: [
       { href: '/workspace', name: 'Workspace', icon: 'people' },
       { href: '/instance', name: 'Instance', icon: 'gear', forAdmin: true },
@@ -219,7 +220,7 @@ function Account() {
       await api('DELETE', '/v1/session');
     } catch (error) {
       // A session that has ended already is what was asked for.
-      if (!(error instanceof ApiError && error.status === 401)) {
+      if (!(error instanceof MillraceError && error.status === 401)) {
         setProblem(error);
         return;
       }

@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import type { FieldProps } from './prop-form.tsx';
+import type { FieldProps } from './prop-field.ts';
 
 /** Attributes that every control of a field has. */
 export function commonProps({ id, describedBy, invalid, definition }: FieldProps) {

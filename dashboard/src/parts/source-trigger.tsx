@@ -1,9 +1,9 @@
 import { useState } from 'react';
 import { Link } from 'wouter';
+import type { Component } from '#sdk';
 import { useSources } from '~/api/queries.ts';
-import type { Component } from '~/api/types.ts';
 import { ComponentPicker } from './component-picker.tsx';
-import type { EditedTrigger } from './edit-triggers.tsx';
+import type { EditedTrigger } from './edited-trigger.ts';
 import { Loading } from './page.tsx';
 import { oneLine, shortened, visible } from './plain-text.ts';
 import { Problem } from './problem.tsx';

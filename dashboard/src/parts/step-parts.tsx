@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import type { WorkflowStep } from '~/api/workflow-types.ts';
+import type { WorkflowStep } from '#sdk';
 import { CodeEditor } from './code-editor.tsx';
 import { JsonView } from './json-view.tsx';
 import { shortened, visible } from './plain-text.ts';
@@ -12,7 +12,7 @@ export function codeOf(step: WorkflowStep | undefined): string | undefined {
 /** What a step is made of, in a few words. */
 export function StepKind({ step }: { step: WorkflowStep }) {
   const key = step.component_key ?? step.savedComponent?.key ?? null;
-  if (step.code_raw !== null) return <span className="muted">code of its own</span>;
+  if (step.code_raw !== null) return <span className="muted">custom code</span>;
   return (
     <span className="muted">
       <bdi>{visible(shortened(key ?? step.savedComponent?.id ?? 'a component', 100))}</bdi>{' '}

@@ -1,9 +1,9 @@
 import { useMutation } from '@tanstack/react-query';
 import { useState } from 'react';
+import type { StepTestResult } from '#sdk';
 import { api } from '~/api/client.ts';
 import type { Data } from '~/api/queries.ts';
 import { useRun, useRuns } from '~/api/workflow-queries.ts';
-import type { StepTestResult } from '~/api/workflow-types.ts';
 import { samplesOf } from '~/editing/use-known-steps.ts';
 import { type StepDraft, stepInputOf } from '~/editing/workflow-draft.ts';
 import { formatDuration } from './format.ts';

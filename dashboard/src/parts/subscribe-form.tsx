@@ -1,8 +1,8 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
+import type { Subscription } from '#sdk';
 import { api } from '~/api/client.ts';
 import { type Data, useSources } from '~/api/queries.ts';
-import type { Subscription } from '~/api/types.ts';
 import { useWebhooks } from '~/api/webhook-queries.ts';
 import { useWorkflows } from '~/api/workflow-queries.ts';
 import { formatNumber } from './format.ts';

@@ -1,11 +1,11 @@
 import { Link } from 'wouter';
-import type { TemplateStep, TemplateTrigger } from '~/api/template-queries.ts';
+import type { StepDefinition, TriggerDefinition } from '#sdk';
 import { formatDuration } from './format.ts';
 import { JsonView } from './json-view.tsx';
 import { oneLine, shortened, visible } from './plain-text.ts';
 
 /** What starts runs of the workflow that a template makes, in words. */
-export function triggerWords({ type, props = {} }: TemplateTrigger): string {
+export function triggerWords({ type, props = {} }: TriggerDefinition): string {
   switch (type) {
     case 'http':
       return `HTTP request${props.custom_response === true ? ', a step answers' : ''}`;
@@ -21,7 +21,7 @@ export function triggerWords({ type, props = {} }: TemplateTrigger): string {
 }
 
 /** Of a trigger that is a source: what it is made of, and the values it comes with. */
-export function sourceOf({ props = {} }: TemplateTrigger): TemplateStep {
+export function sourceOf({ props = {} }: TriggerDefinition): StepDefinition {
   const { code, component, configured_props } = props;
   return {
     namespace: 'source',
@@ -38,15 +38,15 @@ function keyOf(component: string): string | undefined {
   return at === -1 ? component : component.slice(0, at);
 }
 
-export function StepMadeOf({ step: { code, component } }: { step: TemplateStep }) {
-  if (code !== undefined || component === undefined) return <span className="muted">code of its own</span>;
+export function StepMadeOf({ step: { code, component } }: { step: StepDefinition }) {
+  if (code !== undefined || component === undefined) return <span className="muted">custom code</span>;
   const key = keyOf(component);
   const shown = <code className="break">{visible(shortened(component, 200))}</code>;
   return key === undefined ? shown : <Link href={`/registry/${encodeURIComponent(key)}`}>{shown}</Link>;
 }
 
 /** The values and the code that a step comes with. */
-export function StepContent({ step: { namespace, code, props = {} } }: { step: TemplateStep }) {
+export function StepContent({ step: { namespace, code, props = {} } }: { step: StepDefinition }) {
   return (
     <>
       {Object.keys(props).length > 0 && (

@@ -1,6 +1,6 @@
 import { useEffect, useEffectEvent, useId } from 'react';
-import { type GivenProps, type TemplateStep, useTemplateComponent } from '~/api/template-queries.ts';
-import type { Component } from '~/api/types.ts';
+import type { Component, StepDefinition } from '#sdk';
+import { type GivenProps, useTemplateComponent } from '~/api/template-queries.ts';
 import { Loading } from './page.tsx';
 import { shortened, visible } from './plain-text.ts';
 import { Problem } from './problem.tsx';
@@ -10,7 +10,7 @@ import { usePropDraft } from './use-prop-draft.ts';
 
 interface Props {
   title: string;
-  step: TemplateStep;
+  step: StepDefinition;
   ownerId: string;
   /** Told whenever it changes, and first when the fields are known. */
   onGiven: (props: GivenProps) => void;

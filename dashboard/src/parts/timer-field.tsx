@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import type { FieldProps } from './prop-form.tsx';
+import type { FieldProps } from './prop-field.ts';
 import { commonProps, shownDefault } from './simple-fields.tsx';
 
 const units = [

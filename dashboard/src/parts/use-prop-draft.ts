@@ -1,8 +1,8 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { ApiError, api } from '~/api/client.ts';
-import type { PropDefinition, ReloadedProps } from '~/api/types.ts';
-import type { PropValues } from './prop-form.tsx';
+import { type ConfigurableProp, MillraceError, type ReloadComponentPropsAnswer } from '#sdk';
+import { api } from '~/api/client.ts';
+import type { PropValues } from './prop-field.ts';
 import { useSettled } from './use-settled.ts';
 
 /**
@@ -10,7 +10,7 @@ import { useSettled } from './use-settled.ts';
  * `additionalProps`, whose answer may add, change and remove others.
  */
 export function usePropDraft(
-  component: { id: string; definitions: readonly PropDefinition[] },
+  component: { id: string; definitions: readonly ConfigurableProp[] },
   ownerId: string,
   first: PropValues,
 ) {
@@ -24,7 +24,7 @@ export function usePropDraft(
   const reloaded = useQuery({
     queryKey: ['props', id, ownerId, deciding],
     queryFn: ({ signal }) =>
-      api<ReloadedProps>('POST', '/v1/components/props', {
+      api<ReloadComponentPropsAnswer>('POST', '/v1/components/props', {
         signal,
         body: { id, configured_props: asked, ...(ownerId.startsWith('o_') ? { org_id: ownerId } : {}) },
       }),
@@ -51,7 +51,7 @@ export function usePropDraft(
 
 /** What an answer says of single props, by their name. */
 export function propProblems(error: unknown): Map<string, string> {
-  if (!(error instanceof ApiError)) return new Map();
+  if (!(error instanceof MillraceError)) return new Map();
   const name = /^configured_props\.([^.[]+)/.exec(String(error.details.parameter ?? ''))?.[1];
   return name === undefined ? new Map() : new Map([[name, error.message]]);
 }

@@ -18,10 +18,14 @@ export interface EventSummary {
   indexed_at_ms: number;
   /** What was emitted; of a workflow `{ raw_event }`, with what was emitted in it */
   event: unknown;
+  /** The event is too large for a list: `event` is how its JSON begins */
+  truncated?: boolean;
   metadata: {
     emit_id: string;
     name: string;
     emitter_id: string;
+    /** As emitted */
+    summary?: string;
   };
 }
 
@@ -41,6 +45,8 @@ export interface SourceLog {
   ts: number;
   level: string;
   message: string;
+  /** Of an error: name, message, and where they are known stack, ts and code */
+  error?: Record<string, string>;
 }
 
 /** `data` in answers of `GET /v1/sources/{id}/ticks`. */
@@ -51,8 +57,7 @@ export interface SourceTick {
   planned_at: number;
   /** Epoch seconds (integer) */
   recorded_at: number;
-  /** fired | late | skipped | missed */
-  outcome: string;
+  outcome: 'fired' | 'late' | 'skipped' | 'missed';
   /** Milliseconds from its time to when it ran; null: it did not run (integer) */
   late_by_ms: number | null;
   reason: string | null;
@@ -62,10 +67,10 @@ export interface SourceTick {
     /** Run of a workflow; null: a run of a source */
     id: string | null;
     /**
-     * queued | running | succeeded | failed | lost (no end was recorded, and it is not queued any more); of
-     * a workflow also waiting | cancelled | quarantined | not_kept (the run is no longer kept)
+     * lost: no end was recorded, and it is not queued any more; not_kept: the run, of a workflow, is no
+     * longer kept
      */
-    state: string;
+    state: 'queued' | 'running' | 'waiting' | 'succeeded' | 'failed' | 'cancelled' | 'quarantined' | 'not_triggered' | 'lost' | 'not_kept';
     /** Class and message of the error; of a queued run: of the attempt before */
     error: string | null;
     /** Epoch seconds (integer) */
@@ -104,20 +109,7 @@ export interface Source {
    * paused: a user stopped it; disabled: the service stopped it; waiting: it has work that waits; untested:
    * nothing has run yet
    */
-  health: {
-    state: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
-    /** Epoch seconds: the first success, failure or waiting item of this state; null: not known (integer) */
-    since: number | null;
-    /** Why; null: it is healthy */
-    reason: string | null;
-    /** Failures since the last success (integer) */
-    failures: number;
-    /**
-     * Runs or deliveries that wait for another attempt, or longer than a minute; 1000: at least so many
-     * (integer)
-     */
-    waiting: number;
-  };
+  health: Health;
   /** Addition: see createSource (integer) */
   concurrency: number;
   /** Epoch seconds (integer) */
@@ -128,14 +120,35 @@ export interface Source {
   name_slug: string;
 }
 
+/**
+ * Addition: what happened last. healthy: the last run, delivery or test succeeded; failing: it failed;
+ * paused: a user stopped it; disabled: the service stopped it; waiting: it has work that waits; untested:
+ * nothing has run yet
+ * `data.health` in answers of `GET /v1/sources/{id}`.
+ */
+export interface Health {
+  state: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
+  /** Epoch seconds: the first success, failure or waiting item of this state; null: not known (integer) */
+  since: number | null;
+  /** Why; null: it is healthy */
+  reason: string | null;
+  /** Failures since the last success (integer) */
+  failures: number;
+  /**
+   * Runs or deliveries that wait for another attempt, or longer than a minute; 1000: at least so many
+   * (integer)
+   */
+  waiting: number;
+}
+
 /** `data` in answers of `GET /v1/replays/{id}`. */
 export interface Replay {
   /** rpl_… */
   id: string;
-  /** queueing (deliveries are being made) | sending | finished (nothing waits any more) | cancelled */
-  state: string;
+  /** queueing: deliveries are being made; finished: nothing waits any more */
+  state: 'queueing' | 'sending' | 'finished' | 'cancelled';
   /** Why it is cancelled */
-  reason: string | null;
+  reason: 'replay_cancelled' | 'listener_removed' | 'subscription_removed' | 'membership_ended' | 'queueing_failed' | null;
   /** Events in the range when it began (integer) */
   total: number;
   /** Delivered so far (integer) */
@@ -204,28 +217,16 @@ export interface Webhook {
   description: string | null;
   url: string;
   active: boolean;
-  /** active | paused (events are held) | disabled (by the service; events are kept as blocked) */
-  state: string;
+  /** paused: events are held; disabled: by the service, events are kept as blocked */
+  state: 'active' | 'paused' | 'disabled';
   /**
    * Addition: what happened last. healthy: the last run, delivery or test succeeded; failing: it failed;
    * paused: a user stopped it; disabled: the service stopped it; waiting: it has work that waits; untested:
    * nothing has run yet
    */
-  health: {
-    state: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
-    /** Epoch seconds: the first success, failure or waiting item of this state; null: not known (integer) */
-    since: number | null;
-    /** Why; null: it is healthy */
-    reason: string | null;
-    /** Failures since the last success (integer) */
-    failures: number;
-    /**
-     * Runs or deliveries that wait for another attempt, or longer than a minute; 1000: at least so many
-     * (integer)
-     */
-    waiting: number;
-  };
-  disabled_reason: string | null;
+  health: Health;
+  /** receiver_gone: it answered 410; only_failures: nothing but failures for 5 days */
+  disabled_reason: 'receiver_gone' | 'only_failures' | null;
   /** Integer */
   disabled_at: number | null;
   /** Integer */
@@ -250,9 +251,8 @@ export interface Delivery {
   event_name: string;
   /** <ms>-<sequence> */
   event_id: string;
-  /** queued | held | delivered | failed | blocked | dropped | skipped | cancelled | expired */
-  state: string;
-  reason: string | null;
+  state: 'queued' | 'held' | 'delivered' | 'failed' | 'blocked' | 'dropped' | 'skipped' | 'cancelled' | 'expired';
+  reason: 'attempts_exhausted' | 'receiver_gone' | 'webhook_paused' | 'webhook_disabled' | 'backlog_full' | 'too_many_hops' | 'queue_full' | 'listener_inactive' | 'listener_removed' | 'subscription_removed' | 'replay_cancelled' | 'held_too_long' | 'event_gone' | null;
   /** Since it was last queued (integer) */
   attempt_count: number;
   /** The last 20, oldest first */
@@ -308,10 +308,7 @@ export interface WorkflowStep {
     id: string;
     code: string;
     codeHash: string;
-    configurableProps: {
-      name: string;
-      type: string;
-    }[];
+    configurableProps: ConfigurableProp[];
     key: string | null;
     description: string | null;
     entryPath: string | null;
@@ -329,6 +326,50 @@ export interface WorkflowStep {
   authProvisionIdMap: Record<string, string>;
   authProvisionIds: string[];
 }
+
+/** `data.triggers` in answers of `GET /v1/workflows/{id}`. */
+export type WorkflowTrigger = {
+  /** hi_… */
+  id: string;
+  type: 'http';
+  key: string | null;
+  endpoint_url: string;
+  /** A step answers the request */
+  custom_response: boolean;
+  auth: {
+    type: 'none' | 'static_bearer_token' | 'oauth';
+  };
+  /** Epoch seconds (integer) */
+  created_at: number;
+  /** Epoch seconds (integer) */
+  updated_at: number;
+} | {
+  /** ei_… */
+  id: string;
+  type: 'email';
+  email_address: string;
+  /** Epoch seconds (integer) */
+  created_at: number;
+  /** Epoch seconds (integer) */
+  updated_at: number;
+} | {
+  /** ti_… */
+  id: string;
+  type: 'timer';
+  /** Integer */
+  interval_seconds: number | null;
+  cron: string | null;
+  /** IANA zone of cron */
+  timezone: string;
+  /** Epoch seconds (integer) */
+  schedule_changed_at: number;
+  /** Epoch seconds (integer) */
+  created_at: number;
+  /** Epoch seconds (integer) */
+  updated_at: number;
+} | {
+  type: 'source';
+} & Source;
 
 /** `data.settings` in answers of `GET /v1/workflows/{id}`. */
 export interface WorkflowSettings {
@@ -387,26 +428,9 @@ export interface Workflow {
    * paused: a user stopped it; disabled: the service stopped it; waiting: it has work that waits; untested:
    * nothing has run yet
    */
-  health: {
-    state: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
-    /** Epoch seconds: the first success, failure or waiting item of this state; null: not known (integer) */
-    since: number | null;
-    /** Why; null: it is healthy */
-    reason: string | null;
-    /** Failures since the last success (integer) */
-    failures: number;
-    /**
-     * Runs or deliveries that wait for another attempt, or longer than a minute; 1000: at least so many
-     * (integer)
-     */
-    waiting: number;
-  };
+  health: Health;
   steps: WorkflowStep[];
-  triggers: {
-    /** hi_…, ti_…, ei_… or dc_… */
-    id: string;
-    type: string;
-  }[];
+  triggers: WorkflowTrigger[];
   settings: WorkflowSettings | null;
   owner_id: string;
   project_id: string | null;
@@ -418,6 +442,37 @@ export interface Workflow {
   updated_at: number;
 }
 
+/** `data` in answers of `GET /v1/users/me/workflows`. */
+export interface WorkflowSummary {
+  /** p_… */
+  id: string;
+  name: string;
+  active: boolean;
+  /**
+   * Addition: what happened last. healthy: the last run, delivery or test succeeded; failing: it failed;
+   * paused: a user stopped it; disabled: the service stopped it; waiting: it has work that waits; untested:
+   * nothing has run yet
+   */
+  health: Health;
+  steps: WorkflowStep[];
+  triggers: WorkflowTrigger[];
+  settings: WorkflowSettings | null;
+  owner_id: string;
+  project_id: string | null;
+  /** d_… that new events run */
+  deployment_id: string;
+  /** Epoch seconds (integer) */
+  created_at: number;
+  /** Epoch seconds (integer) */
+  updated_at: number;
+  last_run: {
+    id: string;
+    state: 'queued' | 'running' | 'waiting' | 'succeeded' | 'failed' | 'cancelled' | 'quarantined' | 'not_triggered';
+    /** ISO 8601 */
+    created_at: string;
+  } | null;
+}
+
 /** `data` in answers of `GET /v1/workflows/{id}/ticks`. */
 export interface WorkflowTick {
   /** The timer trigger, ti_… */
@@ -426,8 +481,7 @@ export interface WorkflowTick {
   planned_at: number;
   /** Epoch seconds (integer) */
   recorded_at: number;
-  /** fired | late | skipped | missed */
-  outcome: string;
+  outcome: 'fired' | 'late' | 'skipped' | 'missed';
   /** Milliseconds from its time to when it ran; null: it did not run (integer) */
   late_by_ms: number | null;
   reason: string | null;
@@ -437,10 +491,10 @@ export interface WorkflowTick {
     /** Run of a workflow; null: a run of a source */
     id: string | null;
     /**
-     * queued | running | succeeded | failed | lost (no end was recorded, and it is not queued any more); of
-     * a workflow also waiting | cancelled | quarantined | not_kept (the run is no longer kept)
+     * lost: no end was recorded, and it is not queued any more; not_kept: the run, of a workflow, is no
+     * longer kept
      */
-    state: string;
+    state: 'queued' | 'running' | 'waiting' | 'succeeded' | 'failed' | 'cancelled' | 'quarantined' | 'not_triggered' | 'lost' | 'not_kept';
     /** Class and message of the error; of a queued run: of the attempt before */
     error: string | null;
     /** Epoch seconds (integer) */
@@ -475,7 +529,7 @@ export interface Template {
   settings: {
     /** 1 to 200 characters */
     name?: string;
-    /** It is active at once */
+    /** Activates the workflow immediately */
     auto_deploy?: boolean;
     /** Longest one step may take; null: 30 for HTTP and email, 60 for timers and events (integer, 1 to 750) */
     timeout_seconds?: number | null;
@@ -509,20 +563,64 @@ export interface RunStep {
   position: number;
   /** Integer */
   try: number;
-  /** succeeded | failed | waiting */
-  state: string;
+  state: 'succeeded' | 'failed' | 'waiting';
   /** The props as the step got them; accounts and secrets left out */
   input: unknown;
   exports: unknown;
-  logs: {
-    /** Integer */
+  logs: ({
+    /** Epoch ms (integer) */
     ts: number;
-    level: string;
+    level: 'debug' | 'info' | 'log' | 'warn' | 'error';
     message: string;
-  }[];
-  error: Record<string, unknown> | null;
+  })[];
+  error: {
+    code: string;
+    msg: string;
+    stack: string;
+  } | null;
   started_at: string;
   ended_at: string;
+}
+
+/** `data.sends` in answers of `GET /v1/runs/{id}`. */
+export interface RunSend {
+  kind: 'http' | 'email' | 's3' | 'sse' | 'emit';
+  payload: unknown;
+  state: 'queued' | 'sent' | 'failed';
+  result: unknown;
+  /** ISO 8601 */
+  ended_at: string | null;
+}
+
+/** `data` in answers of `POST /v1/workflows/{id}/steps/{namespace}/test`. */
+export interface StepTestResult {
+  state: 'succeeded' | 'failed';
+  input: unknown;
+  exports: Record<string, unknown> | null;
+  logs: ({
+    /** Epoch ms (integer) */
+    ts: number;
+    level: 'debug' | 'info' | 'log' | 'warn' | 'error';
+    message: string;
+  })[];
+  error: {
+    code: string;
+    msg: string;
+    stack: string;
+  } | null;
+  /** What $.flow would have done */
+  flow: unknown;
+  /** What $.respond would have answered */
+  response: {
+    /** Integer */
+    status: number;
+    headers: Record<string, unknown>;
+    body: string;
+  } | null;
+  /** What $.send would have sent */
+  sends: unknown[];
+  /** Integer */
+  duration_ms: number;
 }
 
 /** `data` in answers of `GET /v1/runs/{id}`. */
@@ -532,16 +630,14 @@ export interface RunDetail {
   workflow_id: string;
   deployment_id: string;
   owner_id: string;
-  /** queued | running | waiting | succeeded | failed | cancelled | quarantined | not_triggered */
-  state: string;
+  state: 'queued' | 'running' | 'waiting' | 'succeeded' | 'failed' | 'cancelled' | 'quarantined' | 'not_triggered';
   /** What triggered it */
   emitter_id: string | null;
-  source_type: string;
+  source_type: 'HTTP' | 'TIMER' | 'EMAIL' | 'COMPONENT' | 'WORKFLOW' | 'SDK';
   trace_id: string;
   replay_of: string | null;
   wait: {
-    /** delay | suspend | rerun | retry */
-    kind: string;
+    kind: 'delay' | 'suspend' | 'rerun' | 'retry';
     /** ISO 8601 */
     until: string;
   } | null;
@@ -556,7 +652,7 @@ export interface RunDetail {
   } | null;
   reason: string | null;
   /** ISO 8601 */
-  created_at: string | null;
+  created_at: string;
   /** ISO 8601 */
   started_at: string | null;
   /** ISO 8601 */
@@ -564,16 +660,7 @@ export interface RunDetail {
   /** steps.trigger.event */
   event: unknown;
   steps: RunStep[];
-  sends: ({
-    /** http | email | s3 | sse | emit */
-    kind: string;
-    payload: unknown;
-    /** queued | sent | failed */
-    state: string;
-    result: unknown;
-    /** ISO 8601 */
-    ended_at: string | null;
-  })[];
+  sends: RunSend[];
 }
 
 /** `data` in answers of `GET /v1/workflows/{id}/runs`. */
@@ -583,16 +670,14 @@ export interface Run {
   workflow_id: string;
   deployment_id: string;
   owner_id: string;
-  /** queued | running | waiting | succeeded | failed | cancelled | quarantined | not_triggered */
-  state: string;
+  state: 'queued' | 'running' | 'waiting' | 'succeeded' | 'failed' | 'cancelled' | 'quarantined' | 'not_triggered';
   /** What triggered it */
   emitter_id: string | null;
-  source_type: string;
+  source_type: 'HTTP' | 'TIMER' | 'EMAIL' | 'COMPONENT' | 'WORKFLOW' | 'SDK';
   trace_id: string;
   replay_of: string | null;
   wait: {
-    /** delay | suspend | rerun | retry */
-    kind: string;
+    kind: 'delay' | 'suspend' | 'rerun' | 'retry';
     /** ISO 8601 */
     until: string;
   } | null;
@@ -607,7 +692,7 @@ export interface Run {
   } | null;
   reason: string | null;
   /** ISO 8601 */
-  created_at: string | null;
+  created_at: string;
   /** ISO 8601 */
   started_at: string | null;
   /** ISO 8601 */
@@ -625,11 +710,8 @@ export interface Component {
   name: string;
   version: string;
   description?: string;
-  type: string;
-  configurable_props: {
-    name: string;
-    type: string;
-  }[];
+  type: 'source' | 'action' | 'app';
+  configurable_props: ConfigurableProp[];
   /** Addition: slug of its app, where it has one */
   app?: string;
   /** Addition: what the catalogue of apps says of it; null: it does not have it */
@@ -642,6 +724,38 @@ export interface Component {
   created_at: number;
   /** Epoch seconds (integer) */
   updated_at: number;
+}
+
+/** `data.configurable_props` in answers of `GET /v1/components/{id}`. */
+export interface ConfigurableProp {
+  name: string;
+  type: string;
+  label?: string;
+  description?: string;
+  optional?: boolean;
+  default?: unknown;
+  /** Of type app: its slug */
+  app?: string;
+  /** Values, or { label, value } */
+  options?: unknown[];
+  /** The code says what it can be: POST /components/configure */
+  remoteOptions?: boolean;
+  /** Of remoteOptions: that can be searched */
+  useQuery?: boolean;
+  /** Its value makes other props: POST /components/props */
+  reloadProps?: boolean;
+  withLabel?: boolean;
+  secret?: boolean;
+  hidden?: boolean;
+  disabled?: boolean;
+  min?: number;
+  max?: number;
+  /** Of a timer: its schedule, which cannot be changed */
+  static?: unknown;
+  /** Of type alert: what is shown */
+  content?: string;
+  /** Of type alert */
+  alertType?: string;
 }
 
 /** `data` in answers of `GET /v1/components`. */
@@ -715,20 +829,7 @@ export interface Account {
    * paused: a user stopped it; disabled: the service stopped it; waiting: it has work that waits; untested:
    * nothing has run yet
    */
-  health: {
-    state: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
-    /** Epoch seconds: the first success, failure or waiting item of this state; null: not known (integer) */
-    since: number | null;
-    /** Why; null: it is healthy */
-    reason: string | null;
-    /** Failures since the last success (integer) */
-    failures: number;
-    /**
-     * Runs or deliveries that wait for another attempt, or longer than a minute; 1000: at least so many
-     * (integer)
-     */
-    waiting: number;
-  };
+  health: Health;
   /** Whether the last test request succeeded */
   healthy: boolean;
   /** Addition: the provider refused it for good; it has to be connected again */
@@ -762,11 +863,7 @@ export interface AccountAuditEntry {
     id: string;
     name_slug: string;
   };
-  /**
-   * created, connected, reconnected, read_credentials, updated, credentials_replaced, became_unhealthy,
-   * became_healthy, deleted
-   */
-  action: string;
+  action: 'created' | 'connected' | 'reconnected' | 'read_credentials' | 'updated' | 'credentials_replaced' | 'became_unhealthy' | 'became_healthy' | 'deleted';
   /** null: the service itself */
   user_id: string | null;
   key_id: string | null;
@@ -834,7 +931,7 @@ export interface App {
   /** Addition: for auth_type oauth */
   oauth: {
     version: 1 | 2;
-    grant: string | null;
+    grant: 'authorization_code' | 'client_credentials' | null;
     scopes: string[];
     /** Exactly what to register at the provider */
     redirect_uri: string;
@@ -866,7 +963,7 @@ export interface AppSummary {
   /** Addition: for auth_type oauth */
   oauth: {
     version: 1 | 2;
-    grant: string | null;
+    grant: 'authorization_code' | 'client_credentials' | null;
     scopes: string[];
     /** Exactly what to register at the provider */
     redirect_uri: string;
@@ -1014,22 +1111,9 @@ export interface Overview {
      * paused: a user stopped it; disabled: the service stopped it; waiting: it has work that waits;
      * untested: nothing has run yet
      */
-    health: {
-      state: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
-      /** Epoch seconds: the first success, failure or waiting item of this state; null: not known (integer) */
-      since: number | null;
-      /** Why; null: it is healthy */
-      reason: string | null;
-      /** Failures since the last success (integer) */
-      failures: number;
-      /**
-       * Runs or deliveries that wait for another attempt, or longer than a minute; 1000: at least so many
-       * (integer)
-       */
-      waiting: number;
-    };
+    health: Health;
   })[];
-  /** What this process stored; on several nodes each tells of itself */
+  /** What this process stored; with several nodes, each describes itself */
   rates: {
     /** Epoch seconds: when this process, which answers, began to count; nothing before is known (integer) */
     since: number;
@@ -1117,105 +1201,79 @@ export interface Flow {
   /** There is more than the nodes and edges of this answer */
   truncated: boolean;
   /** At most 400 */
-  nodes: ({
-    /** dc_…, p_… or wh_…; dc_*, p_*, o_… or u_… for all emitters of a kind or an owner */
-    id: string;
-    /** source | workflow | webhook | all */
-    kind: string;
-    /** Null: all of a kind, or something of another owner */
-    name: string | null;
-    /** active | inactive | deploying | paused | disabled; null where the name is */
-    state: string | null;
-    /** Null where the name is */
-    health: {
-      state: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
-      /** Epoch seconds: the first success, failure or waiting item of this state; null: not known (integer) */
-      since: number | null;
-      /** Why; null: it is healthy */
-      reason: string | null;
-      /** Failures since the last success (integer) */
-      failures: number;
-      /**
-       * Runs or deliveries that wait for another attempt, or longer than a minute; 1000: at least so many
-       * (integer)
-       */
-      waiting: number;
-    } | null;
-    /** Of a workflow */
-    project_id: string | null;
-    /** Events on the default channel; failed: on $errors */
-    emitted: {
-      /**
-       * Within the last minute; where very many came, as many as that would be at the pace of the newest
-       * (integer)
-       */
-      per_minute: number;
-      /** Of the newest within the last hour (integer) */
-      failed: number;
-      /** Epoch seconds; null: nothing that is kept (integer) */
-      last_at: number | null;
-    } | null;
-    /** Of a workflow */
-    runs: {
-      /**
-       * Within the last minute; where very many came, as many as that would be at the pace of the newest
-       * (integer)
-       */
-      per_minute: number;
-      /** Of the newest within the last hour (integer) */
-      failed: number;
-      /** Epoch seconds; null: nothing that is kept (integer) */
-      last_at: number | null;
-    } | null;
-    /** What starts runs of a workflow besides subscriptions */
-    triggers: ({
-      /** hi_…, ti_… or ei_… */
-      id: string;
-      /** http | timer | email */
-      kind: string;
-      /** Integer */
-      interval_seconds: number | null;
-      cron: string | null;
-      /**
-       * Within the last minute; where very many came, as many as that would be at the pace of the newest
-       * (integer)
-       */
-      per_minute: number;
-      /** Of the newest within the last hour (integer) */
-      failed: number;
-      /** Epoch seconds; null: nothing that is kept (integer) */
-      last_at: number | null;
-    })[];
-    /** That it uses (integer) */
-    unhealthy_accounts: number;
-    /** Undelivered to it, among the newest 1,000 records of the owner (integer) */
-    dead_letters: number;
-  })[];
+  nodes: FlowNode[];
   /** Subscriptions; at most 800 */
-  edges: ({
-    /** sub_… */
+  edges: FlowEdge[];
+}
+
+/** `data.nodes` in answers of `GET /v1/users/me/flow`. */
+export interface FlowNode {
+  /** dc_…, p_… or wh_…; dc_*, p_*, o_… or u_… for all emitters of a kind or an owner */
+  id: string;
+  kind: 'source' | 'workflow' | 'webhook' | 'all';
+  /** Null: all of a kind, or something of another owner */
+  name: string | null;
+  /** Null where the name is */
+  state: 'active' | 'inactive' | 'deploying' | 'paused' | 'disabled' | null;
+  /** Null where the name is */
+  health: Health | null;
+  /** Of a workflow */
+  project_id: string | null;
+  /** Events on the default channel; failed: on $errors */
+  emitted: FlowFigures | null;
+  /** Of a workflow */
+  runs: FlowFigures | null;
+  /** What starts runs of a workflow besides subscriptions */
+  triggers: ({
+    /** hi_…, ti_… or ei_… */
     id: string;
-    emitter_id: string;
-    listener_id: string;
-    /** The channel; empty for the default one */
-    event_name: string;
-    /** Failed: undelivered, or to be tried again. Null: the listener is of another owner */
-    deliveries: {
-      /**
-       * Within the last minute; where very many came, as many as that would be at the pace of the newest
-       * (integer)
-       */
-      per_minute: number;
-      /** Of the newest within the last hour (integer) */
-      failed: number;
-      /** Epoch seconds; null: nothing that is kept (integer) */
-      last_at: number | null;
-    } | null;
-    /** Undelivered, among the newest 1,000 records of the owner (integer) */
-    dead_letters: number;
-    /** Deliveries failed, and the health of the listener is still failing or disabled */
-    failing: boolean;
+    kind: 'http' | 'timer' | 'email';
+    /** Integer */
+    interval_seconds: number | null;
+    cron: string | null;
+    /**
+     * Within the last minute; where very many came, as many as that would be at the pace of the newest
+     * (integer)
+     */
+    per_minute: number;
+    /** Of the newest within the last hour (integer) */
+    failed: number;
+    /** Epoch seconds; null: nothing that is kept (integer) */
+    last_at: number | null;
   })[];
+  /** That it uses (integer) */
+  unhealthy_accounts: number;
+  /** Undelivered to it, among the newest 1,000 records of the owner (integer) */
+  dead_letters: number;
+}
+
+/** `data.nodes.emitted` in answers of `GET /v1/users/me/flow`. */
+export interface FlowFigures {
+  /**
+   * Within the last minute; where very many came, as many as that would be at the pace of the newest
+   * (integer)
+   */
+  per_minute: number;
+  /** Of the newest within the last hour (integer) */
+  failed: number;
+  /** Epoch seconds; null: nothing that is kept (integer) */
+  last_at: number | null;
+}
+
+/** `data.edges` in answers of `GET /v1/users/me/flow`. */
+export interface FlowEdge {
+  /** sub_… */
+  id: string;
+  emitter_id: string;
+  listener_id: string;
+  /** The channel; empty for the default one */
+  event_name: string;
+  /** Failed: undelivered, or to be tried again. Null: the listener is of another owner */
+  deliveries: FlowFigures | null;
+  /** Undelivered, among the newest 1,000 records of the owner (integer) */
+  dead_letters: number;
+  /** Deliveries failed, and the health of the listener is still failing or disabled */
+  failing: boolean;
 }
 
 /** `data` in answers of `GET /v1/users/me`. */
@@ -1245,6 +1303,129 @@ export type User = {
   /** Used by what belongs to the user, not to a workspace (integer) */
   billing_period_credits: number;
 };
+
+/** `data` in answers of `GET /v1/users`. */
+export interface UserSummary {
+  /** u_… */
+  id: string;
+  username: string;
+  email: string;
+  /** Of the instance */
+  is_admin: boolean;
+  /** Integer */
+  created_at: number;
+}
+
+/** `data` in answers of `GET /v1/session`. */
+export interface Session {
+  /** u_…; oac_… with an access token */
+  user_id: string;
+  /** Of the instance */
+  is_admin: boolean;
+  /** key_… of the request, or that the session began with; tok_… of an access token */
+  key_id: string;
+  /** Epoch seconds: when the session ends; null: the request came without one (integer) */
+  expires_at: number | null;
+}
+
+/** `data` in answers of `GET /v1/instance`. */
+export interface Instance {
+  /** Of Millrace */
+  version: string;
+  /** Of Node, such as v26.1.0 */
+  node_version: string;
+  /** Operating system and processor, such as linux x64 */
+  platform: string;
+  /** node_…: this process among those on the same store */
+  node: string;
+  /** Epoch seconds: the time that this process goes by (integer) */
+  now: number;
+  /** How the clock of this machine compares with that of the database; null with SQLite */
+  clock: {
+    /**
+     * corrected: more than a second apart; unreliable: more than a minute apart, no timer fires on this
+     * node
+     */
+    state: 'synchronized' | 'corrected' | 'unreliable';
+    /** Clock of this machine minus that of the database (integer) */
+    offset_ms: number;
+    /** Epoch seconds (integer) */
+    checked_at: number;
+  } | null;
+  /**
+   * Every process on this store. healthy; paused: it is stopping; failing: it sent no heartbeat, its clock
+   * is off by more than a minute, or the store takes no writes of it. One that ended without a stop is
+   * listed for an hour
+   */
+  nodes: ({
+    /** node_… */
+    id: string;
+    /** Epoch seconds (integer) */
+    started_at: number;
+    /** Epoch seconds of its last heartbeat (integer) */
+    heartbeat_at: number;
+    /** Of its machine, as in clock; null with SQLite */
+    clock: {
+      state: 'synchronized' | 'corrected' | 'unreliable';
+      /** Integer */
+      offset_ms: number;
+    } | null;
+    /**
+     * Addition: what happened last. healthy: the last run, delivery or test succeeded; failing: it failed;
+     * paused: a user stopped it; disabled: the service stopped it; waiting: it has work that waits;
+     * untested: nothing has run yet
+     */
+    health: Health;
+    /** What to do; null: nothing */
+    advice: string | null;
+  })[];
+  /** Epoch seconds (integer) */
+  started_at: number;
+  /** Under which others reach it */
+  address: string;
+  store: 'sqlite' | 'postgres';
+  /** Isolation of user code */
+  sandbox: 'hardened' | 'default' | 'off';
+  /** That this process takes, those of user code not counted (integer) */
+  memory_bytes: number;
+  /** The file system of the data folder; null: the system does not say */
+  disk: {
+    folder: string;
+    /** That the service may still write (integer) */
+    free_bytes: number;
+    /** Integer */
+    total_bytes: number;
+  } | null;
+  /** In the store, of all users and workspaces */
+  jobs: ({
+    kind: 'run_source' | 'delete_events' | 'deliver_scheduled_event' | 'fan_out_event' | 'change_deliveries' | 'fan_out_apphook' | 'run_workflow' | 'delete_workflow' | 'send_from_run' | 'queue_replay';
+    state: 'queued' | 'running' | 'quarantined';
+    /** Integer */
+    count: number;
+  })[];
+  /** In this process (integer) */
+  jobs_running: number;
+  /** By this process (integer) */
+  deliveries_sending: number;
+  /** To this process (integer) */
+  streams_open: number;
+  /** Sandboxed processes of this one that belong to a deployment (integer) */
+  user_processes: number;
+  settings: Setting[];
+}
+
+/** `data.settings` in answers of `GET /v1/instance`. */
+export interface Setting {
+  /** Name of the variable */
+  env: string;
+  /** What it is for */
+  text: string;
+  /** null: it is set, and kept secret. URLs are without user, password and query */
+  value: string | null;
+  /** The value as people say it, such as 10 minutes or 2 GB; null: it is no amount */
+  amount: string | null;
+  from: 'environment' | 'default';
+}
 
 /** `data` in answers of `GET /v1/users/me/api_keys`. */
 export interface ApiKey {
@@ -1317,8 +1498,7 @@ export interface Member {
   user_id: string;
   username: string;
   email: string;
-  /** admin, member, viewer */
-  role: string;
+  role: 'admin' | 'member' | 'viewer';
   /** Integer */
   created_at: number;
 }
@@ -1435,7 +1615,7 @@ export interface PageParameters {
 
 /** Answer of `GET /healthz`. */
 export interface GetHealthAnswer {
-  status: string;
+  status: 'ok' | 'ready';
 }
 
 /** Body of `POST /v1/users`. */
@@ -1492,18 +1672,6 @@ export interface ListUsersQuery {
   before?: string;
   /** Only users with this in their name, e-mail address or id (at most 200 characters) */
   q?: string;
-}
-
-/** Answer of `GET /v1/users`. */
-export interface ListUsersAnswer {
-  /** u_… */
-  id: string;
-  username: string;
-  email: string;
-  /** Of the instance */
-  is_admin: boolean;
-  /** Integer */
-  created_at: number;
 }
 
 /** Query of `GET /v1/users/me/api_keys`. */
@@ -1692,18 +1860,6 @@ export interface RevokeAccessTokenBody {
 /** Answer of `POST /v1/oauth/revoke`. */
 export type RevokeAccessTokenAnswer = Record<string, unknown>;
 
-/** Answer of `GET /v1/session`. */
-export interface GetSessionAnswer {
-  /** u_…; oac_… with an access token */
-  user_id: string;
-  /** Of the instance */
-  is_admin: boolean;
-  /** key_… of the request, or that the session began with; tok_… of an access token */
-  key_id: string;
-  /** Epoch seconds: when the session ends; null: the request came without one (integer) */
-  expires_at: number | null;
-}
-
 /** Body of `PUT /v1/quotas/{id}`. */
 export interface PutQuotaBody {
   /** Response fields to include, comma-separated; default all */
@@ -1722,119 +1878,8 @@ export interface PutQuotaBody {
   invocations?: number | null;
   /** Whether what goes beyond is refused */
   enforced?: boolean | null;
-  /** paid: /users/me tells of billing periods of a month, of which the first begins today */
+  /** paid: /users/me describes billing periods of a month, of which the first begins today */
   plan?: 'free' | 'paid';
-}
-
-/** Answer of `GET /v1/instance`. */
-export interface GetInstanceAnswer {
-  /** Of Millrace */
-  version: string;
-  /** Of Node, such as v26.1.0 */
-  node_version: string;
-  /** Operating system and processor, such as linux x64 */
-  platform: string;
-  /** node_…: this process among those on the same store */
-  node: string;
-  /** Epoch seconds: the time that this process goes by (integer) */
-  now: number;
-  /** How the clock of this machine compares with that of the database; null with SQLite */
-  clock: {
-    /**
-     * synchronized | corrected (more than a second apart) | unreliable (more than a minute apart: no timer
-     * fires on this node)
-     */
-    state: string;
-    /** Clock of this machine minus that of the database (integer) */
-    offset_ms: number;
-    /** Epoch seconds (integer) */
-    checked_at: number;
-  } | null;
-  /**
-   * Every process on this store. healthy; paused: it is stopping; failing: it sent no heartbeat, its clock
-   * is off by more than a minute, or the store takes no writes of it. One that ended without a stop is
-   * listed for an hour
-   */
-  nodes: ({
-    /** node_… */
-    id: string;
-    /** Epoch seconds (integer) */
-    started_at: number;
-    /** Epoch seconds of its last heartbeat (integer) */
-    heartbeat_at: number;
-    /** Of its machine, as in clock; null with SQLite */
-    clock: {
-      state: string;
-      /** Integer */
-      offset_ms: number;
-    } | null;
-    /**
-     * Addition: what happened last. healthy: the last run, delivery or test succeeded; failing: it failed;
-     * paused: a user stopped it; disabled: the service stopped it; waiting: it has work that waits;
-     * untested: nothing has run yet
-     */
-    health: {
-      state: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
-      /** Epoch seconds: the first success, failure or waiting item of this state; null: not known (integer) */
-      since: number | null;
-      /** Why; null: it is healthy */
-      reason: string | null;
-      /** Failures since the last success (integer) */
-      failures: number;
-      /**
-       * Runs or deliveries that wait for another attempt, or longer than a minute; 1000: at least so many
-       * (integer)
-       */
-      waiting: number;
-    };
-    /** What to do; null: nothing */
-    advice: string | null;
-  })[];
-  /** Epoch seconds (integer) */
-  started_at: number;
-  /** Under which others reach it */
-  address: string;
-  /** sqlite | postgres */
-  store: string;
-  /** Isolation of user code: hardened | default | off */
-  sandbox: string;
-  /** That this process takes, those of user code not counted (integer) */
-  memory_bytes: number;
-  /** The file system of the data folder; null: the system does not say */
-  disk: {
-    folder: string;
-    /** That the service may still write (integer) */
-    free_bytes: number;
-    /** Integer */
-    total_bytes: number;
-  } | null;
-  /** In the store, of all users and workspaces */
-  jobs: {
-    kind: string;
-    state: string;
-    /** Integer */
-    count: number;
-  }[];
-  /** In this process (integer) */
-  jobs_running: number;
-  /** By this process (integer) */
-  deliveries_sending: number;
-  /** To this process (integer) */
-  streams_open: number;
-  /** Sandboxed processes of this one that belong to a deployment (integer) */
-  user_processes: number;
-  settings: ({
-    /** Name of the variable */
-    env: string;
-    /** What it is for */
-    text: string;
-    /** null: it is set, and kept secret. URLs are without user, password and query */
-    value: string | null;
-    /** The value as people say it, such as 10 minutes or 2 GB; null: it is no amount */
-    amount: string | null;
-    /** environment | default */
-    from: string;
-  })[];
 }
 
 /** Body of `PUT /v1/projects/{id}`. */
@@ -2516,28 +2561,16 @@ export interface CreateWebhookAnswer {
   description: string | null;
   url: string;
   active: boolean;
-  /** active | paused (events are held) | disabled (by the service; events are kept as blocked) */
-  state: string;
+  /** paused: events are held; disabled: by the service, events are kept as blocked */
+  state: 'active' | 'paused' | 'disabled';
   /**
    * Addition: what happened last. healthy: the last run, delivery or test succeeded; failing: it failed;
    * paused: a user stopped it; disabled: the service stopped it; waiting: it has work that waits; untested:
    * nothing has run yet
    */
-  health: {
-    state: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
-    /** Epoch seconds: the first success, failure or waiting item of this state; null: not known (integer) */
-    since: number | null;
-    /** Why; null: it is healthy */
-    reason: string | null;
-    /** Failures since the last success (integer) */
-    failures: number;
-    /**
-     * Runs or deliveries that wait for another attempt, or longer than a minute; 1000: at least so many
-     * (integer)
-     */
-    waiting: number;
-  };
-  disabled_reason: string | null;
+  health: Health;
+  /** receiver_gone: it answered 410; only_failures: nothing but failures for 5 days */
+  disabled_reason: 'receiver_gone' | 'only_failures' | null;
   /** Integer */
   disabled_at: number | null;
   /** Integer */
@@ -2632,28 +2665,16 @@ export interface RotateWebhookSecretAnswer {
   description: string | null;
   url: string;
   active: boolean;
-  /** active | paused (events are held) | disabled (by the service; events are kept as blocked) */
-  state: string;
+  /** paused: events are held; disabled: by the service, events are kept as blocked */
+  state: 'active' | 'paused' | 'disabled';
   /**
    * Addition: what happened last. healthy: the last run, delivery or test succeeded; failing: it failed;
    * paused: a user stopped it; disabled: the service stopped it; waiting: it has work that waits; untested:
    * nothing has run yet
    */
-  health: {
-    state: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
-    /** Epoch seconds: the first success, failure or waiting item of this state; null: not known (integer) */
-    since: number | null;
-    /** Why; null: it is healthy */
-    reason: string | null;
-    /** Failures since the last success (integer) */
-    failures: number;
-    /**
-     * Runs or deliveries that wait for another attempt, or longer than a minute; 1000: at least so many
-     * (integer)
-     */
-    waiting: number;
-  };
-  disabled_reason: string | null;
+  health: Health;
+  /** receiver_gone: it answered 410; only_failures: nothing but failures for 5 days */
+  disabled_reason: 'receiver_gone' | 'only_failures' | null;
   /** Integer */
   disabled_at: number | null;
   /** Integer */
@@ -2869,11 +2890,8 @@ export interface ListRunsQuery {
   after?: string;
   /** Cursor: items before it */
   before?: string;
-  /**
-   * Only runs in this state: queued, running, waiting, succeeded, failed, cancelled, quarantined,
-   * not_triggered
-   */
-  state?: string;
+  /** Only runs in this state; empty: in any */
+  state?: 'queued' | 'running' | 'waiting' | 'succeeded' | 'failed' | 'cancelled' | 'quarantined' | 'not_triggered' | '';
 }
 
 /** Body of `POST /v1/runs/{id}/cancel`. */
@@ -2938,29 +2956,6 @@ export interface TestStepBody {
     component?: string;
     disabled?: boolean;
   };
-}
-
-/** Answer of `POST /v1/workflows/{id}/steps/{namespace}/test`. */
-export interface TestStepAnswer {
-  /** succeeded | failed */
-  state: string;
-  input: unknown;
-  exports: unknown;
-  logs: unknown;
-  error: unknown;
-  /** What $.flow would have done */
-  flow: unknown;
-  /** What $.respond would have answered */
-  response: {
-    /** Integer */
-    status: number;
-    headers: Record<string, unknown>;
-    body: string;
-  } | null;
-  /** What $.send would have sent */
-  sends: unknown[];
-  /** Integer */
-  duration_ms: number;
 }
 
 /** Query of `GET /v1/components`. */
@@ -3125,10 +3120,7 @@ export interface ReloadComponentPropsAnswer {
     /** dyp_…, the same for the same props */
     id: string;
     /** All props, also those that stay */
-    configurableProps: {
-      name: string;
-      type: string;
-    }[];
+    configurableProps: ConfigurableProp[];
   } | null;
   /** JSON of { name, message, stack }, when the code of the component failed */
   errors: string[];
@@ -3182,12 +3174,11 @@ export interface RunActionAnswer {
   ret: unknown;
   /** Log lines, then the error, if the action failed */
   os: ({
-    /** log | error */
-    k: string;
+    k: 'log' | 'error';
     /** Epoch milliseconds (integer) */
     ts: number;
-    /** Of log lines: debug | info | log | warn | error */
-    level?: string;
+    /** Of log lines */
+    level?: 'debug' | 'info' | 'log' | 'warn' | 'error';
     msg?: string;
     err?: {
       name: string;
@@ -3210,10 +3201,8 @@ export interface RunActionAnswer {
   } | null;
   /** What $.send sent, in order */
   sends: ({
-    /** http | email | s3 */
-    kind: string;
-    /** sent | failed */
-    state: string;
+    kind: 'http' | 'email' | 's3' | 'sse' | 'emit';
+    state: 'sent' | 'failed';
     result: unknown;
   })[];
 }
@@ -3394,55 +3383,6 @@ export interface ListMyWorkflowsQuery {
   health?: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
 }
 
-/** Answer of `GET /v1/users/me/workflows`. */
-export interface ListMyWorkflowsAnswer {
-  /** p_… */
-  id: string;
-  name: string;
-  active: boolean;
-  /**
-   * Addition: what happened last. healthy: the last run, delivery or test succeeded; failing: it failed;
-   * paused: a user stopped it; disabled: the service stopped it; waiting: it has work that waits; untested:
-   * nothing has run yet
-   */
-  health: {
-    state: 'healthy' | 'failing' | 'paused' | 'disabled' | 'waiting' | 'untested';
-    /** Epoch seconds: the first success, failure or waiting item of this state; null: not known (integer) */
-    since: number | null;
-    /** Why; null: it is healthy */
-    reason: string | null;
-    /** Failures since the last success (integer) */
-    failures: number;
-    /**
-     * Runs or deliveries that wait for another attempt, or longer than a minute; 1000: at least so many
-     * (integer)
-     */
-    waiting: number;
-  };
-  steps: WorkflowStep[];
-  triggers: {
-    /** hi_…, ti_…, ei_… or dc_… */
-    id: string;
-    type: string;
-  }[];
-  settings: WorkflowSettings | null;
-  owner_id: string;
-  project_id: string | null;
-  /** d_… that new events run */
-  deployment_id: string;
-  /** Epoch seconds (integer) */
-  created_at: number;
-  /** Epoch seconds (integer) */
-  updated_at: number;
-  last_run: {
-    id: string;
-    /** As in the run */
-    state: string;
-    /** ISO 8601 */
-    created_at: string;
-  } | null;
-}
-
 /** Query of `GET /v1/workspaces/{id}/workflows`. */
 export interface ListWorkspaceWorkflowsQuery {
   /** Response fields to include, comma-separated; default all */
@@ -3506,7 +3446,7 @@ export interface CreateWorkflowBody {
   settings?: {
     /** 1 to 200 characters */
     name?: string;
-    /** It is active at once */
+    /** Activates the workflow immediately */
     auto_deploy?: boolean;
     /** Longest one step may take; null: 30 for HTTP and email, 60 for timers and events (integer, 1 to 750) */
     timeout_seconds?: number | null;
@@ -3590,7 +3530,7 @@ export interface CreateDeploymentBody {
   settings?: {
     /** 1 to 200 characters */
     name?: string;
-    /** It is active at once */
+    /** Activates the workflow immediately */
     auto_deploy?: boolean;
     /** Longest one step may take; null: 30 for HTTP and email, 60 for timers and events (integer, 1 to 750) */
     timeout_seconds?: number | null;
@@ -3652,7 +3592,7 @@ export interface CreateTemplateBody {
   settings?: {
     /** 1 to 200 characters */
     name?: string;
-    /** It is active at once */
+    /** Activates the workflow immediately */
     auto_deploy?: boolean;
     /** Longest one step may take; null: 30 for HTTP and email, 60 for timers and events (integer, 1 to 750) */
     timeout_seconds?: number | null;

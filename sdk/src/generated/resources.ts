@@ -60,10 +60,9 @@ import type {
   GetAccountQuery,
   GetDeliveryQuery,
   GetHealthAnswer,
-  GetInstanceAnswer,
   GetMyFlowQuery,
-  GetSessionAnswer,
   GetWorkspaceFlowQuery,
+  Instance,
   ListAccountAuditQuery,
   ListAccountsQuery,
   ListApiClientsQuery,
@@ -76,7 +75,6 @@ import type {
   ListMyDeadLettersQuery,
   ListMyEventsQuery,
   ListMyWebhooksQuery,
-  ListMyWorkflowsAnswer,
   ListMyWorkflowsQuery,
   ListProjectWorkflowsQuery,
   ListRegistryPackagesQuery,
@@ -89,7 +87,6 @@ import type {
   ListSourceTicksQuery,
   ListSubscriptionDeliveriesQuery,
   ListTemplatesQuery,
-  ListUsersAnswer,
   ListUsersQuery,
   ListWebhookDeliveriesQuery,
   ListWorkflowEmitsQuery,
@@ -145,17 +142,18 @@ import type {
   RunDetail,
   SearchComponentsAnswer,
   SearchComponentsQuery,
+  Session,
   Source,
   SourceLog,
   SourceTick,
   SourceTimer,
+  StepTestResult,
   StreamSourceEventsQuery,
   StreamWorkflowEventsQuery,
   StreamWorkspaceEventsQuery,
   Subscription,
   Template,
   TestAccountBody,
-  TestStepAnswer,
   TestStepBody,
   UpdateAccountBody,
   UpdateProjectBody,
@@ -165,8 +163,10 @@ import type {
   UpdateWorkspaceBody,
   Usage,
   User,
+  UserSummary,
   Webhook,
   Workflow,
+  WorkflowSummary,
   WorkflowTick,
   Workspace,
 } from './api-types.ts';
@@ -212,12 +212,12 @@ export class Health {
   /**
    * What is running and with which settings; only for the admin of the instance.
    *
-   * On several machines the process that answers tells of itself. Secrets are never shown.
+   * On several machines the process that answers describes itself. Secrets are never shown.
    *
    * `GET /v1/instance`
    * @throws MillraceError what the service refused, with its `code`
    */
-  instance(query: CommonParameters = {}, options: RequestOptions = {}): Promise<GetInstanceAnswer> {
+  instance(query: CommonParameters = {}, options: RequestOptions = {}): Promise<Instance> {
     return this.#transport.data({ method: 'GET', path: '/v1/instance', query: { ...query }, isRepeatable: true }, options);
   }
 
@@ -241,7 +241,7 @@ export class Users {
   }
 
   /**
-   * The authenticated user, with workspaces and use of today.
+   * The authenticated user, with workspaces and today's usage.
    *
    * `GET /v1/users/me`
    * @throws MillraceError what the service refused, with its `code`
@@ -267,7 +267,7 @@ export class Users {
    * @returns all items by `for await`, or pages
    * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
-  list(query: ListUsersQuery = {}, options: RequestOptions = {}): Paged<ListUsersAnswer> {
+  list(query: ListUsersQuery = {}, options: RequestOptions = {}): Paged<UserSummary> {
     return this.#transport.paged({ method: 'GET', path: '/v1/users', query: { ...query }, isRepeatable: true }, options);
   }
 
@@ -365,7 +365,7 @@ export class Workspaces {
   }
 
   /**
-   * All workspaces you are in, oldest first, with their use of today.
+   * All workspaces you are in, oldest first, with today's usage.
    *
    * The same as `orgs` of /users/me, also for users on the paid plan.
    *
@@ -377,7 +377,7 @@ export class Workspaces {
   }
 
   /**
-   * A workspace with its credit usage of today.
+   * A workspace with its credit usage today.
    *
    * `GET /v1/workspaces/{id}`
    * @param workspaceId o_…
@@ -639,7 +639,7 @@ export class Sessions {
    * `GET /v1/session`
    * @throws MillraceError what the service refused, with its `code`
    */
-  get(query: CommonParameters = {}, options: RequestOptions = {}): Promise<GetSessionAnswer> {
+  get(query: CommonParameters = {}, options: RequestOptions = {}): Promise<Session> {
     return this.#transport.data({ method: 'GET', path: '/v1/session', query: { ...query }, isRepeatable: true }, options);
   }
 }
@@ -1572,7 +1572,7 @@ export class Workflows {
    * @param workflowId p_…
    * @throws MillraceError what the service refused, with its `code`
    */
-  testStep(workflowId: string, namespace: string, body: TestStepBody = {}, options: RequestOptions = {}): Promise<TestStepAnswer> {
+  testStep(workflowId: string, namespace: string, body: TestStepBody = {}, options: RequestOptions = {}): Promise<StepTestResult> {
     return this.#transport.data({ method: 'POST', path: pathOf`/v1/workflows/${workflowId}/steps/${namespace}/test`, body, timeoutMs: 780_000 }, options);
   }
 
@@ -1583,7 +1583,7 @@ export class Workflows {
    * @returns all items by `for await`, or pages
    * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
-  list(query: ListMyWorkflowsQuery = {}, options: RequestOptions = {}): Paged<ListMyWorkflowsAnswer> {
+  list(query: ListMyWorkflowsQuery = {}, options: RequestOptions = {}): Paged<WorkflowSummary> {
     return this.#transport.paged({ method: 'GET', path: '/v1/users/me/workflows', query: { ...query }, isRepeatable: true }, options);
   }
 
@@ -1595,7 +1595,7 @@ export class Workflows {
    * @returns all items by `for await`, or pages
    * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
-  listInWorkspace(workspaceId: string, query: ListWorkspaceWorkflowsQuery = {}, options: RequestOptions = {}): Paged<ListMyWorkflowsAnswer> {
+  listInWorkspace(workspaceId: string, query: ListWorkspaceWorkflowsQuery = {}, options: RequestOptions = {}): Paged<WorkflowSummary> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/workspaces/${workspaceId}/workflows`, query: { ...query }, isRepeatable: true }, options);
   }
 
@@ -1607,7 +1607,7 @@ export class Workflows {
    * @returns all items by `for await`, or pages
    * @throws MillraceError while it is iterated: what the service refused, with its `code`
    */
-  listInProject(projectId: string, query: ListProjectWorkflowsQuery = {}, options: RequestOptions = {}): Paged<ListMyWorkflowsAnswer> {
+  listInProject(projectId: string, query: ListProjectWorkflowsQuery = {}, options: RequestOptions = {}): Paged<WorkflowSummary> {
     return this.#transport.paged({ method: 'GET', path: pathOf`/v1/projects/${projectId}/workflows`, query: { ...query }, isRepeatable: true }, options);
   }
 

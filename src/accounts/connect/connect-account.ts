@@ -37,8 +37,8 @@ import {
   takeFlow,
 } from './connect-flow-store.ts';
 import { type ConnectProvider, type ProviderAnswer, refusalIn, stateOf } from './connect-provider.ts';
+import { describeRequester } from './describe-requester.ts';
 import { type Gained, storeConnection } from './store-connection.ts';
-import { whoAsks } from './who-asks.ts';
 
 const stateCharactersMax = 8_000;
 
@@ -80,7 +80,7 @@ export class AccountConnector {
     if ('kind' in prepared) return prepared;
     const { app, secrets } = prepared;
     // Never onward at once: whoever is led here by another page has not said yes to anything.
-    const asks = await whoAsks(this.#parts.store.read, flow);
+    const asks = await describeRequester(this.#parts.store.read, flow);
     return formStep(app, secrets, { asks, browser, cookie, values: secrets.suggested, problems: new Map() });
   }
 
@@ -108,7 +108,7 @@ export class AccountConnector {
     const { values, problems } = readForm(asked, form);
     if (problems.size > 0) {
       const shown = withoutSecrets(app, values);
-      const asks = await whoAsks(store.read, flow);
+      const asks = await describeRequester(store.read, flow);
       return formStep(app, secrets, { asks, browser, cookie: undefined, values: shown, problems });
     }
     const fields = { ...secrets.fields, ...values };

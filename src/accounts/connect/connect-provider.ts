@@ -1,7 +1,7 @@
-import type { GrantType } from '#accounts/manage-accounts.ts';
 import { authorizationRequest } from '#accounts/oauth/authorization-request.ts';
 import { type Grant, type GrantContext, GrantError, type TokenEndpoint } from '#accounts/oauth/grant.ts';
 import type { OAuth1Flow } from '#accounts/oauth/oauth1-flow.ts';
+import type { GrantType } from '#storage/tables/account-tables.ts';
 
 /** A browser goes to a provider. */
 export interface Departure {

@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import {
   type AdminAnswer,
   type AdminCommands,
-  type LoneTools,
+  type OfflineContext,
   type Options,
   UsageError,
 } from '#admin/admin-command-line.ts';
@@ -31,7 +31,7 @@ export const backupCommands: AdminCommands = {
       'everything durable into one encrypted file, also while the service runs; in a folder it is named by its time. With ' +
       '--check: reads a file that is there to its end, and says whether it can be restored',
     api: null,
-    runAlone: (tools, options, argument = '') =>
+    runOffline: (tools, options, argument = '') =>
       options.check === undefined ? backup(tools, options, argument) : check(tools, options, argument),
   },
   restore: {
@@ -42,11 +42,11 @@ export const backupCommands: AdminCommands = {
       'a backup into an instance that nobody has used, on either store, all or nothing; the service must be stopped. With ' +
       '--replace: in the place of one that was used, after it has asked; --yes answers',
     api: null,
-    runAlone: restore,
+    runOffline: restore,
   },
 };
 
-async function backup(tools: LoneTools, options: Options, argument: string): Promise<AdminAnswer> {
+async function backup(tools: OfflineContext, options: Options, argument: string): Promise<AdminAnswer> {
   const { settings, folder, clock, version, status, progress } = tools;
   const secret = await secretOf(tools, options, 'new');
   const snapshot = await openSnapshot({ databaseUrl: settings.databaseUrl, folder: settings.data });
@@ -89,7 +89,7 @@ async function backup(tools: LoneTools, options: Options, argument: string): Pro
   }
 }
 
-async function check(tools: LoneTools, options: Options, argument: string): Promise<AdminAnswer> {
+async function check(tools: OfflineContext, options: Options, argument: string): Promise<AdminAnswer> {
   const file = resolve(tools.folder, argument);
   const opened = await openBackup(file, () => secretOf(tools, options, 'existing'));
   const checked = await checkBackup(opened, bytesDone(tools, 'checked', opened.fileBytes));
@@ -114,7 +114,7 @@ async function check(tools: LoneTools, options: Options, argument: string): Prom
   };
 }
 
-async function restore(tools: LoneTools, options: Options, argument = ''): Promise<AdminAnswer> {
+async function restore(tools: OfflineContext, options: Options, argument = ''): Promise<AdminAnswer> {
   const { settings, clock, status, progress } = tools;
   const file = resolve(tools.folder, argument);
   const mayReplace = options.replace !== undefined;
@@ -167,7 +167,7 @@ async function restore(tools: LoneTools, options: Options, argument = ''): Promi
   }
 }
 
-async function confirmReplacing(tools: LoneTools, options: Options, store: string): Promise<void> {
+async function confirmReplacing(tools: OfflineContext, options: Options, store: string): Promise<void> {
   if (options.yes !== undefined) return;
   if (!tools.isInteractive) throw new UsageError('--replace asks first; say --yes where nobody can answer');
   const { default: confirm } = await import('@inquirer/confirm');
@@ -201,7 +201,7 @@ function interruption(): AbortSignal {
   return controller.signal;
 }
 
-function bytesDone({ status }: LoneTools, what: string, all: number): (bytes: number) => void {
+function bytesDone({ status }: OfflineContext, what: string, all: number): (bytes: number) => void {
   const paced = nowAndThen();
   return (bytes) => paced(() => status(`${share(bytes, all)} ${what}`));
 }

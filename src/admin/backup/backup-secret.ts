@@ -1,6 +1,6 @@
 import { readFile, stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import type { LoneTools, Options } from '#admin/admin-command-line.ts';
+import type { OfflineContext, Options } from '#admin/admin-command-line.ts';
 import { UsageError } from '#admin/admin-command-line.ts';
 import { readKeyFile } from '#vault/master-key.ts';
 import { BackupError } from './backup-error.ts';
@@ -15,7 +15,7 @@ const passphraseBytesMax = 64 * 1024;
  * person at the terminal. Throws `BackupError` or `UsageError` where there is none.
  */
 export async function secretOf(
-  { settings, folder, isInteractive }: Pick<LoneTools, 'settings' | 'folder' | 'isInteractive'>,
+  { settings, folder, isInteractive }: Pick<OfflineContext, 'settings' | 'folder' | 'isInteractive'>,
   options: Options,
   use: 'new' | 'existing',
 ): Promise<BackupSecret> {

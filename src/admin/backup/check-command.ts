@@ -11,7 +11,7 @@ export const checkCommands: AdminCommands = {
     summary:
       'reads all of the embedded store and says whether it is damaged, also while the service runs; PostgreSQL has pg_amcheck',
     api: null,
-    runAlone: async ({ settings }) => {
+    runOffline: async ({ settings }) => {
       if (settings.databaseUrl !== '')
         throw new BackupError('MILLRACE_DATABASE_URL is set: check a PostgreSQL database with pg_amcheck');
       const faults = await checkSqliteStore(settings.data);

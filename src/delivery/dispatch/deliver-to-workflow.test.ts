@@ -9,6 +9,7 @@ import { readEvents } from '#events/event-page-store.ts';
 import { TestClock } from '#lib/clock.ts';
 import { newId } from '#lib/ids.ts';
 import type { Store } from '#storage/store.ts';
+import type { RunState, WorkflowState } from '#storage/tables/workflow-tables.ts';
 import type { WorkflowSettings } from '#workflows/definitions/workflow-definition.ts';
 import { updateWorkflow } from '#workflows/definitions/workflow-store.ts';
 import { DeliveryFixture } from '../../../test/support/delivery-fixture.ts';
@@ -24,7 +25,7 @@ interface Setting extends AsyncDisposable {
 /** dc_1, and a workflow p_1 that listens to it. */
 async function setUp(
   store: Store,
-  options: { settings?: Partial<WorkflowSettings>; here?: boolean; state?: string } = {},
+  options: { settings?: Partial<WorkflowSettings>; here?: boolean; state?: WorkflowState } = {},
 ): Promise<Setting> {
   const clock = new TestClock();
   const node = newId('node');
@@ -242,7 +243,7 @@ forEachStore((fixture) => {
     };
     for (const event of ['1', '2', '3']) await emit(event);
     const [first, second] = await storedRuns(fixture.store);
-    const setState = (id: string | undefined, state: string, endedAtMs: number | null) =>
+    const setState = (id: string | undefined, state: RunState, endedAtMs: number | null) =>
       fixture.store.transaction((tx) =>
         tx
           .updateTable('runs')

@@ -126,18 +126,18 @@ forEachStore((fixture) => {
     await delivery.emit(['1']);
     await receiver.waitForRequest();
     const { writes } = fixture.store;
-    const submit = writes.submitPatiently.bind(writes);
+    const submit = writes.submitLazily.bind(writes);
     let refused = 0;
-    writes.submitPatiently = ((write: never, item: never) => {
+    writes.submitLazily = ((write: never, item: never) => {
       if (refused > 0) return submit(write, item);
       refused += 1;
       return Promise.reject(new UnavailableError('storage_full', 'the disk is full'));
-    }) as typeof writes.submitPatiently;
+    }) as typeof writes.submitLazily;
     try {
       for (const answer of answers) answer();
       await delivery.idle();
     } finally {
-      writes.submitPatiently = submit;
+      writes.submitLazily = submit;
     }
     assert.equal(refused, 1);
     assert.deepEqual(
@@ -202,7 +202,7 @@ forEachStore((fixture) => {
       await delivery.emitter();
       await delivery.subscribe((await delivery.webhook('http://127.0.0.1:9', { state: 'paused' })).id);
       await delivery.emit(['1']);
-      const holder = { state: 'queued', lease_node: 'node_dead' };
+      const holder = { state: 'queued', lease_node: 'node_dead' } as const;
       await fixture.store.transaction((tx) => tx.updateTable('deliveries').set(holder).execute());
       const look = { nowMs: delivery.clock.now(), limit: 10 };
       let second: Promise<number> | undefined;

@@ -1,9 +1,13 @@
 import { type HeldDelivery, withAttempt } from '#delivery/delivery.ts';
 import type { Outcome, OutcomeRecorder } from '#health/outcome-store.ts';
+import { ClaimMarks } from '#lib/claim-marks.ts';
 import type { Clock } from '#lib/clock.ts';
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
+import { PeriodicTask } from '#lib/periodic-task.ts';
+import { Wakeable } from '#lib/wakeable.ts';
 import type { Store } from '#storage/store.ts';
+import type { DeliveryState } from '#storage/tables/delivery-tables.ts';
 import { DeliveryClaims, isSource, type ListenerTurns } from './delivery-claims.ts';
 import { type DeliveryLane, DeliveryLanes, type DeliveryPlaces, type LaneBounds } from './delivery-lanes.ts';
 import { DeliveryLeases } from './delivery-leases.ts';
@@ -49,7 +53,6 @@ export class DeliveryDispatcher {
   readonly #deliverTo: (listenerId: string) => Deliver;
   readonly #turns: ListenerTurns;
   readonly #sends: boolean;
-  readonly #watchMs: number;
   readonly #random: () => number;
   readonly #onEnded: (listenerId: string, wasDelivered: boolean) => void;
   readonly #lanes: DeliveryLanes;
@@ -59,19 +62,13 @@ export class DeliveryDispatcher {
   readonly #outcomes: DeliveryOutcomes;
   readonly #leases: DeliveryLeases;
   readonly #stop = new AbortController();
-  /** Sources of which some were left in the store that no claim may have seen yet: newer ones go behind them. With the number of the mark. */
-  readonly #unclaimed = new Map<string, number>();
-  #marks = 0;
+  /** Sources of which some were left in the store that no claim may have seen yet: newer ones go behind them. */
+  readonly #unclaimed = new ClaimMarks();
   /** Lanes that could send if others left room for it. */
   readonly #starved = new Set<DeliveryLane>();
   #draining = false;
-  #timer: NodeJS.Timeout | undefined;
-  /** When it goes off (performance.now). */
-  #wakesAtMs = 0;
-  #watchTimer: NodeJS.Timeout | undefined;
-  #watching: Promise<void> | undefined;
-  #claiming: Promise<void> | undefined;
-  #pokedWhileClaiming = false;
+  readonly #wakeable: Wakeable;
+  readonly #watch: PeriodicTask;
   #refills = new Set<Promise<void>>();
   /** After a failure nothing is read for single lanes before this (performance.now): the next look does it. */
   #refillFromMs = 0;
@@ -110,7 +107,21 @@ export class DeliveryDispatcher {
     this.#deliverTo = options.deliverTo;
     this.#turns = options.turns;
     this.#sends = options.sends;
-    this.#watchMs = options.watchMs ?? defaultWatchMs;
+    this.#wakeable = new Wakeable({
+      look: () => this.#claim(),
+      pollMs,
+      logger: options.logger,
+      failure: 'deliveries.claim-failed',
+      about: { node: options.node },
+      onRest: () => this.#tellIdle(),
+    });
+    this.#watch = new PeriodicTask({
+      everyMs: options.watchMs ?? defaultWatchMs,
+      work: () => this.#lookAfterLeases(),
+      logger: options.logger,
+      failure: 'deliveries.watch-failed',
+      about: { node: options.node },
+    });
     this.#random = options.random ?? Math.random;
     this.#onEnded = options.onEnded ?? (() => {});
     this.#lanes = new DeliveryLanes(options.lanes);
@@ -134,17 +145,13 @@ export class DeliveryDispatcher {
     await this.#leases.releaseOrphans();
     this.#turns.onTaken((ids) => {
       // What the node before had, or left in the store, comes first.
-      for (const id of ids) if (isSource(id)) this.#markUnclaimed(id);
+      for (const id of ids) if (isSource(id)) this.#unclaimed.mark(id);
       this.poke();
     });
     this.#store.onNotify((channel) => {
       if (channel === 'millrace_jobs') this.poke();
     });
-    this.#watchTimer = setInterval(() => {
-      this.#watching ??= this.#watch().finally(() => {
-        this.#watching = undefined;
-      });
-    }, this.#watchMs);
+    this.#watch.start();
     this.poke();
   }
 
@@ -193,7 +200,7 @@ export class DeliveryDispatcher {
   /** A delivery was stored without a lease, because there was no room for it here, or because it is not new. */
   leftInStore(listenerId: string): void {
     if (!this.#sends || this.#draining) return;
-    if (isSource(listenerId)) this.#markUnclaimed(listenerId);
+    if (isSource(listenerId)) this.#unclaimed.mark(listenerId);
     const lane = this.#lanes.find(listenerId);
     if (lane !== undefined && this.#lanes.isBusy(lane)) {
       this.#lanes.fallBehind(lane);
@@ -201,26 +208,9 @@ export class DeliveryDispatcher {
     } else this.poke();
   }
 
-  #markUnclaimed(listenerId: string): void {
-    this.#marks += 1;
-    this.#unclaimed.set(listenerId, this.#marks);
-  }
-
   /** Something may be due now. */
   poke(): void {
-    if (!this.#sends || this.#draining) return;
-    if (this.#claiming !== undefined) {
-      this.#pokedWhileClaiming = true;
-      return;
-    }
-    this.#claiming = this.#claim().finally(() => {
-      this.#claiming = undefined;
-      if (this.#pokedWhileClaiming) {
-        this.#pokedWhileClaiming = false;
-        this.poke();
-      }
-      this.#tellIdle();
-    });
+    if (this.#sends) this.#wakeable.poke();
   }
 
   /** Resolves when nothing is here or due; for tests, which have no other sign of it. */
@@ -232,14 +222,15 @@ export class DeliveryDispatcher {
   async stop(graceMs: number): Promise<void> {
     if (this.#draining || !this.#sends) return;
     this.#draining = true;
-    clearTimeout(this.#timer);
-    clearInterval(this.#watchTimer);
+    const woken = this.#wakeable.stop();
+    const watched = this.#watch.stop();
     for (const lane of this.#lanes) for (const { id } of this.#lanes.empty(lane)) this.#known.delete(id);
     const grace = setTimeout(() => this.#stop.abort(new Error('the service stops')), graceMs);
     await this.untilIdle();
     clearTimeout(grace);
     this.#outcomes.stop();
-    await this.#watching;
+    await woken;
+    await watched;
     await Promise.allSettled(this.#refills);
     try {
       await this.#leases.releaseAll();
@@ -251,7 +242,7 @@ export class DeliveryDispatcher {
 
   #isIdle(): boolean {
     return (
-      this.#claiming === undefined &&
+      !this.#wakeable.isLooking &&
       this.#refills.size === 0 &&
       this.#lanes.held === 0 &&
       // What the store does not take when the service stops is sent again after the next start.
@@ -351,7 +342,7 @@ export class DeliveryDispatcher {
     });
   }
 
-  #logOutcome(delivery: HeldDelivery, outcome: AttemptOutcome, state: string): void {
+  #logOutcome(delivery: HeldDelivery, outcome: AttemptOutcome, state: DeliveryState): void {
     // Thousands a second; /metrics counts them, and each has its record.
     if (outcome.kind === 'delivered' || outcome.kind === 'postponed') return;
     const { status, latency_ms, error } = 'attempt' in outcome ? outcome.attempt : {};
@@ -374,7 +365,7 @@ export class DeliveryDispatcher {
   #settled({ row, listenerId }: DeliveryEnd): void {
     this.#known.delete(row.id);
     if (row.ended_at_ms !== null) this.#onEnded(listenerId, row.state === 'delivered');
-    if (row.state === 'queued') this.#wakeAt(row.run_at_ms);
+    if (row.state === 'queued') this.#wakeable.wakeIn(row.run_at_ms - this.#clock.now());
     this.#tellIdle();
     if (this.#outcomes.hasDrained && this.#lanes.held > 0)
       for (const lane of this.#lanes) if (lane.queue.length > 0) this.#send(lane);
@@ -440,60 +431,33 @@ export class DeliveryDispatcher {
       );
       // Not at once again, by this lane or a thousand others.
       this.#refillFromMs = performance.now() + pollMs / 2;
-      this.#wakeAt(this.#clock.now() + pollMs);
+      this.#wakeable.wakeIn(pollMs);
     }
   }
 
-  async #claim(): Promise<void> {
-    clearTimeout(this.#timer);
-    let lookedAtMs = this.#clock.now();
-    try {
-      for (const lane of this.#lanes) {
-        if (this.#lanes.noteOverdue(lane)) this.#giveBackExcess(lane);
-        this.#send(lane);
-      }
-      this.#lanes.forgetIdle(lookedAtMs);
-      const marks = this.#marks;
-      const claimed = await this.#claims.claimDue();
-      lookedAtMs = claimed.lookedAtMs;
-      if (claimed.isAll)
-        for (const [listenerId, mark] of this.#unclaimed)
-          if (mark <= marks) this.#unclaimed.delete(listenerId);
-      const due = await nextDueMs(this.#store.read, lookedAtMs);
-      this.#sleep(due === undefined ? pollMs : due - this.#clock.now());
-    } catch (error) {
-      this.#logger.warn({ node: this.node, error: toError(error).message }, 'deliveries.claim-failed');
-      this.#sleep(pollMs);
+  /** Claims what is due, and answers in how many milliseconds something is due again. */
+  async #claim(): Promise<number> {
+    for (const lane of this.#lanes) {
+      if (this.#lanes.noteOverdue(lane)) this.#giveBackExcess(lane);
+      this.#send(lane);
     }
+    this.#lanes.forgetIdle(this.#clock.now());
+    const { newest } = this.#unclaimed;
+    const { lookedAtMs, isAll } = await this.#claims.claimDue();
+    if (isAll) this.#unclaimed.forget(newest);
+    const due = await nextDueMs(this.#store.read, lookedAtMs);
+    return due === undefined ? pollMs : due - this.#clock.now();
   }
 
-  #wakeAt(ms: number): void {
-    const inMs = ms - this.#clock.now();
-    // Only ever earlier: those who have to wait again and again would put off everybody's time.
-    if (performance.now() + inMs < this.#wakesAtMs) this.#sleep(inMs);
-  }
-
-  #sleep(ms: number): void {
-    if (this.#draining) return;
-    clearTimeout(this.#timer);
-    const inMs = Math.min(Math.max(ms, 0), pollMs);
-    this.#wakesAtMs = performance.now() + inMs;
-    this.#timer = setTimeout(() => this.poke(), inMs);
-  }
-
-  async #watch(): Promise<void> {
-    try {
-      const orphans = await this.#leases.releaseOrphans();
-      const waiting = new Map<string, DeliveryLane>();
-      for (const lane of this.#lanes) for (const { id } of lane.queue) waiting.set(id, lane);
-      const { held, released: unknown } = await this.#leases.releaseUnknown((id) => this.#known.has(id));
-      // Cancelled through another node, most likely.
-      if (held !== undefined)
-        for (const [id, lane] of waiting) if (!held.has(id)) this.letGo(lane.listenerId, new Set([id]));
-      if (orphans + unknown > 0) this.poke();
-    } catch (error) {
-      this.#logger.warn({ node: this.node, error: toError(error).message }, 'deliveries.watch-failed');
-    }
+  async #lookAfterLeases(): Promise<void> {
+    const orphans = await this.#leases.releaseOrphans();
+    const waiting = new Map<string, DeliveryLane>();
+    for (const lane of this.#lanes) for (const { id } of lane.queue) waiting.set(id, lane);
+    const { held, released: unknown } = await this.#leases.releaseUnknown((id) => this.#known.has(id));
+    // Cancelled through another node, most likely.
+    if (held !== undefined)
+      for (const [id, lane] of waiting) if (!held.has(id)) this.letGo(lane.listenerId, new Set([id]));
+    if (orphans + unknown > 0) this.poke();
   }
 }
 

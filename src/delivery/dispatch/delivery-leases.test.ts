@@ -14,6 +14,7 @@ import {
   listenersWithDue,
   nextDueMs,
   releaseDeliveries,
+  type SettledDelivery,
   settleDeliveriesQuery,
 } from './delivery-queue-store.ts';
 
@@ -120,7 +121,7 @@ forEachStore((fixture) => {
 
   test('the outcome of a node that lost a delivery is refused', async () => {
     const { id, emit_id } = await store('wh_taken', { lease_node: 'node_2' });
-    const outcome = {
+    const outcome: SettledDelivery = {
       ...{ id, emit_id, state: 'delivered', reason: null, run_at_ms: nowMs, attempts: 1, attempt_log: '[]' },
       ...{ status: 200, latency_ms: 1, has_payload: 0, ended_at_ms: nowMs },
     };

@@ -1,4 +1,4 @@
-import { databaseTimeMs } from '#jobs/node-store.ts';
+import { LeaseClock } from '#jobs/lease-clock.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
@@ -11,21 +11,20 @@ const heldLookedAt = 20_000;
 export class DeliveryLeases {
   readonly #store: Store;
   readonly #node: string;
-  readonly #clock: Clock;
+  readonly #leaseClock: LeaseClock;
   readonly #logger: Logger;
   #unknownBefore = new Set<string>();
 
   constructor(options: { store: Store; node: string; clock: Clock; logger: Logger }) {
     this.#store = options.store;
     this.#node = options.node;
-    this.#clock = options.clock;
+    this.#leaseClock = new LeaseClock(options);
     this.#logger = options.logger;
   }
 
   /** Gives back what dead nodes hold; answers how many. */
   async releaseOrphans(): Promise<number> {
-    const nowMs =
-      this.#store.name === 'postgres' ? await databaseTimeMs(this.#store.read) : this.#clock.now();
+    const nowMs = await this.#leaseClock.nowMs();
     let released = 0;
     for (let count = releasedPerLook; count === releasedPerLook; released += count)
       count = await this.#store.transaction((tx) =>

@@ -84,7 +84,7 @@ export class DeliveryOutcomes {
   }
 
   #submit(end: DeliveryEnd): void {
-    this.#store.writes.submitPatiently(this.#write, end).then(
+    this.#store.writes.submitLazily(this.#write, end).then(
       (held) => {
         this.#pending -= 1;
         if (held) end.handover?.stored();

@@ -1,13 +1,15 @@
 import { CompiledQuery, sql } from 'kysely';
 import { type HeldDelivery, heldDelivery } from '#delivery/delivery.ts';
+import type { Dialect } from '#storage/dialect.ts';
 import { StatementTexts } from '#storage/statement-texts.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
+import type { DeliveryReason, DeliveryState } from '#storage/tables/delivery-tables.ts';
 
 /**
  * As literals, not parameters: the indexes that make these look-ups cheap are partial, and SQLite uses such an index
  * only where the statement itself says so.
  */
-const queued = sql.lit('queued');
+const queued = sql.lit<DeliveryState>('queued');
 
 /** A delivery that waits in the store, before its text is read. */
 export interface WaitingDelivery {
@@ -82,14 +84,13 @@ export async function claimDeliveries(
 ): Promise<HeldDelivery[]> {
   if (ids.length === 0) return [];
   return store.transaction(async (tx) => {
-    let waiting = tx
+    const waiting = tx
       .selectFrom('deliveries')
       .select('id')
       .where('id', 'in', [...ids])
       .where('state', '=', queued)
       .where('lease_node', 'is', null);
-    if (store.name === 'postgres') waiting = waiting.forUpdate().skipLocked();
-    const free = (await waiting.execute()).map(({ id }) => id);
+    const free = (await store.lockRows(waiting, { skipLocked: true }).execute()).map(({ id }) => id);
     if (free.length === 0) return [];
     await tx.updateTable('deliveries').set({ lease_node: node }).where('id', 'in', free).execute();
     const rows = await tx
@@ -130,8 +131,8 @@ export async function claimDeliveries(
 export interface SettledDelivery {
   id: string;
   emit_id: string;
-  state: string;
-  reason: string | null;
+  state: DeliveryState;
+  reason: DeliveryReason | null;
   run_at_ms: number;
   attempts: number;
   attempt_log: string;
@@ -146,15 +147,15 @@ export interface SettledDelivery {
  * node really held: a delivery that was cancelled, or taken over, meanwhile stays as it is.
  */
 export function settleDeliveriesQuery(
-  store: Pick<Store, 'name'>,
+  store: Dialect,
   node: string,
   settled: readonly SettledDelivery[],
 ): CompiledQuery<{ id: string }> {
   const parameters: unknown[] = [];
   for (const row of settled) for (const [name] of settledColumns) parameters.push(row[name]);
   parameters.push(node);
-  return settleTexts.query(`${store.name} ${settled.length}`, parameters, () =>
-    CompiledQuery.raw(settleText(store.name, settled.length)),
+  return settleTexts.query(store, settled.length, parameters, () =>
+    CompiledQuery.raw(settleText(store, settled.length)),
   );
 }
 
@@ -173,11 +174,11 @@ const settledColumns = [
   ['ended_at_ms', 'bigint'],
 ] as const;
 
-function settleText(dialect: Store['name'], count: number): string {
+function settleText(dialect: Dialect, count: number): string {
   let parameter = 0;
   const placeholder = (type: string) => {
     parameter += 1;
-    return dialect === 'postgres' ? `cast($${parameter} as ${type})` : '?';
+    return dialect.parameter(parameter, type);
   };
   const rows = Array.from(
     { length: count },
@@ -236,4 +237,9 @@ export async function releaseOrphans(
   const ids = found.map(({ id }) => id);
   await tx.updateTable('deliveries').set({ lease_node: null }).where('id', 'in', ids).execute();
   return ids.length;
+}
+
+/** Gives back all deliveries that nodes hold, for a store that no node has open. */
+export async function releaseAllDeliveries(tx: Tx): Promise<void> {
+  await tx.updateTable('deliveries').set({ lease_node: null }).where('lease_node', 'is not', null).execute();
 }

@@ -1,4 +1,6 @@
-import type { AttemptRecord, DeliveryReason, DeliveryState } from '#delivery/delivery.ts';
+import type { AttemptRecord } from '#delivery/delivery.ts';
+import { unreachable } from '#lib/assert.ts';
+import type { DeliveryReason, DeliveryState } from '#storage/tables/delivery-tables.ts';
 import type { JobTable } from '#storage/tables/job-tables.ts';
 import type { RunTable } from '#storage/tables/workflow-tables.ts';
 
@@ -90,6 +92,8 @@ export function nextStep(
       if (state === 'held') return { state, reason, attempts, runAtMs: nowMs, endedAtMs: null };
       return ended(state, reason, attempts);
     }
+    default:
+      return unreachable(outcome);
   }
 }
 

@@ -1,4 +1,5 @@
 import { CompiledQuery, sql } from 'kysely';
+import type { Dialect } from '#storage/dialect.ts';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import { StatementTexts } from '#storage/statement-texts.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
@@ -12,20 +13,17 @@ const payloadInsert: RowInsert<'delivery_payloads'> = {
 
 /** Without waiting for the store before the commit. */
 export async function insertPayloads(
-  store: Pick<Store, 'name' | 'defer'>,
+  store: Dialect & Pick<Store, 'defer'>,
   tx: Tx,
   rows: readonly DeliveryPayloadTable[],
 ): Promise<void> {
-  for (const query of insertRows(store.name, payloadInsert, rows)) await store.defer(tx, query);
+  for (const query of insertRows(store, payloadInsert, rows)) await store.defer(tx, query);
 }
 
 /** The statement that removes those of these texts that no delivery needs any more. */
-export function dropPayloadsQuery(
-  store: Pick<Store, 'name'>,
-  emitIds: readonly string[],
-): CompiledQuery<object> {
-  return payloadTexts.query(`${store.name} ${emitIds.length}`, emitIds, () => {
-    const placeholders = emitIds.map((_id, index) => (store.name === 'postgres' ? `$${index + 1}` : '?'));
+export function dropPayloadsQuery(store: Dialect, emitIds: readonly string[]): CompiledQuery<object> {
+  return payloadTexts.query(store, emitIds.length, emitIds, () => {
+    const placeholders = emitIds.map((_id, index) => store.parameter(index + 1));
     return CompiledQuery.raw(`delete from delivery_payloads
       where emit_id in (${placeholders.join(', ')}) and fanning = 0 and ${nobodyNeedsIt}`);
   });

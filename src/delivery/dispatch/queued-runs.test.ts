@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { insertNewJobs } from '#jobs/job-store.ts';
 import { TestClock } from '#lib/clock.ts';
 import type { Store } from '#storage/store.ts';
+import type { RunState } from '#storage/tables/workflow-tables.ts';
 import { insertRuns } from '#workflows/runs/run-store.ts';
 import { RecordedRuns } from '../../../test/support/stored-workflows.ts';
 import { forEachStore } from '../../../test/support/stores.ts';
@@ -11,7 +12,7 @@ import { QueuedRuns } from './queued-runs.ts';
 const clock = new TestClock();
 const wish = { bytes: 10, queueSize: 3, concurrency: 0 };
 
-async function storeRun(store: Store, options: { state?: string; sourceType?: 'HTTP' | 'COMPONENT' } = {}) {
+async function storeRun(store: Store, options: { state?: RunState; sourceType?: 'HTTP' | 'COMPONENT' } = {}) {
   const { run, job } = new RecordedRuns(clock).prepare({
     workflowId: 'p_1',
     ownerId: 'o_1',
@@ -49,7 +50,7 @@ forEachStore((fixture) => {
 
   test('runs that were not started by events, that run, wait for something or have ended take no place', async () => {
     await storeRun(fixture.store, { sourceType: 'HTTP' });
-    for (const state of ['running', 'waiting']) await storeRun(fixture.store, { state });
+    for (const state of ['running', 'waiting'] as const) await storeRun(fixture.store, { state });
     const queued = new QueuedRuns({ store: fixture.store, clock });
     const places = await Promise.all(Array.from({ length: 5 }, () => queued.admit('p_1', wish)));
     assert.equal(places.filter((place) => place !== undefined).length, 3);

@@ -22,7 +22,12 @@ import { CallerError } from '#lib/errors.ts';
 import type { FairQueue } from '#lib/fair-queue.ts';
 import { newId, newTimeOrderedId } from '#lib/ids.ts';
 import type { Store, Tx } from '#storage/store.ts';
-import type { DeliveryPayloadTable, DeliveryTable, ReplayTable } from '#storage/tables/delivery-tables.ts';
+import type {
+  DeliveryPayloadTable,
+  DeliveryTable,
+  ReplayReason,
+  ReplayTable,
+} from '#storage/tables/delivery-tables.ts';
 import {
   advanceReplay,
   countOpenReplays,
@@ -39,14 +44,6 @@ const openReplaysMax = 100;
 /** Records of replays that are over are kept for so long; each new one takes a few of those that are older with it. */
 const keptMs = 30 * 86_400_000;
 const pruneMax = 20;
-
-/** Why a replay was cancelled; `docs/behaviour.md` says what each means to its reader. */
-export type ReplayReason =
-  | 'replay_cancelled'
-  | 'listener_removed'
-  | 'subscription_removed'
-  | 'membership_ended'
-  | 'queueing_failed';
 
 export interface NewReplay {
   emitterId: string;

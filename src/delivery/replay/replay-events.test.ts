@@ -17,6 +17,7 @@ import type { CallerError } from '#lib/errors.ts';
 import { FairQueue } from '#lib/fair-queue.ts';
 import { insertSource } from '#sources/source-store.ts';
 import type { Store, Tx } from '#storage/store.ts';
+import type { DeliveryState } from '#storage/tables/delivery-tables.ts';
 import { sourceRow } from '../../../test/support/source-row.ts';
 import { forEachStore } from '../../../test/support/stores.ts';
 import { ReplayQueue } from './queue-replay.ts';
@@ -180,7 +181,7 @@ class Setting {
     return (await this.store.read.selectFrom('jobs').select('id').execute()).length;
   }
 
-  async setStates(state: string, count: number): Promise<string[]> {
+  async setStates(state: DeliveryState, count: number): Promise<string[]> {
     const ids = (await this.deliveries()).slice(0, count).map(({ id }) => id);
     await this.store.transaction((tx) =>
       tx.updateTable('deliveries').set({ state }).where('id', 'in', ids).execute(),

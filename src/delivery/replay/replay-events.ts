@@ -11,8 +11,8 @@ import { type Caller, notFound, type Ownership, ownersOf, writable } from '#iden
 import { type Clock, epochSeconds } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Store, Tx } from '#storage/store.ts';
-import type { ReplayTable } from '#storage/tables/delivery-tables.ts';
-import type { ReplayQueue, ReplayReason } from './queue-replay.ts';
+import type { ReplayReason, ReplayTable } from '#storage/tables/delivery-tables.ts';
+import type { ReplayQueue } from './queue-replay.ts';
 import {
   endReplay,
   findReplay,

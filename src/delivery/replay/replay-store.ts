@@ -2,7 +2,13 @@ import { sql } from 'kysely';
 import { openStates } from '#delivery/delivery.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
-import type { DeliveryTable, ReplayTable } from '#storage/tables/delivery-tables.ts';
+import type {
+  DeliveryState,
+  DeliveryTable,
+  ReplayReason,
+  ReplayState,
+  ReplayTable,
+} from '#storage/tables/delivery-tables.ts';
 
 const replayColumns = [
   'id',
@@ -32,7 +38,7 @@ const replayColumns = [
 ] as const;
 
 /** Replays that have, or may have, something ahead of them. */
-const openReplayStates = ['queueing', 'sending'];
+const openReplayStates = ['queueing', 'sending'] as const satisfies readonly ReplayState[];
 
 export async function insertReplay(tx: Tx, row: ReplayTable): Promise<void> {
   await tx.insertInto('replays').values(row).execute();
@@ -45,7 +51,7 @@ export async function findReplay(db: Db, id: string): Promise<ReplayTable | unde
 /** The same, locked until the end of the transaction: making deliveries and cancelling take turns. */
 export async function lockReplay(store: Store, tx: Tx, id: string): Promise<ReplayTable | undefined> {
   const query = tx.selectFrom('replays').select(replayColumns).where('id', '=', id);
-  return (store.name === 'postgres' ? query.forUpdate() : query).executeTakeFirst();
+  return store.lockRows(query).executeTakeFirst();
 }
 
 /** Replays of an emitter's events, newest first. */
@@ -82,7 +88,11 @@ export async function advanceReplay(tx: Tx, replay: ReplayTable): Promise<void> 
 }
 
 /** Nothing more of it is to be sent. */
-export async function endReplay(tx: Tx, id: string, end: { reason: string; nowMs: number }): Promise<void> {
+export async function endReplay(
+  tx: Tx,
+  id: string,
+  end: { reason: ReplayReason; nowMs: number },
+): Promise<void> {
   await tx
     .updateTable('replays')
     .set({ state: 'cancelled', reason: end.reason, updated_at_ms: end.nowMs })
@@ -118,7 +128,7 @@ export async function pruneReplays(
   tx: Tx,
   options: { beforeMs: number; limit: number },
 ): Promise<void> {
-  let old = tx
+  const old = tx
     .selectFrom('replays')
     .select('id')
     .where('created_at_ms', '<', options.beforeMs)
@@ -127,8 +137,7 @@ export async function pruneReplays(
     .orderBy('created_at_ms')
     .limit(options.limit);
   // Two that do this at once each leave the other's alone.
-  if (store.name === 'postgres') old = old.forUpdate().skipLocked();
-  const ids = (await old.execute()).map(({ id }) => id);
+  const ids = (await store.lockRows(old, { skipLocked: true }).execute()).map(({ id }) => id);
   if (ids.length > 0) await tx.deleteFrom('replays').where('id', 'in', ids).execute();
 }
 
@@ -170,7 +179,7 @@ export async function progressOf(
   return progress;
 }
 
-function groupOf(state: string): keyof ReplayProgress {
+function groupOf(state: DeliveryState): keyof ReplayProgress {
   if (state === 'delivered') return 'sent';
   return openStates.some((open) => open === state) ? 'waiting' : 'failed';
 }

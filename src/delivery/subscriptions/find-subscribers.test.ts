@@ -9,7 +9,7 @@ import { DeliveryFixture } from '../../../test/support/delivery-fixture.ts';
 import { HttpReceiver } from '../../../test/support/http-receiver.ts';
 import { forEachStore } from '../../../test/support/stores.ts';
 import { fanOutBounds, makeDeliveries } from './find-subscribers.ts';
-import { findSubscribersQuery } from './subscription-store.ts';
+import { findSubscribersQuery, type Subscriber } from './subscription-store.ts';
 
 /** Subscriptions of these listeners to their emitters, stored in a few statements. */
 async function subscribeMany(
@@ -168,7 +168,7 @@ forEachStore((fixture) => {
     await delivery.emitter();
     const { id } = await delivery.webhook('http://127.0.0.1:9', { state: 'paused' });
     const waiting = new WaitingDeliveries({ store: fixture.store, max: { count: 2, bytes: 100 } });
-    const subscriber = {
+    const subscriber: Subscriber = {
       emitter_id: 'dc_1',
       event_name: '',
       subscription_id: 'sub_1',

@@ -7,7 +7,12 @@ import { channels, type StoredEvent } from '#events/event.ts';
 import { insertNewJobs, jobRow } from '#jobs/job-store.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
 import type { Store, Tx } from '#storage/store.ts';
-import type { DeliveryPayloadTable, DeliveryTable } from '#storage/tables/delivery-tables.ts';
+import type {
+  DeliveryPayloadTable,
+  DeliveryReason,
+  DeliveryState,
+  DeliveryTable,
+} from '#storage/tables/delivery-tables.ts';
 import type { JobTable } from '#storage/tables/job-tables.ts';
 import { findSubscribersQuery, type Subscriber } from './subscription-store.ts';
 
@@ -236,7 +241,7 @@ function startState(
   { listener_id, webhook_state }: Subscriber,
   hops: number,
   room: { isHere: () => boolean; mayWait: () => boolean },
-): { state: string; reason: string | null; isHere?: boolean } {
+): { state: DeliveryState; reason: DeliveryReason | null; isHere?: boolean } {
   const isWebhook = listener_id.startsWith('wh_');
   // A webhook is the end of a chain; what others emit because of this would be one hop more.
   if (!isWebhook && hops >= hopsMax) return { state: 'dropped', reason: 'too_many_hops' };

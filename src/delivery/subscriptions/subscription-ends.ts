@@ -3,6 +3,7 @@ import { notFound, type Ownership } from '#identity/permissions.ts';
 import { CallerError } from '#lib/errors.ts';
 import { findSource } from '#sources/source-store.ts';
 import type { Db } from '#storage/store.ts';
+import type { WebhookState } from '#storage/tables/delivery-tables.ts';
 import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
 
 /** A channel's name, as long as a component may give it. */
@@ -21,7 +22,7 @@ export interface Listener {
   id: string;
   ownerId: string;
   /** The state of a webhook; null for listeners of other kinds. */
-  webhookState: string | null;
+  webhookState: WebhookState | null;
 }
 
 export async function findListener(db: Db, id: string): Promise<Listener | undefined> {

@@ -1,9 +1,14 @@
 import { CompiledQuery, sql } from 'kysely';
 import type { EmittedTo } from '#events/emit-event.ts';
 import { holdMemberships } from '#identity/workspace-store.ts';
+import type { Dialect } from '#storage/dialect.ts';
 import { StatementTexts } from '#storage/statement-texts.ts';
-import type { Db, Store, Tx } from '#storage/store.ts';
-import type { AutoSubscriptionTable, SubscriptionTable } from '#storage/tables/delivery-tables.ts';
+import type { Db, Tx } from '#storage/store.ts';
+import type {
+  AutoSubscriptionTable,
+  SubscriptionTable,
+  WebhookState,
+} from '#storage/tables/delivery-tables.ts';
 
 const subscriptionColumns = [
   'id',
@@ -15,12 +20,6 @@ const subscriptionColumns = [
   'user_id',
   'created_at_ms',
 ] as const;
-
-/** What makes a subscription the same as another one. */
-export type SubscriptionKey = Pick<
-  SubscriptionTable,
-  'emitter_owner_id' | 'emitter_id' | 'event_name' | 'listener_id'
->;
 
 /** Inserts it, or answers the one that is there already. */
 export async function insertSubscription(tx: Tx, row: SubscriptionTable): Promise<SubscriptionTable> {
@@ -62,7 +61,7 @@ export async function countSubscriptions(db: Db, listenerOwnerId: string, limit:
  * listener. A removal that was first is then seen; one that comes later finds the subscription.
  */
 export async function holdEnds(
-  store: Pick<Store, 'name'>,
+  store: Dialect,
   tx: Tx,
   ends: { userId: string; listenerId: string },
 ): Promise<void> {
@@ -71,11 +70,11 @@ export async function holdEnds(
 }
 
 /** Keeps a webhook, source or workflow from being removed before the end of the transaction. */
-export async function holdRow(store: Pick<Store, 'name'>, tx: Tx, id: string): Promise<void> {
+export async function holdRow(store: Dialect, tx: Tx, id: string): Promise<void> {
   // The embedded store has one writer, which this transaction is.
-  if (store.name === 'sqlite') return;
+  if (store.hasOneWriter) return;
   const table = id.startsWith('wh_') ? 'webhooks' : id.startsWith('p_') ? 'workflows' : 'sources';
-  await tx.selectFrom(table).select('id').where('id', '=', id).forKeyShare().execute();
+  await store.keepRows(tx.selectFrom(table).select('id').where('id', '=', id)).execute();
 }
 
 export async function findSubscription(db: Db, id: string): Promise<SubscriptionTable | undefined> {
@@ -83,10 +82,9 @@ export async function findSubscription(db: Db, id: string): Promise<Subscription
 }
 
 /** True when it is there: it is then not removed before the end of the transaction. */
-export async function holdSubscription(store: Pick<Store, 'name'>, tx: Tx, id: string): Promise<boolean> {
+export async function holdSubscription(store: Dialect, tx: Tx, id: string): Promise<boolean> {
   const query = tx.selectFrom('subscriptions').select('id').where('id', '=', id);
-  const held = store.name === 'postgres' ? query.forKeyShare() : query;
-  return (await held.executeTakeFirst()) !== undefined;
+  return (await store.keepRows(query).executeTakeFirst()) !== undefined;
 }
 
 /** Those between this emitter (as it was written) and this listener on a channel: more than one only for globs. */
@@ -221,7 +219,7 @@ export interface Subscriber {
   listener_id: string;
   listener_owner_id: string;
   /** The state of a listening webhook; null for listeners of other kinds. */
-  webhook_state: string | null;
+  webhook_state: WebhookState | null;
 }
 
 /** All emitters of the kind that this one is of: `dc_*` or `p_*`; an owner is of none. */
@@ -236,26 +234,26 @@ export function globOf(emitterId: string): string {
  * subscriptions that want something else.
  */
 export function findSubscribersQuery(
-  store: Pick<Store, 'name'>,
+  store: Dialect,
   emitted: readonly EmittedTo[],
   limit: number,
 ): CompiledQuery<Subscriber> {
   const parameters = emitted.flatMap(({ emitterId, channel }) => [emitterId, globOf(emitterId), channel]);
-  return subscriberTexts.query(`${store.name} ${emitted.length}`, [...parameters, limit], () =>
-    CompiledQuery.raw(subscribersText(store.name, emitted.length)),
+  return subscriberTexts.query(store, emitted.length, [...parameters, limit], () =>
+    CompiledQuery.raw(subscribersText(store, emitted.length)),
   );
 }
 
 const subscriberTexts = new StatementTexts();
 
-function subscribersText(dialect: Store['name'], count: number): string {
+function subscribersText(dialect: Dialect, count: number): string {
   let parameter = 0;
   const placeholder = () => {
     parameter += 1;
-    return dialect === 'postgres' ? `cast($${parameter} as text)` : '?';
+    return dialect.parameter(parameter, 'text');
   };
   const rows = Array.from({ length: count }, () => `(${[1, 2, 3].map(placeholder).join(', ')})`);
-  const limit = dialect === 'postgres' ? `cast($${parameter + 1} as integer)` : '?';
+  const limit = dialect.parameter(parameter + 1, 'integer');
   return `with emitted (emitter_id, glob, channel) as (values ${rows.join(', ')})
     select emitted.emitter_id, s.event_name, s.id as subscription_id, s.listener_id, s.listener_owner_id,
       w.state as webhook_state

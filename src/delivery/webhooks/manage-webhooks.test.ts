@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { DeliveryState } from '#delivery/delivery.ts';
 import { findDelivery } from '#delivery/delivery-store.ts';
 import { findSubscription, insertSubscription } from '#delivery/subscriptions/subscription-store.ts';
 import { newHealth } from '#health/health.ts';
 import { newId } from '#lib/ids.ts';
 import type { Store } from '#storage/store.ts';
-import type { DeliveryTable } from '#storage/tables/delivery-tables.ts';
+import type { DeliveryState, DeliveryTable } from '#storage/tables/delivery-tables.ts';
 import { openValue } from '#vault/sealed-values.ts';
 import { runChangeJobs, storeDelivery, webhookTools } from '../../../test/support/stored-deliveries.ts';
 import { forEachStore } from '../../../test/support/stores.ts';
@@ -106,7 +105,7 @@ forEachStore((fixture) => {
     const { webhook } = await createWebhook(tools, { ...owner, url });
     const { id } = webhook;
     const disable = (evidence: { url: string; failingSinceMs?: number }) =>
-      store.transaction((tx) => disableWebhook(tx, id, { reason: 'x', atMs: 7, ...evidence }));
+      store.transaction((tx) => disableWebhook(tx, id, { reason: 'only_failures', atMs: 7, ...evidence }));
     await store.transaction((tx) => setFailingSince(tx, id, 5));
     assert.equal(await disable({ url, failingSinceMs: 4 }), false);
     assert.equal(await disable({ url: 'http://127.0.0.1:9/before' }), false);
@@ -115,7 +114,7 @@ forEachStore((fixture) => {
     const disabled = await findWebhook(store.read, id);
     assert.deepEqual(
       [disabled?.state, disabled?.disabled_reason, disabled?.disabled_at_ms],
-      ['disabled', 'x', 7],
+      ['disabled', 'only_failures', 7],
     );
     assert.equal(await disable({ url }), false);
   });
@@ -194,10 +193,10 @@ forEachStore((fixture) => {
     for (const state of states)
       rows.push(await storeDelivery(store, { listener_id: id, state, created_at_ms: nowMs - 1_000 }));
     // In the memory of a node.
-    const leased = { listener_id: id, state: 'queued', created_at_ms: nowMs - 1_000, lease_node: 'node_2' };
-    rows.push(await storeDelivery(store, leased));
-    const shared = { emit_id: rows[0]?.emit_id ?? '', listener_id: 'wh_2', state: 'queued' };
-    const other = await storeDelivery(store, { ...shared, created_at_ms: nowMs });
+    const leased = { listener_id: id, created_at_ms: nowMs - 1_000, lease_node: 'node_2' };
+    rows.push(await storeDelivery(store, { ...leased, state: 'queued' }));
+    const shared = { emit_id: rows[0]?.emit_id ?? '', listener_id: 'wh_2' };
+    const other = await storeDelivery(store, { ...shared, state: 'queued', created_at_ms: nowMs });
     await removeWebhook(tools, id);
     assert.equal(await findWebhook(store.read, id), undefined);
     assert.equal(await findSubscription(store.read, 'sub_1'), undefined);

@@ -1,5 +1,5 @@
 import { changeEventually, insertChangeJob } from '#delivery/change-deliveries.ts';
-import { type DeliveryState, openStates, undeliveredStates } from '#delivery/delivery.ts';
+import { openStates, undeliveredStates } from '#delivery/delivery.ts';
 import { countDeliveries } from '#delivery/delivery-store.ts';
 import { deleteSubscriptionsOf } from '#delivery/subscriptions/subscription-store.ts';
 import type { AddressPolicy } from '#egress/address-policy.ts';
@@ -12,7 +12,7 @@ import { epochSeconds } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Store, Tx } from '#storage/store.ts';
-import type { WebhookTable } from '#storage/tables/delivery-tables.ts';
+import type { DeliveryState, WebhookTable } from '#storage/tables/delivery-tables.ts';
 import { sealValue } from '#vault/sealed-values.ts';
 import type { Vault } from '#vault/vault.ts';
 import { checkWebhookUrl } from './check-webhook-url.ts';

@@ -1,8 +1,9 @@
+import type { HealthState } from '#health/health.ts';
 import { hasHealth } from '#health/health-store.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
-import type { WebhookTable } from '#storage/tables/delivery-tables.ts';
+import type { WebhookDisabledReason, WebhookTable } from '#storage/tables/delivery-tables.ts';
 
 const webhookColumns = [
   'id',
@@ -34,7 +35,7 @@ export async function findWebhook(db: Db, id: string): Promise<WebhookTable | un
 /** The same, locked until the end of the transaction. */
 export async function lockWebhook(store: Store, tx: Tx, id: string): Promise<WebhookTable | undefined> {
   const query = tx.selectFrom('webhooks').select(webhookColumns).where('id', '=', id);
-  return (store.name === 'postgres' ? query.forUpdate() : query).executeTakeFirst();
+  return store.lockRows(query).executeTakeFirst();
 }
 
 /** How many webhooks an owner has, counting no further than `limit`. */
@@ -53,7 +54,7 @@ export async function pageOfWebhooks(
   db: Db,
   ownerId: string,
   page: PageRequest,
-  health?: { state: string; nowMs: number },
+  health?: { state: HealthState; nowMs: number },
 ): Promise<Page<WebhookTable>> {
   const query = db.selectFrom('webhooks').select(webhookColumns).where('owner_id', '=', ownerId);
   if (health === undefined) return pageOf(query, page);
@@ -105,7 +106,7 @@ export async function setFailingSince(tx: Tx, id: string, sinceMs: number | null
 export async function disableWebhook(
   tx: Tx,
   id: string,
-  disabled: { url: string; reason: string; atMs: number; failingSinceMs?: number },
+  disabled: { url: string; reason: WebhookDisabledReason; atMs: number; failingSinceMs?: number },
 ): Promise<boolean> {
   let update = tx
     .updateTable('webhooks')

@@ -1,6 +1,6 @@
 import { type PostTarget, postTarget } from '#egress/guarded-post.ts';
 import type { Store } from '#storage/store.ts';
-import type { WebhookTable } from '#storage/tables/delivery-tables.ts';
+import type { WebhookState, WebhookTable } from '#storage/tables/delivery-tables.ts';
 import { openValue } from '#vault/sealed-values.ts';
 import type { Vault } from '#vault/vault.ts';
 import { type SigningKey, signingKey } from './sign-request.ts';
@@ -10,7 +10,7 @@ import { findWebhook } from './webhook-store.ts';
 export interface WebhookTarget {
   id: string;
   ownerId: string;
-  state: string;
+  state: WebhookState;
   url: string;
   target: PostTarget;
   key: SigningKey;
@@ -37,8 +37,7 @@ export class WebhookTargets {
   /** Undefined for one that does not exist (any more). */
   get(id: string): Promise<WebhookTarget | undefined> {
     const known = this.#cached.get(id);
-    const isShared = this.#store.name === 'postgres';
-    if (known !== undefined && (!isShared || performance.now() - known.loadedAtMs < freshMs))
+    if (known !== undefined && (!this.#store.isShared || performance.now() - known.loadedAtMs < freshMs))
       return known.target;
     const target = this.#load(id);
     this.#cached.delete(id);

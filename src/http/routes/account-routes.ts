@@ -16,7 +16,7 @@ import {
 } from '#accounts/manage-accounts.ts';
 import { CredentialReader } from '#accounts/read-credentials.ts';
 import { viewAccount } from '#accounts/view-account.ts';
-import { newHealth } from '#health/health.ts';
+import { type HealthState, newHealth } from '#health/health.ts';
 import { healthOf } from '#health/health-store.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
 import {
@@ -79,7 +79,7 @@ export function accountRoutes(app: App, deps: AccountRouteDeps): void {
   const { store, logger, clock } = deps;
   const reader = new CredentialReader(deps);
 
-  const healthFilter = (state: string | undefined) =>
+  const healthFilter = (state: HealthState | undefined) =>
     state === undefined ? {} : { health: { state, nowMs: clock.now() } };
 
   /** What can be revoked; undefined also where it cannot be opened, which must not keep the account from being deleted. */

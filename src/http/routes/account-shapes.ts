@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
-import { auditActions } from '#accounts/account-audit-store.ts';
+import { OneOf } from '#http/route-support.ts';
+import { auditActions } from '#storage/tables/account-tables.ts';
 import { Health } from './health-shapes.ts';
 
 const DateTime = Type.String({ format: 'date-time' });
@@ -67,13 +68,13 @@ export const AccountUses = Type.Object({
   ),
 });
 
-export const AuditAction = Type.Enum([...auditActions]);
+export const AuditAction = OneOf(auditActions);
 
 export const AuditEntry = Type.Object({
   id: Type.String({ description: 'aud_…' }),
   account_id: Type.String(),
   app: Type.Object({ id: Type.String(), name_slug: Type.String() }),
-  action: Type.String({ description: auditActions.join(', ') }),
+  action: AuditAction,
   user_id: Type.Union([Type.String(), Type.Null()], { description: 'null: the service itself' }),
   key_id: TextOrNull,
   details: Type.Record(Type.String(), Type.Unknown(), { description: 'Never a secret' }),

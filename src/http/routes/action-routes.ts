@@ -1,8 +1,10 @@
 import { type Static, Type } from 'typebox';
-import { type App, callerOf, DataOf, ownerForCreate } from '#http/route-support.ts';
+import { type App, callerOf, DataOf, OneOf, ownerForCreate } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
 import { ownersOf } from '#identity/permissions.ts';
+import { logLevels } from '#runner/protocol.ts';
 import type { Store } from '#storage/store.ts';
+import { sendKinds } from '#storage/tables/workflow-tables.ts';
 import { type ActionRunner, requireOneAction } from '#workflows/runs/run-action.ts';
 
 const ActionRun = Type.Object({
@@ -15,9 +17,9 @@ const ActionRun = Type.Object({
   ret: Type.Unknown({ description: 'What run returned; null when that is nothing, or it failed' }),
   os: Type.Array(
     Type.Object({
-      k: Type.String({ description: 'log | error' }),
+      k: OneOf(['log', 'error']),
       ts: Type.Integer({ description: 'Epoch milliseconds' }),
-      level: Type.Optional(Type.String({ description: 'Of log lines: debug | info | log | warn | error' })),
+      level: Type.Optional(OneOf(logLevels, { description: 'Of log lines' })),
       msg: Type.Optional(Type.String()),
       err: Type.Optional(Type.Object({ name: Type.String(), message: Type.String(), stack: Type.String() })),
     }),
@@ -40,8 +42,8 @@ const ActionRun = Type.Object({
   ),
   sends: Type.Array(
     Type.Object({
-      kind: Type.String({ description: 'http | email | s3' }),
-      state: Type.String({ description: 'sent | failed' }),
+      kind: OneOf(sendKinds),
+      state: OneOf(['sent', 'failed']),
       result: Type.Unknown(),
     }),
     { description: 'What $.send sent, in order' },

@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox';
+import { OneOfOrNull } from '#http/route-support.ts';
 
 const Flag = Type.Optional(
   Type.Enum(['0', '1', 'true', 'false'], { description: '1: only apps for which the registry has some' }),
@@ -31,7 +32,7 @@ const properties = {
     [
       Type.Object({
         version: Type.Enum([1, 2]),
-        grant: Type.Union([Type.String(), Type.Null()]),
+        grant: OneOfOrNull(['authorization_code', 'client_credentials']),
         scopes: Type.Array(Type.String()),
         redirect_uri: Type.String({ description: 'Exactly what to register at the provider' }),
         registration: Type.Object({

@@ -1,9 +1,17 @@
 import { Type } from 'typebox';
 import type { AppCatalogue } from '#accounts/apps/app-catalogue.ts';
 import type { AppDefinition } from '#accounts/apps/app-definition.ts';
-import type { ComponentShape } from '#components/component-shape.ts';
+import { type ComponentShape, componentTypes } from '#components/component-shape.ts';
 import { encodeCursor, listPart, pageRequest, pageResponse } from '#http/pagination.ts';
-import { type App, callerOf, DataOf, ownerForCreate, PageOf, pageParameters } from '#http/route-support.ts';
+import {
+  type App,
+  callerOf,
+  DataOf,
+  OneOf,
+  ownerForCreate,
+  PageOf,
+  pageParameters,
+} from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
 import { ownersOf } from '#identity/permissions.ts';
 import { epochSeconds } from '#lib/clock.ts';
@@ -12,11 +20,7 @@ import type { ComponentCatalogue, ListedEntry } from '#registry/component-catalo
 import type { ComponentResolver } from '#registry/resolve-component.ts';
 import type { Store } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
-
-const ConfigurableProp = Type.Object(
-  { name: Type.String(), type: Type.String() },
-  { additionalProperties: true },
-);
+import { ConfigurableProp } from './prop-shapes.ts';
 
 const AppDetails = Type.Union(
   [
@@ -40,7 +44,7 @@ const Component = Type.Object(
     name: Type.String(),
     version: Type.String(),
     description: Type.Optional(Type.String()),
-    type: Type.String(),
+    type: OneOf(componentTypes),
     configurable_props: Type.Array(ConfigurableProp),
     app: Type.Optional(Type.String({ description: 'Addition: slug of its app, where it has one' })),
     app_details: Type.Optional(AppDetails),

@@ -4,6 +4,7 @@ import { selectFields } from '#http/select-fields.ts';
 import { ownersOf } from '#identity/permissions.ts';
 import type { ComponentConfigurer } from '#sources/component-configurer.ts';
 import type { Store } from '#storage/store.ts';
+import { ConfigurableProp } from './prop-shapes.ts';
 
 const Definition = Type.Object({ name: Type.String(), type: Type.String() }, { additionalProperties: true });
 
@@ -110,7 +111,9 @@ export function configureRoutes(app: App, { store, componentConfigurer }: Config
             dynamicProps: Type.Union([
               Type.Object({
                 id: Type.String({ description: 'dyp_…, the same for the same props' }),
-                configurableProps: Type.Array(Definition, { description: 'All props, also those that stay' }),
+                configurableProps: Type.Array(ConfigurableProp, {
+                  description: 'All props, also those that stay',
+                }),
               }),
               Type.Null({ description: 'The code failed' }),
             ]),

@@ -6,6 +6,7 @@ import { type BrowserCookie, ConnectRefusal, type ConnectStep } from '#accounts/
 import { connectedPage, formPage, goOnPage, pageHeaders, problemPage } from '#http/connect-pages.ts';
 import { errorAnswer } from '#http/error-response.ts';
 import { type App, callerOf, DataOf, ownerForCreate } from '#http/route-support.ts';
+import { unreachable } from '#lib/assert.ts';
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
@@ -109,7 +110,7 @@ export function connectPageRoutes(app: App, { logger, connector, publicUrl }: Co
     );
   });
   // A HEAD would take the link from the browser that it is meant for.
-  const page = { config: { public: true }, exposeHeadRoute: false, schema: { hide: true } } as const;
+  const page = { exposeHeadRoute: false, schema: { hide: true } } as const;
 
   app.get('/connect/callback', page, async (request, reply) =>
     answer(reply, await connector.callback(queryOf(request), cookiesOf(request)), 'redirect'),
@@ -165,6 +166,8 @@ export function connectPageRoutes(app: App, { logger, connector, publicUrl }: Co
         });
         return sendOn(reply, onward, { title: 'No account was connected', label: 'Go on', url });
       }
+      default:
+        return unreachable(step);
     }
   }
 }

@@ -9,7 +9,7 @@ import type { DashboardPages } from '#web/dashboard/dashboard-pages.ts';
  * Addresses that the pages take over once they are loaded (dashboard/src/app.tsx has the same). Each is one and everything
  * below it. Whoever asks for something else than a page there is told that there is no such operation.
  */
-const pagePaths = [
+export const pagePaths = [
   'sign-in',
   'sources',
   'workflows',
@@ -48,7 +48,7 @@ export interface DashboardRouteDeps {
 
 /** The pages of the dashboard. They are for everybody: what is on them comes by the API, with a session. */
 export function dashboardRoutes(app: App, { dashboardPages }: DashboardRouteDeps): void {
-  const options = { config: { public: true, page: true }, schema: { hide: true } };
+  const options = { config: { page: true }, schema: { hide: true } };
 
   const page = async (request: FastifyRequest, reply: FastifyReply) => {
     const isHome = request.routeOptions.url === '/';

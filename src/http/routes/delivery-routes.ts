@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { type DeliveryState, deliveryStates, undeliveredStates } from '#delivery/delivery.ts';
+import { undeliveredStates } from '#delivery/delivery.ts';
 import { findDelivery, pageOfDeadLetters, pageOfDeliveries } from '#delivery/delivery-store.ts';
 import type { DeliveryDispatcher } from '#delivery/dispatch/delivery-dispatcher.ts';
 import { redeliver, textOfDelivery, viewDelivery } from '#delivery/manage-deliveries.ts';
@@ -12,6 +12,8 @@ import {
   callerOf,
   DataOf,
   IdParams,
+  OneOf,
+  OneOfOrNull,
   PageOf,
   pageParameters,
   parameterOf,
@@ -24,7 +26,12 @@ import type { Logger } from '#lib/logger.ts';
 import { findSource } from '#sources/source-store.ts';
 import type { Page } from '#storage/page.ts';
 import type { Store } from '#storage/store.ts';
-import type { DeliveryTable } from '#storage/tables/delivery-tables.ts';
+import {
+  type DeliveryState,
+  type DeliveryTable,
+  deliveryReasons,
+  deliveryStates,
+} from '#storage/tables/delivery-tables.ts';
 
 const optionalText = Type.Union([Type.String(), Type.Null()]);
 const optionalInteger = Type.Union([Type.Integer(), Type.Null()]);
@@ -39,8 +46,8 @@ const Delivery = Type.Object(
     emitter_id: Type.String(),
     event_name: Type.String({ description: 'The channel; empty for the default one' }),
     event_id: Type.String({ description: '<ms>-<sequence>' }),
-    state: Type.String({ description: deliveryStates.join(' | ') }),
-    reason: optionalText,
+    state: OneOf(deliveryStates),
+    reason: OneOfOrNull(deliveryReasons),
     attempt_count: Type.Integer({ description: 'Since it was last queued' }),
     attempts: Type.Array(
       Type.Object({

@@ -67,8 +67,16 @@ export const EventSummary = Type.Object(
     event: Type.Unknown({
       description: 'What was emitted; of a workflow `{ raw_event }`, with what was emitted in it',
     }),
+    truncated: Type.Optional(
+      Type.Boolean({ description: 'The event is too large for a list: `event` is how its JSON begins' }),
+    ),
     metadata: Type.Object(
-      { emit_id: Type.String(), name: Type.String(), emitter_id: Type.String() },
+      {
+        emit_id: Type.String(),
+        name: Type.String(),
+        emitter_id: Type.String(),
+        summary: Type.Optional(Type.String({ description: 'As emitted' })),
+      },
       { additionalProperties: true },
     ),
   },

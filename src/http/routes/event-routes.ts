@@ -42,6 +42,11 @@ const LogLineShape = Type.Object(
     ts: Type.Integer({ description: 'Epoch ms' }),
     level: Type.String(),
     message: Type.String(),
+    error: Type.Optional(
+      Type.Record(Type.String(), Type.String(), {
+        description: 'Of an error: name, message, and where they are known stack, ts and code',
+      }),
+    ),
   },
   { additionalProperties: true },
 );

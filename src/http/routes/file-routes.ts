@@ -19,7 +19,7 @@ export function fileRoutes(app: App, { files, fileUrls }: FileRouteDeps): void {
   app.route({
     method: ['GET', 'HEAD'],
     url: '/files/:id',
-    config: { public: true, userContent: true },
+    config: { userContent: true },
     // No operation of the API: nobody makes these URLs by hand.
     schema: { hide: true },
     handler: async (request: FastifyRequest, reply: FastifyReply) => {

@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox';
-import { type App, callerOf, DataOf, IdParams } from '#http/route-support.ts';
+import { type App, callerOf, DataOf, IdParams, OneOf, OneOfOrNull } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
 import { requireWorkspace } from '#identity/permissions.ts';
 import {
@@ -7,9 +7,11 @@ import {
   type FlowMap,
   type FlowNode,
   flowEdgesMax,
+  flowNodeKinds,
   flowNodesMax,
   readFlowMap,
 } from '#insights/flow-map.ts';
+import { flowStates, ownTriggerKinds } from '#insights/flow-store.ts';
 import { type Clock, epochSeconds } from '#lib/clock.ts';
 import type { Store } from '#storage/store.ts';
 import { Health } from './health-shapes.ts';
@@ -36,9 +38,9 @@ const FlowNodeShape = Type.Object({
   id: Type.String({
     description: 'dc_…, p_… or wh_…; dc_*, p_*, o_… or u_… for all emitters of a kind or an owner',
   }),
-  kind: Type.String({ description: 'source | workflow | webhook | all' }),
+  kind: OneOf(flowNodeKinds),
   name: nullable(Type.String(), 'Null: all of a kind, or something of another owner'),
-  state: nullable(Type.String(), 'active | inactive | deploying | paused | disabled; null where the name is'),
+  state: OneOfOrNull(flowStates, { description: 'Null where the name is' }),
   health: nullable(Health, 'Null where the name is'),
   project_id: nullable(Type.String(), 'Of a workflow'),
   emitted: nullable(Figures, 'Events on the default channel; failed: on $errors'),
@@ -46,7 +48,7 @@ const FlowNodeShape = Type.Object({
   triggers: Type.Array(
     Type.Object({
       id: Type.String({ description: 'hi_…, ti_… or ei_…' }),
-      kind: Type.String({ description: 'http | timer | email' }),
+      kind: OneOf(ownTriggerKinds),
       interval_seconds: nullable(Type.Integer()),
       cron: nullable(Type.String()),
       ...figureFields,

@@ -1,7 +1,7 @@
 import type { Registry } from 'prom-client';
 import { Type } from 'typebox';
 import { unwritableReason } from '#health/node-health.ts';
-import type { App } from '#http/route-support.ts';
+import { type App, OneOf } from '#http/route-support.ts';
 import { UnavailableError } from '#lib/errors.ts';
 import { pingStore } from '#storage/ping-store.ts';
 import type { Store } from '#storage/store.ts';
@@ -13,14 +13,13 @@ export interface HealthRouteParts {
   unreadyReason?: () => string | undefined;
 }
 
-const Status = Type.Object({ status: Type.String() });
+const Status = Type.Object({ status: OneOf(['ok', 'ready']) });
 const tags = ['operations', 'addition'];
 
 export function healthRoutes(app: App, { store, metrics, unreadyReason }: HealthRouteParts): void {
   app.get(
     '/healthz',
     {
-      config: { public: true },
       schema: {
         operationId: 'getHealth',
         summary: 'Whether the process lives',
@@ -28,13 +27,12 @@ export function healthRoutes(app: App, { store, metrics, unreadyReason }: Health
         response: { 200: Status },
       },
     },
-    async () => ({ status: 'ok' }),
+    async () => ({ status: 'ok' as const }),
   );
 
   app.get(
     '/readyz',
     {
-      config: { public: true },
       schema: {
         operationId: 'getReadiness',
         summary: 'Whether the store takes writes and the clock can be relied on; 503 when not',
@@ -51,14 +49,13 @@ export function healthRoutes(app: App, { store, metrics, unreadyReason }: Health
       }
       const reason = unreadyReason?.();
       if (reason !== undefined) throw new UnavailableError('not_ready', reason);
-      return { status: 'ready' };
+      return { status: 'ready' as const };
     },
   );
 
   app.get(
     '/metrics',
     {
-      config: { public: true },
       schema: {
         operationId: 'getMetrics',
         summary: 'Metrics in the text format of Prometheus',

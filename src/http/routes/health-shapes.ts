@@ -1,10 +1,11 @@
 import { Type } from 'typebox';
 import { healthStates } from '#health/health.ts';
+import { OneOf } from '#http/route-support.ts';
 
 /** Of sources, workflows, webhooks and accounts. */
 export const Health = Type.Object(
   {
-    state: Type.Enum([...healthStates]),
+    state: OneOf(healthStates),
     since: Type.Union([Type.Integer(), Type.Null()], {
       description: 'Epoch seconds: the first success, failure or waiting item of this state; null: not known',
     }),
@@ -24,5 +25,5 @@ export const Health = Type.Object(
 
 /** Parameter of lists. */
 export const healthParameter = Type.Optional(
-  Type.Enum([...healthStates], { description: 'Addition: only those in this state of health' }),
+  OneOf(healthStates, { description: 'Addition: only those in this state of health' }),
 );

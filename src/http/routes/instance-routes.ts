@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox';
-import { type App, callerOf, DataOf } from '#http/route-support.ts';
+import { type App, DataOf, OneOf } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
-import { CallerError } from '#lib/errors.ts';
+import { clockStates, jobKinds, jobStates } from '#storage/tables/job-tables.ts';
 import { Health } from './health-shapes.ts';
 
 const InstanceShape = Type.Object({
@@ -13,9 +13,9 @@ const InstanceShape = Type.Object({
   clock: Type.Union(
     [
       Type.Object({
-        state: Type.String({
+        state: OneOf(clockStates, {
           description:
-            'synchronized | corrected (more than a second apart) | unreliable (more than a minute apart: no timer fires on this node)',
+            'corrected: more than a second apart; unreliable: more than a minute apart, no timer fires on this node',
         }),
         offset_ms: Type.Integer({ description: 'Clock of this machine minus that of the database' }),
         checked_at: Type.Integer({ description: 'Epoch seconds' }),
@@ -29,9 +29,12 @@ const InstanceShape = Type.Object({
       id: Type.String({ description: 'node_…' }),
       started_at: Type.Integer({ description: 'Epoch seconds' }),
       heartbeat_at: Type.Integer({ description: 'Epoch seconds of its last heartbeat' }),
-      clock: Type.Union([Type.Object({ state: Type.String(), offset_ms: Type.Integer() }), Type.Null()], {
-        description: 'Of its machine, as in clock; null with SQLite',
-      }),
+      clock: Type.Union(
+        [Type.Object({ state: OneOf(clockStates), offset_ms: Type.Integer() }), Type.Null()],
+        {
+          description: 'Of its machine, as in clock; null with SQLite',
+        },
+      ),
       health: Health,
       advice: Type.Union([Type.String(), Type.Null()], { description: 'What to do; null: nothing' }),
     }),
@@ -43,8 +46,8 @@ const InstanceShape = Type.Object({
   ),
   started_at: Type.Integer({ description: 'Epoch seconds' }),
   address: Type.String({ description: 'Under which others reach it' }),
-  store: Type.String({ description: 'sqlite | postgres' }),
-  sandbox: Type.String({ description: 'Isolation of user code: hardened | default | off' }),
+  store: OneOf(['sqlite', 'postgres']),
+  sandbox: OneOf(['hardened', 'default', 'off'], { description: 'Isolation of user code' }),
   memory_bytes: Type.Integer({ description: 'That this process takes, those of user code not counted' }),
   disk: Type.Union(
     [
@@ -59,8 +62,8 @@ const InstanceShape = Type.Object({
   ),
   jobs: Type.Array(
     Type.Object({
-      kind: Type.String(),
-      state: Type.String(),
+      kind: OneOf(jobKinds),
+      state: OneOf(jobStates),
       count: Type.Integer(),
     }),
     { description: 'In the store, of all users and workspaces' },
@@ -81,7 +84,7 @@ const InstanceShape = Type.Object({
       amount: Type.Union([Type.String(), Type.Null()], {
         description: 'The value as people say it, such as 10 minutes or 2 GB; null: it is no amount',
       }),
-      from: Type.String({ description: 'environment | default' }),
+      from: OneOf(['environment', 'default']),
     }),
   ),
 });
@@ -96,18 +99,17 @@ export function instanceRoutes(app: App, { viewInstance }: InstanceRouteDeps): v
   app.get(
     '/instance',
     {
+      config: { adminMay: 'see how it is set up' },
       schema: {
         operationId: 'getInstance',
         summary: 'What is running and with which settings; only for the admin of the instance',
-        description: 'On several machines the process that answers tells of itself. Secrets are never shown.',
+        description:
+          'On several machines the process that answers describes itself. Secrets are never shown.',
         tags: ['operations', 'addition'],
         response: { 200: DataOf(InstanceShape) },
       },
     },
     async (request) => {
-      if (!callerOf(request).isAdmin) {
-        throw new CallerError('forbidden', 'only the admin of this instance may see how it is set up');
-      }
       return { data: selectFields(request, await viewInstance()) };
     },
   );

@@ -3,6 +3,7 @@ import type { App } from '#http/route-support.ts';
 import { sendPageFile } from '#http/send-page-file.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Manual } from '#web/manual/manual.ts';
+import { movedPages } from '#web/manual/manual-contents.ts';
 
 const manualHeaders = {
   'content-security-policy':
@@ -18,7 +19,7 @@ export interface ManualRouteDeps {
 
 /** The manual. It is the same for everybody and holds no secrets, so it is read without signing in. */
 export function manualRoutes(app: App, { manual }: ManualRouteDeps): void {
-  const options = { config: { public: true, page: true }, schema: { hide: true } };
+  const options = { config: { page: true }, schema: { hide: true } };
   const answer = async (request: FastifyRequest, reply: FastifyReply) => {
     const path = request.url.split('?', 1)[0] ?? '';
     const address = path.replace(/(?<=.)\/+$/, '');
@@ -28,6 +29,8 @@ export function manualRoutes(app: App, { manual }: ManualRouteDeps): void {
     // Links of the Markdown have its ending.
     const page = address.replace(/(?:\/index)?\.md$/, '');
     if (page !== address && (await manual.find(page)) !== undefined) return reply.redirect(page, 301);
+    const moved = movedPages.get(page);
+    if (moved !== undefined) return reply.redirect(moved, 301);
     if (!(request.headers.accept ?? '').includes('text/html'))
       throw new CallerError('unknown_path', 'the manual has no such page; /docs has its contents');
     const missing = await manual.missing(address);

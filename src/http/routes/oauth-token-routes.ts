@@ -36,7 +36,6 @@ export function oauthTokenRoutes(app: App, { store, clock }: OAuthTokenRouteDeps
   app.post(
     '/token',
     {
-      config: { public: true },
       bodyLimit: bodyBytesMax,
       schema: {
         operationId: 'createAccessToken',
@@ -88,7 +87,6 @@ export function oauthTokenRoutes(app: App, { store, clock }: OAuthTokenRouteDeps
   app.post(
     '/revoke',
     {
-      config: { public: true },
       bodyLimit: bodyBytesMax,
       schema: {
         operationId: 'revokeAccessToken',

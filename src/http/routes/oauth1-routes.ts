@@ -14,7 +14,6 @@ export function oauth1Routes(app: App, { oauth1Signer }: OAuth1RouteDeps): void 
     '/oauth1/sign/:capability',
     {
       bodyLimit: bodyBytesMax,
-      config: { public: true },
       // No operation of the API: nobody makes these URIs by hand.
       schema: { hide: true },
     },

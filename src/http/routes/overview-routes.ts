@@ -2,7 +2,7 @@ import { type Static, Type } from 'typebox';
 import type { EventRates } from '#events/event-rates.ts';
 import { type HealthKind, type HealthState, healthKinds, healthStates } from '#health/health.ts';
 import { countHealth, troubledObjects } from '#health/health-store.ts';
-import { type App, callerOf, DataOf, IdParams } from '#http/route-support.ts';
+import { type App, callerOf, DataOf, IdParams, OneOf } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
 import { requireWorkspace } from '#identity/permissions.ts';
 import {
@@ -62,7 +62,7 @@ const Overview = Type.Object({
   ),
   attention: Type.Array(
     Type.Object({
-      kind: Type.Enum([...healthKinds]),
+      kind: OneOf(healthKinds),
       id: Type.String(),
       name: Type.String(),
       health: Health,
@@ -87,7 +87,7 @@ const Overview = Type.Object({
         { description: 'The last 60 minutes, oldest first; the last is the one that runs' },
       ),
     },
-    { description: 'What this process stored; on several nodes each tells of itself' },
+    { description: 'What this process stored; with several nodes, each describes itself' },
   ),
   failing: Type.Array(
     Type.Object({
@@ -164,7 +164,7 @@ export function overviewRoutes(app: App, { store, clock, eventRates }: OverviewR
         return { kind, counts: all, attention: troubled.map((one) => ({ kind, ...one })) };
       }),
     );
-    const isUrgent = ({ health }: { health: { state: string } }) =>
+    const isUrgent = ({ health }: { health: { state: HealthState } }) =>
       health.state === 'failing' || health.state === 'disabled';
     const attention = looked.flatMap((one) => one.attention);
     return {

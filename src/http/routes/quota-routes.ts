@@ -17,7 +17,7 @@ export interface QuotaRouteDeps {
   quotas: QuotaGuard;
 }
 
-/** Days that usage is told of, today included. */
+/** Days of usage in an answer, today included. */
 const usageDays = 30;
 const dayMs = 86_400_000;
 
@@ -66,9 +66,6 @@ const UsageDayShape = Type.Object({
 export function quotaRoutes(app: App, { store, clock, quotas }: QuotaRouteDeps): void {
   const ownerFor = async (request: FastifyRequest): Promise<string> => {
     const { id } = request.params as { id: string };
-    if (!callerOf(request).isAdmin) {
-      throw new CallerError('forbidden', 'only the admin of this instance may see and set quotas');
-    }
     if (!(await ownerExists(store.read, id))) throw notFound('user or workspace', id);
     return id;
   };
@@ -101,6 +98,7 @@ export function quotaRoutes(app: App, { store, clock, quotas }: QuotaRouteDeps):
   app.get(
     '/quotas/:id',
     {
+      config: { adminMay: 'see and set quotas' },
       schema: {
         operationId: 'getQuota',
         summary: 'Quotas of a user or workspace; only for the admin of the instance',
@@ -115,6 +113,7 @@ export function quotaRoutes(app: App, { store, clock, quotas }: QuotaRouteDeps):
   app.put(
     '/quotas/:id',
     {
+      config: { adminMay: 'see and set quotas' },
       schema: {
         operationId: 'putQuota',
         summary: 'Sets quotas and plan of a user or workspace; only for the admin of the instance',
@@ -131,7 +130,7 @@ export function quotaRoutes(app: App, { store, clock, quotas }: QuotaRouteDeps):
           plan: Type.Optional(
             Type.Enum(['free', 'paid'], {
               description:
-                'paid: /users/me tells of billing periods of a month, of which the first begins today',
+                'paid: /users/me describes billing periods of a month, of which the first begins today',
             }),
           ),
         }),

@@ -1,25 +1,25 @@
 import { Type } from 'typebox';
 import type { PackageFetcher } from '#components/package-fetcher.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
-import { type App, callerOf, DataOf, NoContent, PageOf, PageQuery } from '#http/route-support.ts';
+import { type App, callerOf, DataOf, NoContent, OneOf, PageOf, PageQuery } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
 import type { Clock } from '#lib/clock.ts';
-import { CallerError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import { addPackage, removePackages, viewPackages } from '#registry/add-package.ts';
 import { packagesQuery } from '#registry/package-store.ts';
 import { pageOf } from '#storage/page.ts';
 import type { Store } from '#storage/store.ts';
+import { packageKinds } from '#storage/tables/registry-tables.ts';
 
 const Package = Type.Object({
   id: Type.String({ description: 'pkg_…' }),
-  kind: Type.Enum(['npm', 'folder']),
+  kind: OneOf(packageKinds),
   name: Type.String({ description: 'Of a folder, its path where it was added' }),
   version: Type.String({ description: 'Exact; of a folder, a hash of its content' }),
   integrity: Type.String({ description: 'Subresource integrity of what was added' }),
   apps: Type.Array(Type.String(), { description: 'Slugs of the apps it has app files of' }),
   keys: Type.Array(
-    Type.Object({ key: Type.String(), version: Type.String(), type: Type.Enum(['source', 'action']) }),
+    Type.Object({ key: Type.String(), version: Type.String(), type: OneOf(['source', 'action']) }),
   ),
   problems: Type.Array(Type.Object({ path: Type.String(), message: Type.String() }), {
     description: 'Files that were left out, and why',
@@ -40,18 +40,12 @@ export interface RegistryRouteDeps {
 export function registryRoutes(app: App, deps: RegistryRouteDeps): void {
   const { store, clock, logger, packageFetcher } = deps;
 
-  function requireAdmin(request: Parameters<typeof callerOf>[0]): string {
-    const { isAdmin, userId } = callerOf(request);
-    if (isAdmin) return userId;
-    throw new CallerError(
-      'forbidden',
-      'only the admin of this instance may see and change its packages of components',
-    );
-  }
+  const config = { adminMay: 'see and change its packages of components' };
 
   app.post(
     '/registry/packages',
     {
+      config,
       schema: {
         operationId: 'addRegistryPackage',
         tags: ['components', 'addition'],
@@ -67,7 +61,7 @@ export function registryRoutes(app: App, deps: RegistryRouteDeps): void {
       },
     },
     async (request) => {
-      const userId = requireAdmin(request);
+      const { userId } = callerOf(request);
       const { name, version } = request.body;
       const added = await addPackage({ store, clock, fetcher: packageFetcher }, { name, version, userId });
       const { id, version: exact } = added;
@@ -79,6 +73,7 @@ export function registryRoutes(app: App, deps: RegistryRouteDeps): void {
   app.get(
     '/registry/packages',
     {
+      config,
       schema: {
         operationId: 'listRegistryPackages',
         tags: ['components', 'addition'],
@@ -88,7 +83,6 @@ export function registryRoutes(app: App, deps: RegistryRouteDeps): void {
       },
     },
     async (request) => {
-      requireAdmin(request);
       const { rows, totalCount } = await pageOf(packagesQuery(store.read), pageRequest(request));
       return pageResponse(selectFields(request, await viewPackages(store, rows)), {
         totalCount,
@@ -100,6 +94,7 @@ export function registryRoutes(app: App, deps: RegistryRouteDeps): void {
   app.delete(
     '/registry/packages',
     {
+      config,
       schema: {
         operationId: 'removeRegistryPackage',
         tags: ['components', 'addition'],
@@ -113,7 +108,7 @@ export function registryRoutes(app: App, deps: RegistryRouteDeps): void {
       },
     },
     async (request, reply) => {
-      const userId = requireAdmin(request);
+      const { userId } = callerOf(request);
       const { name, version } = request.query;
       const removed = await removePackages({ store }, name, version);
       const versions = removed.map((row) => row.version);

@@ -18,6 +18,8 @@ import {
   DataOf,
   IdParams,
   NoContent,
+  OneOf,
+  OneOfOrNull,
   PageOf,
   PageQuery,
   parameterOf,
@@ -29,7 +31,7 @@ import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
-import type { ReplayTable } from '#storage/tables/delivery-tables.ts';
+import { type ReplayTable, replayReasons, replayStates } from '#storage/tables/delivery-tables.ts';
 import { emitterOf, sourceKind, workflowKind } from './emitter-routes.ts';
 
 const nullableString = (description: string) => Type.Union([Type.String(), Type.Null()], { description });
@@ -37,11 +39,10 @@ const nullableString = (description: string) => Type.Union([Type.String(), Type.
 export const Replay = Type.Object(
   {
     id: Type.String({ description: 'rpl_…' }),
-    state: Type.String({
-      description:
-        'queueing (deliveries are being made) | sending | finished (nothing waits any more) | cancelled',
+    state: OneOf(replayStates, {
+      description: 'queueing: deliveries are being made; finished: nothing waits any more',
     }),
-    reason: nullableString('Why it is cancelled'),
+    reason: OneOfOrNull(replayReasons, { description: 'Why it is cancelled' }),
     total: Type.Integer({ description: 'Events in the range when it began' }),
     sent: Type.Integer({ description: 'Delivered so far' }),
     failed: Type.Integer({ description: 'Ended without having been delivered; each has a record' }),

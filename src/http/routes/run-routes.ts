@@ -1,15 +1,25 @@
 import { type Static, Type } from 'typebox';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
-import { type App, callerOf, DataOf, IdParams, PageOf, pageParameters } from '#http/route-support.ts';
+import { type App, callerOf, DataOf, IdParams, OneOf, PageOf, pageParameters } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
 import { ownersOf, readable, writable } from '#identity/permissions.ts';
-import { CallerError } from '#lib/errors.ts';
+import { logLevels } from '#runner/protocol.ts';
 import type { Store } from '#storage/store.ts';
-import type { RunSendTable, RunStepTable, RunTable } from '#storage/tables/workflow-tables.ts';
+import {
+  type RunSendTable,
+  type RunStepTable,
+  type RunTable,
+  runSourceTypes,
+  runStates,
+  sendKinds,
+  sendStates,
+  stepStates,
+  waitKinds,
+} from '#storage/tables/workflow-tables.ts';
 import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
 import type { RunManager } from '#workflows/runs/manage-runs.ts';
-import { terminalStates } from '#workflows/runs/run.ts';
 import type { RunError } from '#workflows/runs/run-events.ts';
+import type { StepError } from '#workflows/runs/run-step.ts';
 import { findRun, type ListedRun, pageOfRuns, sendsOfRun, stepsOfRun } from '#workflows/runs/run-store.ts';
 import type { StepTrier } from '#workflows/runs/try-step.ts';
 import { GivenStep } from './workflow-shapes.ts';
@@ -23,8 +33,6 @@ const ErrorShape = Type.Object({
   ts: Type.String(),
 });
 
-const runStates: readonly string[] = ['queued', 'running', 'waiting', ...terminalStates];
-
 const Time = Type.Union([Type.String(), Type.Null()], { description: 'ISO 8601' });
 
 const runFields = {
@@ -32,46 +40,56 @@ const runFields = {
   workflow_id: Type.String(),
   deployment_id: Type.String(),
   owner_id: Type.String(),
-  state: Type.String({
-    description: runStates.join(' | '),
-  }),
+  state: OneOf(runStates),
   emitter_id: Type.Union([Type.String(), Type.Null()], { description: 'What triggered it' }),
-  source_type: Type.String(),
+  source_type: OneOf(runSourceTypes),
   trace_id: Type.String(),
   replay_of: Type.Union([Type.String(), Type.Null()]),
   wait: Type.Union([
     Type.Object({
-      kind: Type.String({ description: 'delay | suspend | rerun | retry' }),
+      kind: OneOf(waitKinds),
       until: Type.String({ description: 'ISO 8601' }),
     }),
     Type.Null(),
   ]),
   error: Type.Union([ErrorShape, Type.Null()]),
   reason: Type.Union([Type.String(), Type.Null()]),
-  created_at: Time,
+  created_at: Type.String({ description: 'ISO 8601' }),
   started_at: Time,
   ended_at: Time,
 };
 const Run = Type.Object(runFields, { additionalProperties: true });
+
+const StepLogs = Type.Array(
+  Type.Object({
+    ts: Type.Integer({ description: 'Epoch ms' }),
+    level: OneOf(logLevels),
+    message: Type.String(),
+  }),
+);
+const StepFailure = Type.Union([
+  Type.Object({ code: Type.String(), msg: Type.String(), stack: Type.String() }),
+  Type.Null(),
+]);
 
 const Step = Type.Object({
   id: Type.String({ description: 'c_…' }),
   namespace: Type.String(),
   position: Type.Integer(),
   try: Type.Integer(),
-  state: Type.String({ description: 'succeeded | failed | waiting' }),
+  state: OneOf(stepStates),
   input: Type.Unknown({ description: 'The props as the step got them; accounts and secrets left out' }),
   exports: Type.Unknown(),
-  logs: Type.Array(Type.Object({ ts: Type.Integer(), level: Type.String(), message: Type.String() })),
-  error: Type.Union([Type.Object({}, { additionalProperties: true }), Type.Null()]),
+  logs: StepLogs,
+  error: StepFailure,
   started_at: Type.String(),
   ended_at: Type.String(),
 });
 
 const Send = Type.Object({
-  kind: Type.String({ description: 'http | email | s3 | sse | emit' }),
+  kind: OneOf(sendKinds),
   payload: Type.Unknown(),
-  state: Type.String({ description: 'queued | sent | failed' }),
+  state: OneOf(sendStates),
   result: Type.Unknown(),
   ended_at: Time,
 });
@@ -88,11 +106,11 @@ const RunDetail = Type.Object(
 
 const StepTest = Type.Object(
   {
-    state: Type.String({ description: 'succeeded | failed' }),
+    state: OneOf(['succeeded', 'failed']),
     input: Type.Unknown(),
-    exports: Type.Unknown(),
-    logs: Type.Unknown(),
-    error: Type.Unknown(),
+    exports: Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()]),
+    logs: StepLogs,
+    error: StepFailure,
     flow: Type.Unknown({ description: 'What $.flow would have done' }),
     response: Type.Union(
       [
@@ -139,7 +157,7 @@ export function runRoutes(app: App, { store, runManager, stepTrier }: RunRouteDe
         querystring: Type.Object({
           ...pageParameters,
           state: Type.Optional(
-            Type.String({ description: `Only runs in this state: ${runStates.join(', ')}` }),
+            OneOf([...runStates, ''], { description: 'Only runs in this state; empty: in any' }),
           ),
         }),
         response: { 200: PageOf(Run) },
@@ -152,10 +170,6 @@ export function runRoutes(app: App, { store, runManager, stepTrier }: RunRouteDe
         id,
       });
       const { state } = request.query;
-      if (state !== undefined && state !== '' && !runStates.includes(state))
-        throw new CallerError('invalid_parameter', `state: expected one of ${runStates.join(', ')}`, {
-          parameter: 'state',
-        });
       const filter = { workflowId: id, ...(state === undefined || state === '' ? {} : { state }) };
       const page = await pageOfRuns(store.read, filter, pageRequest(request));
       return pageResponse(selectFields(request, page.rows.map(runView)), {
@@ -292,8 +306,8 @@ export function runRoutes(app: App, { store, runManager, stepTrier }: RunRouteDe
       const view: Static<typeof StepTest> = {
         state: result.status === 'finished' ? 'succeeded' : 'failed',
         input: parsed(result.input),
-        exports: parsed(result.exports),
-        logs: parsed(result.logs),
+        exports: parsed(result.exports) as Record<string, unknown> | null,
+        logs: JSON.parse(result.logs) as Static<typeof StepLogs>,
         error: result.error ?? null,
         flow: result.flow ?? null,
         response: result.response,
@@ -322,7 +336,7 @@ function runView(run: ListedRun | RunTable): Static<typeof Run> {
         : { kind: run.wait_kind, until: new Date(run.wait_until_ms).toISOString() },
     error: run.error === null ? null : errorView(JSON.parse(run.error) as RunError),
     reason: run.reason,
-    created_at: time(run.created_at_ms),
+    created_at: new Date(run.created_at_ms).toISOString(),
     started_at: time(run.started_at_ms),
     ended_at: time(run.ended_at_ms),
   };
@@ -341,8 +355,8 @@ function stepView(step: RunStepTable): Static<typeof Step> {
     state: step.state,
     input: parsed(step.input),
     exports: parsed(step.exports),
-    logs: JSON.parse(step.logs) as never,
-    error: step.error === null ? null : (JSON.parse(step.error) as object),
+    logs: JSON.parse(step.logs) as Static<typeof StepLogs>,
+    error: step.error === null ? null : (JSON.parse(step.error) as StepError),
     started_at: new Date(step.started_at_ms).toISOString(),
     ended_at: new Date(step.ended_at_ms).toISOString(),
   };

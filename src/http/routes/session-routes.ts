@@ -23,7 +23,6 @@ export function sessionRoutes(app: App, { store, clock, logger, settings }: Sess
   app.post(
     '/session',
     {
-      config: { public: true },
       schema: {
         operationId: 'startSession',
         summary: 'Signs a browser in with the API key of a user: answers with a cookie',

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { newHealth } from '#health/health.ts';
+import { type HealthState, newHealth } from '#health/health.ts';
 import { healthOf } from '#health/health-store.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
 import {
@@ -22,26 +22,8 @@ import { findSource, pageOfSources } from '#sources/source-store.ts';
 import { viewSource } from '#sources/view-source.ts';
 import type { Db, Store } from '#storage/store.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
-import { Health, healthParameter } from './health-shapes.ts';
-
-/** Specification, section 2, Source. */
-const Source = Type.Object(
-  {
-    id: Type.String({ description: 'dc_…' }),
-    user_id: Type.String(),
-    owner_id: Type.String(),
-    component_id: Type.String(),
-    configured_props: Type.Record(Type.String(), Type.Unknown()),
-    active: Type.Boolean(),
-    health: Health,
-    concurrency: Type.Integer({ description: 'Addition: see createSource' }),
-    created_at: Type.Integer({ description: 'Epoch seconds' }),
-    updated_at: Type.Integer({ description: 'Epoch seconds' }),
-    name: Type.String(),
-    name_slug: Type.String(),
-  },
-  { additionalProperties: true },
-);
+import { healthParameter } from './health-shapes.ts';
+import { Source } from './source-shapes.ts';
 
 /** More in one process would only wait for each other. */
 const concurrencyMax = 100;
@@ -100,7 +82,7 @@ export function sourceRoutes(app: App, deps: SourceRouteDeps): void {
   };
 
   const listOf = async (request: Parameters<typeof pageRequest>[0], db: Db, ownerId: string) => {
-    const { q = '', health: state } = request.query as { q?: string; health?: string };
+    const { q = '', health: state } = request.query as { q?: string; health?: HealthState };
     const nowMs = clock.now();
     const filter = { words: q.trim(), ...(state === undefined ? {} : { health: { state, nowMs } }) };
     const page = await pageOfSources(db, ownerId, pageRequest(request), filter);

@@ -1,15 +1,15 @@
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
-import { type App, DataOf, IdParams, PageOf, PageQuery } from '#http/route-support.ts';
+import { type App, DataOf, IdParams, OneOf, PageOf, PageQuery } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
-import { runsOfTicks } from '#http/tick-run-store.ts';
+import { runsOfTicks, shownTickRunStates } from '#http/tick-run-store.ts';
 import { epochSeconds } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import { occurrencesFrom } from '#schedule/next-occurrence.ts';
 import { readTicks, scheduleOf, type TickPlace, timersOf } from '#schedule/timer-store.ts';
 import type { Db, Store } from '#storage/store.ts';
-import type { TickTable, TimerTable } from '#storage/tables/source-tables.ts';
+import { ledgerOutcomes, type TickTable, type TimerTable } from '#storage/tables/source-tables.ts';
 import { emitterOf, sourceKind } from './emitter-routes.ts';
 
 export interface SourceTimerDeps {
@@ -18,14 +18,14 @@ export interface SourceTimerDeps {
 
 /** Timers of one source that are answered; each is a prop. */
 const timersMax = 100;
-/** Planned runs that are told of each timer. */
+/** Planned runs listed for each timer. */
 const plannedMax = 5;
 
 /** Of a row of the ledger, apart from whose timer it is. */
 export const tickFields = {
   planned_at: Type.Integer({ description: 'Epoch seconds' }),
   recorded_at: Type.Integer({ description: 'Epoch seconds' }),
-  outcome: Type.String({ description: 'fired | late | skipped | missed' }),
+  outcome: OneOf(ledgerOutcomes),
   late_by_ms: Type.Union([Type.Integer(), Type.Null()], {
     description: 'Milliseconds from its time to when it ran; null: it did not run',
   }),
@@ -36,10 +36,9 @@ export const tickFields = {
       id: Type.Union([Type.String(), Type.Null()], {
         description: 'Run of a workflow; null: a run of a source',
       }),
-      state: Type.String({
+      state: OneOf(shownTickRunStates, {
         description:
-          'queued | running | succeeded | failed | lost (no end was recorded, and it is not queued any more); of a workflow also ' +
-          'waiting | cancelled | quarantined | not_kept (the run is no longer kept)',
+          'lost: no end was recorded, and it is not queued any more; not_kept: the run, of a workflow, is no longer kept',
       }),
       error: Type.Union([Type.String(), Type.Null()], {
         description: 'Class and message of the error; of a queued run: of the attempt before',

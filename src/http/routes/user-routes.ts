@@ -18,7 +18,6 @@ import { notFound } from '#identity/permissions.ts';
 import { findUser, pageOfUsers, type User } from '#identity/user-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import { epochSeconds } from '#lib/clock.ts';
-import { CallerError } from '#lib/errors.ts';
 import { billingPeriod } from '#metering/billing-period.ts';
 import type { QuotaGuard } from '#metering/quota-guard.ts';
 import { ownerQuotasOf } from '#metering/quota-store.ts';
@@ -78,7 +77,7 @@ export function userRoutes(app: App, parts: UserRouteParts): void {
     {
       schema: {
         operationId: 'getMe',
-        summary: 'The authenticated user, with workspaces and use of today',
+        summary: "The authenticated user, with workspaces and today's usage",
         tags: ['users'],
         response: { 200: DataOf(Type.Union([FreeUser, PaidUser])) },
       },
@@ -94,6 +93,7 @@ export function userRoutes(app: App, parts: UserRouteParts): void {
   app.post(
     '/',
     {
+      config: { adminMay: 'create users' },
       schema: {
         operationId: 'createUser',
         summary: 'Creates a user; only for the admin of the instance',
@@ -103,9 +103,6 @@ export function userRoutes(app: App, parts: UserRouteParts): void {
       },
     },
     async (request) => {
-      if (!callerOf(request).isAdmin) {
-        throw new CallerError('forbidden', 'only the admin of this instance may create users');
-      }
       const { user, secret } = await createUser(store, request.body, clock);
       const shape = await freeUser(parts, user);
       return { data: selectFields(request, { ...shape, api_key: secret }) };
@@ -115,6 +112,7 @@ export function userRoutes(app: App, parts: UserRouteParts): void {
   app.get(
     '/',
     {
+      config: { adminMay: 'see its users' },
       schema: {
         operationId: 'listUsers',
         summary: 'All users, newest first; only for the admin of the instance',
@@ -132,9 +130,6 @@ export function userRoutes(app: App, parts: UserRouteParts): void {
       },
     },
     async (request) => {
-      if (!callerOf(request).isAdmin) {
-        throw new CallerError('forbidden', 'only the admin of this instance may see its users');
-      }
       const { rows, totalCount } = await pageOfUsers(store.read, request.query.q ?? '', pageRequest(request));
       return pageResponse(selectFields(request, rows.map(listedUser)), {
         totalCount,

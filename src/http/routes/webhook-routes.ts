@@ -14,7 +14,7 @@ import {
 import { findWebhook, pageOfWebhooks } from '#delivery/webhooks/webhook-store.ts';
 import type { WebhookTargets } from '#delivery/webhooks/webhook-targets.ts';
 import type { AddressPolicy } from '#egress/address-policy.ts';
-import { newHealth } from '#health/health.ts';
+import { type HealthState, newHealth } from '#health/health.ts';
 import { healthOf } from '#health/health-store.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
 import {
@@ -69,7 +69,7 @@ export function webhookRoutes(app: App, deps: WebhookRouteDeps): void {
   };
 
   const listOf = async (request: Parameters<typeof pageRequest>[0], ownerId: string) => {
-    const { health: state } = request.query as { health?: string };
+    const { health: state } = request.query as { health?: HealthState };
     const nowMs = clock.now();
     const filter = state === undefined ? undefined : { state, nowMs };
     const page = await pageOfWebhooks(store.read, ownerId, pageRequest(request), filter);

@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
-import { pageParameters } from '#http/route-support.ts';
+import { OneOf, OneOfOrNull, pageParameters } from '#http/route-support.ts';
+import { webhookDisabledReasons, webhookStates } from '#storage/tables/delivery-tables.ts';
 import { Health, healthParameter } from './health-shapes.ts';
 
 export const nullable = <S extends ReturnType<typeof Type.String> | ReturnType<typeof Type.Integer>>(
@@ -15,15 +16,13 @@ export const webhookFields = {
   description: nullable(Type.String()),
   url: Type.String(),
   active: Type.Boolean(),
-  state: Type.String({
-    description: 'active | paused (events are held) | disabled (by the service; events are kept as blocked)',
+  state: OneOf(webhookStates, {
+    description: 'paused: events are held; disabled: by the service, events are kept as blocked',
   }),
   health: Health,
-  disabled_reason: nullable(
-    Type.String({
-      description: 'receiver_gone (it answered 410) | only_failures (nothing but failures for 5 days)',
-    }),
-  ),
+  disabled_reason: OneOfOrNull(webhookDisabledReasons, {
+    description: 'receiver_gone: it answered 410; only_failures: nothing but failures for 5 days',
+  }),
   disabled_at: nullable(Type.Integer({ description: 'Epoch seconds' })),
   failing_since: nullable(
     Type.Integer({ description: 'Epoch seconds: the first failure since it last took an event' }),

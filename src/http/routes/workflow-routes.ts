@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import type { HealthState } from '#health/health.ts';
 import { encodeCursor, pageRequest, pageResponse } from '#http/pagination.ts';
 import {
   type App,
@@ -351,9 +352,9 @@ export function definitionOf(body: {
 }
 
 function filterOf(
-  { q, health }: { q?: string; health?: string },
+  { q, health }: { q?: string; health?: HealthState },
   nowMs: number,
-): { words?: string; health?: { state: string; nowMs: number } } {
+): { words?: string; health?: { state: HealthState; nowMs: number } } {
   return {
     ...(q === undefined ? {} : { words: q }),
     ...(health === undefined ? {} : { health: { state: health, nowMs } }),

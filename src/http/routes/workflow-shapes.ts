@@ -1,5 +1,9 @@
 import { Type } from 'typebox';
+import { OneOf } from '#http/route-support.ts';
+import { runStates, triggerKinds } from '#storage/tables/workflow-tables.ts';
 import { Health } from './health-shapes.ts';
+import { ConfigurableProp } from './prop-shapes.ts';
+import { Source } from './source-shapes.ts';
 
 const StringOrNull = Type.Union([Type.String(), Type.Null()]);
 
@@ -41,7 +45,7 @@ const runSettings = {
 export const SettingsInput = Type.Object(
   {
     name: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
-    auto_deploy: Type.Optional(Type.Boolean({ description: 'It is active at once' })),
+    auto_deploy: Type.Optional(Type.Boolean({ description: 'Activates the workflow immediately' })),
     timeout_seconds: Type.Optional(runSettings.timeout_seconds),
     memory_mb: Type.Optional(runSettings.memory_mb),
     auto_retry: Type.Optional(runSettings.auto_retry),
@@ -82,7 +86,7 @@ export const TriggerInputs = Type.Array(
   Type.Object({
     id: Type.Optional(Type.String({ description: 'Of a trigger that the workflow has' })),
     type: Type.Optional(
-      Type.Enum(['http', 'timer', 'email', 'source'], {
+      OneOf(triggerKinds, {
         description: 'Required without a template; with one it says that this trigger is given whole',
       }),
     ),
@@ -106,9 +110,7 @@ const SavedComponent = Type.Object(
     id: Type.String({ description: 'sc_…' }),
     code: Type.String(),
     codeHash: Type.String(),
-    configurableProps: Type.Array(
-      Type.Object({ name: Type.String(), type: Type.String() }, { additionalProperties: true }),
-    ),
+    configurableProps: Type.Array(ConfigurableProp),
     key: StringOrNull,
     description: StringOrNull,
     entryPath: StringOrNull,
@@ -148,6 +150,40 @@ const Step = Type.Object(
 
 const Settings = Type.Union([Type.Object(runSettings), Type.Null()]);
 
+const triggerTimes = {
+  created_at: Type.Integer({ description: 'Epoch seconds' }),
+  updated_at: Type.Integer({ description: 'Epoch seconds' }),
+};
+
+/** By what it starts runs. */
+const Trigger = Type.Union([
+  Type.Object({
+    id: Type.String({ description: 'hi_…' }),
+    type: Type.Enum(['http']),
+    key: StringOrNull,
+    endpoint_url: Type.String(),
+    custom_response: Type.Boolean({ description: 'A step answers the request' }),
+    auth: Type.Object({ type: Type.Enum(['none', 'static_bearer_token', 'oauth']) }),
+    ...triggerTimes,
+  }),
+  Type.Object({
+    id: Type.String({ description: 'ei_…' }),
+    type: Type.Enum(['email']),
+    email_address: Type.String(),
+    ...triggerTimes,
+  }),
+  Type.Object({
+    id: Type.String({ description: 'ti_…' }),
+    type: Type.Enum(['timer']),
+    interval_seconds: Type.Union([Type.Integer(), Type.Null()]),
+    cron: StringOrNull,
+    timezone: Type.String({ description: 'IANA zone of cron' }),
+    schedule_changed_at: Type.Integer({ description: 'Epoch seconds' }),
+    ...triggerTimes,
+  }),
+  Type.Intersect([Type.Object({ type: Type.Enum(['source']) }), Source]),
+]);
+
 /** Specification, section 2, Workflow. */
 const workflowFields = {
   id: Type.String({ description: 'p_…' }),
@@ -155,12 +191,7 @@ const workflowFields = {
   active: Type.Boolean(),
   health: Health,
   steps: Type.Array(Step),
-  triggers: Type.Array(
-    Type.Object(
-      { id: Type.String({ description: 'hi_…, ti_…, ei_… or dc_…' }), type: Type.String() },
-      { additionalProperties: true },
-    ),
-  ),
+  triggers: Type.Array(Trigger),
   settings: Settings,
   owner_id: Type.String(),
   project_id: StringOrNull,
@@ -177,7 +208,7 @@ export const ListedWorkflow = Type.Object(
     last_run: Type.Union([
       Type.Object({
         id: Type.String(),
-        state: Type.String({ description: 'As in the run' }),
+        state: OneOf(runStates),
         created_at: Type.String({ description: 'ISO 8601' }),
       }),
       Type.Null(),

@@ -61,7 +61,7 @@ function addRoute(
   app.get(
     url,
     {
-      config: { public: true, takesKey: true },
+      config: { takesKey: true },
       schema: {
         operationId,
         tags: ['events', 'addition'],
@@ -87,7 +87,7 @@ function addRoute(
       // A key is not asked for. One that is sent has its places, as for every other stream.
       if (request.caller !== null) deps.streams.admit(request.caller, reply.raw);
       reply.hijack();
-      // Whoever left already is not told of again.
+      // A reader that has left gets nothing more.
       if (reply.raw.destroyed) return;
       readers.take(id, reply.raw);
       await deps.streams.open(reply.raw, {

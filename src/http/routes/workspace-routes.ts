@@ -1,10 +1,9 @@
 import { type Static, Type } from 'typebox';
 import { endGrantsOf } from '#accounts/account-uses-store.ts';
 import { endSubscriptionsOfMember } from '#delivery/subscriptions/manage-subscriptions.ts';
-import { type App, callerOf, DataOf, IdParams, NoContent } from '#http/route-support.ts';
+import { type App, callerOf, DataOf, IdParams, NoContent, OneOf } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
 import { createWorkspace } from '#identity/create-identity.ts';
-import { roles } from '#identity/membership.ts';
 import { notFound, requireWorkspace } from '#identity/permissions.ts';
 import { insertProject, listProjects } from '#identity/project-store.ts';
 import { findUser, findUserByEmail, type User } from '#identity/user-store.ts';
@@ -25,6 +24,7 @@ import { findOwnerQuota } from '#metering/quota-store.ts';
 import { effectiveQuotas } from '#metering/quotas.ts';
 import { usageToday } from '#metering/usage-store.ts';
 import type { Db, Store } from '#storage/store.ts';
+import { roles } from '#storage/tables/identity-tables.ts';
 import { deleteTriggersOfMember } from '#workflows/definitions/trigger-store.ts';
 import { Email, Name, Orgname } from './identity-shapes.ts';
 import { OwnWorkspace, ownWorkspaces } from './own-workspaces.ts';
@@ -51,7 +51,7 @@ const MemberShape = Type.Object({
   user_id: Type.String({ description: 'u_…' }),
   username: Type.String(),
   email: Type.String(),
-  role: Type.String({ description: roles.join(', ') }),
+  role: OneOf(roles),
   created_at: Type.Integer(),
 });
 
@@ -92,7 +92,7 @@ export function workspaceRoutes(app: App, parts: WorkspaceRouteParts): void {
     {
       schema: {
         operationId: 'listWorkspaces',
-        summary: 'All workspaces you are in, oldest first, with their use of today',
+        summary: "All workspaces you are in, oldest first, with today's usage",
         description: 'The same as `orgs` of /users/me, also for users on the paid plan.',
         tags: ['workspaces', 'addition'],
         response: { 200: DataOf(Type.Array(OwnWorkspace)) },
@@ -109,7 +109,7 @@ export function workspaceRoutes(app: App, parts: WorkspaceRouteParts): void {
     {
       schema: {
         operationId: 'getWorkspace',
-        summary: 'A workspace with its credit usage of today',
+        summary: 'A workspace with its credit usage today',
         tags: ['workspaces'],
         params: IdParams('o_…'),
         response: { 200: DataOf(WorkspaceShape) },
@@ -231,7 +231,7 @@ function memberRoutes(app: App, { store, clock, onAccountChange }: WorkspaceRout
         body: Type.Object({
           user_id: Type.Optional(Type.String({ description: 'u_…; this or email' })),
           email: Type.Optional(Email),
-          role: Type.Optional(Type.Enum([...roles], { default: 'member' })),
+          role: Type.Optional(OneOf(roles, { default: 'member' })),
         }),
         response: { 200: DataOf(MemberShape) },
       },

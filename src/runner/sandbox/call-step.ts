@@ -1,7 +1,7 @@
 import type { StepHeader } from '#runner/protocol.ts';
-import type { AskFunction } from './ask.ts';
 import type { CallEffects } from './call-effects.ts';
 import { syncIn } from './file-prop.ts';
+import type { HostCallFunction } from './host-calls.ts';
 import { jsonParse } from './primordials.ts';
 import type { ResolvedProp } from './prop-definitions.ts';
 import { makeStepContext } from './step-context.ts';
@@ -26,24 +26,24 @@ export async function runStep(options: {
   context: Loose;
   db: DbSnapshot;
   effects: CallEffects;
-  ask: AskFunction;
+  hostCall: HostCallFunction;
   replyBytesMax: number;
 }): Promise<void> {
-  const { component, props, stepProps, values, header, context, db, effects, ask } = options;
+  const { component, props, stepProps, values, header, context, db, effects, hostCall } = options;
   const { resumeUrl, cancelUrl, deadlineMs, byItself = false } = header;
   const work = effects.startStep(header.scratch, context);
   const steps = jsonParse(options.stepsText) as Loose;
   // There is nothing that expressions could name; what looks like one may be the text of a stranger.
   if (!byItself) stepProps.evaluate(values, { steps, event: (steps.trigger as Loose | undefined)?.event });
   work.input = stepProps.input(values);
-  const instance = makeUserContext({ component, props, values, db, effects, ask });
+  const instance = makeUserContext({ component, props, values, db, effects, hostCall });
   const reply = new StepReply(effects, options.replyBytesMax);
   const $ = makeStepContext({
-    ...{ effects, work, reply, ask, context, deadlineMs, resumeUrl, cancelUrl, byItself },
+    ...{ effects, work, reply, hostCall, context, deadlineMs, resumeUrl, cancelUrl, byItself },
   });
   const { run } = component;
   if (typeof run !== 'function') throw new TypeError('the component of this step has no run');
-  const syncOut = await syncIn(props, values, ask);
+  const syncOut = await syncIn(props, values, hostCall);
   const returned: unknown = await run.call(instance, { steps, $ });
   const { settled } = reply;
   if (settled !== undefined) await settled;

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { AskFunction } from './ask.ts';
 import { makeDataStore } from './data-store-prop.ts';
+import type { HostCallFunction } from './host-calls.ts';
 
 /** A store as the service keeps it, with pages of two. */
-function fakeStore(): { ask: AskFunction; asked: Record<string, unknown>[] } {
+function fakeStore(): { hostCall: HostCallFunction; asked: Record<string, unknown>[] } {
   const held = new Map<string, string>();
   const asked: Record<string, unknown>[] = [];
   const answer = (header: Record<string, unknown>, body = ''): { header: typeof header; body: Buffer } => ({
@@ -15,7 +15,7 @@ function fakeStore(): { ask: AskFunction; asked: Record<string, unknown>[] } {
     const keys = [...held.keys()].sort().filter((key) => key > String(header.after ?? ''));
     return { keys: keys.slice(0, 2), next: keys.length > 2 ? { next: keys[1] } : {} };
   };
-  const ask: AskFunction = async (kind, given, body) => {
+  const hostCall: HostCallFunction = async (kind, given, body) => {
     assert.equal(kind, 'data_store');
     const header = given as Record<string, unknown>;
     assert.equal(header.store, 'ds_1');
@@ -46,13 +46,13 @@ function fakeStore(): { ask: AskFunction; asked: Record<string, unknown>[] } {
         return answer({});
     }
   };
-  return { ask, asked };
+  return { hostCall, asked };
 }
 
 describe('this.<prop> of type data_store', () => {
   test('sets, gets, has and deletes JSON values; a key that is not there is undefined', async () => {
-    const { ask } = fakeStore();
-    const store = makeDataStore('data', { id: 'ds_1' }, ask);
+    const { hostCall } = fakeStore();
+    const store = makeDataStore('data', { id: 'ds_1' }, hostCall);
     assert.equal(await store.get('a'), undefined);
     for (const value of [{ list: [1, null] }, 'text', 0, null, false]) {
       await store.set('a', value);
@@ -64,8 +64,8 @@ describe('this.<prop> of type data_store', () => {
   });
 
   test('takes an id as text, and a ttl in seconds with a value or later', async () => {
-    const { ask, asked } = fakeStore();
-    const store = makeDataStore('data', 'ds_1', ask);
+    const { hostCall, asked } = fakeStore();
+    const store = makeDataStore('data', 'ds_1', hostCall);
     await store.set('a', 1, { ttl: 60 });
     await store.set('b', 1);
     await store.setTtl('a', 5);
@@ -82,8 +82,8 @@ describe('this.<prop> of type data_store', () => {
   });
 
   test('lists all keys and goes through all entries, however many pages those are', async () => {
-    const { ask } = fakeStore();
-    const store = makeDataStore('data', 'ds_1', ask);
+    const { hostCall } = fakeStore();
+    const store = makeDataStore('data', 'ds_1', hostCall);
     assert.deepEqual(await store.keys(), []);
     for (const key of ['e', 'd', 'c', 'b', 'a']) await store.set(key, { key });
     assert.deepEqual(await store.keys(), ['a', 'b', 'c', 'd', 'e']);
@@ -96,8 +96,8 @@ describe('this.<prop> of type data_store', () => {
   });
 
   test('says what is wrong with a key, a ttl or a value, and asks for nothing then', async () => {
-    const { ask, asked } = fakeStore();
-    const store = makeDataStore('data', 'ds_1', ask);
+    const { hostCall, asked } = fakeStore();
+    const store = makeDataStore('data', 'ds_1', hostCall);
     const wrong: [() => Promise<unknown>, RegExp][] = [
       [() => store.get(7 as unknown as string), /^this\.data\.get: a key is a text .* found 7$/],
       [() => store.set('', 1), /^this\.data\.set: a key is a text that is not empty, found ''$/],
@@ -119,19 +119,19 @@ describe('this.<prop> of type data_store', () => {
   test('without a value asks for the store that the service knows as default', async () => {
     for (const value of [undefined, null]) {
       const asked: object[] = [];
-      const ask: AskFunction = async (_kind, header) => {
+      const hostCall: HostCallFunction = async (_kind, header) => {
         asked.push(header);
         return { header: { found: false }, body: Buffer.alloc(0) };
       };
-      await makeDataStore('data', value, ask).get('a');
+      await makeDataStore('data', value, hostCall).get('a');
       assert.equal(JSON.stringify(asked), '[{"op":"get","key":"a"}]');
     }
   });
 
   test('with a value that names no store says so at every use', async () => {
-    const { ask } = fakeStore();
+    const { hostCall } = fakeStore();
     for (const value of ['', {}, { id: 3 }]) {
-      const store = makeDataStore('data', value, ask);
+      const store = makeDataStore('data', value, hostCall);
       const expected = /^this\.data: expected the id of a data store, found /;
       await assert.rejects(store.get('a'), { message: expected });
       await assert.rejects(store.keys(), { message: expected });

@@ -1,5 +1,5 @@
-import { askBodyBytesMax } from '#runner/protocol.ts';
-import type { AskFunction } from './ask.ts';
+import { hostCallBodyBytesMax } from '#runner/protocol.ts';
+import type { HostCallFunction } from './host-calls.ts';
 import { toJsonText } from './json-text.ts';
 import { jsonParse } from './primordials.ts';
 
@@ -22,14 +22,14 @@ export interface DataStore extends AsyncIterable<[key: string, value: unknown]> 
  * method rejects with an Error that begins with `this.<name>`: a key that is no text, a ttl that is not positive, a value
  * no JSON can be made of, or a `value` that names no store.
  */
-export function makeDataStore(name: string, value: unknown, ask: AskFunction): DataStore {
+export function makeDataStore(name: string, value: unknown, hostCall: HostCallFunction): DataStore {
   const isDefault = value === undefined || value === null;
   const store = storeIdOf(value);
   const where = `this.${name}`;
-  const request = (op: string, header: object = {}, body?: string): ReturnType<AskFunction> => {
+  const request = (op: string, header: object = {}, body?: string): ReturnType<HostCallFunction> => {
     if (store === undefined && !isDefault)
       throw new Error(`${where}: expected the id of a data store, found ${describe(value)}`);
-    return ask('data_store', { store, op, ...header }, body);
+    return hostCall('data_store', { store, op, ...header }, body);
   };
   const keyed = (method: string, key: unknown): { key: string } => {
     if (typeof key === 'string' && key !== '') return { key };
@@ -44,7 +44,7 @@ export function makeDataStore(name: string, value: unknown, ask: AskFunction): D
     },
     async set(key, given, options) {
       const header = keyed('set', key);
-      const text = toJsonText(given, askBodyBytesMax, `${where}.set: the value of ${key}`);
+      const text = toJsonText(given, hostCallBodyBytesMax, `${where}.set: the value of ${key}`);
       if (text === undefined)
         throw new TypeError(
           `${where}.set: the value of ${key} is ${describe(given)}, which JSON does not have`,
@@ -76,7 +76,7 @@ export function makeDataStore(name: string, value: unknown, ask: AskFunction): D
 
 /** An answer holds a page of a store; `next` is the key that the following page comes after. */
 async function* pages(
-  request: (op: string, header?: object) => ReturnType<AskFunction>,
+  request: (op: string, header?: object) => ReturnType<HostCallFunction>,
   op: 'keys' | 'entries',
 ): AsyncGenerator<unknown[]> {
   let after: unknown;

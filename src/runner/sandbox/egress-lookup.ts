@@ -17,7 +17,7 @@ interface LookupRequest {
 export function createLookups(session: MuxSession, begin: () => () => void): void {
   const nativeLookup = dns.lookup as (...args: unknown[]) => unknown;
   const nativeLookupPromise = dns.promises.lookup as (...args: unknown[]) => Promise<unknown>;
-  const ask = (hostname: string): Promise<LookupAddress[]> => askParent(session, hostname, begin());
+  const hostCall = (hostname: string): Promise<LookupAddress[]> => askParent(session, hostname, begin());
 
   const lookup = (hostname: unknown, options: unknown, callback?: unknown): unknown => {
     const done = (typeof options === 'function' ? options : callback) as LookupCallback;
@@ -28,7 +28,7 @@ export function createLookups(session: MuxSession, begin: () => () => void): voi
         : nativeLookup(hostname, options, callback);
     }
     const request = readOptions(typeof options === 'function' ? undefined : options);
-    ask(hostname)
+    hostCall(hostname)
       .then((entries) => select(entries, request, hostname))
       .then(
         (entries) =>
@@ -42,7 +42,7 @@ export function createLookups(session: MuxSession, begin: () => () => void): voi
   const lookupPromise = async (hostname: unknown, options?: unknown): Promise<unknown> => {
     if (!isName(hostname)) return nativeLookupPromise(hostname, options);
     const request = readOptions(options);
-    const entries = select(await ask(hostname), request, hostname);
+    const entries = select(await hostCall(hostname), request, hostname);
     return request.all ? entries : entries[0];
   };
   Object.defineProperty(lookup, util.promisify.custom, { value: lookupPromise });

@@ -9,15 +9,15 @@ import { pipeline } from 'node:stream/promises';
 import { describe, test } from 'node:test';
 import { FakeFiles } from '../../../test/support/fake-files.ts';
 import { createTempFolder } from '../../../test/support/temp-folder.ts';
-import type { AskFunction } from './ask.ts';
 import { makeFileStore } from './file-client.ts';
+import type { HostCallFunction } from './host-calls.ts';
 
 const large = Buffer.alloc(2_500_000, 'abcdefg');
 
 describe('$.files', () => {
   test('writes and reads a file of several pieces by streams', async () => {
     const files = new FakeFiles();
-    const store = makeFileStore(files.ask);
+    const store = makeFileStore(files.hostCall);
     const file = store.open('./reports//2026/a.bin');
     assert.equal(file.path, 'reports/2026/a.bin');
     assert.equal(file.name, 'a.bin');
@@ -33,7 +33,7 @@ describe('$.files', () => {
   test('asks for the next piece only when the one before it was taken', async () => {
     const files = new FakeFiles();
     files.put('files', 'a', Buffer.alloc(10 * 1024 * 1024));
-    const stream = await makeFileStore(files.ask).open('a').createReadStream();
+    const stream = await makeFileStore(files.hostCall).open('a').createReadStream();
     await stream[Symbol.asyncIterator]().next();
     assert.ok(files.asked.filter(({ op }) => op === 'read').length <= 3);
     stream.destroy();
@@ -42,7 +42,7 @@ describe('$.files', () => {
   test('a stream that breaks off, or has another length than announced, leaves the file as it was', async () => {
     const files = new FakeFiles();
     files.put('files', 'a', 'before');
-    const file = makeFileStore(files.ask).open('a');
+    const file = makeFileStore(files.hostCall).open('a');
     const breaking = Readable.from(
       (async function* () {
         yield Buffer.from('x');
@@ -59,7 +59,7 @@ describe('$.files', () => {
   test('a file that is replaced while it is read is told, not mixed', async () => {
     const files = new FakeFiles();
     files.put('files', 'a', large);
-    const stream = await makeFileStore(files.ask).open('a').createReadStream();
+    const stream = await makeFileStore(files.hostCall).open('a').createReadStream();
     await assert.rejects(
       async () => {
         for await (const _ of stream) files.put('files', 'a', Buffer.alloc(large.length));
@@ -71,7 +71,7 @@ describe('$.files', () => {
   test('goes to and from local files, text, addresses and JSON', async () => {
     await using temp = await createTempFolder('files');
     const files = new FakeFiles();
-    const store = makeFileStore(files.ask);
+    const store = makeFileStore(files.hostCall);
     await writeFile(join(temp.path, 'in.txt'), 'größer');
     const file = await store.open('in.txt').fromFile(join(temp.path, 'in.txt'), 'text/plain');
     assert.equal(files.folder('files').get('in.txt')?.type, 'text/plain');
@@ -93,9 +93,9 @@ describe('$.files', () => {
     const files = new FakeFiles();
     files.put('stash_1', 'a', 'of the stash');
     files.put('files', 'a', 'of the project');
-    const json = makeFileStore(files.ask, { folder: 'stash_1' }).open('a').toJSON();
+    const json = makeFileStore(files.hostCall, { folder: 'stash_1' }).open('a').toJSON();
     assert.deepEqual(json, { path: 'a', name: 'a', stash_id: 'stash_1' });
-    assert.equal(await makeFileStore(files.ask).openDescriptor(json).toEncodedString(), 'of the stash');
+    assert.equal(await makeFileStore(files.hostCall).openDescriptor(json).toEncodedString(), 'of the stash');
   });
 
   test('is filled from an address, with its type; a refusal leaves the file as it was', async () => {
@@ -108,7 +108,7 @@ describe('$.files', () => {
     try {
       const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
       const files = new FakeFiles();
-      const file = makeFileStore(files.ask).open('a.png');
+      const file = makeFileStore(files.hostCall).open('a.png');
       await file.fromUrl(`${origin}/a.png`, { headers: { authorization: 'me' } });
       assert.equal(files.folder('files').get('a.png')?.type, 'image/png');
       assert.ok((await file.toBuffer()).equals(large));
@@ -125,7 +125,7 @@ describe('$.files', () => {
   test('lists what lies directly in a folder, folders once', async () => {
     const files = new FakeFiles();
     for (const path of ['a.txt', 'b/1', 'b/2', 'b/c/3', 'b/c/4', 'ba']) files.put('files', path, 'four');
-    const store = makeFileStore(files.ask);
+    const store = makeFileStore(files.hostCall);
     const root = await Array.fromAsync(store.dir());
     assert.deepEqual(
       root.map((it) => [it.path, it.name, it.isFile(), it.isDirectory(), it.size]),
@@ -150,19 +150,19 @@ describe('$.files', () => {
   });
 
   test('refuses paths that leave the folder or are none', () => {
-    const store = makeFileStore(new FakeFiles().ask);
+    const store = makeFileStore(new FakeFiles().hostCall);
     for (const path of ['', '/', '.', '../a', 'a/../../b', 'a\0b', 7, undefined, 'x'.repeat(2000)])
       assert.throws(() => store.open(path as string), TypeError, String(path).slice(0, 20));
   });
 
   test('a folder for reading only is not written, one for writing only not read', async () => {
-    const { ask } = new FakeFiles();
-    const reading = makeFileStore(ask, { access: 'read', where: 'this.dir' }).open('a');
+    const { hostCall } = new FakeFiles();
+    const reading = makeFileStore(hostCall, { access: 'read', where: 'this.dir' }).open('a');
     const message = 'this.dir was opened for reading only';
     await assert.rejects(reading.createWriteStream(), { message });
     await assert.rejects(reading.fromUrl('http://127.0.0.1:1/'), { message });
     await assert.rejects(reading.delete(), { message });
-    const writing = makeFileStore(ask, { access: 'write', where: 'this.dir' }).open('a');
+    const writing = makeFileStore(hostCall, { access: 'write', where: 'this.dir' }).open('a');
     await assert.rejects(writing.toBuffer(), { message: 'this.dir was opened for writing only' });
     await assert.rejects(writing.toUrl(), { message: 'this.dir was opened for writing only' });
     await writing.fromReadableStream(Readable.from(['a']));
@@ -176,22 +176,22 @@ describe('an error of a file that the caller catches stays with the caller', () 
   };
   /** Answers as late as a real service does: what is to go wrong has gone wrong by then. */
   const slowly =
-    (ask: AskFunction): AskFunction =>
+    (hostCall: HostCallFunction): HostCallFunction =>
     async (...args) => {
       await settled();
-      return ask(...args);
+      return hostCall(...args);
     };
 
   test('a local file that is missing, may not be read or is a folder', async () => {
     await using temp = await createTempFolder('files');
     const files = new FakeFiles();
     files.put('files', 'a', 'before');
-    const file = makeFileStore(slowly(files.ask)).open('a');
+    const file = makeFileStore(slowly(files.hostCall)).open('a');
     const missing = join(temp.path, 'missing');
     await assert.rejects(file.fromFile(missing), { code: 'ENOENT', path: missing });
     assert.deepEqual(files.asked, [], 'nothing was asked for a file that is not there');
     await assert.rejects(file.fromFile(temp.path), { code: 'EISDIR' });
-    const reading = makeFileStore(slowly(files.ask), { access: 'read', where: 'this.dir' }).open('a');
+    const reading = makeFileStore(slowly(files.hostCall), { access: 'read', where: 'this.dir' }).open('a');
     await assert.rejects(reading.fromFile(missing), { message: 'this.dir was opened for reading only' });
     await settled();
     assert.equal(await file.toEncodedString(), 'before');
@@ -200,7 +200,7 @@ describe('an error of a file that the caller catches stays with the caller', () 
   test('a stream that fails before it is read, while the service is asked, or of another make', async () => {
     const files = new FakeFiles();
     files.put('files', 'a', 'before');
-    const file = makeFileStore(slowly(files.ask)).open('a');
+    const file = makeFileStore(slowly(files.hostCall)).open('a');
     const failing = (when: (fail: () => void) => void): Readable => {
       const stream = new Readable({ read() {} });
       when(() => stream.destroy(new Error('broken')));
@@ -246,7 +246,7 @@ describe('an error of a file that the caller catches stays with the caller', () 
       const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
       const files = new FakeFiles();
       files.put('files', 'a', 'before');
-      const file = makeFileStore(slowly(files.ask)).open('a');
+      const file = makeFileStore(slowly(files.hostCall)).open('a');
       await assert.rejects(file.fromUrl('http://127.0.0.1:1/'), { message: 'fetch failed' });
       await assert.rejects(file.fromUrl(`${origin}/reset`), { message: 'fetch failed' });
       await assert.rejects(file.fromUrl(`${origin}/half`), { message: 'terminated' });
@@ -263,7 +263,7 @@ describe('an error of a file that the caller catches stays with the caller', () 
     await using temp = await createTempFolder('files');
     const files = new FakeFiles();
     files.put('files', 'a', large);
-    const file = makeFileStore(slowly(files.ask)).open('a');
+    const file = makeFileStore(slowly(files.hostCall)).open('a');
     await assert.rejects(file.toFile(join(temp.path, 'none/out')), { code: 'ENOENT' });
     await assert.rejects(file.toFile(temp.path), { code: 'EISDIR' });
     await settled();
@@ -274,7 +274,7 @@ describe('an error of a file that the caller catches stays with the caller', () 
     files.put('files', 'a', 'before');
     let isAway = false;
     const store = makeFileStore(async (kind, header, body) => {
-      const answer = await files.ask(kind, header, body);
+      const answer = await files.hostCall(kind, header, body);
       if (isAway) throw new Error('the service is away');
       return answer;
     });

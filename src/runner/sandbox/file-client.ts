@@ -3,8 +3,8 @@ import fs from 'node:fs';
 import { Readable, Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { ReadableStream } from 'node:stream/web';
-import { askBodyBytesMax } from '#runner/protocol.ts';
-import type { AskFunction } from './ask.ts';
+import { hostCallBodyBytesMax } from '#runner/protocol.ts';
+import type { HostCallFunction } from './host-calls.ts';
 
 /** `$.files`, and what a `dir` prop is. Paths are relative to the folder. */
 export interface FileStore {
@@ -49,9 +49,9 @@ export interface FileStoreOptions {
 const pathCharactersMax = 1024;
 const projectFolder = 'files';
 
-export function makeFileStore(ask: AskFunction, options: FileStoreOptions = {}): FileStore {
+export function makeFileStore(hostCall: HostCallFunction, options: FileStoreOptions = {}): FileStore {
   const { folder = projectFolder, access = 'read-write', where = '$.files' } = options;
-  const folderClient = (name: string): FolderClient => new FolderClient(ask, name, access, where);
+  const folderClient = (name: string): FolderClient => new FolderClient(hostCall, name, access, where);
   const own = folderClient(folder);
   return {
     open: (path) => new StoredFile(own, checkPath(path, `${where}.open`)),
@@ -91,12 +91,17 @@ interface FileState {
 /** The files of one folder, as asks. */
 export class FolderClient {
   readonly folder: string;
-  readonly #ask: AskFunction;
+  readonly #hostCall: HostCallFunction;
   readonly #access: 'read' | 'write' | 'read-write';
   readonly #where: string;
 
-  constructor(ask: AskFunction, folder: string, access: 'read' | 'write' | 'read-write', where: string) {
-    this.#ask = ask;
+  constructor(
+    hostCall: HostCallFunction,
+    folder: string,
+    access: 'read' | 'write' | 'read-write',
+    where: string,
+  ) {
+    this.#hostCall = hostCall;
     this.folder = folder;
     this.#access = access;
     this.#where = where;
@@ -110,8 +115,8 @@ export class FolderClient {
     if (this.#access === 'read') throw new Error(`${this.#where} was opened for reading only`);
   }
 
-  request(op: string, header: object, body?: Uint8Array): ReturnType<AskFunction> {
-    return this.#ask('file', { folder: this.folder, op, ...header }, body);
+  request(op: string, header: object, body?: Uint8Array): ReturnType<HostCallFunction> {
+    return this.#hostCall('file', { folder: this.folder, op, ...header }, body);
   }
 
   /** Rejects with an Error of code ENOENT when there is no such file. */
@@ -127,7 +132,7 @@ export class FolderClient {
   async *pieces(path: string, { size, etag }: FileState): AsyncGenerator<Buffer> {
     let offset = 0;
     while (offset < size) {
-      const length = Math.min(askBodyBytesMax, size - offset);
+      const length = Math.min(hostCallBodyBytesMax, size - offset);
       const { header, body } = await this.request('read', { path, offset, length });
       if (body.length === 0 || header.etag !== etag)
         throw new Error(`${this.#where}: ${path} changed while it was read`);
@@ -152,8 +157,8 @@ export class FolderClient {
       const bytes = waiting.length === 1 ? waiting[0] : Buffer.concat(waiting);
       waiting = [];
       waitingBytes = 0;
-      for (let at = 0; bytes !== undefined && at < bytes.length; at += askBodyBytesMax)
-        await this.request('append', { path, upload }, bytes.subarray(at, at + askBodyBytesMax));
+      for (let at = 0; bytes !== undefined && at < bytes.length; at += hostCallBodyBytesMax)
+        await this.request('append', { path, upload }, bytes.subarray(at, at + hostCallBodyBytesMax));
     };
     const finish = async (): Promise<void> => {
       if (expected !== undefined && written !== expected) {
@@ -165,13 +170,13 @@ export class FolderClient {
       await this.request('finish', { path, upload });
     };
     return new Writable({
-      highWaterMark: askBodyBytesMax,
+      highWaterMark: hostCallBodyBytesMax,
       decodeStrings: true,
       write(chunk: Buffer, _encoding, done) {
         waiting.push(chunk);
         waitingBytes += chunk.length;
         written += chunk.length;
-        if (waitingBytes < askBodyBytesMax) done();
+        if (waitingBytes < hostCallBodyBytesMax) done();
         else append().then(() => done(), done);
       },
       final(done) {

@@ -15,7 +15,8 @@ describe('this.<prop> of type dir', () => {
     const files = new FakeFiles();
     files.put('stash_1', 'a', 'stash');
     files.put('files', 'a', 'project');
-    const open = (value: unknown) => makeDir('dir', dirOf({}), value, files.ask).open('a').toEncodedString();
+    const open = (value: unknown) =>
+      makeDir('dir', dirOf({}), value, files.hostCall).open('a').toEncodedString();
     assert.equal(await open('stash_1'), 'stash');
     assert.equal(await open({ id: 'stash_1' }), 'stash');
     for (const value of [undefined, null, '', true, {}]) assert.equal(await open(value), 'project');
@@ -24,17 +25,17 @@ describe('this.<prop> of type dir', () => {
   test('keeps to its accessMode', async () => {
     const files = new FakeFiles();
     files.put('files', 'a', 'x');
-    const reading = makeDir('dir', dirOf({ accessMode: 'read' }), undefined, files.ask).open('a');
+    const reading = makeDir('dir', dirOf({ accessMode: 'read' }), undefined, files.hostCall).open('a');
     assert.equal(await reading.toEncodedString(), 'x');
     await assert.rejects(reading.delete(), { message: 'this.dir was opened for reading only' });
-    const writing = makeDir('dir', dirOf({ accessMode: 'write' }), undefined, files.ask).open('a');
+    const writing = makeDir('dir', dirOf({ accessMode: 'write' }), undefined, files.hostCall).open('a');
     await assert.rejects(writing.toBuffer(), { message: 'this.dir was opened for writing only' });
     await writing.delete();
   });
 
   test('a file that was written tells where it can be downloaded, in its JSON too, also where nothing may be read', async () => {
     const files = new FakeFiles();
-    const dir = makeDir('dir', dirOf({ accessMode: 'write' }), undefined, files.ask);
+    const dir = makeDir('dir', dirOf({ accessMode: 'write' }), undefined, files.hostCall);
     const written = await dir.open('a').fromReadableStream(Readable.from(['x']));
     assert.deepEqual(JSON.parse(JSON.stringify(written)), { path: 'a', name: 'a' });
     const linked = await written.withoutPutUrl().withGetUrl();
@@ -55,7 +56,7 @@ describe('sync: true of a dir prop', () => {
     const files = new FakeFiles();
     for (const path of ['a.txt', 'b/c.txt', 'same.txt']) files.put('stash_1', path, `${path} of the stash`);
     await writeFile(join(temp.path, 'of-an-earlier-step'), 'x');
-    const syncOut = await syncIn(props({}), { dir: 'stash_1' }, files.ask, temp.path);
+    const syncOut = await syncIn(props({}), { dir: 'stash_1' }, files.hostCall, temp.path);
     assert.equal(await readFile(join(temp.path, 'b/c.txt'), 'utf8'), 'b/c.txt of the stash');
     await writeFile(join(temp.path, 'a.txt'), 'changed');
     await mkdir(join(temp.path, 'new'));
@@ -75,7 +76,7 @@ describe('sync: true of a dir prop', () => {
     await using temp = await createTempFolder('sync');
     const files = new FakeFiles();
     files.put('stash_1', 'a', 'one');
-    const syncOut = await syncIn(props({}), { dir: { id: 'stash_1' } }, files.ask, temp.path);
+    const syncOut = await syncIn(props({}), { dir: { id: 'stash_1' } }, files.hostCall, temp.path);
     const { atime, mtime } = await stat(join(temp.path, 'a'));
     await writeFile(join(temp.path, 'a'), 'two');
     await utimes(join(temp.path, 'a'), atime, mtime);
@@ -87,12 +88,12 @@ describe('sync: true of a dir prop', () => {
     await using temp = await createTempFolder('sync');
     const files = new FakeFiles();
     files.put('stash_1', 'a', 'one');
-    const out = await syncIn(props({ accessMode: 'write' }), { dir: 'stash_1' }, files.ask, temp.path);
+    const out = await syncIn(props({ accessMode: 'write' }), { dir: 'stash_1' }, files.hostCall, temp.path);
     await assert.rejects(readFile(join(temp.path, 'a')), { code: 'ENOENT' });
     await writeFile(join(temp.path, 'b'), 'b');
     await out();
     assert.ok(files.folder('stash_1').has('b'));
-    const back = await syncIn(props({ accessMode: 'read' }), { dir: 'stash_1' }, files.ask, temp.path);
+    const back = await syncIn(props({ accessMode: 'read' }), { dir: 'stash_1' }, files.hostCall, temp.path);
     assert.equal(await readFile(join(temp.path, 'a'), 'utf8'), 'one');
     await writeFile(join(temp.path, 'c'), 'c');
     await back();
@@ -102,8 +103,8 @@ describe('sync: true of a dir prop', () => {
   test('does nothing without a value, and nothing for props that are not mirrored', async () => {
     await using temp = await createTempFolder('sync');
     const files = new FakeFiles();
-    await (await syncIn(props({}), {}, files.ask, temp.path))();
-    await (await syncIn([['dir', dirOf({})]], { dir: 'stash_1' }, files.ask, temp.path))();
+    await (await syncIn(props({}), {}, files.hostCall, temp.path))();
+    await (await syncIn([['dir', dirOf({})]], { dir: 'stash_1' }, files.hostCall, temp.path))();
     assert.deepEqual(files.asked, []);
   });
 
@@ -111,7 +112,10 @@ describe('sync: true of a dir prop', () => {
     await using temp = await createTempFolder('sync');
     const files = new FakeFiles();
     files.put('stash_1', '../outside', 'x');
-    await assert.rejects(syncIn(props({}), { dir: 'stash_1' }, files.ask, join(temp.path, 'tmp')), TypeError);
+    await assert.rejects(
+      syncIn(props({}), { dir: 'stash_1' }, files.hostCall, join(temp.path, 'tmp')),
+      TypeError,
+    );
     await assert.rejects(readFile(join(temp.path, 'outside')), { code: 'ENOENT' });
   });
 });

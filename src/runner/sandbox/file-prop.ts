@@ -1,8 +1,8 @@
 import fs from 'node:fs';
 import { dirname } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import type { AskFunction } from './ask.ts';
 import { checkPath, type FileStore, FolderClient, makeFileStore, StoredFile } from './file-client.ts';
+import type { HostCallFunction } from './host-calls.ts';
 import type { ResolvedProp } from './prop-definitions.ts';
 
 type Access = 'read' | 'write' | 'read-write';
@@ -11,8 +11,13 @@ type Access = 'read' | 'write' | 'read-write';
 const syncedFilesMax = 10_000;
 
 /** `this.<prop>` of type `dir`: the files of the stash that is its value (a stash id or `{ id }`), else the project's. */
-export function makeDir(name: string, definition: ResolvedProp, value: unknown, ask: AskFunction): FileStore {
-  return makeFileStore(ask, {
+export function makeDir(
+  name: string,
+  definition: ResolvedProp,
+  value: unknown,
+  hostCall: HostCallFunction,
+): FileStore {
+  return makeFileStore(hostCall, {
     folder: stashOf(value) ?? 'files',
     access: accessOf(definition),
     where: `this.${name}`,
@@ -34,7 +39,7 @@ export function makeDir(name: string, definition: ResolvedProp, value: unknown, 
 export async function syncIn(
   props: readonly [name: string, definition: ResolvedProp][],
   values: Record<string, unknown>,
-  ask: AskFunction,
+  hostCall: HostCallFunction,
   local = '/tmp',
 ): Promise<() => Promise<void>> {
   const synced: { client: FolderClient; access: Access }[] = [];
@@ -43,7 +48,7 @@ export async function syncIn(
     const folder = stashOf(values[name]);
     const access = accessOf(definition);
     if (folder !== undefined)
-      synced.push({ client: new FolderClient(ask, folder, 'read-write', `this.${name}`), access });
+      synced.push({ client: new FolderClient(hostCall, folder, 'read-write', `this.${name}`), access });
   }
   if (synced.length === 0) return () => Promise.resolve();
   for (const { client, access } of synced) if (access !== 'write') await bringIn(client, local);

@@ -8,7 +8,6 @@ import { rm } from 'node:fs/promises';
 export const jsonParse = JSON.parse;
 export const jsonStringify = JSON.stringify;
 export const setTimer = setTimeout;
-export const clearTimer = clearTimeout;
 export const nextTick = process.nextTick.bind(process);
 export const now = Date.now;
 export const byteLength = Buffer.byteLength;

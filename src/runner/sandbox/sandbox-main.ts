@@ -13,7 +13,6 @@ import {
   type StepHeader,
 } from '#runner/protocol.ts';
 import { hasAddedApps, withAddedApps } from './added-apps.ts';
-import { Asks } from './ask.ts';
 import { addError, CallEffects } from './call-effects.ts';
 import { runStep } from './call-step.ts';
 import { Channel } from './channel.ts';
@@ -25,6 +24,7 @@ import { reportError } from './error-report.ts';
 import { eventNamesOf } from './event-names.ts';
 import { syncIn } from './file-prop.ts';
 import { giveHome } from './home-folder.ts';
+import { HostCalls } from './host-calls.ts';
 import { closeInheritedDescriptors } from './inherited-descriptors.ts';
 import { toJsonText } from './json-text.ts';
 import { loadBundle } from './load-bundle.ts';
@@ -57,7 +57,7 @@ interface LoadedModule {
   stepProps: StepProps | undefined;
 }
 
-const asks = new Asks(channel);
+const hostCalls = new HostCalls(channel);
 const modules = new Map<string, LoadedModule>();
 
 let limits: InitHeader['limits'];
@@ -120,20 +120,20 @@ function prewarm(): void {
 }
 
 /** Errors of no running call that are told; a timer that throws again and again must not flood the service. */
-const strayErrorsMax = 10;
+const unattributedErrorsMax = 10;
 
 /**
  * An error that no call caught belongs to the call whose code it came from. When that one has ended, no other is to
  * blame: the error is told as one of no call. Either way the service replaces the process.
  */
 function catchTheUncaught(): void {
-  let strayErrors = 0;
+  let unattributedErrors = 0;
   const report = (thrown: unknown): void => {
     const call = currentCall.getStore();
     const running = call === undefined || call.ended ? undefined : call;
     if (running === undefined) {
-      strayErrors += 1;
-      if (strayErrors > strayErrorsMax) return;
+      unattributedErrors += 1;
+      if (unattributedErrors > unattributedErrorsMax) return;
     }
     const error = reportError(thrown);
     if (running !== undefined) {
@@ -234,9 +234,9 @@ function takeProps(module: LoadedModule, text: string): void {
 /** Asks `additionalProps` for the apps that it added: only there their methods are. */
 async function addApps(module: LoadedModule, db: DbSnapshot, effects: CallEffects): Promise<void> {
   const { component, props, valuesText } = module;
-  const ask = asks.forCall(effects);
+  const hostCall = hostCalls.forCall(effects);
   const values = jsonParse(valuesText) as Loose;
-  const context = makeUserContext({ component, props, values, db, effects, ask });
+  const context = makeUserContext({ component, props, values, db, effects, hostCall });
   const previous = publicProps(component.props);
   const returned = await additionalProps(component, addUndefinedValues(context, props, values), previous);
   // Another call may have brought other props meanwhile.
@@ -265,7 +265,7 @@ function callStep(
     context: jsonParse(contextText) as Loose,
     db,
     effects,
-    ask: asks.forCall(effects),
+    hostCall: hostCalls.forCall(effects),
     replyBytesMax: limits.replyBytesMax,
   });
 }
@@ -287,8 +287,8 @@ async function runCall(
     return;
   }
   const values = jsonParse(valuesText) as Loose;
-  const ask = asks.forCall(effects);
-  const context = makeUserContext({ component, props, values, db, effects, ask });
+  const hostCall = hostCalls.forCall(effects);
+  const context = makeUserContext({ component, props, values, db, effects, hostCall });
   const event = eventText === undefined ? undefined : jsonParse(eventText);
   switch (header.kind) {
     case 'hook': {
@@ -305,7 +305,7 @@ async function runCall(
         effects.finishWithText(undefined);
         return;
       }
-      const syncOut = await syncIn(props, values, ask);
+      const syncOut = await syncIn(props, values, hostCall);
       const returned: unknown = await run.call(context, event);
       await syncOut();
       effects.finish(returned, limits.resultBytesMax);
@@ -329,7 +329,7 @@ async function runCall(
         const returned = await additionalProps(component, context, previous);
         definition = definitionAmong(request.prop, returned, previous);
         const all = resolveAllProps(component, usableDefinitions(returned));
-        const made = makeUserContext({ component, props: all, values, db, effects, ask });
+        const made = makeUserContext({ component, props: all, values, db, effects, hostCall });
         asked = { props: all, exported, values, context: addUndefinedValues(made, all, values) };
       }
       const answer = await askOptions(definition, request, asked);
@@ -390,7 +390,7 @@ channel.start((type, id, header, payload) => {
       void call(id, header as CallHeader, payload);
       return;
     case frameType.answer:
-      asks.settle(header as AnswerHeader, payload);
+      hostCalls.settle(header as AnswerHeader, payload);
       return;
     case frameType.release:
       runFolders.release((header as ReleaseHeader).scratch);

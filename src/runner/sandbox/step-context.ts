@@ -1,7 +1,7 @@
 import { refreshedDeadlinesMax, rerunsMax, waitMsMax } from '#runner/protocol.ts';
-import type { AskFunction } from './ask.ts';
 import type { CallEffects } from './call-effects.ts';
 import { type FileStore, makeFileStore } from './file-client.ts';
+import type { HostCallFunction } from './host-calls.ts';
 import { jsonParse, jsonStringify, now } from './primordials.ts';
 import type { StepReply } from './step-reply.ts';
 import type { SendKind, StepWork } from './step-work.ts';
@@ -16,7 +16,7 @@ export interface StepContextParts {
   effects: CallEffects;
   work: StepWork;
   reply: StepReply;
-  ask: AskFunction;
+  hostCall: HostCallFunction;
   /** `$.context` without its deadline; belongs to this call alone. */
   context: Loose;
   deadlineMs: number;
@@ -28,7 +28,7 @@ export interface StepContextParts {
 
 /** The `$` of a step. What it does is kept in `work`, and told when the step ends. */
 export function makeStepContext(parts: StepContextParts): Loose {
-  const { effects, work, reply, context, ask } = parts;
+  const { effects, work, reply, context, hostCall } = parts;
   const begunAt = now();
   context.deadline = begunAt + parts.deadlineMs;
   let files: FileStore | undefined;
@@ -41,14 +41,14 @@ export function makeStepContext(parts: StepContextParts): Loose {
     flow: makeFlow(parts, begunAt),
     send: makeSend(parts),
     get files(): FileStore {
-      files ??= makeFileStore(ask);
+      files ??= makeFileStore(hostCall);
       return files;
     },
   };
 }
 
 function makeFlow(parts: StepContextParts, begunAt: number): Loose {
-  const { effects, work, ask, context, deadlineMs } = parts;
+  const { effects, work, hostCall, context, deadlineMs } = parts;
   const urls = (): Loose => ({ resume_url: parts.resumeUrl, cancel_url: parts.cancelUrl });
   return {
     exit: (reason?: unknown): void => work.exit(reason),
@@ -68,7 +68,7 @@ function makeFlow(parts: StepContextParts, begunAt: number): Loose {
       if (typeof workflowId !== 'string' || workflowId === '')
         throw new TypeError('$.flow.trigger expects the id of a workflow');
       const header = { workflow_id: workflowId, ...(options === undefined ? {} : { options }) };
-      const answer = await ask('trigger_workflow', header, jsonStringify(payload) ?? 'null');
+      const answer = await hostCall('trigger_workflow', header, jsonStringify(payload) ?? 'null');
       return answer.body.length === 0 ? answer.header : jsonParse(answer.body.toString('utf8'));
     },
     refreshTimeout: (): void => {

@@ -1,8 +1,8 @@
 import type { PayloadReader } from '#runner/protocol.ts';
-import type { AskFunction } from './ask.ts';
 import type { CallEffects } from './call-effects.ts';
 import { makeDataStore } from './data-store-prop.ts';
 import { makeDir } from './file-prop.ts';
+import type { HostCallFunction } from './host-calls.ts';
 import { makeHttpRequest } from './http-request-prop.ts';
 import { fromJsonText } from './json-text.ts';
 import { byteLength, jsonParse } from './primordials.ts';
@@ -22,16 +22,16 @@ export function makeUserContext(options: {
   values: Loose;
   db: DbSnapshot;
   effects: CallEffects;
-  ask: AskFunction;
+  hostCall: HostCallFunction;
 }): Loose {
-  const { component, props, values, db, effects, ask } = options;
+  const { component, props, values, db, effects, hostCall } = options;
   const context: Loose = {};
   bindMethods(component.methods, context);
   for (const [name, definition] of props) {
     if (definition.type === 'alert') continue;
     const value = values[name];
     const given = value === undefined ? definition.default : value;
-    context[name] = makeProp(name, definition, given, { db, effects, ask });
+    context[name] = makeProp(name, definition, given, { db, effects, hostCall });
   }
   // An arrow function: components take `$emit` off `this` and hand it around.
   context.$emit = (event: unknown, meta?: unknown): Promise<void> => {
@@ -64,7 +64,7 @@ function makeProp(
   name: string,
   definition: ResolvedProp,
   value: unknown,
-  { db, effects, ask }: { db: DbSnapshot; effects: CallEffects; ask: AskFunction },
+  { db, effects, hostCall }: { db: DbSnapshot; effects: CallEffects; hostCall: HostCallFunction },
 ): unknown {
   switch (definition.type) {
     case 'app':
@@ -82,9 +82,9 @@ function makeProp(
     case '$.interface.apphook':
       return { type: definition.type, ...(isObject(value) ? value : {}) };
     case 'dir':
-      return makeDir(name, definition, value, ask);
+      return makeDir(name, definition, value, hostCall);
     case 'data_store':
-      return makeDataStore(name, value, ask);
+      return makeDataStore(name, value, hostCall);
     case 'http_request':
       return makeHttpRequest(name, definition.default, value);
     case 'sql':

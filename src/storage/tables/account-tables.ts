@@ -1,3 +1,7 @@
+/** Where the credentials of an account come from. */
+export const grantTypes = ['keys', 'authorization_code', 'client_credentials', 'oauth1'] as const;
+export type GrantType = (typeof grantTypes)[number];
+
 /** A connected account (apn_…). `sealed` is opened only for a runner or an explicit include_credentials. */
 export interface AccountTable {
   id: string;
@@ -11,8 +15,7 @@ export interface AccountTable {
   sealed: string;
   /** Grows with every change of `sealed`: a refresh is stored only over the version that it began with. */
   version: number;
-  /** Where the credentials come from: keys | authorization_code | client_credentials | oauth1 */
-  grant_type: string;
+  grant_type: GrantType;
   /** oa_… of the OAuth client it was connected with; null for keys. */
   oauth_client_id: string | null;
   /** JSON array of the scopes that were granted; null when nobody said. */
@@ -52,13 +55,15 @@ export interface DataKeyTable {
   retired_at_ms: number | null;
 }
 
+export const rotationKinds = ['master', 'data'] as const;
+export type RotationKind = (typeof rotationKinds)[number];
+
 /**
  * Where the keys of this store are, or are going to. One row says which master key wraps its data keys (written by the
  * first start), and one tells of the last rotation of data keys.
  */
 export interface KeyRotationTable {
-  /** master | data */
-  kind: string;
+  kind: RotationKind;
   /** master: id of the master key that all data keys are wrapped by when it is finished. data: empty. */
   key_id: string;
   /** data: whose; null: of all owners. */
@@ -123,14 +128,26 @@ export interface ConnectFlowTable {
   used_at_ms: number | null;
 }
 
+export const auditActions = [
+  'created',
+  'connected',
+  'reconnected',
+  'read_credentials',
+  'updated',
+  'credentials_replaced',
+  'became_unhealthy',
+  'became_healthy',
+  'deleted',
+] as const;
+export type AuditAction = (typeof auditActions)[number];
+
 /** Who did what with an account, newest last. Rows outlive the account. */
 export interface AccountAuditTable {
   id: string;
   owner_id: string;
   account_id: string;
   app_slug: string;
-  /** created | read_credentials | updated | reconnected | refreshed | refresh_failed | tested | deleted | … */
-  action: string;
+  action: AuditAction;
   /** u_…; null: the service itself. */
   user_id: string | null;
   /** The API key that was used; null: none. */

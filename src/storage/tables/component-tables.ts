@@ -22,11 +22,14 @@ export interface ComponentTable {
   updated_at_ms: number;
 }
 
+export const bundleFormats = ['cjs', 'esm'] as const;
+export type BundleFormat = (typeof bundleFormats)[number];
+
 /** Bundles by content. The owner is part of the key: one tenant never runs bytes another tenant's build produced. */
 export interface BundleTable {
   owner_id: string;
   hash: string;
-  format: string;
+  format: BundleFormat;
   code: string;
   /** Text of the lockfile of packages that `code` imports from files; null: they are a part of it. */
   packages: string | null;

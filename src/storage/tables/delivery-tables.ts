@@ -28,6 +28,14 @@ export interface AutoSubscriptionTable {
   created_at_ms: number;
 }
 
+/** `paused`: by its owner, deliveries are held. `disabled`: by the service, deliveries are blocked. */
+export const webhookStates = ['active', 'paused', 'disabled'] as const;
+export type WebhookState = (typeof webhookStates)[number];
+
+/** `receiver_gone`: it answered 410. `only_failures`: nothing but failures for 5 days. */
+export const webhookDisabledReasons = ['receiver_gone', 'only_failures'] as const;
+export type WebhookDisabledReason = (typeof webhookDisabledReasons)[number];
+
 /** An HTTP endpoint that receives events (wh_…). */
 export interface WebhookTable {
   id: string;
@@ -41,10 +49,9 @@ export interface WebhookTable {
   /** The one before it, which signs too until `old_secret_until_ms`. */
   old_secret: string | null;
   old_secret_until_ms: number | null;
-  /** active | paused (by its owner; deliveries are held) | disabled (by the service; deliveries are blocked) */
-  state: string;
-  /** Why it is disabled: receiver_gone (it answered 410) or only_failures. */
-  disabled_reason: string | null;
+  state: WebhookState;
+  /** Why it is disabled; null when it is not. */
+  disabled_reason: WebhookDisabledReason | null;
   disabled_at_ms: number | null;
   /** The first failure since it last took a delivery; null while it does. */
   failing_since_ms: number | null;
@@ -53,6 +60,38 @@ export interface WebhookTable {
   created_at_ms: number;
   updated_at_ms: number;
 }
+
+/** The comment of `DeliveryTable` has the ways between them. */
+export const deliveryStates = [
+  'queued',
+  'held',
+  'delivered',
+  'failed',
+  'blocked',
+  'dropped',
+  'skipped',
+  'cancelled',
+  'expired',
+] as const;
+export type DeliveryState = (typeof deliveryStates)[number];
+
+/** Why a delivery is in its state; `docs/how-it-works/deliveries.md` says what each means to its reader. */
+export const deliveryReasons = [
+  'attempts_exhausted',
+  'receiver_gone',
+  'webhook_paused',
+  'webhook_disabled',
+  'backlog_full',
+  'too_many_hops',
+  'queue_full',
+  'listener_inactive',
+  'listener_removed',
+  'subscription_removed',
+  'replay_cancelled',
+  'held_too_long',
+  'event_gone',
+] as const;
+export type DeliveryReason = (typeof deliveryReasons)[number];
 
 /**
  * One event on its way to one listener, and afterwards the record of what became of it. Written in the transaction that
@@ -87,9 +126,9 @@ export interface DeliveryTable {
   seq: number;
   emit_id: string;
   hops: number;
-  state: string;
-  /** Why it is in this state, where that needs saying. */
-  reason: string | null;
+  state: DeliveryState;
+  /** Null where the state says it all. */
+  reason: DeliveryReason | null;
   run_at_ms: number;
   lease_node: string | null;
   /** Attempts made since it was (last) put into the queue. */
@@ -116,6 +155,20 @@ export interface DeliveryPayloadTable {
   fanning: number;
   created_at_ms: number;
 }
+
+/** The comment of `ReplayTable` has the ways between them. */
+export const replayStates = ['queueing', 'sending', 'finished', 'cancelled'] as const;
+export type ReplayState = (typeof replayStates)[number];
+
+/** Why a replay was cancelled; `docs/how-it-works/replay.md` says what each means to its reader. */
+export const replayReasons = [
+  'replay_cancelled',
+  'listener_removed',
+  'subscription_removed',
+  'membership_ended',
+  'queueing_failed',
+] as const;
+export type ReplayReason = (typeof replayReasons)[number];
 
 /**
  * A stored range of an emitter's events that is sent to one listener again (rpl_…). States and their ways:
@@ -145,8 +198,9 @@ export interface ReplayTable {
   /** Up to here, deliveries were made. */
   after_ms: number;
   after_seq: number;
-  state: string;
-  reason: string | null;
+  state: ReplayState;
+  /** Null unless it is cancelled. */
+  reason: ReplayReason | null;
   /** Events in the range when it began, and for how many of them a delivery was made. */
   total: number;
   queued: number;

@@ -1,14 +1,15 @@
 /**
- * An `Idempotency-Key` of a request to an endpoint, for 24 hours. Written in the transaction that stores the job, run or
- * record of the request, so that there is one exactly when the request was taken.
+ * An `Idempotency-Key` of a request, for 24 hours. The key of a request to an endpoint is written in the transaction that stores
+ * the job, run or record of the request, so that there is one exactly when the request was taken. The key of a request to the API
+ * is written before the request is carried out.
  */
 export interface IdempotencyKeyTable {
-  /** Digest of the endpoint and the key: the same key at two endpoints is two rows. */
+  /** Digest of the key and of the endpoint or, at the API, the caller: the same key at two endpoints is two rows. */
   id: string;
   owner_id: string;
-  /** The source (dc_…) or workflow (p_…), with which the row is removed. */
+  /** The source (dc_…) or workflow (p_…), with which the row is removed; at the API the caller (u_… or oac_…). */
   subject_id: string;
-  /** The job or run that the request became. */
+  /** The job or run that the request became; at the API the id of the request. */
   job_id: string;
   /** Digest of method, path, query and body. */
   request_digest: string;
@@ -17,4 +18,8 @@ export interface IdempotencyKeyTable {
   /** Of the reply that is kept, body and headers, before it was sealed; else 0. */
   answer_bytes: number;
   created_at_ms: number;
+  /** The node that carries out a request to the API; '': none does any more, and the outcome is unknown. Null for endpoints. */
+  node: string | null;
+  /** What the caller of the API was allowed to do then (identity/kept-rights.ts), as JSON. Null for endpoints. */
+  rights: string | null;
 }

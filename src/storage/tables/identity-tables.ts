@@ -70,11 +70,14 @@ export interface WorkspaceTable {
   created_at_ms: number;
 }
 
+/** What a member of a workspace may do: viewers read, members change resources, admins also members and projects. */
+export const roles = ['admin', 'member', 'viewer'] as const;
+export type Role = (typeof roles)[number];
+
 export interface MemberTable {
   workspace_id: string;
   user_id: string;
-  /** admin | member | viewer */
-  role: string;
+  role: Role;
   created_at_ms: number;
 }
 

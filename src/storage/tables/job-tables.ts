@@ -1,3 +1,22 @@
+/** What a job does; `JobPayloads` (jobs/job-kinds.ts) says what each needs. */
+export const jobKinds = [
+  'run_source',
+  'delete_events',
+  'deliver_scheduled_event',
+  'fan_out_event',
+  'change_deliveries',
+  'fan_out_apphook',
+  'run_workflow',
+  'delete_workflow',
+  'send_from_run',
+  'queue_replay',
+] as const;
+export type JobKind = (typeof jobKinds)[number];
+
+/** The comment of `JobTable` has the ways between them. */
+export const jobStates = ['queued', 'running', 'quarantined'] as const;
+export type JobState = (typeof jobStates)[number];
+
 /**
  * Work that must happen. States and their ways:
  *
@@ -11,11 +30,11 @@
  */
 export interface JobTable {
   id: string;
-  kind: string;
+  kind: JobKind;
   owner_id: string;
   /** Jobs of one lane are claimed oldest first, by one node at a time unless it is shared (jobs/shared-lane.ts); null: no order. */
   lane: string | null;
-  state: string;
+  state: JobState;
   run_at_ms: number;
   attempts: number;
   /** Its node died under it so often since it last made progress; whatever the reason was. */
@@ -42,6 +61,14 @@ export interface NodeTable {
   claims: number;
 }
 
+/**
+ * `synchronized`: the clock of this machine agrees with that of the database. `corrected`: it does not, and only the
+ * correction makes the due times of this node right. `unreliable`: it is so far off that something is broken, and
+ * nobody can say which of the two clocks is right.
+ */
+export const clockStates = ['synchronized', 'corrected', 'unreliable'] as const;
+export type ClockState = (typeof clockStates)[number];
+
 /** What a node said of itself last. Unlike its lease, it is kept for an hour after the node is gone. */
 export interface NodeStateTable {
   id: string;
@@ -50,8 +77,8 @@ export interface NodeStateTable {
   seen_at_ms: number;
   /** Without a heartbeat for so long it counts as gone. */
   lease_ms: number;
-  /** storage/database-clock.ts; null: the store has no clock of its own. */
-  clock_state: string | null;
+  /** Null: the store has no clock of its own. */
+  clock_state: ClockState | null;
   clock_offset_ms: number | null;
   clock_since_ms: number | null;
   /** Null: it is not stopping. */

@@ -1,9 +1,11 @@
+export const packageKinds = ['npm', 'folder'] as const;
+export type PackageKind = (typeof packageKinds)[number];
+
 /** A package of components that an admin added for the whole instance. Rows never change. */
 export interface RegistryPackageTable {
   /** pkg_… */
   id: string;
-  /** npm | folder */
-  kind: string;
+  kind: PackageKind;
   /** Of npm, the package's; of a folder, its path where it was added. */
   name: string;
   /** Exact; of a folder, a hash of its content. */
@@ -21,22 +23,27 @@ export interface RegistryPackageTable {
   created_at_ms: number;
 }
 
+/** `base64` is for what is no text. */
+export const fileEncodings = ['utf8', 'base64'] as const;
+export type FileEncoding = (typeof fileEncodings)[number];
+
 /** Files of packages, so that every node builds from the same. */
 export interface RegistryFileTable {
   package_id: string;
   path: string;
   content: string;
-  /** utf8, or base64 of what is no text */
-  encoding: string;
+  encoding: FileEncoding;
 }
+
+export const componentKinds = ['sources', 'actions'] as const;
+export type ComponentKind = (typeof componentKinds)[number];
 
 /** What is in packages, as the texts say; `component_id` once it was built. */
 export interface RegistryComponentTable {
   package_id: string;
   component_key: string;
   version: string;
-  /** sources | actions */
-  kind: string;
+  kind: ComponentKind;
   app: string;
   name: string;
   description: string;

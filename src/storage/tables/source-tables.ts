@@ -1,3 +1,6 @@
+export const sourceStates = ['deploying', 'active', 'inactive'] as const;
+export type SourceState = (typeof sourceStates)[number];
+
 /** An event source (dc_…). */
 export interface SourceTable {
   id: string;
@@ -15,8 +18,7 @@ export interface SourceTable {
   dynamic_props: string | null;
   /** JSON array of the app events that it listens to (sources/apphooks.ts); null: no apphook prop. */
   apphooks: string | null;
-  /** deploying | active | inactive */
-  state: string;
+  state: SourceState;
   /**
    * The change under way (creating, updating or removing it), which alone may write this row; null: none. Set before the
    * first hook and cleared by the write that ends the change, so what a crash interrupts is found and undone.
@@ -87,6 +89,13 @@ export interface TimerTable {
   updated_at_ms: number;
 }
 
+/** `missed`: the service was down, or late by more than a period. */
+export const ledgerOutcomes = ['fired', 'late', 'skipped', 'missed'] as const;
+export type LedgerOutcome = (typeof ledgerOutcomes)[number];
+
+export const tickRunStates = ['started', 'succeeded', 'failed'] as const;
+export type TickRunState = (typeof tickRunStates)[number];
+
 /** The schedule ledger: what became of each planned tick. */
 export interface TickTable {
   /** dc_… or p_… */
@@ -95,15 +104,15 @@ export interface TickTable {
   owner_id: string;
   planned_at_ms: number;
   recorded_at_ms: number;
-  /** fired | late | skipped | missed */
-  outcome: string;
+  outcome: LedgerOutcome;
+  /** In words: by how much it was late, or why nothing ran. */
   reason: string | null;
   /** How many planned ticks this row stands for (missed while the service was down: one row). */
   ticks: number;
   /** The run of a workflow (its outcome is in `runs`); null for sources. */
   run_id: string | null;
-  /** Of a source: started | succeeded | failed; null: the tick has no run, or is older than this column. */
-  run_state: string | null;
+  /** Of a source, or `started` of a workflow; null: the tick has no run, or is older than this column. */
+  run_state: TickRunState | null;
   /** Why the run failed, without secrets. */
   run_error: string | null;
   run_ended_at_ms: number | null;

@@ -1,3 +1,6 @@
+export const workflowStates = ['active', 'inactive'] as const;
+export type WorkflowState = (typeof workflowStates)[number];
+
 /** A workflow (p_…). What it does is in its deployments; this row says which of them new events use, and whether any do. */
 export interface WorkflowTable {
   id: string;
@@ -6,8 +9,7 @@ export interface WorkflowTable {
   /** proj_… of the same workspace; null for workflows of no project. */
   project_id: string | null;
   name: string;
-  /** active | inactive */
-  state: string;
+  state: WorkflowState;
   /** The deployment that new events run; runs keep the one they began with. */
   deployment_id: string;
   created_at_ms: number;
@@ -51,14 +53,16 @@ export interface DeploymentAccountTable {
   owner_id: string;
 }
 
+export const triggerKinds = ['http', 'timer', 'email', 'source'] as const;
+export type TriggerKind = (typeof triggerKinds)[number];
+
 /** What starts runs of a workflow. A source trigger is beside it a subscription of the workflow to the source. */
 export interface TriggerTable {
   workflow_id: string;
   /** hi_…, ti_…, ei_…; of a source trigger the source's dc_… */
   id: string;
   owner_id: string;
-  /** http | timer | email | source */
-  kind: string;
+  kind: TriggerKind;
   /** Place in the workflow's list, from 0. */
   position: number;
   /** http: `eo` and 13 base36 characters; email: `em` and 13. Unique. */
@@ -92,6 +96,27 @@ export interface TemplateTable {
   created_at_ms: number;
 }
 
+/** The ways between them: workflows/runs/run-states.md. */
+export const runStates = [
+  'queued',
+  'running',
+  'waiting',
+  'succeeded',
+  'failed',
+  'cancelled',
+  'quarantined',
+  'not_triggered',
+] as const;
+export type RunState = (typeof runStates)[number];
+
+/** `steps.trigger.context.source_type`. */
+export const runSourceTypes = ['HTTP', 'TIMER', 'EMAIL', 'COMPONENT', 'WORKFLOW', 'SDK'] as const;
+export type RunSourceType = (typeof runSourceTypes)[number];
+
+/** What a run waits for: `$.flow.delay`, `suspend` and `rerun`, or the next try of a failed step. */
+export const waitKinds = ['delay', 'suspend', 'rerun', 'retry'] as const;
+export type WaitKind = (typeof waitKinds)[number];
+
 /**
  * One execution of a workflow for one event. States and what moves them: runs/run-states.md. While the state is
  * not terminal there is exactly one job `run_workflow` with the id of the run: it holds the lease, and the time at which
@@ -103,12 +128,10 @@ export interface RunTable {
   owner_id: string;
   workflow_id: string;
   deployment_id: string;
-  /** queued | running | waiting | succeeded | failed | cancelled | quarantined | not_triggered */
-  state: string;
+  state: RunState;
   /** What started it: hi_, ti_, ei_, dc_ or p_ id; null: a person. */
   emitter_id: string | null;
-  /** HTTP | TIMER | EMAIL | COMPONENT | WORKFLOW | SDK (runs/run.ts, `RunSourceType`). */
-  source_type: string;
+  source_type: RunSourceType;
   /** JSON text: `steps.trigger.event`. */
   event: string;
   /** The same for all retries and replays of one event. */
@@ -120,8 +143,8 @@ export interface RunTable {
   no_store: number;
   /** The run that this one repeats; null: a new event. */
   replay_of: string | null;
-  /** While waiting: delay | suspend | rerun | retry; else null. */
-  wait_kind: string | null;
+  /** Null unless it waits. */
+  wait_kind: WaitKind | null;
   wait_until_ms: number | null;
   /** Index of the step that waits, or that ended the run. */
   position: number;
@@ -131,12 +154,16 @@ export interface RunTable {
   failures: number;
   /** JSON `{ code, msg, cell_id, namespace, stack, ts }`, redacted; null while there is none. */
   error: string | null;
-  /** Why it ended before its last step: the reason of `$.flow.exit`, or who cancelled; null. */
+  /** In words, why it ended before its last step: the reason of `$.flow.exit`, or who cancelled; null. */
   reason: string | null;
   created_at_ms: number;
   started_at_ms: number | null;
   ended_at_ms: number | null;
 }
+
+/** workflows/runs/run-states.md says what follows from each; a step that is disabled, or has not ended, has no row. */
+export const stepStates = ['succeeded', 'failed', 'waiting'] as const;
+export type StepState = (typeof stepStates)[number];
 
 /** A finished, failed or waiting step of a run, as it was recorded; a finished one never runs again. */
 export interface RunStepTable {
@@ -149,8 +176,7 @@ export interface RunStepTable {
   try: number;
   step_id: string;
   namespace: string;
-  /** succeeded | failed | waiting; a disabled step has no row. */
-  state: string;
+  state: StepState;
   /** JSON object: props as the step got them, secrets masked; null when they could not be evaluated. */
   input: string | null;
   /** JSON object: exports by name, `$return_value`, `$summary`. */
@@ -163,6 +189,10 @@ export interface RunStepTable {
   ended_at_ms: number;
 }
 
+/** What the two URLs do that `$.flow.suspend`, `delay` and `rerun` answer. */
+export const linkActions = ['resume', 'cancel'] as const;
+export type LinkAction = (typeof linkActions)[number];
+
 /**
  * A resume or cancel URL that was used, kept as long as the run: so each wait is answered once. One that was used before its step had
  * ended is taken up when the step waits.
@@ -173,12 +203,18 @@ export interface RunResumeTable {
   position: number;
   /** Of the step, as in `RunStepTable`: each try has links of its own. */
   try: number;
-  /** resume | cancel */
-  kind: string;
+  kind: LinkAction;
   /** JSON of the request; null once the run has it. */
   request: string | null;
   created_at_ms: number;
 }
+
+/** Of `$.send`. */
+export const sendKinds = ['http', 'email', 's3', 'sse', 'emit'] as const;
+export type SendKind = (typeof sendKinds)[number];
+
+export const sendStates = ['queued', 'sent', 'failed'] as const;
+export type SendState = (typeof sendStates)[number];
 
 /** What a run sends when it has ended (`$.send.http`, `email`, `s3`, `sse`), and what became of it. */
 export interface RunSendTable {
@@ -186,12 +222,10 @@ export interface RunSendTable {
   number: number;
   owner_id: string;
   workflow_id: string;
-  /** http | email | s3 | sse */
-  kind: string;
+  kind: SendKind;
   /** JSON text of the argument. */
   payload: string;
-  /** queued | sent | failed */
-  state: string;
+  state: SendState;
   /** JSON of the answer, or why it failed; null while queued. */
   result: string | null;
   created_at_ms: number;

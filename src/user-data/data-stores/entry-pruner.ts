@@ -1,6 +1,6 @@
 import type { Clock } from '#lib/clock.ts';
-import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
+import { PeriodicTask } from '#lib/periodic-task.ts';
 import type { Store } from '#storage/store.ts';
 import { pruneEntries } from './manage-data-stores.ts';
 
@@ -13,10 +13,7 @@ const batchRows = 200;
 export class EntryPruner {
   readonly #store: Pick<Store, 'read' | 'transaction' | 'lockRows'>;
   readonly #clock: Clock;
-  readonly #logger: Logger;
-  #timer: NodeJS.Timeout | undefined;
-  #working: Promise<void> | undefined;
-  #stopped = false;
+  readonly #task: PeriodicTask;
 
   constructor(options: {
     store: Pick<Store, 'read' | 'transaction' | 'lockRows'>;
@@ -25,31 +22,25 @@ export class EntryPruner {
   }) {
     this.#store = options.store;
     this.#clock = options.clock;
-    this.#logger = options.logger;
+    this.#task = new PeriodicTask({
+      everyMs: intervalMs,
+      work: () => this.prune(),
+      logger: options.logger,
+      failure: 'data-stores.prune-failed',
+    });
   }
 
   start(): void {
-    this.#timer = setInterval(() => {
-      this.#working ??= this.prune().finally(() => {
-        this.#working = undefined;
-      });
-    }, intervalMs);
+    this.#task.start();
   }
 
   /** All that there are; exported for tests, which do not wait for the interval. */
   async prune(): Promise<void> {
-    try {
-      for (let pruned = batchRows; pruned >= batchRows && !this.#stopped; ) {
-        pruned = await pruneEntries(this.#store, this.#clock.now(), batchRows);
-      }
-    } catch (error) {
-      this.#logger.warn({ error: toError(error).message }, 'data-stores.prune-failed');
-    }
+    for (let pruned = batchRows; pruned >= batchRows && !this.#task.isStopped; )
+      pruned = await pruneEntries(this.#store, this.#clock.now(), batchRows);
   }
 
-  async stop(): Promise<void> {
-    this.#stopped = true;
-    clearInterval(this.#timer);
-    await this.#working;
+  stop(): Promise<void> {
+    return this.#task.stop();
   }
 }

@@ -1,4 +1,5 @@
 import { type ExpressionBuilder, sql } from 'kysely';
+import type { Dialect } from '#storage/dialect.ts';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import type { DataStoreEntryTable } from '#storage/tables/workflow-tables.ts';
@@ -142,11 +143,11 @@ const entryUpsert: RowInsert<'data_store_entries'> = {
 };
 
 export async function putEntries(
-  store: Pick<Store, 'name' | 'defer'>,
+  store: Dialect & Pick<Store, 'defer'>,
   tx: Tx,
   rows: readonly DataStoreEntryTable[],
 ): Promise<void> {
-  for (const query of insertRows(store.name, entryUpsert, rows)) await store.defer(tx, query);
+  for (const query of insertRows(store, entryUpsert, rows)) await store.defer(tx, query);
 }
 
 export async function setExpiry(

@@ -1,3 +1,5 @@
+import { unreachable } from '#lib/assert.ts';
+import type { Dialect } from '#storage/dialect.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
 import type { DataStoreEntryTable, DataStoreTable } from '#storage/tables/workflow-tables.ts';
@@ -25,7 +27,7 @@ export type EntryWriteResult =
  * bound by what one batch brings.
  */
 export function writeEntries(
-  store: Pick<Store, 'name' | 'defer' | 'lockRows'>,
+  store: Dialect & Pick<Store, 'defer'>,
   limits: { bytesPerOwnerMax: number },
 ): BatchWrite<EntryWrite, EntryWriteResult> {
   return {
@@ -144,6 +146,8 @@ class EntryBatch {
         delete entry.value;
         this.#grow(write, size, { entries: -1, bytes: -before.bytes });
         break;
+      default:
+        unreachable(write);
     }
     entry.changedBy = write;
     return { written: true, existed };

@@ -1,6 +1,6 @@
 import type { Clock } from '#lib/clock.ts';
-import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
+import { PeriodicTask } from '#lib/periodic-task.ts';
 import type { Store } from '#storage/store.ts';
 import { expiredFiles, removeExpired } from './file-store.ts';
 
@@ -14,25 +14,21 @@ const batchChunks = 16;
 export class FilePruner {
   readonly #store: Store;
   readonly #clock: Clock;
-  readonly #logger: Logger;
-  #timer: NodeJS.Timeout | undefined;
-  #working: Promise<void> | undefined;
-  #stopped = false;
+  readonly #task: PeriodicTask;
 
   constructor(options: { store: Store; clock: Clock; logger: Logger }) {
     this.#store = options.store;
     this.#clock = options.clock;
-    this.#logger = options.logger;
+    this.#task = new PeriodicTask({
+      everyMs: intervalMs,
+      work: () => this.prune(),
+      logger: options.logger,
+      failure: 'files.prune-failed',
+    });
   }
 
   start(): void {
-    this.#timer = setInterval(() => {
-      this.#working ??= this.prune()
-        .catch((error: unknown) => this.#logger.warn({ error: toError(error).message }, 'files.prune-failed'))
-        .finally(() => {
-          this.#working = undefined;
-        });
-    }, intervalMs);
+    this.#task.start();
   }
 
   /** Removes all that is due; exported for tests, which do not wait for the interval. */
@@ -41,20 +37,18 @@ export class FilePruner {
       const nowMs = this.#clock.now();
       const ids = await expiredFiles(this.#store.read, nowMs, batchFiles);
       for (const id of ids) {
-        for (let more = true; more && !this.#stopped; ) {
+        for (let more = true; more && !this.#task.isStopped; ) {
           ({ more } = await this.#store.transaction((tx) =>
             removeExpired(this.#store, tx, { id, nowMs, chunks: batchChunks }),
           ));
           await this.#store.reclaimSpace();
         }
       }
-      if (ids.length < batchFiles || this.#stopped) return;
+      if (ids.length < batchFiles || this.#task.isStopped) return;
     }
   }
 
-  async stop(): Promise<void> {
-    this.#stopped = true;
-    clearInterval(this.#timer);
-    await this.#working;
+  stop(): Promise<void> {
+    return this.#task.stop();
   }
 }

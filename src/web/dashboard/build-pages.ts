@@ -10,7 +10,7 @@ const buildTimeoutMs = 120_000;
 const saidMax = 4_000;
 
 export interface PagesProject {
-  /** Root of the project: has `dashboard/` and `package-lock.json`. */
+  /** Root of the project: has `dashboard/`, `sdk/src/` and `package-lock.json`. */
   root: string;
   /** Where built pages are kept, the first that can be written to. */
   cacheFolders: readonly string[];
@@ -44,12 +44,17 @@ export async function buildPages(
   }
 }
 
+/** Folders whose files the pages are made from: their own, and the client with which they ask the API. */
+const sourceFolders = ['dashboard', 'sdk/src'];
+
 /** A hash of everything that the pages are made from: their sources, and the versions of the packages. */
 async function nameOfPages(root: string): Promise<string> {
   const hash = createHash('sha256');
-  const folder = join(root, 'dashboard');
-  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
-  const files = entries
+  const folders = sourceFolders.map((folder) =>
+    readdir(join(root, folder), { recursive: true, withFileTypes: true }),
+  );
+  const files = (await Promise.all(folders))
+    .flat()
     .filter((entry) => entry.isFile() && !/\.(md|test\.ts)$/.test(entry.name))
     .map((entry) => join(entry.parentPath, entry.name))
     .sort();

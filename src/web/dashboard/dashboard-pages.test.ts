@@ -10,6 +10,7 @@ let folder: TempFolder;
 beforeEach(async () => {
   folder = await createTempFolder('pages');
   await mkdir(join(folder.path, 'dashboard'));
+  await mkdir(join(folder.path, 'sdk', 'src'), { recursive: true });
   await writeFile(join(folder.path, 'package-lock.json'), '{}');
 });
 afterEach(() => folder.remove());
@@ -55,6 +56,10 @@ test('pages are built when they are asked for, kept, and built anew when their s
   await buildIs("write('index.html', '<p>two');");
   assert.equal((await readyFiles(pages())).get('/index.html')?.plain.toString(), '<p>two');
   assert.equal((await readdir(join(folder.path, 'cache'))).length, 1, 'the one before is removed');
+  const [before] = await readdir(join(folder.path, 'cache'));
+  await writeFile(join(folder.path, 'sdk', 'src', 'millrace.ts'), 'export {};');
+  await readyFiles(pages());
+  assert.notEqual((await readdir(join(folder.path, 'cache')))[0], before, 'the client is one of the sources');
 });
 
 test('a build that fails says why, and is tried again', async () => {

@@ -19,6 +19,9 @@ export interface ManualPart {
 /** The first page, which is the table of contents as well. */
 export const contentsFile = 'docs/index.md';
 
+/** New addresses of pages that have moved, so that bookmarks and links from elsewhere keep working. */
+export const movedPages: ReadonlyMap<string, string> = new Map([['/docs/behaviour', '/docs/how-it-works']]);
+
 /**
  * The parts of the manual, read from its first page: each heading of depth 2 is a part, each item of the lists below it a page, by
  * its first link; items below an item are pages below a page. So the order is kept in one place, which people read too.

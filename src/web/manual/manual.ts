@@ -91,6 +91,7 @@ ${meant}<p><a href="/docs">First page of the manual</a></p>
       files.set(address, { ...(await compressedFile(ending, text)), immutable: true });
       return address;
     };
+    const search = await add('search', '.js', await this.#read('docs/site/search.js'));
     const assets = {
       style: await add(
         'manual',
@@ -98,7 +99,11 @@ ${meant}<p><a href="/docs">First page of the manual</a></p>
         `${await this.#read('dashboard/src/style/theme.css')}${await this.#read('docs/site/manual.css')}`,
       ),
       theme: await add('theme', '.js', await this.#read('dashboard/public/theme.js')),
-      script: await add('manual', '.js', await this.#read('docs/site/manual.js')),
+      script: await add(
+        'manual',
+        '.js',
+        (await this.#read('docs/site/manual.js')).replace("'./search.js'", `'${search}'`),
+      ),
       icon: await add('icon', '.svg', await this.#read('dashboard/public/favicon.svg')),
       index: await add('search', '.json', searchIndex(rendered)),
     };
@@ -135,7 +140,7 @@ function nearTo(address: string, pages: readonly ManualEntry[]): readonly Manual
     .map(({ page }) => page);
 }
 
-/** `[[address, name of the page, [[anchor, heading, text], …]], …]`, as docs/site/manual.js reads it. */
+/** `[[address, name of the page, [[anchor, heading, text], …]], …]`, as docs/site/search.js reads it. */
 function searchIndex(rendered: readonly { entry: ManualEntry; page: RenderedPage }[]): string {
   return JSON.stringify(
     rendered.map(({ entry, page }) => [

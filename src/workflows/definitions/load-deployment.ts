@@ -91,7 +91,7 @@ interface Held {
 
 /** The deployments that run in this process, or did a moment ago: each is loaded once, by whoever needs it first. */
 export class Deployments {
-  readonly #store: Pick<Store, 'name' | 'read'>;
+  readonly #store: Pick<Store, 'isShared' | 'read'>;
   readonly #clock: Clock;
   readonly #context: Pick<DeploymentContext, 'credentials' | 'sealer'>;
   /** In the order of their use. */
@@ -99,7 +99,7 @@ export class Deployments {
   readonly #sweeper: NodeJS.Timeout;
 
   constructor(options: {
-    store: Pick<Store, 'name' | 'read'>;
+    store: Pick<Store, 'isShared' | 'read'>;
     clock: Clock;
     context: Pick<DeploymentContext, 'credentials' | 'sealer'>;
   }) {
@@ -119,7 +119,7 @@ export class Deployments {
     this.#held.delete(deploymentId);
     this.#held.set(deploymentId, held);
     if (held.freshUntilMs !== null && held.freshUntilMs <= nowMs) return this.#load(deploymentId, nowMs);
-    const isFresh = this.#store.name === 'sqlite' || Math.abs(nowMs - held.checkedAtMs) < freshMs;
+    const isFresh = !this.#store.isShared || Math.abs(nowMs - held.checkedAtMs) < freshMs;
     return isFresh ? held.deployment : this.#check(deploymentId, held, nowMs);
   }
 

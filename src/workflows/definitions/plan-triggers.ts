@@ -8,8 +8,9 @@ import type { ComponentOwner, ComponentResolver } from '#registry/resolve-compon
 import type { DeploymentContext } from '#sources/deployment.ts';
 import { shapeOfSource } from '#sources/source-shape.ts';
 import { findSource } from '#sources/source-store.ts';
-import type { Db, Store, Tx } from '#storage/store.ts';
-import type { TriggerTable } from '#storage/tables/workflow-tables.ts';
+import type { Dialect } from '#storage/dialect.ts';
+import type { Db, Tx } from '#storage/store.ts';
+import type { TriggerKind, TriggerTable } from '#storage/tables/workflow-tables.ts';
 import { atParameter, invalidAt } from './at-parameter.ts';
 import { sealTriggerAuth, triggerAuthType } from './trigger-auth.ts';
 import {
@@ -20,7 +21,7 @@ import {
   type TriggerDefinition,
 } from './trigger-definition.ts';
 import { layTriggerOver, triggerAsInput } from './trigger-input.ts';
-import type { TriggerInput, TriggerKind } from './workflow-input.ts';
+import type { TriggerInput } from './workflow-input.ts';
 
 /** The triggers that a workflow is to have. */
 export interface TriggerPlan {
@@ -247,7 +248,7 @@ function requireForeignSource(
  * the caller's ends before the transaction does.
  */
 export async function holdForeignSources(
-  store: Pick<Store, 'name'>,
+  store: Dialect,
   tx: Tx,
   { newForeignSources }: TriggerPlan,
   { ownerId, userId }: ComponentOwner,

@@ -1,7 +1,7 @@
 import { type ConfiguredProps, isRecord } from '#components/validate-props.ts';
 import { checkSchedule, nextOccurrence, type Schedule } from '#schedule/next-occurrence.ts';
 import type { TimerTable } from '#storage/tables/source-tables.ts';
-import type { TriggerTable } from '#storage/tables/workflow-tables.ts';
+import { type TriggerTable, triggerKinds } from '#storage/tables/workflow-tables.ts';
 import { invalidAt } from './at-parameter.ts';
 import type { TriggerAuth } from './trigger-auth.ts';
 import { quoted, refuseNul, refuseUnknownFields, type TriggerInput, triggersMax } from './workflow-input.ts';
@@ -23,8 +23,6 @@ export type HttpAuth =
   /** The token that the trigger has already. */
   | { type: 'static_bearer_token'; token?: never };
 
-const kinds = ['http', 'timer', 'email', 'source'] as const;
-
 export function checkTriggers(triggers: readonly TriggerInput[]): void {
   if (triggers.length > triggersMax)
     throw invalidAt(
@@ -41,7 +39,7 @@ export function readTrigger(trigger: TriggerInput, index: number): TriggerDefini
   const { type, props = {} } = trigger;
   switch (type) {
     case undefined:
-      throw invalidAt(`${at}.type`, `required: one of ${kinds.join(', ')}`, 'missing_parameter');
+      throw invalidAt(`${at}.type`, `required: one of ${triggerKinds.join(', ')}`, 'missing_parameter');
     case 'http':
       return readHttp(props, `${at}.props`);
     case 'timer':
@@ -53,7 +51,7 @@ export function readTrigger(trigger: TriggerInput, index: number): TriggerDefini
     case 'source':
       return readSource(props, `${at}.props`);
     default:
-      throw invalidAt(`${at}.type`, `expected one of ${kinds.join(', ')}, found ${quoted(type)}`);
+      throw invalidAt(`${at}.type`, `expected one of ${triggerKinds.join(', ')}, found ${quoted(type)}`);
   }
 }
 

@@ -1,11 +1,12 @@
 import { isRecord } from '#components/validate-props.ts';
+import { unreachable } from '#lib/assert.ts';
 import type { TriggerTable } from '#storage/tables/workflow-tables.ts';
 import { triggerAuthType } from './trigger-auth.ts';
-import type { TriggerInput, TriggerKind } from './workflow-input.ts';
+import type { TriggerInput } from './workflow-input.ts';
 
 /** A trigger that is there, as a request would give it. A bearer token is not in it: left out, it stays as it is. */
 export function triggerAsInput(trigger: TriggerTable): TriggerInput {
-  const type = trigger.kind as TriggerKind;
+  const type = trigger.kind;
   switch (type) {
     case 'http':
       return {
@@ -27,6 +28,8 @@ export function triggerAsInput(trigger: TriggerTable): TriggerInput {
       return { type, props: {} };
     case 'source':
       return { type, props: { source_id: trigger.id } };
+    default:
+      return unreachable(type);
   }
 }
 

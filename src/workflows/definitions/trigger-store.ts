@@ -1,3 +1,4 @@
+import type { Dialect } from '#storage/dialect.ts';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import type { TriggerTable } from '#storage/tables/workflow-tables.ts';
@@ -48,13 +49,13 @@ export async function findTriggerByKey(db: Db, key: string): Promise<TriggerTabl
 
 /** These take the place of all triggers that the workflow has. */
 export async function replaceTriggers(
-  store: Pick<Store, 'name' | 'defer'>,
+  store: Dialect & Pick<Store, 'defer'>,
   tx: Tx,
   workflowId: string,
   rows: readonly TriggerTable[],
 ): Promise<void> {
   await deleteTriggersOf(tx, workflowId);
-  for (const query of insertRows(store.name, triggerInsert, rows)) await store.defer(tx, query);
+  for (const query of insertRows(store, triggerInsert, rows)) await store.defer(tx, query);
 }
 
 export async function deleteTriggersOf(tx: Tx, workflowId: string): Promise<void> {

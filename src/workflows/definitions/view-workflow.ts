@@ -148,11 +148,7 @@ function authTypeOf(definitions: readonly PropDefinition[], slug: string): strin
   return typeof authType === 'string' ? authType : 'keys';
 }
 
-interface TriggerView {
-  type: string;
-  id: string;
-  [field: string]: unknown;
-}
+type TriggerView = ReturnType<typeof viewOwnTrigger> | ({ type: 'source' } & ReturnType<typeof viewSource>);
 
 /**
  * Triggers by row; one whose source was deleted is not there. Of a source of another owner, such as a member's own, others who
@@ -169,9 +165,14 @@ async function viewTriggers(db: Db, triggers: readonly TriggerTable[], context: 
   const viewSourceTrigger = (source: SourceTable, trigger: TriggerTable) => {
     const known = health.get(source.id) ?? newHealth('source');
     const view = viewSource(source, definitions.get(source.id) ?? [], context.endpointUrl, known);
-    if (source.owner_id === trigger.owner_id) return view;
+    if (source.owner_id === trigger.owner_id) return { type: 'source' as const, ...view };
     // What went wrong in it is as private as what it was given.
-    return { ...view, configured_props: {}, health: { ...known, reason: null } };
+    return {
+      type: 'source' as const,
+      ...view,
+      configured_props: {},
+      health: { ...known, reason: null },
+    };
   };
   for (const trigger of triggers) {
     const source = sources.get(trigger.id);
@@ -179,7 +180,7 @@ async function viewTriggers(db: Db, triggers: readonly TriggerTable[], context: 
       trigger.kind === 'source'
         ? source && viewSourceTrigger(source, trigger)
         : viewOwnTrigger(trigger, context);
-    if (view !== undefined) views.set(trigger, { type: trigger.kind, ...view });
+    if (view !== undefined) views.set(trigger, view);
   }
   return views;
 }
@@ -192,17 +193,21 @@ function viewOwnTrigger(trigger: TriggerTable, context: WorkflowViewContext) {
   const { id, key } = trigger;
   if (trigger.kind === 'http') {
     return {
+      type: 'http' as const,
       id,
       key,
-      endpoint_url: context.endpointUrl(key),
+      // It has a key, and so an address.
+      endpoint_url: context.endpointUrl(key) ?? '',
       custom_response: trigger.custom_response === 1,
       // The token is shown to nobody; sent back like this, it stays.
       auth: { type: triggerAuthType(trigger) },
       ...times,
     };
   }
-  if (trigger.kind === 'email') return { id, email_address: context.emailAddress(key ?? ''), ...times };
+  if (trigger.kind === 'email')
+    return { type: 'email' as const, id, email_address: context.emailAddress(key ?? ''), ...times };
   return {
+    type: 'timer' as const,
     id,
     interval_seconds: trigger.interval_seconds,
     cron: trigger.cron,

@@ -8,11 +8,11 @@ import { WorkflowDirectory } from './workflow-directory.ts';
 import { deleteWorkflowRow } from './workflow-store.ts';
 
 /** The store, and how often it was read. */
-function counted(store: Store): { store: Pick<Store, 'name' | 'read'>; reads: () => number } {
+function counted(store: Store): { store: Pick<Store, 'isShared' | 'read'>; reads: () => number } {
   let reads = 0;
   return {
     store: {
-      name: store.name,
+      isShared: store.isShared,
       get read() {
         reads += 1;
         return store.read;

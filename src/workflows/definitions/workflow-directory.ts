@@ -1,5 +1,6 @@
 import type { Clock } from '#lib/clock.ts';
 import type { Store } from '#storage/store.ts';
+import type { WorkflowState } from '#storage/tables/workflow-tables.ts';
 import {
   defaultWorkflowSettings,
   type WorkflowDefinition,
@@ -13,8 +14,7 @@ export interface KnownWorkflow {
   ownerId: string;
   /** The deployment that new events run. */
   deploymentId: string;
-  /** active | inactive */
-  state: string;
+  state: WorkflowState;
   settings: WorkflowSettings;
 }
 
@@ -33,11 +33,11 @@ interface Remembered {
  * until `forget`, which whoever changes a workflow calls after the commit; with several it is up to a second old.
  */
 export class WorkflowDirectory {
-  readonly #store: Pick<Store, 'name' | 'read'>;
+  readonly #store: Pick<Store, 'isShared' | 'read'>;
   readonly #clock: Clock;
   readonly #known = new Map<string, Remembered>();
 
-  constructor(options: { store: Pick<Store, 'name' | 'read'>; clock: Clock }) {
+  constructor(options: { store: Pick<Store, 'isShared' | 'read'>; clock: Clock }) {
     this.#store = options.store;
     this.#clock = options.clock;
   }
@@ -71,7 +71,7 @@ export class WorkflowDirectory {
 
   #isTrue({ atMs }: Remembered, nowMs: number): boolean {
     // Not for ever when the clock steps back.
-    return this.#store.name === 'sqlite' || (atMs <= nowMs && nowMs < atMs + sharedMs);
+    return !this.#store.isShared || (atMs <= nowMs && nowMs < atMs + sharedMs);
   }
 
   async #read(id: string): Promise<KnownWorkflow | undefined> {

@@ -1,4 +1,5 @@
 import type { ConfiguredProps } from '#components/validate-props.ts';
+import type { TriggerKind } from '#storage/tables/workflow-tables.ts';
 import { invalidAt } from './at-parameter.ts';
 import { foreignRuntime } from './foreign-steps.ts';
 import { defaultWorkflowSettings, type WorkflowSettings } from './workflow-definition.ts';
@@ -13,8 +14,6 @@ export interface StepInput {
   component?: string;
   disabled?: boolean;
 }
-
-export type TriggerKind = 'http' | 'timer' | 'email' | 'source';
 
 /** A trigger as a request (or a template) gives it. */
 export interface TriggerInput {

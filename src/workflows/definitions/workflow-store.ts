@@ -1,5 +1,9 @@
 import { type SqlBool, sql } from 'kysely';
+import { deleteDeploymentAccountsOf, insertDeploymentAccounts } from '#accounts/account-grant-store.ts';
+import type { HealthState } from '#health/health.ts';
 import { hasHealth } from '#health/health-store.ts';
+import { deleteComponentDbs } from '#sources/source-store.ts';
+import type { Dialect } from '#storage/dialect.ts';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
@@ -48,13 +52,9 @@ export async function goneWorkflows(db: Db, ids: ReadonlySet<string>): Promise<S
 }
 
 /** The workflow, which nobody else changes until the end of the transaction. */
-export async function lockWorkflow(
-  store: Pick<Store, 'name'>,
-  tx: Tx,
-  id: string,
-): Promise<WorkflowTable | undefined> {
+export async function lockWorkflow(store: Dialect, tx: Tx, id: string): Promise<WorkflowTable | undefined> {
   const query = tx.selectFrom('workflows').select(workflowColumns).where('id', '=', id);
-  return (store.name === 'postgres' ? query.forUpdate() : query).executeTakeFirst();
+  return store.lockRows(query).executeTakeFirst();
 }
 
 /** Workflows of an owner or of a project, newest first; with `words`, those that have them in their name or id; with `health`, those in that state. */
@@ -62,7 +62,7 @@ export async function pageOfWorkflows(
   db: Db,
   filter: ({ ownerId: string } | { projectId: string }) & {
     words?: string;
-    health?: { state: string; nowMs: number };
+    health?: { state: HealthState; nowMs: number };
   },
   page: PageRequest,
 ): Promise<Page<WorkflowTable>> {
@@ -103,7 +103,7 @@ export async function deleteWorkflowRow(tx: Tx, id: string): Promise<void> {
 export type DeploymentAccount = Pick<DeploymentAccountTable, 'account_id' | 'owner_id'>;
 
 export async function insertDeployment(
-  store: Pick<Store, 'name' | 'defer'>,
+  store: Dialect & Pick<Store, 'defer'>,
   tx: Tx,
   row: DeploymentTable,
   accounts: readonly DeploymentAccount[],
@@ -113,12 +113,11 @@ export async function insertDeployment(
     .values({ ...row, components_listed: 1 })
     .execute();
   await listComponents(store, tx, [row]);
-  const rows = accounts.map(({ account_id, owner_id }) => ({ deployment_id: row.id, account_id, owner_id }));
-  for (const query of insertRows(store.name, accountInsert, rows)) await store.defer(tx, query);
+  await insertDeploymentAccounts(store, tx, row.id, accounts);
 }
 
 async function listComponents(
-  store: Pick<Store, 'name' | 'defer'>,
+  store: Dialect & Pick<Store, 'defer'>,
   tx: Tx,
   deployments: readonly Pick<DeploymentTable, 'id' | 'definition'>[],
 ): Promise<void> {
@@ -127,12 +126,12 @@ async function listComponents(
     const ids = new Set(steps.map((step) => step.componentId));
     return [...ids].map((componentId) => ({ component_id: componentId, deployment_id: id }));
   });
-  for (const query of insertRows(store.name, componentInsert, rows)) await store.defer(tx, query);
+  for (const query of insertRows(store, componentInsert, rows)) await store.defer(tx, query);
 }
 
 /** Lists the components of deployments that an older version stored, at most `limit` of them; answers how many. */
 export function listDeployments(
-  store: Pick<Store, 'name' | 'defer' | 'transaction'>,
+  store: Dialect & Pick<Store, 'defer' | 'transaction'>,
   limit: number,
 ): Promise<number> {
   return store.transaction(async (tx) => {
@@ -153,11 +152,6 @@ export function listDeployments(
 const componentInsert: RowInsert<'deployment_components'> = {
   table: 'deployment_components',
   columns: ['component_id', 'deployment_id'],
-};
-
-const accountInsert: RowInsert<'deployment_accounts'> = {
-  table: 'deployment_accounts',
-  columns: ['deployment_id', 'account_id', 'owner_id'],
 };
 
 export async function findDeployment(db: Db, id: string): Promise<DeploymentTable | undefined> {
@@ -249,13 +243,13 @@ export async function deploymentStamp(
 /** Removes the deployments of a removed workflow, with what their steps kept. */
 export async function deleteDeploymentsOf(tx: Tx, workflowId: string): Promise<void> {
   await deleteStepDbs(tx, workflowId);
-  for (const table of ['deployment_accounts', 'deployment_components'] as const)
-    await tx
-      .deleteFrom(table)
-      .where('deployment_id', 'in', (from) =>
-        from.selectFrom('deployments').select('id').where('workflow_id', '=', workflowId),
-      )
-      .execute();
+  await deleteDeploymentAccountsOf(tx, workflowId);
+  await tx
+    .deleteFrom('deployment_components')
+    .where('deployment_id', 'in', (from) =>
+      from.selectFrom('deployments').select('id').where('workflow_id', '=', workflowId),
+    )
+    .execute();
   await tx.deleteFrom('deployments').where('workflow_id', '=', workflowId).execute();
 }
 
@@ -268,11 +262,5 @@ async function deleteStepDbs(tx: Tx, workflowId: string): Promise<void> {
     .execute();
   const steps = deployments.flatMap(({ definition }) => (JSON.parse(definition) as WorkflowDefinition).steps);
   const ids = [...new Set(steps.map((step) => step.id))];
-  for (let at = 0; at < ids.length; at += idsPerStatement)
-    await tx
-      .deleteFrom('component_dbs')
-      .where('source_id', 'in', ids.slice(at, at + idsPerStatement))
-      .execute();
+  await deleteComponentDbs(tx, ids);
 }
-
-const idsPerStatement = 500;

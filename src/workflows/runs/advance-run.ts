@@ -8,7 +8,7 @@ import { usageOf } from '#metering/invocation-usage.ts';
 import type { HttpReply, StepFlow } from '#runner/call-outcome.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
-import type { RunSendTable, RunStepTable } from '#storage/tables/workflow-tables.ts';
+import type { RunSendTable, RunState, RunStepTable, WaitKind } from '#storage/tables/workflow-tables.ts';
 import type { LoadedDeployment, LoadedStep } from '#workflows/definitions/loaded-deployment.ts';
 import type { LiveRun } from './live-run.ts';
 import { sendJobs } from './queue-sends.ts';
@@ -55,6 +55,7 @@ export class RunEngine {
     bus: EventBus;
     router: EventRouter;
     outcomes: OutcomeRecorder;
+    hasOthers: () => boolean;
     clock: Clock;
     logger: Logger;
     node: string;
@@ -81,11 +82,7 @@ export class RunEngine {
   /** From the first step that is not recorded to the end, or to a wait. Throws `RunLostError`, `UnavailableError`. */
   async advance(live: LiveRun): Promise<Stop> {
     if (!this.#mayRun(live.run.owner_id) && live.waited === null)
-      return this.#fail(live, undefined, 0, undefined, {
-        code: 'Quota Exceeded',
-        msg: 'the daily quota of the owner is used up; it counts anew at 00:00 UTC',
-        stack: '',
-      });
+      return this.#fail(live, { position: 0, error: quotaUsedUp });
     if (live.waited?.kind === 'suspend' || live.waited?.resumption.cancelled === true) {
       const stop = await this.#afterSuspension(live, live.waited);
       if (stop !== undefined) return stop;
@@ -94,7 +91,7 @@ export class RunEngine {
       const next = live.next();
       if (next === undefined) return this.#end(live, { state: 'succeeded' });
       const refused = await this.#renewCredentials(live);
-      if (refused !== undefined) return this.#fail(live, undefined, next.position, undefined, refused);
+      if (refused !== undefined) return this.#fail(live, { position: next.position, error: refused });
       const step = live.stepAt(next.position);
       const result = await this.#steps.run(
         live,
@@ -105,7 +102,7 @@ export class RunEngine {
         },
       );
       if (live.isEnded) throw new RunLostError('the run was ended');
-      const stop = await this.#apply(live, step, next.position, result);
+      const stop = await this.#apply(live, { step, position: next.position, result });
       if (stop !== undefined) return stop;
     }
   }
@@ -126,13 +123,13 @@ export class RunEngine {
   /** Records what a step did and decides what follows; undefined: the next step. */
   async #apply(
     live: LiveRun,
-    step: LoadedStep,
-    position: number,
-    result: StepResult,
+    done: { step: LoadedStep; position: number; result: StepResult },
   ): Promise<Stop | undefined> {
+    const { step, position, result } = done;
     const { flow } = result;
-    const row = this.#stepRow(live, step, position, result);
-    if (result.status === 'failed') return this.#fail(live, row, position, result, result.error);
+    const row = this.#stepRow(live, done);
+    if (result.status === 'failed')
+      return this.#fail(live, { row, position, result, error: result.error ?? unknownError });
     if (flow?.kind === 'rerun') {
       const before =
         live.waited?.kind === 'rerun' && live.waited.position === position
@@ -141,7 +138,7 @@ export class RunEngine {
       const runs = before?.runs ?? 1;
       if (runs <= flow.maxRetries) {
         const run = { runs: runs + 1, context: JSON.parse(live.deployment.redact(flow.context)) as unknown };
-        const waits = { kind: 'rerun', ms: flow.ms, position, resumption: { run } };
+        const waits = { kind: 'rerun', ms: flow.ms, position, resumption: { run } } as const;
         return this.#wait(live, { ...row, state: 'waiting' }, result, waits);
       }
     }
@@ -207,11 +204,9 @@ export class RunEngine {
 
   async #fail(
     live: LiveRun,
-    row: RunStepTable | undefined,
-    position: number,
-    result: StepResult | undefined,
-    error: StepError | undefined,
+    failed: { row?: RunStepTable; position: number; result?: StepResult; error: StepError },
   ): Promise<Stop> {
+    const { row, position, result, error } = failed;
     const failures = live.failures + 1;
     const waitMs =
       live.deployment.settings.autoRetry && row !== undefined && result?.isFinal === false
@@ -227,7 +222,7 @@ export class RunEngine {
       const exports = withAttempt(row, { retryAtMs, ...this.#steps.linksOf(live, row) });
       return this.#wait(live, { ...row, exports }, result, { kind, ms: waitMs, position, resumption });
     }
-    const text = errorJson(row, error ?? unknownError, this.#clock.now());
+    const text = errorJson(row, error, this.#clock.now());
     return this.#end(live, {
       state: 'failed',
       error: text,
@@ -242,7 +237,7 @@ export class RunEngine {
     row: RunStepTable,
     result: StepResult,
     wait: {
-      kind: string;
+      kind: WaitKind;
       ms: number;
       position: number;
       resumption: Extract<NextState, { kind: 'wait' }>['resumption'];
@@ -266,7 +261,7 @@ export class RunEngine {
   async #end(
     live: LiveRun,
     end: {
-      state: string;
+      state: RunState;
       reason?: string;
       error?: string;
       position?: number;
@@ -335,8 +330,8 @@ export class RunEngine {
   /** What a step left to be stored beside its record. */
   #effectsOf(live: LiveRun, step: LoadedStep, result: StepResult): Pick<RunRecord, 'sends' | 'stepDb'> {
     const { run } = live;
-    const sends = result.sends.map(({ kind, payload }): RunSendTable => {
-      const send = {
+    const sends = result.sends.map(({ kind, payload }) => {
+      const send: RunSendTable = {
         run_id: run.id,
         number: live.sends.length + 1,
         owner_id: run.owner_id,
@@ -358,7 +353,10 @@ export class RunEngine {
     };
   }
 
-  #stepRow(live: LiveRun, step: LoadedStep, position: number, result: StepResult): RunStepTable {
+  #stepRow(
+    live: LiveRun,
+    { step, position, result }: { step: LoadedStep; position: number; result: StepResult },
+  ): RunStepTable {
     const { run } = live;
     return {
       run_id: run.id,
@@ -390,6 +388,11 @@ export class RunEngine {
 }
 
 const unknownError: StepError = { code: 'Error', msg: '', stack: '' };
+const quotaUsedUp: StepError = {
+  code: 'Quota Exceeded',
+  msg: 'the daily quota of the owner is used up; it counts anew at 00:00 UTC',
+  stack: '',
+};
 
 function exitReason(live: LiveRun, flow: Extract<StepFlow, { kind: 'exit' }>): string {
   if (flow.reason === null) return 'a step ended the workflow';

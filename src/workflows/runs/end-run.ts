@@ -2,9 +2,10 @@ import { type EmitStore, type EventRouter, emitEvents } from '#events/emit-event
 import type { StoredEvent } from '#events/event.ts';
 import { recordOutcome } from '#health/outcome-store.ts';
 import { insertNewJobs } from '#jobs/job-store.ts';
+import { deleteJobsOf, lockJobOf } from '#jobs/run-job-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Store, Tx } from '#storage/store.ts';
-import type { RunTable } from '#storage/tables/workflow-tables.ts';
+import type { RunState, RunTable } from '#storage/tables/workflow-tables.ts';
 import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
 import { forgetRuns } from './forget-run-store.ts';
 import { sendJobs } from './queue-sends.ts';
@@ -12,7 +13,6 @@ import { isTerminal } from './run.ts';
 import { runContextJson } from './run-context.ts';
 import { emittedEvent, errorEventOf, errorJson } from './run-events.ts';
 import { runFailure } from './run-failure.ts';
-import { deleteJobOf, lockJobOf } from './run-job-store.ts';
 import type { StepError } from './run-step.ts';
 import { dropSends, lockRun, markEmitted, sendsOfRun, updateRunQuery } from './run-store.ts';
 
@@ -23,7 +23,7 @@ interface EndParts {
 }
 
 interface RunEnd {
-  state: string;
+  state: RunState;
   reason: string | null;
   failure?: { error: StepError; platformVersion: string };
   notice?: string;
@@ -42,7 +42,7 @@ export async function endRunOutside(
   return store.transaction(async (tx) => {
     await lockJobOf(store, tx, end.runId);
     const run = await lockRun(store, tx, end.runId);
-    await deleteJobOf(tx, end.runId);
+    await deleteJobsOf(tx, [end.runId]);
     if (run === undefined || isTerminal(run)) return undefined;
     return endLockedRun(parts, tx, run, end);
   });
@@ -55,7 +55,7 @@ export async function endLockedRun(
   run: RunTable,
   end: RunEnd,
 ): Promise<StoredEvent[]> {
-  await deleteJobOf(tx, run.id);
+  await deleteJobsOf(tx, [run.id]);
   const nowMs = clock.now();
   const { failure } = end;
   const error = failure === undefined ? null : errorJson(undefined, failure.error, nowMs);

@@ -1,3 +1,4 @@
+import { deleteJobsOf } from '#jobs/run-job-store.ts';
 import type { Db, Tx } from '#storage/store.ts';
 
 /** Removes runs that are not to be kept. What they still have to send stays until it was sent (workflows/sends/send-store.ts). */
@@ -94,7 +95,7 @@ export async function deleteRunsOf(tx: Tx, workflowId: string, limit: number): P
   const ids = runs.map((run) => run.id);
   if (ids.length > 0) {
     // The jobs first: who runs one of them finds out that it is gone before it finds its run gone.
-    await tx.deleteFrom('jobs').where('id', 'in', ids).execute();
+    await deleteJobsOf(tx, ids);
     await deleteRuns(tx, ids);
   }
   return ids.length < limit;

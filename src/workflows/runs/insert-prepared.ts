@@ -1,4 +1,5 @@
 import { insertNewJobs } from '#jobs/job-store.ts';
+import type { Dialect } from '#storage/dialect.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import type { JobTable } from '#storage/tables/job-tables.ts';
 import type { RunTable } from '#storage/tables/workflow-tables.ts';
@@ -19,7 +20,7 @@ export interface RunPreparer {
 
 /** Inserts new runs with their jobs, many in two statements, and wakes the workers of other processes. */
 export async function insertPrepared(
-  store: Pick<Store, 'name' | 'defer' | 'notify'>,
+  store: Dialect & Pick<Store, 'defer' | 'notify'>,
   tx: Tx,
   prepared: readonly PreparedRows[],
 ): Promise<void> {

@@ -2,7 +2,13 @@ import type { LeasedJob } from '#jobs/job-store.ts';
 import { must } from '#lib/assert.ts';
 import type { HttpReply } from '#runner/call-outcome.ts';
 import type { JobTable } from '#storage/tables/job-tables.ts';
-import type { RunSendTable, RunStepTable, RunTable } from '#storage/tables/workflow-tables.ts';
+import type {
+  RunSendTable,
+  RunState,
+  RunStepTable,
+  RunTable,
+  WaitKind,
+} from '#storage/tables/workflow-tables.ts';
 import type { LoadedDeployment, LoadedStep } from '#workflows/definitions/loaded-deployment.ts';
 import type { RunResumption } from './run.ts';
 import { runContextJson } from './run-context.ts';
@@ -23,7 +29,7 @@ export class LiveRun {
   /** It has begun before, here or on a node that was lost since. */
   readonly hasBegun: boolean;
   /** What the run waited for when it came here; null for one that did not wait. */
-  waited: { kind: string; position: number; resumption: RunResumption; untilMs: number } | null;
+  waited: { kind: WaitKind; position: number; resumption: RunResumption; untilMs: number } | null;
   failures: number;
   readonly sends: Pick<RunSendTable, 'number' | 'kind' | 'payload'>[] = [];
   /** The reply for whoever waits, until the run ends. */
@@ -32,7 +38,7 @@ export class LiveRun {
   segmentMs = 0;
   usedScratch = false;
   /** How it ended, and the message of its error. */
-  endState = 'running';
+  endState: RunState = 'running';
   errorMessage = '';
   /** Somebody ended it: nothing that is under way here counts. */
   isEnded = false;

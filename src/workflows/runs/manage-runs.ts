@@ -8,7 +8,7 @@ import type { RunStepTable, RunTable, WorkflowTable } from '#storage/tables/work
 import type { WorkflowDefinition } from '#workflows/definitions/workflow-definition.ts';
 import { findDeployment, findWorkflow } from '#workflows/definitions/workflow-store.ts';
 import { endRunOutside } from './end-run.ts';
-import { isTerminal, type RunSourceType } from './run.ts';
+import { isTerminal } from './run.ts';
 import { insertRuns, insertSteps, stepsOfRun } from './run-store.ts';
 import type { RunStarter } from './start-run.ts';
 import { cancelNotice, type WorkflowRuns } from './workflow-runs.ts';
@@ -60,7 +60,7 @@ export class RunManager {
       ownerId: workflow.owner_id,
       deploymentId: workflow.deployment_id,
       emitterId: run.emitter_id,
-      sourceType: run.source_type as RunSourceType,
+      sourceType: run.source_type,
       event: run.event,
       hops: 0,
       traceId: run.trace_id,
@@ -103,7 +103,7 @@ export class RunManager {
         ownerId: run.owner_id,
         deploymentId: run.deployment_id,
         emitterId: run.emitter_id,
-        sourceType: run.source_type as RunSourceType,
+        sourceType: run.source_type,
         event: run.event,
         hops: 0,
         traceId: run.trace_id,

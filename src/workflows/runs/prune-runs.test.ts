@@ -128,9 +128,9 @@ forEachStore((stores) => {
     for (let run = 0; run < 2; run += 1) await fixture.service.starter.recordOnly(fixture.trigger());
     let isAway = true;
     const writes = {
-      submitPatiently: async (...args: Parameters<typeof stores.store.writes.submitPatiently>) => {
+      submitLazily: async (...args: Parameters<typeof stores.store.writes.submitLazily>) => {
         if (isAway) throw new Error('the store is away');
-        return stores.store.writes.submitPatiently(...args);
+        return stores.store.writes.submitLazily(...args);
       },
     };
     const store = { ...stores.store, writes } as unknown as typeof stores.store;

@@ -1,5 +1,6 @@
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
+import { PeriodicTask } from '#lib/periodic-task.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
 import { forgetRuns, runsToPrune, workflowsWithRuns } from './forget-run-store.ts';
@@ -23,35 +24,32 @@ export class RunPruner {
   readonly #keep: number;
   /** Workflows of which a run has ended since they were last looked at. */
   #grown = new Set<string>();
-  #timer: NodeJS.Timeout | undefined;
-  #sweepTimer: NodeJS.Timeout | undefined;
-  #sweepIsDue = false;
+  readonly #task: PeriodicTask;
+  /** By a clock that never steps; at once after the start: what ended before a crash is not in memory. */
+  #nextSweepMs = 0;
   /** Runs removed since the store gave room back. */
   #forgotten = 0;
-  #working: Promise<void> | undefined;
-  #stopped = false;
 
   /** `keep`: ended runs kept of each workflow. */
   constructor(options: { store: Store; logger: Logger; keep: number }) {
     this.#store = options.store;
     this.#logger = options.logger;
     this.#keep = options.keep;
+    this.#task = new PeriodicTask({
+      everyMs: intervalMs,
+      restFactor,
+      work: () => this.#round(),
+      logger: options.logger,
+      failure: 'runs.not-pruned',
+    });
   }
 
   start(): void {
-    // What ended before a crash is not in memory.
-    this.#sweepIsDue = true;
-    this.#sweepTimer = setInterval(() => {
-      this.#sweepIsDue = true;
-    }, sweepIntervalMs);
-    this.#roundAfter(0);
+    this.#task.start({ atOnce: true });
   }
 
-  async stop(): Promise<void> {
-    this.#stopped = true;
-    clearTimeout(this.#timer);
-    clearInterval(this.#sweepTimer);
-    await this.#working;
+  stop(): Promise<void> {
+    return this.#task.stop();
   }
 
   /** A run of this workflow has ended. */
@@ -67,7 +65,7 @@ export class RunPruner {
     try {
       for (const workflowId of grown) {
         for (let isMore = true; isMore; ) {
-          if (this.#stopped) return;
+          if (this.#task.isStopped) return;
           const ids = await runsToPrune(this.#store.read, workflowId, { keep: this.#keep, limit: batchRows });
           isMore = ids.length === batchRows;
           old.push(...ids);
@@ -86,19 +84,8 @@ export class RunPruner {
     }
   }
 
-  #roundAfter(ms: number): void {
-    if (this.#stopped) return;
-    this.#timer = setTimeout(() => {
-      const begun = performance.now();
-      this.#working = this.#round().finally(() => {
-        this.#working = undefined;
-        this.#roundAfter(Math.max(intervalMs, restFactor * (performance.now() - begun)));
-      });
-    }, ms);
-  }
-
   async #round(): Promise<void> {
-    if (this.#sweepIsDue) await this.#sweep();
+    if (performance.now() >= this.#nextSweepMs) await this.#sweep();
     if (this.#grown.size > 0) await this.pruneGrown();
   }
 
@@ -106,7 +93,7 @@ export class RunPruner {
     try {
       for (const workflowId of await workflowsWithRuns(this.#store.read, this.#keep))
         this.#grown.add(workflowId);
-      this.#sweepIsDue = false;
+      this.#nextSweepMs = performance.now() + sweepIntervalMs;
     } catch (error) {
       this.#logger.warn({ error: toError(error).message }, 'runs.not-swept');
     }
@@ -114,7 +101,7 @@ export class RunPruner {
 
   async #forget(ids: readonly string[]): Promise<void> {
     // With commits that others wait for: under load its own would be every third one.
-    await this.#store.writes.submitPatiently(forgetWrite, ids);
+    await this.#store.writes.submitLazily(forgetWrite, ids);
     this.#forgotten += ids.length;
   }
 }

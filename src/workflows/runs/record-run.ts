@@ -1,4 +1,3 @@
-import type { CompiledQuery } from 'kysely';
 import {
   appendEvents,
   type Emission,
@@ -8,26 +7,31 @@ import {
   questionOf,
 } from '#events/emit-event.ts';
 import type { StoredEvent } from '#events/event.ts';
-import type { LockedEmitter } from '#events/event-store.ts';
 import type { Outcome, OutcomeRecorder } from '#health/outcome-store.ts';
 import { insertNewJobs, settleJobsQuery } from '#jobs/job-store.ts';
+import { heldJobsQuery, parkJobQuery, resetAttemptsQuery } from '#jobs/run-job-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { UsageRow } from '#metering/invocation-usage.ts';
 import { addUsage } from '#metering/usage-store.ts';
-import { mergeComponentDbs } from '#sources/source-store.ts';
+import { ensureComponentDbs, mergeComponentDbs } from '#sources/source-store.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
 import type { JobTable } from '#storage/tables/job-tables.ts';
-import type { RunSendTable, RunStepTable, RunTable } from '#storage/tables/workflow-tables.ts';
+import type {
+  RunSendTable,
+  RunState,
+  RunStepTable,
+  RunTable,
+  WaitKind,
+} from '#storage/tables/workflow-tables.ts';
 import { forgetRuns } from './forget-run-store.ts';
+import { refuseGone } from './refuse-gone.ts';
 import type { RunResumption } from './run.ts';
 import { runFailure } from './run-failure.ts';
-import { heldJobsQuery, parkJobQuery, resetAttemptsQuery } from './run-job-store.ts';
 import {
   clearResumeQuery,
   deleteResumeQuery,
   dropSends,
-  ensureStepDbs,
   insertRuns,
   insertSends,
   insertSteps,
@@ -60,7 +64,7 @@ export type NextState =
   | { kind: 'go-on'; clears: boolean }
   | {
       kind: 'wait';
-      waitKind: string;
+      waitKind: WaitKind;
       untilMs: number;
       position: number;
       failures: number;
@@ -68,7 +72,7 @@ export type NextState =
     }
   | {
       kind: 'end';
-      state: string;
+      state: RunState;
       position: number;
       error: string | null;
       reason: string | null;
@@ -94,30 +98,38 @@ export function recordRuns(options: {
   router: EventRouter;
   clock: Clock;
   outcomes: OutcomeRecorder;
+  /** Whether other nodes were there a moment ago. */
+  hasOthers: () => boolean;
 }): BatchWrite<RunRecord, RecordResult> {
-  const { store, node, router, clock, outcomes } = options;
+  const { store, node, router, clock, outcomes, hasOthers } = options;
   return {
     name: 'record-runs',
     bytes: recordBytes,
     async run(tx, records) {
       const nowMs = clock.now();
+      if (hasOthers())
+        await refuseGone(
+          tx,
+          records.flatMap(({ arriving }) => (arriving === undefined ? [] : [arriving.run.workflow_id])),
+        );
       const fenced = records.filter((record) => record.arriving === undefined);
       const ending = fenced.filter((record) => record.next.kind === 'end');
       const going = fenced.filter((record) => record.next.kind !== 'end');
       const emissions = records.flatMap(({ next }) => (next.kind === 'end' ? next.emissions : []));
       const question = questionOf(router, emissions);
-      const queries: CompiledQuery<object>[] = [];
-      if (ending.length > 0)
-        queries.push(settleJobsQuery(store, tx, { node, jobs: ending.map(({ job }) => job) }));
-      if (going.length > 0)
-        queries.push(heldJobsQuery(store, tx, { node, ids: going.map(({ job }) => job.id) }));
-      if (emissions.length > 0) queries.push(lockEmittersOf(store, tx, emissions));
-      if (question !== undefined) queries.push(question.query);
-      const answers = queries.length === 0 ? [] : await store.ask<object[]>(tx, queries);
-      const settled = (ending.length > 0 ? answers.shift() : []) as { id: string }[];
-      const holding = (going.length > 0 ? answers.shift() : []) as { id: string; attempts: number }[];
-      const emitters = (emissions.length > 0 ? answers.shift() : []) as LockedEmitter[];
-      const answer = question && { question, rows: (answers.shift() ?? []) as object[] };
+      const { settled, holding, emitters, subscribers } = await store.ask(tx, {
+        settled:
+          ending.length === 0
+            ? undefined
+            : settleJobsQuery(store, tx, { node, jobs: ending.map(({ job }) => job) }),
+        holding:
+          going.length === 0
+            ? undefined
+            : heldJobsQuery(store, tx, { node, ids: going.map(({ job }) => job.id) }),
+        emitters: emissions.length === 0 ? undefined : lockEmittersOf(store, tx, emissions),
+        subscribers: question?.query,
+      });
+      const answer = question && { question, rows: subscribers };
       const settledIds = new Set(settled.map(({ id }) => id));
       const heldAttempts = new Map(holding.map(({ id, attempts }) => [id, attempts]));
       const isHeld = ({ job, next, arriving }: RunRecord) =>
@@ -212,7 +224,10 @@ async function writeRows(
     stepDb === undefined ? [] : [{ ...stepDb, ownerId: run.owner_id }],
   );
   if (dbs.length > 0) {
-    await ensureStepDbs(tx, dbs);
+    await ensureComponentDbs(
+      tx,
+      dbs.map(({ stepId, ownerId }) => ({ id: stepId, ownerId })),
+    );
     const sets = new Map<string, Record<string, string>>();
     for (const { stepId, sets: set } of dbs) sets.set(stepId, { ...sets.get(stepId), ...set });
     await mergeComponentDbs(store, tx, sets);

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { must } from '#lib/assert.ts';
+import type { LinkAction } from '#storage/tables/workflow-tables.ts';
 import { finished, RunFixture, threw } from '../../../test/support/run-fixture.ts';
 import { forEachStore } from '../../../test/support/stores.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import type { LinkOutcome, LinkRequest } from './resume-run.ts';
-import { type LinkAction, linkToken } from './run-link.ts';
+import { linkToken } from './run-link.ts';
 import { endedTriesOf, findRun, markRunning, stepsOfRun } from './run-store.ts';
 
 const hour = 3_600_000;

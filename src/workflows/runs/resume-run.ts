@@ -1,13 +1,13 @@
 import type { EventRouter } from '#events/emit-event.ts';
 import type { StoredEvent } from '#events/event.ts';
 import type { EventBus } from '#events/event-bus.ts';
+import { lockJobOf, wakeJob } from '#jobs/run-job-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Store, Tx } from '#storage/store.ts';
-import type { RunTable } from '#storage/tables/workflow-tables.ts';
+import type { LinkAction, RunTable } from '#storage/tables/workflow-tables.ts';
 import { endLockedRun } from './end-run.ts';
 import { isTerminal, type RunResumption } from './run.ts';
-import { lockJobOf, wakeJob } from './run-job-store.ts';
-import { isLinkToken, type LinkAction, type WaitPlace } from './run-link.ts';
+import { isLinkToken, type WaitPlace } from './run-link.ts';
 import { endedTriesOf, findResume, findRun, insertResume, lockRun, updateRunQuery } from './run-store.ts';
 
 /** A request to one of the two URLs that `$.flow.suspend`, `delay` and `rerun` answer. */
@@ -109,7 +109,7 @@ export class RunResumer {
 
   async #cancelNow(tx: Tx, run: RunTable): Promise<Taken> {
     const parts = { store: this.#store, router: this.#router, clock: this.#clock };
-    const end = { state: 'cancelled', reason: 'cancelled by its URL' };
+    const end = { state: 'cancelled', reason: 'cancelled by its URL' } as const;
     const stored = await endLockedRun(parts, tx, run, end);
     return { outcome: 'done', ended: { workflowId: run.workflow_id, stored } };
   }

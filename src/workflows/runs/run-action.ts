@@ -1,5 +1,6 @@
 import type { ComponentShape } from '#components/component-shape.ts';
 import type { ConfiguredProps } from '#components/validate-props.ts';
+import { must } from '#lib/assert.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
@@ -12,6 +13,7 @@ import type { Runner } from '#runner/runner.ts';
 import type { DeploymentContext } from '#sources/deployment.ts';
 import type { Store } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
+import type { SendKind } from '#storage/tables/workflow-tables.ts';
 import { makeRedactor } from '#vault/redact.ts';
 import {
   refuseMasked,
@@ -64,7 +66,7 @@ export interface ActionResult {
   /** What it asked for with `$.respond`, its body as text. */
   response: HttpAnswer | null;
   /** What it sent with `$.send`, in order. */
-  sends: ({ kind: string } & SendOutcome)[];
+  sends: ({ kind: SendKind } & SendOutcome)[];
 }
 
 export interface ActionRunnerParts {
@@ -203,7 +205,7 @@ export class ActionRunner {
       } catch (error) {
         if (!this.#stop.signal.aborted) throw error;
         throw new UnavailableError(
-          'overloaded',
+          'outcome_unknown',
           'the service stopped before the action ended; it may have run in part',
         );
       } finally {
@@ -294,7 +296,10 @@ function resultOf(
     duration: Math.round(live.segmentMs),
     exit: flow?.kind === 'exit' ? redacted({ reason: flow.reason }) : null,
     response: httpAnswer(live.response, redact),
-    sends: outcomes.map((outcome, index) => redacted({ kind: result.sends[index]?.kind ?? '', ...outcome })),
+    sends: outcomes.map((outcome, index) => {
+      const { kind } = must(result.sends[index], `send ${index}`);
+      return redacted({ kind, ...outcome });
+    }),
   };
 }
 

@@ -1,9 +1,10 @@
+import type { RunState } from '#storage/tables/workflow-tables.ts';
 /** Why a run that ended counts as failed; null: it succeeded; undefined: it was cancelled, which says neither. */
 export function runFailure({
   state,
   error,
 }: {
-  state: string;
+  state: RunState;
   error: string | null;
 }): string | null | undefined {
   if (state === 'succeeded') return null;

@@ -1,8 +1,5 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import type { RunTable } from '#storage/tables/workflow-tables.ts';
-
-/** What the two URLs do that `$.flow.suspend`, `delay` and `rerun` answer. */
-export type LinkAction = 'resume' | 'cancel';
+import type { LinkAction, RunTable } from '#storage/tables/workflow-tables.ts';
 
 /** The wait that a link is for: that of one try of one step. */
 export interface WaitPlace {

@@ -11,12 +11,12 @@ import type { Deployments } from '#workflows/definitions/load-deployment.ts';
 import { RunManager } from './manage-runs.ts';
 import { RunPruner } from './prune-runs.ts';
 import { RunResumer } from './resume-run.ts';
-import { answerAsks, type OwnerAsks } from './run-asks.ts';
+import { answerHostCalls, type OwnerHostCalls } from './run-host-calls.ts';
 import { StepRunner } from './run-step.ts';
 import type { SettingsOf } from './run-turns.ts';
 import { RunStarter } from './start-run.ts';
-import { reportStrayError } from './stray-error.ts';
-import { triggerAsks } from './trigger-workflow.ts';
+import { triggerHostCalls } from './trigger-workflow.ts';
+import { reportUnattributedError } from './unattributed-error.ts';
 import { type AnswerKeeper, WorkflowRuns } from './workflow-runs.ts';
 
 /** Below this a wait is over before the pool looks for due jobs by itself. */
@@ -34,7 +34,7 @@ export class RunService {
   /** Keeps the records of ended runs bounded. */
   readonly pruner: RunPruner;
   /** Tells of an error that no step caught and that belongs to none that still runs. */
-  readonly strayError: (deploymentId: string, error: UserCodeError) => Promise<void>;
+  readonly unattributedError: (deploymentId: string, error: UserCodeError) => Promise<void>;
 
   constructor(options: {
     store: Store;
@@ -51,7 +51,7 @@ export class RunService {
     /** Base of the URLs that resume and cancel a run: `{public_url}/in`. */
     inboundUrl: () => string;
     platformVersion: string;
-    asks: { data_store: OwnerAsks; file: OwnerAsks };
+    hostCalls: { data_store: OwnerHostCalls; file: OwnerHostCalls };
     mayRun: (ownerId: string) => boolean;
     settingsOf: SettingsOf;
     keptAnswers: AnswerKeeper;
@@ -59,7 +59,7 @@ export class RunService {
     runsKept: number;
   }) {
     const { store, clock, logger, pool, runner } = options;
-    this.strayError = (deploymentId, error) => reportStrayError(options, deploymentId, error);
+    this.unattributedError = (deploymentId, error) => reportUnattributedError(options, deploymentId, error);
     this.pruner = new RunPruner({ store, logger, keep: options.runsKept });
     const starter = () => this.starter;
     this.steps = new StepRunner({
@@ -67,11 +67,15 @@ export class RunService {
       runner,
       clock,
       inboundUrl: options.inboundUrl,
-      asks: answerAsks({ ...options.asks, trigger_workflow: triggerAsks({ db: store.read, starter }) }),
+      hostCalls: answerHostCalls({
+        ...options.hostCalls,
+        trigger_workflow: triggerHostCalls({ db: store.read, starter }),
+      }),
     });
     const { steps } = this;
     this.runs = new WorkflowRuns({
       ...options,
+      hasOthers: () => pool.lanes.hasOthers,
       steps,
       surroundings: { platformVersion: options.platformVersion },
       observers: {

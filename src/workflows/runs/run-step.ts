@@ -1,11 +1,13 @@
+import { unreachable } from '#lib/assert.ts';
 import { UnavailableError } from '#lib/errors.ts';
 import type { CallOutcome, HttpReply, LogLine, StepFlow, StepSend } from '#runner/call-outcome.ts';
-import type { Ask, AskAnswer, Runner, StepCall } from '#runner/runner.ts';
+import type { HostCall, HostCallAnswer, Runner, StepCall } from '#runner/runner.ts';
 import { readComponentDb } from '#sources/source-store.ts';
 import type { Db } from '#storage/store.ts';
+import type { LinkAction } from '#storage/tables/workflow-tables.ts';
 import type { LoadedStep } from '#workflows/definitions/loaded-deployment.ts';
 import type { LiveRun } from './live-run.ts';
-import { type LinkAction, linkPath, type WaitPlace } from './run-link.ts';
+import { linkPath, type WaitPlace } from './run-link.ts';
 import { StepSlots } from './step-slots.ts';
 
 /** Event, exports and logs of one run together (component contract, 1.17). */
@@ -47,7 +49,7 @@ export interface StepRunnerParts {
   clock: { now(): number };
   /** Base of the URLs that resume and cancel a run: `{public_url}/in`. */
   inboundUrl: () => string;
-  asks: (live: LiveRun, ask: Ask) => Promise<AskAnswer>;
+  hostCalls: (live: LiveRun, hostCall: HostCall) => Promise<HostCallAnswer>;
 }
 
 /** Runs one step in the sandbox. What it answers is not recorded yet. Throws `UnavailableError` when nothing can be said. */
@@ -88,7 +90,7 @@ export class StepRunner {
     alone: boolean,
   ): Promise<CallOutcome> {
     const { deployment, run } = live;
-    const { runner, db, asks } = this.#parts;
+    const { runner, db, hostCalls } = this.#parts;
     const release = await this.#slots.take(deployment.id);
     try {
       return await runner.call(
@@ -112,7 +114,7 @@ export class StepRunner {
           onRespond: (reply) => {
             if (reply.immediate === true && run.id === live.run.id) options.onRespond(reply);
           },
-          onAsk: (ask) => asks(live, ask),
+          onHostCall: (hostCall) => hostCalls(live, hostCall),
         },
       );
     } finally {
@@ -211,8 +213,13 @@ function errorOf(what: string, outcome: CallOutcome, seconds: number): StepError
       return { code: 'InternalFailure', msg: `${what} ended its process: ${message}`, stack };
     case 'limit_exceeded':
       return { code: 'Function Payload Limit Exceeded', msg: `${what}: ${message}`, stack };
-    default:
+    case 'threw':
+    case 'load_failed':
+    case 'cancelled':
+    case 'finished':
       return { code: name, msg: message, stack };
+    default:
+      return unreachable(outcome.status);
   }
 }
 

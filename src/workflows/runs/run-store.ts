@@ -1,14 +1,16 @@
 import type { CompiledQuery } from 'kysely';
+import { heldJobsQuery } from '#jobs/run-job-store.ts';
+import type { Dialect } from '#storage/dialect.ts';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import { type Page, type PageRequest, pageOf } from '#storage/page.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import type {
   RunResumeTable,
   RunSendTable,
+  RunState,
   RunStepTable,
   RunTable,
 } from '#storage/tables/workflow-tables.ts';
-import { heldJobsQuery } from './run-job-store.ts';
 import type { WaitPlace } from './run-link.ts';
 
 export const runColumns = [
@@ -77,18 +79,18 @@ const runInsert: RowInsert<'runs'> = { table: 'runs', columns: runColumns };
 const stepInsert: RowInsert<'run_steps'> = { table: 'run_steps', columns: stepColumns };
 const sendInsert: RowInsert<'run_sends'> = { table: 'run_sends', columns: sendColumns };
 
-type DeferStore = Pick<Store, 'name' | 'defer'>;
+type DeferStore = Dialect & Pick<Store, 'defer'>;
 
 export async function insertRuns(store: DeferStore, tx: Tx, rows: readonly RunTable[]): Promise<void> {
-  for (const query of insertRows(store.name, runInsert, rows)) await store.defer(tx, query);
+  for (const query of insertRows(store, runInsert, rows)) await store.defer(tx, query);
 }
 
 export async function insertSteps(store: DeferStore, tx: Tx, rows: readonly RunStepTable[]): Promise<void> {
-  for (const query of insertRows(store.name, stepInsert, rows)) await store.defer(tx, query);
+  for (const query of insertRows(store, stepInsert, rows)) await store.defer(tx, query);
 }
 
 export async function insertSends(store: DeferStore, tx: Tx, rows: readonly RunSendTable[]): Promise<void> {
-  for (const query of insertRows(store.name, sendInsert, rows)) await store.defer(tx, query);
+  for (const query of insertRows(store, sendInsert, rows)) await store.defer(tx, query);
 }
 
 /** What a cancelled run would have sent is not sent, and says so. */
@@ -161,7 +163,7 @@ export async function latestRuns(db: Db, workflowIds: readonly string[]): Promis
 /** Runs of a workflow, newest first; only those in `state` where one is given. */
 export async function pageOfRuns(
   db: Db,
-  filter: { workflowId: string; state?: string },
+  filter: { workflowId: string; state?: RunState },
   page: PageRequest,
 ): Promise<Page<ListedRun>> {
   let query = db.selectFrom('runs').select(runListColumns).where('workflow_id', '=', filter.workflowId);
@@ -196,7 +198,7 @@ export function updateBegunRunsQuery(
  * still held as they were: a node that was frozen since must not say so of a run that waits again.
  */
 export async function markRunning(
-  store: Pick<Store, 'name'>,
+  store: Dialect,
   tx: Tx,
   begun: { node: string; jobs: readonly { id: string; attempts: number }[]; nowMs: number },
 ): Promise<void> {
@@ -277,14 +279,9 @@ export async function endedTriesOf(db: Db, runId: string): Promise<WaitPlace[]> 
 }
 
 /** The run, locked after its job: every change takes the two in this order. */
-export async function lockRun(
-  store: Pick<Store, 'name'>,
-  tx: Tx,
-  runId: string,
-): Promise<RunTable | undefined> {
-  let query = tx.selectFrom('runs').select(runColumns).where('id', '=', runId);
-  if (store.name === 'postgres') query = query.forUpdate();
-  return query.executeTakeFirst();
+export async function lockRun(store: Dialect, tx: Tx, runId: string): Promise<RunTable | undefined> {
+  const query = tx.selectFrom('runs').select(runColumns).where('id', '=', runId);
+  return store.lockRows(query).executeTakeFirst();
 }
 
 /** Runs of one workflow that started with an event since `sinceMs`, but for some: what a throttle counts. */
@@ -304,17 +301,4 @@ export async function countStartedSince(
     .$if(except.length > 0, (query) => query.where('id', 'not in', [...except]))
     .executeTakeFirst();
   return Number(row?.count ?? 0);
-}
-
-/** The rows in which steps keep their `$.service.db`; made when a step first sets something. */
-export async function ensureStepDbs(
-  tx: Tx,
-  steps: readonly { stepId: string; ownerId: string }[],
-): Promise<void> {
-  const owners = new Map(steps.map(({ stepId, ownerId }) => [stepId, ownerId]));
-  await tx
-    .insertInto('component_dbs')
-    .values([...owners].map(([stepId, ownerId]) => ({ source_id: stepId, owner_id: ownerId, db: '{}' })))
-    .onConflict((conflict) => conflict.column('source_id').doNothing())
-    .execute();
 }

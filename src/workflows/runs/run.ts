@@ -1,9 +1,6 @@
 import type { HttpReply } from '#runner/call-outcome.ts';
 import type { JobTable } from '#storage/tables/job-tables.ts';
-import type { RunTable } from '#storage/tables/workflow-tables.ts';
-
-/** `steps.trigger.context.source_type`. */
-export type RunSourceType = 'HTTP' | 'TIMER' | 'EMAIL' | 'COMPONENT' | 'WORKFLOW' | 'SDK';
+import type { RunSourceType, RunState, RunTable } from '#storage/tables/workflow-tables.ts';
 
 /** What triggers a run. */
 export interface RunTrigger {
@@ -31,11 +28,13 @@ export interface NewRun {
   job: JobTable;
 }
 
+/** How a run left this node: in the state it ended in, waiting, refused by the queue, or in a way that this node does not know. */
+export type TurnEnd = RunState | 'parked' | 'refused' | 'unknown';
+
 /** What became of a run that somebody follows. */
 export interface FollowedRun {
   runId: string;
-  /** As in `runs.state`; `parked` for one that waits. */
-  state: string;
+  state: TurnEnd;
   /** JSON object of the exports of its steps. */
   result: string;
   lastNamespace: string | undefined;
@@ -47,7 +46,7 @@ export interface FollowedRun {
 export type RunReply =
   | { kind: 'responded'; reply: HttpReply }
   /** It ended, or came to a wait, without `$.respond`. */
-  | { kind: 'ended'; waits: boolean; state: string };
+  | { kind: 'ended'; waits: boolean; state: TurnEnd };
 
 /** What a waiting run goes on with; JSON in `runs.resumption`. */
 export interface RunResumption {
@@ -59,7 +58,7 @@ export interface RunResumption {
   cancelled?: true;
 }
 
-export const terminalStates: ReadonlySet<string> = new Set([
+export const terminalStates: ReadonlySet<RunState> = new Set<RunState>([
   'succeeded',
   'failed',
   'cancelled',

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { CallerError } from '#lib/errors.ts';
 import { WaitingRuns } from '#sources/waiting-runs.ts';
 import { finished, RunFixture } from '../../../test/support/run-fixture.ts';
+import { storeWorkflow } from '../../../test/support/stored-workflows.ts';
 import { forEachStore } from '../../../test/support/stores.ts';
 import { runBacklog } from './run-backlog-store.ts';
 import { RunStarter } from './start-run.ts';
@@ -60,6 +61,23 @@ forEachStore((stores) => {
     }
     for (const table of ['runs', 'jobs', 'idempotency_keys'] as const)
       assert.deepEqual(await store.read.selectFrom(table).select('id').execute(), [], table);
+  });
+
+  test('so is one whose run is over before it was written', async () => {
+    await using fixture = await RunFixture.start(stores.store, { steps: { a: finished() } });
+    const { store, service } = fixture;
+    Object.defineProperty(fixture.pool.lanes, 'hasOthers', { get: () => true });
+    await storeWorkflow(store, { id: 'p_here', ownerId: 'o_1' });
+    await service.starter.start(fixture.trigger('{}', { workflowId: 'p_here' }));
+    for (const start of ['start', 'startAndAwait'] as const)
+      await assert.rejects(service.starter[start](fixture.trigger('{}', { workflowId: 'p_gone' })), {
+        code: 'unknown_endpoint',
+      });
+    const runs = await store.read.selectFrom('runs').select('workflow_id').execute();
+    assert.deepEqual(
+      runs.map(({ workflow_id }) => workflow_id),
+      ['p_here'],
+    );
   });
 
   test('requests that are only recorded are kept like runs: so many of each workflow', async () => {

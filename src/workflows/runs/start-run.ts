@@ -7,14 +7,13 @@ import type { WorkerPool } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
 import { newSecret, newTimeOrderedId } from '#lib/ids.ts';
-import { unknownEndpoint } from '#sources/endpoint-errors.ts';
 import { WaitingRuns, waitingMax } from '#sources/waiting-runs.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import type { IdempotencyKeyTable } from '#storage/tables/idempotency-tables.ts';
 import type { RunTable } from '#storage/tables/workflow-tables.ts';
-import { goneWorkflows } from '#workflows/definitions/workflow-store.ts';
 import { newRunRow } from './new-run.ts';
+import { refuseGone } from './refuse-gone.ts';
 import type { FollowedRun, NewRun, RunReply, RunTrigger } from './run.ts';
 import { runBacklog } from './run-backlog-store.ts';
 import { insertRuns } from './run-store.ts';
@@ -145,7 +144,7 @@ export class RunStarter {
   async recordOnly(trigger: RunTrigger, key?: RequestKey): Promise<{ runId: string; repeated: boolean }> {
     const made = this.#make(trigger, trigger.workflowId, false);
     const { run } = made;
-    const kept = { ...run, state: 'not_triggered', ended_at_ms: run.created_at_ms };
+    const kept: RunTable = { ...run, state: 'not_triggered', ended_at_ms: run.created_at_ms };
     const isNew = await this.#store.transaction(async (tx) => {
       if (key !== undefined && (await takeKeys(tx, [keyOf(key, made, { accepted: true })])).size === 0)
         return false;
@@ -157,14 +156,12 @@ export class RunStarter {
     return { runId: run.id, repeated: !isNew };
   }
 
-  /**
-   * Another node may have deleted a workflow that this one still remembers: its request would be acknowledged and lost. A
-   * workflow that goes after this look takes what was accepted along.
-   */
   async #refuseGone(tx: Tx, runs: readonly Pick<RunTable, 'workflow_id'>[]): Promise<void> {
     if (!this.#hasOthers()) return;
-    const gone = await goneWorkflows(tx, new Set(runs.map(({ workflow_id }) => workflow_id)));
-    if (gone.size > 0) throw unknownEndpoint();
+    await refuseGone(
+      tx,
+      runs.map(({ workflow_id }) => workflow_id),
+    );
   }
 
   #make(trigger: RunTrigger, lane: string, here: boolean, keyId?: string): NewRun {

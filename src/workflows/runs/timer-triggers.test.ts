@@ -6,7 +6,7 @@ import { fireDueTimers, type TimerParts } from '#schedule/fire-due-timers.ts';
 import { SourceTicks } from '#schedule/source-ticks.ts';
 import { deleteTimersOf, insertTimers, readTicks } from '#schedule/timer-store.ts';
 import type { Store } from '#storage/store.ts';
-import type { TriggerTable } from '#storage/tables/workflow-tables.ts';
+import type { TriggerTable, WorkflowState } from '#storage/tables/workflow-tables.ts';
 import { timerOfTrigger } from '#workflows/definitions/trigger-definition.ts';
 import { forEachStore } from '../../../test/support/stores.ts';
 import type { RunPreparer } from './insert-prepared.ts';
@@ -63,7 +63,7 @@ async function addWorkflows(
   store: Store,
   ids: readonly string[],
   schedule: Partial<TriggerTable> = {},
-  { state = 'active', nowMs = start } = {},
+  { state = 'active', nowMs = start }: { state?: WorkflowState; nowMs?: number } = {},
 ): Promise<void> {
   const workflows = ids.map((id) => ({
     id,

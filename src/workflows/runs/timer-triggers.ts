@@ -1,5 +1,6 @@
 import type { DueTick, FiredTicks, TickOutcome, TickTarget } from '#schedule/tick-target.ts';
 import { triggerEvent } from '#schedule/timer-event.ts';
+import type { Dialect } from '#storage/dialect.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import { insertPrepared, type PreparedRows, type RunPreparer } from './insert-prepared.ts';
 import { activeWorkflows } from './timer-trigger-store.ts';
@@ -9,10 +10,10 @@ import { activeWorkflows } from './timer-trigger-store.ts';
  * none of them up: timers bypass the queue of a workflow. A workflow that is not active has no timers any more.
  */
 export class WorkflowTicks implements TickTarget {
-  readonly #store: Pick<Store, 'name' | 'defer' | 'notify'>;
+  readonly #store: Dialect & Pick<Store, 'defer' | 'notify'>;
   readonly #runs: RunPreparer;
 
-  constructor(options: { store: Pick<Store, 'name' | 'defer' | 'notify'>; runs: RunPreparer }) {
+  constructor(options: { store: Dialect & Pick<Store, 'defer' | 'notify'>; runs: RunPreparer }) {
     this.#store = options.store;
     this.#runs = options.runs;
   }

@@ -1,5 +1,5 @@
 import { CallerError } from '#lib/errors.ts';
-import type { Ask, AskAnswer } from '#runner/runner.ts';
+import type { HostCall, HostCallAnswer } from '#runner/runner.ts';
 import type { Db } from '#storage/store.ts';
 import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
 import type { LiveRun } from './live-run.ts';
@@ -11,10 +11,10 @@ import type { RunStarter } from './start-run.ts';
  * waits itself. The body is what its last step returned, as JSON, or with the option `result_type: "all_exports"` the
  * exports of all its steps by namespace; the header has run and state. Throws CallerError `not_found` for a workflow that is not there, not the owner's, or not active.
  */
-export function triggerAsks(parts: {
+export function triggerHostCalls(parts: {
   db: Db;
   starter: () => RunStarter;
-}): (live: LiveRun, ask: Ask) => Promise<AskAnswer> {
+}): (live: LiveRun, ask: HostCall) => Promise<HostCallAnswer> {
   return async ({ run }, ask) => {
     const id = ask.header.workflow_id;
     // PostgreSQL cannot be asked for a text with a NUL.

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CallerError } from '#lib/errors.ts';
+import type { LinkAction } from '#storage/tables/workflow-tables.ts';
 import { finished, RunFixture, threw } from '../../../test/support/run-fixture.ts';
 import { forEachStore } from '../../../test/support/stores.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { insertPrepared } from './insert-prepared.ts';
-import { type LinkAction, linkPath, linkToken } from './run-link.ts';
+import { linkPath, linkToken } from './run-link.ts';
 import { stepsOfRun } from './run-store.ts';
 
 const hour = 3_600_000;
@@ -444,7 +445,7 @@ forEachStore((stores) => {
       redact: (text) => text.replaceAll('canary-1', '[redacted]'),
     });
     const error = { name: 'canary-1 Error', message: 'no canary-1', stack: 'at canary-1' };
-    await fixture.service.strayError('d_1', error);
+    await fixture.service.unattributedError('d_1', error);
     const [event] = await fixture.errors();
     const { code, msg, stack } = event.error;
     assert.deepEqual([code, msg, stack], ['[redacted] Error', 'no [redacted]', 'at [redacted]']);

@@ -16,8 +16,8 @@ import type { LoadedDeployment } from '#workflows/definitions/loaded-deployment.
 import { RunEngine, RunLostError, type RunObservers } from './advance-run.ts';
 import { endRunOutside } from './end-run.ts';
 import { LiveRun, type RunSurroundings } from './live-run.ts';
-import { type FollowedRun, isTerminal, type NewRun, type RunReply } from './run.ts';
-import { postponeRuns } from './run-job-store.ts';
+import { postponeRuns } from './postpone-run-store.ts';
+import { type FollowedRun, isTerminal, type NewRun, type RunReply, type TurnEnd } from './run.ts';
 import type { StepRunner } from './run-step.ts';
 import { findRun, markRunning, sendsOfRun, stepsOfRun } from './run-store.ts';
 import { type Arrival, RunTurns, type SettingsOf } from './run-turns.ts';
@@ -28,7 +28,7 @@ export interface AnswerKeeper {
     key: { id: string; jobId: string; ownerId: string },
     answer: RunReply,
     options: { isPrivate: boolean },
-  ): Promise<void>;
+  ): Promise<unknown>;
 }
 
 /** Who waits for the answer of a run. */
@@ -73,6 +73,7 @@ export class WorkflowRuns implements JobHandler {
     bus: EventBus;
     router: EventRouter;
     outcomes: OutcomeRecorder;
+    hasOthers: () => boolean;
     clock: Clock;
     logger: Logger;
     node: string;
@@ -147,7 +148,7 @@ export class WorkflowRuns implements JobHandler {
     const { run_id: runId, workflow_id: workflowId } = payload;
     const made = this.#expected.get(runId);
     this.#expected.delete(runId);
-    let state = 'unknown';
+    let state: TurnEnd = 'unknown';
     // What a request, a mail or a timer started here waits for nobody.
     const arrival = isOrdered(made)
       ? this.#turns.arrive(workflowId)
@@ -229,7 +230,7 @@ export class WorkflowRuns implements JobHandler {
     made: NewRun | undefined,
     arrival: Arrival,
     signal: AbortSignal,
-  ): Promise<string> {
+  ): Promise<TurnEnd> {
     const live = await this.#liveOf(run, job, made);
     if (live instanceof CallerError) return this.#refuse(run, job, live);
     this.#live.set(run.id, live);
@@ -250,12 +251,12 @@ export class WorkflowRuns implements JobHandler {
     }
   }
 
-  async #begin(live: LiveRun, made: NewRun | undefined): Promise<string> {
+  async #begin(live: LiveRun, made: NewRun | undefined): Promise<TurnEnd> {
     const { job, run } = live;
     if (job.arriving?.refused === true) return 'refused';
     if (made === undefined)
       void this.#store.writes
-        .submitPatiently(this.#markRunning, { id: job.id, attempts: job.attempts })
+        .submitLazily(this.#markRunning, { id: job.id, attempts: job.attempts })
         .catch(() => {});
     const stop = await this.#engine.advance(live);
     if (live.usedScratch) this.#runner.releaseScratch(live.deployment.id, run.id);
@@ -300,11 +301,11 @@ export class WorkflowRuns implements JobHandler {
   }
 
   /** Its deployment cannot be loaded: what it was configured with is not there any more. */
-  async #refuse(run: RunTable, job: LeasedJob, cause: CallerError): Promise<string> {
+  async #refuse(run: RunTable, job: LeasedJob, cause: CallerError): Promise<TurnEnd> {
     await job.arriving?.write();
     const error = { code: 'ConfigurationError', msg: cause.message, stack: '' };
     const failure = { error, ...this.#surroundings };
-    const ended = { runId: run.id, state: 'failed', reason: null, failure };
+    const ended = { runId: run.id, state: 'failed', reason: null, failure } as const;
     const stored = await endRunOutside(
       { store: this.#store, router: this.#router, clock: this.#clock },
       ended,

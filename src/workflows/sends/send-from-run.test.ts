@@ -14,7 +14,7 @@ import { TestClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { StepSend } from '#runner/call-outcome.ts';
 import type { Store } from '#storage/store.ts';
-import type { RunTable } from '#storage/tables/workflow-tables.ts';
+import type { RunSendTable, RunTable } from '#storage/tables/workflow-tables.ts';
 import { newRunRow } from '#workflows/runs/new-run.ts';
 import type { RunTrigger } from '#workflows/runs/run.ts';
 import { awsSignatures } from '../../../test/support/aws-signature.ts';
@@ -41,18 +41,20 @@ async function queueSends(
     const more = { lane: null, attempts: 1, bytes: 0, createdAtMs: nowMs };
     return { id, kind: 'send_from_run', ownerId: run.ownerId, payload, ...more };
   });
-  const rows = asked.map(([kind, payload], index) => ({
-    run_id: run.id,
-    number: index + 1,
-    owner_id: run.ownerId,
-    workflow_id: run.workflowId,
-    kind,
-    payload: JSON.stringify(payload),
-    state: 'queued',
-    result: null,
-    created_at_ms: nowMs,
-    ended_at_ms: null,
-  }));
+  const rows = asked.map(
+    ([kind, payload], index): RunSendTable => ({
+      run_id: run.id,
+      number: index + 1,
+      owner_id: run.ownerId,
+      workflow_id: run.workflowId,
+      kind,
+      payload: JSON.stringify(payload),
+      state: 'queued',
+      result: null,
+      created_at_ms: nowMs,
+      ended_at_ms: null,
+    }),
+  );
   await store.transaction(async (tx) => {
     await tx
       .insertInto('runs')

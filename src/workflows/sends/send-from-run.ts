@@ -3,6 +3,7 @@ import type { EventBus } from '#events/event-bus.ts';
 import type { JobPayloads } from '#jobs/job-kinds.ts';
 import type { JobHandler } from '#jobs/job-registry.ts';
 import { type LeasedJob, settleJobs } from '#jobs/job-store.ts';
+import { unreachable } from '#lib/assert.ts';
 import type { Clock } from '#lib/clock.ts';
 import { toError, UnavailableError } from '#lib/errors.ts';
 import { FairQueue } from '#lib/fair-queue.ts';
@@ -167,8 +168,12 @@ export class RunSends implements JobHandler {
           return await sendEmail(mail, send, to);
         case 's3':
           return await sendS3(objects, send, signal);
-        default:
+        // Both are events: `#storeSse` and the end of a run store them.
+        case 'sse':
+        case 'emit':
           throw new SendError(`nothing is sent as ${send.kind}`);
+        default:
+          return unreachable(send.kind);
       }
     } catch (error) {
       return failed(error);

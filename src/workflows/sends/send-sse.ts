@@ -1,6 +1,7 @@
 import { type EventRouter, emitEvents } from '#events/emit-event.ts';
 import type { StoredEvent } from '#events/event.ts';
 import { formatEventId } from '#events/event-id.ts';
+import type { Dialect } from '#storage/dialect.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import type { RunSendTable } from '#storage/tables/workflow-tables.ts';
 import { requiredText, SendError, type SendOutcome, sendArgument } from './run-send.ts';
@@ -28,7 +29,7 @@ function sseEvent(payload: string): string {
  * there exactly once. Answers what became of each.
  */
 export async function storeSse(
-  store: Pick<Store, 'name' | 'notify' | 'defer'>,
+  store: Dialect & Pick<Store, 'notify' | 'defer'>,
   tx: Tx,
   options: { sends: readonly RunSendTable[]; router: EventRouter; nowMs: number },
 ): Promise<{ outcomes: SendOutcome[]; stored: StoredEvent[] }> {

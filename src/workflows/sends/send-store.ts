@@ -1,4 +1,5 @@
 import { settleJobs } from '#jobs/job-store.ts';
+import type { Dialect } from '#storage/dialect.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import type { RunSendTable } from '#storage/tables/workflow-tables.ts';
@@ -70,7 +71,7 @@ export interface SendEnd {
 }
 
 /** Ends sends together with their jobs, where this node still holds those. */
-export function settleSends(store: Pick<Store, 'name'>, node: string): BatchWrite<SendEnd, boolean> {
+export function settleSends(store: Dialect, node: string): BatchWrite<SendEnd, boolean> {
   return {
     name: 'settle-sends',
     async run(tx, ends) {

@@ -1,0 +1,31 @@
+import type { Command } from 'commander';
+import type { Parameters } from './api.ts';
+import { addHealth, addLimit, type Given, leaf, limitOf, type Parts, textOption } from './command-kit.ts';
+import type { Session } from './session.ts';
+import { type ShownColumn, showList } from './show.ts';
+
+export interface HealthyThings<Item> {
+  path: (session: Session) => string;
+  /** Besides what every list takes. */
+  query?: (session: Session, options: Given) => Parameters;
+  columns: readonly ShownColumn<Item>[];
+  /** What to do when there are none. */
+  empty: string;
+}
+
+/** `list` of things that have health: so many of them, and only those in one state where that is asked for. */
+export function healthList<Item extends object>(
+  parent: Command,
+  summary: string,
+  parts: Parts,
+  { path, query, columns, empty }: HealthyThings<Item>,
+): Command {
+  const list = async (session: Session, options: Given): Promise<void> => {
+    const items = await (await session.api()).list<Item>(path(session), limitOf(options), {
+      health: textOption(options, 'health'),
+      ...query?.(session, options),
+    });
+    showList(session, items, columns, empty);
+  };
+  return addHealth(addLimit(leaf(parent, 'list', summary, parts, list)));
+}

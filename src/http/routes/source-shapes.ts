@@ -1,0 +1,21 @@
+import { Type } from 'typebox';
+import { Health } from './health-shapes.ts';
+
+/** Specification, section 2, Source. */
+export const Source = Type.Object(
+  {
+    id: Type.String({ description: 'dc_…' }),
+    user_id: Type.String(),
+    owner_id: Type.String(),
+    component_id: Type.String(),
+    configured_props: Type.Record(Type.String(), Type.Unknown()),
+    active: Type.Boolean(),
+    health: Health,
+    concurrency: Type.Integer({ description: 'Addition: see createSource' }),
+    created_at: Type.Integer({ description: 'Epoch seconds' }),
+    updated_at: Type.Integer({ description: 'Epoch seconds' }),
+    name: Type.String(),
+    name_slug: Type.String(),
+  },
+  { additionalProperties: true },
+);

@@ -1,0 +1,137 @@
+import { CallRecord } from './call-record.ts';
+import type { PendingCall } from './pending-call.ts';
+import { type CallAnswer, serviceError } from './process-end.ts';
+import { ProtocolError, refreshedDeadlinesMax } from './protocol.ts';
+import type { CallOptions } from './runner.ts';
+import type { RunnerLimits } from './runner-limits.ts';
+import type { RunnerTimer } from './runner-timer.ts';
+
+export interface CallStart extends CallOptions {
+  deadlineMs: number;
+  isLoad: boolean;
+  isStep?: boolean;
+  /** The process says when it takes the call up. */
+  ack: boolean;
+}
+
+/** The calls that one process works on, with their deadlines. Ids are given once in the life of a process. */
+export class CallsInFlight {
+  readonly #limits: RunnerLimits;
+  readonly #timer: RunnerTimer;
+  readonly #onDeadline: (pending: PendingCall) => void;
+  readonly #onCancel: (id: number, pending: PendingCall) => void;
+  readonly #calls = new Map<number, PendingCall>();
+  #nextId = 1;
+
+  constructor(options: {
+    limits: RunnerLimits;
+    timer: RunnerTimer;
+    /** A call is not over when its time is. `decided` says how it ends. */
+    onDeadline: (pending: PendingCall) => void;
+    /** The signal of a call was aborted while it goes on. */
+    onCancel: (id: number, pending: PendingCall) => void;
+  }) {
+    this.#limits = options.limits;
+    this.#timer = options.timer;
+    this.#onDeadline = options.onDeadline;
+    this.#onCancel = options.onCancel;
+  }
+
+  get count(): number {
+    return this.#calls.size;
+  }
+
+  /** In the order of their start. */
+  get all(): IterableIterator<[number, PendingCall]> {
+    return this.#calls.entries();
+  }
+
+  get oldest(): PendingCall | undefined {
+    return this.#calls.values().next().value;
+  }
+
+  get(id: number): PendingCall | undefined {
+    return this.#calls.get(id);
+  }
+
+  /** The one that was named, as far as code can tell; the only one, whatever it told. */
+  named(id: number | undefined): PendingCall | undefined {
+    const named = id === undefined ? undefined : this.#calls.get(id);
+    if (named !== undefined || this.#calls.size !== 1) return named;
+    return this.oldest;
+  }
+
+  /** Also those that have ended. */
+  wasMade(id: number): boolean {
+    return id < this.#nextId;
+  }
+
+  newId(): number {
+    const id = this.#nextId;
+    this.#nextId += 1;
+    return id;
+  }
+
+  start(id: number, options: CallStart): Promise<CallAnswer> {
+    const { promise, resolve } = Promise.withResolvers<CallAnswer>();
+    const pending: PendingCall = {
+      record: new CallRecord(this.#limits, options.isStep),
+      resolve,
+      sentAtMs: this.#timer.nowMs(),
+      deadlineMs: options.deadlineMs,
+      stopDeadline: () => {},
+      unstartedTicks: options.ack ? 0 : undefined,
+      isLoad: options.isLoad,
+      isStep: options.isStep === true,
+      onRespond: options.onRespond,
+      onRefused: options.onRefused,
+      onHostCall: options.onHostCall,
+      stopListening: undefined,
+    };
+    this.#calls.set(id, pending);
+    pending.stopDeadline = this.#timer.after(options.deadlineMs, () => this.#passDeadline(pending));
+    const { signal } = options;
+    if (signal !== undefined) {
+      const cancel = (): void => {
+        if (this.#calls.get(id) === pending) this.#onCancel(id, pending);
+      };
+      signal.addEventListener('abort', cancel, { once: true });
+      pending.stopListening = () => signal.removeEventListener('abort', cancel);
+      if (signal.aborted) queueMicrotask(cancel);
+    }
+    return promise;
+  }
+
+  #passDeadline(pending: PendingCall): void {
+    const seconds = pending.deadlineMs / 1000;
+    pending.decided = pending.isLoad
+      ? {
+          status: 'load_failed',
+          error: serviceError(`the code did not finish loading within ${seconds} s`, 'load_deadline'),
+        }
+      : { status: 'timed_out', error: serviceError(`the run did not end within ${seconds} s`, 'deadline') };
+    this.#onDeadline(pending);
+  }
+
+  /** The deadline begins anew, but no call runs longer than a number of them. */
+  refreshDeadline(pending: PendingCall): void {
+    if (!pending.isStep) throw new ProtocolError('a call that is no step asks for a new deadline');
+    if (pending.decided !== undefined) return;
+    const leftMs = pending.deadlineMs * refreshedDeadlinesMax - this.elapsedMs(pending);
+    pending.stopDeadline();
+    const ms = Math.max(0, Math.min(pending.deadlineMs, leftMs));
+    pending.stopDeadline = this.#timer.after(ms, () => this.#passDeadline(pending));
+  }
+
+  /** Since it was sent. */
+  elapsedMs(pending: PendingCall): number {
+    return this.#timer.nowMs() - pending.sentAtMs;
+  }
+
+  answer(id: number, pending: PendingCall, answer: CallAnswer): void {
+    this.#calls.delete(id);
+    pending.stopDeadline();
+    pending.stopListening?.();
+    pending.resolve(answer);
+  }
+}

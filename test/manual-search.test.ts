@@ -1,0 +1,51 @@
+import assert from 'node:assert/strict';
+import { before, describe, test } from 'node:test';
+import { Manual } from '#web/manual/manual.ts';
+import { bestSections, sectionsOf, wordsOf } from '../docs/site/search.js';
+import { projectRoot } from './support/project-files.ts';
+
+/** What operators and authors search for, and where the first result has to lead. */
+const expectations: readonly (readonly [query: string, address: string])[] = [
+  ['docker', '/docs/guides/operating#docker-and-kubernetes'],
+  ['kubernetes', '/docs/guides/operating#docker-and-kubernetes'],
+  ['grafana', '/docs/guides/operating#monitoring-with-prometheus'],
+  ['prometheus', '/docs/guides/operating#monitoring-with-prometheus'],
+  ['monitor', '/docs/guides/operating#monitoring-with-prometheus'],
+  ['alert', '/docs/guides/operating#alerts'],
+  ['pipedream', '/docs/guides/moving-in'],
+  ['python', '/docs/guides/workflows#python-and-other-languages'],
+  ['rate limit', '/docs/how-it-works/quotas#rate-limits'],
+  ['schedule', '/docs/guides/sources#on-a-schedule'],
+  ['webhooks', '/docs/guides/webhooks'],
+  ['verify signature', '/docs/guides/webhooks#verify-what-arrives'],
+  ['dead letters', '/docs/how-it-works/deliveries'],
+  ['idempotency-key', '/docs/how-it-works/idempotency'],
+];
+
+describe('the search of the manual', () => {
+  let sections: ReturnType<typeof sectionsOf>;
+
+  before(async () => {
+    const manual = new Manual({ root: projectRoot, version: '0' });
+    const read = async (address: string) => (await manual.find(address))?.plain.toString() ?? '';
+    const index = /data-index="([^"]+)"/.exec(await read('/docs'))?.[1] ?? '';
+    sections = sectionsOf(JSON.parse(await read(index)));
+  });
+
+  for (const [query, address] of expectations) {
+    test(`${query}: leads to ${address} first`, () => {
+      const found = bestSections(sections, wordsOf(query)).map((section) => section.address);
+      assert.equal(found[0], address, found.join('\n'));
+    });
+  }
+
+  test('ranks a guide above a reference page, and a reference page above texts about the code', () => {
+    const page = (address: string) => sectionsOf([[address, 'Sources', [['sources', 'Sources', 'sources']]]]);
+    const order = ['/docs/guides/a', '/docs/how-it-works/a', '/docs/reference/a', '/docs/architecture'];
+    const found = bestSections([...order].reverse().flatMap(page), ['sources']);
+    assert.deepEqual(
+      found.map(({ address }) => address),
+      order,
+    );
+  });
+});

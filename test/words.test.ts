@@ -1,0 +1,53 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { projectFiles, readProjectFile } from './support/project-files.ts';
+
+/** Words that the field does not use, or uses for something else, and the words to write. */
+const wordsToReplace: readonly [find: RegExp, write: string][] = [
+  [/\bmend(?:s|ed|ing)?\b/i, 'fix'],
+  [/\bin earnest\b/i, 'for production'],
+  [/\bof today\b/i, "today's"],
+  [/\bwhat it rests on\b/i, 'infrastructure'],
+  [/\bcode of its own\b/i, 'custom code'],
+  [/\bsettings of its runs\b/i, 'run settings'],
+  [/\bactive at once\b/i, 'activate immediately'],
+  [/\bbegins? again\b/i, 'start over'],
+  [/\blooking after it\b/i, 'administration'],
+  [/\b(?:is|are|was|be) told of\b|\btells of\b/i, 'is reported, reports'],
+];
+
+/** In names: what the field calls otherwise. */
+const namesToReplace: readonly [find: RegExp, write: string][] = [
+  [/\b#?on(?:Ask|Stray)\b/, 'onHostCall, onUnattributedError'],
+  [/\bbePatient\b|\bsubmitPatiently\b/, 'scheduleFlush, submitLazily'],
+  [/\bwhoAsks\b/, 'describeRequester'],
+  [/\brunAlone\b|\bLoneTools\b/, 'runOffline, OfflineContext'],
+  [/\bsleeperMs\b/, 'staleLeaseGraceMs'],
+];
+
+/** What readers of Millrace see: the manual, the pages, the command line and the descriptions of the API. */
+const isPublicText = (file: string): boolean =>
+  /^(?:README\.md|CHANGELOG\.md|docs\/.*\.md|dashboard\/src\/.*\.tsx?|cli\/.*\.ts|src\/http\/.*\.ts)$/.test(
+    file,
+  ) && !file.endsWith('.test.ts');
+
+function found(files: readonly string[], words: readonly [find: RegExp, write: string][]): string[] {
+  return files.flatMap((file) =>
+    readProjectFile(file)
+      .split('\n')
+      .flatMap((line, index) =>
+        words
+          .filter(([find]) => find.test(line))
+          .map(([find, write]) => `${file}:${index + 1}: ${find.exec(line)?.[0]}: write ${write}`),
+      ),
+  );
+}
+
+test('public texts use the words of the field', () => {
+  assert.deepEqual(found(projectFiles().filter(isPublicText), wordsToReplace), []);
+});
+
+test('names use the words of the field', () => {
+  const code = projectFiles().filter((file) => /^(?:src|cli|sdk)\/.*\.ts$/.test(file));
+  assert.deepEqual(found(code, namesToReplace), []);
+});
