@@ -90,7 +90,8 @@ export class EventStream<Data> implements AsyncIterable<StreamMessage<Data>> {
           if (lastEventId === undefined) resumeFrom = beforeEverything;
         }
         isPlaced = true;
-        const place = lastEventId ?? (hasConnected ? resumeFrom : undefined);
+        // With nothing stored yet, what is stored before the stream opens comes through the stream.
+        const place = lastEventId ?? resumeFrom;
         const body = await this.#source.open(place, connection.signal);
         if (hasConnected && place === undefined) yield unknownPlace();
         hasConnected = true;

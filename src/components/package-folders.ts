@@ -184,7 +184,7 @@ export class PackageFolders implements PackageSource {
         ...{ packagesMax, filesMax, bytesMax, nowMs: this.#clock.now() },
       };
       await runInstaller(request, { time, logger }).catch((error: unknown) => {
-        // They were installed before, in time: it is not for the caller to change anything.
+        // The same packages were installed in time before, so this is not the caller's mistake.
         if (time.signal.aborted && error instanceof CallerError)
           throw new UnavailableError('build_failed', error.message);
         throw error;

@@ -245,7 +245,7 @@ function withinRoom<R extends { kept: NewEvent[] }>(
   let onNewChannels = 0;
   for (let pass = 1; ; pass += 1) {
     const result = dedupe(events);
-    // What was refused may let others pass. Where that goes on and on, the room is given without asking who passes.
+    // A refused event can let others pass dedupe, so this is repeated. After `exactPassesMax` passes the room is given to all remaining events, duplicates too.
     const beyond = room.beyond(pass <= exactPassesMax ? result.kept : events);
     waiting += beyond.waiting.length;
     onNewChannels += beyond.onNewChannels.length;

@@ -22,7 +22,7 @@ import type { SourceEndpoint } from './resolve-endpoint.ts';
 /** Requests of one source whose callers wait for its reply, in this process. */
 const waitingForReplyMax = 256;
 
-/** The node with the turn remembers for twice as long that other nodes accept. */
+/** Half of the time for which the node with the turn remembers that other nodes accept requests too. */
 const noticedForMs = throughOthersMs / 2;
 /** Pauses between looks whether it was taken double up to this: half a second in all. A node with so much to do has nothing overtake. */
 const noticePauseMaxMs = 256;
@@ -114,7 +114,7 @@ export class RequestAcceptor {
     const answer = Promise.withResolvers<HttpReply | undefined>();
     // It may come while the request is still on its way to the disk, or was refused there.
     answer.promise.catch(() => {});
-    // Of a run on another node it is not known here when it began: it gets the time of its turn and of itself.
+    // This node cannot see when a run on another node begins, so one timer covers both the wait for its turn and the run.
     const patienceMs = isHere ? this.#replyTimeoutMs : 2 * this.#replyTimeoutMs;
     const timer = setTimeout(() => answer.resolve(undefined), patienceMs);
     const waiter: ReplyWaiter = {

@@ -2,7 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { CallerError } from '#lib/errors.ts';
 import { messagePage, messagePageHeaders, prefersHtml } from '#lib/message-page.ts';
 import type { LinkAction } from '#storage/tables/workflow-tables.ts';
-import type { LinkOutcome, RunResumer } from '#workflows/runs/resume-run.ts';
+import type { LinkOutcome, RunResumer } from '#workflows/runs/resume-by-link.ts';
 
 /** What resume and cancel URLs lead to. */
 export type LinkTarget = Pick<RunResumer, LinkAction>;

@@ -4,15 +4,15 @@ import { isSharedLane } from './shared-lane.ts';
 
 /** A lane without work is given up after this long: the next work of it may be anywhere. */
 const idleMs = 60_000;
-/** Transactions that made work for a lane while this node had it are over after this. */
+/** This long after a lane was last used here, every transaction that added work to it has ended. */
 const settleMs = 250;
-/** What this node has given up it takes again after this, if nobody else wants it. */
+/** After a lane is handed over, this node does not take it back for this long, so that other nodes come first. */
 const abstainMs = 2_000;
 /** Other nodes are taken to be there for so long after they were seen. */
 const othersMs = 60_000;
 /** Of the lanes that this node has beyond its share, it gives up this part at each look. */
 const givenPart = 1 / 4;
-/** It may have so much more than its share, and one lane. */
+/** A node hands lanes over when it has more than its share by this part of its lanes, and by more than one lane. */
 const unevenPart = 1 / 10;
 
 /**
@@ -134,7 +134,7 @@ export class LaneLeases {
     const staying = [...this.#own].filter(([lane]) => !this.#leaving.has(lane));
     const excess = staying.length - Math.ceil(lanes / Math.max(1, nodes));
     if (nodes > 1 && excess > Math.max(1, staying.length * unevenPart)) {
-      // Those that rest come first: nothing has to wait for them.
+      // The least recently used lanes come first: they are least likely to have work that the hand-over must wait for.
       staying.sort(([, a], [, b]) => a - b);
       for (const [lane] of staying.slice(0, Math.ceil(excess * givenPart))) this.#leaving.add(lane);
     }
@@ -171,7 +171,7 @@ export class LaneLeases {
         });
         return released;
       } finally {
-        // One that something was still leased of stays, as it was before.
+        // A lane that still has leased work was not released: it stays ours.
         for (const lane of chosen) {
           if (released.has(lane)) this.#own.delete(lane);
           if (released.has(lane) || !before.has(lane)) this.#leaving.delete(lane);

@@ -95,7 +95,7 @@ export class SandboxProcess {
   #rawBytes = 0;
   #strayFrames = 0;
   #unattributedErrors = 0;
-  /** Calls that an `uncaught` frame ended or came too late for: the program sends one of each at most. */
+  /** Calls that already had an `uncaught` frame. A second one for the same call breaks the protocol. */
   readonly #uncaughtCalls = new Set<number>();
   /** The props that each module has; of a process with one bundle, those of `onlyModule`. */
   readonly #modules = new Map<string, Module>();

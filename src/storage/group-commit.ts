@@ -41,7 +41,7 @@ const batchMax = 256;
 const batchBytesMax = 16 * 1024 * 1024;
 /** How long a write that nobody waits for may wait for a batch that comes about anyway. */
 const patienceMs = 5;
-/** A store that took longer than this to fail does not answer: whoever waits is told so, not made to wait in turn. */
+/** When a batch takes longer than this to fail, the store does not answer: the writes queued behind it are refused at once. */
 const slowFailureMs = 2_000;
 
 /**
@@ -234,7 +234,7 @@ export class GroupCommit {
   }
 }
 
-/** Of a batch it may be unknown whether it was stored; what waited behind it was not. */
+/** It may be unknown whether the failed batch was stored. The writes queued behind it were not. */
 function untried(error: UnavailableError): UnavailableError {
   if (error.code !== 'outcome_unknown') return error;
   return new UnavailableError('store_unavailable', 'the database cannot be reached: nothing was stored', {

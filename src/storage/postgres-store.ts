@@ -9,7 +9,7 @@ import { type Migration, migrate, migrations } from './migrate.ts';
 import { rowsByName } from './named-statements.ts';
 import { NotificationListener } from './notification-listener.ts';
 import { connectionOptions, endWhenSilent, type Patience, usualPatience } from './postgres-connection.ts';
-import { StorePostgresDialect } from './postgres-dialect.ts';
+import { StorePostgresDialect } from './postgres-driver.ts';
 import type { Store } from './store.ts';
 import { isRetryable } from './store-errors.ts';
 import type { Tables } from './tables.ts';

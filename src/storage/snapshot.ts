@@ -7,7 +7,7 @@ import { appliedMigrations } from './migrate.ts';
 import { usualPatience } from './postgres-connection.ts';
 import { openPool } from './postgres-store.ts';
 import { SqliteConnection } from './sqlite-connection.ts';
-import { sqliteDialect } from './sqlite-dialect.ts';
+import { sqliteDialect } from './sqlite-driver.ts';
 import type { Store } from './store.ts';
 import { asStoreError } from './store-errors.ts';
 import type { Tables } from './tables.ts';

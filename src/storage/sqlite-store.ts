@@ -7,7 +7,7 @@ import { GroupCommit } from './group-commit.ts';
 import { type Migration, migrate, migrations } from './migrate.ts';
 import { rowsByName } from './named-statements.ts';
 import { faultText, SqliteConnection, SqliteError } from './sqlite-connection.ts';
-import { SqliteThreadDriver, sqliteDialect } from './sqlite-dialect.ts';
+import { SqliteThreadDriver, sqliteDialect } from './sqlite-driver.ts';
 import type { Store } from './store.ts';
 import { asStoreError, restoreAdvice } from './store-errors.ts';
 import type { Tables } from './tables.ts';

@@ -13,7 +13,7 @@ import { type MissedRange, missedEvents } from './missed-events.ts';
 import { RecentPlaces, type StreamMark } from './stream-mark.ts';
 import { gapMessage, workspaceMessage } from './stream-message.ts';
 
-/** A mark is as long as some events; a reader that comes back gets at most this much again. */
+/** A mark can be as long as several events, so it is sent only this often. A reader that reconnects gets the events of this time twice at most. */
 const markEveryMs = 1000;
 /** Emitters that are read from the store at the same time. */
 const readsMax = 4;

@@ -75,7 +75,7 @@ export async function rotateMasterKey(tools: MasterRotationTools): Promise<Maste
       next: whatIsNext(tools.keys, undefined),
     };
   }
-  // Again, now that none can start: one may have started before the line above was written.
+  // Checked again: the row of the rotation keeps nodes from starting, but one may have started just before that row was written.
   await refuseLiveNodes(store);
   const { rewrapped, lost } = await rewrapAll(tools, target);
   const kept = await swapFiles(tools, target);
@@ -214,7 +214,7 @@ async function swapFiles(
 
 /** Those that run hold the old key, and would seal under it. */
 async function refuseLiveNodes(store: Store): Promise<void> {
-  // The embedded store is locked by the process that has it: a node in its table was killed.
+  // This process has the embedded store open, so no other has: a node that is still listed in it was killed.
   if (!store.isShared) return;
   const nodes = await listLiveNodes(store.read, await databaseTimeMs(store.read));
   if (nodes.length === 0) return;

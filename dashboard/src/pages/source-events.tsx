@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import { useVirtualizer } from '@tanstack/react-virtual';
-import { useMemo, useRef, useState } from 'react';
+import { useEffect, useMemo, useRef, useState } from 'react';
 import { Link } from 'wouter';
 import type { EventSummary, Page, Source } from '#sdk';
 import { api } from '~/api/client.ts';
@@ -25,6 +25,11 @@ export function SourceEvents({ source, mayWrite }: { source: Source; mayWrite: b
   const [chosenId, setChosenId] = useState<string>();
   const recent = useRecentEvents(source.id, asked);
   const live = useLiveEvents(source.id, asked, paused);
+  const { refetch } = recent;
+  useEffect(() => {
+    // What was emitted between the read of the list and the opening of the stream is in neither.
+    if (live.state === 'live') void refetch();
+  }, [live.state, refetch]);
   const events = useMemo(() => joined(live.events, recent.data ?? []), [live.events, recent.data]);
   const filtered = useMemo(() => matching(events, words), [events, words]);
   const chosen = events.find(({ id }) => id === chosenId);

@@ -9,7 +9,7 @@ import { fillTemplate } from './fill-template.ts';
 import { parseApp } from './parse-app.ts';
 import { templateFields } from './url-template.ts';
 
-const folder = join(import.meta.dirname, '..', '..', 'apps');
+const folder = join(import.meta.dirname, '..', '..', '..', 'apps');
 
 /** What components of the well-known packages read from `$auth`; the rest of an account is optional. */
 const readByComponents: Record<string, string[]> = {

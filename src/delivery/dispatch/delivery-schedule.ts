@@ -8,7 +8,7 @@ const secondMs = 1000;
 const minuteMs = 60 * secondMs;
 const hourMs = 60 * minuteMs;
 
-/** Waits between attempts: eight attempts within about 32 hours. */
+/** Waits between attempts: eight attempts within about 35 hours, with jitter. */
 const retryDelaysMs = [
   5 * secondMs,
   5 * minuteMs,

@@ -35,7 +35,7 @@ export class RunLostError extends Error {
 }
 
 /**
- * The engine: from the recorded steps of a run to its next one. The only place, beside `end-run.ts` and `resume-run.ts`,
+ * The engine: from the recorded steps of a run to its next one. The only place, beside `end-run.ts` and `resume-by-link.ts`,
  * where a run changes its state; the states are drawn in run-states.md.
  */
 export class RunEngine {

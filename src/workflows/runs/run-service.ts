@@ -10,7 +10,7 @@ import type { Store } from '#storage/store.ts';
 import type { Deployments } from '#workflows/definitions/load-deployment.ts';
 import { RunManager } from './manage-runs.ts';
 import { RunPruner } from './prune-runs.ts';
-import { RunResumer } from './resume-run.ts';
+import { RunResumer } from './resume-by-link.ts';
 import { answerHostCalls, type OwnerHostCalls } from './run-host-calls.ts';
 import { StepRunner } from './run-step.ts';
 import type { SettingsOf } from './run-turns.ts';

@@ -5,7 +5,7 @@ import type { LinkAction } from '#storage/tables/workflow-tables.ts';
 import { finished, RunFixture, threw } from '../../../test/support/run-fixture.ts';
 import { forEachStore } from '../../../test/support/stores.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
-import type { LinkOutcome, LinkRequest } from './resume-run.ts';
+import type { LinkOutcome, LinkRequest } from './resume-by-link.ts';
 import { linkToken } from './run-link.ts';
 import { endedTriesOf, findRun, markRunning, stepsOfRun } from './run-store.ts';
 
