@@ -34,6 +34,7 @@ export const clientMethods: Readonly<Record<string, string>> = {
   streamWorkflowEvents: 'events.streamOfWorkflow',
   streamWorkspaceEvents: 'events.streamOfWorkspace',
   streamWorkflowSends: 'events.streamSendsOfWorkflow',
+  streamWorkflowSendsVersioned: 'same as streamWorkflowSends',
   streamSourceEventsVersioned: 'same as streamSourceEvents',
   streamWorkflowEventsVersioned: 'same as streamWorkflowEvents',
   streamWorkspaceEventsVersioned: 'same as streamWorkspaceEvents',

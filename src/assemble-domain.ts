@@ -56,8 +56,18 @@ export type Domain = Awaited<ReturnType<typeof assembleDomain>>;
 /** The nouns of the product. Nothing of it runs yet. */
 export async function assembleDomain(platform: Platform, parts: RunningParts) {
   const { settings, has, clock, logger, version, publicUrl, egress, store, vault, node } = platform;
-  const { runner, unattributedErrors, dispatcher, resolver, bus, quotas, jobs, pool, databaseClock } =
-    platform;
+  const {
+    runner,
+    unattributedErrors,
+    dispatcher,
+    resolver,
+    bus,
+    quotas,
+    jobs,
+    pool,
+    outcomes,
+    databaseClock,
+  } = platform;
   const mayRun = (ownerId: string): boolean => quotas.mayRun(ownerId);
   const deadlineMs = settings.runDeadlineSeconds * 1000;
 
@@ -82,7 +92,7 @@ export async function assembleDomain(platform: Platform, parts: RunningParts) {
   parts.add('deliveries under way', () => receivers.destroy());
   const workflows = new WorkflowDirectory({ store, clock });
   const delivery = new DeliveryService({
-    ...{ store, node, clock, logger, vault, bus, version, pool, workflows },
+    ...{ store, node, clock, logger, vault, bus, version, pool, workflows, outcomes },
     guarded: receivers,
     sends: has('worker'),
     watchMs: (settings.nodeLeaseSeconds * 1000) / 3,
@@ -130,7 +140,7 @@ export async function assembleDomain(platform: Platform, parts: RunningParts) {
 
   const sourceReplies = new SourceReplies({ store, node, clock, logger });
   const sourceRuns = new SourceRuns({
-    ...{ store, runner, bus, router, clock, logger, node, lanes },
+    ...{ store, runner, bus, router, clock, logger, node, lanes, outcomes },
     replies: sourceReplies,
     keptReplies: keptAnswers,
     hostCalls: answerSourceHostCalls(hostCalls),
@@ -141,7 +151,8 @@ export async function assembleDomain(platform: Platform, parts: RunningParts) {
     },
   });
   const workflowRuns = new RunService({
-    ...{ store, bus, router, clock, logger, node, runner, deployments, pool, hostCalls, mayRun, keptAnswers },
+    ...{ store, bus, router, clock, logger, node, runner, deployments, pool, outcomes },
+    ...{ hostCalls, mayRun, keptAnswers },
     inboundUrl: () => `${publicUrl()}/in`,
     platformVersion: version,
     settingsOf: async (workflowId) => (await workflows.find(workflowId))?.settings,
@@ -195,6 +206,10 @@ export async function assembleDomain(platform: Platform, parts: RunningParts) {
     logger,
   });
   const endpoints = new EndpointDirectory({ store, clock, sealer: context.sealer });
+  bus.observeRemovals((emitterId) => {
+    endpoints.forgetSubject(emitterId);
+    workflows.forget(emitterId);
+  });
   const sourceDeployer = new SourceDeployer({
     ...{ store, resolver, runner, runs: sourceRuns, lanes, bus, clock, logger, node, context },
     links: {

@@ -49,12 +49,14 @@ export async function assembleEdges(platform: Platform, domain: Domain) {
     clockOffsetMs: () => databaseClock?.status().offsetMs ?? 0,
   });
 
+  const acceptor = new RequestAcceptor({
+    ...{ store, pool, clock, runs: domain.sourceRuns },
+    replyTimeoutMs: settings.runDeadlineSeconds * 1000,
+  });
+  bus.observeRemovals((emitterId) => acceptor.removed(emitterId));
   const ingress = (app: FastifyInstance) =>
     httpEndpoints(app, {
-      acceptor: new RequestAcceptor({
-        ...{ store, pool, clock, runs: domain.sourceRuns },
-        replyTimeoutMs: settings.runDeadlineSeconds * 1000,
-      }),
+      acceptor,
       directory: domain.endpoints,
       answers: domain.keptAnswers,
       starter: workflowRuns.starter,

@@ -18,6 +18,7 @@ import { guardedFetch } from '#egress/guarded-fetch.ts';
 import { EventBus } from '#events/event-bus.ts';
 import { EventRates } from '#events/event-rates.ts';
 import { EventPruner } from '#events/prune-events.ts';
+import { OutcomeRecorder } from '#health/outcome-store.ts';
 import { ServiceDoor } from '#http/service-door.ts';
 import { firstStart } from '#identity/first-start.ts';
 import { JobRegistry } from '#jobs/job-registry.ts';
@@ -160,12 +161,13 @@ export async function assemblePlatform(options: AppOptions, parts: RunningParts)
     leaseMs: settings.nodeLeaseSeconds * 1000,
     nodeClock: () => databaseClock?.status(),
   });
+  const outcomes = new OutcomeRecorder(store, () => pool.lanes.hasOthers);
 
   return {
     ...{ settings, environment, logger, clock, databaseClock, has, version: packageJson.version },
     ...{ address, publicUrl, egress, door, store, vault, first, node, startedAtMs: clock.now() },
     ...{ runner, unattributedErrors, dispatcher, builder, resolver, packageFetcher, componentCatalogue },
-    ...{ bus, eventPruner, eventRates, quotas, jobs, pool },
+    ...{ bus, eventPruner, eventRates, quotas, jobs, pool, outcomes },
   };
 }
 

@@ -31,7 +31,7 @@ const publicRoutes = [
   // The secret is in the link, then in a cookie.
   ...['/connect/:link', '/connect/callback'],
   // What a workflow shows to everybody who knows its id.
-  ...['/pipelines/:id/sse'],
+  ...['/pipelines/:id/sse', '/v1/pipelines/:id/sse'],
   // They ask for the credentials of an OAuth client.
   ...['/v1/oauth/token', '/v1/oauth/revoke'],
   // It asks for an API key in its body.

@@ -56,13 +56,14 @@ export async function changeHealth(
     ...(health.dead && { next_check_at_ms: null, next_refresh_at_ms: null }),
   });
   if (written === 'credentials changed') return undefined;
-  // A provider that cannot be reached for a moment is no evidence, neither way.
-  const isSilent = health.healthy && !isSuccess(change);
-  if (!isStillWrong && !isSilent)
+  // A test that succeeds leaves recorded why the last refresh failed, as `error` does.
+  const isOtherError = health.healthy && error !== null && isSuccess(change);
+  // A provider that cannot be reached for a moment is no evidence against the account, but its test waits to be made.
+  if (!isStillWrong && !isOtherError)
     await recordOutcome(tools.store, tx, {
       subjectId: account.id,
       ownerId: account.owner_id,
-      failure: health.healthy ? null : (error ?? 'the test failed'),
+      failure: error ?? (health.healthy ? null : 'the test failed'),
       atMs: nowMs,
     });
   if (written === 'same state') return health.healthy ? tellRecovery(tools, tx, account, actor) : () => {};

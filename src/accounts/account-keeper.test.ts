@@ -5,8 +5,9 @@ import { AddressPolicy } from '#egress/address-policy.ts';
 import { createGuardedDispatcher } from '#egress/guarded-dispatcher.ts';
 import { EventBus } from '#events/event-bus.ts';
 import { readEvents } from '#events/event-page-store.ts';
+import type { Health } from '#health/health.ts';
 import { healthOf } from '#health/health-store.ts';
-import { TestClock } from '#lib/clock.ts';
+import { epochSeconds, TestClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
 import { sealObject } from '#vault/sealed-values.ts';
@@ -116,7 +117,11 @@ class Keeping {
   }
 
   async state(id: string): Promise<string | undefined> {
-    return (await healthOf(this.store.read, 'account', [id], this.clock.now())).get(id)?.state;
+    return (await this.healthOf(id))?.state;
+  }
+
+  async healthOf(id: string): Promise<Health | undefined> {
+    return (await healthOf(this.store.read, 'account', [id], this.clock.now())).get(id);
   }
 
   async events(channel: string, emitterId = 'o_1') {
@@ -220,21 +225,36 @@ forEachStore((fixture) => {
     test('a provider that cannot be asked says nothing about an account, until it is the third time in a row', async (t) => {
       const kept = await keeping(t, fixture.store, { status: 503 });
       const { id } = await kept.create();
+      const since = epochSeconds(kept.clock.now());
       const healthy: (number | undefined)[] = [];
-      const states = [await kept.state(id)];
+      assert.equal(await kept.state(id), 'untested');
+      const health: (Health | undefined)[] = [];
       for (let n = 0; n < 3; n += 1) {
         healthy.push((await kept.check(id))?.healthy);
-        states.push(await kept.state(id));
+        health.push(await kept.healthOf(id));
+        kept.clock.step(minute);
       }
       assert.deepEqual(healthy, [1, 1, 0]);
-      // That it could not be asked is no evidence that it works.
-      assert.deepEqual(states, ['untested', 'untested', 'untested', 'failing']);
-      assert.match((await kept.account(id)).error ?? '', /answered 503/);
+      // That it could not be asked is no evidence that it works, and that is said with when, why and how often.
+      assert.deepEqual(
+        health.map((one) => [one?.state, one?.since, one?.failures]),
+        [
+          ['waiting', since, 1],
+          ['waiting', since, 2],
+          ['failing', since, 3],
+        ],
+      );
+      const { error } = await kept.account(id);
+      assert.match(error ?? '', /answered 503/);
+      assert.equal(health[0]?.reason, `its last test or refresh could not be made: ${error}`);
+      assert.equal(health[2]?.reason, error);
       kept.provider.answerAlways({ status: 200 });
       await kept.check(id);
+      assert.equal(await kept.state(id), 'healthy');
       kept.provider.answerAlways({ status: 503 });
       assert.equal((await kept.check(id))?.healthy, 1);
       assert.match((await kept.account(id)).error ?? '', /answered 503/);
+      assert.equal(await kept.state(id), 'waiting', 'and nothing else than its error says');
     });
 
     test('without a test in the catalogue it stays healthy, and is not looked at again', async (t) => {

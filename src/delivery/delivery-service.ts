@@ -1,5 +1,6 @@
 import type { GuardedDispatcher } from '#egress/guarded-dispatcher.ts';
 import type { EventBus } from '#events/event-bus.ts';
+import type { OutcomeRecorder } from '#health/outcome-store.ts';
 import type { JobHandler } from '#jobs/job-registry.ts';
 import type { WorkerPool } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
@@ -53,6 +54,7 @@ export class DeliveryService {
   constructor(options: {
     store: Store;
     node: string;
+    outcomes: OutcomeRecorder;
     clock: Clock;
     logger: Logger;
     vault: Vault;
@@ -97,6 +99,7 @@ export class DeliveryService {
     this.dispatcher = new DeliveryDispatcher({
       node,
       store,
+      outcomes: options.outcomes,
       clock,
       logger,
       sends: options.sends,

@@ -18,7 +18,7 @@ const ownerId = 'o_1';
 forEachStore((fixture) => {
   const record = (subjectId: string, failure: string | null, more: Partial<Outcome> = {}) =>
     fixture.store.transaction((tx) =>
-      new OutcomeRecorder(fixture.store).record(tx, [
+      new OutcomeRecorder(fixture.store, () => false).record(tx, [
         { subjectId, ownerId, failure, atMs: 5_000_000, ...more },
       ]),
     );
@@ -95,7 +95,25 @@ forEachStore((fixture) => {
       wait_kind: 'suspend',
       created_at_ms: 1,
     });
-    assert.equal((await health('workflow', 'p_1'))?.state, 'waiting');
+    const suspended = await health('workflow', 'p_1');
+    assert.deepEqual(
+      [suspended?.state, suspended?.waiting, suspended?.reason],
+      ['waiting', 1, '1 run is suspended until its resume URL is called'],
+    );
+    for (const [id, kind] of [
+      ['p_2', 'delay'],
+      ['p_3', 'rerun'],
+      ['p_4', 'retry'],
+    ] as const) {
+      await storeWorkflow(fixture.store, { id, ownerId });
+      await storeRun(fixture.store, { workflow_id: id, state: 'waiting', wait_kind: kind, created_at_ms: 1 });
+    }
+    const reasonOf = async (id: string) => (await health('workflow', id))?.reason;
+    assert.equal(await reasonOf('p_2'), '1 run is delayed by a step');
+    assert.equal(await reasonOf('p_3'), '1 run waits for a step to run again');
+    assert.equal(await reasonOf('p_4'), '1 run waits to be tried again');
+    await storeRun(fixture.store, { workflow_id: 'p_2', state: 'queued', created_at_ms: 2 });
+    assert.equal(await reasonOf('p_2'), '2 runs wait: to begin, to be tried again, or as a step said');
     await record('p_1', null);
     assert.equal((await health('workflow', 'p_1'))?.state, 'healthy');
     await storeRun(fixture.store, { workflow_id: 'p_1', state: 'queued', created_at_ms: nowMs - 1 });

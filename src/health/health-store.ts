@@ -25,6 +25,8 @@ interface HealthRule {
   /** Rows with `since_ms`, one for each run or delivery that waits, found by an index; undefined: nothing can wait. */
   waiting?: (lateMs: number) => RawBuilder<unknown>;
   isWaiting?: RawBuilder<unknown>;
+  /** Those rows have a `kind`: what each waits for. While nothing is recorded it is the note, `several` where they differ. */
+  saysWhatFor?: true;
 }
 
 /** With their types, which PostgreSQL would take for text. */
@@ -51,14 +53,15 @@ const rules: Readonly<Record<HealthKind, HealthRule>> = {
     stops: sql`when s.state <> 'active' then 'paused'`,
     sinceOfStop: noTime,
     note: noText,
+    saysWhatFor: true,
     // A run that waits because its steps say so is no news of a workflow whose runs have ended.
     waiting: (lateMs) => sql`
-      select r.created_at_ms as since_ms from runs r
+      select r.created_at_ms as since_ms, 'begin' as kind from runs r
       where r.workflow_id = s.id and r.ended_at_ms is null and r.state = 'queued' and r.created_at_ms < ${lateMs}
       union all
-      select r.created_at_ms as since_ms from runs r where r.workflow_id = s.id and r.wait_kind = 'retry'
+      select r.created_at_ms as since_ms, r.wait_kind as kind from runs r where r.workflow_id = s.id and r.wait_kind = 'retry'
       union all
-      select r.created_at_ms as since_ms from runs r
+      select r.created_at_ms as since_ms, r.wait_kind as kind from runs r
       where r.workflow_id = s.id and r.ended_at_ms is null and r.state = 'waiting' and r.wait_kind <> 'retry'
         and h.subject_id is null`,
   },
@@ -78,7 +81,8 @@ const rules: Readonly<Record<HealthKind, HealthRule>> = {
   account: {
     table: 'accounts',
     name: sql`case when coalesce(s.name, '') = '' then s.app_name else s.app_name || ': ' || s.name end`,
-    stops: sql`when s.healthy = 0 or s.dead = 1 then 'failing'`,
+    // While a provider cannot be reached, its tests fail but do not count against the account.
+    stops: sql`when s.healthy = 0 or s.dead = 1 then 'failing' when h.failing = 1 then 'waiting'`,
     sinceOfStop: sql`h.since_ms`,
     note: sql`s.error`,
   },
@@ -90,14 +94,19 @@ function healthQuery(
   nowMs: number,
   where: RawBuilder<unknown>,
 ): RawBuilder<HealthRow & { name: string }> {
-  const { table, name, stops, note, sinceOfStop, waiting, isWaiting = sql`1 = 0` } = rules[kind];
+  const { table, name, stops, sinceOfStop, waiting, isWaiting = sql`1 = 0`, saysWhatFor } = rules[kind];
   const work = waiting && sql`(${waiting(nowMs - dueForMs)} limit ${sql.lit(waitingCountedMax)}) as work`;
   const count = work === undefined ? sql`0` : sql`(select count(*) from ${work})`;
+  const note =
+    saysWhatFor === undefined || work === undefined
+      ? rules[kind].note
+      : sql`case when h.subject_id is null then
+          (select case when min(work.kind) = max(work.kind) then min(work.kind) else 'several' end from ${work}) end`;
   const oldest = work === undefined ? noTime : sql`(select min(work.since_ms) from ${work})`;
   return sql`
     select f.id, f.name, f.owner_id, f.state, f.note, f.reason, f.failures, f.waiting,
       case f.state when 'failing' then f.recorded_ms when 'healthy' then f.recorded_ms
-        when 'waiting' then f.oldest_ms when 'untested' then null else f.stopped_ms end as since_ms
+        when 'waiting' then coalesce(f.oldest_ms, f.stopped_ms) when 'untested' then null else f.stopped_ms end as since_ms
     from (
       select w.*, case
         when w.stop is not null then w.stop when w.failing = 1 then 'failing' when w.waiting > 0 or w.held_up = 1 then 'waiting'

@@ -15,7 +15,7 @@ export interface Health {
   since: number | null;
   /** Why, in one sentence; null when it is healthy. */
   reason: string | null;
-  /** Failures since the last success. */
+  /** Failures since the last success, those of tests that could not be made among them. */
   failures: number;
   /** Runs or deliveries that wait and should not have to. */
   waiting: number;
@@ -28,7 +28,10 @@ export interface HealthRow {
   since_ms: number | null;
   /** The last recorded failure. */
   reason: string | null;
-  /** A column of the object that says more: why a webhook is disabled, what an account failed with, whether a source is deploying. */
+  /**
+   * What says more of the object: why a webhook is disabled, what an account failed with, whether a source is deploying, what the runs
+   * of a workflow wait for.
+   */
   note: string | null;
   failures: number;
   waiting: number;
@@ -90,11 +93,36 @@ function disabledReason({ note, reason }: HealthRow): string {
   return note ?? 'the service disabled it';
 }
 
-function waitingReason(kind: HealthKind, { waiting, note }: HealthRow): string {
+function waitingReason(kind: HealthKind, { waiting, note, reason }: HealthRow): string {
   if (kind === 'source' && note === 'deploying') return 'it is being deployed';
+  if (kind === 'account') return `its last test or refresh could not be made: ${reason ?? note}`;
   if (kind === 'webhook')
     return `${things(waiting, 'delivery waits', 'deliveries wait')} for another attempt`;
-  return `${things(waiting, 'run waits', 'runs wait')} to begin or to be tried again`;
+  return waitingRuns(waiting, note);
+}
+
+/** `kind`: what they wait for, where nothing else is known of the workflow. */
+function waitingRuns(count: number, kind: string | null): string {
+  switch (kind) {
+    case 'suspend':
+      return things(
+        count,
+        'run is suspended until its resume URL is called',
+        'runs are suspended until their resume URLs are called',
+      );
+    case 'delay':
+      return things(count, 'run is delayed by a step', 'runs are delayed by a step');
+    case 'rerun':
+      return `${things(count, 'run waits', 'runs wait')} for a step to run again`;
+    case 'begin':
+      return `${things(count, 'run waits', 'runs wait')} to begin`;
+    case 'retry':
+      return `${things(count, 'run waits', 'runs wait')} to be tried again`;
+    case 'several':
+      return `${things(count, 'run waits', 'runs wait')}: to begin, to be tried again, or as a step said`;
+    default:
+      return `${things(count, 'run waits', 'runs wait')} to begin or to be tried again`;
+  }
 }
 
 function things(count: number, one: string, many: string): string {

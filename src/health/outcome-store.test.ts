@@ -20,14 +20,14 @@ forEachStore((fixture) => {
   }
 
   /** A store that counts what it is given to do. */
-  function counted(): { recorder: OutcomeRecorder; seen: CompiledQuery[] } {
+  function counted({ hasOthers = false } = {}): { recorder: OutcomeRecorder; seen: CompiledQuery[] } {
     const { store } = fixture;
     const seen: CompiledQuery[] = [];
     const defer: Store['defer'] = (tx: Tx, query) => {
       seen.push(query);
       return store.defer(tx, query);
     };
-    return { recorder: new OutcomeRecorder({ ...store, defer }), seen };
+    return { recorder: new OutcomeRecorder({ ...store, defer }, () => hasOthers), seen };
   }
 
   const rowOf = (id = 'dc_1') =>
@@ -55,7 +55,7 @@ forEachStore((fixture) => {
     assert.equal(well?.reason, null);
   });
 
-  test('a success of what is known to be healthy takes no statement, until another node may know better', async () => {
+  test('a success of what is known to be healthy takes no statement for a time; what it rests on may not have been stored', async () => {
     const { recorder, seen } = counted();
     assert.equal(await statements(recorder, seen, [outcome(1_000, null)]), 1);
     assert.equal(await statements(recorder, seen, [outcome(1_500, null), outcome(1_600, null)]), 0);
@@ -63,15 +63,32 @@ forEachStore((fixture) => {
     await fixture.store.transaction((tx) => forgetOutcomes(tx, 'dc_1'));
     assert.equal(await statements(recorder, seen, [outcome(1_700, null, { version: '2' })]), 1);
     assert.equal((await rowOf())?.since_ms, 1_700);
-    // Another node records a failure; this one does not know, and finds out.
-    await fixture.store.transaction((tx) =>
-      new OutcomeRecorder(fixture.store).record(tx, [outcome(1_800, 'broken')]),
-    );
     assert.equal(await statements(recorder, seen, [outcome(1_900, null, { version: '2' })]), 0);
-    assert.equal((await rowOf())?.failing, 1);
     const later = outcome(1_900 + minuteMs, null, { version: '2' });
     assert.equal(await statements(recorder, seen, [later]), 1);
-    assert.equal((await rowOf())?.failing, 0);
+  });
+
+  test('a success ends the failure that another node recorded, however short before this node recorded a success', async () => {
+    const { recorder, seen } = counted({ hasOthers: true });
+    const other = new OutcomeRecorder(fixture.store, () => true);
+    const many = (atMs: number) =>
+      ['dc_1', 'dc_2', 'dc_3'].map((subjectId) => outcome(atMs, null, { subjectId }));
+    assert.equal(await statements(recorder, seen, many(1_000)), 1);
+    const broken = ['dc_1', 'dc_3'].map((subjectId) => outcome(1_800, 'broken', { subjectId }));
+    await fixture.store.transaction((tx) => other.record(tx, broken));
+    assert.equal(await statements(recorder, seen, many(1_900)), 1);
+    for (const [id, sinceMs] of [
+      ['dc_1', 1_900],
+      ['dc_2', 1_000],
+      ['dc_3', 1_900],
+    ] as const) {
+      assert.equal((await rowOf(id))?.failing, 0, id);
+      assert.equal((await rowOf(id))?.since_ms, sinceMs, id);
+    }
+    assert.equal(await statements(recorder, seen, many(2_000)), 0, 'all are well');
+    const both = [outcome(2_100, null), outcome(2_101, 'broken')];
+    assert.equal(await statements(recorder, seen, both), 1);
+    assert.equal((await rowOf())?.failing, 1, 'the last one counts');
   });
 
   test('outcomes of many are one statement; after a failure a success is written', async () => {

@@ -1,6 +1,7 @@
-import type { CompiledQuery } from 'kysely';
+import { type CompiledQuery, sql } from 'kysely';
 import type { Dialect } from '#storage/dialect.ts';
 import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
+import { StatementTexts } from '#storage/statement-texts.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import type { HealthTable } from '#storage/tables/health-tables.ts';
 
@@ -22,29 +23,42 @@ const knownMs = 30_000;
 const knownMax = 20_000;
 
 /**
- * Records outcomes in the transaction that stores what they caused. Successes of subjects that are known to be healthy cost
- * nothing; all others of a transaction are one statement. The knowledge has an end because another node may have recorded a
- * failure, or the transaction may have failed.
+ * Records outcomes in the transaction that stores what they caused. Successes of subjects that are known to be healthy are not
+ * written; all others of a transaction are one statement. The knowledge has an end because the transaction may have failed.
+ * Where other nodes are there, one of them may have recorded a failure, so the store is asked: a success that was left out
+ * because of what this node remembers would leave its subject failing until it runs again.
  */
 export class OutcomeRecorder {
   readonly #store: Dialect & Pick<Store, 'defer'>;
+  readonly #hasOthers: () => boolean;
   readonly #healthy = new Map<string, { version: string | undefined; untilMs: number }>();
 
-  constructor(store: Dialect & Pick<Store, 'defer'>) {
+  /** `hasOthers`: whether other nodes may record outcomes too. */
+  constructor(store: Dialect & Pick<Store, 'defer'>, hasOthers: () => boolean) {
     this.#store = store;
+    this.#hasOthers = hasOthers;
   }
 
   /** Outcomes in the order in which they came about. */
   async record(tx: Tx, outcomes: readonly Outcome[]): Promise<void> {
     const rows = new Map<string, HealthTable>();
+    const leftOut = new Map<string, Outcome>();
     for (const outcome of outcomes) {
       const { subjectId, failure } = outcome;
       const before = rows.get(subjectId);
       if (failure === null) {
-        if (before === undefined && this.#isKnown(outcome)) continue;
+        if (before === undefined && this.#isKnown(outcome)) {
+          leftOut.set(subjectId, outcome);
+          continue;
+        }
         this.#know(outcome);
       } else this.#healthy.delete(subjectId);
+      leftOut.delete(subjectId);
       rows.set(subjectId, healthRow(outcome, before));
+    }
+    if (leftOut.size > 0 && this.#hasOthers()) {
+      const failing = await failingAmong(this.#store, tx, [...leftOut.keys()]);
+      for (const [id, outcome] of leftOut) if (failing.has(id)) rows.set(id, healthRow(outcome, undefined));
     }
     for (const query of outcomeQueries(this.#store, [...rows.values()])) await this.#store.defer(tx, query);
   }
@@ -68,6 +82,22 @@ export class OutcomeRecorder {
     if (oldest !== undefined) this.#healthy.delete(oldest);
   }
 }
+
+/** Of `ids`, those whose last recorded outcome is a failure. */
+async function failingAmong(store: Dialect, tx: Tx, ids: readonly string[]): Promise<Set<string>> {
+  const query = failingTexts.query(store, ids.length, ids, () =>
+    tx
+      .selectFrom('health')
+      .select('subject_id')
+      .where('subject_id', 'in', [...ids])
+      .where('failing', '=', sql.lit(1))
+      .compile(),
+  );
+  const { rows } = await tx.executeQuery(query);
+  return new Set(rows.map(({ subject_id }) => subject_id));
+}
+
+const failingTexts = new StatementTexts();
 
 /** Records a single outcome, where that is rare. */
 export async function recordOutcome(

@@ -184,6 +184,11 @@ export const errorCatalogue: Readonly<Record<string, { status: number; meaning: 
     status: 404,
     meaning: 'No active source or workflow has this endpoint (only from endpoints).',
   },
+  endpoint_removed: {
+    status: 410,
+    meaning:
+      'The source or workflow was deleted while the request waited for its reply: its run was ended, or never began (only from endpoints).',
+  },
   no_response: { status: 500, meaning: 'The component ended without responding (only from endpoints).' },
   reply_too_large: {
     status: 500,

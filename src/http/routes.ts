@@ -356,7 +356,11 @@ export const routes: readonly Part[] = [
     ['GET', '/workflows/:id/sse', 'streamWorkflowEvents', 'viewer'],
     ['GET', '/workspaces/:id/sse', 'streamWorkspaceEvents', 'viewer'],
   ]),
-  part('', workflowStreamRoutes, [['GET', '/pipelines/:id/sse', 'streamWorkflowSends', 'anyone']]),
+  // One part for both, since the readers of a workflow are counted together.
+  part('', workflowStreamRoutes, [
+    ['GET', '/pipelines/:id/sse', 'streamWorkflowSends', 'anyone'],
+    ['GET', '/v1/pipelines/:id/sse', 'streamWorkflowSendsVersioned', 'anyone'],
+  ]),
   part('/v1', eventStreamRoutes, [
     ['GET', '/v1/sources/:id/sse', 'streamSourceEventsVersioned', 'viewer'],
     ['GET', '/v1/workflows/:id/sse', 'streamWorkflowEventsVersioned', 'viewer'],

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { insertEmitter } from '#events/event-store.ts';
+import { OutcomeRecorder } from '#health/outcome-store.ts';
 import { TestClock } from '#lib/clock.ts';
 import { usageOf } from '#metering/invocation-usage.ts';
 import { fireDueTimers } from '#schedule/fire-due-timers.ts';
@@ -40,15 +41,21 @@ describe('the run of a tick', () => {
       const { store } = fixture;
       await store.transaction((tx) => tx.deleteFrom('jobs').execute());
       const clock = new TestClock(plannedMs + 1_000);
-      await store.writes.submit(settleInvocations({ store, node: 'n1', router: noSubscribers, clock }), {
-        sourceId: 'dc_1',
-        emission: { emitterId: 'dc_1', hops: 0, events: [] },
-        dbSets: {},
-        usage: usageOf('o_1', start, { invocations: 1, computeMs: 1, memoryMb: 256 }),
-        isStale: () => false,
-        run: { failure, revision: '1' },
-        tick: { timer_id: 'dc_1:timer', planned_ms: plannedMs },
-      });
+      await store.writes.submit(
+        settleInvocations({
+          ...{ store, node: 'n1', router: noSubscribers, clock },
+          outcomes: new OutcomeRecorder(store, () => false),
+        }),
+        {
+          sourceId: 'dc_1',
+          emission: { emitterId: 'dc_1', hops: 0, events: [] },
+          dbSets: {},
+          usage: usageOf('o_1', start, { invocations: 1, computeMs: 1, memoryMb: 256 }),
+          isStale: () => false,
+          run: { failure, revision: '1' },
+          tick: { timer_id: 'dc_1:timer', planned_ms: plannedMs },
+        },
+      );
     };
     const runs = async () => {
       const { read } = fixture.store;

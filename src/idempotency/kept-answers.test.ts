@@ -91,10 +91,11 @@ describe('the answers of requests with a key', () => {
       assert.deepEqual(await kindOf('large', 1024 * 1024), statusOnly);
       assert.deepEqual(await kindOf('private', 1, { isPrivate: true }), statusOnly);
       assert.equal(await kindOf('fits', 400_000), 'whole');
-      assert.deepEqual(await kindOf('full', 400_000), statusOnly);
+      assert.equal(await kindOf('fits too', 500_000), 'whole', 'that it is sealed does not count');
+      assert.deepEqual(await kindOf('full', 100_000), statusOnly, 'headers count');
       assert.equal(await kindOf('small', 10_000), 'whole');
       const another = answersOn({ ownerBytesMax: 1_000_000 });
-      await another.record(await taken(another, 'after a start'), sized(400_000));
+      await another.record(await taken(another, 'after a start'), sized(100_000));
       assert.deepEqual(
         shortOf((await another.find('after a start'))?.answer),
         statusOnly,
@@ -131,14 +132,18 @@ describe('the answers of requests with a key', () => {
     test('a run without a caller records its reply, but not when it was interrupted', async () => {
       const answers = answersOn();
       const key = await taken(answers, 'k');
-      const first = answers.recorder(key);
+      const first = answers.recorder(key, { isPrivate: false });
       first.interrupted();
       first.ended();
-      const second = answers.recorder(key);
+      const second = answers.recorder(key, { isPrivate: false });
       const waiting = answers.answerOf(key);
       second.respond(reply);
       second.ended();
       assert.deepEqual(await waiting, { kind: 'responded', reply });
+      const secret = await taken(answers, 'secret');
+      const told = answers.answerOf(secret);
+      answers.recorder(secret, { isPrivate: true }).respond(reply);
+      assert.deepEqual(await told, { kind: 'not_kept', status: reply.status });
     });
   });
 });

@@ -10,7 +10,7 @@ import { decodeMark, type EndpointAnswer, encodeMark, type KeptAnswer } from './
 
 /** The largest reply that is kept, body and headers together. */
 const replyBytesMax = 1024 * 1024;
-/** Replies kept for one owner, as they are stored. Beyond it only the status is kept. */
+/** Replies kept for one owner, body and headers together; sealed they take less than twice as much. Beyond it only the status is kept. */
 const ownerBytesMax = 256 * 1024 * 1024;
 /** How long the sum of an owner's replies is used before it is read again; what is kept meanwhile is added. */
 const usageTtlMs = 60_000;
@@ -115,7 +115,10 @@ export class KeptAnswers {
   }
 
   /** Records the answer of a run whose caller does not wait in this process any more. What was interrupted answers later. */
-  recorder(key: TakenKey): {
+  recorder(
+    key: TakenKey,
+    options: { isPrivate: boolean },
+  ): {
     started(): void;
     respond(reply: HttpReply): void;
     ended(): void;
@@ -123,7 +126,7 @@ export class KeptAnswers {
   } {
     let isOver = false;
     const record = (answer: EndpointAnswer) => {
-      if (!isOver) void this.record(key, answer);
+      if (!isOver) void this.record(key, answer, options);
       isOver = true;
     };
     return {
@@ -195,13 +198,12 @@ export class KeptAnswers {
 
   async #toKeep({ ownerId }: TakenKey, answer: EndpointAnswer, isPrivate: boolean): Promise<KeptAnswer> {
     if (answer.kind !== 'responded') return answer;
-    const { status, headers, body } = answer.reply;
-    const bytes = body.length + JSON.stringify(headers).length;
+    const { status } = answer.reply;
+    const bytes = bytesOf(answer.reply);
     const isKept = !isPrivate && bytes <= replyBytesMax && (await this.#hasRoom(ownerId, bytes));
     return isKept ? answer : { kind: 'not_kept', status };
   }
 
-  /** Sealed, bytes are base64 of base64. */
   async #hasRoom(ownerId: string, bytes: number): Promise<boolean> {
     const nowMs = this.#clock.now();
     for (const [id, { untilMs }] of this.#usage)
@@ -212,9 +214,8 @@ export class KeptAnswers {
       if (!this.#usage.has(ownerId)) this.#usage.set(ownerId, { untilMs: nowMs + usageTtlMs, bytes: used });
     }
     const usage = this.#usage.get(ownerId);
-    const stored = Math.ceil((bytes * 16) / 9);
-    if (usage === undefined || usage.bytes + stored > this.#ownerBytesMax) return false;
-    usage.bytes += stored;
+    if (usage === undefined || usage.bytes + bytes > this.#ownerBytesMax) return false;
+    usage.bytes += bytes;
     return true;
   }
 
@@ -227,7 +228,7 @@ export class KeptAnswers {
     const { body, ...head } = kept.reply;
     const value = { ...head, body: body.toString('base64') };
     const answer = await sealValue(tx, { vault: this.#vault, clock: this.#clock }, { ownerId, id, value });
-    return { answer, bytes: answer.length };
+    return { answer, bytes: bytesOf(kept.reply) };
   }
 
   async #decode({ id, ownerId }: TakenKey, text: string): Promise<KeptAnswer> {
@@ -237,6 +238,10 @@ export class KeptAnswers {
     const { body, ...head } = value as Omit<HttpReply, 'body'> & { body: string };
     return { kind: 'responded', reply: { ...head, body: Buffer.from(body, 'base64') } };
   }
+}
+
+function bytesOf({ headers, body }: HttpReply): number {
+  return body.length + Buffer.byteLength(JSON.stringify(headers));
 }
 
 /** Status of a reply that was lost with its node: what it was is not known, and sending the request again is of no use. */

@@ -6,8 +6,10 @@ import { WorkerPool } from '#jobs/worker-pool.ts';
 import { systemClock } from '#lib/clock.ts';
 import { UnavailableError } from '#lib/errors.ts';
 import { silentLogger } from '#lib/logger.ts';
+import { unknownEndpoint } from '#sources/endpoint-errors.ts';
 import type { ReplyWaiter } from '#sources/reply-waiter.ts';
 import { type BatchWrite, GroupCommit } from '#storage/group-commit.ts';
+import { sourceRow } from '../../test/support/source-row.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { RequestAcceptor } from './accept-request.ts';
@@ -66,6 +68,9 @@ describe('accepting a request', () => {
       };
       const acceptor = new RequestAcceptor({ store, pool, runs, clock: systemClock, replyTimeoutMs: 60_000 });
       try {
+        await fixture.store.transaction((tx) =>
+          tx.insertInto('sources').values(sourceRow(endpoint.sourceId)).execute(),
+        );
         await pool.lanes.take([endpoint.lane]);
         await use({ acceptor, gate });
       } finally {
@@ -167,6 +172,41 @@ describe('accepting a request', () => {
           assert.equal(await acceptor.accept(endpoint, '{}', key), false);
           assert.equal(jobsRun.length, 1);
           assert.equal((await jobs()).length, 1);
+        },
+      );
+    });
+
+    test('a request to a source that another node deleted is refused, and leaves neither a job nor its key', async (t) => {
+      if (fixture.store.name === 'sqlite') return t.skip('there are no other nodes');
+      const key = { id: 'k', ownerId: 'o_1', subjectId: 'dc_1', requestDigest: 'digest' };
+      const gone = { code: 'unknown_endpoint' };
+      await withAcceptor(
+        async (job) => job.arriving?.write(),
+        async ({ acceptor, gate }) => {
+          gate.resolve();
+          await fixture.store.transaction((tx) => tx.deleteFrom('sources').execute());
+          await assert.rejects(acceptor.accept(endpoint, '{}'), gone);
+          await assert.rejects(acceptor.accept(endpoint, '{}', key), gone);
+          await assert.rejects(acceptor.acceptAndAwait(endpoint, '{}'), gone);
+          const elsewhere = { ...endpoint, lane: 'of another node' };
+          await assert.rejects(acceptor.accept(elsewhere, '{}'), gone);
+          await assert.rejects(acceptor.acceptAndAwait(elsewhere, '{}', key), gone);
+          assert.deepEqual(await jobs(), []);
+          const keys = await fixture.store.read.selectFrom('idempotency_keys').select('id').execute();
+          assert.deepEqual(keys, []);
+        },
+      );
+    });
+
+    test('a request whose source turns out to be gone before it was written is refused', async () => {
+      await withAcceptor(
+        async (job) => {
+          assert.equal(job.arriving?.refuse(unknownEndpoint()), true);
+        },
+        async ({ acceptor, gate }) => {
+          gate.resolve();
+          await assert.rejects(acceptor.accept(endpoint, '{}'), { code: 'unknown_endpoint' });
+          assert.deepEqual(await jobs(), []);
         },
       );
     });

@@ -1,6 +1,7 @@
 import { type KeyedItem, keyRow, writeOnce } from '#idempotency/idempotency-key-store.ts';
 import type { RequestKey } from '#idempotency/request-key.ts';
 import { ArrivingJob } from '#jobs/arriving-job.ts';
+import type { JobPayloads } from '#jobs/job-kinds.ts';
 import { insertNewJobs, isQueued, jobRow, type LeasedJob, type NewJob } from '#jobs/job-store.ts';
 import { throughOthersMs } from '#jobs/lanes-through-others.ts';
 import type { WorkerPool } from '#jobs/worker-pool.ts';
@@ -8,8 +9,10 @@ import type { Clock } from '#lib/clock.ts';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
 import type { HttpReply } from '#runner/call-outcome.ts';
+import { unknownEndpoint } from '#sources/endpoint-errors.ts';
 import type { ReplyWaiter } from '#sources/reply-waiter.ts';
 import type { SourceRuns } from '#sources/run-source.ts';
+import { goneSources } from '#sources/source-store.ts';
 import { WaitingRuns, waitingMax } from '#sources/waiting-runs.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
@@ -43,6 +46,8 @@ export class RequestAcceptor {
   readonly #waiting: WaitingRuns;
   readonly #write: BatchWrite<NewInvocation, void>;
   readonly #writeOnce: BatchWrite<KeyedItem<NewInvocation>, boolean>;
+  /** What ends the wait of each caller who waits here, by source. */
+  readonly #waitingCallers = new Map<string, Set<() => void>>();
   /** Callers here whose runs may be on other nodes, by source. */
   readonly #elsewhere = new Map<string, number>();
   /** When this node last took a request for a lane that is not its own (performance.now). */
@@ -63,13 +68,13 @@ export class RequestAcceptor {
     this.#clock = options.clock;
     this.#replyTimeoutMs = options.replyTimeoutMs;
     this.#waiting = options.waiting ?? new WaitingRuns({ store: options.store, clock: options.clock });
-    this.#write = insertInvocations(options.store);
+    this.#write = insertInvocations(options.store, () => options.pool.lanes.hasOthers);
     this.#writeOnce = writeOnce(this.#write);
   }
 
   /**
    * Resolves when the request is on disk; with false when one with this key is there already. Throws `source_busy` when too
-   * many requests wait for this source already.
+   * many requests wait for this source already, `unknown_endpoint` when the source is gone.
    * @param event JSON text of the argument of `run`
    */
   async accept(endpoint: SourceEndpoint, event: string, key?: RequestKey): Promise<boolean> {
@@ -90,17 +95,20 @@ export class RequestAcceptor {
     endpoint: SourceEndpoint,
     event: string,
     key?: RequestKey,
+    { isPrivate = false } = {},
   ): Promise<{ jobId: string; reply: HttpReply | undefined } | undefined> {
     const isHere = this.#pool.hasTurn(endpoint.lane);
     const elsewhere = this.#elsewhere.get(endpoint.sourceId) ?? 0;
-    if (!isHere && elsewhere >= waitingForReplyMax) throw tooMany(waitingForReplyMax, this.#clock.now());
-    if (isHere && !this.#pool.hasRoomToStay(endpoint.lane, waitingForReplyMax)) {
+    // Together: the turn may come to this node, or leave it, while callers wait.
+    if (!isHere && elsewhere + this.#pool.stayingIn(endpoint.lane) >= waitingForReplyMax)
+      throw tooMany(waitingForReplyMax, this.#clock.now());
+    if (isHere && !this.#pool.hasRoomToStay(endpoint.lane, waitingForReplyMax - elsewhere)) {
       if (this.#pool.hasRoomToStay('', 1)) throw tooMany(waitingForReplyMax, this.#clock.now());
       throw new UnavailableError('overloaded', 'the service has too much to do, or is stopping; try again');
     }
     const job = this.#newJob(endpoint, event, {
       ...(isHere ? {} : { reply_to: this.#pool.node }),
-      ...(key === undefined ? {} : { key_id: key.id }),
+      ...(key === undefined ? {} : { key_id: key.id, ...(isPrivate ? { is_private: true } : {}) }),
     });
     const keyed = key && keyRow(key, { jobId: job.id, nowMs: job.nowMs, accepted: false });
     const answer = Promise.withResolvers<HttpReply | undefined>();
@@ -117,6 +125,7 @@ export class RequestAcceptor {
       ended: () => answer.resolve(undefined),
       interrupted: () => answer.reject(interrupted()),
     };
+    const forgetCaller = this.#rememberCaller(endpoint.sourceId, () => answer.resolve(undefined));
     this.#runs.awaitReply(job.id, waiter, { anywhere: !isHere });
     if (!isHere) this.#waitsElsewhere(endpoint.sourceId, 1);
     try {
@@ -128,9 +137,25 @@ export class RequestAcceptor {
       return { jobId: job.id, reply: await answer.promise };
     } finally {
       clearTimeout(timer);
+      forgetCaller();
       if (!isHere) this.#waitsElsewhere(endpoint.sourceId, -1);
       this.#runs.stopAwaiting(job.id);
     }
+  }
+
+  /** A source was removed, on whichever node: nothing replies to those who wait for it. */
+  removed(sourceId: string): void {
+    for (const endWait of this.#waitingCallers.get(sourceId) ?? []) endWait();
+  }
+
+  #rememberCaller(sourceId: string, endWait: () => void): () => void {
+    const callers = this.#waitingCallers.get(sourceId) ?? new Set();
+    this.#waitingCallers.set(sourceId, callers.add(endWait));
+    return () => {
+      callers.delete(endWait);
+      if (callers.size === 0 && this.#waitingCallers.get(sourceId) === callers)
+        this.#waitingCallers.delete(sourceId);
+    };
   }
 
   #waitsElsewhere(sourceId: string, change: 1 | -1): void {
@@ -176,7 +201,7 @@ export class RequestAcceptor {
   #newJob(
     endpoint: SourceEndpoint,
     event: string,
-    options: { reply_to?: string; key_id?: string } = {},
+    options: Pick<JobPayloads['run_source'], 'reply_to' | 'key_id' | 'is_private'> = {},
   ): NewJob<'run_source'> {
     const nowMs = this.#clock.now();
     return {
@@ -246,12 +271,20 @@ function leased(job: NewJob<'run_source'>, bytes: number): LeasedJob {
   };
 }
 
-/** Inserts run jobs, many in one statement. */
-function insertInvocations(store: Store): BatchWrite<NewInvocation, void> {
+/**
+ * Inserts run jobs, many in one statement. Where other nodes are there, one of them may have deleted a source that this node still
+ * remembers: its request is refused, or it would be acknowledged and lost. A source that goes after the look takes what was accepted along.
+ */
+function insertInvocations(store: Store, hasOthers: () => boolean): BatchWrite<NewInvocation, void> {
   return {
     name: 'insert-invocations',
     bytes: ({ job }) => job.payload.event?.length ?? 0,
     async run(tx, invocations) {
+      if (hasOthers()) {
+        const gone = await goneSources(tx, new Set(invocations.map(({ job }) => job.payload.source_id)));
+        // The others of the batch are written one by one.
+        if (gone.size > 0) throw unknownEndpoint();
+      }
       await insertNewJobs(
         store,
         tx,

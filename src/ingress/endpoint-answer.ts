@@ -2,8 +2,9 @@ import type { FastifyReply } from 'fastify';
 import type { EndpointAnswer } from '#idempotency/kept-answer.ts';
 import type { FoundKey, KeptAnswers } from '#idempotency/kept-answers.ts';
 import { CallerError } from '#lib/errors.ts';
+import { endpointRemoved } from '#sources/endpoint-errors.ts';
 import { sendHttpReply } from './endpoint-reply.ts';
-import type { Endpoint } from './resolve-endpoint.ts';
+import type { Endpoint, EndpointDirectory } from './resolve-endpoint.ts';
 
 /** What a caller gets whose request became a run; nothing in it belongs to anybody. */
 const successPage =
@@ -38,12 +39,18 @@ function sendWorkflowAnswer(reply: FastifyReply, answer: EndpointAnswer): Fastif
 
 /** Answers a request whose key was taken before as that was answered; nothing runs. */
 export async function answerRepeated(
-  answers: Pick<KeptAnswers, 'answerOf'>,
+  {
+    answers,
+    directory,
+  }: { answers: Pick<KeptAnswers, 'answerOf'>; directory: Pick<EndpointDirectory, 'isRemoved'> },
   endpoint: Endpoint,
   { known, requestDigest, reply }: { known: FoundKey; requestDigest: string; reply: FastifyReply },
 ): Promise<FastifyReply> {
   if (known.requestDigest !== requestDigest) throw idempotencyConflict();
   const answer = await answers.answerOf(known);
+  // The run of the first request was ended by the deletion, and its key goes with it.
+  if ((answer === undefined || answer.kind === 'ended') && (await directory.isRemoved(endpoint)))
+    throw endpointRemoved(endpoint.kind);
   if (answer === undefined) throw inProgress(reply);
   if (answer.kind === 'not_kept') return sendNotKept(reply, answer.status);
   return sendAnswer(reply.header(replayedHeader, 'true'), endpoint, answer);

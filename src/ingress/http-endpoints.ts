@@ -4,14 +4,16 @@ import type { EndpointAnswer } from '#idempotency/kept-answer.ts';
 import type { KeptAnswers } from '#idempotency/kept-answers.ts';
 import { beginDigest, type RequestKey, readKeyId } from '#idempotency/request-key.ts';
 import { must } from '#lib/assert.ts';
+import { UnavailableError } from '#lib/errors.ts';
 import { messagePage, messagePageHeaders, prefersHtml } from '#lib/message-page.ts';
+import { endpointRemoved, unknownEndpoint } from '#sources/endpoint-errors.ts';
 import type { LinkAction } from '#storage/tables/workflow-tables.ts';
 import { readLink } from '#workflows/runs/run-link.ts';
 import type { RequestAcceptor } from './accept-request.ts';
 import { answerRepeated, inProgress, sendAnswer } from './endpoint-answer.ts';
 import { isControlled } from './request-controls.ts';
 import { type EndpointRequest, requestEventJson, requestObject, setAsideEventJson } from './request-event.ts';
-import type { Endpoint, EndpointDirectory, SourceEndpoint } from './resolve-endpoint.ts';
+import { type Endpoint, type EndpointDirectory, type SourceEndpoint, subjectOf } from './resolve-endpoint.ts';
 import { type LinkTarget, sendBrokenLink, sendLinkOutcome } from './run-links.ts';
 import { bodyOf, type UploadedBodies } from './uploaded-bodies.ts';
 import {
@@ -123,9 +125,7 @@ async function answerRequest(
   const endpoint = await parts.directory.find(key);
   if (endpoint === undefined) {
     if (isRead(request) && prefersHtml(request.headers.accept)) return sendMissingEndpoint(key, reply);
-    return reply
-      .code(404)
-      .send({ error: 'there is no active endpoint at this address', code: 'unknown_endpoint', details: {} });
+    throw unknownEndpoint();
   }
   if (endpoint.kind === 'workflow') {
     reply.header('access-control-allow-origin', '*');
@@ -137,6 +137,7 @@ async function answerRequest(
   parts.quotas.check(endpoint.ownerId);
   const received = await endpointRequest(parts, request, `/in/${key}`);
   const event = await eventOf(parts, endpoint, { received, request, digest: undefined });
+  await requireStillThere(parts, key);
   const answer = await take(parts, endpoint, { received, event, key: undefined });
   return sendAnswer(reply, endpoint, must(answer, 'a request without a key is the first one'));
 }
@@ -156,29 +157,47 @@ async function answerOnce(
   if (known !== undefined) {
     if (request.bodyLeftUnread) await uploads.read(request.raw, digest);
     const requestDigest = digest.digest('base64url');
-    return answerRepeated(answers, endpoint, { known, requestDigest, reply });
+    return answerRepeated(parts, endpoint, { known, requestDigest, reply });
   }
   const event = await eventOf(parts, endpoint, { received, request, digest });
+  await requireStillThere(parts, address);
   const requestDigest = digest.digest('base64url');
-  const subjectId = endpoint.kind === 'source' ? endpoint.sourceId : endpoint.workflowId;
-  const key = { id: keyId, ownerId: endpoint.ownerId, subjectId, requestDigest };
+  const key = { id: keyId, ownerId: endpoint.ownerId, subjectId: subjectOf(endpoint), requestDigest };
   const answer = await take(parts, endpoint, { received, event, key });
   if (answer !== undefined) return sendAnswer(reply, endpoint, answer);
   // The first request with this key came a moment before.
   const first = await answers.find(keyId);
   if (first === undefined) throw inProgress(reply);
-  return answerRepeated(answers, endpoint, { known: first, requestDigest, reply });
+  return answerRepeated(parts, endpoint, { known: first, requestDigest, reply });
 }
 
-/** Has a source or workflow take a request. Undefined: a request with its key was taken before. */
-function take(
+/** A body can take long to arrive: what it is for may have been deleted meanwhile, and nothing would ever run. */
+async function requireStillThere({ directory }: IngressParts, key: string): Promise<void> {
+  if ((await directory.find(key)) === undefined) throw unknownEndpoint();
+}
+
+/**
+ * Has a source or workflow take a request. Undefined: a request with its key was taken before. Throws CallerError
+ * `endpoint_removed` when a deletion ended the run that was to reply, whatever became of it.
+ */
+async function take(
   parts: IngressParts,
   endpoint: Endpoint,
   { received, event, key }: { received: EndpointRequest; event: string; key: RequestKey | undefined },
 ): Promise<EndpointAnswer | undefined> {
-  return endpoint.kind === 'source'
-    ? takeBySource(parts, endpoint, event, key)
-    : takeByWorkflow(parts, endpoint, { request: received, event, key });
+  let answer: EndpointAnswer | undefined;
+  try {
+    answer = await (endpoint.kind === 'source'
+      ? takeBySource(parts, endpoint, { event, key, isPrivate: isControlled(received, 'x-pd-nostore') })
+      : takeByWorkflow(parts, endpoint, { request: received, event, key }));
+  } catch (error) {
+    if (error instanceof UnavailableError && (await parts.directory.isRemoved(endpoint)))
+      throw endpointRemoved(endpoint.kind);
+    throw error;
+  }
+  if (answer?.kind === 'ended' && (await parts.directory.isRemoved(endpoint)))
+    throw endpointRemoved(endpoint.kind);
+  return answer;
 }
 
 function isRead({ method }: FastifyRequest): boolean {
@@ -225,17 +244,16 @@ async function eventOf(
 async function takeBySource(
   { acceptor, answers }: IngressParts,
   endpoint: SourceEndpoint,
-  event: string,
-  key: RequestKey | undefined,
+  { event, key, isPrivate }: { event: string; key: RequestKey | undefined; isPrivate: boolean },
 ): Promise<EndpointAnswer | undefined> {
   if (!endpoint.customResponse)
     return (await acceptor.accept(endpoint, event, key)) ? { kind: 'accepted' } : undefined;
-  const given = await acceptor.acceptAndAwait(endpoint, event, key);
+  const given = await acceptor.acceptAndAwait(endpoint, event, key, { isPrivate });
   if (given === undefined) return undefined;
   const { jobId, reply } = given;
   const answer: EndpointAnswer =
     reply === undefined ? { kind: 'ended', waits: false } : { kind: 'responded', reply };
-  if (key !== undefined) await answers.record({ ...key, jobId }, answer);
+  if (key !== undefined) await answers.record({ ...key, jobId }, answer, { isPrivate });
   return answer;
 }
 

@@ -72,6 +72,17 @@ describe('the endpoints of workflows', () => {
       assert.deepEqual(opened, ['o_1 hi_1 sealed']);
     });
 
+    test('are forgotten at once when another node tells that their workflow was removed', async () => {
+      await insert();
+      const { directory: endpoints } = directory();
+      assert.equal((await endpoints.find(key))?.kind, 'workflow');
+      await fixture.store.transaction((tx) => tx.deleteFrom('workflows').execute());
+      endpoints.forgetSubject('p_2');
+      assert.equal((await endpoints.find(key))?.kind, 'workflow', 'of another one');
+      endpoints.forgetSubject('p_1');
+      assert.equal(await endpoints.find(key), undefined);
+    });
+
     test('are none when the workflow is inactive, or the key is of a mail trigger or of nothing', async () => {
       await insert({ state: 'inactive' });
       const { directory: endpoints } = directory();

@@ -5,11 +5,11 @@ import type { Clock } from '#lib/clock.ts';
 import { mergedDefinitions } from '#sources/deployment.ts';
 import type { ValueSealer } from '#sources/sealed-props.ts';
 import { repliesItself } from '#sources/source-props.ts';
-import { findSourceByEndpoint, laneOfSource } from '#sources/source-store.ts';
+import { findSourceByEndpoint, goneSources, laneOfSource } from '#sources/source-store.ts';
 import type { Store } from '#storage/store.ts';
 import { openTriggerAuth, type TriggerAuth } from '#workflows/definitions/trigger-auth.ts';
 import { findTriggerByKey } from '#workflows/definitions/trigger-store.ts';
-import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
+import { findWorkflow, goneWorkflows } from '#workflows/definitions/workflow-store.ts';
 
 /** Who a request to an endpoint is for. */
 export type Endpoint = SourceEndpoint | WorkflowEndpoint;
@@ -38,9 +38,14 @@ export interface WorkflowEndpoint {
   auth: TriggerAuth | undefined;
 }
 
+/** Id of the source or workflow. */
+export function subjectOf(endpoint: Endpoint): string {
+  return endpoint.kind === 'source' ? endpoint.sourceId : endpoint.workflowId;
+}
+
 /** Endpoints remembered; the least recently used one goes first. */
 const rememberedMax = 10_000;
-/** With several processes, how long a change made in another one may go unseen here. */
+/** With several processes, how long a change made in another one may go unseen here; a removal is heard of at once. */
 const rememberedMs = 1_000;
 
 /** From an endpoint's key to its source or workflow, remembered while it is in use, so that a request costs no query. */
@@ -82,6 +87,24 @@ export class EndpointDirectory {
   forget(key: string): void {
     this.#changes += 1;
     this.#remembered.delete(key);
+  }
+
+  /** To be called when a source or workflow was removed, on whichever node. */
+  forgetSubject(id: string): void {
+    this.#changes += 1;
+    for (const [key, { endpoint }] of this.#remembered)
+      if (subjectOf(endpoint) === id) this.#remembered.delete(key);
+  }
+
+  /** Whether its source or workflow was deleted since it was found. False when the store cannot say. */
+  async isRemoved(endpoint: Endpoint): Promise<boolean> {
+    const db = this.#store.read;
+    const id = new Set([subjectOf(endpoint)]);
+    const gone = endpoint.kind === 'source' ? goneSources(db, id) : goneWorkflows(db, id);
+    return gone.then(
+      ({ size }) => size > 0,
+      () => false,
+    );
   }
 
   #load(key: string): Promise<Endpoint | undefined> {

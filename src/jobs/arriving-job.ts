@@ -45,6 +45,13 @@ export class ArrivingJob {
     return this.#withdrawn;
   }
 
+  /** What it is for is gone: its caller is told `error`, unless the row is on its way. True: it will not be written. */
+  refuse(error: Error): boolean {
+    const isRefused = this.withdraw();
+    if (isRefused) this.#onDisk.reject(error);
+    return isRefused;
+  }
+
   /** A store that was away has refused the job too. An outcome refused for another reason: the job runs again. */
   settledBy(settled: Promise<unknown>): void {
     settled.then(

@@ -14,6 +14,8 @@ export interface JobPayloads {
     reply_to?: string;
     /** The idempotency key of the request, when its reply is to be kept. */
     key_id?: string;
+    /** Of that reply only the status is to be kept (`x-pd-nostore`). */
+    is_private?: true;
     /** The planned run of a timer that this is: the ledger records how it ended. */
     tick?: { timer_id: string; planned_ms: number };
   };

@@ -43,6 +43,22 @@ describe('whose turn a lane is', () => {
     const insert = (...rows: ReturnType<typeof job>[]) =>
       fixture.store.transaction((tx) => insertJobs(tx, rows));
 
+    test('other nodes are taken to be there until this one has looked, and for a minute after it saw any', async () => {
+      const one = await leasesOf('n1');
+      assert.equal(one.hasOthers, true);
+      await look(one);
+      assert.equal(one.hasOthers, false);
+      await leasesOf('n2');
+      await look(one);
+      assert.equal(one.hasOthers, true);
+      await fixture.store.transaction((tx) => releaseNode(tx, 'n2', 0));
+      await look(one);
+      assert.equal(one.hasOthers, true, 'it may only have stalled');
+      nowMs += 60_000;
+      await look(one);
+      assert.equal(one.hasOthers, false);
+    });
+
     test('of one lane it is one node, of a shared one every node', async () => {
       const [one, two] = [await leasesOf('n1'), await leasesOf('n2')];
       assert.equal(one.owns('dc_1'), false, 'nobody has asked yet');

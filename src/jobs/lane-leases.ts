@@ -8,6 +8,8 @@ const idleMs = 60_000;
 const settleMs = 250;
 /** After a lane is handed over, this node does not take it back for this long, so that other nodes come first. */
 const abstainMs = 2_000;
+/** Other nodes are taken to be there for so long after they were seen. */
+const othersMs = 60_000;
 /** Of the lanes that this node has beyond its share, it gives up this part at each look. */
 const givenPart = 1 / 4;
 /** A node hands lanes over when it has more than its share by this part of its lanes, and by more than one lane. */
@@ -32,7 +34,8 @@ export class LaneLeases {
   readonly #leaving = new Set<string>();
   readonly #abstains = new Map<string, number>();
   readonly #observers: ((lanes: ReadonlySet<string>) => void)[] = [];
-  #hasOthers = true;
+  /** When they are taken to be gone, unless this node sees them again; before it has looked, they may be there. */
+  #othersUntilMs = Number.POSITIVE_INFINITY;
   /** Taking and giving up take turns: neither undoes what the other is about to write. */
   #turn: Promise<unknown> = Promise.resolve();
 
@@ -56,9 +59,9 @@ export class LaneLeases {
     this.#observers.push(observer);
   }
 
-  /** Whether other nodes were there when this one looked last; before it has looked, they may be. */
+  /** Whether other nodes were there a moment ago: one that stalls, and whose lease runs out, may go on. */
   get hasOthers(): boolean {
-    return !this.#isSole && this.#hasOthers;
+    return !this.#isSole && this.#nowMs() < this.#othersUntilMs;
   }
 
   get count(): number {
@@ -126,7 +129,8 @@ export class LaneLeases {
       this.#ownWhere((lane, usedAtMs) => usedAtMs < sinceMs && !options.isBusy(lane)),
     );
     const { lanes, nodes, others } = await countLanes(this.#store.read, this.node, options.nowMs);
-    this.#hasOthers = others > 0;
+    if (others > 0) this.#othersUntilMs = this.#nowMs() + othersMs;
+    else if (this.#othersUntilMs === Number.POSITIVE_INFINITY) this.#othersUntilMs = 0;
     const staying = [...this.#own].filter(([lane]) => !this.#leaving.has(lane));
     const excess = staying.length - Math.ceil(lanes / Math.max(1, nodes));
     if (nodes > 1 && excess > Math.max(1, staying.length * unevenPart)) {

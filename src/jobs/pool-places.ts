@@ -56,7 +56,12 @@ export class PoolPlaces {
 
   /** For jobs that have to stay in this process, with the bound of those in their lane. */
   areFreeToStay(lane: string, laneMax: number): boolean {
-    return this.areFree && (this.#stayingPerLane.get(lane) ?? 0) < laneMax;
+    return this.areFree && this.stayingIn(lane) < laneMax;
+  }
+
+  /** How many jobs of a lane have to stay. */
+  stayingIn(lane: string): number {
+    return this.#stayingPerLane.get(lane) ?? 0;
   }
 
   /** How many may be claimed at once: a part of what is free, so that the share of a lane shrinks as lanes take theirs. */

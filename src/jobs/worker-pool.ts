@@ -160,6 +160,11 @@ export class WorkerPool {
     return !this.#draining && this.#places.areFreeToStay(lane, laneMax);
   }
 
+  /** How many jobs of a lane have to stay in this process. */
+  stayingIn(lane: string): number {
+    return this.#places.stayingIn(lane);
+  }
+
   /** A job of this lane was stored because it had no room here, or the lane is not this node's: it is fetched when there is room. */
   leftInStore(lane: string): void {
     if (!this.#claims) return;

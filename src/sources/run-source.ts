@@ -1,5 +1,6 @@
 import type { EventRouter } from '#events/emit-event.ts';
 import type { EventBus } from '#events/event-bus.ts';
+import type { OutcomeRecorder } from '#health/outcome-store.ts';
 import type { JobPayloads } from '#jobs/job-kinds.ts';
 import type { JobHandler } from '#jobs/job-registry.ts';
 import { type LeasedJob, requeueJob, settleJobs } from '#jobs/job-store.ts';
@@ -14,6 +15,7 @@ import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store } from '#storage/store.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
 import type { Deployment } from './deployment.ts';
+import { unknownEndpoint } from './endpoint-errors.ts';
 import { errorEvent, eventsOfOutcome } from './outcome-events.ts';
 import type { ReplyWaiter } from './reply-waiter.ts';
 import { type InvocationEnd, type SettleResult, settleInvocations } from './settle-invocation.ts';
@@ -26,7 +28,7 @@ export type SourceHostCalls = (ownerId: string, hostCall: HostCall) => Promise<H
 
 /** Keeps the reply of a run whose request had an idempotency key. */
 export interface ReplyKeeper {
-  recorder(key: { id: string; jobId: string; ownerId: string }): ReplyWaiter;
+  recorder(key: { id: string; jobId: string; ownerId: string }, options: { isPrivate: boolean }): ReplyWaiter;
 }
 
 /** Outcomes of one source that may wait for the store while its next run goes on. */
@@ -52,6 +54,7 @@ export class SourceRuns implements JobHandler {
     runner: Runner;
     bus: EventBus;
     router: EventRouter;
+    outcomes: OutcomeRecorder;
     clock: Clock;
     logger: Logger;
     node: string;
@@ -116,13 +119,18 @@ export class SourceRuns implements JobHandler {
   }
 
   /** For a reply that is not for a caller who waits in this process. */
-  #awaitElsewhere(job: LeasedJob, { reply_to, key_id }: JobPayloads['run_source']): void {
+  #awaitElsewhere(job: LeasedJob, { reply_to, key_id, is_private }: JobPayloads['run_source']): void {
     const waiters: ReplyWaiter[] = [];
     if (reply_to !== undefined && reply_to !== this.#node)
       waiters.push(this.#replies.waiterAt(reply_to, job.id));
     // The node of the caller keeps the reply too, but may be gone.
     if (key_id !== undefined && !this.#waiters.has(job.id))
-      waiters.push(this.#kept.recorder({ id: key_id, jobId: job.id, ownerId: job.ownerId }));
+      waiters.push(
+        this.#kept.recorder(
+          { id: key_id, jobId: job.id, ownerId: job.ownerId },
+          { isPrivate: is_private === true },
+        ),
+      );
     const [waiter, other] = waiters;
     if (waiter !== undefined) this.#waiters.set(job.id, other === undefined ? waiter : both(waiter, other));
   }
@@ -258,7 +266,7 @@ export class SourceRuns implements JobHandler {
       return;
     }
     if (deployment === undefined) {
-      await this.#dropJob(job, 'the source was deleted');
+      await this.#dropJob(job);
       return;
     }
     const db = await this.#lanes.dbOf(lane);
@@ -456,8 +464,10 @@ export class SourceRuns implements JobHandler {
     if (result.settled) this.#bus.publish(result.stored);
   }
 
-  async #dropJob(job: LeasedJob, reason: string): Promise<void> {
-    this.#logger.info({ job: job.id, reason }, 'source.run-dropped');
+  /** The source was deleted. A request that was not acknowledged yet is refused. */
+  async #dropJob(job: LeasedJob): Promise<void> {
+    this.#logger.info({ job: job.id, reason: 'the source was deleted' }, 'source.run-dropped');
+    if (job.arriving?.refuse(unknownEndpoint()) === true) return;
     await job.arriving?.write();
     await this.#store.transaction((tx) => settleJobs(this.#store, tx, { node: this.#node, jobs: [job] }));
   }

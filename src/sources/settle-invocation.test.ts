@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { insertEmitter } from '#events/event-store.ts';
+import { OutcomeRecorder } from '#health/outcome-store.ts';
 import { insertJobs, jobRow } from '#jobs/job-store.ts';
 import { releaseLanes, takeLanes } from '#jobs/lane-lease-store.ts';
 import { systemClock } from '#lib/clock.ts';
@@ -55,6 +56,7 @@ describe('settling invocations', () => {
         store: fixture.store,
         node,
         router: noSubscribers,
+        outcomes: new OutcomeRecorder(fixture.store, () => false),
         clock: systemClock,
       });
       const { writes } = fixture.store;
@@ -91,6 +93,7 @@ describe('settling invocations', () => {
           store: fixture.store,
           node,
           router: noSubscribers,
+          outcomes: new OutcomeRecorder(fixture.store, () => false),
           clock: systemClock,
         });
         const { job: _job, ...withoutRow } = end('dc_1', 'without a row');

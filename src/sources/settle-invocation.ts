@@ -8,7 +8,7 @@ import {
   questionOf,
 } from '#events/emit-event.ts';
 import type { StoredEvent } from '#events/event.ts';
-import { OutcomeRecorder } from '#health/outcome-store.ts';
+import type { OutcomeRecorder } from '#health/outcome-store.ts';
 import { settleJobsQuery } from '#jobs/job-store.ts';
 import { keepLanesQuery } from '#jobs/lane-lease-store.ts';
 import type { Clock } from '#lib/clock.ts';
@@ -53,9 +53,9 @@ export function settleInvocations(options: {
   node: string;
   router: EventRouter;
   clock: Clock;
+  outcomes: OutcomeRecorder;
 }): BatchWrite<InvocationEnd, SettleResult> {
-  const { store, node, router, clock } = options;
-  const outcomes = new OutcomeRecorder(store);
+  const { store, node, router, clock, outcomes } = options;
   return {
     name: 'settle-invocations',
     bytes: ({ emission, dbSets }) => {

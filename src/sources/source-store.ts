@@ -104,6 +104,16 @@ export function laneOfSource({ id, concurrency }: Pick<SourceTable, 'id' | 'conc
   return concurrency === 1 ? id : sharedLane(id);
 }
 
+/** Of `ids`, those that no source has, or has any more. */
+export async function goneSources(db: Db, ids: ReadonlySet<string>): Promise<Set<string>> {
+  const rows = await db
+    .selectFrom('sources')
+    .select('id')
+    .where('id', 'in', [...ids])
+    .execute();
+  return ids.difference(new Set(rows.map(({ id }) => id)));
+}
+
 export async function sourceRevision(db: Db, id: string): Promise<number | undefined> {
   const row = await db.selectFrom('sources').select('revision').where('id', '=', id).executeTakeFirst();
   return row?.revision;

@@ -4,6 +4,13 @@ import type { Logger } from '#lib/logger.ts';
 
 /** The comment that opens a stream and keeps it alive; clients of the original know this text. */
 const handshakeDefault = ':sse-handshake';
+/** Response headers of every stream. A HEAD request is answered with them alone. */
+export const streamHeaders = {
+  'content-type': 'text/event-stream; charset=utf-8',
+  'cache-control': 'no-cache, no-transform',
+  'x-accel-buffering': 'no',
+} as const;
+
 /** Nothing more is written to a reader that has this much still to take (and one message, however large). */
 const unsentBytesMax = 1024 * 1024;
 /** It gets this long to take it, then it is cut off: events are in the store, so it can resume. */
@@ -71,10 +78,8 @@ export class StreamConnection {
     this.#isOpen = true;
     const handshake = Buffer.from(`${this.#options.handshake ?? handshakeDefault}\n\n`);
     this.#response.writeHead(200, {
-      'content-type': 'text/event-stream; charset=utf-8',
-      'cache-control': 'no-cache, no-transform',
+      ...streamHeaders,
       connection: 'keep-alive',
-      'x-accel-buffering': 'no',
       ...this.#options.headers,
     });
     this.write(handshake);

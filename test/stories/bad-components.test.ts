@@ -206,14 +206,18 @@ forEachSharedService((fixture) => {
     const { service } = fixture;
     const large = "this.http.respond({ status: 200, body: 'x'.repeat(20_000_000) });";
     const why = 'http.respond: body has 20000000 bytes, at most 6291456 are allowed';
-    for (const [lines, message] of [
-      [large, `TypeError: ${why}`],
-      [`try { ${large} } catch {}`, why],
+    const largeHead =
+      "this.http.respond({ status: 200, headers: { 'x-a': 'é'.repeat(50_000), 'x-b': 'b'.repeat(40_000) } });";
+    const whyHead = 'http.respond: headers have 90006 bytes, at most 32768 are allowed';
+    for (const [lines, message, error, details] of [
+      [large, `TypeError: ${why}`, why, { bytes: 20_000_000, bytes_max: 6_291_456 }],
+      [`try { ${large} } catch {}`, why, why, { bytes: 20_000_000, bytes_max: 6_291_456 }],
+      [`try { ${largeHead} } catch {}`, whyHead, whyHead, { bytes: 90_006, bytes_max: 32_768 }],
     ] as const) {
       const source: Source = await service.createSource({ component_code: running(lines) });
       const { status, body } = await post(source);
-      assert.deepEqual([status, body.code, body.error], [500, 'reply_too_large', why]);
-      assert.deepEqual(body.details, { bytes: 20_000_000, bytes_max: 6_291_456 });
+      assert.deepEqual([status, body.code, body.error], [500, 'reply_too_large', error]);
+      assert.deepEqual(body.details, details);
       const logged = await waitFor(async () => {
         const { data } = (await service.api('GET', `/v1/sources/${source.id}/logs`)).body;
         return data.length > 0 && data;

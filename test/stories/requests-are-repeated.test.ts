@@ -238,6 +238,10 @@ forEachSharedService((fixture) => {
     const told = await post(url, 'secret', 3, secret);
     assert.deepEqual([told.status, told.replayed, codeOf(told)], [203, true, 'reply_not_kept']);
     assert.equal((await service.runs(id)).length, 1);
+    const source = await sourceOf(service, dice);
+    assert.equal((await post(source.url, 'secret', 1, secret)).status, 201);
+    const ofSource = await post(source.url, 'secret', 1, secret);
+    assert.deepEqual([ofSource.status, ofSource.replayed, codeOf(ofSource)], [201, true, 'reply_not_kept']);
   });
 
   test('bodies that are set aside, and requests that only are recorded, are taken once too', async () => {

@@ -18,7 +18,7 @@ import type { RunTrigger } from '#workflows/runs/run.ts';
 import { Millrace, testApiKey } from '../support/millrace.ts';
 import { storeWorkflow } from '../support/stored-workflows.ts';
 import { createTempFolder, type TempFolder } from '../support/temp-folder.ts';
-import { waitFor } from '../support/wait-for.ts';
+import { patienceMs, waitFor } from '../support/wait-for.ts';
 
 const dayMs = 86_400_000;
 const gb = 1024 ** 3;
@@ -202,6 +202,12 @@ describe('a service with limits and addresses of its own', () => {
       });
       return { answer, leave };
     };
+    const headOf = (path: string) =>
+      fetch(`${service.url}${path}`, {
+        method: 'HEAD',
+        headers: { authorization: `Bearer ${testApiKey}` },
+        signal: AbortSignal.timeout(patienceMs),
+      });
     const first = await open(`/sources/${id}/sse`);
     const second = await open(`/v1/workspaces/${me.workspaceId}/sse`);
     assert.deepEqual([first.answer.status, second.answer.status], [200, 200]);
@@ -213,6 +219,18 @@ describe('a service with limits and addresses of its own', () => {
     // biome-ignore lint/suspicious/noExplicitAny: a test looks into the answer.
     const refused = (await answer.json()) as any;
     assert.deepEqual([refused.code, refused.details.limit], ['streams_busy', 2]);
+    // A HEAD request is answered at once, and takes no place.
+    for (const path of [
+      `/sources/${id}/sse`,
+      `/v1/sources/${id}/sse`,
+      `/v1/workspaces/${me.workspaceId}/sse`,
+    ]) {
+      const head = await headOf(path);
+      assert.deepEqual(
+        [head.status, head.headers.get('content-type')],
+        [200, 'text/event-stream; charset=utf-8'],
+      );
+    }
     first.leave.abort();
     const again = await waitFor(async () => {
       const opened = await open(`/sources/${id}/sse`);
@@ -233,6 +251,8 @@ describe('a service with limits and addresses of its own', () => {
           return opened.answer.status === 200 && opened;
         }),
       );
+    const head = await headOf(path);
+    assert.deepEqual([head.status, head.headers.get('access-control-allow-origin')], [200, '*']);
     const third = (await open(path)).answer;
     assert.deepEqual([third.status, third.headers.get('retry-after')], [429, '5']);
     const keyless = new AbortController();

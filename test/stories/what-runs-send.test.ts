@@ -117,6 +117,13 @@ forEachSharedService((fixture) => {
     const beginning = await plain.body?.getReader().read();
     assert.match(Buffer.from(beginning?.value ?? []).toString(), /^:keepalive\n\n/);
     assert.equal((await fetch(`${service.url}/pipelines/p_nobody/sse`)).status, 404);
+    const versioned = await EventStream.open(
+      `${service.url}/v1/pipelines/${workflow.id}/sse`,
+      undefined,
+      service.key,
+    );
+    assert.deepEqual((await versioned.message(3)).data.n, 3);
+    versioned.close();
   });
 
   test('a new reader gets the last hundred, and no gap before them', async () => {

@@ -14,6 +14,7 @@ import { emitEvents } from '#events/emit-event.ts';
 import type { StoredEvent } from '#events/event.ts';
 import { EventBus } from '#events/event-bus.ts';
 import { insertEmitter } from '#events/event-store.ts';
+import { OutcomeRecorder } from '#health/outcome-store.ts';
 import type { JobHandler } from '#jobs/job-registry.ts';
 import { JobRegistry } from '#jobs/job-registry.ts';
 import { WorkerPool } from '#jobs/worker-pool.ts';
@@ -102,6 +103,7 @@ export class DeliveryFixture implements AsyncDisposable {
     });
     this.service = new DeliveryService({
       store,
+      outcomes: new OutcomeRecorder(store, () => this.pool.lanes.hasOthers),
       node,
       clock,
       logger: silentLogger,

@@ -4,6 +4,7 @@ import { createAccount } from '#accounts/manage-accounts.ts';
 import type { ComponentShape } from '#components/component-shape.ts';
 import { insertComponent } from '#components/component-store.ts';
 import { EventBus } from '#events/event-bus.ts';
+import { OutcomeRecorder } from '#health/outcome-store.ts';
 import { type Clock, systemClock } from '#lib/clock.ts';
 import { UnavailableError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
@@ -102,6 +103,7 @@ export class DeployerFixture {
     this.runs = new SourceRuns({
       hostCalls: () => Promise.reject(new Error('these tests ask for nothing')),
       ...parts,
+      outcomes: new OutcomeRecorder(store, () => true),
       replies: new SourceReplies(parts),
       keptReplies: {
         recorder: () => {

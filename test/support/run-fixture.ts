@@ -1,5 +1,6 @@
 import { EventBus } from '#events/event-bus.ts';
 import { insertEmitter } from '#events/event-store.ts';
+import { OutcomeRecorder } from '#health/outcome-store.ts';
 import type { JobHandler } from '#jobs/job-registry.ts';
 import { JobRegistry } from '#jobs/job-registry.ts';
 import { WorkerPool } from '#jobs/worker-pool.ts';
@@ -121,6 +122,7 @@ export class RunFixture implements AsyncDisposable {
     });
     this.service = new RunService({
       store,
+      outcomes: new OutcomeRecorder(store, () => this.pool.lanes.hasOthers),
       bus,
       router: noSubscribers,
       clock,

@@ -95,7 +95,8 @@ export function NextStep({
   if (kind === 'workflow')
     return state === 'waiting' ? (
       <>
-        <Link href={`/workflows/${id}`}>See its runs</Link>: concurrency or throttle may hold them.
+        <Link href={`/workflows/${id}`}>See its runs</Link> and what they wait for. Concurrency or throttle
+        may hold those that are queued.
       </>
     ) : (
       <>
@@ -104,7 +105,11 @@ export function NextStep({
       </>
     );
   if (kind === 'account')
-    return (
+    return state === 'waiting' ? (
+      <>
+        <Link href={`/accounts/${id}?tab=settings`}>Test it again</Link> when the provider works.
+      </>
+    ) : (
       <>
         <Link href={`/accounts/${id}?tab=settings`}>Connect it again</Link>, or test it.
       </>

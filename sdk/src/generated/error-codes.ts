@@ -18,6 +18,7 @@ export type ErrorCode =
   | 'components_busy'
   | 'conflict'
   | 'data_store_full'
+  | 'endpoint_removed'
   | 'files_full'
   | 'forbidden'
   | 'foreign_origin'

@@ -1,5 +1,5 @@
 import { type HeldDelivery, withAttempt } from '#delivery/delivery.ts';
-import type { Outcome } from '#health/outcome-store.ts';
+import type { Outcome, OutcomeRecorder } from '#health/outcome-store.ts';
 import { ClaimMarks } from '#lib/claim-marks.ts';
 import type { Clock } from '#lib/clock.ts';
 import { toError } from '#lib/errors.ts';
@@ -84,6 +84,7 @@ export class DeliveryDispatcher {
   constructor(options: {
     node: string;
     store: Store;
+    outcomes: OutcomeRecorder;
     clock: Clock;
     logger: Logger;
     deliverTo: (listenerId: string) => Deliver;

@@ -1,4 +1,4 @@
-import { type Outcome, OutcomeRecorder } from '#health/outcome-store.ts';
+import type { Outcome, OutcomeRecorder } from '#health/outcome-store.ts';
 import { insertNewJobs } from '#jobs/job-store.ts';
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
@@ -39,6 +39,7 @@ export class DeliveryOutcomes {
   constructor(options: {
     store: Store;
     node: string;
+    outcomes: OutcomeRecorder;
     logger: Logger;
     /** It is on disk, or was refused: another node, or a cancellation, was first. */
     onSettled: (end: DeliveryEnd) => void;
@@ -49,7 +50,7 @@ export class DeliveryOutcomes {
     this.#logger = options.logger;
     this.#onSettled = options.onSettled;
     this.#onUnsaved = options.onUnsaved;
-    this.#write = settleWrite(options.store, options.node);
+    this.#write = settleWrite(options);
   }
 
   /** Outcomes that are not on disk. */
@@ -109,8 +110,15 @@ export class DeliveryOutcomes {
 }
 
 /** What is handed on as a job, and the run that it is for, are stored in the same transaction. */
-function settleWrite(store: Store, node: string): BatchWrite<DeliveryEnd, boolean> {
-  const outcomes = new OutcomeRecorder(store);
+function settleWrite({
+  store,
+  node,
+  outcomes,
+}: {
+  store: Store;
+  node: string;
+  outcomes: OutcomeRecorder;
+}): BatchWrite<DeliveryEnd, boolean> {
   return {
     name: 'settle-deliveries',
     bytes: ({ row, handover }) =>

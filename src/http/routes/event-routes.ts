@@ -9,6 +9,7 @@ import { type LogLine, logLine } from '#http/log-line.ts';
 import { pageResponse } from '#http/pagination.ts';
 import { type App, callerOf, IdParams, PageOf, PageQuery } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
+import { sendStreamHead } from '#http/stream-head.ts';
 import { isStillValid } from '#identity/api-tokens.ts';
 import { type Caller, mayRead, notFound, requireWorkspace } from '#identity/permissions.ts';
 import type { Clock } from '#lib/clock.ts';
@@ -129,6 +130,7 @@ export function eventStreamRoutes(app: App, deps: EventRouteDeps): void {
       const { id: workspaceId } = request.params;
       const caller = callerOf(request);
       await requireWorkspace(store.read, caller, workspaceId, 'read');
+      if (request.method === 'HEAD') return sendStreamHead(reply);
       const { emitter_id: emitterId, event_name: channel = channels.default } = request.query;
       const stream = {
         ...{ store, bus, clock, logger, channel },
@@ -176,6 +178,7 @@ function emitterStreamRoute(app: App, deps: EventRouteDeps, kind: EmitterKind): 
       const { id } = request.params;
       const caller = callerOf(request);
       const emitter = await emitterOf(store, kind, request, 'read');
+      if (request.method === 'HEAD') return sendStreamHead(reply);
       const lastEventId = lastEventIdOf(request, parseEventId);
       streams.admit(caller, reply.raw);
       reply.hijack();

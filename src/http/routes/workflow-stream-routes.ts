@@ -4,6 +4,7 @@ import type { EventBus } from '#events/event-bus.ts';
 import { formatEventId, parseEventId } from '#events/event-id.ts';
 import { retainedMax } from '#events/event-store.ts';
 import { type App, IdParams } from '#http/route-support.ts';
+import { sendStreamHead } from '#http/stream-head.ts';
 import { notFound } from '#identity/permissions.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
@@ -41,17 +42,28 @@ const style: StreamStyle = {
   },
 };
 
-/** What `$.send.sse` sends, for whoever knows the id of the workflow, as in the original. */
+/** What `$.send.sse` sends, for whoever knows the id of the workflow, as in the original; like all streams with the version in front too. */
 export function workflowStreamRoutes(app: App, deps: WorkflowStreamDeps): void {
-  const { store } = deps;
+  // A workflow has so many readers, at whichever address.
   const readers = new PublicReaders({ clock: deps.clock });
+  addRoute(app, deps, readers, { url: '/pipelines/:id/sse', operationId: 'streamWorkflowSends' });
+  addRoute(app, deps, readers, { url: '/v1/pipelines/:id/sse', operationId: 'streamWorkflowSendsVersioned' });
+}
+
+function addRoute(
+  app: App,
+  deps: WorkflowStreamDeps,
+  readers: PublicReaders,
+  { url, operationId }: { url: '/pipelines/:id/sse' | '/v1/pipelines/:id/sse'; operationId: string },
+): void {
+  const { store } = deps;
 
   app.get(
-    '/pipelines/:id/sse',
+    url,
     {
       config: { takesKey: true },
       schema: {
-        operationId: 'streamWorkflowSends',
+        operationId,
         tags: ['events', 'addition'],
         summary: 'Server-sent events: what the runs of a workflow send with $.send.sse; without an API key',
         description:
@@ -67,6 +79,7 @@ export function workflowStreamRoutes(app: App, deps: WorkflowStreamDeps): void {
       const { id } = request.params;
       const workflow = await findWorkflow(store.read, id);
       if (workflow === undefined) throw notFound('workflow', id);
+      if (request.method === 'HEAD') return sendStreamHead(reply, style.headers);
       const seen = request.headers['last-event-id'];
       const lastEventId =
         typeof seen === 'string' && seen !== '' ? parseEventId(seen, 'Last-Event-ID') : undefined;

@@ -4,16 +4,21 @@ export interface CheckedReply {
   body: Uint8Array;
 }
 
-/** A reply whose body is larger than is taken. */
+/** A reply whose body, or whose headers, are larger than is taken. */
 export class ReplyTooLargeError extends TypeError {
   override name = 'TypeError';
   readonly code = 'reply_too_large';
   readonly details: { bytes: number; bytes_max: number };
 
   /** `bytes`: of a stream that was not read to its end, those that were read. */
-  constructor(what: string, bytes: number, bytesMax: number, isWhole = true) {
+  constructor(
+    what: string,
+    bytes: number,
+    bytesMax: number,
+    { part = 'body has', isWhole = true }: { part?: 'body has' | 'headers have'; isWhole?: boolean } = {},
+  ) {
     const found = isWhole ? `${bytes}` : `more than ${bytesMax}`;
-    super(`${what}: body has ${found} bytes, at most ${bytesMax} are allowed`);
+    super(`${what}: ${part} ${found} bytes, at most ${bytesMax} are allowed`);
     this.details = { bytes, bytes_max: bytesMax };
   }
 }
@@ -22,7 +27,7 @@ const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 /** biome-ignore lint/suspicious/noControlCharactersInRegex: these are the bytes a header value may not have */
 const forbiddenInHeaderValue = /[\u0000-\u0008\u000a-\u001f\u007f\u0100-\uffff]/;
 const headersMax = 100;
-const headerCharactersMax = 32 * 1024;
+const headerBytesMax = 32 * 1024;
 
 /**
  * The argument of `http.respond` as status, headers and bytes. Throws a TypeError that names what is wrong, towards
@@ -60,7 +65,7 @@ function checkHeaders(headers: unknown, what: string): Record<string, string | s
   const entries =
     headers instanceof Headers || headers instanceof Map ? [...headers] : Object.entries(headers);
   if (entries.length > headersMax) throw new TypeError(`${what}: more than ${headersMax} headers`);
-  let characters = 0;
+  let bytes = 0;
   for (const [name, value] of entries) {
     if (value === undefined || value === null) continue;
     if (typeof name !== 'string' || !headerName.test(name) || name === '__proto__') {
@@ -68,16 +73,16 @@ function checkHeaders(headers: unknown, what: string): Record<string, string | s
     }
     const values = (Array.isArray(value) ? value : [value]).map(String);
     for (const text of values) {
-      characters += name.length + text.length;
+      // Values are Latin-1: one byte each.
+      bytes += name.length + text.length;
       if (forbiddenInHeaderValue.test(text)) {
         throw new TypeError(`${what}: the value of header ${name} has characters that are not allowed`);
       }
     }
-    if (characters > headerCharactersMax) {
-      throw new TypeError(`${what}: headers are longer than ${headerCharactersMax} characters`);
-    }
     checked[name] = Array.isArray(value) ? values : (values[0] ?? '');
   }
+  if (bytes > headerBytesMax)
+    throw new ReplyTooLargeError(what, bytes, headerBytesMax, { part: 'headers have' });
   return checked;
 }
 

@@ -63,7 +63,7 @@ export class StepReply {
       const part = bytesOf(chunk);
       bytes += part.length;
       if (bytes > this.#bodyBytesMax) {
-        const error = new ReplyTooLargeError('$.respond', bytes, this.#bodyBytesMax, false);
+        const error = new ReplyTooLargeError('$.respond', bytes, this.#bodyBytesMax, { isWhole: false });
         this.#effects.refuseReply(error);
         throw error;
       }

@@ -15,7 +15,7 @@ export interface IdempotencyKeyTable {
   request_digest: string;
   /** How the request was answered (idempotency/kept-answer.ts); null: not yet. A reply of user code is sealed. */
   answer: string | null;
-  /** Length of `answer` when it is a reply; else 0. */
+  /** Of the reply that is kept, body and headers, before it was sealed; else 0. */
   answer_bytes: number;
   created_at_ms: number;
   /** The node that carries out a request to the API; '': none does any more, and the outcome is unknown. Null for endpoints. */

@@ -41,6 +41,16 @@ export async function findWorkflow(db: Db, id: string): Promise<WorkflowTable | 
   return db.selectFrom('workflows').select(workflowColumns).where('id', '=', id).executeTakeFirst();
 }
 
+/** Of `ids`, those that no workflow has, or has any more. */
+export async function goneWorkflows(db: Db, ids: ReadonlySet<string>): Promise<Set<string>> {
+  const rows = await db
+    .selectFrom('workflows')
+    .select('id')
+    .where('id', 'in', [...ids])
+    .execute();
+  return ids.difference(new Set(rows.map(({ id }) => id)));
+}
+
 /** The workflow, which nobody else changes until the end of the transaction. */
 export async function lockWorkflow(store: Dialect, tx: Tx, id: string): Promise<WorkflowTable | undefined> {
   const query = tx.selectFrom('workflows').select(workflowColumns).where('id', '=', id);

@@ -1,5 +1,6 @@
 import type { EventRouter } from '#events/emit-event.ts';
 import type { EventBus } from '#events/event-bus.ts';
+import type { OutcomeRecorder } from '#health/outcome-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
@@ -53,6 +54,8 @@ export class RunEngine {
     store: Store;
     bus: EventBus;
     router: EventRouter;
+    outcomes: OutcomeRecorder;
+    hasOthers: () => boolean;
     clock: Clock;
     logger: Logger;
     node: string;

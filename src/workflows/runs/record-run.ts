@@ -7,7 +7,7 @@ import {
   questionOf,
 } from '#events/emit-event.ts';
 import type { StoredEvent } from '#events/event.ts';
-import { type Outcome, OutcomeRecorder } from '#health/outcome-store.ts';
+import type { Outcome, OutcomeRecorder } from '#health/outcome-store.ts';
 import { insertNewJobs, settleJobsQuery } from '#jobs/job-store.ts';
 import { heldJobsQuery, parkJobQuery, resetAttemptsQuery } from '#jobs/run-job-store.ts';
 import type { Clock } from '#lib/clock.ts';
@@ -25,6 +25,7 @@ import type {
   WaitKind,
 } from '#storage/tables/workflow-tables.ts';
 import { forgetRuns } from './forget-run-store.ts';
+import { refuseGone } from './refuse-gone.ts';
 import type { RunResumption } from './run.ts';
 import { runFailure } from './run-failure.ts';
 import {
@@ -96,14 +97,21 @@ export function recordRuns(options: {
   node: string;
   router: EventRouter;
   clock: Clock;
+  outcomes: OutcomeRecorder;
+  /** Whether other nodes were there a moment ago. */
+  hasOthers: () => boolean;
 }): BatchWrite<RunRecord, RecordResult> {
-  const { store, node, router, clock } = options;
-  const outcomes = new OutcomeRecorder(store);
+  const { store, node, router, clock, outcomes, hasOthers } = options;
   return {
     name: 'record-runs',
     bytes: recordBytes,
     async run(tx, records) {
       const nowMs = clock.now();
+      if (hasOthers())
+        await refuseGone(
+          tx,
+          records.flatMap(({ arriving }) => (arriving === undefined ? [] : [arriving.run.workflow_id])),
+        );
       const fenced = records.filter((record) => record.arriving === undefined);
       const ending = fenced.filter((record) => record.next.kind === 'end');
       const going = fenced.filter((record) => record.next.kind !== 'end');

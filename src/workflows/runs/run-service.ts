@@ -1,5 +1,6 @@
 import type { EventRouter } from '#events/emit-event.ts';
 import type { EventBus } from '#events/event-bus.ts';
+import type { OutcomeRecorder } from '#health/outcome-store.ts';
 import type { WorkerPool } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
@@ -39,6 +40,7 @@ export class RunService {
     store: Store;
     bus: EventBus;
     router: EventRouter;
+    outcomes: OutcomeRecorder;
     clock: Clock;
     logger: Logger;
     node: string;
@@ -73,6 +75,7 @@ export class RunService {
     const { steps } = this;
     this.runs = new WorkflowRuns({
       ...options,
+      hasOthers: () => pool.lanes.hasOthers,
       steps,
       surroundings: { platformVersion: options.platformVersion },
       observers: {

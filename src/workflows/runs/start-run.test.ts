@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { CallerError } from '#lib/errors.ts';
 import { WaitingRuns } from '#sources/waiting-runs.ts';
 import { finished, RunFixture } from '../../../test/support/run-fixture.ts';
+import { storeWorkflow } from '../../../test/support/stored-workflows.ts';
 import { forEachStore } from '../../../test/support/stores.ts';
 import { runBacklog } from './run-backlog-store.ts';
 import { RunStarter } from './start-run.ts';
@@ -11,7 +12,7 @@ forEachStore((stores) => {
   test('requests that wait for their workflow are bounded in number and bytes, and beyond that refused', async () => {
     await using fixture = await RunFixture.start(stores.store, { steps: { a: finished() } });
     const { store, clock, service } = fixture;
-    const full = { node: 'node_1', hasRoom: () => false, leftInStore: () => {} };
+    const full = { node: 'node_1', hasRoom: () => false, leftInStore: () => {}, lanes: { hasOthers: false } };
     const starter = new RunStarter({
       store,
       clock,
@@ -35,6 +36,47 @@ forEachStore((stores) => {
       await runBacklog(store.read, 'p_1', 10),
       { jobs: 0, bytes: 0 },
       'what has begun is none',
+    );
+  });
+
+  test('where other nodes are there, a request to a workflow that one of them deleted is refused and leaves nothing', async () => {
+    await using fixture = await RunFixture.start(stores.store, { steps: { a: finished() } });
+    const { store, clock, service } = fixture;
+    await fixture.pool.stop(0);
+    const gone = (error: unknown) => error instanceof CallerError && error.code === 'unknown_endpoint';
+    const key = { id: 'k', ownerId: 'o_1', subjectId: 'p_gone', requestDigest: 'digest' };
+    for (const hasRoom of [true, false]) {
+      const pool = {
+        ...{ node: 'node_1', hasRoom: () => hasRoom, hasRoomToStay: () => true, leftInStore: () => {} },
+        ...{ run: () => {}, lanes: { hasOthers: true } },
+      };
+      const starter = new RunStarter({
+        ...{ store, clock, runs: service.runs, pool: pool as never, onRecorded: () => {} },
+      });
+      const trigger = () => fixture.trigger('{}', { workflowId: 'p_gone' });
+      await assert.rejects(starter.start(trigger()), gone);
+      await assert.rejects(starter.start(trigger(), key), gone);
+      await assert.rejects(starter.startAndAwait(trigger()), gone);
+      await assert.rejects(starter.recordOnly(trigger(), key), gone);
+    }
+    for (const table of ['runs', 'jobs', 'idempotency_keys'] as const)
+      assert.deepEqual(await store.read.selectFrom(table).select('id').execute(), [], table);
+  });
+
+  test('so is one whose run is over before it was written', async () => {
+    await using fixture = await RunFixture.start(stores.store, { steps: { a: finished() } });
+    const { store, service } = fixture;
+    Object.defineProperty(fixture.pool.lanes, 'hasOthers', { get: () => true });
+    await storeWorkflow(store, { id: 'p_here', ownerId: 'o_1' });
+    await service.starter.start(fixture.trigger('{}', { workflowId: 'p_here' }));
+    for (const start of ['start', 'startAndAwait'] as const)
+      await assert.rejects(service.starter[start](fixture.trigger('{}', { workflowId: 'p_gone' })), {
+        code: 'unknown_endpoint',
+      });
+    const runs = await store.read.selectFrom('runs').select('workflow_id').execute();
+    assert.deepEqual(
+      runs.map(({ workflow_id }) => workflow_id),
+      ['p_here'],
     );
   });
 

@@ -9,10 +9,11 @@ import { CallerError, UnavailableError } from '#lib/errors.ts';
 import { newSecret, newTimeOrderedId } from '#lib/ids.ts';
 import { WaitingRuns, waitingMax } from '#sources/waiting-runs.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
-import type { Store } from '#storage/store.ts';
+import type { Store, Tx } from '#storage/store.ts';
 import type { IdempotencyKeyTable } from '#storage/tables/idempotency-tables.ts';
 import type { RunTable } from '#storage/tables/workflow-tables.ts';
 import { newRunRow } from './new-run.ts';
+import { refuseGone } from './refuse-gone.ts';
 import type { FollowedRun, NewRun, RunReply, RunTrigger } from './run.ts';
 import { runBacklog } from './run-backlog-store.ts';
 import { insertRuns } from './run-store.ts';
@@ -40,6 +41,7 @@ export class RunStarter {
   readonly #writeOnce: BatchWrite<KeyedItem<NewRun>, boolean>;
   readonly #waiting: Pick<WaitingRuns, 'admit'>;
   readonly #onRecorded: (workflowId: string) => void;
+  readonly #hasOthers: () => boolean;
 
   constructor(options: {
     store: Store;
@@ -57,13 +59,15 @@ export class RunStarter {
     this.#pool = options.pool;
     this.#runs = options.runs;
     this.#clock = options.clock;
-    this.#write = insertNewRuns(options.store);
+    this.#hasOthers = () => options.pool.lanes.hasOthers;
+    this.#write = insertNewRuns(options.store, (tx, runs) => this.#refuseGone(tx, runs));
     this.#writeOnce = writeOnce(this.#write);
   }
 
   /**
    * Resolves when the run is on disk; as `repeated` when one of this key is there already. Throws CallerError
-   * `too_many_hops`, `workflow_busy` when too many wait for this workflow already, UnavailableError.
+   * `too_many_hops`, `workflow_busy` when too many wait for this workflow already, `unknown_endpoint` when it is gone,
+   * UnavailableError.
    */
   async start(trigger: RunTrigger, key?: RequestKey): Promise<{ runId: string; repeated: boolean }> {
     const lane = sharedLane(trigger.workflowId);
@@ -144,11 +148,20 @@ export class RunStarter {
     const isNew = await this.#store.transaction(async (tx) => {
       if (key !== undefined && (await takeKeys(tx, [keyOf(key, made, { accepted: true })])).size === 0)
         return false;
+      await this.#refuseGone(tx, [run]);
       await insertRuns(this.#store, tx, [kept]);
       return true;
     });
     if (isNew) this.#onRecorded(run.workflow_id);
     return { runId: run.id, repeated: !isNew };
+  }
+
+  async #refuseGone(tx: Tx, runs: readonly Pick<RunTable, 'workflow_id'>[]): Promise<void> {
+    if (!this.#hasOthers()) return;
+    await refuseGone(
+      tx,
+      runs.map(({ workflow_id }) => workflow_id),
+    );
   }
 
   #make(trigger: RunTrigger, lane: string, here: boolean, keyId?: string): NewRun {
@@ -241,17 +254,18 @@ function leased({ run, job }: NewRun): LeasedJob {
   };
 }
 
-/** Inserts runs with their jobs, many in two statements. */
-function insertNewRuns(store: Store): BatchWrite<NewRun, void> {
+/** Inserts runs with their jobs, many in two statements, unless `check` throws: then they are written one by one. */
+function insertNewRuns(
+  store: Store,
+  check: (tx: Tx, runs: readonly RunTable[]) => Promise<void>,
+): BatchWrite<NewRun, void> {
   return {
     name: 'insert-runs',
     bytes: ({ run }) => run.event.length,
     async run(tx, made) {
-      await insertRuns(
-        store,
-        tx,
-        made.map(({ run }) => run),
-      );
+      const runs = made.map(({ run }) => run);
+      await check(tx, runs);
+      await insertRuns(store, tx, runs);
       await insertNewJobs(
         store,
         tx,

@@ -1,5 +1,6 @@
 import type { EventRouter } from '#events/emit-event.ts';
 import type { EventBus } from '#events/event-bus.ts';
+import type { OutcomeRecorder } from '#health/outcome-store.ts';
 import type { JobPayloads } from '#jobs/job-kinds.ts';
 import type { JobHandler } from '#jobs/job-registry.ts';
 import { type LeasedJob, settleJobs } from '#jobs/job-store.ts';
@@ -71,6 +72,8 @@ export class WorkflowRuns implements JobHandler {
     store: Store;
     bus: EventBus;
     router: EventRouter;
+    outcomes: OutcomeRecorder;
+    hasOthers: () => boolean;
     clock: Clock;
     logger: Logger;
     node: string;

@@ -1,0 +1,14 @@
+import { CallerError } from '#lib/errors.ts';
+
+/** What a caller of an endpoint is told that no source or workflow has, or has any more. */
+export function unknownEndpoint(): CallerError {
+  return new CallerError('unknown_endpoint', 'there is no active endpoint at this address');
+}
+
+/** What a caller is told whose request was taken and then deleted with its source or workflow. */
+export function endpointRemoved(kind: 'source' | 'workflow'): CallerError {
+  return new CallerError(
+    'endpoint_removed',
+    `the ${kind} was deleted while the request waited for its reply; the request will not be run again`,
+  );
+}
