@@ -258,7 +258,7 @@ describe('where something is sealed', () => {
       'src/accounts/refresh-account.ts': 'accounts.sealed',
       'src/accounts/connect/begin-connect.ts': 'connect_flows.sealed',
       'src/accounts/connect/connect-flow.ts': 'connect_flows.sealed',
-      'src/app.ts': 'for those of sources and workflows',
+      'src/assemble-domain.ts': 'for those of sources and workflows',
       'src/delivery/webhooks/manage-webhooks.ts': 'webhooks.secret',
       'src/idempotency/kept-answers.ts': 'idempotency_keys.answer',
       'src/accounts/oauth/manage-oauth-clients.ts': 'oauth_clients.sealed_secret',
