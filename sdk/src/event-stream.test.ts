@@ -99,14 +99,14 @@ describe('a stream', () => {
     );
   });
 
-  test('begins where it is told to, or at the newest event there is; where there is none, before every event', async () => {
+  test('begins where it is told to, or at the newest event there is; where there is none, it resumes before every event', async () => {
     await Array.fromAsync(streamOf({ lastEventId: '7-0' }));
     newest = '9-0';
     await Array.fromAsync(streamOf());
     newest = undefined;
     scripts = [tells('', 'break')];
     await Array.fromAsync(streamOf());
-    assert.deepEqual(resumedFrom(), ['7-0', '9-0', '0-0', '0-0']);
+    assert.deepEqual(resumedFrom(), ['7-0', '9-0', undefined, '0-0']);
   });
 
   test('tells of gaps, and of one of its own where nobody told a place to resume from', async () => {

@@ -90,8 +90,7 @@ export class EventStream<Data> implements AsyncIterable<StreamMessage<Data>> {
           if (lastEventId === undefined) resumeFrom = beforeEverything;
         }
         isPlaced = true;
-        // With nothing stored yet, what is stored before the stream opens comes through the stream.
-        const place = lastEventId ?? resumeFrom;
+        const place = lastEventId ?? (hasConnected ? resumeFrom : undefined);
         const body = await this.#source.open(place, connection.signal);
         if (hasConnected && place === undefined) yield unknownPlace();
         hasConnected = true;
