@@ -186,7 +186,7 @@ async function untilOver(session: Session, api: Api, begun: Replay): Promise<Rep
     const sent = replay.sent + replay.failed;
     session.terminal.status(`${bar(sent, total)} ${sent} of ${total} sent`);
     await pause(pollMs, undefined, { signal: session.interrupted }).catch(() => {
-      throw new CliError('interrupted', `interrupted; the replay ${begun.id} goes on`);
+      throw new CliError('interrupted', `interrupted; the replay ${begun.id} continues`);
     });
     replay = await api.data<Replay>('GET', pathOf`/v1/replays/${begun.id}`);
   }

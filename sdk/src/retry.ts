@@ -23,7 +23,7 @@ export function waitBeforeRetry(
   const backoff = backoffMs(attempt, { firstMs: waitFirstMs, maxMs: waitMaxMs, random });
   if (error instanceof MillraceError) {
     const isRefused = error.status === 429;
-    // An earlier attempt with the same idempotency key goes on.
+    // An earlier attempt with the same idempotency key is still under way.
     const isPassing = passing.has(error.status) || error.code === 'in_progress';
     if (!isRefused && !(isRepeatable && isPassing)) return undefined;
     if (error.retryAfterMs === undefined) return backoff;

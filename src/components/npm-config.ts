@@ -15,7 +15,7 @@ const credentialPattern = /^(?:\/\/.+:(?:_authToken|_auth|username|_password|ema
 /**
  * What npm would install with for this user: registry, authorities, proxy and credentials, from the environment
  * (`npm_config_…`), the user's .npmrc and the global one, in this order. Files that are not there are passed over;
- * a `cafile` or `extraCaFile` that cannot be read is an error, since every install would fail for a reason nobody sees.
+ * a `cafile` or `extraCaFile` that cannot be read is an error, since every install would fail without a visible reason.
  * `extraCaFile` (MILLRACE_EXTRA_CA) and NODE_EXTRA_CA_CERTS count besides the authorities of npm.
  */
 export async function readNpmConfig(

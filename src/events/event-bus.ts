@@ -41,7 +41,7 @@ export class EventBus {
       const { handOver } = event;
       if (handOver === undefined) continue;
       // Once, whoever publishes it again.
-      delete event.handOver;
+      event.handOver = undefined;
       this.#tell(handOver);
     }
     for (const observe of this.#observers) this.#tell(() => observe(events));

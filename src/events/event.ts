@@ -11,7 +11,7 @@ export type StoredEvent = EventTable & {
   /** Size of the whole event, where `event` holds no more than its beginning. */
   bytes?: number;
   /** What its routing made has to be told to those who bring it to listeners, once the event is on disk: `EventBus.publish` calls it. */
-  handOver?: () => void;
+  handOver?: (() => void) | undefined;
 };
 
 /** Without `expand=event`, larger events are cut (specification, section 8). */

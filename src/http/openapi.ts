@@ -117,7 +117,11 @@ export async function serveReference(app: App): Promise<void> {
   for (const url of [referencePrefix, `${referencePrefix}/*`])
     app.get(url, options, async ({ method, url, headers }, reply) => {
       // Few ask for them, and they take longer to load than all our routes: at the first request, not at the start.
-      pages ??= openReferencePages(app);
+      pages ??= openReferencePages(app).catch((error: unknown) => {
+        // The next request tries again.
+        pages = undefined;
+        throw error;
+      });
       const answer = await (await pages).inject({ method: method as 'GET' | 'HEAD', url, headers });
       return reply.code(answer.statusCode).headers(answer.headers).send(answer.rawPayload);
     });

@@ -502,6 +502,17 @@ test('a process that is started ahead of need has the clients of HTTP loaded, on
   }
 });
 
+test('a process that is started ahead of need loads nothing for the first call while others start', async () => {
+  const hasFetch = "return process.moduleLoadList.includes('NativeModule internal/deps/undici/undici');";
+  const own = await startRunnerFixture({ limits: { prewarmed: 1, prewarmAfterMs: 3_600_000 } });
+  try {
+    await waitFor(() => own.runner.stats().prewarmed === 1);
+    assert.equal(resultOf(await own.run(hasFetch)), false);
+  } finally {
+    await own.close();
+  }
+});
+
 test('beyond the largest number of processes the one unused for longest makes room', async () => {
   const own = await startRunnerFixture({ limits: { processesMax: 2 } });
   try {

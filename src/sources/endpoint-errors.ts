@@ -1,6 +1,6 @@
 import { CallerError } from '#lib/errors.ts';
 
-/** What a caller of an endpoint is told that no source or workflow has, or has any more. */
+/** The error for requests to an endpoint without a source or workflow, also when it was deleted. */
 export function unknownEndpoint(): CallerError {
   return new CallerError('unknown_endpoint', 'there is no active endpoint at this address');
 }

@@ -104,7 +104,7 @@ export function laneOfSource({ id, concurrency }: Pick<SourceTable, 'id' | 'conc
   return concurrency === 1 ? id : sharedLane(id);
 }
 
-/** Of `ids`, those that no source has, or has any more. */
+/** The ids among `ids` without a source, also because it was deleted. */
 export async function goneSources(db: Db, ids: ReadonlySet<string>): Promise<Set<string>> {
   const rows = await db
     .selectFrom('sources')

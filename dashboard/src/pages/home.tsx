@@ -210,7 +210,7 @@ function Attention({ overview }: { overview: Overview }) {
 
 const kindNames = { source: 'Source', workflow: 'Workflow', webhook: 'Webhook', account: 'Account' } as const;
 
-/** What was looked at, so that nobody takes silence for health. */
+/** Names what was checked: an empty list alone would not show that anything was. */
 function AllWell({ overview: { health } }: { overview: Overview }) {
   const states = ['healthy', 'untested', 'paused'] as const;
   const counted = states.flatMap((state) => {

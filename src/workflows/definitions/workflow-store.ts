@@ -41,7 +41,7 @@ export async function findWorkflow(db: Db, id: string): Promise<WorkflowTable | 
   return db.selectFrom('workflows').select(workflowColumns).where('id', '=', id).executeTakeFirst();
 }
 
-/** Of `ids`, those that no workflow has, or has any more. */
+/** The ids among `ids` without a workflow, also because it was deleted. */
 export async function goneWorkflows(db: Db, ids: ReadonlySet<string>): Promise<Set<string>> {
   const rows = await db
     .selectFrom('workflows')
