@@ -1,4 +1,5 @@
 import type { FirstStart } from '#identity/first-start.ts';
+import type { SandboxLevel } from '#runner/confinement.ts';
 
 /** What the operator learns of a service that has started. */
 export interface StartedService {
@@ -9,7 +10,7 @@ export interface StartedService {
   version: string;
   node: string;
   store: 'sqlite' | 'postgres';
-  sandbox: { level: 'off' | 'default' | 'hardened'; ownUsers: boolean };
+  sandbox: { level: SandboxLevel; ownUsers: boolean };
 }
 
 /** Printed on a terminal in place of the line `service.ready`. */

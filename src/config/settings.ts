@@ -143,7 +143,7 @@ export const settingDefinitions = {
     type: 'choice',
     choices: ['auto', 'require', 'off'],
     default: 'auto',
-    text: 'auto: the best isolation that passes its self-test; require: refuse to start without the hardened level; off: development only.',
+    text: 'auto: the best isolation that passes its self-test; require: refuse to start without the kernel level; off: development only.',
   },
   nativeAddons: {
     env: 'MILLRACE_NATIVE_ADDONS',

@@ -2,6 +2,7 @@ import type { AddressPolicy } from '#egress/address-policy.ts';
 import type { EgressDoor } from '#egress/egress-door.ts';
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
+import type { Confinement } from './confinement.ts';
 import { ProcessShares } from './process-shares.ts';
 import type { InitHeader } from './protocol.ts';
 import type { RunnerLimits } from './runner-limits.ts';
@@ -9,15 +10,7 @@ import type { RunnerTimer } from './runner-timer.ts';
 import type { SandboxFolders } from './sandbox-folders.ts';
 import { SandboxProcess } from './sandbox-process.ts';
 import { SlotUsers } from './slot-users.ts';
-import { type SandboxGrant, type SpawnedSandbox, spawnSandbox } from './spawn-sandbox.ts';
-
-/** How this machine lets processes be confined; found out by the self-test. */
-export interface Confinement {
-  level: SandboxGrant['level'];
-  /** A user of its own for each process. */
-  distinctUsers: boolean;
-  setpriv: string | undefined;
-}
+import { type SpawnedSandbox, spawnSandbox } from './spawn-sandbox.ts';
 
 export interface PoolOptions {
   program: string;

@@ -428,8 +428,8 @@ test('an aborted call ends as cancelled', async () => {
   assert.equal(before.status, 'cancelled');
 });
 
-test('the hardened level is refused while it does not exist', async () => {
-  await assert.rejects(startRunnerFixture({ level: 'require' }), /hardened level/);
+test('the kernel level is refused while it does not exist', async () => {
+  await assert.rejects(startRunnerFixture({ level: 'require' }), /kernel level/);
 });
 
 test('a start and a stop log no process as killed: those that are no longer needed are no event', async () => {

@@ -3,10 +3,11 @@ import type { EgressDoor } from '#egress/egress-door.ts';
 import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { CallOutcome, UserCodeError } from './call-outcome.ts';
+import type { Confinement } from './confinement.ts';
 import { LoadablePackages, type ReadyCode } from './loadable-packages.ts';
 import { type CallAnswer, notStarted, serviceError } from './process-end.ts';
 import { processMemory } from './process-memory.ts';
-import { type Confinement, ProcessPool, scratchFolderOf } from './process-pool.ts';
+import { ProcessPool, scratchFolderOf } from './process-pool.ts';
 import type {
   CallOptions,
   CallRequest,
@@ -26,7 +27,7 @@ import { scratchBytes } from './scratch-size.ts';
 import { findConfinement, mayUseDistinctUsers } from './self-test.ts';
 
 export interface ProcessRunnerOptions {
-  /** auto: the best isolation that passes its self-test; require: only the hardened level; off: development only. */
+  /** auto: the best isolation that passes its self-test; require: only the kernel level; off: development only. */
   level: 'auto' | 'require' | 'off';
   /** Where user code may connect. */
   policy: AddressPolicy;
@@ -52,7 +53,7 @@ export interface ProcessRunnerOptions {
 export async function createProcessRunner(options: ProcessRunnerOptions): Promise<Runner> {
   if (options.level === 'require') {
     throw new Error(
-      'the sandbox is set to "require", which asks for the hardened level (bubblewrap); this version does not have it yet. Use "auto"',
+      'the sandbox is set to "require", which asks for the kernel level (bubblewrap); this version does not have it yet. Use "auto"',
     );
   }
   const limits = { ...defaultRunnerLimits, ...options.limits };

@@ -1,5 +1,6 @@
 import type { BundleFormat } from '#storage/tables/component-tables.ts';
 import type { CallOutcome, HttpReply, LogLine, UserCodeError } from './call-outcome.ts';
+import type { SandboxLevel } from './confinement.ts';
 
 /**
  * Where user code runs. Promises:
@@ -166,7 +167,7 @@ export interface CallOptions {
 }
 
 export interface RunnerStats {
-  level: 'off' | 'default' | 'hardened';
+  level: SandboxLevel;
   /** Each process runs as a user of its own. */
   ownUsers: boolean;
   warm: number;

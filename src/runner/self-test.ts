@@ -1,5 +1,6 @@
 import { getuid } from 'node:process';
-import { type Confinement, type PoolOptions, ProcessPool } from './process-pool.ts';
+import type { Confinement } from './confinement.ts';
+import { type PoolOptions, ProcessPool } from './process-pool.ts';
 import { findExecutable, othersCanReach } from './sandbox-folders.ts';
 
 /** Whether the service is root and other users can reach the node binary. */
@@ -14,7 +15,7 @@ export function mayUseDistinctUsers(): boolean {
 export async function findConfinement(
   options: Omit<PoolOptions, 'confinement' | 'makeRoom'> & { level: 'auto' | 'off'; distinctUsers: boolean },
 ): Promise<Confinement> {
-  const level = options.level === 'off' ? 'off' : 'default';
+  const level = options.level === 'off' ? 'off' : 'seat-belt';
   const setpriv = level === 'off' ? undefined : findExecutable('setpriv');
   const candidates: Confinement[] = [
     { level, distinctUsers: options.distinctUsers, setpriv },

@@ -1,23 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Socket } from 'node:net';
-
-/** What one sandboxed process is given. Nothing that is not named here reaches it. */
-export interface SandboxGrant {
-  level: 'off' | 'default';
-  /** The one file it starts from. */
-  program: string;
-  /** The one folder it may read and write, its own. */
-  scratch: string;
-  /** Further folders that it may read: npm packages of those whose code it will run. */
-  packages?: readonly string[];
-  /** Native addons may be loaded from there. They are beyond the permission model. */
-  addons?: boolean;
-  memoryMb: number;
-  /** Set when the service is root: a user that owns nothing but `scratch`. */
-  uid?: number;
-  /** Path of setpriv, which ends the process when the service dies and forbids set-uid programs. */
-  setpriv?: string;
-}
+import type { SandboxGrant } from './confinement.ts';
+import { nodeCommand } from './node-command.ts';
 
 export interface SpawnedSandbox {
   child: ChildProcess;
@@ -27,10 +11,10 @@ export interface SpawnedSandbox {
 
 /**
  * Flags, environment, descriptors, user and folder of a sandboxed process: this function is the whole answer to
- * what user code can touch. The hardened level (bubblewrap) will wrap the same command here.
+ * what user code can touch. The kernel level wraps the same command here.
  */
 export function spawnSandbox(grant: SandboxGrant): SpawnedSandbox {
-  const [command, args] = sandboxCommand(grant);
+  const [command, args] = nodeCommand(grant);
   const child = spawn(command, args, {
     // Not the terminal's process group: Ctrl-C must let the service end its calls in order.
     detached: true,
@@ -49,36 +33,4 @@ export function spawnSandbox(grant: SandboxGrant): SpawnedSandbox {
     throw new Error('a process could not be started: no descriptors are left');
   }
   return { child, rpc: rpc as Socket, egress: egress as Socket };
-}
-
-function sandboxCommand(grant: SandboxGrant): [string, string[]] {
-  const mayLoadAddons = grant.packages !== undefined && grant.addons === true;
-  const flags = [
-    ...(grant.level === 'off'
-      ? []
-      : [
-          '--permission',
-          `--allow-fs-read=${grant.scratch}`,
-          `--allow-fs-write=${grant.scratch}`,
-          // The last for what is below one that is not there yet: Node looks at the start only whether it is a folder.
-          ...(grant.packages ?? []).flatMap((folder) => [
-            `--allow-fs-read=${folder}`,
-            `--allow-fs-read=${folder}/*`,
-          ]),
-          ...(mayLoadAddons ? ['--allow-addons'] : []),
-        ]),
-    // node:sqlite and node:ffi open files past the permission model.
-    '--no-experimental-sqlite',
-    '--no-experimental-ffi',
-    ...(mayLoadAddons ? [] : ['--no-addons']),
-    '--disable-sigusr1',
-    '--no-global-search-paths',
-    '--no-warnings',
-    '--use-bundled-ca',
-    `--max-old-space-size=${grant.memoryMb}`,
-    '--max-semi-space-size=8',
-    grant.program,
-  ];
-  if (grant.setpriv === undefined) return [process.execPath, flags];
-  return [grant.setpriv, ['--pdeathsig', 'KILL', '--no-new-privs', '--', process.execPath, ...flags]];
 }

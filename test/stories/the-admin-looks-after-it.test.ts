@@ -32,7 +32,7 @@ forEachSharedService((fixture) => {
     const shown = await data('GET', '/v1/instance');
     assert.equal(shown.store, fixture.dialect);
     assert.equal(shown.node_version, process.version);
-    assert.ok(['hardened', 'default', 'off'].includes(shown.sandbox));
+    assert.ok(['kernel', 'seat-belt', 'off'].includes(shown.sandbox));
     assert.ok(shown.disk.free_bytes > 0 && shown.disk.free_bytes <= shown.disk.total_bytes);
     assert.ok(shown.now >= shown.started_at && shown.memory_bytes > 0);
     assert.equal(shown.clock?.state, fixture.dialect === 'postgres' ? 'synchronized' : undefined);

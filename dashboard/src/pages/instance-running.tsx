@@ -14,10 +14,10 @@ const freeMin = { share: 0.05, bytes: 1024 ** 3 };
 const stores = { sqlite: 'SQLite, in the data folder', postgres: 'PostgreSQL' } as const;
 
 const sandboxes: Readonly<Record<Instance['sandbox'], { tone: string; text: string }>> = {
-  hardened: { tone: 'state good', text: 'User code has processes, files and a network of its own.' },
-  default: {
+  kernel: { tone: 'state good', text: 'User code has processes, files and a network of its own.' },
+  'seat-belt': {
     tone: 'state busy',
-    text: 'User code is kept from files and processes by Node; what the hardened level needs is missing on this machine.',
+    text: 'User code is kept from files and processes by Node; what the kernel level needs is missing on this machine.',
   },
   off: { tone: 'state bad', text: 'User code may do whatever the service may: for development only.' },
 };

@@ -1385,7 +1385,7 @@ export interface Instance {
   address: string;
   store: 'sqlite' | 'postgres';
   /** Isolation of user code */
-  sandbox: 'hardened' | 'default' | 'off';
+  sandbox: 'kernel' | 'seat-belt' | 'off';
   /** That this process takes, those of user code not counted (integer) */
   memory_bytes: number;
   /** The file system of the data folder; null: the system does not say */

@@ -1,6 +1,7 @@
 import { type Static, Type } from 'typebox';
 import { type App, DataOf, OneOf } from '#http/route-support.ts';
 import { selectFields } from '#http/select-fields.ts';
+import { sandboxLevels } from '#runner/confinement.ts';
 import { clockStates, jobKinds, jobStates } from '#storage/tables/job-tables.ts';
 import { Health } from './health-shapes.ts';
 
@@ -47,7 +48,7 @@ const InstanceShape = Type.Object({
   started_at: Type.Integer({ description: 'Epoch seconds' }),
   address: Type.String({ description: 'Under which others reach it' }),
   store: OneOf(['sqlite', 'postgres']),
-  sandbox: OneOf(['hardened', 'default', 'off'], { description: 'Isolation of user code' }),
+  sandbox: OneOf(sandboxLevels, { description: 'Isolation of user code' }),
   memory_bytes: Type.Integer({ description: 'That this process takes, those of user code not counted' }),
   disk: Type.Union(
     [

@@ -1,0 +1,32 @@
+/**
+ * What stands around user code. `kernel`: namespaces and a filter of system calls, by bubblewrap. `seat-belt`: Node's permission
+ * model, which stops accidents and known ways out, and is no wall. `off`: nothing, for development.
+ */
+export const sandboxLevels = ['kernel', 'seat-belt', 'off'] as const;
+export type SandboxLevel = (typeof sandboxLevels)[number];
+
+/** How this machine lets processes be confined; found out by the self-test. */
+export interface Confinement {
+  level: SandboxLevel;
+  /** A user of its own for each process. */
+  distinctUsers: boolean;
+  setpriv: string | undefined;
+}
+
+/** What one sandboxed process is given. Nothing that is not named here reaches it. */
+export interface SandboxGrant {
+  level: SandboxLevel;
+  /** The one file it starts from. */
+  program: string;
+  /** The one folder it may read and write, its own. */
+  scratch: string;
+  /** Further folders that it may read: npm packages of those whose code it will run. */
+  packages?: readonly string[];
+  /** Native addons may be loaded from there. They are beyond the permission model. */
+  addons?: boolean;
+  memoryMb: number;
+  /** Set when the service is root: a user that owns nothing but `scratch`. */
+  uid?: number;
+  /** Path of setpriv, which ends the process when the service dies and forbids set-uid programs. */
+  setpriv?: string;
+}
