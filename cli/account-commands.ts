@@ -2,16 +2,24 @@ import type { Command } from 'commander';
 import type { Account, App, AppSummary, ConnectAccountAnswer } from '#sdk';
 import { isObject, pathOf } from './api.ts';
 import { askForFields, connectAccount } from './ask-account.ts';
-import { addLimit, type Given, group, leaf, limitOf, type Parts, textOption } from './command-kit.ts';
+import {
+  addLimit,
+  type CommandOptions,
+  type GetSessionOptions,
+  group,
+  leaf,
+  limitOf,
+  textOption,
+} from './command-kit.ts';
 import { usageError } from './exit-codes.ts';
 import { healthList } from './list-command.ts';
 import { readJsonFile } from './prop-values.ts';
 import type { Session } from './session.ts';
 import { column, healthColumn, idColumn, showDone, showList, showOne, timeColumn } from './show.ts';
 
-export function accountCommands(program: Command, parts: Parts): void {
+export function accountCommands(program: Command, sessionOptions: GetSessionOptions): void {
   const accounts = group(program, 'accounts', 'connected accounts');
-  healthList<Account>(accounts, 'accounts that you may see', parts, {
+  healthList<Account>(accounts, 'accounts that you may see', sessionOptions, {
     path: () => '/v1/accounts',
     query: (session, options) => ({ app: textOption(options, 'app'), ...session.owner }),
     columns: [
@@ -25,7 +33,7 @@ export function accountCommands(program: Command, parts: Parts): void {
     empty:
       'No accounts yet. `millrace accounts create APP` connects one; `millrace apps list` shows the apps.',
   }).option('--app <app>', 'only of this app');
-  leaf(accounts, 'describe <account>', 'one account', parts, async (session, options, id = '') => {
+  leaf(accounts, 'describe <account>', 'one account', sessionOptions, async (session, options, id = '') => {
     const query = { include_credentials: options.includeCredentials === true ? 1 : undefined };
     await showOne(session, await (await session.api()).data('GET', pathOf`/v1/accounts/${id}`, { query }));
   }).option('--include-credentials', 'also its credentials, in clear; that is on record');
@@ -33,7 +41,7 @@ export function accountCommands(program: Command, parts: Parts): void {
     accounts,
     'create <app>',
     'connect an account: asks for its fields, or gives a link for a browser',
-    parts,
+    sessionOptions,
     create,
   )
     .option('--name <name>', 'name of the account')
@@ -42,32 +50,38 @@ export function accountCommands(program: Command, parts: Parts): void {
     accounts,
     'connect <app>',
     'only a link with which somebody connects an account in a browser',
-    parts,
+    sessionOptions,
     connect,
   ).option('--name <name>', 'name of the account');
-  leaf(accounts, 'update <account>', 'rename it, or replace its credentials', parts, update)
+  leaf(accounts, 'update <account>', 'rename it, or replace its credentials', sessionOptions, update)
     .option('--name <name>', 'another name')
     .option('--credentials <file>', 'fields as a JSON object in a file, - for standard input');
-  leaf(accounts, 'test <account>', 'test it now', parts, test);
-  leaf(accounts, 'delete <account>', 'remove an account', parts, async (session, options, id = '') => {
-    const query = { force: options.force === true ? true : undefined };
-    await (await session.api()).call('DELETE', pathOf`/v1/accounts/${id}`, { query });
-    showDone(session, `Removed ${id}.`);
-  }).option('--force', 'also when sources or workflows use it');
+  leaf(accounts, 'test <account>', 'test it now', sessionOptions, test);
+  leaf(
+    accounts,
+    'delete <account>',
+    'remove an account',
+    sessionOptions,
+    async (session, options, id = '') => {
+      const query = { force: options.force === true ? true : undefined };
+      await (await session.api()).call('DELETE', pathOf`/v1/accounts/${id}`, { query });
+      showDone(session, `Removed ${id}.`);
+    },
+  ).option('--force', 'also when sources or workflows use it');
 
   const apps = group(program, 'apps', 'what accounts can be connected to');
-  addLimit(leaf(apps, 'list [query]', 'apps by name, or the best matches', parts, listApps));
+  addLimit(leaf(apps, 'list [query]', 'apps by name, or the best matches', sessionOptions, listApps));
   leaf(
     apps,
     'describe <app>',
     'one app: its fields, and how to connect it',
-    parts,
+    sessionOptions,
     async (session, _options, id = '') =>
       showOne(session, await (await session.api()).data('GET', pathOf`/v1/apps/${id}`)),
   );
 }
 
-async function create(session: Session, options: Given, app = ''): Promise<void> {
+async function create(session: Session, options: CommandOptions, app = ''): Promise<void> {
   const api = await session.api();
   const name = textOption(options, 'name');
   const file = textOption(options, 'credentials');
@@ -89,7 +103,7 @@ async function create(session: Session, options: Given, app = ''): Promise<void>
   if (state === 'failing') session.terminal.problem(`It is failing: ${reason ?? 'its test failed'}`);
 }
 
-async function connect(session: Session, options: Given, app = ''): Promise<void> {
+async function connect(session: Session, options: CommandOptions, app = ''): Promise<void> {
   const link = await (await session.api()).data<ConnectAccountAnswer>('POST', '/v1/accounts/connect', {
     body: { ...session.owner, app, name: textOption(options, 'name') },
   });
@@ -98,7 +112,7 @@ async function connect(session: Session, options: Given, app = ''): Promise<void
   session.terminal.note(`Open it in a browser before ${link.expires_at}.`);
 }
 
-async function update(session: Session, options: Given, id = ''): Promise<void> {
+async function update(session: Session, options: CommandOptions, id = ''): Promise<void> {
   const api = await session.api();
   const name = textOption(options, 'name');
   const file = textOption(options, 'credentials');
@@ -115,7 +129,7 @@ async function update(session: Session, options: Given, id = ''): Promise<void> 
   );
 }
 
-async function test(session: Session, _options: Given, id = ''): Promise<void> {
+async function test(session: Session, _options: CommandOptions, id = ''): Promise<void> {
   const account = await (await session.api()).data<Account>('POST', pathOf`/v1/accounts/${id}/test`, {
     body: {},
   });
@@ -124,7 +138,7 @@ async function test(session: Session, _options: Given, id = ''): Promise<void> {
   showDone(session, state === 'healthy' ? `${id} is healthy.` : `${id} is ${state}: ${String(why)}`, account);
 }
 
-async function listApps(session: Session, options: Given, query = ''): Promise<void> {
+async function listApps(session: Session, options: CommandOptions, query = ''): Promise<void> {
   showList(
     session,
     await (await session.api()).list<AppSummary>('/v1/apps', limitOf(options), {

@@ -1,15 +1,15 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { idOfNamed, kindsOf } from './find-by-name.ts';
-import { type CommonOptions, Session, type SessionParts } from './session.ts';
+import { type CommonOptions, Session, type SessionOptions } from './session.ts';
 
 /** How commands get what they need, once the command line is read. */
-export type Parts = () => SessionParts;
+export type GetSessionOptions = () => SessionOptions;
 
-export interface Given extends CommonOptions {
+export interface CommandOptions extends CommonOptions {
   readonly [option: string]: unknown;
 }
 
-type Run = (session: Session, options: Given, ...operands: string[]) => Promise<void>;
+type Run = (session: Session, options: CommandOptions, ...operands: string[]) => Promise<void>;
 
 /**
  * A command that asks the service: with the options that all of them have. Operands and values of options whose names in the
@@ -19,7 +19,7 @@ export function leaf(
   parent: Command,
   signature: string,
   summary: string,
-  parts: Parts,
+  sessionOptions: GetSessionOptions,
   run: Run,
   options: { isDefault?: boolean } = {},
 ): Command {
@@ -31,9 +31,9 @@ export function leaf(
     .addOption(new Option('--json', 'print what the API answers, for machines'))
     .action(async (...given: unknown[]) => {
       const command = given.at(-1) as Command;
-      const options = command.opts<Given>();
+      const options = command.opts<CommandOptions>();
       const operands = given.slice(0, -2).map((one) => (one === undefined ? '' : String(one)));
-      const session = await withWorkspaceId(new Session(parts(), options));
+      const session = await withWorkspaceId(new Session(sessionOptions(), options));
       const resolved = await withIds(session, command, options, operands);
       await run(session, resolved.options, ...resolved.operands);
     });
@@ -49,9 +49,9 @@ async function withWorkspaceId(session: Session): Promise<Session> {
 async function withIds(
   session: Session,
   command: Command,
-  options: Given,
+  options: CommandOptions,
   operands: readonly string[],
-): Promise<{ options: Given; operands: string[] }> {
+): Promise<{ options: CommandOptions; operands: string[] }> {
   const idOf = async (name: string, text: unknown): Promise<string | undefined> => {
     const kinds = kindsOf(name);
     if (kinds === undefined || typeof text !== 'string' || text === '') return undefined;
@@ -122,11 +122,11 @@ export function addProps(command: Command): Command {
 }
 
 /** An option that was given as text. */
-export function textOption(options: Given, name: string): string | undefined {
+export function textOption(options: CommandOptions, name: string): string | undefined {
   const value = options[name];
   return typeof value === 'string' ? value : undefined;
 }
 
-export function limitOf(options: Given): number {
+export function limitOf(options: CommandOptions): number {
   return typeof options.limit === 'number' ? options.limit : 100;
 }

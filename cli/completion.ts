@@ -1,17 +1,17 @@
 import type { Command } from 'commander';
-import { type Parts, plain } from './command-kit.ts';
+import { type GetSessionOptions, plain } from './command-kit.ts';
 import { usageError } from './exit-codes.ts';
 import { localCommands } from './local-admin.ts';
 
 const shells = ['bash', 'zsh', 'fish'] as const;
 
-export function completionCommand(program: Command, parts: Parts): void {
+export function completionCommand(program: Command, sessionOptions: GetSessionOptions): void {
   plain(
     program,
     'completion <shell>',
     'print a script that completes commands and options in bash, zsh or fish',
   ).action(async (shell: string) => {
-    const { terminal } = parts();
+    const { terminal } = sessionOptions();
     if (shell === 'bash') terminal.print(bashScript(program));
     else if (shell === 'zsh') terminal.print(zshScript(program));
     else if (shell === 'fish') terminal.print(fishScript(program));

@@ -1,16 +1,30 @@
 import type { Command } from 'commander';
 import type { Component, ComponentSummary, ConfigurableProp, RegistryPackage } from '#sdk';
 import { pathOf } from './api.ts';
-import { addLimit, type Given, group, leaf, limitOf, type Parts, textOption } from './command-kit.ts';
+import {
+  addLimit,
+  type CommandOptions,
+  type GetSessionOptions,
+  group,
+  leaf,
+  limitOf,
+  textOption,
+} from './command-kit.ts';
 import { knowComponent, readReference } from './component-reference.ts';
 import { CliError, usageError } from './exit-codes.ts';
 import type { Session } from './session.ts';
 import { column, idColumn, showDone, showList, showOne, timeColumn } from './show.ts';
 
-export function componentCommands(program: Command, parts: Parts): void {
+export function componentCommands(program: Command, sessionOptions: GetSessionOptions): void {
   const components = group(program, 'components', 'what can be deployed as a source or run as an action');
   addLimit(
-    leaf(components, 'list [query]', 'components of the registry by key, or the best matches', parts, list),
+    leaf(
+      components,
+      'list [query]',
+      'components of the registry by key, or the best matches',
+      sessionOptions,
+      list,
+    ),
   )
     .option('--app <app>', 'only of this app')
     .option('--type <type>', 'only source or action');
@@ -18,10 +32,16 @@ export function componentCommands(program: Command, parts: Parts): void {
     components,
     'describe <component>',
     'one component with its props, by key or id',
-    parts,
+    sessionOptions,
     describe,
   ).option('--code', 'print its code');
-  leaf(components, 'create <component>', 'save code from a file or URL, without deploying it', parts, create);
+  leaf(
+    components,
+    'create <component>',
+    'save code from a file or URL, without deploying it',
+    sessionOptions,
+    create,
+  );
 
   const registry = group(
     program,
@@ -32,24 +52,30 @@ export function componentCommands(program: Command, parts: Parts): void {
     registry,
     'add <package>',
     'the components of an npm package, for everybody, by their keys',
-    parts,
+    sessionOptions,
     add,
   );
   addLimit(
-    leaf(registry, 'list', 'packages, their versions and how many components they have', parts, listPackages),
+    leaf(
+      registry,
+      'list',
+      'packages, their versions and how many components they have',
+      sessionOptions,
+      listPackages,
+    ),
   );
   leaf(
     registry,
     'update [package]',
     'the newest version of a package, or of all, beside the versions there are',
-    parts,
+    sessionOptions,
     update,
   );
   leaf(
     registry,
     'remove <package>',
     'a package, or one version of it; what uses its components runs on',
-    parts,
+    sessionOptions,
     remove,
   );
   for (const command of registry.commands) addLocal(command);
@@ -60,7 +86,7 @@ function addLocal(command: Command): void {
   command.option('--local', 'on the data folder, without the service; also for folders, and without a login');
 }
 
-async function list(session: Session, options: Given, query = ''): Promise<void> {
+async function list(session: Session, options: CommandOptions, query = ''): Promise<void> {
   showList(
     session,
     await (await session.api()).list<ComponentSummary>('/v1/components', limitOf(options), {
@@ -80,7 +106,7 @@ async function list(session: Session, options: Given, query = ''): Promise<void>
   );
 }
 
-async function describe(session: Session, options: Given, id = ''): Promise<void> {
+async function describe(session: Session, options: CommandOptions, id = ''): Promise<void> {
   const component = await (await session.api()).data<Component>('GET', pathOf`/v1/components/${id}`);
   if (session.isJson) return session.terminal.printJson(component);
   const { code, configurable_props: props, ...fields } = component;
@@ -101,7 +127,7 @@ async function describe(session: Session, options: Given, id = ''): Promise<void
   );
 }
 
-async function create(session: Session, _options: Given, text = ''): Promise<void> {
+async function create(session: Session, _options: CommandOptions, text = ''): Promise<void> {
   const reference = readReference(session.folder, text);
   if (reference.kind === 'key')
     throw usageError(`${text} is a key: what has one is there already`, 'Give a file or a URL.');
@@ -112,7 +138,7 @@ async function create(session: Session, _options: Given, text = ''): Promise<voi
   session.terminal.print(id);
 }
 
-async function add(session: Session, _options: Given, text = ''): Promise<void> {
+async function add(session: Session, _options: CommandOptions, text = ''): Promise<void> {
   showPackage(session, await addPackage(session, ...nameAndVersion(text)));
 }
 
@@ -146,7 +172,7 @@ function showPackage(session: Session, added: RegistryPackage): void {
   for (const { path, message } of problems.slice(0, 20)) session.terminal.note(`  ${path}: ${message}`);
 }
 
-async function listPackages(session: Session, options: Given): Promise<void> {
+async function listPackages(session: Session, options: CommandOptions): Promise<void> {
   showList<RegistryPackage>(
     session,
     await (await session.api()).list('/v1/registry/packages', limitOf(options)),
@@ -163,7 +189,7 @@ async function listPackages(session: Session, options: Given): Promise<void> {
   );
 }
 
-async function update(session: Session, _options: Given, text = ''): Promise<void> {
+async function update(session: Session, _options: CommandOptions, text = ''): Promise<void> {
   const packages = await (await session.api()).list<RegistryPackage>('/v1/registry/packages', 10_000);
   const npm = new Set(packages.filter(({ kind }) => kind === 'npm').map(({ name }) => name));
   const names = text === '' ? [...npm] : [nameAndVersion(text)[0]];
@@ -193,7 +219,7 @@ async function update(session: Session, _options: Given, text = ''): Promise<voi
   if (failed.length > 0) throw new CliError('failed', `not updated: ${failed.join(', ')}`);
 }
 
-async function remove(session: Session, _options: Given, text = ''): Promise<void> {
+async function remove(session: Session, _options: CommandOptions, text = ''): Promise<void> {
   const [name, version] = nameAndVersion(text);
   await (await session.api()).call('DELETE', '/v1/registry/packages', { query: { name, version } });
   showDone(session, `Removed ${text}.`);

@@ -3,7 +3,7 @@ import { dirname, relative, resolve } from 'node:path';
 import type { Command } from 'commander';
 import type { Source, SourceLog } from '#sdk';
 import { Api, pathOf } from './api.ts';
-import { addProps, type Given, leaf, type Parts, textOption } from './command-kit.ts';
+import { addProps, type CommandOptions, type GetSessionOptions, leaf, textOption } from './command-kit.ts';
 import { type LocalCode, readLocalCode, readReference } from './component-reference.ts';
 import { eventLine, storedEvents } from './event-commands.ts';
 import { CliError, usageError } from './exit-codes.ts';
@@ -17,13 +17,13 @@ const settleMs = 150;
 /** The source has to be gone before the process is. */
 const cleanUpMs = 30_000;
 
-export function devCommand(program: Command, parts: Parts): void {
+export function devCommand(program: Command, sessionOptions: GetSessionOptions): void {
   addProps(
     leaf(
       program,
       'dev <file>',
       'deploy a file, and again whenever it is saved; shows what it emits and prints; Ctrl-C removes the source',
-      parts,
+      sessionOptions,
       dev,
     ),
   )
@@ -32,7 +32,7 @@ export function devCommand(program: Command, parts: Parts): void {
     .option('--keep', 'leave the source as it is when you leave');
 }
 
-async function dev(session: Session, options: Given, text = ''): Promise<void> {
+async function dev(session: Session, options: CommandOptions, text = ''): Promise<void> {
   const reference = readReference(session.folder, text);
   if (reference.kind !== 'file') throw usageError(`${text} is not a file`, 'A path such as ./my-source.js.');
   const api = await session.api();

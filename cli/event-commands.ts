@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { EventSummary } from '#sdk';
 import { type Api, isObject, pathOf } from './api.ts';
-import { type Given, integer, leaf, type Parts, textOption } from './command-kit.ts';
+import { type CommandOptions, type GetSessionOptions, integer, leaf, textOption } from './command-kit.ts';
 import { usageError } from './exit-codes.ts';
 import { followStream } from './follow-stream.ts';
 import type { Session } from './session.ts';
@@ -11,20 +11,20 @@ import { visible, visibleJson } from './visible-text.ts';
 /** As many as the service keeps of each channel. */
 const keptMax = 100;
 
-export function eventCommands(program: Command, parts: Parts): void {
+export function eventCommands(program: Command, sessionOptions: GetSessionOptions): void {
   const events = program.command('events').description('what sources and workflows emit');
   leaf(
     events,
     'list <emitter>',
     'the last events of a source or workflow, oldest first; `millrace events EMITTER` is the same',
-    parts,
+    sessionOptions,
     show,
     { isDefault: true },
   )
     .option('-n, --limit <number>', 'how many', integer(0, keptMax), 10)
     .option('-f, --follow', 'go on with what is emitted from now on, until Ctrl-C')
     .option('--event-name <name>', 'a channel: its name, $errors or $logs');
-  leaf(events, 'delete <emitter>', 'delete stored events, all or an inclusive range', parts, remove)
+  leaf(events, 'delete <emitter>', 'delete stored events, all or an inclusive range', sessionOptions, remove)
     .option('--start <event>', 'from this event on')
     .option('--end <event>', 'up to this event')
     .option('--event-name <name>', 'only of this channel')
@@ -53,7 +53,7 @@ export async function storedEvents(
   return (await api.list<EventSummary>(`${path}/event_summaries`, limit, query)).reverse();
 }
 
-async function show(session: Session, options: Given, id = ''): Promise<void> {
+async function show(session: Session, options: CommandOptions, id = ''): Promise<void> {
   const api = await session.api();
   const path = emitterPath(id);
   const limit = Number(options.limit);
@@ -91,7 +91,7 @@ export function eventLine(session: Session, event: EventSummary): string {
   return `${session.terminal.style('dim', millisText(event.indexed_at_ms))} ${event.id}${name} ${shown}`;
 }
 
-async function remove(session: Session, options: Given, id = ''): Promise<void> {
+async function remove(session: Session, options: CommandOptions, id = ''): Promise<void> {
   const query = {
     start_id: textOption(options, 'start'),
     end_id: textOption(options, 'end'),

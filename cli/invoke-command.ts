@@ -1,7 +1,15 @@
 import type { Command } from 'commander';
 import type { Component, RunActionAnswer, Source, Workflow } from '#sdk';
 import { type Api, pathOf, unreachable } from './api.ts';
-import { addProps, collect, type Given, integer, leaf, type Parts, textOption } from './command-kit.ts';
+import {
+  addProps,
+  type CommandOptions,
+  collect,
+  type GetSessionOptions,
+  integer,
+  leaf,
+  textOption,
+} from './command-kit.ts';
 import { knowComponent, readReference } from './component-reference.ts';
 import { CliError, usageError } from './exit-codes.ts';
 import { fillProps } from './fill-props.ts';
@@ -14,13 +22,13 @@ import { visible, visibleLines } from './visible-text.ts';
 /** As long as a workflow may take to respond. */
 const endpointPatienceMs = 300_000;
 
-export function invokeCommand(program: Command, parts: Parts): void {
+export function invokeCommand(program: Command, sessionOptions: GetSessionOptions): void {
   addProps(
     leaf(
       program,
       'invoke <what>',
       'send a request to the endpoint of a source or workflow, or run an action once: by name, key, id, file or URL',
-      parts,
+      sessionOptions,
       invoke,
     ),
   )
@@ -34,7 +42,7 @@ export function invokeCommand(program: Command, parts: Parts): void {
     .option('--timeout <seconds>', 'for an action: how long it may run', integer(1, 750));
 }
 
-async function invoke(session: Session, options: Given, what = ''): Promise<void> {
+async function invoke(session: Session, options: CommandOptions, what = ''): Promise<void> {
   const api = await session.api();
   const id = await emitterOrComponent(session, api, what);
   if (id.startsWith('dc_')) {
@@ -72,7 +80,7 @@ function triggerAddress({ triggers }: Workflow): string | undefined {
 /** The answer's body as it is; its status to standard error. The API key stays here: an endpoint is user code. */
 async function request(
   session: Session,
-  options: Given,
+  options: CommandOptions,
   id: string,
   endpoint: string | undefined,
 ): Promise<void> {
@@ -141,7 +149,7 @@ function contentTypeOf(text: string): string {
   }
 }
 
-async function runAction(session: Session, api: Api, options: Given, text: string): Promise<void> {
+async function runAction(session: Session, api: Api, options: CommandOptions, text: string): Promise<void> {
   const given = await givenProps(session, options);
   const component = await knowComponent(api, readReference(session.folder, text), session.owner);
   if (component.type !== 'action') {

@@ -1,13 +1,21 @@
 import type { Command } from 'commander';
 import type { Parameters } from './api.ts';
-import { addHealth, addLimit, type Given, leaf, limitOf, type Parts, textOption } from './command-kit.ts';
+import {
+  addHealth,
+  addLimit,
+  type CommandOptions,
+  type GetSessionOptions,
+  leaf,
+  limitOf,
+  textOption,
+} from './command-kit.ts';
 import type { Session } from './session.ts';
 import { type ShownColumn, showList } from './show.ts';
 
 export interface HealthyThings<Item> {
   path: (session: Session) => string;
   /** Besides what every list takes. */
-  query?: (session: Session, options: Given) => Parameters;
+  query?: (session: Session, options: CommandOptions) => Parameters;
   columns: readonly ShownColumn<Item>[];
   /** What to do when there are none. */
   empty: string;
@@ -17,15 +25,15 @@ export interface HealthyThings<Item> {
 export function healthList<Item extends object>(
   parent: Command,
   summary: string,
-  parts: Parts,
+  sessionOptions: GetSessionOptions,
   { path, query, columns, empty }: HealthyThings<Item>,
 ): Command {
-  const list = async (session: Session, options: Given): Promise<void> => {
+  const list = async (session: Session, options: CommandOptions): Promise<void> => {
     const items = await (await session.api()).list<Item>(path(session), limitOf(options), {
       health: textOption(options, 'health'),
       ...query?.(session, options),
     });
     showList(session, items, columns, empty);
   };
-  return addHealth(addLimit(leaf(parent, 'list', summary, parts, list)));
+  return addHealth(addLimit(leaf(parent, 'list', summary, sessionOptions, list)));
 }

@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Command } from 'commander';
 import type { EventSummary, Run, RunDetail, SourceLog } from '#sdk';
 import { type Api, isObject, pathOf } from './api.ts';
-import { type Given, integer, leaf, type Parts } from './command-kit.ts';
+import { type CommandOptions, type GetSessionOptions, integer, leaf } from './command-kit.ts';
 import { emitterPath, storedEvents } from './event-commands.ts';
 import { followStream } from './follow-stream.ts';
 import type { Session } from './session.ts';
@@ -15,19 +15,19 @@ const runsAtOnce = 50;
 /** Runs that are remembered as shown. */
 const seenMax = 1000;
 
-export function logCommand(program: Command, parts: Parts): void {
+export function logCommand(program: Command, sessionOptions: GetSessionOptions): void {
   leaf(
     program,
     'logs <emitter>',
     'what a source, or the steps of a workflow, printed, and their errors; oldest first',
-    parts,
+    sessionOptions,
     logs,
   )
     .option('-n, --limit <number>', 'how many lines of a source, or runs of a workflow', integer(0, 100), 20)
     .option('-f, --follow', 'go on with what is printed from now on, until Ctrl-C');
 }
 
-async function logs(session: Session, options: Given, id = ''): Promise<void> {
+async function logs(session: Session, options: CommandOptions, id = ''): Promise<void> {
   const api = await session.api();
   emitterPath(id);
   const limit = Number(options.limit);

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { Api, isObject } from './api.ts';
-import { type Given, leaf, type Parts, plain, textOption } from './command-kit.ts';
+import { type CommandOptions, type GetSessionOptions, leaf, plain, textOption } from './command-kit.ts';
 import { defaultUrl, serviceUrl } from './connection.ts';
 import { CliError, usageError } from './exit-codes.ts';
 import { checkProfileName, defaultProfile, profilesFile, readProfiles, writeProfiles } from './profiles.ts';
@@ -8,7 +8,7 @@ import { readTextFile } from './prop-values.ts';
 import { Session } from './session.ts';
 import { readable, showDone } from './show.ts';
 
-export function loginCommands(program: Command, parts: Parts): void {
+export function loginCommands(program: Command, sessionOptions: GetSessionOptions): void {
   plain(program, 'login', 'keep the address of a service and an API key for it, as a profile')
     .option('--url <url>', `address of the service, such as ${defaultUrl}`)
     .option('--api-key-file <file>', 'file with the API key, - for standard input; else you are asked for it')
@@ -17,17 +17,17 @@ export function loginCommands(program: Command, parts: Parts): void {
       'name of the profile; the one you logged in to last is used when none is named',
     )
     .option('--json', 'print who you are, for machines')
-    .action(async (options: Given) => login(new Session(parts(), options), options));
+    .action(async (options: CommandOptions) => login(new Session(sessionOptions(), options), options));
   plain(program, 'logout', 'forget a profile; the API key stays valid until it is revoked')
     .option('--profile <name>', 'which one; else the one in use')
     .option('--all', 'all of them')
     .option('--json', 'print nothing for people')
-    .action(async (options: Given) => logout(new Session(parts(), options), options));
-  leaf(program, 'whoami', 'who you are, where, and what you may use today', parts, whoami);
+    .action(async (options: CommandOptions) => logout(new Session(sessionOptions(), options), options));
+  leaf(program, 'whoami', 'who you are, where, and what you may use today', sessionOptions, whoami);
 }
 
 /** The key is tried before it is kept. */
-async function login(session: Session, options: Given): Promise<void> {
+async function login(session: Session, options: CommandOptions): Promise<void> {
   const profiles = await readProfiles(session.environment);
   const name = checkProfileName(
     textOption(options, 'profile') ?? session.environment.MILLRACE_PROFILE ?? defaultProfile,
@@ -73,7 +73,7 @@ async function keyFor(session: Session, file: string | undefined): Promise<strin
   );
 }
 
-async function logout(session: Session, options: Given): Promise<void> {
+async function logout(session: Session, options: CommandOptions): Promise<void> {
   const profiles = await readProfiles(session.environment);
   if (options.all === true) {
     await writeProfiles(session.environment, { current: defaultProfile, byName: {} });

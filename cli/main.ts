@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { exitCodes } from './exit-codes.ts';
-import { runWords } from './run-words.ts';
+import { runCli } from './run-cli.ts';
 import { Terminal } from './terminal.ts';
 
 /** `millrace …`, and `npm run millrace -- …`. Exit codes: exit-codes.ts. */
@@ -29,7 +29,7 @@ for (const stream of [stdout, stderr]) {
 }
 
 const manifest = readFileSync(new URL('../package.json', import.meta.url), 'utf8');
-process.exitCode = await runWords(process.argv.slice(2), {
+process.exitCode = await runCli(process.argv.slice(2), {
   terminal: new Terminal({ stdin, stdout, stderr }, env),
   environment: env,
   // npm changes to the project's folder, and says where it was called.

@@ -1,7 +1,7 @@
 import { parse } from 'node:path';
 import type { Source } from '#sdk';
 import { type Api, isObject } from './api.ts';
-import { type Given, textOption } from './command-kit.ts';
+import { type CommandOptions, textOption } from './command-kit.ts';
 import {
   type ComponentReference,
   type KnownComponent,
@@ -15,7 +15,7 @@ import { readGivenProps } from './prop-values.ts';
 import type { Session } from './session.ts';
 
 /** Options of commands that make a source. */
-export function givenProps(session: Session, options: Given) {
+export function givenProps(session: Session, options: CommandOptions) {
   return readGivenProps(session, {
     ...(Array.isArray(options.prop) ? { prop: options.prop as string[] } : {}),
     ...(typeof options.props === 'string' ? { props: options.props } : {}),
@@ -32,7 +32,7 @@ export async function makeSource(
   session: Session,
   api: Api,
   text: string,
-  options: Given,
+  options: CommandOptions,
 ): Promise<MadeSource> {
   const given = await givenProps(session, options);
   session.terminal.status('Reading the component …');

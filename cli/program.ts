@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 import { accountCommands } from './account-commands.ts';
-import type { Parts } from './command-kit.ts';
+import type { GetSessionOptions } from './command-kit.ts';
 import { completionCommand } from './completion.ts';
 import { componentCommands } from './component-commands.ts';
 import { devCommand } from './dev-command.ts';
@@ -20,7 +20,7 @@ export const localHeading =
   'On the data folder, without the API (the service must be stopped, unless it is on PostgreSQL; for a backup it may run):';
 
 /** Every command there is: the help, the completion and the reference page are made from it. */
-export function makeProgram(parts: Parts, version: string): Command {
+export function makeProgram(options: GetSessionOptions, version: string): Command {
   const program = new Command('millrace')
     .description('Sources, workflows and what flows between them, from a terminal.')
     .version(version, '-V, --version', 'print the version')
@@ -29,26 +29,26 @@ export function makeProgram(parts: Parts, version: string): Command {
     .configureHelp({ showGlobalOptions: false })
     .exitOverride();
   program.commandsGroup('Getting in:');
-  loginCommands(program, parts);
-  verifyCommand(program, parts);
+  loginCommands(program, options);
+  verifyCommand(program, options);
   program.commandsGroup('Running components:');
-  sourceCommands(program, parts);
-  devCommand(program, parts);
-  invokeCommand(program, parts);
-  componentCommands(program, parts);
+  sourceCommands(program, options);
+  devCommand(program, options);
+  invokeCommand(program, options);
+  componentCommands(program, options);
   program.commandsGroup('What flows:');
-  eventCommands(program, parts);
-  logCommand(program, parts);
-  subscriptionCommands(program, parts);
-  webhookCommands(program, parts);
-  deliveryCommands(program, parts);
-  replayCommand(program, parts);
+  eventCommands(program, options);
+  logCommand(program, options);
+  subscriptionCommands(program, options);
+  webhookCommands(program, options);
+  deliveryCommands(program, options);
+  replayCommand(program, options);
   program.commandsGroup('Workflows and accounts:');
-  workflowCommands(program, parts);
-  runCommands(program, parts);
-  accountCommands(program, parts);
+  workflowCommands(program, options);
+  runCommands(program, options);
+  accountCommands(program, options);
   program.commandsGroup('Your shell:');
-  completionCommand(program, parts);
+  completionCommand(program, options);
   program.commandsGroup(localHeading);
   for (const [name, summary] of Object.entries(localCommands)) program.command(name).description(summary);
   program.addHelpText('after', `\n${afterHelp()}`);

@@ -5,12 +5,12 @@ import { durationText } from './amounts.ts';
 import { type Api, pathOf } from './api.ts';
 import {
   addLimit,
-  type Given,
+  type CommandOptions,
+  type GetSessionOptions,
   group,
   integer,
   leaf,
   limitOf,
-  type Parts,
   textOption,
 } from './command-kit.ts';
 import { CliError, usageError } from './exit-codes.ts';
@@ -20,42 +20,48 @@ import { column, idColumn, showDone, showList, showOne, timeColumn } from './sho
 
 const pollMs = 500;
 
-export function runCommands(program: Command, parts: Parts): void {
+export function runCommands(program: Command, sessionOptions: GetSessionOptions): void {
   const runs = group(program, 'runs', 'what workflows did');
-  addLimit(leaf(runs, 'list <workflow>', 'runs of a workflow, newest first', parts, list), 20).option(
-    '--state <state>',
-    'only in this state',
-  );
+  addLimit(
+    leaf(runs, 'list <workflow>', 'runs of a workflow, newest first', sessionOptions, list),
+    20,
+  ).option('--state <state>', 'only in this state');
   leaf(
     runs,
     'describe <run>',
     'one run: what each step got, returned, logged, and how long it took',
-    parts,
+    sessionOptions,
     describe,
   );
   leaf(
     runs,
     'cancel <run>',
     'end a run that is queued, running or waiting',
-    parts,
+    sessionOptions,
     act('cancel', 'Cancelled'),
   );
-  leaf(runs, 'replay <run>', 'run the current deployment again with the event of a run', parts, replayRun);
+  leaf(
+    runs,
+    'replay <run>',
+    'run the current deployment again with the event of a run',
+    sessionOptions,
+    replayRun,
+  );
   leaf(
     runs,
     'restart <run>',
     'run an ended run again from a step on; the steps before it keep what they exported',
-    parts,
+    sessionOptions,
     restart,
   ).option('--from-step <name>', 'the step; else the one that failed');
 }
 
-export function replayCommand(program: Command, parts: Parts): void {
+export function replayCommand(program: Command, sessionOptions: GetSessionOptions): void {
   leaf(
     program,
     'replay <what>',
     'a run again with its event; a delivery once more; or stored events of a source or workflow to a listener',
-    parts,
+    sessionOptions,
     replay,
   )
     .option(
@@ -69,7 +75,7 @@ export function replayCommand(program: Command, parts: Parts): void {
     .option('--no-wait', 'for a source or workflow: do not wait for the end');
 }
 
-async function list(session: Session, options: Given, workflow = ''): Promise<void> {
+async function list(session: Session, options: CommandOptions, workflow = ''): Promise<void> {
   showList<Run>(
     session,
     await (await session.api()).list(pathOf`/v1/workflows/${workflow}/runs`, limitOf(options), {
@@ -87,7 +93,7 @@ async function list(session: Session, options: Given, workflow = ''): Promise<vo
   );
 }
 
-async function describe(session: Session, _options: Given, id = ''): Promise<void> {
+async function describe(session: Session, _options: CommandOptions, id = ''): Promise<void> {
   const run = await (await session.api()).data<RunDetail>('GET', pathOf`/v1/runs/${id}`);
   if (session.isJson) return session.terminal.printJson(run);
   const { steps, sends, ...fields } = run;
@@ -120,7 +126,7 @@ async function describe(session: Session, _options: Given, id = ''): Promise<voi
 }
 
 function act(operation: 'cancel' | 'restart', done: string) {
-  return async (session: Session, _options: Given, id = ''): Promise<void> => {
+  return async (session: Session, _options: CommandOptions, id = ''): Promise<void> => {
     const run = await (await session.api()).data<Run>('POST', pathOf`/v1/runs/${id}/${operation}`, {
       body: {},
     });
@@ -128,20 +134,20 @@ function act(operation: 'cancel' | 'restart', done: string) {
   };
 }
 
-async function restart(session: Session, options: Given, id = ''): Promise<void> {
+async function restart(session: Session, options: CommandOptions, id = ''): Promise<void> {
   const body = { from_step: textOption(options, 'fromStep') };
   const run = await (await session.api()).data<Run>('POST', pathOf`/v1/runs/${id}/restart`, { body });
   if (session.isJson) return session.terminal.printJson(run);
   session.terminal.print(run.id);
 }
 
-async function replayRun(session: Session, _options: Given, id = ''): Promise<void> {
+async function replayRun(session: Session, _options: CommandOptions, id = ''): Promise<void> {
   const run = await (await session.api()).data<Run>('POST', pathOf`/v1/runs/${id}/replay`, { body: {} });
   if (session.isJson) return session.terminal.printJson(run);
   session.terminal.print(run.id);
 }
 
-async function replay(session: Session, options: Given, what = ''): Promise<void> {
+async function replay(session: Session, options: CommandOptions, what = ''): Promise<void> {
   const api = await session.api();
   const id = await idOfNamed(session, api, what, ['source', 'workflow']);
   if (!/^(?:dc|p)_/.test(id)) {

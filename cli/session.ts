@@ -11,7 +11,7 @@ export interface CommonOptions {
   workspace?: string;
 }
 
-export interface SessionParts {
+export interface SessionOptions {
   terminal: Terminal;
   environment: Readonly<Record<string, string | undefined>>;
   /** Where the person stands. */
@@ -34,16 +34,16 @@ export class Session {
   /** The workspace to work in; undefined: the caller's own things. */
   readonly workspace: string | undefined;
   readonly #profile: string | undefined;
-  readonly #parts: SessionParts;
+  readonly #sessionOptions: SessionOptions;
 
-  constructor(parts: SessionParts, options: CommonOptions) {
-    this.#parts = parts;
-    this.terminal = parts.terminal;
-    this.environment = parts.environment;
-    this.folder = parts.folder;
-    this.interrupted = parts.interrupted;
-    this.version = parts.version;
-    this.questions = new Questions(parts.terminal, parts.interrupted);
+  constructor(sessionOptions: SessionOptions, options: CommonOptions) {
+    this.#sessionOptions = sessionOptions;
+    this.terminal = sessionOptions.terminal;
+    this.environment = sessionOptions.environment;
+    this.folder = sessionOptions.folder;
+    this.interrupted = sessionOptions.interrupted;
+    this.version = sessionOptions.version;
+    this.questions = new Questions(sessionOptions.terminal, sessionOptions.interrupted);
     this.isJson = options.json === true;
     this.workspace = options.workspace;
     this.#profile = options.profile;
@@ -51,7 +51,7 @@ export class Session {
 
   /** The same in another workspace. */
   inWorkspace(workspace: string): Session {
-    return new Session(this.#parts, {
+    return new Session(this.#sessionOptions, {
       json: this.isJson,
       workspace,
       ...(this.#profile === undefined ? {} : { profile: this.#profile }),

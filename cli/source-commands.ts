@@ -4,11 +4,11 @@ import { pathOf } from './api.ts';
 import {
   addLimit,
   addProps,
-  type Given,
+  type CommandOptions,
+  type GetSessionOptions,
   group,
   leaf,
   limitOf,
-  type Parts,
   textOption,
 } from './command-kit.ts';
 import { knowComponent, readReference } from './component-reference.ts';
@@ -20,16 +20,16 @@ import { ownedPath } from './owned-path.ts';
 import type { Session } from './session.ts';
 import { column, healthColumn, idColumn, showDone, showList, showOne, timeColumn } from './show.ts';
 
-export function sourceCommands(program: Command, parts: Parts): void {
+export function sourceCommands(program: Command, sessionOptions: GetSessionOptions): void {
   const deploying =
     'deploy a component as a source: a file, a key of the registry, or a URL; asks for its props';
-  addProps(leaf(program, 'deploy <component>', deploying, parts, create)).option(
+  addProps(leaf(program, 'deploy <component>', deploying, sessionOptions, create)).option(
     '--name <name>',
     'name of the source',
   );
 
   const sources = group(program, 'sources', 'event sources');
-  healthList<Source>(sources, 'your sources, or those of a workspace, newest first', parts, {
+  healthList<Source>(sources, 'your sources, or those of a workspace, newest first', sessionOptions, {
     path: (session) => ownedPath(session, 'sources'),
     columns: [
       idColumn(),
@@ -46,11 +46,11 @@ export function sourceCommands(program: Command, parts: Parts): void {
     sources,
     'describe <source>',
     'one source',
-    parts,
+    sessionOptions,
     async (session, _options, id = '') =>
       await showOne(session, await (await session.api()).data('GET', pathOf`/v1/sources/${id}`)),
   );
-  addProps(leaf(sources, 'create <component>', 'the same as deploy', parts, create)).option(
+  addProps(leaf(sources, 'create <component>', 'the same as deploy', sessionOptions, create)).option(
     '--name <name>',
     'name of the source',
   );
@@ -58,7 +58,7 @@ export function sourceCommands(program: Command, parts: Parts): void {
     sources,
     'update <source>',
     'change code, props, name or activity; what is not given stays',
-    parts,
+    sessionOptions,
     update,
   )
     .option('--code <component>', 'other code: a file, a key, or a URL')
@@ -71,17 +71,26 @@ export function sourceCommands(program: Command, parts: Parts): void {
     .option('--name <name>', 'another name')
     .option('--active', 'activate it')
     .option('--inactive', 'deactivate it: its events stay');
-  leaf(sources, 'delete <source>', 'remove a source, its events and its endpoint', parts, remove).option(
-    '--ignore-hook-errors',
-    'also when its deactivate hook fails',
-  );
+  leaf(
+    sources,
+    'delete <source>',
+    'remove a source, its events and its endpoint',
+    sessionOptions,
+    remove,
+  ).option('--ignore-hook-errors', 'also when its deactivate hook fails');
   addLimit(
-    leaf(sources, 'ticks <source>', 'what became of each planned run of a timer source', parts, ticks),
+    leaf(
+      sources,
+      'ticks <source>',
+      'what became of each planned run of a timer source',
+      sessionOptions,
+      ticks,
+    ),
     20,
   );
 }
 
-async function create(session: Session, options: Given, component = ''): Promise<void> {
+async function create(session: Session, options: CommandOptions, component = ''): Promise<void> {
   const { source } = await makeSource(session, await session.api(), component, options);
   if (session.isJson) return session.terminal.printJson(source);
   const endpoint = endpointOf(source);
@@ -91,7 +100,7 @@ async function create(session: Session, options: Given, component = ''): Promise
   session.terminal.note(`Follow it: millrace events ${String(source.id)} -f`);
 }
 
-async function update(session: Session, options: Given, id = ''): Promise<void> {
+async function update(session: Session, options: CommandOptions, id = ''): Promise<void> {
   if (options.active === true && options.inactive === true)
     throw usageError('--active and --inactive exclude each other');
   const api = await session.api();
@@ -137,13 +146,13 @@ async function update(session: Session, options: Given, id = ''): Promise<void> 
   showDone(session, `Changed ${id}; it is ${source.active ? 'active' : 'inactive'}.`, source);
 }
 
-async function remove(session: Session, options: Given, id = ''): Promise<void> {
+async function remove(session: Session, options: CommandOptions, id = ''): Promise<void> {
   const query = { ignore_hook_errors: options.ignoreHookErrors === true ? true : undefined };
   await (await session.api()).call('DELETE', pathOf`/v1/sources/${id}`, { query });
   showDone(session, `Removed ${id}.`);
 }
 
-async function ticks(session: Session, options: Given, id = ''): Promise<void> {
+async function ticks(session: Session, options: CommandOptions, id = ''): Promise<void> {
   showList<SourceTick>(
     session,
     await (await session.api()).list(pathOf`/v1/sources/${id}/ticks`, limitOf(options)),

@@ -3,7 +3,7 @@ import { statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { Api, isObject } from './api.ts';
-import { leaf, type Parts } from './command-kit.ts';
+import { type GetSessionOptions, leaf } from './command-kit.ts';
 import { CliError } from './exit-codes.ts';
 import { damageOfStore } from './local-admin.ts';
 import { probeCode } from './probe-action.ts';
@@ -22,12 +22,12 @@ interface Check {
 
 type Result = Pick<Check, 'state' | 'detail'>;
 
-export function verifyCommand(program: Command, parts: Parts): void {
+export function verifyCommand(program: Command, options: GetSessionOptions): void {
   leaf(
     program,
     'verify',
     'check an install: version, health, store, clock, key, and what user code can reach; where it is local, also disk, data folder and database',
-    parts,
+    options,
     verify,
   );
 }

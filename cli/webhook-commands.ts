@@ -9,7 +9,15 @@ import type {
 } from '#sdk';
 import { durationText } from './amounts.ts';
 import { pathOf } from './api.ts';
-import { addLimit, type Given, group, leaf, limitOf, type Parts, textOption } from './command-kit.ts';
+import {
+  addLimit,
+  type CommandOptions,
+  type GetSessionOptions,
+  group,
+  leaf,
+  limitOf,
+  textOption,
+} from './command-kit.ts';
 import { usageError } from './exit-codes.ts';
 import { healthList } from './list-command.ts';
 import { ownedPath } from './owned-path.ts';
@@ -26,9 +34,9 @@ import {
   timeColumn,
 } from './show.ts';
 
-export function webhookCommands(program: Command, parts: Parts): void {
+export function webhookCommands(program: Command, sessionOptions: GetSessionOptions): void {
   const webhooks = group(program, 'webhooks', 'addresses that events are sent to');
-  healthList<Webhook>(webhooks, 'your webhooks, or those of a workspace, newest first', parts, {
+  healthList<Webhook>(webhooks, 'your webhooks, or those of a workspace, newest first', sessionOptions, {
     path: (session) => ownedPath(session, 'webhooks'),
     columns: [
       idColumn(),
@@ -44,14 +52,14 @@ export function webhookCommands(program: Command, parts: Parts): void {
     webhooks,
     'describe <webhook>',
     'one webhook',
-    parts,
+    sessionOptions,
     async (session, _options, id = '') =>
       await showOne(session, await (await session.api()).data('GET', pathOf`/v1/webhooks/${id}`)),
   );
-  leaf(webhooks, 'create <url>', 'make a webhook; its signing secret is shown once', parts, create)
+  leaf(webhooks, 'create <url>', 'make a webhook; its signing secret is shown once', sessionOptions, create)
     .option('--name <name>', 'name of the webhook')
     .option('--description <text>', 'what it is for');
-  leaf(webhooks, 'update <webhook>', 'change address, name or description', parts, update)
+  leaf(webhooks, 'update <webhook>', 'change address, name or description', sessionOptions, update)
     .option('--url <url>', 'another address')
     .option('--name <name>', 'another name')
     .option('--description <text>', 'another description');
@@ -59,25 +67,31 @@ export function webhookCommands(program: Command, parts: Parts): void {
     webhooks,
     'delete <webhook>',
     'remove a webhook and its subscriptions',
-    parts,
+    sessionOptions,
     async (session, _options, id = '') => {
       await (await session.api()).call('DELETE', pathOf`/v1/webhooks/${id}`);
       showDone(session, `Removed ${id}.`);
     },
   );
-  leaf(webhooks, 'pause <webhook>', 'send nothing more; events are held', parts, act('pause', 'Paused'));
+  leaf(
+    webhooks,
+    'pause <webhook>',
+    'send nothing more; events are held',
+    sessionOptions,
+    act('pause', 'Paused'),
+  );
   leaf(
     webhooks,
     'resume <webhook>',
     'make it active again, and send what was held',
-    parts,
+    sessionOptions,
     act('resume', 'Resumed'),
   );
   leaf(
     webhooks,
     'rotate-secret <webhook>',
     'another signing secret; the old one signs too for 24 hours',
-    parts,
+    sessionOptions,
     async (session, _options, id = '') =>
       showSecret(
         session,
@@ -92,12 +106,12 @@ export function webhookCommands(program: Command, parts: Parts): void {
     webhooks,
     'redeliver <webhook>',
     'send everything again that ended undelivered',
-    parts,
+    sessionOptions,
     redeliverAll,
   ).option('--since <time>', 'only what was emitted since then: ISO 8601 or epoch seconds');
 }
 
-async function create(session: Session, options: Given, url = ''): Promise<void> {
+async function create(session: Session, options: CommandOptions, url = ''): Promise<void> {
   const body = {
     ...session.owner,
     url,
@@ -119,7 +133,7 @@ function showSecret(session: Session, webhook: CreateWebhookAnswer | RotateWebho
   session.terminal.note('That is the signing secret. It is not shown again.');
 }
 
-async function update(session: Session, options: Given, id = ''): Promise<void> {
+async function update(session: Session, options: CommandOptions, id = ''): Promise<void> {
   const body = {
     url: textOption(options, 'url'),
     name: textOption(options, 'name'),
@@ -135,7 +149,7 @@ async function update(session: Session, options: Given, id = ''): Promise<void> 
 }
 
 function act(operation: 'pause' | 'resume', done: string) {
-  return async (session: Session, _options: Given, id = ''): Promise<void> => {
+  return async (session: Session, _options: CommandOptions, id = ''): Promise<void> => {
     const webhook = await (await session.api()).data('POST', pathOf`/v1/webhooks/${id}/${operation}`, {
       body: {},
     });
@@ -143,7 +157,7 @@ function act(operation: 'pause' | 'resume', done: string) {
   };
 }
 
-async function redeliverAll(session: Session, options: Given, id = ''): Promise<void> {
+async function redeliverAll(session: Session, options: CommandOptions, id = ''): Promise<void> {
   const since = textOption(options, 'since');
   const answer = await (await session.api()).data<RedeliverToWebhookAnswer>(
     'POST',
@@ -155,29 +169,35 @@ async function redeliverAll(session: Session, options: Given, id = ''): Promise<
   showDone(session, `${answer.queued} deliveries will be sent again.`, answer);
 }
 
-export function subscriptionCommands(program: Command, parts: Parts): void {
+export function subscriptionCommands(program: Command, sessionOptions: GetSessionOptions): void {
   const subscriptions = group(program, 'subscriptions', 'which events go where');
-  leaf(subscriptions, 'list', 'your subscriptions, or those of a workspace', parts, async (session) => {
-    const api = await session.api();
-    const items = await api.whole<Subscription>(ownedPath(session, 'subscriptions'));
-    showList<Subscription>(
-      session,
-      session.isJson ? items : await withOwnerNames(session, items),
-      [
-        idColumn(),
-        column('EMITTER', 'emitter_id', { isWhole: true }),
-        column('LISTENER', 'listener_id', { isWhole: true }),
-        column('CHANNEL', 'event_name'),
-        timeColumn('CREATED (UTC)', 'created_at'),
-      ],
-      'No subscriptions yet. `millrace subscriptions create EMITTER LISTENER` makes one.',
-    );
-  });
+  leaf(
+    subscriptions,
+    'list',
+    'your subscriptions, or those of a workspace',
+    sessionOptions,
+    async (session) => {
+      const api = await session.api();
+      const items = await api.whole<Subscription>(ownedPath(session, 'subscriptions'));
+      showList<Subscription>(
+        session,
+        session.isJson ? items : await withOwnerNames(session, items),
+        [
+          idColumn(),
+          column('EMITTER', 'emitter_id', { isWhole: true }),
+          column('LISTENER', 'listener_id', { isWhole: true }),
+          column('CHANNEL', 'event_name'),
+          timeColumn('CREATED (UTC)', 'created_at'),
+        ],
+        'No subscriptions yet. `millrace subscriptions create EMITTER LISTENER` makes one.',
+      );
+    },
+  );
   leaf(
     subscriptions,
     'describe <subscription>',
     'one subscription',
-    parts,
+    sessionOptions,
     async (session, _options, id = '') =>
       showOne(session, await (await session.api()).data('GET', pathOf`/v1/subscriptions/${id}`)),
   );
@@ -185,7 +205,7 @@ export function subscriptionCommands(program: Command, parts: Parts): void {
     subscriptions,
     'create <emitter> <listener>',
     'send events of a source or workflow to a webhook, workflow or source',
-    parts,
+    sessionOptions,
     subscribe,
   )
     .option('--event-name <name>', 'a channel: its name, $errors or $logs')
@@ -194,7 +214,7 @@ export function subscriptionCommands(program: Command, parts: Parts): void {
     subscriptions,
     'delete <subscription>',
     'end a subscription',
-    parts,
+    sessionOptions,
     async (session, _options, id = '') => {
       await (await session.api()).call('DELETE', pathOf`/v1/subscriptions/${id}`);
       showDone(session, `Removed ${id}.`);
@@ -202,7 +222,12 @@ export function subscriptionCommands(program: Command, parts: Parts): void {
   );
 }
 
-async function subscribe(session: Session, options: Given, emitter = '', listener = ''): Promise<void> {
+async function subscribe(
+  session: Session,
+  options: CommandOptions,
+  emitter = '',
+  listener = '',
+): Promise<void> {
   const subscription = await (await session.api()).data<Subscription>('POST', '/v1/subscriptions', {
     body: {
       ...session.owner,
@@ -216,20 +241,20 @@ async function subscribe(session: Session, options: Given, emitter = '', listene
   session.terminal.print(subscription.id);
 }
 
-export function deliveryCommands(program: Command, parts: Parts): void {
+export function deliveryCommands(program: Command, sessionOptions: GetSessionOptions): void {
   const deliveries = group(program, 'deliveries', 'what became of each event on its way to a listener');
   const ids =
     'of a webhook, a listening source or a subscription, newest first; without one, what ended undelivered';
-  addLimit(leaf(deliveries, 'list [listener]', ids, parts, listDeliveries), 20).option(
+  addLimit(leaf(deliveries, 'list [listener]', ids, sessionOptions, listDeliveries), 20).option(
     '--state <state>',
     'only in this state',
   );
-  leaf(deliveries, 'describe <delivery>', 'one delivery with its attempts', parts, describeDelivery);
+  leaf(deliveries, 'describe <delivery>', 'one delivery with its attempts', sessionOptions, describeDelivery);
   leaf(
     deliveries,
     'redeliver <delivery>',
     'send it once more, with the same id',
-    parts,
+    sessionOptions,
     async (session, _options, id = '') => {
       const delivery = await (await session.api()).data('POST', pathOf`/v1/deliveries/${id}/redeliver`, {
         body: {},
@@ -239,7 +264,7 @@ export function deliveryCommands(program: Command, parts: Parts): void {
   );
 }
 
-async function listDeliveries(session: Session, options: Given, listener = ''): Promise<void> {
+async function listDeliveries(session: Session, options: CommandOptions, listener = ''): Promise<void> {
   const items = await (await session.api()).list<Delivery>(
     deliveriesPath(session, listener),
     limitOf(options),
@@ -273,7 +298,7 @@ function deliveriesPath(session: Session, listener: string): string {
   return ownedPath(session, 'dead_letters');
 }
 
-async function describeDelivery(session: Session, _options: Given, id = ''): Promise<void> {
+async function describeDelivery(session: Session, _options: CommandOptions, id = ''): Promise<void> {
   const delivery = await (await session.api()).data<Delivery>('GET', pathOf`/v1/deliveries/${id}`);
   if (session.isJson) return session.terminal.printJson(delivery);
   const { attempts, ...fields } = delivery;

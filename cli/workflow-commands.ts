@@ -2,7 +2,15 @@ import type { Command } from 'commander';
 import type { Deployment, Workflow, WorkflowStep, WorkflowSummary, WorkflowTrigger } from '#sdk';
 import { durationText } from './amounts.ts';
 import { type ApiObject, isObject, pathOf } from './api.ts';
-import { addLimit, type Given, group, leaf, limitOf, type Parts, textOption } from './command-kit.ts';
+import {
+  addLimit,
+  type CommandOptions,
+  type GetSessionOptions,
+  group,
+  leaf,
+  limitOf,
+  textOption,
+} from './command-kit.ts';
 import { usageError } from './exit-codes.ts';
 import { healthList } from './list-command.ts';
 import { ownedPath } from './owned-path.ts';
@@ -13,23 +21,34 @@ import { column, healthColumn, idColumn, showDone, showList, showOne, timeColumn
 
 const steps = column<Pick<Workflow, 'steps'>>('STEPS', (item) => item.steps.length);
 
-export function workflowCommands(program: Command, parts: Parts): void {
+export function workflowCommands(program: Command, sessionOptions: GetSessionOptions): void {
   const workflows = group(program, 'workflows', 'workflows');
-  healthList<WorkflowSummary>(workflows, 'your workflows, or those of a workspace, newest first', parts, {
-    path: (session) => ownedPath(session, 'workflows'),
-    columns: [
-      idColumn(),
-      column('NAME', 'name'),
-      healthColumn(),
-      column('TRIGGERS', ({ triggers }) => triggers.map(({ type }) => type).join(', ')),
-      steps,
-      timeColumn('CHANGED (UTC)', 'updated_at'),
-    ],
-    empty:
-      'No workflows yet. `millrace workflows create --file workflow.json` makes one; examples/ has some.',
-  });
-  leaf(workflows, 'describe <workflow>', 'one workflow with its triggers and steps', parts, describe);
-  leaf(workflows, 'create', 'make a workflow from a definition or a template', parts, create)
+  healthList<WorkflowSummary>(
+    workflows,
+    'your workflows, or those of a workspace, newest first',
+    sessionOptions,
+    {
+      path: (session) => ownedPath(session, 'workflows'),
+      columns: [
+        idColumn(),
+        column('NAME', 'name'),
+        healthColumn(),
+        column('TRIGGERS', ({ triggers }) => triggers.map(({ type }) => type).join(', ')),
+        steps,
+        timeColumn('CHANGED (UTC)', 'updated_at'),
+      ],
+      empty:
+        'No workflows yet. `millrace workflows create --file workflow.json` makes one; examples/ has some.',
+    },
+  );
+  leaf(
+    workflows,
+    'describe <workflow>',
+    'one workflow with its triggers and steps',
+    sessionOptions,
+    describe,
+  );
+  leaf(workflows, 'create', 'make a workflow from a definition or a template', sessionOptions, create)
     .option('--file <file>', 'definition as JSON: steps, triggers, settings; - for standard input')
     .option('--template <template>', 'make it from this template')
     .option('--project <project>', 'put it into this project of the workspace')
@@ -39,7 +58,7 @@ export function workflowCommands(program: Command, parts: Parts): void {
     workflows,
     'update <workflow>',
     'rename, activate, deactivate, or deploy another version',
-    parts,
+    sessionOptions,
     update,
   )
     .option('--file <file>', 'another definition as JSON, what it leaves out stays; - for standard input')
@@ -50,13 +69,16 @@ export function workflowCommands(program: Command, parts: Parts): void {
     workflows,
     'delete <workflow>',
     'remove a workflow with its triggers, versions and runs',
-    parts,
+    sessionOptions,
     remove,
   ).option('--ignore-hook-errors', 'also when a hook of a trigger fails');
-  addLimit(leaf(workflows, 'deployments <workflow>', 'versions, newest first', parts, deployments), 20);
+  addLimit(
+    leaf(workflows, 'deployments <workflow>', 'versions, newest first', sessionOptions, deployments),
+    20,
+  );
 }
 
-async function describe(session: Session, _options: Given, id = ''): Promise<void> {
+async function describe(session: Session, _options: CommandOptions, id = ''): Promise<void> {
   const workflow = await (await session.api()).data<Workflow>('GET', pathOf`/v1/workflows/${id}`);
   if (session.isJson) return session.terminal.printJson(workflow);
   const { steps: itsSteps, triggers, ...fields } = workflow;
@@ -98,7 +120,7 @@ function whereOrWhen(trigger: WorkflowTrigger): string | null {
   }
 }
 
-async function create(session: Session, options: Given): Promise<void> {
+async function create(session: Session, options: CommandOptions): Promise<void> {
   const file = textOption(options, 'file');
   const template = textOption(options, 'template');
   if ((file === undefined) === (template === undefined)) throw usageError('give either --file or --template');
@@ -130,7 +152,7 @@ async function create(session: Session, options: Given): Promise<void> {
   session.terminal.note(`Its runs: millrace runs list ${workflow.id}`);
 }
 
-async function update(session: Session, options: Given, id = ''): Promise<void> {
+async function update(session: Session, options: CommandOptions, id = ''): Promise<void> {
   if (options.active === true && options.inactive === true)
     throw usageError('--active and --inactive exclude each other');
   const file = textOption(options, 'file');
@@ -152,13 +174,13 @@ async function update(session: Session, options: Given, id = ''): Promise<void> 
   showDone(session, `Changed ${id}; it is ${workflow?.active === true ? 'active' : 'inactive'}.`, workflow);
 }
 
-async function remove(session: Session, options: Given, id = ''): Promise<void> {
+async function remove(session: Session, options: CommandOptions, id = ''): Promise<void> {
   const query = { ignore_hook_errors: options.ignoreHookErrors === true ? true : undefined };
   await (await session.api()).call('DELETE', pathOf`/v1/workflows/${id}`, { query });
   showDone(session, `Removed ${id}.`);
 }
 
-async function deployments(session: Session, options: Given, id = ''): Promise<void> {
+async function deployments(session: Session, options: CommandOptions, id = ''): Promise<void> {
   const items = await (await session.api()).list<Deployment>(
     pathOf`/v1/workflows/${id}/deployments`,
     limitOf(options),

@@ -1,5 +1,5 @@
 import { Registry } from 'prom-client';
-import { createServer, type ServerParts } from '#http/server.ts';
+import { createServer, type ServerOptions } from '#http/server.ts';
 import { systemClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
 
@@ -65,7 +65,7 @@ export async function readOperations(): Promise<Operation[]> {
     get: (target, name) =>
       name in target ? Reflect.get(target, name) : optionalParts.has(name) ? undefined : untouchable,
   });
-  const server = await createServer(parts as unknown as ServerParts);
+  const server = await createServer(parts as unknown as ServerOptions);
   await server.ready();
   const document = server.swagger() as unknown as { paths: Record<string, Record<string, Operation>> };
   await server.close();

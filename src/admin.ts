@@ -56,7 +56,7 @@ async function execute(
 ): Promise<AdminAnswer> {
   const settings = readSettings(process.env);
   const environment = process.env;
-  const tools: OfflineContext = {
+  const context: OfflineContext = {
     clock: systemClock,
     version: packageJson.version,
     settings,
@@ -67,7 +67,7 @@ async function execute(
     status,
     isInteractive: process.stdin.isTTY && process.stderr.isTTY && !wantsJson,
   };
-  if ('runOffline' in command) return command.runOffline(tools, request.options, request.argument);
+  if ('runOffline' in command) return command.runOffline(context, request.options, request.argument);
   const release = holdFolder(settings, command.api);
   try {
     const store = await openStore({
@@ -77,7 +77,7 @@ async function execute(
     });
     try {
       await refuseEmpty(store);
-      return await command.run({ ...tools, store }, request.options, request.argument);
+      return await command.run({ ...context, store }, request.options, request.argument);
     } finally {
       await store.close();
     }

@@ -134,7 +134,7 @@ export async function assembleEdges(platform: Platform, domain: Domain) {
         ? () =>
             startMailServer({
               ...{ settings, logger },
-              parts: {
+              acceptorOptions: {
                 ...{ store, clock, files: uploads, domain: mailDomain },
                 runs: workflowRuns.starter,
                 mayRun: (ownerId) => quotas.mayRun(ownerId),

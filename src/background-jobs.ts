@@ -13,7 +13,7 @@ import type { RunService } from '#workflows/runs/run-service.ts';
 import type { RunSends } from '#workflows/sends/send-from-run.ts';
 
 /** Table of contents 1: every background job and the function that does it. */
-export function backgroundJobs(parts: {
+export function backgroundJobs(options: {
   store: Store;
   node: string;
   bus: EventBus;
@@ -25,15 +25,15 @@ export function backgroundJobs(parts: {
   appEvents: AppEvents;
 }): Record<JobKind, JobHandler> {
   return {
-    run_source: parts.runs,
-    delete_events: deleteEventsHandler(parts),
-    delete_workflow: deleteWorkflowHandler(parts),
-    deliver_scheduled_event: deliverScheduledHandler({ ...parts, router: parts.delivery.finder }),
-    fan_out_event: parts.delivery.jobs.fan_out_event,
-    fan_out_apphook: parts.appEvents,
-    change_deliveries: parts.delivery.jobs.change_deliveries,
-    queue_replay: parts.delivery.jobs.queue_replay,
-    send_from_run: parts.runSends,
-    run_workflow: parts.workflowRuns.runs,
+    run_source: options.runs,
+    delete_events: deleteEventsHandler(options),
+    delete_workflow: deleteWorkflowHandler(options),
+    deliver_scheduled_event: deliverScheduledHandler({ ...options, router: options.delivery.finder }),
+    fan_out_event: options.delivery.jobs.fan_out_event,
+    fan_out_apphook: options.appEvents,
+    change_deliveries: options.delivery.jobs.change_deliveries,
+    queue_replay: options.delivery.jobs.queue_replay,
+    send_from_run: options.runSends,
+    run_workflow: options.workflowRuns.runs,
   };
 }

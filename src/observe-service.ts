@@ -10,7 +10,7 @@ import type { LiveStreams } from '#streams/live-updates.ts';
 /** What `/metrics` tells besides requests; read when asked, so that it costs nothing in between. */
 export function observeService(
   registry: Registry,
-  parts: {
+  options: {
     store: Store;
     runner: Runner;
     builder: ComponentBuilder;
@@ -30,58 +30,66 @@ export function observeService(
         this.set(read());
       },
     });
-  gauge('millrace_jobs_running', 'Jobs under way in this process', () => parts.pool.runningCount());
+  gauge('millrace_jobs_running', 'Jobs under way in this process', () => options.pool.runningCount());
   gauge(
     'millrace_deliveries_held',
     'Deliveries in the memory of this process',
-    () => parts.deliveries.counts().held,
+    () => options.deliveries.counts().held,
   );
-  gauge('millrace_deliveries_sending', 'Deliveries being sent', () => parts.deliveries.counts().sending);
+  gauge('millrace_deliveries_sending', 'Deliveries being sent', () => options.deliveries.counts().sending);
   new Gauge({
     name: 'millrace_delivery_attempts',
     help: 'Attempts to deliver since the start, by outcome',
     labelNames: ['outcome'],
     registers: [registry],
     collect() {
-      for (const [outcome, count] of Object.entries(parts.deliveries.counts().attempts))
+      for (const [outcome, count] of Object.entries(options.deliveries.counts().attempts))
         this.set({ outcome }, count);
     },
   });
   gauge(
     'millrace_clock_offset_seconds',
     'Clock of this machine minus that of the database; 0 with SQLite',
-    () => parts.clockOffsetMs() / 1000,
+    () => options.clockOffsetMs() / 1000,
   );
-  gauge('millrace_streams_open', 'Open event streams', () => parts.streams.count);
-  gauge('millrace_store_commits', 'Group commits since the start', () => parts.store.writes.counts().commits);
+  gauge('millrace_streams_open', 'Open event streams', () => options.streams.count);
+  gauge(
+    'millrace_store_commits',
+    'Group commits since the start',
+    () => options.store.writes.counts().commits,
+  );
   gauge(
     'millrace_store_writes',
     'Writes in group commits since the start',
-    () => parts.store.writes.counts().items,
+    () => options.store.writes.counts().items,
   );
   gauge(
     'millrace_store_writes_waiting',
     'Writes waiting for a group commit',
-    () => parts.store.writes.counts().pending,
+    () => options.store.writes.counts().pending,
   );
-  gauge('millrace_builds_running', 'Components being built', () => parts.builder.counts().running);
-  gauge('millrace_builds_waiting', 'Components in line to be built', () => parts.builder.counts().waiting);
+  gauge('millrace_builds_running', 'Components being built', () => options.builder.counts().running);
+  gauge('millrace_builds_waiting', 'Components in line to be built', () => options.builder.counts().waiting);
   gauge(
     'millrace_builds_oldest_wait_seconds',
     'How long the component that is in line for longest has waited',
-    () => parts.builder.counts().oldestWaitMs / 1000,
+    () => options.builder.counts().oldestWaitMs / 1000,
   );
-  gauge('millrace_runner_warm', 'Sandboxed processes bound to a deployment', () => parts.runner.stats().warm);
+  gauge(
+    'millrace_runner_warm',
+    'Sandboxed processes bound to a deployment',
+    () => options.runner.stats().warm,
+  );
   gauge(
     'millrace_runner_prewarmed',
     'Sandboxed processes ready to be bound',
-    () => parts.runner.stats().prewarmed,
+    () => options.runner.stats().prewarmed,
   );
-  gauge('millrace_runner_calls', 'Calls into user code since the start', () => parts.runner.stats().calls);
+  gauge('millrace_runner_calls', 'Calls into user code since the start', () => options.runner.stats().calls);
   gauge(
     'millrace_runner_kills',
     'Sandboxed processes that had to be killed since the start',
-    () => parts.runner.stats().kills,
+    () => options.runner.stats().kills,
   );
   new Gauge({
     name: 'millrace_jobs',
@@ -90,7 +98,7 @@ export function observeService(
     registers: [registry],
     async collect() {
       this.reset();
-      for (const { kind, state, jobs } of await queueDepths(parts.store.read))
+      for (const { kind, state, jobs } of await queueDepths(options.store.read))
         this.set({ kind, state }, jobs);
     },
   });

@@ -13,7 +13,7 @@ import type { ClockStatus } from '#storage/database-clock.ts';
 import type { Store } from '#storage/store.ts';
 import type { LiveStreams } from '#streams/live-updates.ts';
 
-interface InstanceParts {
+interface InstanceOptions {
   settings: Settings;
   environment: Readonly<Record<string, string | undefined>>;
   version: string;
@@ -31,32 +31,32 @@ interface InstanceParts {
 }
 
 /** What the admin sees of this process and its settings: read when asked, so that it costs nothing in between. */
-export async function viewInstance(parts: InstanceParts): Promise<Instance> {
-  const { settings, environment, store, clock, runner } = parts;
+export async function viewInstance(options: InstanceOptions): Promise<Instance> {
+  const { settings, environment, store, clock, runner } = options;
   const [jobs, disk, nodes] = await Promise.all([
     queueDepths(store.read),
     diskOf(settings.data),
-    nodesOf(parts),
+    nodesOf(options),
   ]);
   const { level, warm } = runner.stats();
   return {
-    version: parts.version,
+    version: options.version,
     node_version: process.version,
     platform: `${process.platform} ${process.arch}`,
-    node: parts.node,
+    node: options.node,
     now: epochSeconds(clock.now()),
-    clock: clockOf(parts.clockStatus),
+    clock: clockOf(options.clockStatus),
     nodes,
-    started_at: epochSeconds(parts.startedAtMs),
-    address: withoutUser(parts.publicUrl()),
+    started_at: epochSeconds(options.startedAtMs),
+    address: withoutUser(options.publicUrl()),
     store: store.name,
     sandbox: level,
     memory_bytes: process.memoryUsage.rss(),
     disk,
     jobs: jobs.map(({ kind, state, jobs: count }) => ({ kind, state, count })),
-    jobs_running: parts.pool.runningCount(),
-    deliveries_sending: parts.deliveries.counts().sending,
-    streams_open: parts.streams.count,
+    jobs_running: options.pool.runningCount(),
+    deliveries_sending: options.deliveries.counts().sending,
+    streams_open: options.streams.count,
     user_processes: warm,
     settings: viewSettings(settings, environment),
   };
@@ -69,7 +69,7 @@ function clockOf(status: ClockStatus | undefined): Instance['clock'] {
 }
 
 /** All processes on this store. Of itself, this one knows more than its last heartbeat says. */
-async function nodesOf({ store, clock, node }: InstanceParts): Promise<Instance['nodes']> {
+async function nodesOf({ store, clock, node }: InstanceOptions): Promise<Instance['nodes']> {
   const [states, unwritable] = await Promise.all([
     nodeStates(store.read),
     store.checkWritable().then(

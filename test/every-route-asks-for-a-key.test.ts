@@ -5,7 +5,7 @@ import { Registry } from 'prom-client';
 import type { AccountConnector } from '#accounts/connect/connect-account.ts';
 import { ConnectRefusal } from '#accounts/connect/connect-flow.ts';
 import { reference, routes as tableOfRoutes } from '#http/routes.ts';
-import { createServer, type ServerParts } from '#http/server.ts';
+import { createServer, type ServerOptions } from '#http/server.ts';
 import { httpEndpoints } from '#ingress/http-endpoints.ts';
 import { systemClock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
@@ -76,7 +76,7 @@ describe('every route', () => {
   before(async () => {
     folder = await createTempFolder('routes');
     store = await openSqliteStore({ folder: folder.path });
-    const parts: ServerParts = {
+    const options: ServerOptions = {
       store,
       clock: systemClock,
       logger: silentLogger,
@@ -139,7 +139,7 @@ describe('every route', () => {
           bodyBytesMax: 1000,
         }),
     };
-    server = (await createServer(parts)) as unknown as FastifyInstance;
+    server = (await createServer(options)) as unknown as FastifyInstance;
     await server.ready();
     routes.push(...registeredRoutes(server));
     serverUrl = await server.listen({ host: '127.0.0.1', port: 0 });

@@ -23,6 +23,17 @@ const namesToReplace: readonly [find: RegExp, write: string][] = [
   [/\bwhoAsks\b/, 'describeRequester'],
   [/\brunAlone\b|\bLoneTools\b/, 'runOffline, OfflineContext'],
   [/\bsleeperMs\b/, 'staleLeaseGraceMs'],
+  [/[aA]rrivingJob\b|\barriving-job\b|\.arriving\b|\bwithdraw(?:n|s)?\b/, 'UnpersistedJob, cancelWrite'],
+  [/[uU]ntold\b|\bsetTold\b/, 'pending, notified'],
+  [/\bQueueWish\b|\bwish\b/, 'QueueRequest, request'],
+  [/\binterface Given\b|: Given\b/, 'UnstoredGrant, CommandOptions'],
+  [/\brunWords\b|\brun-words\b/, 'runCli'],
+  [/\bquestionOf\b|\bRoute(?:Question|Answer)\b|\bMadeDeliveries\b/, 'prefetchSubscribers, RoutedDeliveries'],
+  [/\bbelieved(?:Ms)?\b/, 'estimate, TTL'],
+  [
+    /\b(?:interface|type) (?!StepContext)\w+(?:Parts|Deps|Tools)\b|constructor\((?:parts|deps|tools):|#(?:deps|tools)\b/,
+    'Options, in one spelling',
+  ],
 ];
 
 /** What readers of Millrace see: the manual, the pages, the command line and the descriptions of the API. */

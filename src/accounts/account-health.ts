@@ -12,7 +12,7 @@ import type { Health } from './refresh-account.ts';
 /** Error texts come from providers' answers, too. */
 const errorCharactersMax = 500;
 
-export interface HealthTools {
+export interface HealthOptions {
   store: EmitStore;
   router: EventRouter;
   bus: Pick<EventBus, 'publish'>;
@@ -29,7 +29,7 @@ export interface HealthTools {
  * each would take back what the other said, with an event every time.
  */
 export async function changeHealth(
-  tools: HealthTools,
+  options: HealthOptions,
   tx: Tx,
   account: Account,
   change: Health & {
@@ -40,7 +40,7 @@ export async function changeHealth(
     columns?: Partial<HealthColumns>;
   },
 ): Promise<(() => void) | undefined> {
-  const nowMs = tools.clock.now();
+  const nowMs = options.clock.now();
   const { witness = 'refresh', actor = theService } = change;
   const isStillWrong = stillWrong(account, change, witness);
   const health = isStillWrong
@@ -60,15 +60,15 @@ export async function changeHealth(
   const isOtherError = health.healthy && error !== null && isSuccess(change);
   // A provider that cannot be reached for a moment is no evidence against the account, but its test waits to be made.
   if (!isStillWrong && !isOtherError)
-    await recordOutcome(tools.store, tx, {
+    await recordOutcome(options.store, tx, {
       subjectId: account.id,
       ownerId: account.owner_id,
       failure: error ?? (health.healthy ? null : 'the test failed'),
       atMs: nowMs,
     });
-  if (written === 'same state') return health.healthy ? tellRecovery(tools, tx, account, actor) : () => {};
+  if (written === 'same state') return health.healthy ? tellRecovery(options, tx, account, actor) : () => {};
   const now = { ...account, healthy: health.healthy ? 1 : 0, dead: health.dead ? 1 : 0, error };
-  return tellHealth(tools, tx, now, { actor, nowMs });
+  return tellHealth(options, tx, now, { actor, nowMs });
 }
 
 /**
@@ -77,19 +77,19 @@ export async function changeHealth(
  * whoever finds the same. As `changeHealth`.
  */
 export async function tellRecovery(
-  tools: HealthTools,
+  options: HealthOptions,
   tx: Tx,
   account: Account,
   actor: Actor,
 ): Promise<() => void> {
   const isFirst = account.checked_at_ms === null && account.healthy === 1;
   if (!isFirst || (await lastTold(tx, account.id)) !== 'became_unhealthy') return () => {};
-  return tellHealth(tools, tx, { ...account, error: null }, { actor, nowMs: tools.clock.now() });
+  return tellHealth(options, tx, { ...account, error: null }, { actor, nowMs: options.clock.now() });
 }
 
 /** What follows when the state of an account is another one now: the audit, and the event. As `changeHealth`. */
 async function tellHealth(
-  { store, router, bus }: HealthTools,
+  { store, router, bus }: HealthOptions,
   tx: Tx,
   account: Account,
   { actor, nowMs }: { actor: Actor; nowMs: number },

@@ -18,7 +18,7 @@ import { noSubscribers } from '../../test/support/no-subscribers.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { theService } from './account-audit-store.ts';
-import { changeHealth, type HealthTools } from './account-health.ts';
+import { changeHealth, type HealthOptions } from './account-health.ts';
 import { AccountKeeper } from './account-keeper.ts';
 import { type Account, changeAccount, changeAccountAt, findAccount } from './account-store.ts';
 import type { AppDefinition } from './apps/app-definition.ts';
@@ -37,7 +37,7 @@ interface KeepingOptions {
   checkEveryMs?: number;
   store?: Store;
   vault?: Vault;
-  health?: Partial<HealthTools>;
+  health?: Partial<HealthOptions>;
   refresh?: (id: string, seen?: number) => Promise<Account | undefined>;
   random?: () => number;
 }
@@ -47,7 +47,7 @@ class Keeping {
   readonly store: Store;
   readonly clock: TestClock;
   readonly vault: Vault;
-  readonly health: HealthTools;
+  readonly health: HealthOptions;
   readonly checker: AccountChecker;
   readonly keeper: AccountKeeper;
   readonly provider: HttpReceiver;

@@ -8,7 +8,7 @@ import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
 import type { Vault } from '#vault/vault.ts';
 import { AccountCredentials } from './account-credentials.ts';
-import { changeHealth, type HealthTools } from './account-health.ts';
+import { changeHealth, type HealthOptions } from './account-health.ts';
 import { type Account, endRefreshLeases } from './account-store.ts';
 import { recordUse } from './account-uses-store.ts';
 import type { AppCatalogue } from './apps/app-catalogue.ts';
@@ -52,7 +52,7 @@ export class AccountService {
     onChange: (accountId: string) => void;
   }) {
     const { store, vault, clock, logger, node, dispatcher, policy, apps, publicUrl, onChange } = options;
-    const health: HealthTools = { store, router: options.router, bus: options.bus, clock };
+    const health: HealthOptions = { store, router: options.router, bus: options.bus, clock };
     const findApp = (slug: string, ownerIds: readonly string[]) => apps.find(slug, ownerIds);
     const findClient = (id: string) => openClient(store.read, vault, id);
     const tokens = createTokenEndpoint({ dispatcher, clock });

@@ -4,7 +4,7 @@ import type { Store } from '#storage/store.ts';
 import { openObject } from '#vault/sealed-values.ts';
 import type { Vault } from '#vault/vault.ts';
 import type { Actor } from './account-audit-store.ts';
-import { changeHealth, type HealthTools, tellRecovery } from './account-health.ts';
+import { changeHealth, type HealthOptions, tellRecovery } from './account-health.ts';
 import type { HealthColumns } from './account-health-store.ts';
 import { type Account, changeAccountAt, findAccount, findSealedAccount } from './account-store.ts';
 import type { AppDefinition } from './apps/app-definition.ts';
@@ -26,7 +26,7 @@ const askedAtOncePerOwnerMax = 4;
 /** One test takes no longer, most far less. */
 const busySeconds = 15;
 
-export interface CheckParts {
+export interface AccountCheckOptions {
   store: Store;
   vault: Vault;
   clock: Clock;
@@ -39,7 +39,7 @@ export interface CheckParts {
   ): Promise<TestOutcome | undefined>;
   /** For OAuth 1 accounts. */
   signer: Pick<OAuth1Signer, 'header'>;
-  health: HealthTools;
+  health: HealthOptions;
   /** Between tests of an account that works; 0: it is tested only when somebody asks. */
   checkEveryMs: number;
   /** From 0 to 1. */
@@ -51,13 +51,13 @@ export interface CheckParts {
  * nothing about those of now, and is made again.
  */
 export class AccountChecker {
-  readonly #parts: CheckParts;
+  readonly #options: AccountCheckOptions;
   readonly #underWay = new Map<string, Promise<Account | undefined>>();
   readonly #asked = new Map<string, number>();
   readonly #stop = new AbortController();
 
-  constructor(parts: CheckParts) {
-    this.#parts = parts;
+  constructor(options: AccountCheckOptions) {
+    this.#options = options;
   }
 
   /** Tests now. Resolves with the account as it is then; undefined: there is none. One that is dead is not tested. */
@@ -81,7 +81,7 @@ export class AccountChecker {
         {
           limit: askedAtOncePerOwnerMax,
           retry_after: busySeconds,
-          reset_at: epochSeconds(this.#parts.clock.now()) + busySeconds,
+          reset_at: epochSeconds(this.#options.clock.now()) + busySeconds,
         },
       );
     }
@@ -101,7 +101,7 @@ export class AccountChecker {
   }
 
   async #check(id: string, actor: Actor): Promise<Account | undefined> {
-    const { store, vault, findApp, refresher, test } = this.#parts;
+    const { store, vault, findApp, refresher, test } = this.#options;
     let wasRefreshed = false;
     for (let attempt = 1; attempt <= attemptsMax; attempt += 1) {
       const account = await findSealedAccount(store.read, id);
@@ -125,7 +125,7 @@ export class AccountChecker {
     if (account.grant_type !== 'oauth1') return {};
     const sign: Sign = async (request) => {
       try {
-        return await this.#parts.signer.header(account, credentials, request);
+        return await this.#options.signer.header(account, credentials, request);
       } catch (error) {
         // Its client is gone: then nothing that could be signed is worth anything.
         if (error instanceof CallerError) throw new UnfitCredentials(error.message, { cause: error });
@@ -141,7 +141,7 @@ export class AccountChecker {
     outcome: TestOutcome | undefined,
     actor: Actor,
   ): Promise<boolean> {
-    const { store, health } = this.#parts;
+    const { store, health } = this.#options;
     const afterCommit = await store.transaction(async (tx) => {
       const account = await findAccount(tx, tested.id);
       if (account?.version !== tested.version) return undefined;
@@ -157,7 +157,7 @@ export class AccountChecker {
   }
 
   #judge(account: Account, { outcome, message }: TestOutcome) {
-    const nowMs = this.#parts.clock.now();
+    const nowMs = this.#options.clock.now();
     const failures = outcome === 'works' ? 0 : account.check_failures + 1;
     const columns: Partial<HealthColumns> = {
       checked_at_ms: nowMs,
@@ -175,7 +175,7 @@ export class AccountChecker {
 
   /** Spread, so that those that were tested together are not tested together for ever. */
   #nextCheckMs(failures: number, nowMs: number): number | null {
-    const { checkEveryMs, random } = this.#parts;
+    const { checkEveryMs, random } = this.#options;
     if (checkEveryMs === 0) return null;
     if (failures === 0) return Math.round(nowMs + checkEveryMs * (0.9 + 0.2 * random()));
     const waitMs = waitsMs[Math.min(failures, waitsMs.length) - 1] ?? minute;

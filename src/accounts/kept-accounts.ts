@@ -4,7 +4,7 @@ import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
 import type { Vault } from '#vault/vault.ts';
-import type { HealthTools } from './account-health.ts';
+import type { HealthOptions } from './account-health.ts';
 import { AccountKeeper } from './account-keeper.ts';
 import type { AppDefinition } from './apps/app-definition.ts';
 import { AccountChecker } from './check-account.ts';
@@ -24,7 +24,7 @@ export class KeptAccounts {
     vault: Vault;
     clock: Clock;
     logger: Logger;
-    health: HealthTools;
+    health: HealthOptions;
     refresher: Pick<AccountRefresher, 'refresh'>;
     signer: Pick<OAuth1Signer, 'header'>;
     findApp(slug: string, ownerIds: readonly string[]): Promise<AppDefinition | undefined>;

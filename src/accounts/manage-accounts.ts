@@ -5,7 +5,7 @@ import { newId } from '#lib/ids.ts';
 import type { Page, PageRequest } from '#storage/page.ts';
 import type { Db, Tx } from '#storage/store.ts';
 import type { GrantType } from '#storage/tables/account-tables.ts';
-import { type SealTools, sealObject } from '#vault/sealed-values.ts';
+import { type SealOptions, sealObject } from '#vault/sealed-values.ts';
 import {
   type Account,
   type AccountFilter,
@@ -27,7 +27,7 @@ import { signingClient } from './signing-client.ts';
 const credentialsBytesMax = 64 * 1024;
 const nameCharactersMax = 200;
 
-export interface AccountTools extends SealTools {
+export interface AccountOptions extends SealOptions {
   /** What the catalogue knows of an app, by slug or app_ id; without it, nothing is known of any. */
   findApp?(slugOrId: string, ownerIds: readonly string[], db?: Db): Promise<AppDefinition | undefined>;
 }
@@ -39,16 +39,17 @@ export interface AccountTools extends SealTools {
  */
 export async function createAccount(
   tx: Tx,
-  tools: AccountTools,
+  options: AccountOptions,
   account: { ownerId: string; userId: string; app: unknown; name?: unknown; credentials: unknown },
 ): Promise<Account> {
   const { ownerId, userId } = account;
   const credentials = checkCredentials(account.credentials);
   const name = checkName(account.name ?? null);
-  const app = typeof account.app === 'string' ? await tools.findApp?.(account.app, [ownerId], tx) : undefined;
+  const app =
+    typeof account.app === 'string' ? await options.findApp?.(account.app, [ownerId], tx) : undefined;
   if (app?.authType === 'none') throw needsNoAccount(app);
   const slug = app?.slug ?? (await slugOf(tx, ownerId, account.app));
-  return storeAccount(tx, tools, {
+  return storeAccount(tx, options, {
     ownerId,
     userId,
     app: app ?? { slug, name: appNameOf(slug) },
@@ -94,7 +95,7 @@ export const keysGrant: AccountGrant = {
 /** Stores a new account whose values were checked. */
 export async function storeAccount(
   tx: Tx,
-  tools: SealTools,
+  options: SealOptions,
   account: {
     ownerId: string;
     userId: string;
@@ -105,9 +106,9 @@ export async function storeAccount(
   },
 ): Promise<Account> {
   const { ownerId, app, grant } = account;
-  const nowMs = tools.clock.now();
+  const nowMs = options.clock.now();
   const id = newId('apn');
-  const sealed = await sealObject(tx, tools, { ownerId, id, value: account.credentials });
+  const sealed = await sealObject(tx, options, { ownerId, id, value: account.credentials });
   const row: Account = {
     id,
     owner_id: ownerId,
@@ -132,13 +133,13 @@ export async function storeAccount(
 /** Puts new credentials in the place of those of an account, which is well again, whatever it was before. */
 export async function replaceCredentials(
   tx: Tx,
-  tools: SealTools,
+  options: SealOptions,
   account: Account,
   changes: { credentials: Record<string, unknown>; grant: AccountGrant; name?: string | null },
 ): Promise<Account> {
   const { id, owner_id: ownerId } = account;
-  const nowMs = tools.clock.now();
-  const sealed = await sealObject(tx, tools, { ownerId, id, value: changes.credentials });
+  const nowMs = options.clock.now();
+  const sealed = await sealObject(tx, options, { ownerId, id, value: changes.credentials });
   const changed = {
     name: changes.name === undefined ? account.name : changes.name,
     version: account.version + 1,
@@ -192,7 +193,7 @@ export async function listAccounts(db: Db, filter: AccountFilter, page: PageRequ
 /** Renames an account or replaces its credentials; what is not given stays. Throws as create and get do. */
 export async function updateAccount(
   tx: Tx,
-  tools: AccountTools,
+  options: AccountOptions,
   id: string,
   ownerIds: readonly string[],
   changes: { name?: unknown; credentials?: unknown },
@@ -202,11 +203,11 @@ export async function updateAccount(
   if (changes.credentials !== undefined) {
     const { owner_id: ownerId } = account;
     const credentials = checkCredentials(changes.credentials);
-    const app = await tools.findApp?.(account.app_slug, [ownerId], tx);
+    const app = await options.findApp?.(account.app_slug, [ownerId], tx);
     const brought = await broughtGrant(tx, { app, ownerId, credentials });
-    return replaceCredentials(tx, tools, account, { ...brought, name });
+    return replaceCredentials(tx, options, account, { ...brought, name });
   }
-  const updatedAtMs = tools.clock.now();
+  const updatedAtMs = options.clock.now();
   await changeAccount(tx, id, { name, updated_at_ms: updatedAtMs });
   return { ...account, name, updated_at_ms: updatedAtMs };
 }

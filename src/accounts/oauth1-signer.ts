@@ -16,7 +16,7 @@ import {
 } from './oauth/oauth1-signature.ts';
 import type { SignerUris } from './oauth/oauth1-signer-uris.ts';
 
-export interface OAuth1SignerParts {
+export interface OAuth1SignerOptions {
   store: Pick<Store, 'read'>;
   vault: Vault;
   clock: Clock;
@@ -41,10 +41,10 @@ const reservedNames: ReadonlySet<string> = new Set([
  * client: that is opened for one signature and kept nowhere.
  */
 export class OAuth1Signer {
-  readonly #parts: OAuth1SignerParts;
+  readonly #options: OAuth1SignerOptions;
 
-  constructor(parts: OAuth1SignerParts) {
-    this.#parts = parts;
+  constructor(options: OAuth1SignerOptions) {
+    this.#options = options;
   }
 
   /**
@@ -54,7 +54,7 @@ export class OAuth1Signer {
    * `oauth_client_missing`; messages never hold what was sent, nor any secret.
    */
   async sign(capability: string, body: unknown): Promise<string> {
-    const { store, vault, uris } = this.#parts;
+    const { store, vault, uris } = this.#options;
     const accountId = uris.accountOf(capability);
     const account = accountId === undefined ? undefined : await findSealedAccount(store.read, accountId);
     if (account === undefined || account.grant_type !== 'oauth1')
@@ -74,10 +74,10 @@ export class OAuth1Signer {
     request: SignedRequest,
   ): Promise<string> {
     const { oauth_client_id: clientRowId, app_slug: slug, owner_id: ownerId } = account;
-    const app = await this.#parts.findApp(slug, [ownerId]);
+    const app = await this.#options.findApp(slug, [ownerId]);
     if (app?.oauth?.version !== 1)
       throw missingClient(`the app ${slug} is not in the catalogue as an OAuth 1 app any more`);
-    const client = clientRowId === null ? undefined : await this.#parts.findClient(clientRowId);
+    const client = clientRowId === null ? undefined : await this.#options.findClient(clientRowId);
     // A token is worth something only together with the client that it was given to.
     if (client === undefined || client.clientId !== credentials.oauth_client_id)
       throw missingClient(
@@ -92,7 +92,7 @@ export class OAuth1Signer {
         token: String(credentials.oauth_access_token),
         tokenSecret: String(credentials.oauth_refresh_token),
       },
-      freshMark(this.#parts.clock),
+      freshMark(this.#options.clock),
     );
   }
 }

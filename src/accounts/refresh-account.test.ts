@@ -460,7 +460,7 @@ forEachStore((fixture) => {
     assert.equal(server.refreshes, 1);
   });
 
-  test('a process that slept through its lease is believed when it brings tokens after all', async () => {
+  test('tokens of a process that slept through its lease are accepted when they arrive after all', async () => {
     const { store } = fixture;
     const a = process('node_a', store);
     const b = process('node_b', store);

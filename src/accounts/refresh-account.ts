@@ -37,7 +37,7 @@ const staleLeaseGraceMs = 60_000;
  * is not let go when the store is away. There are no more of these than refreshes that had begun when the store went:
  * none begins without its lease having been written.
  */
-interface Given {
+interface UnstoredGrant {
   account: SealedAccount;
   credentials: Record<string, unknown>;
   grant: Grant;
@@ -52,7 +52,7 @@ export interface Health {
   error: string | null;
 }
 
-export interface RefreshParts {
+export interface RefreshOptions {
   store: Store;
   vault: Vault;
   clock: Clock;
@@ -79,13 +79,13 @@ export interface RefreshParts {
  * nothing, ever: rotating refresh tokens have been lost elsewhere by losers who cleaned up.
  */
 export class AccountRefresher {
-  readonly #parts: RefreshParts;
+  readonly #options: RefreshOptions;
   readonly #underWay = new Map<string, Promise<Account | undefined>>();
-  readonly #unstored = new Map<string, { given: Given; timer: NodeJS.Timeout }>();
+  readonly #unstored = new Map<string, { given: UnstoredGrant; timer: NodeJS.Timeout }>();
   #stopping = false;
 
-  constructor(parts: RefreshParts) {
-    this.#parts = parts;
+  constructor(options: RefreshOptions) {
+    this.#options = options;
   }
 
   /** Waits for what providers are being asked, and for what they gave to be stored, `graceMs` at most. */
@@ -95,7 +95,7 @@ export class AccountRefresher {
     while ((this.#underWay.size > 0 || this.#unstored.size > 0) && !late.aborted) await delay(pollMs);
     for (const [account, { timer }] of this.#unstored) {
       clearTimeout(timer);
-      this.#parts.logger.error({ account }, 'account.refresh-not-stored');
+      this.#options.logger.error({ account }, 'account.refresh-not-stored');
     }
     this.#unstored.clear();
   }
@@ -115,7 +115,7 @@ export class AccountRefresher {
   }
 
   async #refresh(id: string, seen: number | undefined): Promise<Account | undefined> {
-    const { store, node, leaseClock } = this.#parts;
+    const { store, node, leaseClock } = this.#options;
     const unstored = this.#unstored.get(id);
     if (unstored !== undefined) return this.#keep(unstored.given);
     let before: Account | undefined;
@@ -137,7 +137,7 @@ export class AccountRefresher {
   }
 
   async #exchange(account: SealedAccount): Promise<Account | undefined> {
-    const { store, vault, clock, node } = this.#parts;
+    const { store, vault, clock, node } = this.#options;
     let credentials: Record<string, unknown>;
     let grant: Grant;
     try {
@@ -156,8 +156,8 @@ export class AccountRefresher {
   }
 
   /** Stores what a provider gave. While that cannot be done it is kept here, and tried again until it can. */
-  async #keep(given: Given): Promise<Account | undefined> {
-    const { store, logger } = this.#parts;
+  async #keep(given: UnstoredGrant): Promise<Account | undefined> {
+    const { store, logger } = this.#options;
     const { id } = given.account;
     const before = this.#unstored.get(id);
     clearTimeout(before?.timer);
@@ -175,7 +175,7 @@ export class AccountRefresher {
   }
 
   async #ask(account: Account, credentials: Record<string, unknown>): Promise<Grant> {
-    const app = await this.#parts.findApp(account.app_slug, [account.owner_id]);
+    const app = await this.#options.findApp(account.app_slug, [account.owner_id]);
     if (app?.oauth === undefined || app.oauth.version !== 2) {
       throw new GrantError(
         'client',
@@ -183,7 +183,7 @@ export class AccountRefresher {
       );
     }
     const client =
-      account.oauth_client_id === null ? undefined : await this.#parts.findClient(account.oauth_client_id);
+      account.oauth_client_id === null ? undefined : await this.#options.findClient(account.oauth_client_id);
     if (client === undefined) {
       throw new GrantError(
         'client',
@@ -191,18 +191,18 @@ export class AccountRefresher {
       );
     }
     const context = { app, fields: credentials, client };
-    if (account.grant_type === 'client_credentials') return this.#parts.tokens.clientCredentials(context);
+    if (account.grant_type === 'client_credentials') return this.#options.tokens.clientCredentials(context);
     const refreshToken = credentials.oauth_refresh_token;
     if (typeof refreshToken !== 'string' || refreshToken === '') {
       throw new GrantError('grant', `the access token has ended, and ${app.name} gave no refresh token`);
     }
     // Accounts that were moved in while the provider did not say whose they are.
     const asksUid = typeof credentials.oauth_uid !== 'string' || credentials.oauth_uid === '';
-    return this.#parts.tokens.refresh(context, { refreshToken, asksUid });
+    return this.#options.tokens.refresh(context, { refreshToken, asksUid });
   }
 
-  async #succeed({ account, credentials, grant, atMs: nowMs }: Given): Promise<void> {
-    const { store, vault, clock, logger, onChange } = this.#parts;
+  async #succeed({ account, credentials, grant, atMs: nowMs }: UnstoredGrant): Promise<void> {
+    const { store, vault, clock, logger, onChange } = this.#options;
     const fresh = {
       ...credentials,
       ...grant.fields,
@@ -238,7 +238,7 @@ export class AccountRefresher {
       // It may have been called dead meanwhile by a process that was refused.
       return now === undefined
         ? undefined
-        : this.#parts.changeHealth(tx, now, { healthy: true, dead: false, error: null });
+        : this.#options.changeHealth(tx, now, { healthy: true, dead: false, error: null });
     });
     if (afterCommit === undefined) {
       logger.info({ account: account.id }, 'account.refresh-overtaken');
@@ -250,10 +250,10 @@ export class AccountRefresher {
   }
 
   async #fail(account: SealedAccount, error: GrantError): Promise<void> {
-    const { store, clock, logger, node, onChange } = this.#parts;
+    const { store, clock, logger, node, onChange } = this.#options;
     const nowMs = clock.now();
     const failures = account.refresh_failures + 1;
-    // The refresh token may be spent by a process that only sleeps: it is believed when it wakes, so nobody is dead yet.
+    // The refresh token may be spent by a process that only sleeps: its tokens are accepted when it wakes, so the account is not dead yet.
     const maySleep = error.reach === 'grant' && account.lease_node !== null && account.lease_node !== node;
     const isDead = error.reach === 'grant' && !maySleep;
     const hasEnded = account.expires_at_ms !== null && account.expires_at_ms <= nowMs;
@@ -272,7 +272,7 @@ export class AccountRefresher {
       if (now === undefined) return undefined;
       // Who holds its credentials asks again, and is told: until their token ends nothing else would.
       if (isDead) await raiseRevisionsOf(tx, account.id);
-      return this.#parts.changeHealth(tx, now, {
+      return this.#options.changeHealth(tx, now, {
         // What a provider that is away for a moment says about the account: nothing, while its token is good.
         healthy: now.healthy === 1 && (error.reach === 'moment' || maySleep) && !hasEnded,
         dead: isDead,

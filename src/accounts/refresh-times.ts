@@ -20,16 +20,16 @@ export function refreshTimes(
 const second = 1000;
 const minute = 60 * second;
 const hour = 60 * minute;
-/** After the 1st, 2nd, … failure in a row; the last one goes on. */
+/** The wait after the 1st, 2nd, … consecutive failure. The last one repeats. */
 const waitsMs = [5 * second, 15 * second, minute, 5 * minute, 15 * minute, hour];
-/** Runs may be waiting for a provider that is away: it is asked again no later than this, unless it says otherwise. */
+/** Maximum wait for a provider that is unavailable, unless it sent Retry-After: runs may be waiting for it. */
 const momentMaxMs = 15 * minute;
-/** A provider that asks for more than this is asked again all the same. */
+/** Maximum wait that a provider can ask for with Retry-After. */
 const retryAfterMaxMs = 6 * hour;
 
 /**
- * How long to wait after `failures` refreshes that failed, in ms; `passes`: for a reason that passes by itself. A provider
- * that says how long is believed.
+ * The wait after `failures` failed refreshes, in ms. `passes`: the reason is temporary. A Retry-After of the provider is
+ * followed.
  */
 export function refreshBackoffMs(
   failures: number,

@@ -19,7 +19,7 @@ const accountsMax = 200;
  * account of that person is left.
  */
 export async function revokeGrant(
-  parts: {
+  options: {
     db: Db;
     vault: Vault;
     logger: Logger;
@@ -29,7 +29,7 @@ export async function revokeGrant(
   account: Account,
   credentials: Readonly<Record<string, unknown>>,
 ): Promise<void> {
-  const { db, vault, logger, tokens, findApp } = parts;
+  const { db, vault, logger, tokens, findApp } = options;
   try {
     if (account.oauth_client_id === null || account.grant_type === 'oauth1') return;
     const app = await findApp(account.app_slug, [account.owner_id]);

@@ -42,17 +42,17 @@ interface CommandWords {
 }
 
 interface StoreCommand extends CommandWords {
-  run(tools: AdminTools, options: Options, argument?: string): Promise<AdminAnswer>;
+  run(context: AdminContext, options: Options, argument?: string): Promise<AdminAnswer>;
 }
 
 /** A command that comes to the store in its own way: beside a service that runs, or before there is one. */
 interface LoneCommand extends CommandWords {
-  runOffline(tools: OfflineContext, options: Options, argument?: string): Promise<AdminAnswer>;
+  runOffline(context: OfflineContext, options: Options, argument?: string): Promise<AdminAnswer>;
 }
 
 export type Command = StoreCommand | LoneCommand;
 
-export interface AdminTools extends OfflineContext {
+export interface AdminContext extends OfflineContext {
   store: Store;
 }
 

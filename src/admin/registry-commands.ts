@@ -7,14 +7,14 @@ import {
   addFolder,
   addPackage,
   type PackageView,
-  type RegistryParts,
+  type RegistryOptions,
   removePackages,
   updatePackages,
   viewPackages,
 } from '#registry/add-package.ts';
 import { readPackageArgument } from '#registry/package-argument.ts';
 import { allPackages } from '#registry/package-store.ts';
-import { type AdminCommands, type AdminTools, columnsOf, UsageError } from './admin-command-line.ts';
+import { type AdminCommands, type AdminContext, columnsOf, UsageError } from './admin-command-line.ts';
 
 /** Problems that are printed; JSON has all that are kept. */
 const problemsShown = 20;
@@ -29,13 +29,13 @@ export const registryCommands: AdminCommands = {
     summary:
       'the components of an npm package, or of a folder, for everybody on this instance, by their keys',
     api: 'POST /v1/registry/packages, for packages of npm',
-    run: (tools, _options, argument = '') =>
-      withParts(tools, async (parts) => {
-        const wanted = readPackageArgument(tools.folder, argument);
+    run: (context, _options, argument = '') =>
+      withRegistry(context, async (registry) => {
+        const wanted = readPackageArgument(context.folder, argument);
         const added =
           'folder' in wanted
-            ? await addFolder(parts, wanted.folder)
-            : await addPackage(parts, { ...wanted, userId: null });
+            ? await addFolder(registry, wanted.folder)
+            : await addPackage(registry, { ...wanted, userId: null });
         return { data: added, lines: linesOf(added) };
       }),
   },
@@ -61,20 +61,20 @@ export const registryCommands: AdminCommands = {
     summary:
       'the newest version of one package or of all, beside the versions there are; folders are read again',
     api: 'POST /v1/registry/packages without a version',
-    run: (tools, _options, argument) =>
-      withParts(tools, async (parts) => {
-        const wanted = argument === undefined ? undefined : readPackageArgument(tools.folder, argument);
+    run: (context, _options, argument) =>
+      withRegistry(context, async (registry) => {
+        const wanted = argument === undefined ? undefined : readPackageArgument(context.folder, argument);
         if (wanted !== undefined && 'version' in wanted) {
           throw new UsageError(`registry update takes no version; registry add ${argument} adds one`);
         }
         const name = wanted === undefined ? undefined : 'folder' in wanted ? wanted.folder : wanted.name;
         const updated: PackageView[] = [];
         const lines: string[] = [];
-        await updatePackages(parts, name, ({ name: of, before, now }) => {
+        await updatePackages(registry, name, ({ name: of, before, now }) => {
           updated.push(now);
           const isNew = !before.includes(now.version);
           const line = `${of}: ${isNew ? `${before.join(', ')} → ${now.version}` : `${now.version} is the newest`}`;
-          tools.progress(line);
+          context.progress(line);
           lines.push(line, ...(isNew ? linesOf(now).slice(1) : []));
         });
         return { data: updated, lines };
@@ -86,10 +86,10 @@ export const registryCommands: AdminCommands = {
     optional: {},
     summary: 'a package, or one version of it; sources and workflows that use its components run on',
     api: 'DELETE /v1/registry/packages',
-    run: async (tools, _options, argument = '') => {
-      const wanted = readPackageArgument(tools.folder, argument);
+    run: async (context, _options, argument = '') => {
+      const wanted = readPackageArgument(context.folder, argument);
       const [name, version] = 'folder' in wanted ? [wanted.folder, undefined] : [wanted.name, wanted.version];
-      const removed = await removePackages(tools, name, version);
+      const removed = await removePackages(context, name, version);
       return {
         data: removed.map((row) => ({ id: row.id, name: row.name, version: row.version })),
         lines: removed.map((row) => `${row.name}@${row.version} was removed.`),
@@ -98,8 +98,11 @@ export const registryCommands: AdminCommands = {
   },
 };
 
-async function withParts<T>(tools: AdminTools, work: (parts: RegistryParts) => Promise<T>): Promise<T> {
-  const { store, clock, settings, environment, progress } = tools;
+async function withRegistry<T>(
+  context: AdminContext,
+  work: (registry: RegistryOptions) => Promise<T>,
+): Promise<T> {
+  const { store, clock, settings, environment, progress } = context;
   const fetcher = new PackageFetcher({
     cacheFolder: join(settings.data, 'components'),
     registry: settings.npmRegistry,

@@ -36,7 +36,7 @@ export const settingDefinitions = {
     type: 'list',
     default: '',
     shown: 'whole',
-    text: 'Addresses or CIDRs of proxies in front of the service, whose X-Forwarded-For, -Host and -Proto are believed: client_ip is then the address of the caller. Empty believes nobody; everybody (0.0.0.0/0) cannot be believed.',
+    text: 'Addresses or CIDRs of proxies in front of the service, whose X-Forwarded-For, -Host and -Proto headers are trusted: client_ip is then the address of the caller. Empty trusts no proxy; all addresses (0.0.0.0/0) cannot be trusted.',
   },
   data: {
     env: 'MILLRACE_DATA',

@@ -15,7 +15,7 @@ import { deliverToSource } from './dispatch/deliver-to-source.ts';
 import {
   deliverToWorkflow,
   type RunPreparer,
-  type WorkflowDeliveryParts,
+  type WorkflowDeliveryOptions,
 } from './dispatch/deliver-to-workflow.ts';
 import { Deliverers } from './dispatch/deliverers.ts';
 import { type Deliver, DeliveryDispatcher } from './dispatch/delivery-dispatcher.ts';
@@ -29,7 +29,7 @@ import { fanOutHandler } from './subscriptions/fan-out-event.ts';
 import {
   type FanOutBounds,
   fanOutBounds,
-  type MadeDeliveries,
+  type RoutedDeliveries,
   SubscriberFinder,
 } from './subscriptions/find-subscribers.ts';
 import { answerTimeoutMs, deliverToWebhook } from './webhooks/deliver-to-webhook.ts';
@@ -48,7 +48,7 @@ export class DeliveryService {
   /** The functions that do the background jobs of this folder. */
   readonly jobs: Record<'fan_out_event' | 'change_deliveries' | 'queue_replay', JobHandler>;
   readonly #deliverers = new Deliverers();
-  readonly #toWorkflows: Omit<WorkflowDeliveryParts, 'runs'>;
+  readonly #toWorkflows: Omit<WorkflowDeliveryOptions, 'runs'>;
   readonly #onJobs: () => void;
 
   constructor(options: {
@@ -82,7 +82,7 @@ export class DeliveryService {
     this.targets = new WebhookTargets({ store, vault });
     this.pruner = new DeliveryPruner({ store, clock, logger });
     const waitingRuns = new WaitingRuns({ store, clock });
-    const webhookParts = {
+    const webhookOptions = {
       store,
       dispatcher: guarded,
       targets: this.targets,
@@ -91,7 +91,7 @@ export class DeliveryService {
       version,
       answerTimeoutMs: options.answerTimeoutMs ?? answerTimeoutMs,
     };
-    const toWebhook: Deliver = (delivery, signal) => deliverToWebhook(webhookParts, delivery, signal);
+    const toWebhook: Deliver = (delivery, signal) => deliverToWebhook(webhookOptions, delivery, signal);
     const toSource: Deliver = (delivery) =>
       deliverToSource({ store, pool, waiting: waitingRuns, clock }, delivery);
     this.#deliverers.register('webhook', toWebhook);
@@ -116,13 +116,13 @@ export class DeliveryService {
     // One at a time: what many commits wait behind has to be short, and a hundred of them would wait for a hundred.
     const turns = new FairQueue(1);
     const bounds = options.fanOut ?? fanOutBounds;
-    const onMade = (made: MadeDeliveries) => this.#handOver(made);
-    this.finder = new SubscriberFinder({ store, room, waiting, bounds, onMade });
+    const onRouted = (routed: RoutedDeliveries) => this.#handOver(routed);
+    this.finder = new SubscriberFinder({ store, room, waiting, bounds, onRouted });
     this.#toWorkflows = {
       ...{ workflows: options.workflows, clock, queued: new QueuedRuns({ store, clock }) },
       onQueueFull: queueFullReports({ store, router: this.finder, bus, clock, version }),
     };
-    this.replays = new ReplayQueue({ store, node, clock, waiting, turns, onMade });
+    this.replays = new ReplayQueue({ store, node, clock, waiting, turns, onRouted });
     this.jobs = {
       fan_out_event: fanOutHandler({
         store,
@@ -132,7 +132,7 @@ export class DeliveryService {
         room,
         waiting,
         bounds,
-        onMade,
+        onRouted,
       }),
       change_deliveries: changeDeliveriesHandler({
         store,
@@ -153,7 +153,7 @@ export class DeliveryService {
     this.#deliverers.register('workflow', (delivery) => deliverToWorkflow(parts, delivery));
   }
 
-  #handOver({ held, left, ended, hasJob }: MadeDeliveries): void {
+  #handOver({ held, left, ended, hasJob }: RoutedDeliveries): void {
     if (held.length > 0) this.dispatcher.take(held);
     for (const listenerId of new Set(left)) this.dispatcher.leftInStore(listenerId);
     for (const listenerId of ended) this.pruner.ended(listenerId, 'undelivered');

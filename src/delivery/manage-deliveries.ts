@@ -10,7 +10,7 @@ import { findDelivery, requeueDelivery } from './delivery-store.ts';
 import { insertPayloads, readEventOf, readPayload } from './dispatch/payload-store.ts';
 import { findListener } from './subscriptions/subscription-ends.ts';
 
-export interface DeliveryTools {
+export interface DeliveryOptions {
   store: Store;
   clock: Clock;
   /** Deliveries of this listener may be due. */
@@ -22,7 +22,7 @@ export interface DeliveryTools {
  * with the stored event. Throws CallerError `conflict` when it has not ended, its listener is gone, or its event is.
  */
 export async function redeliver(
-  { store, clock, onQueued }: DeliveryTools,
+  { store, clock, onQueued }: DeliveryOptions,
   delivery: DeliveryTable,
 ): Promise<DeliveryTable> {
   if (openStates.some((state) => state === delivery.state)) throw isOpen(delivery);
@@ -33,7 +33,7 @@ export async function redeliver(
     const text = delivery.has_payload === 1 ? undefined : await storeText(store, tx, delivery, nowMs);
     const isQueued = await requeueDelivery(tx, delivery, { nowMs, ...(text === undefined ? {} : { text }) });
     const current = await findDelivery(tx, delivery.id);
-    // Somebody else was faster: with the same wish, or its record was too old to be kept.
+    // Another request was faster, or the record was too old and was deleted.
     if (!isQueued || current === undefined) throw isOpen(delivery);
     await store.notify(tx, 'millrace_jobs', '');
     return current;

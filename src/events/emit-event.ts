@@ -17,14 +17,14 @@ import {
   updateEmitters,
 } from './event-store.ts';
 
-/** An event on its way in, from whatever emits. */
+/** An event as its emitter passes it in. */
 export interface NewEvent {
   channel: string;
   /** JSON text. */
   event: string;
-  /** As it is shown. */
+  /** The id that is shown. */
   id?: string;
-  /** SHA-256 (hex) of the id as it was given, where `id` does not show all of it: what it is told from others by. */
+  /** SHA-256 (hex) of the full id, for an id of which `id` shows only a part. Deduplication compares it. */
   idHash?: string;
   idIsNumber?: boolean;
   summary?: string;
@@ -32,7 +32,7 @@ export interface NewEvent {
   ts?: number;
   /** Epoch ms; when ahead of now, the event waits in `$in` until then. */
   deliverAtMs?: number;
-  /** It waited in `$in`: it was accepted when it was emitted, and is not refused now. */
+  /** It waited in `$in`. It was accepted when it was emitted, and cannot be refused now. */
   waited?: boolean;
   /** `event` is an object that gets its `metadata` inside too (specification, section 2, Error event summary). */
   holdsMetadata?: boolean;
@@ -67,20 +67,25 @@ export async function emitEvents(
 }
 
 /**
- * Brings stored events to whoever subscribed to them: called in the transaction that stores them, so that no event is
- * there without its deliveries, and no delivery without its event. Deliveries are another folder's matter.
+ * Creates the deliveries of stored events, in the transaction that stores the events: no event exists without its deliveries,
+ * and no delivery without its event. The implementation is in `delivery`.
  */
 export interface EventRouter {
   /**
-   * Asks who wants the events of these channels, for callers that ask the store more at the same time; undefined when it
-   * is not likely that anybody does.
+   * The query for the subscribers of these channels, for callers that send the store other queries at the same time.
+   * Undefined: these channels probably have no subscribers.
    */
-  question(emitted: readonly EmittedTo[]): RouteQuestion | undefined;
+  prefetchSubscribers(emitted: readonly EmittedTo[]): SubscriberPrefetch | undefined;
   /**
-   * Answers what is to be done about these events once they are on disk, for those that somebody wants. `answer`: to a question asked
-   * before in this transaction, when the emitters were locked already.
+   * Stores the deliveries of these events. For each event with subscribers it returns a function to call after the commit.
+   * `prefetched`: the subscribers, if they were read earlier in this transaction, after the emitters were locked.
    */
-  route(tx: Tx, stored: readonly StoredEvent[], nowMs: number, answer?: RouteAnswer): Promise<Routed>;
+  routeEvents(
+    tx: Tx,
+    stored: readonly StoredEvent[],
+    nowMs: number,
+    prefetched?: PrefetchedSubscribers,
+  ): Promise<Routed>;
 }
 
 export type Routed = ReadonlyMap<StoredEvent, () => void>;
@@ -91,31 +96,34 @@ export interface EmittedTo {
   channel: string;
 }
 
-export interface RouteQuestion {
+export interface SubscriberPrefetch {
   readonly emitted: readonly EmittedTo[];
   readonly query: CompiledQuery<object>;
 }
 
-export interface RouteAnswer {
-  question: RouteQuestion;
+export interface PrefetchedSubscribers {
+  prefetch: SubscriberPrefetch;
   rows: readonly object[];
 }
 
-/** The channels that these emissions will most likely be stored on; undefined when they bring no events. */
-export function questionOf(router: EventRouter, emissions: readonly Emission[]): RouteQuestion | undefined {
+/** Prefetches the subscribers of the channels that these emissions will probably be stored on. Undefined without events or subscribers. */
+export function prefetchSubscribers(
+  router: EventRouter,
+  emissions: readonly Emission[],
+): SubscriberPrefetch | undefined {
   const emitted = new Map<string, EmittedTo>();
   for (const { emitterId, events } of emissions)
     for (const event of events) {
       const channel = storedChannel(event.channel);
       emitted.set(`${emitterId} ${channel}`, { emitterId, channel });
     }
-  return emitted.size === 0 ? undefined : router.question([...emitted.values()]);
+  return emitted.size === 0 ? undefined : router.prefetchSubscribers([...emitted.values()]);
 }
 
 /** The part of the store that emitting needs. */
 export type EmitStore = Dialect & Pick<Store, 'notify' | 'defer'>;
 
-/** The statement that locks the emitters of emissions, for callers that ask more of the store at the same time. */
+/** The statement that locks the emitters of emissions, for callers that send the store other queries at the same time. */
 export function lockEmittersOf(
   store: Dialect,
   db: Db,
@@ -132,12 +140,12 @@ export async function appendEvents(
     emissions: readonly Emission[];
     emitters: readonly LockedEmitter[];
     router: EventRouter;
-    /** When it was asked already who wants them. */
-    answer?: RouteAnswer | undefined;
+    /** Subscribers that were read already. */
+    prefetched?: PrefetchedSubscribers | undefined;
     nowMs: number;
   },
 ): Promise<EmissionResult[]> {
-  const { emissions, router, answer, nowMs } = batch;
+  const { emissions, router, prefetched, nowMs } = batch;
   const withEvents = emissions.filter((emission) => emission.events.length > 0);
   const emitters = new Map(batch.emitters.map((row) => [row.id, { row, changed: false }]));
   const storables = new Map(withEvents.map((emission) => [emission, emission.events.map(storable)]));
@@ -162,7 +170,8 @@ export async function appendEvents(
     await insertEvents(store, tx, stored);
     await scheduleDeliveries(tx, stored, nowMs);
     const heard = stored.filter(({ emitter_id }) => emitters.get(emitter_id)?.row.heard !== 0);
-    const routed: Routed = heard.length > 0 ? await router.route(tx, heard, nowMs, answer) : new Map();
+    const routed: Routed =
+      heard.length > 0 ? await router.routeEvents(tx, heard, nowMs, prefetched) : new Map();
     for (const [event, handOver] of routed) event.handOver = handOver;
     await store.notify(tx, 'millrace_events', storedNotice(stored));
   }

@@ -17,17 +17,17 @@ const keyLengthMax = 1024;
  * The table in routes.ts decides that for routes of the API.
  * Runs before the body is read, so that a stranger's body costs nothing.
  */
-export function authenticateEverything(app: App, parts: AuthenticationParts): void {
+export function authenticateEverything(app: App, options: AuthenticationOptions): void {
   app.decorateRequest('caller', null);
   app.addHook('onRequest', async (request, reply) => {
     if (request.is404) return;
     const { public: isPublic, takesKey } = request.routeOptions.config;
-    if (isPublic !== true) await authenticate(request, reply, parts);
-    else if (takesKey === true) await recognize(request, reply, parts);
+    if (isPublic !== true) await authenticate(request, reply, options);
+    else if (takesKey === true) await recognize(request, reply, options);
   });
 }
 
-interface AuthenticationParts {
+interface AuthenticationOptions {
   store: Store;
   clock: Clock;
   logger: Logger;
@@ -37,28 +37,28 @@ interface AuthenticationParts {
 async function authenticate(
   request: FastifyRequest,
   reply: FastifyReply,
-  parts: AuthenticationParts,
+  options: AuthenticationOptions,
 ): Promise<void> {
   // Whoever sends a key means the key: a cookie, which browsers add by themselves, does not stand in for a wrong one.
   if (request.headers.authorization === undefined) {
-    const session = sessionTokenOf(request, parts.settings.publicUrl);
-    if (session !== undefined) return authenticateSession(request, reply, session, parts);
+    const session = sessionTokenOf(request, options.settings.publicUrl);
+    if (session !== undefined) return authenticateSession(request, reply, session, options);
   }
   const bearer = bearerToken(request.headers.authorization);
   // By its form alone, so that each kind is one look-up, whether it is right or wrong.
-  if (looksLikeToken(bearer)) await authenticateToken(request, reply, bearer, parts);
-  else await authenticateKey(request, reply, bearer, parts);
+  if (looksLikeToken(bearer)) await authenticateToken(request, reply, bearer, options);
+  else await authenticateKey(request, reply, bearer, options);
 }
 
 /** Who sends a key to a route that asks for none. A wrong one is as good as none. */
 async function recognize(
   request: FastifyRequest,
   reply: FastifyReply,
-  parts: AuthenticationParts,
+  options: AuthenticationOptions,
 ): Promise<void> {
   if (request.headers.authorization === undefined) return;
   try {
-    await authenticate(request, reply, parts);
+    await authenticate(request, reply, options);
   } catch (error) {
     if (!(error instanceof CallerError)) throw error;
     reply.removeHeader('www-authenticate');
@@ -69,7 +69,7 @@ async function authenticateKey(
   request: FastifyRequest,
   reply: FastifyReply,
   bearer: string | undefined,
-  { store, clock, logger }: AuthenticationParts,
+  { store, clock, logger }: AuthenticationOptions,
 ): Promise<void> {
   const caller = await findCaller(store.read, bearer);
   if (caller === undefined) throw unauthorized(reply);
@@ -84,7 +84,7 @@ async function authenticateSession(
   request: FastifyRequest,
   reply: FastifyReply,
   token: string,
-  { store, clock }: AuthenticationParts,
+  { store, clock }: AuthenticationOptions,
 ): Promise<void> {
   const caller = await findSessionCaller(store.read, token, clock.now());
   if (caller === undefined) throw unauthorized(reply);
@@ -95,7 +95,7 @@ async function authenticateToken(
   request: FastifyRequest,
   reply: FastifyReply,
   token: string,
-  { store, clock, logger }: AuthenticationParts,
+  { store, clock, logger }: AuthenticationOptions,
 ): Promise<void> {
   const nowMs = clock.now();
   const caller = await findTokenCaller(store.read, token, nowMs);

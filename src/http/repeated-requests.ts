@@ -27,7 +27,7 @@ declare module 'fastify' {
   }
 }
 
-export interface RepeatedRequestParts {
+export interface RepeatedRequestOptions {
   store: Store;
   apiRequests: ApiRequests;
 }
@@ -37,12 +37,12 @@ export interface RepeatedRequestParts {
  * first one. Keys belong to the user or OAuth client. Requests are authenticated and validated before. An operation that asks for no
  * API key has no caller to whom a key could belong: it ignores the header.
  */
-export function acceptRepeatedRequests(api: App, parts: RepeatedRequestParts): void {
+export function acceptRepeatedRequests(api: App, options: RepeatedRequestOptions): void {
   api.decorateRequest('keyed', undefined);
   api.addHook('preHandler', async (request, reply) => {
     if (request.headers['idempotency-key'] === undefined) return;
     if (request.method !== 'POST' || request.caller === null) return;
-    return takeOnce(parts, request, reply);
+    return takeOnce(options, request, reply);
   });
   api.addHook('onError', async ({ keyed, id }, _reply, error) => {
     if (keyed === undefined) return;
@@ -55,7 +55,7 @@ export function acceptRepeatedRequests(api: App, parts: RepeatedRequestParts): v
     if (keyed !== undefined) {
       // A reply is sent once, but a failed send is answered too.
       request.keyed = undefined;
-      await finish(parts.apiRequests, keyed, { reply, payload });
+      await finish(options.apiRequests, keyed, { reply, payload });
     }
     return payload;
   });
@@ -63,7 +63,7 @@ export function acceptRepeatedRequests(api: App, parts: RepeatedRequestParts): v
 
 /** Answers a repeated request; returns nothing when the request is the first one. */
 async function takeOnce(
-  { store, apiRequests }: RepeatedRequestParts,
+  { store, apiRequests }: RepeatedRequestOptions,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply | undefined> {

@@ -11,7 +11,7 @@ test('the host is what a trusted proxy says, the last of several', () => {
     assert.equal(hostOf({ headers, socket: { remoteAddress } }), 'key.hooks.example', remoteAddress);
 });
 
-test('anybody else is not believed, and without the header it is Host', () => {
+test('other senders are not trusted, and without the header it is Host', () => {
   for (const remoteAddress of ['127.0.0.2', '203.0.113.7', '::ffff:203.0.113.7', 'fe80::1'])
     assert.equal(requestHost(trusted)({ headers, socket: { remoteAddress } }), 'inside:8080', remoteAddress);
   assert.equal(requestHost([])({ headers, socket: { remoteAddress: '127.0.0.1' } }), 'inside:8080');

@@ -1,90 +1,90 @@
 import type { Role } from '#storage/tables/identity-tables.ts';
 import { serveReference } from './openapi.ts';
 import type { App } from './route-support.ts';
-import { type AccountAuditRouteDeps, accountAuditRoutes } from './routes/account-audit-routes.ts';
-import { type AccountHealthRouteDeps, accountHealthRoutes } from './routes/account-health-routes.ts';
-import { type AccountRouteDeps, accountRoutes } from './routes/account-routes.ts';
-import { type ActionRouteDeps, actionRoutes } from './routes/action-routes.ts';
-import { type ApiClientRouteDeps, apiClientRoutes } from './routes/api-client-routes.ts';
-import { type AppRouteDeps, appRoutes } from './routes/app-routes.ts';
-import { type ApphookRouteDeps, apphookRoutes } from './routes/apphook-routes.ts';
-import { type ComponentRouteDeps, componentRoutes } from './routes/component-routes.ts';
-import { type ConfigureRouteDeps, configureRoutes } from './routes/configure-routes.ts';
-import { type ConnectRouteDeps, connectPageRoutes, connectRoutes } from './routes/connect-routes.ts';
-import { type DashboardRouteDeps, dashboardRoutes, pagePaths } from './routes/dashboard-routes.ts';
-import { type DataStoreRouteDeps, dataStoreRoutes } from './routes/data-store-routes.ts';
-import { type DeliveryRouteDeps, deliveryRoutes } from './routes/delivery-routes.ts';
-import { type EmitterRouteDeps, emitterRoutes } from './routes/emitter-routes.ts';
-import { type EventRouteDeps, eventRoutes, eventStreamRoutes } from './routes/event-routes.ts';
-import { type FileRouteDeps, fileRoutes } from './routes/file-routes.ts';
-import { type FlowRouteDeps, flowRoutes } from './routes/flow-routes.ts';
-import { type HealthRouteParts, healthRoutes } from './routes/health-routes.ts';
-import { type InstanceRouteDeps, instanceRoutes } from './routes/instance-routes.ts';
-import { type ManualRouteDeps, manualRoutes } from './routes/manual-routes.ts';
-import { type OAuthClientRouteDeps, oauthClientRoutes } from './routes/oauth-client-routes.ts';
-import { type OAuthTokenRouteDeps, oauthTokenRoutes } from './routes/oauth-token-routes.ts';
-import { type OAuth1RouteDeps, oauth1Routes } from './routes/oauth1-routes.ts';
-import { type OverviewRouteDeps, overviewRoutes } from './routes/overview-routes.ts';
-import { type OwnerEventRouteDeps, ownerEventRoutes } from './routes/owner-event-routes.ts';
-import { type ProjectRouteDeps, projectRoutes } from './routes/project-routes.ts';
-import { type QuotaRouteDeps, quotaRoutes } from './routes/quota-routes.ts';
-import { type RegistryRouteDeps, registryRoutes } from './routes/registry-routes.ts';
-import { type ReplayRouteDeps, replayRoutes } from './routes/replay-routes.ts';
-import { type RunRouteDeps, runRoutes } from './routes/run-routes.ts';
-import { type SessionRouteDeps, sessionRoutes } from './routes/session-routes.ts';
-import { type SourceRouteDeps, sourceRoutes } from './routes/source-routes.ts';
-import { type SourceTimerDeps, sourceTimerRoutes } from './routes/source-timer-routes.ts';
-import { type SubscriptionRouteDeps, subscriptionRoutes } from './routes/subscription-routes.ts';
-import { type TemplateRouteDeps, templateRoutes } from './routes/template-routes.ts';
-import { type UserRouteParts, userRoutes } from './routes/user-routes.ts';
-import { type WebhookRouteDeps, webhookRoutes } from './routes/webhook-routes.ts';
-import { type WorkflowRouteDeps, workflowRoutes } from './routes/workflow-routes.ts';
-import { type WorkflowStreamDeps, workflowStreamRoutes } from './routes/workflow-stream-routes.ts';
-import { type WorkflowTickDeps, workflowTickRoutes } from './routes/workflow-tick-routes.ts';
-import { type WorkspaceRouteParts, workspaceRoutes } from './routes/workspace-routes.ts';
+import { type AccountAuditRouteOptions, accountAuditRoutes } from './routes/account-audit-routes.ts';
+import { type AccountHealthRouteOptions, accountHealthRoutes } from './routes/account-health-routes.ts';
+import { type AccountRouteOptions, accountRoutes } from './routes/account-routes.ts';
+import { type ActionRouteOptions, actionRoutes } from './routes/action-routes.ts';
+import { type ApiClientRouteOptions, apiClientRoutes } from './routes/api-client-routes.ts';
+import { type AppRouteOptions, appRoutes } from './routes/app-routes.ts';
+import { type ApphookRouteOptions, apphookRoutes } from './routes/apphook-routes.ts';
+import { type ComponentRouteOptions, componentRoutes } from './routes/component-routes.ts';
+import { type ConfigureRouteOptions, configureRoutes } from './routes/configure-routes.ts';
+import { type ConnectRouteOptions, connectPageRoutes, connectRoutes } from './routes/connect-routes.ts';
+import { type DashboardRouteOptions, dashboardRoutes, pagePaths } from './routes/dashboard-routes.ts';
+import { type DataStoreRouteOptions, dataStoreRoutes } from './routes/data-store-routes.ts';
+import { type DeliveryRouteOptions, deliveryRoutes } from './routes/delivery-routes.ts';
+import { type EmitterRouteOptions, emitterRoutes } from './routes/emitter-routes.ts';
+import { type EventRouteOptions, eventRoutes, eventStreamRoutes } from './routes/event-routes.ts';
+import { type FileRouteOptions, fileRoutes } from './routes/file-routes.ts';
+import { type FlowRouteOptions, flowRoutes } from './routes/flow-routes.ts';
+import { type HealthRouteOptions, healthRoutes } from './routes/health-routes.ts';
+import { type InstanceRouteOptions, instanceRoutes } from './routes/instance-routes.ts';
+import { type ManualRouteOptions, manualRoutes } from './routes/manual-routes.ts';
+import { type OAuthClientRouteOptions, oauthClientRoutes } from './routes/oauth-client-routes.ts';
+import { type OAuthTokenRouteOptions, oauthTokenRoutes } from './routes/oauth-token-routes.ts';
+import { type OAuth1RouteOptions, oauth1Routes } from './routes/oauth1-routes.ts';
+import { type OverviewRouteOptions, overviewRoutes } from './routes/overview-routes.ts';
+import { type OwnerEventRouteOptions, ownerEventRoutes } from './routes/owner-event-routes.ts';
+import { type ProjectRouteOptions, projectRoutes } from './routes/project-routes.ts';
+import { type QuotaRouteOptions, quotaRoutes } from './routes/quota-routes.ts';
+import { type RegistryRouteOptions, registryRoutes } from './routes/registry-routes.ts';
+import { type ReplayRouteOptions, replayRoutes } from './routes/replay-routes.ts';
+import { type RunRouteOptions, runRoutes } from './routes/run-routes.ts';
+import { type SessionRouteOptions, sessionRoutes } from './routes/session-routes.ts';
+import { type SourceRouteOptions, sourceRoutes } from './routes/source-routes.ts';
+import { type SourceTimerRouteOptions, sourceTimerRoutes } from './routes/source-timer-routes.ts';
+import { type SubscriptionRouteOptions, subscriptionRoutes } from './routes/subscription-routes.ts';
+import { type TemplateRouteOptions, templateRoutes } from './routes/template-routes.ts';
+import { type UserRouteOptions, userRoutes } from './routes/user-routes.ts';
+import { type WebhookRouteOptions, webhookRoutes } from './routes/webhook-routes.ts';
+import { type WorkflowRouteOptions, workflowRoutes } from './routes/workflow-routes.ts';
+import { type WorkflowStreamRouteOptions, workflowStreamRoutes } from './routes/workflow-stream-routes.ts';
+import { type WorkflowTickRouteOptions, workflowTickRoutes } from './routes/workflow-tick-routes.ts';
+import { type WorkspaceRouteOptions, workspaceRoutes } from './routes/workspace-routes.ts';
 
 /** What the routes need; each file says what it needs itself. */
-export type RouteParts = HealthRouteParts &
-  UserRouteParts &
-  WorkspaceRouteParts &
-  ApiClientRouteDeps &
-  OAuthTokenRouteDeps &
-  OAuthClientRouteDeps &
-  ConnectRouteDeps &
-  QuotaRouteDeps &
-  DataStoreRouteDeps &
-  WorkflowStreamDeps &
-  WorkflowTickDeps &
-  AppRouteDeps &
-  ApphookRouteDeps &
-  ComponentRouteDeps &
-  ConfigureRouteDeps &
-  ActionRouteDeps &
-  RegistryRouteDeps &
-  SourceRouteDeps &
-  SourceTimerDeps &
-  WorkflowRouteDeps &
-  TemplateRouteDeps &
-  EmitterRouteDeps &
-  EventRouteDeps &
-  SubscriptionRouteDeps &
-  ReplayRouteDeps &
-  WebhookRouteDeps &
-  RunRouteDeps &
-  DeliveryRouteDeps &
-  FileRouteDeps &
-  OAuth1RouteDeps &
-  AccountAuditRouteDeps &
-  AccountHealthRouteDeps &
-  OwnerEventRouteDeps &
-  OverviewRouteDeps &
-  InstanceRouteDeps &
-  ProjectRouteDeps &
-  FlowRouteDeps &
-  SessionRouteDeps &
-  DashboardRouteDeps &
-  ManualRouteDeps &
-  AccountRouteDeps & { settings: { /** '' when none was set. */ publicUrl: string } };
+export type RouteOptions = HealthRouteOptions &
+  UserRouteOptions &
+  WorkspaceRouteOptions &
+  ApiClientRouteOptions &
+  OAuthTokenRouteOptions &
+  OAuthClientRouteOptions &
+  ConnectRouteOptions &
+  QuotaRouteOptions &
+  DataStoreRouteOptions &
+  WorkflowStreamRouteOptions &
+  WorkflowTickRouteOptions &
+  AppRouteOptions &
+  ApphookRouteOptions &
+  ComponentRouteOptions &
+  ConfigureRouteOptions &
+  ActionRouteOptions &
+  RegistryRouteOptions &
+  SourceRouteOptions &
+  SourceTimerRouteOptions &
+  WorkflowRouteOptions &
+  TemplateRouteOptions &
+  EmitterRouteOptions &
+  EventRouteOptions &
+  SubscriptionRouteOptions &
+  ReplayRouteOptions &
+  WebhookRouteOptions &
+  RunRouteOptions &
+  DeliveryRouteOptions &
+  FileRouteOptions &
+  OAuth1RouteOptions &
+  AccountAuditRouteOptions &
+  AccountHealthRouteOptions &
+  OwnerEventRouteOptions &
+  OverviewRouteOptions &
+  InstanceRouteOptions &
+  ProjectRouteOptions &
+  FlowRouteOptions &
+  SessionRouteOptions &
+  DashboardRouteOptions &
+  ManualRouteOptions &
+  AccountRouteOptions & { settings: { /** '' when none was set. */ publicUrl: string } };
 
 /**
  * The right that an operation needs. In a workspace a right includes the weaker ones: viewer, member, creator, admin. A user has every
@@ -112,7 +112,7 @@ export type Row = readonly [
 
 interface Part {
   prefix: string;
-  register: (app: App, parts: RouteParts) => void | Promise<void>;
+  register: (app: App, options: RouteOptions) => void | Promise<void>;
   rows: readonly Row[];
 }
 

@@ -8,7 +8,7 @@ import { silentLogger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
 import { postgresSkip } from '../../test/support/databases.ts';
 import { createStoreLocation, type StoreLocation } from '../../test/support/stores.ts';
-import { createServer, type ServerParts } from './server.ts';
+import { createServer, type ServerOptions } from './server.ts';
 
 for (const dialect of ['sqlite', 'postgres'] as const)
   describe(`the HTTP server, on ${dialect}`, { skip: dialect === 'postgres' && postgresSkip() }, () => {
@@ -21,11 +21,11 @@ for (const dialect of ['sqlite', 'postgres'] as const)
       place = await createStoreLocation(dialect);
       store = await place.open();
       // Of a process without API, which answers for its own health.
-      const parts: Partial<ServerParts> = {
+      const options: Partial<ServerOptions> = {
         ...{ store, clock: systemClock, logger: silentLogger, metrics: new Registry(), api: false },
         arrival: { timeoutMs: 100, checkEveryMs: 20 },
       };
-      app = await createServer(parts as ServerParts);
+      app = await createServer(options as ServerOptions);
       await app.listen({ host: '127.0.0.1', port: 0 });
       const { port } = app.server.address() as AddressInfo;
       url = new URL(`http://127.0.0.1:${port}/readyz`);

@@ -13,11 +13,11 @@ import { drainBody } from './drain-body.ts';
 import { sendError } from './error-response.ts';
 import { followTable } from './follow-table.ts';
 import { describeRoutes } from './openapi.ts';
-import { acceptRepeatedRequests, type RepeatedRequestParts } from './repeated-requests.ts';
+import { acceptRepeatedRequests, type RepeatedRequestOptions } from './repeated-requests.ts';
 import { requestHost } from './request-host.ts';
 import { RequestSummaries } from './request-summary.ts';
 import type { App } from './route-support.ts';
-import { type RouteParts, reference, routes, routesOfEveryRole } from './routes.ts';
+import { type RouteOptions, reference, routes, routesOfEveryRole } from './routes.ts';
 import { refuseUnknownPaths } from './unknown-path.ts';
 import { compileCheck } from './validation.ts';
 
@@ -34,7 +34,7 @@ const summaryMs = 60_000;
 /** Registry keys and cursors stand in paths; longer ones match nothing. */
 const pathParameterLengthMax = 500;
 
-export interface ServerParts extends RouteParts, Pick<RepeatedRequestParts, 'apiRequests'> {
+export interface ServerOptions extends RouteOptions, Pick<RepeatedRequestOptions, 'apiRequests'> {
   version: string;
   logger: Logger;
   metrics: Registry;
@@ -58,8 +58,8 @@ export interface ServerParts extends RouteParts, Pick<RepeatedRequestParts, 'api
  * authenticated unless its row in routes.ts says `anyone`. `close()` stops accepting, ends idle connections and waits for answers
  * under way.
  */
-export async function createServer(parts: ServerParts): Promise<App> {
-  const { rewritePath, logger, api: hasApi = true, trustedProxies = [], arrival = arrivalDefaults } = parts;
+export async function createServer(options: ServerOptions): Promise<App> {
+  const { rewritePath, logger, api: hasApi = true, trustedProxies = [], arrival = arrivalDefaults } = options;
   const hostOf = requestHost(trustedProxies);
   const server = fastify({
     bodyLimit: apiBodyBytesMax,
@@ -92,27 +92,27 @@ export async function createServer(parts: ServerParts): Promise<App> {
     return sendError(error, request, reply, logger);
   });
   addResponseHeaders(app);
-  observeRequests(app, parts);
+  observeRequests(app, options);
   refuseUnknownPaths(app);
-  authenticateEverything(app, parts);
-  if (hasApi) await describeRoutes(app, { publicUrl: parts.settings.publicUrl, version: parts.version });
+  authenticateEverything(app, options);
+  if (hasApi) await describeRoutes(app, { publicUrl: options.settings.publicUrl, version: options.version });
   await app.register(async (api: App) => {
     readJsonBodies(api);
-    acceptRepeatedRequests(api, parts);
+    acceptRepeatedRequests(api, options);
     api.addHook('onRoute', followTable);
     api.addHook('onRoute', addCommonParameters);
     for (const { prefix, register } of hasApi ? routes : routesOfEveryRole) {
-      await api.register(async (scope: App) => register(scope, parts), { prefix });
+      await api.register(async (scope: App) => register(scope, options), { prefix });
     }
   });
   if (hasApi) {
     await app.register(async (scope: App) => {
       scope.addHook('onRoute', followTable);
-      await reference.register(scope, parts);
+      await reference.register(scope, options);
     });
   }
-  if (parts.ingress !== undefined) {
-    const { ingress } = parts;
+  if (options.ingress !== undefined) {
+    const { ingress } = options;
     await app.register(async (scope) => {
       // Whose paths these are is a matter of users' sources; they are no operations of the API.
       scope.addHook('onRoute', (route) => {
@@ -179,7 +179,7 @@ function addResponseHeaders(app: App): void {
 /** Measures each request, and logs it: in a summary each minute, and at debug by itself. */
 export function observeRequests(
   app: FastifyInstance,
-  { metrics, logger }: Pick<ServerParts, 'metrics' | 'logger'>,
+  { metrics, logger }: Pick<ServerOptions, 'metrics' | 'logger'>,
 ): void {
   const seconds = new Histogram({
     name: 'millrace_http_request_seconds',

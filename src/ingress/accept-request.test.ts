@@ -123,13 +123,13 @@ describe('accepting a request', () => {
           return ids.map(() => undefined);
         },
       };
-      const withdrawn: boolean[] = [];
+      const cancelled: boolean[] = [];
       await withAcceptor(
         async (job, waiter, writes) => {
           waiter?.respond(reply);
-          withdrawn.push(job.arriving?.withdraw() === true);
+          cancelled.push(job.unpersisted?.cancelWrite() === true);
           const settled = writes.submit(note, 'what it caused');
-          job.arriving?.settledBy(settled);
+          job.unpersisted?.settledBy(settled);
           await settled;
         },
         async ({ acceptor, gate }) => {
@@ -137,9 +137,9 @@ describe('accepting a request', () => {
           const answer = acceptor.acceptAndAwait(endpoint, '{}').then(() => {
             answered = true;
           });
-          await waitFor(() => withdrawn.length === 1);
+          await waitFor(() => cancelled.length === 1);
           await new Promise(setImmediate);
-          assert.deepEqual([withdrawn, answered], [[true], false]);
+          assert.deepEqual([cancelled, answered], [[true], false]);
           gate.resolve();
           await answer;
           const emitters = await fixture.store.read.selectFrom('emitters').select('id').execute();
@@ -181,7 +181,7 @@ describe('accepting a request', () => {
       const key = { id: 'k', ownerId: 'o_1', subjectId: 'dc_1', requestDigest: 'digest' };
       const gone = { code: 'unknown_endpoint' };
       await withAcceptor(
-        async (job) => job.arriving?.write(),
+        async (job) => job.unpersisted?.write(),
         async ({ acceptor, gate }) => {
           gate.resolve();
           await fixture.store.transaction((tx) => tx.deleteFrom('sources').execute());
@@ -201,7 +201,7 @@ describe('accepting a request', () => {
     test('a request whose source turns out to be gone before it was written is refused', async () => {
       await withAcceptor(
         async (job) => {
-          assert.equal(job.arriving?.refuse(unknownEndpoint()), true);
+          assert.equal(job.unpersisted?.refuse(unknownEndpoint()), true);
         },
         async ({ acceptor, gate }) => {
           gate.resolve();
@@ -227,7 +227,7 @@ describe('accepting a request', () => {
       await withAcceptor(
         async (job) => {
           runs += 1;
-          await job.arriving?.write();
+          await job.unpersisted?.write();
           await fixture.store.transaction((tx) => settleJobs(fixture.store, tx, { node: 'n1', jobs: [job] }));
         },
         async ({ acceptor, gate }) => {

@@ -1,9 +1,9 @@
 import { type KeyedItem, keyRow, writeOnce } from '#idempotency/idempotency-key-store.ts';
 import type { RequestKey } from '#idempotency/request-key.ts';
-import { ArrivingJob } from '#jobs/arriving-job.ts';
 import type { JobPayloads } from '#jobs/job-kinds.ts';
 import { insertNewJobs, isQueued, jobRow, type LeasedJob, type NewJob } from '#jobs/job-store.ts';
 import { throughOthersMs } from '#jobs/lanes-through-others.ts';
+import { UnpersistedJob } from '#jobs/unpersisted-job.ts';
 import type { WorkerPool } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
@@ -228,9 +228,9 @@ export class RequestAcceptor {
       if (!(await writes.submit(this.#writeOnce, { item: invocation, key }))) return false;
       this.#pool.run({ ...leased(job, bytes), ...options });
     } else if (writes.healthy) {
-      const arriving = new ArrivingJob(() => writes.place(this.#write, invocation));
-      this.#pool.run({ ...leased(job, bytes), ...options, arriving });
-      await arriving.onDisk;
+      const unpersisted = new UnpersistedJob(() => writes.place(this.#write, invocation));
+      this.#pool.run({ ...leased(job, bytes), ...options, unpersisted });
+      await unpersisted.onDisk;
     } else {
       // What a store that fails would refuse does not run.
       await writes.submit(this.#write, invocation);

@@ -23,7 +23,7 @@ import {
   type WorkflowStarter,
 } from './workflow-requests.ts';
 
-export interface IngressParts {
+export interface IngressOptions {
   acceptor: RequestAcceptor;
   directory: EndpointDirectory;
   starter: WorkflowStarter;
@@ -64,13 +64,13 @@ const unreadType = 'application/x-left-unread';
  * What the world sends: to sources and workflows at `/in/<key>` and every path below it, and to waiting runs at
  * `/in/resume/…` and `/in/cancel/…`. The request is a job on disk before anything answers 2xx (promise 1).
  */
-export function httpEndpoints(server: FastifyInstance, parts: IngressParts): void {
-  readAnyBody(server, parts.bodyBytesMax);
-  const handle = (request: FastifyRequest, reply: FastifyReply) => answerRequest(parts, request, reply);
-  for (const url of ['/in/:key', '/in/:key/*']) addEndpoint(server, url, parts.bodyBytesMax, handle);
+export function httpEndpoints(server: FastifyInstance, options: IngressOptions): void {
+  readAnyBody(server, options.bodyBytesMax);
+  const handle = (request: FastifyRequest, reply: FastifyReply) => answerRequest(options, request, reply);
+  for (const url of ['/in/:key', '/in/:key/*']) addEndpoint(server, url, options.bodyBytesMax, handle);
   for (const action of ['resume', 'cancel'] as const) {
-    addEndpoint(server, `/in/${action}/:run/:wait/:token`, parts.bodyBytesMax, (request, reply) =>
-      answerLink(parts, action, request, reply),
+    addEndpoint(server, `/in/${action}/:run/:wait/:token`, options.bodyBytesMax, (request, reply) =>
+      answerLink(options, action, request, reply),
     );
   }
 }
@@ -117,12 +117,12 @@ async function answerPreflight(_request: FastifyRequest, reply: FastifyReply): P
 }
 
 async function answerRequest(
-  parts: IngressParts,
+  options: IngressOptions,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const { key } = request.params as { key: string };
-  const endpoint = await parts.directory.find(key);
+  const endpoint = await options.directory.find(key);
   if (endpoint === undefined) {
     if (isRead(request) && prefersHtml(request.headers.accept)) return sendMissingEndpoint(key, reply);
     throw unknownEndpoint();
@@ -130,49 +130,52 @@ async function answerRequest(
   if (endpoint.kind === 'workflow') {
     reply.header('access-control-allow-origin', '*');
     // Before the body is read, if that is large, and before anything is told of an earlier request.
-    await requireToken(endpoint, request.headers.authorization, { reply, accessTokens: parts.accessTokens });
+    await requireToken(endpoint, request.headers.authorization, {
+      reply,
+      accessTokens: options.accessTokens,
+    });
   }
   const keyId = readKeyId(key, request.headers['idempotency-key']);
-  if (keyId !== undefined) return answerOnce(parts, endpoint, { keyId, address: key, request, reply });
-  parts.quotas.check(endpoint.ownerId);
-  const received = await endpointRequest(parts, request, `/in/${key}`);
-  const event = await eventOf(parts, endpoint, { received, request, digest: undefined });
-  await requireStillThere(parts, key);
-  const answer = await take(parts, endpoint, { received, event, key: undefined });
+  if (keyId !== undefined) return answerOnce(options, endpoint, { keyId, address: key, request, reply });
+  options.quotas.check(endpoint.ownerId);
+  const received = await endpointRequest(options, request, `/in/${key}`);
+  const event = await eventOf(options, endpoint, { received, request, digest: undefined });
+  await requireStillThere(options, key);
+  const answer = await take(options, endpoint, { received, event, key: undefined });
   return sendAnswer(reply, endpoint, must(answer, 'a request without a key is the first one'));
 }
 
 /** A request with a key: taken once, and answered the same each time it is sent. */
 async function answerOnce(
-  parts: IngressParts,
+  options: IngressOptions,
   endpoint: Endpoint,
   { keyId, address, request, reply }: KeyedRequest,
 ): Promise<FastifyReply> {
-  const { answers, quotas, uploads } = parts;
+  const { answers, quotas, uploads } = options;
   const known = await answers.find(keyId);
   // A request that was taken is answered as it was, whatever was used up since.
   if (known === undefined) quotas.check(endpoint.ownerId);
-  const received = await endpointRequest(parts, request, `/in/${address}`);
+  const received = await endpointRequest(options, request, `/in/${address}`);
   const digest = beginDigest(received).update(received.body);
   if (known !== undefined) {
     if (request.bodyLeftUnread) await uploads.read(request.raw, digest);
     const requestDigest = digest.digest('base64url');
-    return answerRepeated(parts, endpoint, { known, requestDigest, reply });
+    return answerRepeated(options, endpoint, { known, requestDigest, reply });
   }
-  const event = await eventOf(parts, endpoint, { received, request, digest });
-  await requireStillThere(parts, address);
+  const event = await eventOf(options, endpoint, { received, request, digest });
+  await requireStillThere(options, address);
   const requestDigest = digest.digest('base64url');
   const key = { id: keyId, ownerId: endpoint.ownerId, subjectId: subjectOf(endpoint), requestDigest };
-  const answer = await take(parts, endpoint, { received, event, key });
+  const answer = await take(options, endpoint, { received, event, key });
   if (answer !== undefined) return sendAnswer(reply, endpoint, answer);
   // The first request with this key came a moment before.
   const first = await answers.find(keyId);
   if (first === undefined) throw inProgress(reply);
-  return answerRepeated(parts, endpoint, { known: first, requestDigest, reply });
+  return answerRepeated(options, endpoint, { known: first, requestDigest, reply });
 }
 
 /** A body can take long to arrive: what it is for may have been deleted meanwhile, and nothing would ever run. */
-async function requireStillThere({ directory }: IngressParts, key: string): Promise<void> {
+async function requireStillThere({ directory }: IngressOptions, key: string): Promise<void> {
   if ((await directory.find(key)) === undefined) throw unknownEndpoint();
 }
 
@@ -181,21 +184,21 @@ async function requireStillThere({ directory }: IngressParts, key: string): Prom
  * `endpoint_removed` when a deletion ended the run that was to reply, whatever became of it.
  */
 async function take(
-  parts: IngressParts,
+  options: IngressOptions,
   endpoint: Endpoint,
   { received, event, key }: { received: EndpointRequest; event: string; key: RequestKey | undefined },
 ): Promise<EndpointAnswer | undefined> {
   let answer: EndpointAnswer | undefined;
   try {
     answer = await (endpoint.kind === 'source'
-      ? takeBySource(parts, endpoint, { event, key, isPrivate: isControlled(received, 'x-pd-nostore') })
-      : takeByWorkflow(parts, endpoint, { request: received, event, key }));
+      ? takeBySource(options, endpoint, { event, key, isPrivate: isControlled(received, 'x-pd-nostore') })
+      : takeByWorkflow(options, endpoint, { request: received, event, key }));
   } catch (error) {
-    if (error instanceof UnavailableError && (await parts.directory.isRemoved(endpoint)))
+    if (error instanceof UnavailableError && (await options.directory.isRemoved(endpoint)))
       throw endpointRemoved(endpoint.kind);
     throw error;
   }
-  if (answer?.kind === 'ended' && (await parts.directory.isRemoved(endpoint)))
+  if (answer?.kind === 'ended' && (await options.directory.isRemoved(endpoint)))
     throw endpointRemoved(endpoint.kind);
   return answer;
 }
@@ -219,7 +222,7 @@ function sendMissingEndpoint(key: string, reply: FastifyReply): FastifyReply {
 }
 
 async function eventOf(
-  { uploads }: IngressParts,
+  { uploads }: IngressOptions,
   endpoint: Endpoint,
   {
     received,
@@ -242,7 +245,7 @@ async function eventOf(
 
 /** With a custom response the reply is the component's. Undefined: a request with its key was taken before. */
 async function takeBySource(
-  { acceptor, answers }: IngressParts,
+  { acceptor, answers }: IngressOptions,
   endpoint: SourceEndpoint,
   { event, key, isPrivate }: { event: string; key: RequestKey | undefined; isPrivate: boolean },
 ): Promise<EndpointAnswer | undefined> {
@@ -259,7 +262,7 @@ async function takeBySource(
 
 /** Any method: links in mails are followed with GET, programs post. */
 async function answerLink(
-  parts: IngressParts,
+  options: IngressOptions,
   action: LinkAction,
   request: FastifyRequest,
   reply: FastifyReply,
@@ -273,8 +276,8 @@ async function answerLink(
   });
   const link = readLink(request.params as { run: string; wait: string; token: string });
   if (link === undefined) return sendLinkOutcome(request, reply, { action, outcome: 'unknown' });
-  const received = await endpointRequest(parts, request, targetOf(request).path);
-  const outcome = await parts.resumer[action]({ ...link, request: await requestObject(received) });
+  const received = await endpointRequest(options, request, targetOf(request).path);
+  const outcome = await options.resumer[action]({ ...link, request: await requestObject(received) });
   return sendLinkOutcome(request, reply, { action, outcome });
 }
 
@@ -303,7 +306,7 @@ function targetOf({ raw }: FastifyRequest): { path: string; queryString: string 
 
 /** `base` is what stands before the path that the event tells. A body that is to be set aside is not read. */
 async function endpointRequest(
-  { bodyBytesMax }: IngressParts,
+  { bodyBytesMax }: IngressOptions,
   request: FastifyRequest,
   base: string,
 ): Promise<EndpointRequest> {

@@ -12,7 +12,7 @@ import { startMailServer } from './mail-service.ts';
 type MailOptions = Parameters<typeof startMailServer>[0];
 
 /** No mail comes here. */
-const parts = { domain: () => 'mail.example' } as MailOptions['parts'];
+const acceptorOptions = { domain: () => 'mail.example' } as MailOptions['acceptorOptions'];
 
 /** Starts a mail server with these settings on a free port, and answers what it says when it is ready. */
 async function startWith(settings: Partial<MailOptions['settings']>) {
@@ -22,7 +22,7 @@ async function startWith(settings: Partial<MailOptions['settings']>) {
   };
   const server = await startMailServer({
     settings: { smtpHost: '127.0.0.1', smtpPort: 0, smtpTlsKey: '', smtpTlsCert: '', ...settings },
-    parts,
+    acceptorOptions,
     logger: pino({}, { write }),
   });
   const { host, port = 0 } = ready;

@@ -11,10 +11,10 @@ import { MailServer } from './smtp-server.ts';
  */
 export async function startMailServer(options: {
   settings: Pick<Settings, 'smtpHost' | 'smtpPort' | 'smtpTlsKey' | 'smtpTlsCert'>;
-  parts: Omit<ConstructorParameters<typeof MailAcceptor>[0], 'parser'>;
+  acceptorOptions: Omit<ConstructorParameters<typeof MailAcceptor>[0], 'parser'>;
   logger: Logger;
 }): Promise<{ close(): Promise<void> }> {
-  const { settings, parts, logger } = options;
+  const { settings, acceptorOptions, logger } = options;
   const tls =
     settings.smtpTlsKey === ''
       ? undefined
@@ -24,13 +24,13 @@ export async function startMailServer(options: {
         };
   const parser = new MailParser();
   const server = new MailServer({
-    acceptor: new MailAcceptor({ ...parts, parser }),
+    acceptor: new MailAcceptor({ ...acceptorOptions, parser }),
     logger,
-    name: parts.domain,
+    name: acceptorOptions.domain,
     ...(tls === undefined ? {} : { tls }),
   });
   const port = await server.listen(settings.smtpHost, settings.smtpPort);
-  logger.info({ host: settings.smtpHost, port, domain: parts.domain() }, 'mail.ready');
+  logger.info({ host: settings.smtpHost, port, domain: acceptorOptions.domain() }, 'mail.ready');
   return {
     async close() {
       await server.close();

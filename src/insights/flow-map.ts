@@ -91,7 +91,7 @@ export interface FlowMap {
   edges: FlowEdge[];
 }
 
-export interface FlowTools {
+export interface FlowMapOptions {
   store: Pick<Store, 'hasLateralJoins' | 'read'>;
   clock: Clock;
 }
@@ -101,7 +101,7 @@ export interface FlowTools {
  * `focus`, what fails, what had traffic last, the newest. All of it is read from the store, a bounded number of rows each.
  */
 export async function readFlowMap(
-  { store, clock }: FlowTools,
+  { store, clock }: FlowMapOptions,
   ownerId: string,
   focus?: string,
 ): Promise<FlowMap> {

@@ -3,7 +3,7 @@ import type { Store } from '#storage/store.ts';
 
 /** Things in one statement. */
 const keysPerStatement = 100;
-/** States of deliveries that ended undelivered, and not by anybody's wish. */
+/** States of deliveries that failed. Deliveries that a user cancelled are not among them. */
 export const deadStates = sql.raw(`'failed', 'blocked', 'dropped', 'expired'`);
 
 /** What the newest rows of one thing come to: those of one kind among them. Times are epoch ms. */

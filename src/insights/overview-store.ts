@@ -7,7 +7,7 @@ export const countedMax = 1000;
 const lookedThroughMax = 10_000;
 /** Of each kind of thing that needs attention, so many are named. */
 export const namedMax = 5;
-/** Undelivered and not by anybody's wish. */
+/** Failed deliveries, without those that a user cancelled. */
 const deadStates: readonly DeliveryState[] = ['failed', 'blocked', 'dropped', 'expired'];
 
 export interface Waiting {

@@ -21,12 +21,12 @@ import { LaneLeases } from './lane-leases.ts';
 import {
   forgetNodes,
   heartbeat,
+  markNotified,
   recoverExpired,
   registerNode,
   releaseNode,
   releaseUnknown,
-  setTold,
-  takeUntold,
+  takePending,
 } from './node-store.ts';
 import { sharedLane } from './shared-lane.ts';
 
@@ -439,12 +439,12 @@ describe('the job queue', () => {
       await register('whoever asks');
       await register('n2', start + leaseMs);
       await recover(start);
-      const take = (node: string, nowMs: number) => takeUntold(fixture.store, { node, nowMs });
+      const take = (node: string, nowMs: number) => takePending(fixture.store, { node, nowMs });
       assert.deepEqual(await take('n2', start), [], 'who quarantined it is there');
       const [taken, ...others] = await take('n2', start + leaseMs);
       assert.deepEqual([taken?.job.id, taken?.job.attempts, others], ['a', 3, []]);
       assert.deepEqual(await take('n2', start + leaseMs), []);
-      await fixture.store.transaction((tx) => setTold(tx, taken?.rowId ?? ''));
+      await fixture.store.transaction((tx) => markNotified(tx, taken?.rowId ?? ''));
       assert.deepEqual(await take('n3', start + 10 * leaseMs), []);
     });
 

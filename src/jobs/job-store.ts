@@ -4,9 +4,9 @@ import { insertRows, type RowInsert } from '#storage/insert-rows.ts';
 import { StatementTexts } from '#storage/statement-texts.ts';
 import type { Db, Store, Tx } from '#storage/store.ts';
 import type { JobKind, JobState, JobTable } from '#storage/tables/job-tables.ts';
-import type { ArrivingJob } from './arriving-job.ts';
 import type { JobPayloads } from './job-kinds.ts';
 import { sharedLane } from './shared-lane.ts';
+import type { UnpersistedJob } from './unpersisted-job.ts';
 
 /** A job this node holds: `attempts` is its fencing token. */
 export interface LeasedJob {
@@ -21,10 +21,10 @@ export interface LeasedJob {
   /** Of the payload, roughly. */
   bytes: number;
   createdAtMs: number;
-  /** Somebody in this process waits for its reply, so it cannot wait anywhere else. */
+  /** A caller waits for its reply in this process, so no other node may run it. */
   staysHere?: boolean;
-  /** Present while the job runs before it is known to be on disk. */
-  arriving?: ArrivingJob;
+  /** Present when the job runs before its row is known to be on disk. */
+  unpersisted?: UnpersistedJob;
 }
 
 export interface NewJob<K extends JobKind = JobKind> {

@@ -2,41 +2,41 @@ import type { Store, Tx } from '#storage/store.ts';
 import { countLanes, releaseLanes, takeLanes } from './lane-lease-store.ts';
 import { isSharedLane } from './shared-lane.ts';
 
-/** A lane without work is given up after this long: the next work of it may be anywhere. */
+/** A lane without work is released after this long: any node may get its next work. */
 const idleMs = 60_000;
-/** This long after a lane was last used here, every transaction that added work to it has ended. */
+/** Every transaction that added work to a lane has ended this long after the lane was last used here. */
 const settleMs = 250;
-/** After a lane is handed over, this node does not take it back for this long, so that other nodes come first. */
+/** This node does not take back a lane that it handed over for this long, so that other nodes come first. */
 const abstainMs = 2_000;
-/** Other nodes are taken to be there for so long after they were seen. */
+/** Other nodes count as present for so long after they were seen. */
 const othersMs = 60_000;
-/** Of the lanes that this node has beyond its share, it gives up this part at each look. */
+/** The part of its surplus lanes that this node releases at each check. */
 const givenPart = 1 / 4;
-/** A node hands lanes over when it has more than its share by this part of its lanes, and by more than one lane. */
+/** A node releases lanes when its surplus is more than this part of its lanes, and more than one lane. */
 const unevenPart = 1 / 10;
 
 /**
- * Whose turn a lane is. A lane without the mark of shared ones (`shared-lane.ts`) belongs to one node at a time, from its first work until
- * it is idle or is handed over: that node alone runs its jobs, one after another, and its runs see what those before them stored.
+ * The lanes that this node owns. A lane without the mark of shared ones (`shared-lane.ts`) belongs to one node at a time, from its first
+ * work until it is idle or is handed over. That node alone runs its jobs, one after another, so each run sees what earlier ones stored.
  *
- * The truth is in the store (`lane_leases`); in memory is what this node may act upon without asking. It is written before it is
- * believed, and no longer believed before it is given up. When a node loses its own lease, what it still tries to store is refused
- * there (`keepLanesQuery`). With the embedded store there is one node, which has all lanes.
+ * The store (`lane_leases`) decides who owns a lane. Memory holds the lanes that this node may use without a query: a lane is added after
+ * its row was written, and removed before its row is deleted. When a node loses its own lease, the store refuses what it still tries to
+ * write (`keepLanesQuery`). With the embedded store there is one node, which owns all lanes.
  */
 export class LaneLeases {
   readonly node: string;
   readonly #store: Store;
   readonly #isSole: boolean;
   readonly #nowMs: () => number;
-  /** When each was last used (of `nowMs`). */
+  /** The time at which each lane was last used, of `nowMs`. */
   readonly #own = new Map<string, number>();
-  /** To be given up as soon as nothing of them is under way here. */
+  /** Lanes to release as soon as nothing of them is under way here. */
   readonly #leaving = new Set<string>();
   readonly #abstains = new Map<string, number>();
   readonly #observers: ((lanes: ReadonlySet<string>) => void)[] = [];
-  /** When they are taken to be gone, unless this node sees them again; before it has looked, they may be there. */
+  /** Other nodes count as present until then. Infinity before the first check. */
   #othersUntilMs = Number.POSITIVE_INFINITY;
-  /** Taking and giving up take turns: neither undoes what the other is about to write. */
+  /** Serialises taking and releasing, so that neither undoes a write of the other. */
   #turn: Promise<unknown> = Promise.resolve();
 
   constructor(options: {
@@ -52,8 +52,8 @@ export class LaneLeases {
   }
 
   /**
-   * Tells of lanes that this node did not have before, as soon as it has them: older work of them may wait in the store, and newer must not
-   * begin before it.
+   * Calls the observer with lanes that this node has just taken: older work of them may wait in the store, and newer work must not begin
+   * before it.
    */
   onTaken(observer: (lanes: ReadonlySet<string>) => void): void {
     this.#observers.push(observer);

@@ -222,8 +222,8 @@ export interface QuarantinedJob {
   rowId: string;
 }
 
-/** Takes over what nodes that are gone quarantined and did not come to tell anybody of. */
-export async function takeUntold(
+/** Takes over quarantined jobs whose handlers were not notified before their node went away. */
+export async function takePending(
   store: Store,
   options: { node: string; nowMs: number },
 ): Promise<QuarantinedJob[]> {
@@ -232,7 +232,7 @@ export async function takeUntold(
     .selectFrom('nodes')
     .select('id')
     .where((where) => where.or([where('expires_at_ms', '>', nowMs), where('id', '=', node)]));
-  const untold = await store.read
+  const pending = await store.read
     .selectFrom('jobs')
     .select('id')
     .where('state', '=', quarantined)
@@ -240,7 +240,7 @@ export async function takeUntold(
     .where('lease_node', 'not in', live)
     .limit(recoveredMax)
     .execute();
-  if (untold.length === 0) return [];
+  if (pending.length === 0) return [];
   return store.transaction(async (tx) => {
     const rows = await tx
       .updateTable('jobs')
@@ -248,7 +248,7 @@ export async function takeUntold(
       .where(
         'id',
         'in',
-        untold.map(({ id }) => id),
+        pending.map(({ id }) => id),
       )
       .where('lease_node', 'is not', null)
       .where('lease_node', 'not in', live)
@@ -261,8 +261,8 @@ export async function takeUntold(
   });
 }
 
-/** The handler of a quarantined job knows of it. */
-export async function setTold(tx: Tx, rowId: string): Promise<void> {
+/** Records that the handler of a quarantined job was notified. */
+export async function markNotified(tx: Tx, rowId: string): Promise<void> {
   await tx
     .updateTable('jobs')
     .set({ lease_node: null })

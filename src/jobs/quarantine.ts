@@ -4,13 +4,13 @@ import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
 import { type LeasedJob, pruneQuarantined } from './job-store.ts';
 import type { LeaseClock } from './lease-clock.ts';
-import { type QuarantinedJob, setTold, takeUntold } from './node-store.ts';
+import { markNotified, type QuarantinedJob, takePending } from './node-store.ts';
 
-/** Quarantined jobs stay in the store for a month; then they go, a few at each heartbeat. */
+/** Quarantined jobs stay in the store for a month. Each heartbeat then deletes a few. */
 const keptMs = 30 * 86_400_000;
 const pruneMax = 200;
 
-/** Notifies the handlers of quarantined jobs. Until its handler knows, what a job was for neither goes on nor has ended. */
+/** Notifies the handlers of quarantined jobs. Until its handler is notified, the run or delivery behind a job neither continues nor ends. */
 export class Quarantine {
   readonly #node: string;
   readonly #store: Store;
@@ -18,7 +18,7 @@ export class Quarantine {
   readonly #leaseClock: LeaseClock;
   readonly #logger: Logger;
   readonly #notifyHandler: (job: LeasedJob) => Promise<void>;
-  /** Those whose handlers could not be notified. */
+  /** Jobs whose handlers could not be notified. */
   #pending: QuarantinedJob[] = [];
 
   constructor(options: {
@@ -42,21 +42,24 @@ export class Quarantine {
     this.#logger.error({ job: job.id, kind: job.kind, lane: job.lane }, 'job.quarantined');
     try {
       await this.#notifyHandler(job);
-      await this.#store.transaction((tx) => setTold(tx, rowId));
+      await this.#store.transaction((tx) => markNotified(tx, rowId));
     } catch (error) {
       // The job stays visible in quarantine. The handlers of the others of this round must be notified too.
-      this.#logger.error({ job: job.id, error: toError(error).message }, 'job.quarantine-not-told');
+      this.#logger.error(
+        { job: job.id, error: toError(error).message },
+        'job.quarantine-notification-failed',
+      );
       this.#pending.push({ job, rowId });
     }
   }
 
-  /** Notifies of what is left from before, and of what nodes that are gone left. */
+  /** Notifies the handlers of jobs that failed to be notified before, and of jobs that lost nodes left. */
   async notifyPending(): Promise<void> {
     const pending = this.#pending;
     this.#pending = [];
     let left: QuarantinedJob[];
     try {
-      left = await takeUntold(this.#store, { node: this.#node, nowMs: await this.#leaseClock.nowMs() });
+      left = await takePending(this.#store, { node: this.#node, nowMs: await this.#leaseClock.nowMs() });
     } catch (error) {
       this.#pending.push(...pending);
       throw error;

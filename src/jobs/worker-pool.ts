@@ -398,8 +398,8 @@ export class WorkerPool {
 }
 
 async function isStored(job: LeasedJob): Promise<boolean> {
-  if (job.arriving === undefined) return true;
-  return job.arriving.write().then(
+  if (job.unpersisted === undefined) return true;
+  return job.unpersisted.write().then(
     () => true,
     () => false,
   );

@@ -32,14 +32,14 @@ describe('BacklogLimiter', () => {
         return amount;
       },
       nothing: () => ({ count: 0, bytes: 0 }),
-      hasRoom: ({ count, bytes }, _wish, factor) => count < 3 * factor && bytes < 100 * factor,
+      hasRoom: ({ count, bytes }, _request, factor) => count < 3 * factor && bytes < 100 * factor,
       nowMs: () => nowMs,
       ...options,
     });
   }
 
-  const admitted = async (limit: BacklogLimiter<number>, wishes: number, key = 'a') => {
-    const results = await Promise.all(Array.from({ length: wishes }, () => limit.admit(key, one)));
+  const admitted = async (limit: BacklogLimiter<number>, count: number, key = 'a') => {
+    const results = await Promise.all(Array.from({ length: count }, () => limit.admit(key, one)));
     return results.filter(Boolean).length;
   };
 
@@ -79,7 +79,7 @@ describe('BacklogLimiter', () => {
     assert.equal(asked, 4);
   });
 
-  test('a count that fails is told to those who wait for it, and made again for the next', async () => {
+  test('a count that fails is reported to all who wait for it, and done again for the next', async () => {
     let isAway = true;
     const limit = limiter({
       countStored: async () => {
@@ -92,76 +92,76 @@ describe('BacklogLimiter', () => {
     assert.equal(await admitted(limit, 1), 1);
   });
 
-  test('where it asks before it refuses, what has left the store since the count leaves room at once', async () => {
-    const limit = limiter({ asksBeforeRefusal: true });
+  test('with recountsBeforeRefusal, what has left the store since the count makes room immediately', async () => {
+    const limit = limiter({ recountsBeforeRefusal: true });
     assert.equal(await admitted(limit, 3), 3);
     assert.equal(await admitted(limit, 1), 1);
     assert.equal(asked, 2);
   });
 
-  test('what is on its way to the store counts until it has arrived', async () => {
-    const limit = limiter({ asksBeforeRefusal: true, tracksArrival: true });
+  test('what is not stored yet counts until it is settled', async () => {
+    const limit = limiter({ recountsBeforeRefusal: true, tracksUnstored: true });
     assert.equal(await admitted(limit, 3), 3);
     assert.equal(await admitted(limit, 1), 0);
-    limit.arrived('a', one);
+    limit.settled('a', one);
     assert.equal(await admitted(limit, 2), 1);
     nowMs += 60_000;
     assert.equal(await admitted(limit, 1), 0);
   });
 
   describe('at once, without waiting for the store', () => {
-    test('a key that is not known gets what may wait, and is counted in the background', async () => {
+    test('an unknown key gets its limit, and is counted in the background', async () => {
       const limit = limiter();
       stored.set('a', { count: 2, bytes: 20 });
-      assert.equal(limit.admitAtOnce('a', one), true);
+      assert.equal(limit.admitWithoutWaiting('a', one), true);
       await limit.counted();
       // Two in the store, and one that was admitted while the store counted.
-      assert.equal(limit.admitAtOnce('a', one), false);
+      assert.equal(limit.admitWithoutWaiting('a', one), false);
     });
 
     test('keys are counted one after another', async () => {
       const limit = limiter();
       answers = new Deferred<void>();
-      for (const key of ['a', 'b', 'c']) limit.admitAtOnce(key, one);
+      for (const key of ['a', 'b', 'c']) limit.admitWithoutWaiting(key, one);
       assert.equal(asked, 1);
       answers.resolve();
       await limit.counted();
       assert.equal(asked, 3);
     });
 
-    test('an old count gives as much again, and is made anew; a store that is full gives nothing', async () => {
+    test('an expired count allows as much again, and is refreshed; a full store allows nothing', async () => {
       const limit = limiter();
-      for (let n = 0; n < 3; n += 1) assert.equal(limit.admitAtOnce('a', one), true);
+      for (let n = 0; n < 3; n += 1) assert.equal(limit.admitWithoutWaiting('a', one), true);
       await limit.counted();
       stored.set('a', { count: 3, bytes: 30 });
-      assert.equal(limit.admitAtOnce('a', one), false);
+      assert.equal(limit.admitWithoutWaiting('a', one), false);
       nowMs += 1_000;
       answers = new Deferred<void>();
-      const again = [1, 2, 3, 4].map(() => limit.admitAtOnce('a', one));
+      const again = [1, 2, 3, 4].map(() => limit.admitWithoutWaiting('a', one));
       assert.deepEqual(again, [true, true, true, false]);
       answers.resolve();
       await limit.counted();
       nowMs += 1_000;
-      assert.equal(limit.admitAtOnce('a', one), false);
+      assert.equal(limit.admitWithoutWaiting('a', one), false);
       await limit.counted();
       // Now nothing was admitted since the count, which is old again.
       nowMs += 1_000;
-      assert.equal(limit.admitAtOnce('a', one), false);
+      assert.equal(limit.admitWithoutWaiting('a', one), false);
       await limit.counted();
     });
 
     test('a store that is away changes nothing', async () => {
       const limit = limiter({ countStored: () => Promise.reject(new Error('away')) });
-      assert.equal(limit.admitAtOnce('a', one), true);
+      assert.equal(limit.admitWithoutWaiting('a', one), true);
       await limit.counted();
-      assert.equal(limit.admitAtOnce('a', one), true);
+      assert.equal(limit.admitWithoutWaiting('a', one), true);
     });
   });
 
-  test('keys that are not needed for a minute are forgotten, but for what is on its way', async () => {
-    const limit = limiter({ tracksArrival: true });
+  test('keys that are unused for a minute are dropped, unless something of them is unstored', async () => {
+    const limit = limiter({ tracksUnstored: true });
     for (let n = 0; n < 1_000; n += 1) await limit.admit(`k${n}`, one);
-    for (let n = 1; n < 1_000; n += 1) limit.arrived(`k${n}`, one);
+    for (let n = 1; n < 1_000; n += 1) limit.settled(`k${n}`, one);
     nowMs += 60_001;
     await limit.admit('new', one);
     stored.set('k0', { count: 0, bytes: 0 });

@@ -4,126 +4,126 @@ export interface Backlog {
   bytes: number;
 }
 
-export interface BacklogLimiterOptions<Wish, Counted extends Backlog> {
-  /** How much one is that may wait. */
-  bytesOf: (wish: Wish) => number;
-  /** What waits for `key` in the store, counted as far as it matters to the wish. */
-  countStored: (key: string, wish: Wish) => Promise<Counted>;
-  /** What is believed of a key before its first count. */
+export interface BacklogLimiterOptions<Request, Counted extends Backlog> {
+  /** Size of one request. */
+  bytesOf: (request: Request) => number;
+  /** What waits for `key` in the store, counted as far as the request needs it. */
+  countStored: (key: string, request: Request) => Promise<Counted>;
+  /** The count of a key before its first look-up. */
   nothing: () => Counted;
-  /** Whether one more may wait; `factor`: with limits so many times as large. */
-  hasRoom: (backlog: Counted, wish: Wish, factor: number) => boolean;
-  /** Nothing is refused before the store was asked anew, which is dear where many are refused. */
-  asksBeforeRefusal?: boolean;
-  /** `arrived` is called for each that was admitted: until then a count of the store may miss it, so it is added. */
-  tracksArrival?: boolean;
+  /** Whether one more may wait, with limits multiplied by `factor`. */
+  hasRoom: (backlog: Counted, request: Request, factor: number) => boolean;
+  /** Nothing is refused before the store was counted again, which is expensive where many are refused. */
+  recountsBeforeRefusal?: boolean;
+  /** `settled` is called for each admitted request. Until then a count of the store may miss it, so it is added. */
+  tracksUnstored?: boolean;
   nowMs: () => number;
 }
 
-/** How long a count is believed, or longer when it was long. */
-const believedMs = 1_000;
-const believedMsPerCounted = 0.1;
-/** A key is forgotten when it was not needed for so long; it is looked for when there are so many. */
-const forgottenMs = 60_000;
+/** Cache TTL of a count, and what each counted row adds to it. */
+const countTtlMs = 1_000;
+const countTtlMsPerCounted = 0.1;
+/** Keys that were unused for so long are dropped, once there are so many. */
+const unusedMs = 60_000;
 const forgetAtLeast = 1_000;
-/** Counting in the background rests this many times as long as it took: it shares the store with all who read. */
+/** The pause after a background count, as a multiple of its duration: other readers need the store too. */
 const restFactor = 4;
 
 interface Known<Counted> {
-  /** What the store said. */
+  /** The last count of the store. */
   stored: Counted;
-  /** That, and everything admitted since. */
-  believed: Counted;
+  /** The last count and everything admitted since. */
+  estimate: Counted;
   /** Everything admitted so far. */
   admitted: Backlog;
-  /** Admitted, and not known to be in the store; zero where arrivals are not tracked. */
-  onItsWay: Backlog;
-  /** Never: -Infinity. */
+  /** Admitted, and not known to be in the store. Zero without `tracksUnstored`. */
+  unstored: Backlog;
+  /** -Infinity: never. */
   countedAtMs: number;
   usedAtMs: number;
   counting: Promise<void> | undefined;
 }
 
 /**
- * Bounds what may wait in the store for each of many keys without counting it for each that comes. What is believed is an
- * upper bound: a count, and everything admitted since; what has left the store since the count still counts.
+ * Bounds what may wait in the store for each of many keys, without a count for each request. The estimate is an upper bound:
+ * the last count and everything admitted since. What has left the store since that count is still included.
  */
-export class BacklogLimiter<Wish, Counted extends Backlog = Backlog> {
-  readonly #options: BacklogLimiterOptions<Wish, Counted>;
+export class BacklogLimiter<Request, Counted extends Backlog = Backlog> {
+  readonly #options: BacklogLimiterOptions<Request, Counted>;
   readonly #known = new Map<string, Known<Counted>>();
   #forgetAt = forgetAtLeast;
-  /** To be counted in the background, with what is wished for. */
-  readonly #toCount = new Map<string, Wish>();
+  /** Keys to be counted in the background, each with its request. */
+  readonly #toCount = new Map<string, Request>();
   #counting: Promise<void> | undefined;
 
-  constructor(options: BacklogLimiterOptions<Wish, Counted>) {
+  constructor(options: BacklogLimiterOptions<Request, Counted>) {
     this.#options = options;
   }
 
   /**
-   * True when one more may wait; it is then counted. Waits for the store where the count is out of date: those that come
-   * while the store counts share that count.
+   * True: one more may wait, and is included in the estimate. Waits for the store where the count has expired; requests
+   * that come meanwhile share that count.
    */
-  async admit(key: string, wish: Wish): Promise<boolean> {
-    const { hasRoom, asksBeforeRefusal, nowMs } = this.#options;
+  async admit(key: string, request: Request): Promise<boolean> {
+    const { hasRoom, recountsBeforeRefusal, nowMs } = this.#options;
     const known = this.#known.get(key) ?? this.#begin(key, Number.NEGATIVE_INFINITY);
     known.usedAtMs = nowMs();
-    if (this.#isOld(known) || (asksBeforeRefusal === true && !hasRoom(known.believed, wish, 1)))
-      await this.#count(key, known, wish);
-    if (!hasRoom(known.believed, wish, 1)) return false;
-    this.#add(known, wish);
+    if (this.#isOld(known) || (recountsBeforeRefusal === true && !hasRoom(known.estimate, request, 1)))
+      await this.#count(key, known, request);
+    if (!hasRoom(known.estimate, request, 1)) return false;
+    this.#add(known, request);
     return true;
   }
 
   /**
-   * The same for callers in a transaction, which wait for nothing: keys are counted in the background, one after another, when
-   * they come near the limit. Until that is done a key gets as much again, not more.
+   * The same for callers in a transaction, which cannot wait. Keys near the limit are counted in the background, one after
+   * another. Until a key is counted, it gets at most twice its limit.
    */
-  admitAtOnce(key: string, wish: Wish): boolean {
+  admitWithoutWaiting(key: string, request: Request): boolean {
     const { hasRoom, nowMs } = this.#options;
     let known = this.#known.get(key);
     if (known === undefined) {
       known = this.#begin(key, nowMs());
-      this.#countSoon(key, wish);
+      this.#countSoon(key, request);
     }
     known.usedAtMs = nowMs();
-    const { believed, stored } = known;
+    const { estimate, stored } = known;
     const isOld = this.#isOld(known);
-    if (isOld && !hasRoom(believed, wish, 1 / 2)) this.#countSoon(key, wish);
-    const isUnsure = isOld && hasRoom(believed, wish, 2) && hasRoom(stored, wish, 1);
-    if (!hasRoom(believed, wish, 1) && !isUnsure) return false;
-    this.#add(known, wish);
+    if (isOld && !hasRoom(estimate, request, 1 / 2)) this.#countSoon(key, request);
+    const isUnsure = isOld && hasRoom(estimate, request, 2) && hasRoom(stored, request, 1);
+    if (!hasRoom(estimate, request, 1) && !isUnsure) return false;
+    this.#add(known, request);
     return true;
   }
 
-  /** One that was admitted is in the store, or will not come there. */
-  arrived(key: string, wish: Wish): void {
-    const onItsWay = this.#known.get(key)?.onItsWay;
-    if (onItsWay === undefined) return;
-    onItsWay.count -= 1;
-    onItsWay.bytes -= this.#options.bytesOf(wish);
+  /** An admitted request is in the store, or will not be written. */
+  settled(key: string, request: Request): void {
+    const unstored = this.#known.get(key)?.unstored;
+    if (unstored === undefined) return;
+    unstored.count -= 1;
+    unstored.bytes -= this.#options.bytesOf(request);
   }
 
-  /** Resolves when everything is counted that was to be, in the background; for tests. */
+  /** Resolves when the background counts are done; for tests. */
   async counted(): Promise<void> {
     while (this.#counting !== undefined) await this.#counting;
   }
 
-  #add({ believed, admitted, onItsWay }: Known<Counted>, wish: Wish): void {
-    const bytes = this.#options.bytesOf(wish);
-    believed.count += 1;
-    believed.bytes += bytes;
+  #add({ estimate, admitted, unstored }: Known<Counted>, request: Request): void {
+    const bytes = this.#options.bytesOf(request);
+    estimate.count += 1;
+    estimate.bytes += bytes;
     admitted.count += 1;
     admitted.bytes += bytes;
-    if (this.#options.tracksArrival !== true) return;
-    onItsWay.count += 1;
-    onItsWay.bytes += bytes;
+    if (this.#options.tracksUnstored !== true) return;
+    unstored.count += 1;
+    unstored.bytes += bytes;
   }
 
-  /** Also when the clock has stepped back: not believed for ever. */
+  /** True as well when the clock has stepped back, so that a count cannot stay valid for ever. */
   #isOld({ countedAtMs, stored }: Known<Counted>): boolean {
     const ageMs = this.#options.nowMs() - countedAtMs;
-    return ageMs < 0 || ageMs >= Math.max(believedMs, stored.count * believedMsPerCounted);
+    return ageMs < 0 || ageMs >= Math.max(countTtlMs, stored.count * countTtlMsPerCounted);
   }
 
   #begin(key: string, countedAtMs: number): Known<Counted> {
@@ -131,9 +131,9 @@ export class BacklogLimiter<Wish, Counted extends Backlog = Backlog> {
     if (this.#known.size >= this.#forgetAt) this.#forgetUnused();
     const known: Known<Counted> = {
       stored: nothing(),
-      believed: nothing(),
+      estimate: nothing(),
       admitted: { count: 0, bytes: 0 },
-      onItsWay: { count: 0, bytes: 0 },
+      unstored: { count: 0, bytes: 0 },
       countedAtMs,
       usedAtMs: nowMs(),
       counting: undefined,
@@ -144,37 +144,37 @@ export class BacklogLimiter<Wish, Counted extends Backlog = Backlog> {
 
   #forgetUnused(): void {
     const nowMs = this.#options.nowMs();
-    for (const [key, { usedAtMs, onItsWay, counting }] of this.#known) {
-      const isNeeded = onItsWay.count > 0 || counting !== undefined || this.#toCount.has(key);
-      if (!isNeeded && Math.abs(nowMs - usedAtMs) > forgottenMs) this.#known.delete(key);
+    for (const [key, { usedAtMs, unstored, counting }] of this.#known) {
+      const isNeeded = unstored.count > 0 || counting !== undefined || this.#toCount.has(key);
+      if (!isNeeded && Math.abs(nowMs - usedAtMs) > unusedMs) this.#known.delete(key);
     }
     this.#forgetAt = Math.max(forgetAtLeast, 2 * this.#known.size);
   }
 
-  #count(key: string, known: Known<Counted>, wish: Wish): Promise<void> {
-    known.counting ??= this.#ask(key, known, wish).finally(() => {
+  #count(key: string, known: Known<Counted>, request: Request): Promise<void> {
+    known.counting ??= this.#recount(key, known, request).finally(() => {
       known.counting = undefined;
     });
     return known.counting;
   }
 
-  async #ask(key: string, known: Known<Counted>, wish: Wish): Promise<void> {
+  async #recount(key: string, known: Known<Counted>, request: Request): Promise<void> {
     const { countStored, nowMs } = this.#options;
     const { admitted } = known;
     const before = { ...admitted };
-    const onItsWay = { ...known.onItsWay };
-    const stored = await countStored(key, wish);
+    const unstored = { ...known.unstored };
+    const stored = await countStored(key, request);
     known.stored = stored;
-    known.believed = {
+    known.estimate = {
       ...stored,
-      count: stored.count + onItsWay.count + admitted.count - before.count,
-      bytes: stored.bytes + onItsWay.bytes + admitted.bytes - before.bytes,
+      count: stored.count + unstored.count + admitted.count - before.count,
+      bytes: stored.bytes + unstored.bytes + admitted.bytes - before.bytes,
     };
     known.countedAtMs = nowMs();
   }
 
-  #countSoon(key: string, wish: Wish): void {
-    this.#toCount.set(key, wish);
+  #countSoon(key: string, request: Request): void {
+    this.#toCount.set(key, request);
     this.#counting ??= this.#countAll().finally(() => {
       this.#counting = undefined;
     });
@@ -182,13 +182,13 @@ export class BacklogLimiter<Wish, Counted extends Backlog = Backlog> {
 
   async #countAll(): Promise<void> {
     const { nowMs } = this.#options;
-    for (const [key, wish] of this.#toCount) {
+    for (const [key, request] of this.#toCount) {
       const known = this.#known.get(key);
       const begunMs = nowMs();
       try {
-        if (known !== undefined) await this.#count(key, known, wish);
+        if (known !== undefined) await this.#count(key, known, request);
       } catch {
-        // The store is away. Whatever comes next has it counted again.
+        // The store is unavailable. The next request for the key counts again.
       }
       this.#toCount.delete(key);
       const restMs = (nowMs() - begunMs) * restFactor;

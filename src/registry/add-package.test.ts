@@ -9,7 +9,13 @@ import { silentLogger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { createTempFolder } from '../../test/support/temp-folder.ts';
-import { addFolder, addPackage, type RegistryParts, removePackages, updatePackages } from './add-package.ts';
+import {
+  addFolder,
+  addPackage,
+  type RegistryOptions,
+  removePackages,
+  updatePackages,
+} from './add-package.ts';
 import { ComponentCatalogue } from './component-catalogue.ts';
 import { LocalRegistry } from './local-registry.ts';
 import { allPackages } from './package-store.ts';
@@ -33,7 +39,7 @@ function fetcherOf(versions: Record<string, string>) {
 }
 
 forEachStore((fixture) => {
-  const partsOf = (store: Store, fetcher: RegistryParts['fetcher']) => ({
+  const partsOf = (store: Store, fetcher: RegistryOptions['fetcher']) => ({
     store,
     clock: systemClock,
     fetcher,

@@ -30,7 +30,7 @@ export interface PackageView {
   created_at: number;
 }
 
-export interface RegistryParts {
+export interface RegistryOptions {
   store: Store;
   clock: Clock;
   fetcher: Pick<PackageFetcher, 'download' | 'scan'>;
@@ -47,39 +47,39 @@ const problemsMax = 200;
  * `PackageFetcher` does, and CallerError `no_components`.
  */
 export async function addPackage(
-  parts: RegistryParts,
+  options: RegistryOptions,
   wanted: { name: string; version?: string | undefined; userId: string | null },
 ): Promise<PackageView> {
-  const { name, version, integrity, files } = await parts.fetcher.download(wanted.name, wanted.version);
-  const known = await keptPackage(parts.store, { name, version, integrity });
+  const { name, version, integrity, files } = await options.fetcher.download(wanted.name, wanted.version);
+  const known = await keptPackage(options.store, { name, version, integrity });
   if (known !== undefined) return known;
   const { userId } = wanted;
-  const added = await scanned(parts, { kind: 'npm', name, version, integrity, userId }, files);
-  const isNew = await parts.store.transaction((tx) => insertPackage(parts.store, tx, added));
-  const kept = isNew ? undefined : await keptPackage(parts.store, { name, version, integrity });
-  return kept ?? viewOfOne(parts.store, added.row);
+  const added = await scanned(options, { kind: 'npm', name, version, integrity, userId }, files);
+  const isNew = await options.store.transaction((tx) => insertPackage(options.store, tx, added));
+  const kept = isNew ? undefined : await keptPackage(options.store, { name, version, integrity });
+  return kept ?? viewOfOne(options.store, added.row);
 }
 
 /**
  * Adds a folder of this machine, by its absolute path, in the place of what it was when it was last added. Throws
  * CallerError `invalid_parameter`, `no_components`, `component_too_large`.
  */
-export async function addFolder(parts: RegistryParts, folder: string): Promise<PackageView> {
+export async function addFolder(options: RegistryOptions, folder: string): Promise<PackageView> {
   const files = await readFolder(folder);
-  parts.progress?.(`${files.length} files were read; looking for components in them`);
+  options.progress?.(`${files.length} files were read; looking for components in them`);
   const hash = createHash('sha256');
   for (const { path, text } of files)
     hash.update(`${Buffer.byteLength(path)}:${path}${Buffer.byteLength(text)}:`).update(text);
   const digest = hash.digest();
   const version = digest.toString('hex').slice(0, 12);
   const integrity = `sha256-${digest.toString('base64')}`;
-  const [known] = await findPackages(parts.store.read, folder, version);
-  if (known !== undefined) return viewOfOne(parts.store, known);
+  const [known] = await findPackages(options.store.read, folder, version);
+  if (known !== undefined) return viewOfOne(options.store, known);
   const head = { kind: 'folder', name: folder, version, integrity, userId: null } as const;
-  const added = await scanned(parts, head, files);
-  parts.progress?.(`${added.components.length} components were found; keeping the files`);
-  await parts.store.transaction(async (tx) => {
-    await insertPackage(parts.store, tx, added);
+  const added = await scanned(options, head, files);
+  options.progress?.(`${added.components.length} components were found; keeping the files`);
+  await options.store.transaction(async (tx) => {
+    await insertPackage(options.store, tx, added);
     const before = await findPackages(tx, folder);
     await deletePackages(
       tx,
@@ -87,14 +87,14 @@ export async function addFolder(parts: RegistryParts, folder: string): Promise<P
     );
   });
   // What was added elsewhere at the same time is only seen now: the last one stays.
-  const [newest = added.row, ...older] = await findPackages(parts.store.read, folder);
-  await parts.store.transaction((tx) =>
+  const [newest = added.row, ...older] = await findPackages(options.store.read, folder);
+  await options.store.transaction((tx) =>
     deletePackages(
       tx,
       older.map(({ id }) => id),
     ),
   );
-  return viewOfOne(parts.store, newest);
+  return viewOfOne(options.store, newest);
 }
 
 /**
@@ -103,19 +103,21 @@ export async function addFolder(parts: RegistryParts, folder: string): Promise<P
  * first that names each.
  */
 export async function updatePackages(
-  parts: RegistryParts,
+  options: RegistryOptions,
   name: string | undefined,
   onDone: (updated: { name: string; before: string[]; now: PackageView }) => void,
 ): Promise<void> {
   const packages =
-    name === undefined ? await allPackages(parts.store.read) : await findPackages(parts.store.read, name);
+    name === undefined ? await allPackages(options.store.read) : await findPackages(options.store.read, name);
   if (name !== undefined && packages.length === 0) throw unknownPackage(name, undefined);
   const byName = Map.groupBy(packages, (row) => row.name);
   const failed: { name: string; error: CallerError | UnavailableError }[] = [];
   for (const [of, versions] of byName) {
     const isFolder = versions.some(({ kind }) => kind === 'folder');
     try {
-      const now = isFolder ? await addFolder(parts, of) : await addPackage(parts, { name: of, userId: null });
+      const now = isFolder
+        ? await addFolder(options, of)
+        : await addPackage(options, { name: of, userId: null });
       onDone({ name: of, before: versions.map(({ version }) => version), now });
     } catch (error) {
       if (!(error instanceof CallerError || error instanceof UnavailableError) || name !== undefined)
@@ -135,7 +137,7 @@ export async function updatePackages(
 
 /** Removes one version, or all. What was built from it stays, and what uses that runs on. Throws CallerError `not_found`. */
 export async function removePackages(
-  { store }: Pick<RegistryParts, 'store'>,
+  { store }: Pick<RegistryOptions, 'store'>,
   name: string,
   version: string | undefined,
 ): Promise<RegistryPackageTable[]> {
@@ -193,7 +195,7 @@ async function keptPackage(
 }
 
 async function scanned(
-  { clock, fetcher }: RegistryParts,
+  { clock, fetcher }: RegistryOptions,
   head: { kind: PackageKind; name: string; version: string; integrity: string; userId: string | null },
   files: readonly PackageFile[],
 ): Promise<NewPackage> {

@@ -35,7 +35,7 @@ export interface CheckedComponent {
   failures: { stage: CheckStage; reason: string }[];
 }
 
-export interface CheckParts {
+export interface ComponentCheckOptions {
   builder: Pick<ComponentBuilder, 'build'>;
   /** Their calls may connect nowhere: no account is there, and nobody asked to reach a vendor. */
   processes: SharedProcesses;
@@ -69,7 +69,7 @@ const endsOfCode: ReadonlySet<TriedCall['status']> = new Set(['finished', 'threw
  * found and came to an end. Never rejects because of the component.
  */
 export async function checkComponent(
-  parts: CheckParts,
+  options: ComponentCheckOptions,
   input: Pick<CorpusInput, 'name' | 'version' | 'files'>,
   { key, version, path }: Pick<ScannedComponent, 'key' | 'version' | 'path'>,
 ): Promise<CheckedComponent> {
@@ -85,7 +85,7 @@ export async function checkComponent(
   };
   let made: { bundle: Bundle; described: DescribeOutcome };
   try {
-    made = await buildAndLoad(parts, { ...input, path, checked });
+    made = await buildAndLoad(options, { ...input, path, checked });
   } catch (error) {
     return fail('build', toError(error).message);
   }
@@ -100,7 +100,7 @@ export async function checkComponent(
   } catch (error) {
     fail('props', toError(error).message);
   }
-  await callFunctions(parts, bundle, shape, { checked, fail });
+  await callFunctions(options, bundle, shape, { checked, fail });
   return checked;
 }
 
@@ -112,21 +112,21 @@ interface CheckedFile extends Pick<CorpusInput, 'name' | 'version' | 'files'> {
 
 /** As the service does it. */
 async function buildAndLoad(
-  parts: CheckParts,
+  options: ComponentCheckOptions,
   file: CheckedFile,
 ): Promise<{ bundle: Bundle; described: DescribeOutcome }> {
   const { checked } = file;
-  const { nowMs, form } = parts;
+  const { nowMs, form } = options;
   const { built, outcome } = await buildAndEvaluate<never>(form === undefined ? {} : { form }, {
     build: (way) => {
       const startedMs = nowMs();
-      return buildOf(parts, file, way).finally(() => {
+      return buildOf(options, file, way).finally(() => {
         checked.buildMs += nowMs() - startedMs;
       });
     },
     evaluate: ({ bundle }) => {
       const builtMs = nowMs();
-      return untilRun(() => parts.processes.describe(bundle, describeDeadlineMs)).finally(() => {
+      return untilRun(() => options.processes.describe(bundle, describeDeadlineMs)).finally(() => {
         checked.loadMs += nowMs() - builtMs;
       });
     },
@@ -139,7 +139,7 @@ async function buildAndLoad(
 }
 
 function buildOf(
-  { builder, ownerId, rebuild }: CheckParts,
+  { builder, ownerId, rebuild }: ComponentCheckOptions,
   { name, version, files, path }: CheckedFile,
   way: BuildWay,
 ): Promise<BuiltBundle> {
@@ -149,12 +149,12 @@ function buildOf(
 }
 
 async function callFunctions(
-  parts: CheckParts,
+  options: ComponentCheckOptions,
   bundle: Bundle,
   shape: ComponentShape,
   { checked, fail }: { checked: CheckedComponent; fail: (stage: CheckStage, reason: string) => void },
 ): Promise<void> {
-  const { processes, callDeadlineMs } = parts;
+  const { processes, callDeadlineMs } = options;
   const asked = shape.configurableProps.filter(({ remoteOptions }) => remoteOptions === true);
   checked.options = asked.length;
   checked.hasAdditionalProps = shape.hasAdditionalProps;

@@ -41,14 +41,14 @@ export class ComponentCatalogue {
   /** What `find` goes through, for the lists it was made of. */
   #searched: { of: readonly ListedEntry[]; entries: readonly Searched[] } | undefined;
 
-  constructor(parts: {
+  constructor(options: {
     store: Pick<Store, 'read'>;
     local: LocalRegistry;
     fetcher: Pick<PackageFetcher, 'scan'>;
   }) {
-    this.#store = parts.store;
-    this.#local = parts.local;
-    this.#fetcher = parts.fetcher;
+    this.#store = options.store;
+    this.#local = options.local;
+    this.#fetcher = options.fetcher;
   }
 
   /** In the order of keys; with `q` the best matches first, each with how well it fits, above 0 to 1. */

@@ -57,14 +57,14 @@ const endedByTime = new Set(['build_timeout', 'build_cancelled']);
  */
 export async function buildAndEvaluate<Known extends { status: 'known' } = never>(
   wanted: BuildWay,
-  parts: {
+  options: {
     build: (way: BuildWay) => Promise<BuiltBundle>;
     evaluate: (built: BuiltBundle) => Promise<DescribeOutcome | Known>;
   },
 ): Promise<{ built: BuiltBundle; outcome: DescribeOutcome | Known }> {
   const attempt = async (way: BuildWay) => {
-    const built = await parts.build(way);
-    return { way, built, outcome: await parts.evaluate(built) };
+    const built = await options.build(way);
+    return { way, built, outcome: await options.evaluate(built) };
   };
   let made = await attempt(wanted);
   let told = made;

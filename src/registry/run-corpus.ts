@@ -2,7 +2,7 @@ import type { PackageFetcher } from '#components/package-fetcher.ts';
 import { toError } from '#lib/errors.ts';
 import type { Runner } from '#runner/runner.ts';
 import type { RunnerTimer } from '#runner/runner-timer.ts';
-import { type CheckedComponent, type CheckParts, checkComponent } from './check-component.ts';
+import { type CheckedComponent, type ComponentCheckOptions, checkComponent } from './check-component.ts';
 import { readCorpusInput } from './corpus-input.ts';
 import type { PackageArgument } from './package-argument.ts';
 import type { FileProblem } from './scan-package.ts';
@@ -41,7 +41,7 @@ export interface CorpusProgress {
   key?: string;
 }
 
-type CorpusParts = Omit<CheckParts, 'processes'> & {
+type CorpusCheckOptions = Omit<ComponentCheckOptions, 'processes'> & {
   fetcher: Pick<PackageFetcher, 'download' | 'scan'>;
   runner: Pick<Runner, 'describe' | 'call' | 'forget'>;
   /** By which calls take too long. */
@@ -58,13 +58,13 @@ interface WantedPackage {
  * components begin: evaluating a package keeps one processor busy, building others.
  */
 export async function* runCorpus(
-  parts: CorpusParts,
+  checkOptions: CorpusCheckOptions,
   packages: readonly WantedPackage[],
   options: CorpusOptions,
 ): AsyncGenerator<CheckedPackage> {
   const places = new Places(options.concurrency);
   const start = (wanted: WantedPackage | undefined) =>
-    wanted === undefined ? undefined : checkPackage(parts, wanted, { ...options, places });
+    wanted === undefined ? undefined : checkPackage(checkOptions, wanted, { ...options, places });
   let current = start(packages[0]);
   let countedUntilMs = 0;
   for (let at = 1; current !== undefined; at += 1) {
@@ -79,24 +79,24 @@ export async function* runCorpus(
 
 /** When its first component was begun, and its last one was done. Never rejects. */
 async function checkPackage(
-  parts: CorpusParts,
+  checkOptions: CorpusCheckOptions,
   { argument, wanted }: WantedPackage,
   options: CorpusOptions & { places: Places },
 ): Promise<{ result: CheckedPackage; startedMs: number; endedMs: number }> {
-  const { nowMs } = parts;
+  const { nowMs } = checkOptions;
   const name = 'folder' in wanted ? wanted.folder : wanted.name;
   const result: CheckedPackage = {
     ...{ argument, name, version: '', components: [], leftOut: [], readMs: 0, checkMs: 0 },
   };
   let startedMs = nowMs();
   try {
-    const input = await readCorpusInput(parts.fetcher, wanted);
+    const input = await readCorpusInput(checkOptions.fetcher, wanted);
     result.readMs = nowMs() - startedMs;
     Object.assign(result, { name: input.name, version: input.version, leftOut: input.problems });
     const chosen = input.components.filter(({ key }) => options.only?.test(key) ?? true);
     if (chosen.length === 0)
       result.error = input.components.length === 0 ? 'no components found' : 'no key matches';
-    const processes = new SharedProcesses(parts.runner, parts.ownerId, parts.timer);
+    const processes = new SharedProcesses(checkOptions.runner, checkOptions.ownerId, checkOptions.timer);
     const done: CheckedComponent[] = [];
     startedMs = Number.POSITIVE_INFINITY;
     try {
@@ -104,7 +104,7 @@ async function checkPackage(
         chosen.map((component) =>
           options.places.use(async () => {
             startedMs = Math.min(startedMs, nowMs());
-            const checked = await checkComponent({ ...parts, processes }, input, component);
+            const checked = await checkComponent({ ...checkOptions, processes }, input, component);
             done.push(checked);
             options.onProgress?.(progressOf(input.name, done, chosen.length, checked));
             return checked;

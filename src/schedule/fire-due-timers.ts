@@ -17,7 +17,7 @@ const timersPerPass = 500;
 /** A tick recorded later than this after its time is `late`. */
 const lateMs = 2_000;
 
-export interface TimerParts {
+export interface TimerOptions {
   store: Store;
   /** What timers set going, by the prefix of the ids of their subjects. */
   targets: { readonly dc: TickTarget; readonly p: TickTarget };
@@ -37,10 +37,10 @@ interface TickPlan extends DueTick {
  * ledger are written. Returns how many timers were due and how many ticks fired.
  */
 export async function fireDueTimers(
-  parts: TimerParts,
+  options: TimerOptions,
   nowMs: number,
 ): Promise<{ timers: number; fired: number }> {
-  const { store } = parts;
+  const { store } = options;
   const done: FiredTicks[] = [];
   const result = await store.transaction(async (tx) => {
     // A transaction that is tried again begins anew.
@@ -57,8 +57,8 @@ export async function fireDueTimers(
       };
     });
     const outcomes = new Map<TickPlan, TickOutcome>();
-    const allowed = await withinQuota(parts, plans, outcomes);
-    for (const [target, ticks] of Map.groupBy(allowed, (plan) => targetOf(parts, plan))) {
+    const allowed = await withinQuota(options, plans, outcomes);
+    for (const [target, ticks] of Map.groupBy(allowed, (plan) => targetOf(options, plan))) {
       const fired = await target.fire(tx, ticks, nowMs);
       done.push(fired);
       for (const [index, tick] of ticks.entries())
@@ -95,19 +95,19 @@ export async function fireDueTimers(
 
 /** Those whose owners may run; the others get their outcome here. */
 async function withinQuota(
-  parts: TimerParts,
+  options: TimerOptions,
   plans: readonly TickPlan[],
   outcomes: Map<TickPlan, TickOutcome>,
 ): Promise<TickPlan[]> {
   const allowed: TickPlan[] = [];
   for (const plan of plans) {
-    if (await parts.mayRun(plan.timer.owner_id)) allowed.push(plan);
+    if (await options.mayRun(plan.timer.owner_id)) allowed.push(plan);
     else outcomes.set(plan, { kind: 'skipped', reason: 'quota_exceeded' });
   }
   return allowed;
 }
 
-function targetOf({ targets }: TimerParts, { timer }: TickPlan): TickTarget {
+function targetOf({ targets }: TimerOptions, { timer }: TickPlan): TickTarget {
   return timer.subject_id.startsWith('p_') ? targets.p : targets.dc;
 }
 

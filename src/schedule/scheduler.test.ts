@@ -7,7 +7,7 @@ import { databaseTime, processTime, readTimeMs, storeTime } from '#storage/store
 import type { TimerTable } from '#storage/tables/source-tables.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
-import { fireDueTimers, type TimerParts } from './fire-due-timers.ts';
+import { fireDueTimers, type TimerOptions } from './fire-due-timers.ts';
 import { restartTimers } from './restart-timers.ts';
 import { Scheduler } from './scheduler.ts';
 import { SourceTicks } from './source-ticks.ts';
@@ -23,8 +23,8 @@ const noWorkflows: TickTarget = {
   fire: () => Promise.reject(new Error('a timer of a source came to the workflows')),
 };
 
-function partsOf(store: Store, parts: Partial<TimerParts> & { onJobs?: () => void } = {}): TimerParts {
-  const { onJobs = () => {}, ...others } = parts;
+function partsOf(store: Store, options: Partial<TimerOptions> & { onJobs?: () => void } = {}): TimerOptions {
+  const { onJobs = () => {}, ...others } = options;
   return {
     store,
     targets: { dc: new SourceTicks({ store, onJobs }), p: noWorkflows },

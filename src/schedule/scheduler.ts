@@ -1,7 +1,7 @@
 import type { Logger } from '#lib/logger.ts';
 import { Wakeable } from '#lib/wakeable.ts';
 import type { StoreTime } from '#storage/store-time.ts';
-import { fireDueTimers, type TimerParts } from './fire-due-timers.ts';
+import { fireDueTimers, type TimerOptions } from './fire-due-timers.ts';
 import { restartTimers, stepBackMs } from './restart-timers.ts';
 import { readTimerTimes } from './timer-store.ts';
 
@@ -10,7 +10,7 @@ const sleepMaxMs = 1_000;
 /** The next look when the timers that are due are locked: another node fires them at this moment. */
 const lockedPauseMs = 50;
 
-export interface SchedulerOptions extends TimerParts {
+export interface SchedulerOptions extends TimerOptions {
   time: StoreTime;
   logger: Logger;
   /** While it is true no timer fires here; asked at each pass. Ticks that no other node fires meanwhile are late. */
@@ -26,7 +26,7 @@ export interface SchedulerOptions extends TimerParts {
  * What is due is decided by the time of the store, not by the clock of this node: nodes whose clocks differ agree on it.
  */
 export class Scheduler {
-  readonly #parts: TimerParts;
+  readonly #firing: TimerOptions;
   readonly #time: StoreTime;
   readonly #isPaused: () => boolean;
   readonly #logger: Logger;
@@ -36,7 +36,7 @@ export class Scheduler {
   #lastSeenMs = Number.POSITIVE_INFINITY;
 
   constructor(options: SchedulerOptions) {
-    this.#parts = { store: options.store, targets: options.targets, mayRun: options.mayRun };
+    this.#firing = { store: options.store, targets: options.targets, mayRun: options.mayRun };
     this.#time = options.time;
     this.#isPaused = options.isPaused ?? (() => false);
     this.#logger = options.logger;
@@ -65,7 +65,7 @@ export class Scheduler {
   /** Fires what is due, and answers in how many milliseconds something may be due again. */
   async #fire(): Promise<number> {
     while (!this.#stopped && !this.#isPaused()) {
-      const { nowMs, nextMs } = await readTimerTimes(this.#parts.store.read, this.#time);
+      const { nowMs, nextMs } = await readTimerTimes(this.#firing.store.read, this.#time);
       if (nowMs < this.#lastSeenMs - stepBackMs) {
         await this.#restartTimers();
         this.#lastSeenMs = nowMs;
@@ -74,14 +74,14 @@ export class Scheduler {
       this.#lastSeenMs = nowMs;
       if (nextMs === undefined) break;
       if (nextMs > nowMs) return nextMs - nowMs;
-      const { timers } = await fireDueTimers(this.#parts, nowMs);
+      const { timers } = await fireDueTimers(this.#firing, nowMs);
       if (timers === 0) return lockedPauseMs;
     }
     return sleepMaxMs;
   }
 
   async #restartTimers(): Promise<void> {
-    const timers = await restartTimers(this.#parts.store, this.#time);
+    const timers = await restartTimers(this.#firing.store, this.#time);
     if (timers > 0) this.#logger.warn({ timers }, 'schedule.clock-stepped-back');
   }
 }

@@ -34,7 +34,7 @@ export interface SourceLinks {
   removed(tx: Tx, source: { id: string; ownerId: string }): Promise<void>;
 }
 
-export interface ChangeStepParts {
+export interface ChangeStepOptions {
   store: Store;
   links: SourceLinks;
   runner: Pick<Runner, 'forget'>;
@@ -51,7 +51,7 @@ export interface ChangeStepParts {
   onEndpointChange: (endpointKey: string) => void;
 }
 
-interface WrittenParts {
+interface SourceWriteOptions {
   /** Another revision: its runs start anew. */
   raise?: boolean;
   accounts?: readonly SourceAccount[];
@@ -74,19 +74,19 @@ export class ChangeSteps {
   readonly #onTimers: () => void;
   readonly #onEndpointChange: (endpointKey: string) => void;
 
-  constructor(parts: ChangeStepParts) {
-    this.#store = parts.store;
-    this.#links = parts.links;
-    this.#runner = parts.runner;
-    this.#runs = parts.runs;
-    this.#lanes = parts.lanes;
-    this.#bus = parts.bus;
-    this.#clock = parts.clock;
-    this.#logger = parts.logger;
-    this.#node = parts.node;
-    this.#context = parts.context;
-    this.#onTimers = parts.onTimers;
-    this.#onEndpointChange = parts.onEndpointChange;
+  constructor(options: ChangeStepOptions) {
+    this.#store = options.store;
+    this.#links = options.links;
+    this.#runner = options.runner;
+    this.#runs = options.runs;
+    this.#lanes = options.lanes;
+    this.#bus = options.bus;
+    this.#clock = options.clock;
+    this.#logger = options.logger;
+    this.#node = options.node;
+    this.#context = options.context;
+    this.#onTimers = options.onTimers;
+    this.#onEndpointChange = options.onEndpointChange;
   }
 
   /** The source with the mark of a new change, not written yet. */
@@ -177,8 +177,8 @@ export class ChangeSteps {
   }
 
   /** Writes a source, answers it with its revision. Throws `conflict` when another change came first. */
-  async write(row: SourceTable, guard: WriteGuard, parts: WrittenParts = {}): Promise<SourceTable> {
-    const written = await this.#tryWrite(row, guard, parts);
+  async write(row: SourceTable, guard: WriteGuard, options: SourceWriteOptions = {}): Promise<SourceTable> {
+    const written = await this.#tryWrite(row, guard, options);
     if (written !== undefined) return written;
     throw changedMeanwhile(row.id);
   }
@@ -190,24 +190,24 @@ export class ChangeSteps {
   async #putBack(
     row: SourceTable,
     guard: WriteGuard,
-    parts: WrittenParts = {},
+    options: SourceWriteOptions = {},
   ): Promise<SourceTable | undefined> {
     try {
-      return await this.#tryWrite(row, guard, parts);
+      return await this.#tryWrite(row, guard, options);
     } catch (error) {
       if (!(error instanceof CallerError) || error.details.parameter !== 'name_slug') throw error;
       const present = await findSource(this.#store.read, row.id);
       if (present === undefined) return undefined;
-      return this.#tryWrite({ ...row, name_slug: present.name_slug }, guard, parts);
+      return this.#tryWrite({ ...row, name_slug: present.name_slug }, guard, options);
     }
   }
 
   async #tryWrite(
     row: SourceTable,
     guard: WriteGuard,
-    parts: WrittenParts = {},
+    options: SourceWriteOptions = {},
   ): Promise<SourceTable | undefined> {
-    const { raise = false, accounts, timersOf } = parts;
+    const { raise = false, accounts, timersOf } = options;
     try {
       const revision = await this.#store.transaction((tx) =>
         updateSource(tx, row, guard, {

@@ -38,7 +38,7 @@ export class ChangeTurns {
   readonly #expired = new Map<string, { firstMs: number; lastMs: number }>();
   readonly #sweeper: PeriodicTask;
 
-  constructor(parts: {
+  constructor(options: {
     store: Store;
     steps: ChangeSteps;
     clock: Clock;
@@ -46,18 +46,18 @@ export class ChangeTurns {
     node: string;
     context: DeploymentContext;
   }) {
-    this.#store = parts.store;
-    this.#steps = parts.steps;
-    this.#clock = parts.clock;
-    this.#leaseClock = new LeaseClock(parts);
-    this.#logger = parts.logger;
-    this.#node = parts.node;
-    this.#context = parts.context;
+    this.#store = options.store;
+    this.#steps = options.steps;
+    this.#clock = options.clock;
+    this.#leaseClock = new LeaseClock(options);
+    this.#logger = options.logger;
+    this.#node = options.node;
+    this.#context = options.context;
     this.#sweeper = new PeriodicTask({
       everyMs: sweepMs,
       // A change that waits for user code to be undone does not hold up the others of the next round.
       work: () => void this.undoAbandoned(),
-      logger: parts.logger,
+      logger: options.logger,
       failure: 'source.sweep-failed',
     });
   }

@@ -65,7 +65,7 @@ export class ComponentConfigurer {
   /** By owner. */
   readonly #asked = new Map<string, number>();
 
-  constructor(parts: {
+  constructor(options: {
     db: Db;
     resolver: Pick<ComponentResolver, 'resolveText'>;
     runner: Pick<Runner, 'call'>;
@@ -74,12 +74,12 @@ export class ComponentConfigurer {
     deadlineMs: number;
     nowMs: () => number;
   }) {
-    this.#db = parts.db;
-    this.#resolver = parts.resolver;
-    this.#runner = parts.runner;
-    this.#context = parts.context;
-    this.#deadlineMs = Math.min(parts.deadlineMs, askDeadlineMsMax);
-    this.#nowMs = parts.nowMs;
+    this.#db = options.db;
+    this.#resolver = options.resolver;
+    this.#runner = options.runner;
+    this.#context = options.context;
+    this.#deadlineMs = Math.min(options.deadlineMs, askDeadlineMsMax);
+    this.#nowMs = options.nowMs;
   }
 
   /**

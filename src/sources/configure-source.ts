@@ -49,16 +49,16 @@ export class SourceConfigurer {
   readonly #runs: Pick<SourceRuns, 'call'>;
   readonly #context: DeploymentContext;
 
-  constructor(parts: {
+  constructor(options: {
     db: Db;
     runner: Pick<Runner, 'forget'>;
     runs: Pick<SourceRuns, 'call'>;
     context: DeploymentContext;
   }) {
-    this.#db = parts.db;
-    this.#runner = parts.runner;
-    this.#runs = parts.runs;
-    this.#context = parts.context;
+    this.#db = options.db;
+    this.#runner = options.runner;
+    this.#runs = options.runs;
+    this.#context = options.context;
   }
 
   /** The values of a new source. */

@@ -7,7 +7,7 @@ import type { ComponentReference, ComponentResolver } from '#registry/resolve-co
 import type { Store } from '#storage/store.ts';
 import { isUniqueViolation } from '#storage/store-errors.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
-import { type ChangeStepParts, ChangeSteps, changedMeanwhile, type SourceLinks } from './change-steps.ts';
+import { type ChangeStepOptions, ChangeSteps, changedMeanwhile, type SourceLinks } from './change-steps.ts';
 import { ChangeTurns } from './change-turns.ts';
 import { type Configured, SourceConfigurer } from './configure-source.ts';
 import { type Deployment, type DeploymentContext, makeDeployment } from './deployment.ts';
@@ -58,19 +58,19 @@ export class SourceDeployer {
   readonly #context: DeploymentContext;
   readonly #onEndpointChange: (endpointKey: string) => void;
 
-  constructor(parts: ChangeStepParts & { resolver: Pick<ComponentResolver, 'resolve'> }) {
-    this.#store = parts.store;
-    this.#links = parts.links;
-    this.#resolver = parts.resolver;
-    this.#runs = parts.runs;
-    this.#clock = parts.clock;
-    this.#logger = parts.logger;
-    this.#node = parts.node;
-    this.#context = parts.context;
-    this.#onEndpointChange = parts.onEndpointChange;
-    this.#configurer = new SourceConfigurer({ db: parts.store.read, ...parts });
-    this.#steps = new ChangeSteps(parts);
-    this.#turns = new ChangeTurns({ steps: this.#steps, ...parts });
+  constructor(options: ChangeStepOptions & { resolver: Pick<ComponentResolver, 'resolve'> }) {
+    this.#store = options.store;
+    this.#links = options.links;
+    this.#resolver = options.resolver;
+    this.#runs = options.runs;
+    this.#clock = options.clock;
+    this.#logger = options.logger;
+    this.#node = options.node;
+    this.#context = options.context;
+    this.#onEndpointChange = options.onEndpointChange;
+    this.#configurer = new SourceConfigurer({ db: options.store.read, ...options });
+    this.#steps = new ChangeSteps(options);
+    this.#turns = new ChangeTurns({ steps: this.#steps, ...options });
   }
 
   /** Undoes what a crash interrupted, now and from time to time. The lease of `node` must have begun. */

@@ -104,7 +104,7 @@ export class SourceRuns implements JobHandler {
     await lane.turns.enter();
     const leave = once(() => lane.turns.leave());
     try {
-      if (job.arriving?.refused === true) return;
+      if (job.unpersisted?.refused === true) return;
       await this.#runInTurn(lane, job, payload, signal, leave);
     } catch (error) {
       if (error instanceof UnavailableError) this.#waiters.get(job.id)?.interrupted();
@@ -293,7 +293,7 @@ export class SourceRuns implements JobHandler {
       await this.#runAgainLater(lane, job, outcome);
       return;
     }
-    if (job.arriving?.refused === true) {
+    if (job.unpersisted?.refused === true) {
       // While it ran. What it set was never handed on: the next run starts from what is stored.
       this.#logger.warn({ source: lane.sourceId, job: job.id }, 'source.run-refused');
       return;
@@ -421,7 +421,7 @@ export class SourceRuns implements JobHandler {
 
   /** The process ended under the run: nothing is stored, and the invocation runs again (after a pause). */
   async #runAgainLater(lane: Lane, job: LeasedJob, outcome: CallOutcome): Promise<void> {
-    await job.arriving?.write();
+    await job.unpersisted?.write();
     const nowMs = this.#clock.now();
     this.#logger.warn(
       { source: lane.sourceId, job: job.id, attempt: job.attempts, status: outcome.status },
@@ -467,8 +467,8 @@ export class SourceRuns implements JobHandler {
   /** The source was deleted. A request that was not acknowledged yet is refused. */
   async #dropJob(job: LeasedJob): Promise<void> {
     this.#logger.info({ job: job.id, reason: 'the source was deleted' }, 'source.run-dropped');
-    if (job.arriving?.refuse(unknownEndpoint()) === true) return;
-    await job.arriving?.write();
+    if (job.unpersisted?.refuse(unknownEndpoint()) === true) return;
+    await job.unpersisted?.write();
     await this.#store.transaction((tx) => settleJobs(this.#store, tx, { node: this.#node, jobs: [job] }));
   }
 }
@@ -479,11 +479,11 @@ function endJob<T>(
   end: InvocationEnd,
   store: (jobEnd: InvocationEnd) => Promise<T>,
 ): Promise<T> {
-  if (job.arriving?.withdraw() !== true) {
+  if (job.unpersisted?.cancelWrite() !== true) {
     return store({ ...end, job: { id: job.id, attempts: job.attempts } });
   }
   const settled = store(end);
-  job.arriving.settledBy(settled);
+  job.unpersisted.settledBy(settled);
   return settled;
 }
 

@@ -5,7 +5,7 @@ import {
   type EmitStore,
   type EventRouter,
   lockEmittersOf,
-  questionOf,
+  prefetchSubscribers,
 } from '#events/emit-event.ts';
 import type { StoredEvent } from '#events/event.ts';
 import type { OutcomeRecorder } from '#health/outcome-store.ts';
@@ -78,15 +78,15 @@ export function settleInvocations(options: {
         return ends.map((end) => results.get(end) ?? { settled: false, reason: 'stale' });
       const jobs = fresh.flatMap((end) => (end.job === undefined ? [] : [end.job]));
       const asked = fresh.map((end) => end.emission);
-      const question = questionOf(router, asked);
+      const prefetch = prefetchSubscribers(router, asked);
       // All in one wait for the store. That emitters are locked before it is asked who wants their events matters to
       // whoever subscribes from a certain event on: it takes the same lock.
       const { ended, emitters, subscribers } = await store.ask(tx, {
         ended: jobs.length === 0 ? undefined : settleJobsQuery(store, tx, { node, jobs }),
         emitters: lockEmittersOf(store, tx, asked),
-        subscribers: question?.query,
+        subscribers: prefetch?.query,
       });
-      const answer = question && { question, rows: subscribers };
+      const prefetched = prefetch && { prefetch, rows: subscribers };
       const held = new Set(ended.map(({ id }) => id));
       const valid: InvocationEnd[] = [];
       const withLost = new Set<string>();
@@ -104,7 +104,7 @@ export function settleInvocations(options: {
         emissions,
         emitters,
         router,
-        answer,
+        prefetched,
         nowMs: clock.now(),
       });
       const dbSets = new Map<string, Record<string, string>>();

@@ -141,7 +141,7 @@ export async function updateSource(
   tx: Tx,
   row: SourceTable,
   guard: WriteGuard,
-  parts: { raise: boolean; accounts?: readonly SourceAccount[]; timers?: readonly TimerTable[] },
+  options: { raise: boolean; accounts?: readonly SourceAccount[]; timers?: readonly TimerTable[] },
 ): Promise<number | undefined> {
   const {
     id,
@@ -151,10 +151,10 @@ export async function updateSource(
     revision: _revision,
     ...changes
   } = row;
-  if (parts.accounts !== undefined) await forgetOutcomesOfChange(tx, row);
+  if (options.accounts !== undefined) await forgetOutcomesOfChange(tx, row);
   const query = tx
     .updateTable('sources')
-    .set((set) => ({ ...changes, revision: set('revision', '+', parts.raise ? 1 : 0) }))
+    .set((set) => ({ ...changes, revision: set('revision', '+', options.raise ? 1 : 0) }))
     .where('id', '=', id);
   const written = await query
     .where((where) => isAsExpected(where, guard))
@@ -163,12 +163,12 @@ export async function updateSource(
   if (written === undefined) return undefined;
   await deleteApphooks(tx, id);
   await insertApphooks(tx, row);
-  if (parts.accounts !== undefined) {
-    await replaceSourceAccounts(tx, id, parts.accounts);
+  if (options.accounts !== undefined) {
+    await replaceSourceAccounts(tx, id, options.accounts);
   }
-  if (parts.timers !== undefined) {
+  if (options.timers !== undefined) {
     await deleteTimersOf(tx, id);
-    await insertTimers(tx, parts.timers);
+    await insertTimers(tx, options.timers);
   }
   return written.revision;
 }

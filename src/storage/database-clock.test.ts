@@ -115,7 +115,7 @@ describe('the clock of a node on a shared database', () => {
     assert.deepEqual(logged, []);
   });
 
-  test('the shortest of three round trips counts, and no more is believed than it proves', async () => {
+  test('the shortest of three round trips counts, and the error bound is what it proves', async () => {
     trips = [
       [4_000, 0],
       [10, 20],

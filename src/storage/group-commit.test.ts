@@ -223,7 +223,7 @@ describe('group commit', () => {
     await begun.promise;
     const second = commits.place(note, 2);
     const third = commits.submit(note, 3);
-    assert.deepEqual([first.withdraw(), second.withdraw()], [false, true]);
+    assert.deepEqual([first.cancelWrite(), second.cancelWrite()], [false, true]);
     gate.resolve();
     await Promise.all([first.done, third]);
     assert.deepEqual(done, [1, 3]);

@@ -14,12 +14,12 @@ export interface BatchWrite<Item, Result> {
   run(tx: Tx, items: readonly Item[]): Promise<readonly Result[]>;
 }
 
-/** A write that waits for its batch, and may be taken back until then. */
+/** A write that waits for its batch, and can be cancelled until then. */
 export interface PlacedWrite<Result> {
-  /** Never settles once the write was taken back. */
+  /** Never settles after the write was cancelled. */
   readonly done: Promise<Result>;
-  /** True when the write had not begun: it will not be done. False when it is under way, or over. */
-  withdraw(): boolean;
+  /** True: the write had not begun, and will not be done. False: it is under way or done. */
+  cancelWrite(): boolean;
 }
 
 interface Pending {
@@ -27,20 +27,20 @@ interface Pending {
   item: unknown;
   bytes: number;
   answer: Deferred<unknown>;
-  state: 'waiting' | 'taken' | 'withdrawn';
-  /** Somebody waits for it; others go with the next batch, or after `patienceMs`. */
+  state: 'waiting' | 'taken' | 'cancelled';
+  /** A caller waits for it. Other writes go with the next batch, or after `lazyFlushMs`. */
   isUrgent: boolean;
 }
 
-/** Writes waiting at most; beyond that the store is too slow for what comes in, and callers are told at once. */
+/** Writes waiting at most; beyond that the store is too slow for what comes in, and callers get an error immediately. */
 const pendingMax = 20_000;
 const pendingBytesMax = 256 * 1024 * 1024;
-/** Items in one transaction: enough to hide an fsync, few enough that nobody waits long behind it. */
+/** Items in one transaction: enough to hide an fsync, few enough that no write waits long behind it. */
 const batchMax = 256;
 /** A batch ends with the item that reaches this: one message to the store must not grow to gigabytes. */
 const batchBytesMax = 16 * 1024 * 1024;
-/** How long a write that nobody waits for may wait for a batch that comes about anyway. */
-const patienceMs = 5;
+/** How long a lazy write waits for a batch of others to go with. */
+const lazyFlushMs = 5;
 /** When a batch takes longer than this to fail, the store does not answer: the writes queued behind it are refused at once. */
 const slowFailureMs = 2_000;
 
@@ -55,7 +55,7 @@ export class GroupCommit {
   #pending: Pending[] = [];
   #pendingBytes = 0;
   #urgent = 0;
-  #patience: NodeJS.Timeout | undefined;
+  #lazyFlush: NodeJS.Timeout | undefined;
   #flushing: Promise<void> | undefined;
   #healthy = true;
   #commits = 0;
@@ -75,7 +75,7 @@ export class GroupCommit {
   }
 
   /**
-   * Like `submit`, for what nobody waits for: it goes with the next batch of others, at the latest after some
+   * Like `submit`, for a write that no caller waits for: it goes with the next batch of others, at the latest after some
    * milliseconds. Under load that saves every second commit.
    */
   submitLazily<Item, Result>(write: BatchWrite<Item, Result>, item: Item): Promise<Result> {
@@ -113,9 +113,9 @@ export class GroupCommit {
     }
     return {
       done: answer.promise as Promise<Result>,
-      withdraw() {
+      cancelWrite() {
         if (pending.state !== 'waiting') return false;
-        pending.state = 'withdrawn';
+        pending.state = 'cancelled';
         return true;
       },
     };
@@ -142,15 +142,15 @@ export class GroupCommit {
   /** Writes what waits patiently when its time is over. */
   #scheduleFlush(): void {
     if (this.#flushing !== undefined) return;
-    this.#patience ??= setTimeout(() => {
-      this.#patience = undefined;
+    this.#lazyFlush ??= setTimeout(() => {
+      this.#lazyFlush = undefined;
       this.#flushing ??= this.#flush();
-    }, patienceMs);
+    }, lazyFlushMs);
   }
 
   async #flush(): Promise<void> {
-    clearTimeout(this.#patience);
-    this.#patience = undefined;
+    clearTimeout(this.#lazyFlush);
+    this.#lazyFlush = undefined;
     do {
       // Two turns of the loop: whatever else they bring shares the batch. With one, batches were a fifth smaller, and
       // a request cost 10 % more CPU at 16 in flight; a lone write does not notice.

@@ -46,7 +46,7 @@ export interface StreamStyle {
   headers: Readonly<Record<string, string>>;
 }
 
-interface StreamParts {
+interface SharedStreamOptions {
   keepAliveMs: number;
   /** Shared by all streams of the process. */
   reads: SharedReads;
@@ -61,7 +61,7 @@ interface StreamParts {
  * Only durable events carry an `id:`, so `Last-Event-ID` always means a place in the log.
  */
 export class EmitterStream {
-  readonly #options: EmitterStreamOptions & StreamParts;
+  readonly #options: EmitterStreamOptions & SharedStreamOptions;
   readonly #connection: StreamConnection;
   #lastSent: EventId = { ms: 0, seq: 0 };
   /** The newest event of the emitter, on any channel, that the bus brought: whether another one follows it unbroken. */
@@ -80,7 +80,11 @@ export class EmitterStream {
   #lastFound: EventId = { ms: 0, seq: 0 };
   #unsubscribe: (() => void) | undefined;
 
-  constructor(response: ServerResponse, options: EmitterStreamOptions & StreamParts, onEnd: () => void) {
+  constructor(
+    response: ServerResponse,
+    options: EmitterStreamOptions & SharedStreamOptions,
+    onEnd: () => void,
+  ) {
     this.#options = options;
     this.#connection = new StreamConnection(response, {
       logger: options.logger,

@@ -8,7 +8,7 @@ import { type DataKey, keyIdOf, type Vault } from './vault.ts';
 /** Cells read, and sealed anew, at once. */
 const pageRows = 100;
 
-export interface ResealTools {
+export interface ResealOptions {
   store: Store;
   vault: Vault;
   /** Told of each step when it is durable. */
@@ -20,15 +20,15 @@ export class Resealing {
   resealed = 0;
   /** `table.column of key`, of the last pass. */
   unopened: string[] = [];
-  readonly #tools: ResealTools;
+  readonly #options: ResealOptions;
   readonly #ownerId: string | null;
   /** `owner key` of what sealed texts named in the last pass. */
   #used = new Set<string>();
   /** And in all of them: somebody may have read a text just before it was sealed anew. */
   readonly #everUsed = new Set<string>();
 
-  constructor(tools: ResealTools, ownerId: string | null) {
-    this.#tools = tools;
+  constructor(options: ResealOptions, ownerId: string | null) {
+    this.#options = options;
     this.#ownerId = ownerId;
   }
 
@@ -44,7 +44,7 @@ export class Resealing {
 
   /** Answers how many cells were not under the newest key of their owner. */
   async pass(): Promise<number> {
-    const { store, progress } = this.#tools;
+    const { store, progress } = this.#options;
     this.#used = new Set();
     this.unopened = [];
     let found = 0;
@@ -63,14 +63,14 @@ export class Resealing {
   }
 
   async #resealPage(column: SealedColumn, cells: readonly SealedCell[]): Promise<number> {
-    const keys = new KeysOfPage(this.#tools.store.read);
+    const keys = new KeysOfPage(this.#options.store.read);
     const changes: { cell: SealedCell; content: string }[] = [];
     for (const cell of cells) {
       const content = await this.#reseal(column, cell, keys);
       if (content !== cell.content) changes.push({ cell, content });
     }
     if (changes.length === 0) return 0;
-    this.resealed += await this.#tools.store.transaction(async (tx) => {
+    this.resealed += await this.#options.store.transaction(async (tx) => {
       let replaced = 0;
       for (const { cell, content } of changes)
         replaced += (await replaceSealedCell(tx, column, cell, content)) ? 1 : 0;
@@ -101,7 +101,7 @@ export class Resealing {
         if (id === newest.keyId) return sealed;
         const old = olds.get(id);
         if (old === undefined) throw new UnavailableError('sealed_value_damaged', 'its data key is missing');
-        return this.#tools.vault.seal(newest, objectId, this.#tools.vault.open(old, objectId, sealed));
+        return this.#options.vault.seal(newest, objectId, this.#options.vault.open(old, objectId, sealed));
       });
     } catch (error) {
       // What cannot be opened is lost already; the rest of the store must not wait for it.

@@ -22,7 +22,7 @@ const passesMax = 5;
 /** A process may have read a value before the rotation and store it after: no change takes this long. */
 const retiredMs = 60 * 60 * 1000;
 
-export interface DataRotationTools {
+export interface DataRotationOptions {
   store: Store;
   vault: Vault;
   clock: Clock;
@@ -48,22 +48,22 @@ export interface DataRotation {
  * Throws CallerError `not_found` for an owner without data keys, `conflict` while one for other owners is unfinished.
  */
 export async function rotateDataKeys(
-  tools: DataRotationTools,
+  options: DataRotationOptions,
   ownerId: string | null,
 ): Promise<DataRotation> {
-  const { store, clock, progress } = tools;
-  const rotation = await begin(tools, ownerId);
-  const newKeys = await addNewKeys(tools, rotation);
-  const sealing = new Resealing(tools, ownerId);
+  const { store, clock, progress } = options;
+  const rotation = await begin(options, ownerId);
+  const newKeys = await addNewKeys(options, rotation);
+  const sealing = new Resealing(options, ownerId);
   for (let pass = 1; pass <= passesMax; pass += 1) if ((await sealing.pass()) === 0) break;
-  const ended = await retireOldKeys(tools, { ownerId, sealing });
+  const ended = await retireOldKeys(options, { ownerId, sealing });
   await store.transaction((tx) => finishRotation(tx, 'data', clock.now()));
   progress('finished');
   return { ownerId, newKeys, resealed: sealing.resealed, ...ended, unopened: sealing.unopened };
 }
 
 async function begin(
-  { store, clock, progress }: DataRotationTools,
+  { store, clock, progress }: DataRotationOptions,
   ownerId: string | null,
 ): Promise<KeyRotationTable> {
   if (ownerId !== null && (await findNewestDataKey(store.read, ownerId)) === undefined)
@@ -91,10 +91,10 @@ async function begin(
 }
 
 /** A new key for each owner whose newest one is older than the rotation. */
-async function addNewKeys(tools: DataRotationTools, rotation: KeyRotationTable): Promise<number> {
-  const { store, vault, progress } = tools;
+async function addNewKeys(options: DataRotationOptions, rotation: KeyRotationTable): Promise<number> {
+  const { store, vault, progress } = options;
   // Never before the rotation, or the owner would get another one when it goes on.
-  const clock = { now: () => Math.max(tools.clock.now(), rotation.started_at_ms) };
+  const clock = { now: () => Math.max(options.clock.now(), rotation.started_at_ms) };
   let made = 0;
   for await (const owners of keyOwners(store.read, rotation.owner_id)) {
     made += await store.transaction(async (tx) => {
@@ -125,7 +125,7 @@ async function* keyOwners(db: Db, ownerId: string | null): AsyncGenerator<string
  * sealed with again begins anew.
  */
 async function retireOldKeys(
-  { store, clock, progress }: DataRotationTools,
+  { store, clock, progress }: DataRotationOptions,
   options: { ownerId: string | null; sealing: Resealing },
 ): Promise<Pick<DataRotation, 'retired' | 'removed'>> {
   let [retired, removed] = [0, 0];

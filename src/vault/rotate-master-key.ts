@@ -26,7 +26,7 @@ import { keyIdOf, lostMark, Vault } from './vault.ts';
 /** Data keys wrapped anew in one transaction. */
 const batchRows = 200;
 
-export interface MasterRotationTools {
+export interface MasterRotationOptions {
   store: Store;
   clock: Clock;
   keys: MasterKeySettings;
@@ -63,22 +63,22 @@ interface KeysAtHand {
  * does not start, and no process of it may run: it would hold the old key.
  * Throws MasterKeyError, or UnavailableError `wrong_encryption_key`, before anything is changed when keys do not fit.
  */
-export async function rotateMasterKey(tools: MasterRotationTools): Promise<MasterRotation> {
-  const { store, clock, progress } = tools;
+export async function rotateMasterKey(options: MasterRotationOptions): Promise<MasterRotation> {
+  const { store, clock, progress } = options;
   await refuseLiveNodes(store);
-  const target = await begin(tools);
+  const target = await begin(options);
   if (target.isDone) {
     return {
       masterKeyId: target.to.masterKeyId,
       rewrapped: 0,
       lost: [],
-      next: whatIsNext(tools.keys, undefined),
+      next: whatIsNext(options.keys, undefined),
     };
   }
   // Checked again: the row of the rotation keeps nodes from starting, but one may have started just before that row was written.
   await refuseLiveNodes(store);
-  const { rewrapped, lost } = await rewrapAll(tools, target);
-  const kept = await swapFiles(tools, target);
+  const { rewrapped, lost } = await rewrapAll(options, target);
+  const kept = await swapFiles(options, target);
   await store.transaction(async (tx) => {
     await lockRotation(tx, 'master');
     const left = (await masterKeyIdsInUse(tx)).filter((id) => id !== target.to.masterKeyId);
@@ -87,7 +87,7 @@ export async function rotateMasterKey(tools: MasterRotationTools): Promise<Maste
     await finishRotation(tx, 'master', clock.now());
   });
   progress('finished');
-  return { masterKeyId: target.to.masterKeyId, rewrapped, lost, next: whatIsNext(tools.keys, kept) };
+  return { masterKeyId: target.to.masterKeyId, rewrapped, lost, next: whatIsNext(options.keys, kept) };
 }
 
 interface Target {
@@ -99,8 +99,8 @@ interface Target {
 }
 
 /** Goes on with the rotation that was interrupted, or begins one. */
-async function begin(tools: MasterRotationTools): Promise<Target> {
-  const { store, clock, keys, progress } = tools;
+async function begin(options: MasterRotationOptions): Promise<Target> {
+  const { store, clock, keys, progress } = options;
   const found = await findRotation(store.read, 'master');
   const { current, next } = await keysAtHand(keys);
   if (found !== undefined && found.finished_at_ms === null) {
@@ -167,7 +167,7 @@ async function makeNextKey({ encryptionKey, dataFolder }: MasterKeySettings): Pr
 }
 
 async function rewrapAll(
-  { store, progress }: MasterRotationTools,
+  { store, progress }: MasterRotationOptions,
   { to, from }: Target,
 ): Promise<Pick<MasterRotation, 'rewrapped' | 'lost'>> {
   const lost: MasterRotation['lost'] = [];
@@ -203,7 +203,7 @@ async function rewrapAll(
 
 /** Where the old key file is now; undefined when files play no part. */
 async function swapFiles(
-  { keys, progress }: MasterRotationTools,
+  { keys, progress }: MasterRotationOptions,
   { to, from }: Target,
 ): Promise<string | undefined> {
   if (keys.encryptionKey !== '' || keys.newEncryptionKey !== '' || from === undefined) return undefined;

@@ -5,7 +5,7 @@ import { findDataKey, findNewestDataKey, hasDataKeys, insertDataKey } from './da
 import { holdMasterKey, insertMasterKeyId } from './key-rotation-store.ts';
 import { type DataKey, keyIdOf, type Vault } from './vault.ts';
 
-export interface SealTools {
+export interface SealOptions {
   vault: Vault;
   clock: Clock;
 }
@@ -13,7 +13,7 @@ export interface SealTools {
 /** Seals a JSON object for the object `id` of an owner, under the owner's newest data key. */
 export async function sealObject(
   tx: Tx,
-  { vault, clock }: SealTools,
+  { vault, clock }: SealOptions,
   secret: { ownerId: string; id: string; value: Record<string, unknown> },
 ): Promise<string> {
   const key =
@@ -37,10 +37,10 @@ export async function openObject(
 /** Seals any JSON value, such as the secret prop of a source. */
 export async function sealValue(
   tx: Tx,
-  tools: SealTools,
+  options: SealOptions,
   secret: { ownerId: string; id: string; value: unknown },
 ): Promise<string> {
-  return sealObject(tx, tools, { ...secret, value: { value: secret.value } });
+  return sealObject(tx, options, { ...secret, value: { value: secret.value } });
 }
 
 /** What `sealValue` sealed. Throws as `openObject` does. */
@@ -57,7 +57,7 @@ export async function openValue(
  * `wrong_encryption_key` when the store has been moved to another master key, or is being moved: by then nobody may look
  * for keys under this one any more.
  */
-export async function addDataKey(tx: Tx, { vault, clock }: SealTools, ownerId: string): Promise<DataKey> {
+export async function addDataKey(tx: Tx, { vault, clock }: SealOptions, ownerId: string): Promise<DataKey> {
   await insertMasterKeyId(tx, vault.masterKeyId, clock.now());
   if (!(await holdMasterKey(tx, vault.masterKeyId))) {
     throw new UnavailableError(

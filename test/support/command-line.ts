@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
-import { runWords } from '../../cli/run-words.ts';
+import { runCli } from '../../cli/run-cli.ts';
 import { Terminal } from '../../cli/terminal.ts';
 import packageJson from '../../package.json' with { type: 'json' };
 import { endWithProcess } from './end-with-process.ts';
@@ -113,7 +113,7 @@ export async function runCommand(place: CommandPlace, words: readonly string[], 
   const environment = { PATH: process.env.PATH, HOME: place.folder, ...place.environment };
   const [stdout, stderr] = [new PassThrough(), new PassThrough()];
   const texts = [text(stdout), text(stderr)] as const;
-  const code = await runWords(words, {
+  const code = await runCli(words, {
     terminal: new Terminal({ stdin: Readable.from([Buffer.from(input)]), stdout, stderr }, environment),
     environment,
     folder: place.folder,

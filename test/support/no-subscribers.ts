@@ -10,8 +10,8 @@ import type { Tx } from '#storage/store.ts';
 
 /** For events that nobody has subscribed to. */
 export const noSubscribers: EventRouter = {
-  question: (emitted) => ({ emitted, query: CompiledQuery.raw('select 1 as nobody') }),
-  route: async () => new Map(),
+  prefetchSubscribers: (emitted) => ({ emitted, query: CompiledQuery.raw('select 1 as nobody') }),
+  routeEvents: async () => new Map(),
 };
 
 /** Emits events that nobody has subscribed to. */

@@ -5,7 +5,7 @@ import { beforeChange, describeBefore } from '#sources/source-change.ts';
 import type { Store } from '#storage/store.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
 import type { Tables } from '#storage/tables.ts';
-import { openObject, openValue, type SealTools, sealObject, sealValue } from '#vault/sealed-values.ts';
+import { openObject, openValue, type SealOptions, sealObject, sealValue } from '#vault/sealed-values.ts';
 import type { Vault } from '#vault/vault.ts';
 import { sealedStep } from '#workflows/definitions/load-step.ts';
 import { openTriggerAuth, sealTriggerAuth } from '#workflows/definitions/trigger-auth.ts';
@@ -34,7 +34,11 @@ export function expectedSecrets(ownerId: string): Record<string, unknown> {
 }
 
 /** Stores a row of every kind that holds something sealed, for an owner that has none yet. */
-export async function storeSealed(store: Store, { vault, clock }: SealTools, ownerId: string): Promise<void> {
+export async function storeSealed(
+  store: Store,
+  { vault, clock }: SealOptions,
+  ownerId: string,
+): Promise<void> {
   const secrets = expectedSecrets(ownerId);
   const id = (prefix: string) => `${prefix}_${ownerId}`;
   const sealer: ValueSealer = {

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { changeDeliveriesHandler } from '#delivery/change-deliveries.ts';
 import { insertDeliveries } from '#delivery/delivery-store.ts';
 import { insertPayloads } from '#delivery/dispatch/payload-store.ts';
-import type { WebhookTools } from '#delivery/webhooks/manage-webhooks.ts';
+import type { WebhookOptions } from '#delivery/webhooks/manage-webhooks.ts';
 import { AddressPolicy } from '#egress/address-policy.ts';
 import { claimJobs } from '#jobs/claim-store.ts';
 import { LaneLeases } from '#jobs/lane-leases.ts';
@@ -17,7 +17,7 @@ import { Vault } from '#vault/vault.ts';
 export function webhookTools(
   store: Store,
   clock = new TestClock(),
-): WebhookTools & { clock: TestClock; changed: string[] } {
+): WebhookOptions & { clock: TestClock; changed: string[] } {
   const changed: string[] = [];
   return {
     store,

@@ -104,14 +104,14 @@ function scheduleOf({ interval_seconds: seconds, cron, timezone }: SourceTimer) 
   );
 }
 
-const words: Readonly<Record<string, { name: string; tone: string }>> = {
+const tickTones: Readonly<Record<string, { name: string; tone: string }>> = {
   fired: { name: 'started', tone: 'state off' },
   late: { name: 'late', tone: 'state warn' },
   skipped: { name: 'skipped', tone: 'state warn' },
   missed: { name: 'missed', tone: 'state bad' },
 };
 
-const runWords: Readonly<Record<string, { name: string; tone: string }>> = {
+const runTones: Readonly<Record<string, { name: string; tone: string }>> = {
   queued: { name: 'queued', tone: 'state off' },
   running: { name: 'running', tone: 'state busy' },
   succeeded: { name: 'succeeded', tone: 'state good' },
@@ -121,7 +121,7 @@ const runWords: Readonly<Record<string, { name: string; tone: string }>> = {
 
 /** A tick that started a run is as that run is; that it was late is said beside it. */
 function lookOf({ outcome, run }: SourceTick): { name: string; tone: string } {
-  const known = run === null ? words[outcome] : runWords[run.state];
+  const known = run === null ? tickTones[outcome] : runTones[run.state];
   return known ?? { name: oneLine(run?.state ?? outcome, 20), tone: 'state off' };
 }
 

@@ -14,7 +14,7 @@ import { Problem } from './problem.tsx';
 import { RunState } from './run-state.tsx';
 import { StackView } from './stack-view.tsx';
 
-type Given = { kind: 'run'; id: string } | { kind: 'json'; text: string };
+type StepTestInput = { kind: 'run'; id: string } | { kind: 'json'; text: string };
 
 const firstJson = JSON.stringify({ trigger: { event: { body: {} } } }, null, 2);
 
@@ -33,11 +33,11 @@ export function StepTest({
 }) {
   const runs = useRuns(workflowId, '');
   const list = runs.data?.pages.flatMap(({ data }) => data) ?? [];
-  const [chosen, setChosen] = useState<Given | undefined>(
+  const [chosen, setChosen] = useState<StepTestInput | undefined>(
     runId === undefined ? undefined : { kind: 'run', id: runId },
   );
   const newest = list[0]?.id;
-  const given: Given =
+  const given: StepTestInput =
     chosen ?? (newest === undefined ? { kind: 'json', text: firstJson } : { kind: 'run', id: newest });
   const run = useRun(given.kind === 'run' ? given.id : '', given.kind === 'run');
   const test = useMutation({
@@ -116,7 +116,7 @@ export function StepTest({
 
 /** The body of the request; throws for what is no JSON object. */
 function givenTo(
-  given: Given,
+  given: StepTestInput,
   run: Parameters<typeof samplesOf>[0] | undefined,
   before: readonly StepDraft[],
 ) {

@@ -23,7 +23,7 @@ const redirectUrlCharactersMax = 2_000;
 /** Of one owner at the same time. Each keeps the fields that it was made with. */
 const openLinksMax = 1_000;
 
-export interface ConnectLinkParts {
+export interface ConnectLinkOptions {
   store: Store;
   vault: Vault;
   clock: Clock;
@@ -39,7 +39,7 @@ export interface ConnectLinkParts {
  * `oauth_client_missing` with what to register.
  */
 export async function beginConnect(
-  parts: ConnectLinkParts,
+  options: ConnectLinkOptions,
   request: {
     caller: Caller;
     /** Of a new account; one that is connected again has its own. */
@@ -52,17 +52,17 @@ export async function beginConnect(
     scopes: string[] | undefined;
   },
 ): Promise<{ url: string; expiresAtMs: number }> {
-  const { store, clock, vault } = parts;
+  const { store, clock, vault } = options;
   const { caller, accountId } = request;
   const account =
     accountId === undefined
       ? undefined
       : await requireAccount(store.read, caller, accountId, 'change', 'account_id');
   const ownerId = account?.owner_id ?? request.ownerId;
-  const app = await appOf(parts, request.app, account, ownerId);
-  const client = await clientFor(parts, app, ownerId);
+  const app = await appOf(options, request.app, account, ownerId);
+  const client = await clientFor(options, app, ownerId);
   const given = checkFields(app, request.fields);
-  const before = account === undefined ? {} : await fieldsBefore(parts, app, account);
+  const before = account === undefined ? {} : await fieldsBefore(options, app, account);
   const keepsFields = app.oauth !== undefined;
   const secrets: FlowSecrets = {
     fields: keepsFields ? { ...before, ...given } : given,
@@ -99,13 +99,13 @@ export async function beginConnect(
     });
   });
   return {
-    url: `${parts.publicUrl()}/connect/${link}`,
+    url: `${options.publicUrl()}/connect/${link}`,
     expiresAtMs: nowMs + linkMs,
   };
 }
 
 async function appOf(
-  parts: ConnectLinkParts,
+  options: ConnectLinkOptions,
   slugOrId: string | undefined,
   account: Account | undefined,
   ownerId: string,
@@ -114,7 +114,7 @@ async function appOf(
   if (named === undefined) {
     throw new CallerError('missing_parameter', 'app: which app is to be connected?', { parameter: 'app' });
   }
-  const app = await parts.requireApp(named, [ownerId]);
+  const app = await options.requireApp(named, [ownerId]);
   if (account !== undefined && account.app_slug !== app.slug) {
     throw new CallerError('invalid_parameter', `app: account ${account.id} is of ${account.app_slug}`, {
       parameter: 'app',
@@ -130,15 +130,15 @@ async function appOf(
 }
 
 async function clientFor(
-  parts: ConnectLinkParts,
+  options: ConnectLinkOptions,
   app: AppDefinition,
   ownerId: string,
 ): Promise<OAuthClient | undefined> {
-  const { store, vault } = parts;
+  const { store, vault } = options;
   if (app.oauth === undefined) return undefined;
   const row = await findClientOf(store.read, ownerId, app.slug);
   if (row !== undefined) return openClientRow(store.read, vault, row);
-  const redirectUri = callbackUri(parts.publicUrl());
+  const redirectUri = callbackUri(options.publicUrl());
   throw new CallerError(
     'oauth_client_missing',
     `there is no OAuth client for ${app.name} yet: register one with the redirect URI ${redirectUri}, then PUT /v1/apps/${app.slug}/oauth_client`,
@@ -148,11 +148,11 @@ async function clientFor(
 
 /** Custom fields of an account that is connected again. */
 async function fieldsBefore(
-  parts: ConnectLinkParts,
+  options: ConnectLinkOptions,
   app: AppDefinition,
   { id }: Account,
 ): Promise<Record<string, string>> {
-  const { store, vault } = parts;
+  const { store, vault } = options;
   const found = await findSealedAccount(store.read, id);
   if (found === undefined) throw notFound('account', id, 'account_id');
   const credentials = await openObject(store.read, vault, { ...found, ownerId: found.owner_id });

@@ -6,7 +6,7 @@ import { openClient } from '#accounts/oauth/manage-oauth-clients.ts';
 import { accountGrant, oauthCredentials } from '#accounts/oauth-credentials.ts';
 import { newSecret } from '#lib/ids.ts';
 import type { Logger } from '#lib/logger.ts';
-import { beginConnect, type ConnectLinkParts } from './begin-connect.ts';
+import { beginConnect, type ConnectLinkOptions } from './begin-connect.ts';
 import { appMissing, clientMissing, grantFailure, refusalFailure } from './connect-failures.ts';
 import { readForm } from './connect-fields.ts';
 import {
@@ -42,7 +42,7 @@ import { type Gained, storeConnection } from './store-connection.ts';
 
 const stateCharactersMax = 8_000;
 
-export interface ConnectParts extends ConnectLinkParts {
+export interface ConnectOptions extends ConnectLinkOptions {
   logger: Logger;
   provider: ConnectProvider;
   /** The credentials of an account changed. */
@@ -56,31 +56,31 @@ export interface ConnectParts extends ConnectLinkParts {
  * are those of the user who made the link, and are looked at again in the transaction that stores the account.
  */
 export class AccountConnector {
-  readonly #parts: ConnectParts;
+  readonly #options: ConnectOptions;
 
-  constructor(parts: ConnectParts) {
-    this.#parts = parts;
+  constructor(options: ConnectOptions) {
+    this.#options = options;
   }
 
   /** The exact redirect URI to register at every provider. */
   redirectUri(): string {
-    return callbackUri(this.#parts.publicUrl());
+    return callbackUri(this.#options.publicUrl());
   }
 
   /** Makes a link. Throws as `beginConnect` does. */
   begin(request: Parameters<typeof beginConnect>[1]): Promise<{ url: string; expiresAtMs: number }> {
-    return beginConnect(this.#parts, request);
+    return beginConnect(this.#options, request);
   }
 
   /** A browser opens the link. Throws ConnectRefusal. */
   async open(link: string, cookies: ReadonlyMap<string, string>): Promise<ConnectStep> {
-    const flow = this.#alive(await findFlowByLink(this.#parts.store.read, hashOf('link', link)));
+    const flow = this.#alive(await findFlowByLink(this.#options.store.read, hashOf('link', link)));
     const { cookie, browser } = this.#browserOf(flow, cookies);
     const prepared = await this.#prepare(flow);
     if ('kind' in prepared) return prepared;
     const { app, secrets } = prepared;
     // Never onward at once: whoever is led here by another page has not said yes to anything.
-    const asks = await describeRequester(this.#parts.store.read, flow);
+    const asks = await describeRequester(this.#options.store.read, flow);
     return formStep(app, secrets, { asks, browser, cookie, values: secrets.suggested, problems: new Map() });
   }
 
@@ -90,7 +90,7 @@ export class AccountConnector {
     cookies: ReadonlyMap<string, string>,
     form: URLSearchParams,
   ): Promise<ConnectStep> {
-    const { store, vault, clock } = this.#parts;
+    const { store, vault, clock } = this.#options;
     const flow = this.#alive(await findFlowByLink(store.read, hashOf('link', link)));
     const browser = cookies.get(cookieNameOf(flow));
     if (browser === undefined) throw otherBrowser();
@@ -122,7 +122,7 @@ export class AccountConnector {
 
   /** The provider sent the browser back. Throws ConnectRefusal. */
   async callback(answer: ProviderAnswer, cookies: ReadonlyMap<string, string>): Promise<ConnectStep> {
-    const { store, clock } = this.#parts;
+    const { store, clock } = this.#options;
     const state = stateOf(answer) ?? '';
     const found =
       state === '' || state.length > stateCharactersMax
@@ -146,12 +146,12 @@ export class AccountConnector {
     if (client === undefined) return this.#fail(flow, clientMissing(app));
     const context = { app, client, fields: secrets.fields };
     try {
-      const { grant, type } = await this.#parts.provider.arrive(context, secrets.keep, answer);
+      const { grant, type } = await this.#options.provider.arrive(context, secrets.keep, answer);
       const credentials = oauthCredentials(fieldsOf(app, secrets.fields), client, grant);
       const asked = secrets.scopes ?? client.scopes ?? (app.oauth?.version === 2 ? app.oauth.scopes : []);
       return await this.#store(flow, app, {
         credentials,
-        grant: accountGrant(type, client, grant, asked, this.#parts.clock),
+        grant: accountGrant(type, client, grant, asked, this.#options.clock),
         uid: grant.uid,
       });
     } catch (error) {
@@ -165,18 +165,18 @@ export class AccountConnector {
     app: AppDefinition,
     fields: Record<string, string>,
   ): Promise<ConnectStep> {
-    const { store, clock } = this.#parts;
+    const { store, clock } = this.#options;
     if (!(await store.transaction((tx) => takeFlow(tx, flow, clock.now())))) throw usedUp();
     return this.#store(flow, app, { credentials: fields, grant: keysGrant, uid: undefined });
   }
 
   async #store(flow: ConnectFlow, app: AppDefinition, gained: Gained): Promise<ConnectStep> {
-    const { store, clock, logger } = this.#parts;
-    const outcome = await store.transaction((tx) => storeConnection(tx, this.#parts, flow, app, gained));
+    const { store, clock, logger } = this.#options;
+    const outcome = await store.transaction((tx) => storeConnection(tx, this.#options, flow, app, gained));
     if ('code' in outcome) return this.#fail(flow, outcome);
     const isNew = flow.account_id === null;
     const { id, owner_id: owner, app_slug: slug } = outcome;
-    if (!isNew) this.#parts.onChange(id);
+    if (!isNew) this.#options.onChange(id);
     logger.info(
       { account: id, owner, user: flow.user_id, app: slug, ms: clock.now() - flow.created_at_ms },
       isNew ? 'account.connected' : 'account.reconnected',
@@ -185,7 +185,7 @@ export class AccountConnector {
   }
 
   async #depart(flow: ConnectFlow, { app, client, secrets }: Prepared): Promise<ConnectStep> {
-    const { store, vault, clock, provider } = this.#parts;
+    const { store, vault, clock, provider } = this.#options;
     if (client === undefined) return this.#fail(flow, clientMissing(app));
     try {
       const context = { app, client, fields: secrets.fields };
@@ -207,7 +207,7 @@ export class AccountConnector {
 
   /** App, client and secrets of a flow as they are now; or how it ends because they are not any more. */
   async #prepare(flow: ConnectFlow): Promise<Prepared | ConnectFailed> {
-    const { store, vault, findApp } = this.#parts;
+    const { store, vault, findApp } = this.#options;
     const app = await findApp(flow.app_slug, [flow.owner_id]);
     if (app === undefined) return this.#fail(flow, appMissing(flow.app_slug));
     const client =
@@ -217,14 +217,14 @@ export class AccountConnector {
   }
 
   #fail(flow: ConnectFlow, failure: ConnectFailure): ConnectFailed {
-    const { logger } = this.#parts;
+    const { logger } = this.#options;
     const { owner_id: owner, user_id: user, app_slug: app } = flow;
     logger.warn({ owner, user, app, code: failure.code, error: failure.message }, 'account.not-connected');
     return { kind: 'failed', failure, redirectUrl: flow.redirect_url };
   }
 
   #alive(flow: ConnectFlow | undefined): ConnectFlow {
-    if (flow === undefined || flow.expires_at_ms <= this.#parts.clock.now()) throw notValid();
+    if (flow === undefined || flow.expires_at_ms <= this.#options.clock.now()) throw notValid();
     if (flow.used_at_ms !== null) throw usedUp();
     return flow;
   }
@@ -236,7 +236,7 @@ export class AccountConnector {
   ): { browser: string; cookie: BrowserCookie | undefined } {
     if (flow.browser_hash !== null) return { browser: this.#ownBrowser(flow, cookies), cookie: undefined };
     const browser = newSecret();
-    const maxAgeSeconds = Math.ceil((flow.expires_at_ms - this.#parts.clock.now()) / 1000);
+    const maxAgeSeconds = Math.ceil((flow.expires_at_ms - this.#options.clock.now()) / 1000);
     return { browser, cookie: { name: cookieNameOf(flow), value: browser, maxAgeSeconds } };
   }
 
@@ -249,7 +249,7 @@ export class AccountConnector {
     if (flow.browser_hash === hash) return;
     const isFirst =
       flow.browser_hash === null &&
-      (await this.#parts.store.transaction((tx) => bindFlow(tx, flow.id, hash)));
+      (await this.#options.store.transaction((tx) => bindFlow(tx, flow.id, hash)));
     if (!isFirst) throw otherBrowser();
   }
 

@@ -42,7 +42,7 @@ export function clientGrantOf(
  * `provider_unavailable`.
  */
 export async function connectByClient(
-  parts: { store: Store; vault: Vault; clock: Clock; tokens: TokenEndpoint },
+  options: { store: Store; vault: Vault; clock: Clock; tokens: TokenEndpoint },
   request: {
     caller: Caller;
     ownerId: string;
@@ -52,7 +52,7 @@ export async function connectByClient(
     credentials: Readonly<Record<string, unknown>>;
   },
 ): Promise<Account> {
-  const { store, vault, clock, tokens } = parts;
+  const { store, vault, clock, tokens } = options;
   const { caller, ownerId, app, grant: asking } = request;
   await refuseUnlessMayAsk(store.read, request);
   const name = checkName(request.name ?? null);
@@ -82,7 +82,7 @@ export async function connectByClient(
   return store.transaction(async (tx) => {
     await resolveOwner(tx, caller, ownerId);
     await refuseUnlessMayAsk(tx, request);
-    const account = await storeAccount(tx, parts, {
+    const account = await storeAccount(tx, options, {
       ownerId,
       userId: caller.userId,
       app,

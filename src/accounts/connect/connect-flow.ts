@@ -81,11 +81,11 @@ export interface FlowSecrets {
 
 export function sealSecrets(
   tx: Tx,
-  tools: { vault: Vault; clock: Clock },
+  options: { vault: Vault; clock: Clock },
   flow: Pick<ConnectFlow, 'id' | 'owner_id'>,
   secrets: FlowSecrets,
 ): Promise<string> {
-  return sealObject(tx, tools, { ownerId: flow.owner_id, id: flow.id, value: { ...secrets } });
+  return sealObject(tx, options, { ownerId: flow.owner_id, id: flow.id, value: { ...secrets } });
 }
 
 export async function openSecrets(db: Db, vault: Vault, flow: ConnectFlow): Promise<FlowSecrets> {

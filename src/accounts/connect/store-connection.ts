@@ -8,7 +8,7 @@ import { type Caller, mayWrite } from '#identity/permissions.ts';
 import { findUser } from '#identity/user-store.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Db, Tx } from '#storage/store.ts';
-import { openObject, type SealTools } from '#vault/sealed-values.ts';
+import { openObject, type SealOptions } from '#vault/sealed-values.ts';
 import { accountMissing, notAllowed, otherAccount } from './connect-failures.ts';
 import type { ConnectFailure } from './connect-flow.ts';
 import type { ConnectFlow } from './connect-flow-store.ts';
@@ -27,26 +27,26 @@ export interface Gained {
  */
 export function storeConnection(
   tx: Tx,
-  tools: SealTools,
+  options: SealOptions,
   flow: ConnectFlow,
   app: AppDefinition,
   gained: Gained,
 ): Promise<Account | ConnectFailure> {
   return flow.account_id === null
-    ? storeNew(tx, tools, flow, app, gained)
-    : storeAgain(tx, tools, flow, flow.account_id, gained);
+    ? storeNew(tx, options, flow, app, gained)
+    : storeAgain(tx, options, flow, flow.account_id, gained);
 }
 
 async function storeNew(
   tx: Tx,
-  tools: SealTools,
+  options: SealOptions,
   flow: ConnectFlow,
   app: AppDefinition,
   { credentials, grant }: Gained,
 ): Promise<Account | ConnectFailure> {
   const caller = await callerOfFlow(tx, flow);
   if (caller === undefined || !(await mayWrite(tx, caller, flow.owner_id))) return notAllowed;
-  const account = await storeAccount(tx, tools, {
+  const account = await storeAccount(tx, options, {
     ownerId: flow.owner_id,
     userId: flow.user_id,
     app,
@@ -54,13 +54,13 @@ async function storeNew(
     credentials,
     grant,
   });
-  await audit(tx, tools, flow, account, 'connected', grant);
+  await audit(tx, options, flow, account, 'connected', grant);
   return account;
 }
 
 async function storeAgain(
   tx: Tx,
-  tools: SealTools,
+  options: SealOptions,
   flow: ConnectFlow,
   accountId: string,
   gained: Gained,
@@ -77,25 +77,25 @@ async function storeAgain(
   if (before === undefined) return accountMissing;
   const { sealed, ...account } = before;
   if (gained.grant.type !== 'keys') {
-    const { oauth_uid: uid } = await openObject(tx, tools.vault, {
+    const { oauth_uid: uid } = await openObject(tx, options.vault, {
       ownerId: before.owner_id,
       id: accountId,
       sealed,
     });
     if (typeof uid === 'string' && uid !== '' && uid !== gained.uid) return otherAccount(account);
   }
-  const changed = await replaceCredentials(tx, tools, account, {
+  const changed = await replaceCredentials(tx, options, account, {
     credentials: gained.credentials,
     grant: gained.grant,
     ...(flow.name !== null && { name: flow.name }),
   });
-  await audit(tx, tools, flow, changed, 'reconnected', gained.grant);
+  await audit(tx, options, flow, changed, 'reconnected', gained.grant);
   return changed;
 }
 
 async function audit(
   tx: Tx,
-  tools: SealTools,
+  options: SealOptions,
   flow: ConnectFlow,
   account: Account,
   action: 'connected' | 'reconnected',
@@ -107,7 +107,7 @@ async function audit(
     // In a browser, with no key: the one that made the link was used earlier.
     actor: { userId: flow.user_id, keyId: null },
     details: { grant: grant.type, ...(grant.scopes !== null && { scopes: grant.scopes }) },
-    nowMs: tools.clock.now(),
+    nowMs: options.clock.now(),
   });
 }
 

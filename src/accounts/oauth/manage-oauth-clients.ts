@@ -3,7 +3,7 @@ import { appIdOf } from '#accounts/apps/app-id.ts';
 import { CallerError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Db, Tx } from '#storage/store.ts';
-import { openValue, type SealTools, sealValue } from '#vault/sealed-values.ts';
+import { openValue, type SealOptions, sealValue } from '#vault/sealed-values.ts';
 import type { Vault } from '#vault/vault.ts';
 import type { OAuthClient } from './grant.ts';
 import {
@@ -45,7 +45,7 @@ export async function openClientRow(db: Db, vault: Vault, row: OAuthClientRow): 
  */
 export async function putClient(
   tx: Tx,
-  tools: SealTools,
+  options: SealOptions,
   {
     ownerId,
     userId,
@@ -64,14 +64,14 @@ export async function putClient(
 ): Promise<OAuthClientRow> {
   const clientId = checkText(input.clientId, 'client_id');
   const scopes = checkScopes(input.scopes);
-  const nowMs = tools.clock.now();
+  const nowMs = options.clock.now();
   const before = await findClientOf(tx, ownerId, app.slug);
   const id = before?.id ?? newId('oa');
   const isSame = before?.client_id === clientId;
   let sealed = isSame && input.clientSecret === undefined ? before.sealed_secret : null;
   if (typeof input.clientSecret === 'string') {
     const value = checkText(input.clientSecret, 'client_secret');
-    sealed = await sealValue(tx, tools, { ownerId, id, value });
+    sealed = await sealValue(tx, options, { ownerId, id, value });
   }
   if (sealed === null && needsSecret(app)) {
     throw new CallerError(

@@ -36,10 +36,10 @@ interface Exchange {
 }
 
 /** Token endpoints as their providers run them, over the platform's guarded way out. Redirects are not followed. */
-export function createTokenEndpoint(tools: { dispatcher: GuardedDispatcher; clock: Clock }): TokenEndpoint {
+export function createTokenEndpoint(options: { dispatcher: GuardedDispatcher; clock: Clock }): TokenEndpoint {
   return {
     async exchangeCode(context, request) {
-      const exchange = begin(tools, context, 'the authorization code', [
+      const exchange = begin(options, context, 'the authorization code', [
         request.code,
         request.verifier ?? '',
       ]);
@@ -66,12 +66,12 @@ export function createTokenEndpoint(tools: { dispatcher: GuardedDispatcher; cloc
           return oauth.processAuthorizationCodeResponse(server, client, response);
         },
       );
-      const claims = claimsOf(context, exchange.raw(), request, tools.clock);
-      return { ...grant, uid: await uidOf(tools, context, grant, exchange.raw(), claims) };
+      const claims = claimsOf(context, exchange.raw(), request, options.clock);
+      return { ...grant, uid: await uidOf(options, context, grant, exchange.raw(), claims) };
     },
 
     async refresh(context, { refreshToken, asksUid = false }) {
-      const exchange = begin(tools, context, 'the refresh token', [refreshToken], 'refreshUrl');
+      const exchange = begin(options, context, 'the refresh token', [refreshToken], 'refreshUrl');
       const grant = await grantFrom(context, exchange, async ({ server, client, authentication, options }) =>
         oauth.processRefreshTokenResponse(
           server,
@@ -81,8 +81,8 @@ export function createTokenEndpoint(tools: { dispatcher: GuardedDispatcher; cloc
       );
       if (!asksUid) return grant;
       try {
-        const claims = claimsOf(context, exchange.raw(), { nonce: undefined }, tools.clock);
-        return { ...grant, uid: await uidOf(tools, context, grant, exchange.raw(), claims, uidTimeoutMs) };
+        const claims = claimsOf(context, exchange.raw(), { nonce: undefined }, options.clock);
+        return { ...grant, uid: await uidOf(options, context, grant, exchange.raw(), claims, uidTimeoutMs) };
       } catch (error) {
         if (!(error instanceof GrantError)) throw error;
         return grant;
@@ -90,7 +90,7 @@ export function createTokenEndpoint(tools: { dispatcher: GuardedDispatcher; cloc
     },
 
     async clientCredentials(context) {
-      const exchange = begin(tools, context, 'the client credentials', []);
+      const exchange = begin(options, context, 'the client credentials', []);
       const scope = scopeOf(context);
       return grantFrom(context, exchange, async ({ server, client, authentication, options }) =>
         oauth.processClientCredentialsResponse(
@@ -112,7 +112,7 @@ export function createTokenEndpoint(tools: { dispatcher: GuardedDispatcher; cloc
       if (revocationUrl === undefined) return;
       const url = providerUrl(revocationUrl, urlFields(context));
       const fetcher = async (input: string, init: RequestInit): Promise<Response> => {
-        const answer = await send(tools, context, input, init);
+        const answer = await send(options, context, input, init);
         if (answer.status < 200 || answer.status > 299) {
           throw new GrantError('moment', `${context.app.name} answered ${answer.status} to the revocation`);
         }
@@ -152,7 +152,7 @@ export function urlFields({ app, fields }: Pick<GrantContext, 'app' | 'fields'>)
 }
 
 function begin(
-  tools: { dispatcher: GuardedDispatcher; clock: Clock },
+  options: { dispatcher: GuardedDispatcher; clock: Clock },
   context: GrantContext,
   subject: string,
   sent: string[],
@@ -167,7 +167,7 @@ function begin(
   ]);
   let raw: Record<string, unknown> = {};
   const fetcher = async (input: string, init: RequestInit): Promise<Response> => {
-    const answer = await send(tools, context, input, init);
+    const answer = await send(options, context, input, init);
     const read = readTokenAnswer(answer, settings);
     if (read.kind === 'refused') {
       throw refusalError(
@@ -180,7 +180,7 @@ function begin(
           description: read.description,
         },
         redact,
-        tools.clock,
+        options.clock,
       );
     }
     raw = read.raw;
@@ -319,7 +319,7 @@ function claimsOf(
 
 /** Who the account is of at the provider. */
 async function uidOf(
-  tools: { dispatcher: GuardedDispatcher },
+  options: { dispatcher: GuardedDispatcher },
   context: GrantContext,
   grant: Grant,
   raw: Record<string, unknown>,
@@ -335,7 +335,7 @@ async function uidOf(
     oauth_access_token: grant.accessToken,
   });
   const headers = { accept: 'application/json', authorization: `Bearer ${grant.accessToken}` };
-  const answer = await send(tools, context, url.href, { method: 'GET', headers }, waitMs);
+  const answer = await send(options, context, url.href, { method: 'GET', headers }, waitMs);
   if (answer.status < 200 || answer.status > 299) {
     throw new GrantError(
       'moment',

@@ -13,7 +13,7 @@ export interface TestOutcome {
   message: string;
 }
 
-export interface TestParts {
+export interface TestRequestOptions {
   dispatcher: GuardedDispatcher;
   policy: AddressPolicy;
   lookup?: LookupAll;
@@ -23,7 +23,7 @@ export interface TestParts {
 export type Sign = (request: SignedRequest) => Promise<string>;
 
 /** What a probe of one kind is given. */
-export interface ProbeOptions extends TestParts {
+export interface ProbeOptions extends TestRequestOptions {
   signal: AbortSignal;
   /** Makes the Authorization header of an HTTP request; undefined where requests are not signed. */
   sign: Sign | undefined;

@@ -7,7 +7,7 @@ import {
   type ProbeOptions,
   type Sign,
   type TestOutcome,
-  type TestParts,
+  type TestRequestOptions,
   UnfitCredentials,
 } from './account-probe.ts';
 import { probeGreeting } from './probe-greeting.ts';
@@ -23,7 +23,7 @@ const messageCharactersMax = 300;
  * only with the reason of `signal`.
  */
 export async function testAccount(
-  parts: TestParts,
+  options: TestRequestOptions,
   account: {
     app: AppDefinition;
     credentials: Readonly<Record<string, unknown>>;
@@ -45,8 +45,8 @@ export async function testAccount(
     ]),
   );
   const timeout = AbortSignal.timeout(testTimeoutMs);
-  const options: ProbeOptions = {
-    ...parts,
+  const probeOptions: ProbeOptions = {
+    ...options,
     sign,
     signal: signal === undefined ? timeout : AbortSignal.any([timeout, signal]),
     fill: (template, mode) => {
@@ -67,10 +67,10 @@ export async function testAccount(
   try {
     const found =
       test.kind === 'http'
-        ? await probeHttp(test, options)
+        ? await probeHttp(test, probeOptions)
         : test.kind === 'postgresql'
-          ? await probePostgresql(test, options, values)
-          : await probeGreeting(test, options);
+          ? await probePostgresql(test, probeOptions, values)
+          : await probeGreeting(test, probeOptions);
     return result(found.outcome, found.message);
   } catch (error) {
     signal?.throwIfAborted();

@@ -31,8 +31,8 @@ export const backupCommands: AdminCommands = {
       'everything durable into one encrypted file, also while the service runs; in a folder it is named by its time. With ' +
       '--check: reads a file that is there to its end, and says whether it can be restored',
     api: null,
-    runOffline: (tools, options, argument = '') =>
-      options.check === undefined ? backup(tools, options, argument) : check(tools, options, argument),
+    runOffline: (context, options, argument = '') =>
+      options.check === undefined ? backup(context, options, argument) : check(context, options, argument),
   },
   restore: {
     argument: { name: '<file>', isRequired: true },
@@ -46,9 +46,9 @@ export const backupCommands: AdminCommands = {
   },
 };
 
-async function backup(tools: OfflineContext, options: Options, argument: string): Promise<AdminAnswer> {
-  const { settings, folder, clock, version, status, progress } = tools;
-  const secret = await secretOf(tools, options, 'new');
+async function backup(context: OfflineContext, options: Options, argument: string): Promise<AdminAnswer> {
+  const { settings, folder, clock, version, status, progress } = context;
+  const secret = await secretOf(context, options, 'new');
   const snapshot = await openSnapshot({ databaseUrl: settings.databaseUrl, folder: settings.data });
   if (snapshot === undefined) {
     throw new BackupError(
@@ -89,11 +89,11 @@ async function backup(tools: OfflineContext, options: Options, argument: string)
   }
 }
 
-async function check(tools: OfflineContext, options: Options, argument: string): Promise<AdminAnswer> {
-  const file = resolve(tools.folder, argument);
-  const opened = await openBackup(file, () => secretOf(tools, options, 'existing'));
-  const checked = await checkBackup(opened, bytesDone(tools, 'checked', opened.fileBytes));
-  tools.status('');
+async function check(context: OfflineContext, options: Options, argument: string): Promise<AdminAnswer> {
+  const file = resolve(context.folder, argument);
+  const opened = await openBackup(file, () => secretOf(context, options, 'existing'));
+  const checked = await checkBackup(opened, bytesDone(context, 'checked', opened.fileBytes));
+  context.status('');
   const { header, fileBytes } = opened;
   return {
     data: {
@@ -114,9 +114,9 @@ async function check(tools: OfflineContext, options: Options, argument: string):
   };
 }
 
-async function restore(tools: OfflineContext, options: Options, argument = ''): Promise<AdminAnswer> {
-  const { settings, clock, status, progress } = tools;
-  const file = resolve(tools.folder, argument);
+async function restore(context: OfflineContext, options: Options, argument = ''): Promise<AdminAnswer> {
+  const { settings, clock, status, progress } = context;
+  const file = resolve(context.folder, argument);
   const mayReplace = options.replace !== undefined;
   // What the file is, before anybody is asked for its passphrase.
   await readHeader(file);
@@ -125,9 +125,9 @@ async function restore(tools: OfflineContext, options: Options, argument = ''): 
   try {
     const target = await openRestoreTarget({ databaseUrl: settings.databaseUrl, folder: settings.data });
     refuseUsed(target.users, mayReplace);
-    if (target.users !== 0) await confirmReplacing(tools, options, target.name);
-    const opened = await openBackup(file, () => secretOf(tools, options, 'existing'));
-    const checked = bytesDone(tools, 'checked', opened.fileBytes);
+    if (target.users !== 0) await confirmReplacing(context, options, target.name);
+    const opened = await openBackup(file, () => secretOf(context, options, 'existing'));
+    const checked = bytesDone(context, 'checked', opened.fileBytes);
     await checkBackup(opened, (bytes) => {
       if (signal.aborted) throw new BackupError('interrupted: nothing was changed');
       checked(bytes);
@@ -167,12 +167,12 @@ async function restore(tools: OfflineContext, options: Options, argument = ''): 
   }
 }
 
-async function confirmReplacing(tools: OfflineContext, options: Options, store: string): Promise<void> {
+async function confirmReplacing(context: OfflineContext, options: Options, store: string): Promise<void> {
   if (options.yes !== undefined) return;
-  if (!tools.isInteractive) throw new UsageError('--replace asks first; say --yes where nobody can answer');
+  if (!context.isInteractive) throw new UsageError('--replace asks first; say --yes where nobody can answer');
   const { default: confirm } = await import('@inquirer/confirm');
   const what =
-    store === 'sqlite' ? `the store in ${tools.settings.data}` : 'the database of MILLRACE_DATABASE_URL';
+    store === 'sqlite' ? `the store in ${context.settings.data}` : 'the database of MILLRACE_DATABASE_URL';
   const message = `Everything in ${what} is replaced by the backup${store === 'sqlite' ? '; a copy is kept' : ', and no copy is kept'}. Go on?`;
   const isSure = await answered(confirm({ message, default: false }, { output: process.stderr }));
   if (!isSure) throw new BackupError('nothing was changed');

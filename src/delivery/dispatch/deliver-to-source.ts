@@ -11,7 +11,7 @@ import type { AttemptOutcome } from './delivery-schedule.ts';
 /** A source that has as many runs waiting as it may is asked again after this. */
 const busyDelayMs = 5_000;
 
-export interface SourceDeliveryParts {
+export interface SourceDeliveryOptions {
   store: Store;
   pool: Pick<WorkerPool, 'node' | 'hasRoom' | 'run' | 'leftInStore'>;
   waiting: WaitingRuns;
@@ -23,10 +23,10 @@ export interface SourceDeliveryParts {
  * From there on the promises are those of any other invocation.
  */
 export async function deliverToSource(
-  parts: SourceDeliveryParts,
+  options: SourceDeliveryOptions,
   delivery: HeldDelivery,
 ): Promise<AttemptOutcome> {
-  const { store, pool, waiting, clock } = parts;
+  const { store, pool, waiting, clock } = options;
   const sourceId = delivery.listenerId;
   const source = await sourceState(store.read, sourceId);
   if (source === undefined) return { kind: 'not-sent', state: 'cancelled', reason: 'listener_removed' };

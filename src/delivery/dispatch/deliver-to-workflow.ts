@@ -25,7 +25,7 @@ export interface RunPreparer {
 /** Tells the owner of a workflow that an event was dropped because too many wait for it; resolves when that is on disk. */
 export type OnQueueFull = (workflow: KnownWorkflow, delivery: HeldDelivery) => Promise<void>;
 
-export interface WorkflowDeliveryParts {
+export interface WorkflowDeliveryOptions {
   workflows: Pick<WorkflowDirectory, 'find'>;
   runs: RunPreparer;
   queued: QueuedRuns;
@@ -41,22 +41,22 @@ export interface WorkflowDeliveryParts {
  * dropped: the record of the delivery says so, and an event on `$errors`, which is on disk before it.
  */
 export async function deliverToWorkflow(
-  parts: WorkflowDeliveryParts,
+  options: WorkflowDeliveryOptions,
   delivery: HeldDelivery,
 ): Promise<AttemptOutcome> {
-  const { workflows, runs, queued } = parts;
+  const { workflows, runs, queued } = options;
   const workflow = await workflows.find(delivery.listenerId);
   if (workflow === undefined) return { kind: 'not-sent', state: 'cancelled', reason: 'listener_removed' };
   if (workflow.state !== 'active') return { kind: 'not-sent', state: 'skipped', reason: 'listener_inactive' };
   const trigger = triggerOf(workflow, delivery);
-  const attempt = { at: parts.clock.now(), latency_ms: 0 };
+  const attempt = { at: options.clock.now(), latency_ms: 0 };
   const { settings } = workflow;
   const bytes = delivery.body.length;
   if (isBounded(settings)) {
     const { queueSize, concurrency } = settings;
     const place = await queued.admit(workflow.id, { bytes, queueSize, concurrency: concurrency ?? 0 });
     if (place === undefined) {
-      await parts.onQueueFull(workflow, delivery);
+      await options.onQueueFull(workflow, delivery);
       return { kind: 'not-sent', state: 'dropped', reason: 'queue_full' };
     }
     const prepared = runs.prepare(trigger, { inStore: true });

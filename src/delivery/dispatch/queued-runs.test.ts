@@ -10,7 +10,7 @@ import { forEachStore } from '../../../test/support/stores.ts';
 import { QueuedRuns } from './queued-runs.ts';
 
 const clock = new TestClock();
-const wish = { bytes: 10, queueSize: 3, concurrency: 0 };
+const request = { bytes: 10, queueSize: 3, concurrency: 0 };
 
 async function storeRun(store: Store, options: { state?: RunState; sourceType?: 'HTTP' | 'COMPONENT' } = {}) {
   const { run, job } = new RecordedRuns(clock).prepare({
@@ -32,45 +32,45 @@ forEachStore((fixture) => {
   test('places are those that the store leaves and that nobody was given, each of many that ask at once', async () => {
     await storeRun(fixture.store);
     const queued = new QueuedRuns({ store: fixture.store, clock });
-    const places = await Promise.all(Array.from({ length: 5 }, () => queued.admit('p_1', wish)));
+    const places = await Promise.all(Array.from({ length: 5 }, () => queued.admit('p_1', request)));
     assert.equal(places.filter((place) => place !== undefined).length, 2);
-    assert.ok((await queued.admit('p_2', wish)) !== undefined);
+    assert.ok((await queued.admit('p_2', request)) !== undefined);
   });
 
   test('a place that was not used, or whose run has begun, is there again', async () => {
     const queued = new QueuedRuns({ store: fixture.store, clock });
     const places = [];
-    for (let n = 0; n < 3; n += 1) places.push(await queued.admit('p_1', wish));
-    assert.equal(await queued.admit('p_1', wish), undefined);
+    for (let n = 0; n < 3; n += 1) places.push(await queued.admit('p_1', request));
+    assert.equal(await queued.admit('p_1', request), undefined);
     places[0]?.settled();
     places[0]?.settled();
-    assert.ok((await queued.admit('p_1', wish)) !== undefined);
-    assert.equal(await queued.admit('p_1', wish), undefined);
+    assert.ok((await queued.admit('p_1', request)) !== undefined);
+    assert.equal(await queued.admit('p_1', request), undefined);
   });
 
   test('runs that were not started by events, that run, wait for something or have ended take no place', async () => {
     await storeRun(fixture.store, { sourceType: 'HTTP' });
     for (const state of ['running', 'waiting'] as const) await storeRun(fixture.store, { state });
     const queued = new QueuedRuns({ store: fixture.store, clock });
-    const places = await Promise.all(Array.from({ length: 5 }, () => queued.admit('p_1', wish)));
+    const places = await Promise.all(Array.from({ length: 5 }, () => queued.admit('p_1', request)));
     assert.equal(places.filter((place) => place !== undefined).length, 3);
   });
 
   test('while fewer run than may, as many more may be queued', async () => {
     await storeRun(fixture.store, { state: 'running' });
     const queued = new QueuedRuns({ store: fixture.store, clock });
-    const asked = Array.from({ length: 9 }, () => queued.admit('p_1', { ...wish, concurrency: 3 }));
+    const asked = Array.from({ length: 9 }, () => queued.admit('p_1', { ...request, concurrency: 3 }));
     assert.equal((await Promise.all(asked)).filter((place) => place !== undefined).length, 5);
   });
 
   test('the events of what waits have a bound in bytes; one that is larger than that waits alone', async () => {
     const queued = new QueuedRuns({ store: fixture.store, clock, bytesMax: 25 });
-    const large = await queued.admit('p_1', { ...wish, bytes: 26 });
+    const large = await queued.admit('p_1', { ...request, bytes: 26 });
     assert.ok(large !== undefined);
-    assert.equal(await queued.admit('p_1', wish), undefined);
+    assert.equal(await queued.admit('p_1', request), undefined);
     large.settled();
     await storeRun(fixture.store);
-    assert.ok((await queued.admit('p_1', wish)) !== undefined);
-    assert.equal(await queued.admit('p_1', wish), undefined);
+    assert.ok((await queued.admit('p_1', request)) !== undefined);
+    assert.equal(await queued.admit('p_1', request), undefined);
   });
 });

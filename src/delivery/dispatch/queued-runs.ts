@@ -3,31 +3,31 @@ import type { Clock } from '#lib/clock.ts';
 import type { Store } from '#storage/store.ts';
 import { countEventRuns, type EventRuns } from '#workflows/runs/run-backlog-store.ts';
 
-/** Events of runs of one workflow that wait for their turn: whoever emits could fill the disk of all others. */
+/** Maximum size of the events whose runs of one workflow wait. Without it, one emitter could fill the disk. */
 const queuedBytesMax = 256 * 1024 * 1024;
 
 /** A run that may be queued. */
 export interface QueuePlace {
-  /** Its row is in the store, or will not come there. */
+  /** Its row is in the store, or will not be written. */
   settled(): void;
 }
 
-/** One run that wants to be queued, and what its workflow allows. */
-export interface QueueWish {
-  /** Of its event. */
+/** A run to be queued, and the limits of its workflow. */
+export interface QueueRequest {
+  /** Size of its event. */
   bytes: number;
   /** Runs that may wait. */
   queueSize: number;
-  /** Runs that may go on at once: while fewer do, as many more may be queued, because they will begin now. */
+  /** Runs that may run at the same time. While fewer do, that many more may be queued, because they begin immediately. */
   concurrency: number;
 }
 
 /**
- * How many runs of each workflow wait for their turn. What is believed errs on the full side: runs that have begun since
- * the count still count. So nothing is refused before the store was asked anew.
+ * How many runs of each workflow wait. The cached count is an upper bound, because runs that have begun since still count. So
+ * no run is refused before the store was counted again.
  */
 export class QueuedRuns {
-  readonly #limiter: BacklogLimiter<QueueWish, EventRuns>;
+  readonly #limiter: BacklogLimiter<QueueRequest, EventRuns>;
 
   constructor(options: { store: Pick<Store, 'read'>; clock: Clock; bytesMax?: number }) {
     const { store, clock, bytesMax = queuedBytesMax } = options;
@@ -40,21 +40,21 @@ export class QueuedRuns {
       hasRoom: ({ count, bytes, running }, run) =>
         count < run.queueSize + Math.max(0, run.concurrency - running) &&
         (bytes === 0 || bytes + run.bytes <= bytesMax),
-      asksBeforeRefusal: true,
-      tracksArrival: true,
+      recountsBeforeRefusal: true,
+      tracksUnstored: true,
       nowMs: () => clock.now(),
     });
   }
 
   /** A place for one more run; undefined when as many as may, or too many bytes, wait already. */
-  async admit(workflowId: string, wish: QueueWish): Promise<QueuePlace | undefined> {
-    if (!(await this.#limiter.admit(workflowId, wish))) return undefined;
+  async admit(workflowId: string, request: QueueRequest): Promise<QueuePlace | undefined> {
+    if (!(await this.#limiter.admit(workflowId, request))) return undefined;
     let isSettled = false;
     return {
       settled: () => {
         if (isSettled) return;
         isSettled = true;
-        this.#limiter.arrived(workflowId, wish);
+        this.#limiter.settled(workflowId, request);
       },
     };
   }

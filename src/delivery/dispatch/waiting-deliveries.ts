@@ -28,7 +28,7 @@ export class WaitingDeliveries {
 
   /** True when one more delivery may wait for this listener; it is then counted. */
   admit(listenerId: string, bytes: number): boolean {
-    return this.#limiter.admitAtOnce(listenerId, bytes);
+    return this.#limiter.admitWithoutWaiting(listenerId, bytes);
   }
 
   /** Resolves when everything that was to be counted is; for tests. */

@@ -4,10 +4,10 @@ import { insertPayloads } from '#delivery/dispatch/payload-store.ts';
 import type { WaitingDeliveries } from '#delivery/dispatch/waiting-deliveries.ts';
 import {
   type DeliveryPlaces,
-  handedOver,
-  type MadeDeliveries,
   makeDeliveries,
   payloadRow,
+  type RoutedDeliveries,
+  routedDeliveries,
 } from '#delivery/subscriptions/find-subscribers.ts';
 import { findListener, type Listener } from '#delivery/subscriptions/subscription-ends.ts';
 import { holdSubscription } from '#delivery/subscriptions/subscription-store.ts';
@@ -63,7 +63,7 @@ export interface NewReplay {
 /** A replay, and what was made of it in the transaction: to be told to `begun` after the commit. */
 export interface BegunReplay {
   replay: ReplayTable;
-  made: MadeDeliveries;
+  routed: RoutedDeliveries;
 }
 
 /**
@@ -81,7 +81,7 @@ export class ReplayQueue {
   readonly #clock: Clock;
   readonly #waiting: WaitingDeliveries;
   readonly #turns: FairQueue;
-  readonly #onMade: (made: MadeDeliveries) => void;
+  readonly #onRouted: (routed: RoutedDeliveries) => void;
   readonly #node: string;
 
   constructor(options: {
@@ -91,15 +91,15 @@ export class ReplayQueue {
     waiting: WaitingDeliveries;
     /** Long work takes turns, one batch of an owner after another. */
     turns: FairQueue;
-    /** Deliveries were made, and a job where `hasJob`. */
-    onMade: (made: MadeDeliveries) => void;
+    /** Deliveries were routed, and a job where `hasJob`. */
+    onRouted: (routed: RoutedDeliveries) => void;
   }) {
-    const { store, node, clock, waiting, turns, onMade } = options;
+    const { store, node, clock, waiting, turns, onRouted } = options;
     this.#store = store;
     this.#clock = clock;
     this.#waiting = waiting;
     this.#turns = turns;
-    this.#onMade = onMade;
+    this.#onRouted = onRouted;
     this.#node = node;
     this.job = {
       run: (job) => this.#run(node, job),
@@ -134,12 +134,12 @@ export class ReplayQueue {
       ]);
     }
     await store.notify(tx, 'millrace_jobs', '');
-    return { ...begun, made: { ...begun.made, hasJob } };
+    return { ...begun, routed: { ...begun.routed, hasJob } };
   }
 
   /** After the commit. */
-  begun({ made }: BegunReplay): void {
-    this.#onMade(made);
+  begun({ routed }: BegunReplay): void {
+    this.#onRouted(routed);
   }
 
   async #run(node: string, job: LeasedJob): Promise<void> {
@@ -152,7 +152,7 @@ export class ReplayQueue {
           return goneOn;
         }),
       );
-      if (step !== undefined) this.#onMade(step.made);
+      if (step !== undefined) this.#onRouted(step.routed);
       isQueueing = step?.replay.state === 'queueing';
     }
   }
@@ -192,7 +192,7 @@ export class ReplayQueue {
     };
     const deliveries: DeliveryTable[] = [];
     const payloads: DeliveryPayloadTable[] = [];
-    const made: MadeDeliveries = { held: [], left: [], ended: [], hasJob: false };
+    const routed: RoutedDeliveries = { held: [], left: [], ended: [], hasJob: false };
     for (const [place, stored] of events.entries()) {
       // A key of its own for the text: one that others use could go, with the last of them, before this is committed.
       const event = { ...stored, hops: 0, emit_id: newTimeOrderedId(nowMs) };
@@ -208,9 +208,9 @@ export class ReplayQueue {
       });
       deliveries.push(...rows);
       payloads.push(payloadRow(event, nowMs, { fanning: false }));
-      const { left, ended } = handedOver(rows, event);
-      made.left.push(...left);
-      made.ended.push(...ended);
+      const { left, ended } = routedDeliveries(rows, event);
+      routed.left.push(...left);
+      routed.ended.push(...ended);
     }
     await insertPayloads(this.#store, tx, payloads);
     await insertDeliveries(this.#store, tx, deliveries);
@@ -224,7 +224,7 @@ export class ReplayQueue {
       updated_at_ms: nowMs,
     };
     await advanceReplay(tx, advanced);
-    return { replay: advanced, made };
+    return { replay: advanced, routed };
   }
 }
 

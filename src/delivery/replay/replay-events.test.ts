@@ -45,14 +45,14 @@ class Setting {
       clock: this.clock,
       waiting,
       turns: new FairQueue(1),
-      onMade: ({ left }) => this.left.push(...left),
+      onRouted: ({ left }) => this.left.push(...left),
     });
     this.finder = new SubscriberFinder({
       store,
       room: { node, places: () => ({ take: () => false }) },
       waiting,
       bounds: fanOutBounds,
-      onMade: () => {},
+      onRouted: () => {},
     });
   }
 

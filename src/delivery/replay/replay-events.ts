@@ -26,7 +26,7 @@ import {
 export const replayRateDefault = 20;
 export const replayRateMax = 100;
 
-export interface ReplayTools {
+export interface ReplayOptions {
   store: Store;
   clock: Clock;
   replays: ReplayQueue;
@@ -49,7 +49,7 @@ export interface ReplayRequest {
  * others, `forbidden` for a viewer, `invalid_event_id`, `invalid_range`, `invalid_parameter`, `conflict`.
  */
 export async function requestReplay(
-  { store, replays }: Pick<ReplayTools, 'store' | 'replays'>,
+  { store, replays }: Pick<ReplayOptions, 'store' | 'replays'>,
   caller: Caller,
   request: ReplayRequest,
 ): Promise<ReplayTable> {
@@ -87,7 +87,7 @@ function rangeOf(startId: string | undefined, endId: string | undefined): { star
 
 /** A replay that begins or ends at something the caller can see. Throws `not_found`. */
 export async function readableReplay(
-  { store }: Pick<ReplayTools, 'store'>,
+  { store }: Pick<ReplayOptions, 'store'>,
   caller: Caller,
   id: string,
 ): Promise<{ replay: ReplayTable; owners: Ownership }> {
@@ -102,9 +102,9 @@ export async function readableReplay(
  * Ends a replay: what of it is queued or held is cancelled, with a record. One that is over stays as it is. Throws
  * `not_found`, and `forbidden` for somebody who may change neither end.
  */
-export async function cancelReplay(tools: ReplayTools, caller: Caller, id: string): Promise<void> {
-  const { store, clock, onJobs } = tools;
-  const { replay, owners } = await readableReplay(tools, caller, id);
+export async function cancelReplay(options: ReplayOptions, caller: Caller, id: string): Promise<void> {
+  const { store, clock, onJobs } = options;
+  const { replay, owners } = await readableReplay(options, caller, id);
   if (!owners.mayWrite(replay.owner_id) && !owners.mayWrite(replay.emitter_owner_id))
     throw new CallerError('forbidden', 'your role in this workspace does not allow changing its replays');
   await store.transaction(async (tx) => {

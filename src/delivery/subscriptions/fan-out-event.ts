@@ -11,9 +11,9 @@ import type { Store } from '#storage/store.ts';
 import {
   type DeliveryRoom,
   type FanOutBounds,
-  handedOver,
-  type MadeDeliveries,
   makeDeliveries,
+  type RoutedDeliveries,
+  routedDeliveries,
 } from './find-subscribers.ts';
 import { pageOfSubscribers } from './subscription-store.ts';
 
@@ -30,11 +30,11 @@ export function fanOutHandler(options: {
   room: DeliveryRoom;
   waiting: WaitingDeliveries;
   bounds: Readonly<FanOutBounds>;
-  onMade: (made: MadeDeliveries) => void;
+  onRouted: (routed: RoutedDeliveries) => void;
 }): JobHandler {
-  const { store, node, clock, turns, room, waiting, bounds, onMade } = options;
+  const { store, node, clock, turns, room, waiting, bounds, onRouted } = options;
 
-  const makePage = async (job: LeasedJob): Promise<MadeDeliveries | undefined> => {
+  const makePage = async (job: LeasedJob): Promise<RoutedDeliveries | undefined> => {
     const payload = job.payload as JobPayloads['fan_out_event'];
     const nowMs = clock.now();
     return store.transaction(async (tx) => {
@@ -52,10 +52,10 @@ export function fanOutHandler(options: {
       const places = room.places();
       const rows = makeDeliveries({ subscribers, event, nowMs, node, places, waiting });
       await insertDeliveries(store, tx, rows);
-      const made = handedOver(rows, event);
+      const routed = routedDeliveries(rows, event);
       if (next === undefined) {
         await endFanning(tx, payload.emit_id);
-        return made;
+        return routed;
       }
       const following = { ...payload, after: next };
       await insertJobs(tx, [
@@ -69,17 +69,17 @@ export function fanOutHandler(options: {
           nowMs,
         }),
       ]);
-      return { ...made, hasJob: true };
+      return { ...routed, hasJob: true };
     });
   };
 
   return {
     async run(job, signal) {
-      const made = await turns.run(job.ownerId, () => {
+      const routed = await turns.run(job.ownerId, () => {
         signal.throwIfAborted();
         return makePage(job);
       });
-      if (made !== undefined) onMade(made);
+      if (routed !== undefined) onRouted(routed);
     },
     async quarantined() {},
   };

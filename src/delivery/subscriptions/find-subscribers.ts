@@ -2,7 +2,13 @@ import { deliveryWorkLane, type HeldDelivery, heldDelivery, hopsMax } from '#del
 import { insertDeliveries } from '#delivery/delivery-store.ts';
 import { insertPayloads } from '#delivery/dispatch/payload-store.ts';
 import type { WaitingDeliveries } from '#delivery/dispatch/waiting-deliveries.ts';
-import type { EmittedTo, EventRouter, RouteAnswer, Routed, RouteQuestion } from '#events/emit-event.ts';
+import type {
+  EmittedTo,
+  EventRouter,
+  PrefetchedSubscribers,
+  Routed,
+  SubscriberPrefetch,
+} from '#events/emit-event.ts';
 import { channels, type StoredEvent } from '#events/event.ts';
 import { insertNewJobs, jobRow } from '#jobs/job-store.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
@@ -18,7 +24,7 @@ import { findSubscribersQuery, type Subscriber } from './subscription-store.ts';
 
 /** How many deliveries a transaction makes. */
 export interface FanOutBounds {
-  /** In the transaction that stores their events; the rest is made by jobs, a page in a transaction. */
+  /** Maximum created in the transaction that stores the events. Jobs create the rest, one page per transaction. */
   deliveriesPerCommitMax: number;
   /** A page: other commits come in between, so none waits for ten thousand deliveries. */
   pageRows: number;
@@ -48,17 +54,17 @@ export interface DeliveryPlaces {
 }
 
 /**
- * Who wants an event, decided in the transaction that stores it (promise 3). What this node can send at once is stored
- * as leased to it, and handed over after the commit: with each event goes what is to be done then.
+ * Routes events to their subscribers, in the transaction that stores the events (promise 3). Deliveries that this node can
+ * send immediately are stored as leased to it, and handed to its dispatcher after the commit.
  */
 export class SubscriberFinder implements EventRouter {
   readonly #store: Store;
   readonly #room: DeliveryRoom;
   readonly #waiting: WaitingDeliveries;
   readonly #deliveriesPerCommitMax: number;
-  readonly #onMade: (made: MadeDeliveries) => void;
+  readonly #onRouted: (routed: RoutedDeliveries) => void;
 
-  /** Emitters somebody listened to when they last emitted: a hint when to ask early, nothing more. */
+  /** Emitters that had subscribers when they last emitted. Only a hint when to prefetch. */
   readonly #heard = new Set<string>();
 
   constructor(options: {
@@ -66,26 +72,31 @@ export class SubscriberFinder implements EventRouter {
     room: DeliveryRoom;
     waiting: WaitingDeliveries;
     bounds: Readonly<FanOutBounds>;
-    /** What was made of an event is on disk. */
-    onMade: (made: MadeDeliveries) => void;
+    /** Called when the deliveries of an event are on disk. */
+    onRouted: (routed: RoutedDeliveries) => void;
   }) {
     this.#store = options.store;
     this.#room = options.room;
     this.#waiting = options.waiting;
     this.#deliveriesPerCommitMax = options.bounds.deliveriesPerCommitMax;
-    this.#onMade = options.onMade;
+    this.#onRouted = options.onRouted;
   }
 
-  question(emitted: readonly EmittedTo[]): RouteQuestion | undefined {
+  prefetchSubscribers(emitted: readonly EmittedTo[]): SubscriberPrefetch | undefined {
     if (!emitted.some(({ emitterId }) => this.#heard.has(emitterId))) return undefined;
     return { emitted, query: findSubscribersQuery(this.#store, emitted, this.#deliveriesPerCommitMax + 1) };
   }
 
-  async route(tx: Tx, stored: readonly StoredEvent[], nowMs: number, answer?: RouteAnswer): Promise<Routed> {
+  async routeEvents(
+    tx: Tx,
+    stored: readonly StoredEvent[],
+    nowMs: number,
+    prefetched?: PrefetchedSubscribers,
+  ): Promise<Routed> {
     const routed = new Map<StoredEvent, () => void>();
     const events = stored.filter(({ channel }) => channel !== channels.scheduled);
     if (events.length === 0) return routed;
-    const byChannel = await this.#subscribers(tx, events, answer);
+    const byChannel = await this.#subscribers(tx, events, prefetched);
     const heard = new Set<string>();
     for (const { emitter_id, channel } of events)
       if (byChannel.has(channelKey(emitter_id, channel))) heard.add(emitter_id);
@@ -103,7 +114,7 @@ export class SubscriberFinder implements EventRouter {
       if (isTooMany) {
         payloads.push(payloadRow(event, nowMs, { fanning: true }));
         jobs.push(fanOutJob(event, nowMs));
-        routed.set(event, () => this.#onMade({ held: [], left: [], ended: [], hasJob: true }));
+        routed.set(event, () => this.#onRouted({ held: [], left: [], ended: [], hasJob: true }));
         continue;
       }
       const rows = makeDeliveries({
@@ -117,8 +128,8 @@ export class SubscriberFinder implements EventRouter {
       deliveries.push(...rows);
       if (rows.some(({ has_payload }) => has_payload === 1))
         payloads.push(payloadRow(event, nowMs, { fanning: false }));
-      const made = handedOver(rows, event);
-      routed.set(event, () => this.#onMade(made));
+      const deliveriesOfEvent = routedDeliveries(rows, event);
+      routed.set(event, () => this.#onRouted(deliveriesOfEvent));
     }
     await insertPayloads(this.#store, tx, payloads);
     await insertDeliveries(this.#store, tx, deliveries);
@@ -133,22 +144,22 @@ export class SubscriberFinder implements EventRouter {
     else this.#heard.clear();
   }
 
-  /** `many`: more than are made in this transaction. */
+  /** `many`: more than one transaction creates. */
   async #subscribers(
     tx: Tx,
     events: readonly StoredEvent[],
-    answer: RouteAnswer | undefined,
+    prefetched: PrefetchedSubscribers | undefined,
   ): Promise<Map<string, Subscriber[] | 'many'>> {
     const emitted = new Map<string, EmittedTo>();
     for (const { emitter_id, channel } of events)
       emitted.set(channelKey(emitter_id, channel), { emitterId: emitter_id, channel });
     const found = new Map<string, Subscriber[] | 'many'>();
-    if (answer !== undefined && answer.rows.length <= this.#deliveriesPerCommitMax) {
-      for (const row of answer.rows) addTo(found, row as Subscriber);
-      for (const { emitterId, channel } of answer.question.emitted)
+    if (prefetched !== undefined && prefetched.rows.length <= this.#deliveriesPerCommitMax) {
+      for (const row of prefetched.rows) addTo(found, row as Subscriber);
+      for (const { emitterId, channel } of prefetched.prefetch.emitted)
         emitted.delete(channelKey(emitterId, channel));
     }
-    // Most often nothing is left: only what was emitted besides, such as a warning on $logs, was not asked for.
+    // Usually nothing is left: only additional events, such as a warning on $logs, were not prefetched.
     const all = [...emitted.values()];
     for (let at = 0; at < all.length; at += channelsPerStatement) {
       const part = all.slice(at, at + channelsPerStatement);
@@ -157,7 +168,7 @@ export class SubscriberFinder implements EventRouter {
         for (const row of rows) addTo(found, row);
         continue;
       }
-      // One of them has very many: each is asked for apart, so that the others need not wait for a job.
+      // One of the channels has very many subscribers. Each is read alone, so that the others do not have to wait for a job.
       for (const channel of part) {
         const own = await this.#find(tx, [channel], this.#deliveriesPerCommitMax + 1);
         const isTooMany = own.length > this.#deliveriesPerCommitMax;
@@ -174,13 +185,13 @@ export class SubscriberFinder implements EventRouter {
   }
 }
 
-/** What a commit made of one event: deliveries that this node sends, and listeners for whom some wait in the store. */
-export interface MadeDeliveries {
+/** The deliveries of one event after the commit: those that this node sends, and the listeners with deliveries in the store. */
+export interface RoutedDeliveries {
   held: HeldDelivery[];
   left: string[];
   /** Listeners with records of deliveries that will not be sent. */
   ended: string[];
-  /** A job makes (more of) its deliveries. */
+  /** A job creates the (remaining) deliveries. */
   hasJob: boolean;
 }
 
@@ -268,7 +279,7 @@ export function payloadRow(
 }
 
 /** What follows from the rows of an event's deliveries once they are on disk. */
-export function handedOver(rows: readonly DeliveryTable[], event: RoutedEvent): MadeDeliveries {
+export function routedDeliveries(rows: readonly DeliveryTable[], event: RoutedEvent): RoutedDeliveries {
   const body = Buffer.from(event.event);
   const held = rows.filter(({ lease_node }) => lease_node !== null).map((row) => heldDelivery(row, body));
   return {

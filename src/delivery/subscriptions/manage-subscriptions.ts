@@ -45,7 +45,7 @@ const subscriptionsMax = 50_000;
 /** Automatic subscriptions to what one owner creates: each of them is made while a source is created. */
 const autoSubscriptionsMax = 100;
 
-export interface SubscriptionTools {
+export interface SubscriptionOptions {
   store: Store;
   clock: Clock;
   /** A job was queued. */
@@ -67,7 +67,7 @@ export interface SubscriptionRequest {
  * an end that does not exist or belongs to others, `forbidden` for a viewer, `invalid_parameter`, `conflict` for one too many.
  */
 export async function subscribe(
-  { store, clock }: Pick<SubscriptionTools, 'store' | 'clock'>,
+  { store, clock }: Pick<SubscriptionOptions, 'store' | 'clock'>,
   caller: Caller,
   request: SubscriptionRequest,
 ): Promise<SubscriptionTable> {
@@ -86,7 +86,7 @@ export async function subscribe(
  * between. Throws as `subscribe` does, and `invalid_event_id`, and `conflict` when the listener is subscribed already.
  */
 export async function subscribeFrom(
-  { store, clock, replays }: Pick<SubscriptionTools, 'store' | 'clock'> & { replays: ReplayQueue },
+  { store, clock, replays }: Pick<SubscriptionOptions, 'store' | 'clock'> & { replays: ReplayQueue },
   caller: Caller,
   request: SubscriptionRequest & { fromEventId: string },
 ): Promise<{ subscription: SubscriptionTable; replay: ReplayTable }> {
@@ -163,11 +163,11 @@ export async function resolveSubscription(
 
 /** Ends a subscription, named as it was made. What is still queued for it ends with a record. Throws `not_found`. */
 export async function unsubscribe(
-  tools: SubscriptionTools,
+  options: SubscriptionOptions,
   caller: Caller,
   request: SubscriptionRequest,
 ): Promise<void> {
-  const { store } = tools;
+  const { store } = options;
   const { emitterId, listenerId, eventName, workspaceId } = request;
   const owners = await ownersOf(store.read, caller);
   const between = await subscriptionsBetween(store.read, {
@@ -190,15 +190,19 @@ export async function unsubscribe(
       { parameter: 'emitter_id' },
     );
   }
-  await endSubscription(tools, owners, found);
+  await endSubscription(options, owners, found);
 }
 
 /** The same, by its id. */
-export async function unsubscribeById(tools: SubscriptionTools, caller: Caller, id: string): Promise<void> {
-  const owners = await ownersOf(tools.store.read, caller);
-  const found = await findSubscription(tools.store.read, id);
+export async function unsubscribeById(
+  options: SubscriptionOptions,
+  caller: Caller,
+  id: string,
+): Promise<void> {
+  const owners = await ownersOf(options.store.read, caller);
+  const found = await findSubscription(options.store.read, id);
   if (found === undefined || !isAtAnEnd(owners, found)) throw notFound('subscription', id);
-  await endSubscription(tools, owners, found);
+  await endSubscription(options, owners, found);
 }
 
 /** Whether the subscription begins or ends at something that the caller can see. */
@@ -207,7 +211,7 @@ export function isAtAnEnd(owners: Ownership, row: SubscriptionTable): boolean {
 }
 
 async function endSubscription(
-  { store, clock, onJobs }: SubscriptionTools,
+  { store, clock, onJobs }: SubscriptionOptions,
   owners: Ownership,
   row: SubscriptionTable,
 ): Promise<void> {
@@ -247,7 +251,7 @@ async function cancelQueued(
  * `conflict` for one too many.
  */
 export async function subscribeToNew(
-  { store, clock }: Pick<SubscriptionTools, 'store' | 'clock'>,
+  { store, clock }: Pick<SubscriptionOptions, 'store' | 'clock'>,
   caller: Caller,
   request: { eventName: string; listenerId: string; workspaceId?: string },
 ): Promise<AutoSubscriptionTable> {
@@ -279,7 +283,7 @@ export async function subscribeToNew(
 
 /** Subscriptions that exist stay. Throws `not_found`. */
 export async function unsubscribeFromNew(
-  { store }: Pick<SubscriptionTools, 'store'>,
+  { store }: Pick<SubscriptionOptions, 'store'>,
   caller: Caller,
   id: string,
 ): Promise<void> {

@@ -19,7 +19,7 @@ const sealedCodes: readonly string[] = ['sealed_value_damaged', 'wrong_encryptio
 /** A webhook that took nothing for so long, and was tried, is disabled. */
 const onlyFailuresMs = 5 * 86_400_000;
 
-export interface WebhookDeliveryParts {
+export interface WebhookDeliveryOptions {
   store: Store;
   dispatcher: GuardedDispatcher;
   targets: WebhookTargets;
@@ -34,41 +34,41 @@ export interface WebhookDeliveryParts {
  * is delivered, 410 disables the webhook, anything else, redirects too, is a failed attempt.
  */
 export async function deliverToWebhook(
-  parts: WebhookDeliveryParts,
+  options: WebhookDeliveryOptions,
   delivery: HeldDelivery,
   signal: AbortSignal,
 ): Promise<AttemptOutcome> {
   let webhook: WebhookTarget | undefined;
   try {
-    webhook = await parts.targets.get(delivery.listenerId);
+    webhook = await options.targets.get(delivery.listenerId);
   } catch (error) {
     if (!(error instanceof UnavailableError) || !sealedCodes.includes(error.code)) throw error;
-    parts.logger.error({ webhook: delivery.listenerId, error: error.message }, 'webhook.secret-not-opened');
+    options.logger.error({ webhook: delivery.listenerId, error: error.message }, 'webhook.secret-not-opened');
     // Not the receiver's failure, but one that stays until somebody sees to it: with a record, and an end.
-    const record = { at: parts.clock.now(), latency_ms: 0, error: 'its signing secret cannot be opened' };
+    const record = { at: options.clock.now(), latency_ms: 0, error: 'its signing secret cannot be opened' };
     return { kind: 'failed', attempt: record };
   }
   if (webhook === undefined) return { kind: 'not-sent', state: 'cancelled', reason: 'listener_removed' };
   if (webhook.state === 'paused') return { kind: 'not-sent', state: 'held', reason: 'webhook_paused' };
   if (webhook.state === 'disabled') return { kind: 'not-sent', state: 'blocked', reason: 'webhook_disabled' };
-  const outcome = await attempt(parts, webhook, delivery, signal);
+  const outcome = await attempt(options, webhook, delivery, signal);
   try {
-    await noteHealth(parts, webhook, outcome);
+    await noteHealth(options, webhook, outcome);
   } catch (error) {
     // What the receiver said counts all the same; its health is noted with the next attempt.
-    parts.targets.forget(webhook.id);
-    parts.logger.warn({ webhook: webhook.id, error: toError(error).message }, 'webhook.health-not-noted');
+    options.targets.forget(webhook.id);
+    options.logger.warn({ webhook: webhook.id, error: toError(error).message }, 'webhook.health-not-noted');
   }
   return outcome;
 }
 
 async function attempt(
-  parts: WebhookDeliveryParts,
+  options: WebhookDeliveryOptions,
   webhook: WebhookTarget,
   delivery: HeldDelivery,
   signal: AbortSignal,
 ): Promise<AttemptOutcome> {
-  const { dispatcher, clock, version } = parts;
+  const { dispatcher, clock, version } = options;
   const nowMs = clock.now();
   const startedMs = performance.now();
   const { oldKey } = webhook;
@@ -89,7 +89,7 @@ async function attempt(
         ...signatureHeaders(keys, { id: delivery.id, nowMs, body: delivery.body }),
       },
       body: delivery.body,
-      timeoutMs: parts.answerTimeoutMs,
+      timeoutMs: options.answerTimeoutMs,
       bodyBytesMax: responseBytesMax,
       signal,
     });
@@ -115,11 +115,11 @@ function describe(thrown: unknown): string {
 
 /** Notes when a webhook begins and ceases to fail, and disables one that is gone or only fails. */
 async function noteHealth(
-  parts: WebhookDeliveryParts,
+  options: WebhookDeliveryOptions,
   webhook: WebhookTarget,
   outcome: AttemptOutcome,
 ): Promise<void> {
-  const { store, clock, targets } = parts;
+  const { store, clock, targets } = options;
   const { id, failingSinceMs } = webhook;
   if (outcome.kind === 'delivered') {
     if (failingSinceMs === null) return;
@@ -142,5 +142,5 @@ async function noteHealth(
     disableWebhook(tx, id, { url: webhook.url, reason, atMs: nowMs, ...evidence }),
   );
   targets.forget(id);
-  if (disabled) parts.logger.warn({ webhook: id, owner: webhook.ownerId, reason }, 'webhook.disabled');
+  if (disabled) options.logger.warn({ webhook: id, owner: webhook.ownerId, reason }, 'webhook.disabled');
 }

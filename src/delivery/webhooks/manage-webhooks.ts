@@ -23,7 +23,7 @@ import { changeWebhook, countWebhooks, deleteWebhook, insertWebhook, lockWebhook
 const webhooksMax = 10_000;
 /** The secret before the newest one signs too for this long, so that receivers can change over. */
 const oldSecretMs = 86_400_000;
-export interface WebhookTools {
+export interface WebhookOptions {
   store: Store;
   vault: Vault;
   clock: Clock;
@@ -43,11 +43,11 @@ export interface WebhookChanges {
 
 /** Creates a webhook; its signing secret is told here and nowhere else. Throws CallerError naming url, or `conflict`. */
 export async function createWebhook(
-  tools: WebhookTools,
+  options: WebhookOptions,
   webhook: WebhookChanges & { url: string; ownerId: string; userId: string },
 ): Promise<{ webhook: WebhookTable; signingSecret: string }> {
-  const { store, clock } = tools;
-  const url = await checkWebhookUrl(webhook.url, tools);
+  const { store, clock } = options;
+  const url = await checkWebhookUrl(webhook.url, options);
   const id = newId('wh');
   const { ownerId } = webhook;
   const signingSecret = newSigningSecret();
@@ -64,7 +64,7 @@ export async function createWebhook(
       name: webhook.name ?? null,
       description: webhook.description ?? null,
       url,
-      secret: await sealValue(tx, tools, { ownerId, id, value: signingSecret }),
+      secret: await sealValue(tx, options, { ownerId, id, value: signingSecret }),
       old_secret: null,
       old_secret_until_ms: null,
       state: 'active',
@@ -83,12 +83,12 @@ export async function createWebhook(
 
 /** Changes what is given. Deliveries that are queued go to the new URL. Throws as `createWebhook` does. */
 export async function updateWebhook(
-  tools: WebhookTools,
+  options: WebhookOptions,
   id: string,
   changes: WebhookChanges,
 ): Promise<WebhookTable> {
-  const url = changes.url === undefined ? undefined : await checkWebhookUrl(changes.url, tools);
-  return changeLocked(tools, id, async (webhook, tx) => {
+  const url = changes.url === undefined ? undefined : await checkWebhookUrl(changes.url, options);
+  return changeLocked(options, id, async (webhook, tx) => {
     const isMoved = url !== undefined && url !== webhook.url;
     // How the old URL did says nothing about the new one.
     if (isMoved) await forgetOutcomes(tx, id);
@@ -102,13 +102,13 @@ export async function updateWebhook(
 
 /** Gives a webhook a new signing secret, told here and nowhere else; the one before it signs too until `oldUntilMs`. */
 export async function rotateSecret(
-  tools: WebhookTools,
+  options: WebhookOptions,
   id: string,
 ): Promise<{ webhook: WebhookTable; signingSecret: string; oldUntilMs: number }> {
   const signingSecret = newSigningSecret();
-  const oldUntilMs = tools.clock.now() + oldSecretMs;
-  const webhook = await changeLocked(tools, id, async ({ owner_id, secret }, tx) => ({
-    secret: await sealValue(tx, tools, { ownerId: owner_id, id, value: signingSecret }),
+  const oldUntilMs = options.clock.now() + oldSecretMs;
+  const webhook = await changeLocked(options, id, async ({ owner_id, secret }, tx) => ({
+    secret: await sealValue(tx, options, { ownerId: owner_id, id, value: signingSecret }),
     old_secret: secret,
     old_secret_until_ms: oldUntilMs,
   }));
@@ -116,40 +116,40 @@ export async function rotateSecret(
 }
 
 /** From now on its deliveries are held, those that are queued when their turn comes. Also of a disabled one. */
-export async function pauseWebhook(tools: WebhookTools, id: string): Promise<WebhookTable> {
-  return changeLocked(tools, id, () => ({ state: 'paused', disabled_reason: null, disabled_at_ms: null }));
+export async function pauseWebhook(options: WebhookOptions, id: string): Promise<WebhookTable> {
+  return changeLocked(options, id, () => ({ state: 'paused', disabled_reason: null, disabled_at_ms: null }));
 }
 
 /** Makes a paused or disabled webhook active again and sends what is held. */
-export async function resumeWebhook(tools: WebhookTools, id: string): Promise<WebhookTable> {
-  const webhook = await changeLocked(tools, id, async ({ owner_id }, tx) => {
-    await changeEventually(tools.store, tx, {
+export async function resumeWebhook(options: WebhookOptions, id: string): Promise<WebhookTable> {
+  const webhook = await changeLocked(options, id, async ({ owner_id }, tx) => {
+    await changeEventually(options.store, tx, {
       ownerId: owner_id,
-      nowMs: tools.clock.now(),
+      nowMs: options.clock.now(),
       change: { listener_id: id, from: ['held'], to: 'queued', reason: null },
     });
     await forgetFailures(tx, id);
     return { state: 'active', disabled_reason: null, disabled_at_ms: null, failing_since_ms: null };
   });
-  tools.onJobs();
+  options.onJobs();
   return webhook;
 }
 
 /** Removes a webhook and its subscriptions; what was still to be sent ends as cancelled. Throws `not_found`. */
-export async function removeWebhook(tools: WebhookTools, id: string): Promise<void> {
-  await tools.store.transaction(async (tx) => {
-    const webhook = await lockWebhook(tools.store, tx, id);
+export async function removeWebhook(options: WebhookOptions, id: string): Promise<void> {
+  await options.store.transaction(async (tx) => {
+    const webhook = await lockWebhook(options.store, tx, id);
     if (webhook === undefined || !(await deleteWebhook(tx, id))) throw notFound('webhook', id);
     await deleteSubscriptionsOf(tx, id);
     await forgetOutcomes(tx, id);
-    await changeEventually(tools.store, tx, {
+    await changeEventually(options.store, tx, {
       ownerId: webhook.owner_id,
-      nowMs: tools.clock.now(),
+      nowMs: options.clock.now(),
       change: { listener_id: id, from: [...openStates], to: 'cancelled', reason: 'listener_removed' },
     });
   });
-  tools.onChange(id);
-  tools.onJobs();
+  options.onChange(id);
+  options.onJobs();
 }
 
 /**
@@ -157,11 +157,11 @@ export async function removeWebhook(tools: WebhookTools, id: string): Promise<vo
  * deliveries that is about; it happens in the background.
  */
 export async function redeliverAll(
-  tools: WebhookTools,
+  options: WebhookOptions,
   webhook: Pick<WebhookTable, 'id' | 'owner_id'>,
   sinceMs: number | undefined,
 ): Promise<number> {
-  const { store, clock } = tools;
+  const { store, clock } = options;
   const nowMs = clock.now();
   const since = sinceMs === undefined ? {} : { sinceMs };
   const states: DeliveryState[] = [...undeliveredStates];
@@ -189,7 +189,7 @@ export async function redeliverAll(
       });
     return found;
   });
-  if (count > 0) tools.onJobs();
+  if (count > 0) options.onJobs();
   return count;
 }
 
@@ -216,11 +216,11 @@ export function viewWebhook(webhook: WebhookTable, health: Health) {
 }
 
 async function changeLocked(
-  tools: WebhookTools,
+  options: WebhookOptions,
   id: string,
   changesOf: (webhook: WebhookTable, tx: Tx) => Partial<WebhookTable> | Promise<Partial<WebhookTable>>,
 ): Promise<WebhookTable> {
-  const { store, clock, onChange } = tools;
+  const { store, clock, onChange } = options;
   const changed = await store.transaction(async (tx) => {
     const webhook = await lockWebhook(store, tx, id);
     if (webhook === undefined) throw notFound('webhook', id);

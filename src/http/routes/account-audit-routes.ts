@@ -14,7 +14,7 @@ import type { Store } from '#storage/store.ts';
 import type { AccountAuditTable } from '#storage/tables/account-tables.ts';
 import { AccountUses, AuditAction, AuditEntry } from './account-shapes.ts';
 
-export interface AccountAuditRouteDeps {
+export interface AccountAuditRouteOptions {
   store: Store;
 }
 
@@ -24,7 +24,7 @@ const auditParameters = {
 };
 
 /** Additions: what uses accounts, and who did what with them. */
-export function accountAuditRoutes(app: App, { store }: AccountAuditRouteDeps): void {
+export function accountAuditRoutes(app: App, { store }: AccountAuditRouteOptions): void {
   app.get(
     '/accounts/:id/uses',
     {

@@ -11,7 +11,7 @@ import type { Clock } from '#lib/clock.ts';
 import type { Store } from '#storage/store.ts';
 import { Account } from './account-shapes.ts';
 
-export interface AccountHealthRouteDeps {
+export interface AccountHealthRouteOptions {
   store: Store;
   clock: Clock;
   accountChecker: Pick<AccountChecker, 'checkNow'>;
@@ -20,7 +20,7 @@ export interface AccountHealthRouteDeps {
 /** Addition: whether an account works, asked now. */
 export function accountHealthRoutes(
   app: App,
-  { store, clock, accountChecker }: AccountHealthRouteDeps,
+  { store, clock, accountChecker }: AccountHealthRouteOptions,
 ): void {
   app.post(
     '/accounts/:id/test',

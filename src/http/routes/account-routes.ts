@@ -8,7 +8,7 @@ import type { AccountFilter, Account as AccountRow } from '#accounts/account-sto
 import { refuseInUse } from '#accounts/account-uses.ts';
 import { clientGrantOf, type connectByClient } from '#accounts/connect/connect-by-client.ts';
 import {
-  type AccountTools,
+  type AccountOptions,
   createAccount,
   deleteAccount,
   listAccounts,
@@ -59,13 +59,13 @@ const listParameters = {
   health: healthParameter,
 };
 
-export interface AccountRouteDeps {
+export interface AccountRouteOptions {
   store: Store;
   vault: Vault;
   clock: Clock;
   logger: Logger;
   accountCredentials: Pick<AccountCredentials, 'read'>;
-  findApp: NonNullable<AccountTools['findApp']>;
+  findApp: NonNullable<AccountOptions['findApp']>;
   /** Makes an account with tokens that the provider gives to the owner's own OAuth client. */
   connectByClient: (request: Parameters<typeof connectByClient>[1]) => Promise<AccountRow>;
   /** Tells the provider that the grant of an account that was deleted is not needed any more; never rejects. */
@@ -75,9 +75,9 @@ export interface AccountRouteDeps {
 }
 
 /** Specification, section 4, Connected accounts; creating and changing them are additions. */
-export function accountRoutes(app: App, deps: AccountRouteDeps): void {
-  const { store, logger, clock } = deps;
-  const reader = new CredentialReader(deps);
+export function accountRoutes(app: App, options: AccountRouteOptions): void {
+  const { store, logger, clock } = options;
+  const reader = new CredentialReader(options);
 
   const healthFilter = (state: HealthState | undefined) =>
     state === undefined ? {} : { health: { state, nowMs: clock.now() } };
@@ -86,7 +86,7 @@ export function accountRoutes(app: App, deps: AccountRouteDeps): void {
   const grantOf = async (tx: Tx, { id, owner_id: ownerId, grant_type: type }: AccountRow) => {
     if (type === 'keys') return undefined;
     try {
-      return await openCredentials(tx, deps.vault, id, [ownerId]);
+      return await openCredentials(tx, options.vault, id, [ownerId]);
     } catch (error) {
       if (!(error instanceof UnavailableError) || !unopened.has(error.code)) throw error;
       logger.warn({ account: id, error: error.message }, 'account.grant-not-revoked');
@@ -222,11 +222,11 @@ export function accountRoutes(app: App, deps: AccountRouteDeps): void {
       const { userId } = caller;
       const { app: slug, grant, credentials: brought, ...rest } = request.body;
       const owner = await ownerForCreate(store.read, request);
-      const known = await deps.findApp(slug, [owner], store.read);
+      const known = await options.findApp(slug, [owner], store.read);
       const byClient = clientGrantOf(known, { grant, credentials: brought });
       if (byClient !== undefined) {
         const asked = { caller, ownerId: owner, ...byClient, name: rest.name, credentials: brought ?? {} };
-        const connected = await deps.connectByClient(asked);
+        const connected = await options.connectByClient(asked);
         const { app_slug: app } = connected;
         logger.info({ account: connected.id, owner, user: userId, app }, 'account.connected');
         return { data: selectFields(request, await view(connected)) };
@@ -242,7 +242,7 @@ export function accountRoutes(app: App, deps: AccountRouteDeps): void {
       }
       const account = await store.transaction(async (tx) => {
         const ownerId = await ownerForCreate(tx, request);
-        const created = await createAccount(tx, deps, {
+        const created = await createAccount(tx, options, {
           app: slug,
           name: rest.name,
           credentials: brought,
@@ -313,7 +313,7 @@ export function accountRoutes(app: App, deps: AccountRouteDeps): void {
       const { body } = request;
       const account = await store.transaction(async (tx) => {
         const before = await requireAccount(tx, caller, id, 'change');
-        const after = await updateAccount(tx, deps, id, [before.owner_id], body);
+        const after = await updateAccount(tx, options, id, [before.owner_id], body);
         const entry = { account: after, actor: actorOf(caller), nowMs: clock.now() };
         if (after.name !== before.name)
           await recordAudit(tx, {
@@ -325,7 +325,7 @@ export function accountRoutes(app: App, deps: AccountRouteDeps): void {
           await recordAudit(tx, { ...entry, action: 'credentials_replaced' });
         return after;
       });
-      deps.onAccountChange(id);
+      options.onAccountChange(id);
       logger.info({ account: id, owner: account.owner_id, user: caller.userId }, 'account.updated');
       return { data: selectFields(request, await view(account)) };
     },
@@ -369,10 +369,10 @@ export function accountRoutes(app: App, deps: AccountRouteDeps): void {
         });
         return { account: found, granted: opened };
       });
-      deps.onAccountChange(id);
+      options.onAccountChange(id);
       logger.info({ account: id, owner: account.owner_id, user: caller.userId, force }, 'account.deleted');
       // Not waited for: it is gone here, whatever the provider says to it.
-      if (granted !== undefined) void deps.revokeGrant(account, granted);
+      if (granted !== undefined) void options.revokeGrant(account, granted);
       return reply.code(204).send(null);
     },
   );

@@ -53,12 +53,12 @@ const ActionRun = Type.Object({
 /** Somebody waits for it with a connection open. */
 const timeoutSecondsMax = 300;
 
-export interface ActionRouteDeps {
+export interface ActionRouteOptions {
   store: Store;
   actionRunner: ActionRunner;
 }
 
-export function actionRoutes(app: App, { store, actionRunner }: ActionRouteDeps): void {
+export function actionRoutes(app: App, { store, actionRunner }: ActionRouteOptions): void {
   app.post(
     '/actions/run',
     {

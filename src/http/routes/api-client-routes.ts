@@ -9,7 +9,7 @@ import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
 import { Name } from './identity-shapes.ts';
 
-export interface ApiClientRouteDeps {
+export interface ApiClientRouteOptions {
   store: Store;
   clock: Clock;
   logger: Logger;
@@ -36,7 +36,7 @@ const ClientParams = Type.Object({
 });
 
 /** Additions: the OAuth clients of a workspace, for its admins. */
-export function apiClientRoutes(app: App, { store, clock, logger }: ApiClientRouteDeps): void {
+export function apiClientRoutes(app: App, { store, clock, logger }: ApiClientRouteOptions): void {
   const tags = ['workspaces', 'addition'];
 
   app.get(

@@ -25,7 +25,7 @@ import type { ComponentCatalogue } from '#registry/component-catalogue.ts';
 import type { Store } from '#storage/store.ts';
 import { AppBody, AppShape, AppWithDefinition, appParameters, type ListQuery } from './app-shapes.ts';
 
-export interface AppRouteDeps {
+export interface AppRouteOptions {
   store: Store;
   clock: Clock;
   logger: Logger;
@@ -36,8 +36,8 @@ export interface AppRouteDeps {
 }
 
 /** The catalogue of apps; adding to it is an addition. */
-export function appRoutes(app: App, deps: AppRouteDeps): void {
-  const { store, logger, catalogue, componentCatalogue, redirectUri } = deps;
+export function appRoutes(app: App, options: AppRouteOptions): void {
+  const { store, logger, catalogue, componentCatalogue, redirectUri } = options;
   type Request = Parameters<typeof callerOf>[0] & Parameters<typeof namedWorkspace>[0];
 
   /** Whose apps are meant: those of the workspace that is named, or of everybody the caller is. */
@@ -158,7 +158,7 @@ export function appRoutes(app: App, deps: AppRouteDeps): void {
       const ownerId = namedWorkspace(request)?.id ?? homeOf(caller);
       await requireAdmin(request, ownerId);
       const added = parseApp(definitionIn(request.body));
-      await store.transaction((tx) => createApp(tx, deps, added, { ownerId, userId: caller.userId }));
+      await store.transaction((tx) => createApp(tx, options, added, { ownerId, userId: caller.userId }));
       logger.info({ app: added.slug, owner: ownerId, user: caller.userId }, 'app.created');
       return { data: selectFields(request, viewWithDefinition({ app: added, ownerId })) };
     },
@@ -179,7 +179,7 @@ export function appRoutes(app: App, deps: AppRouteDeps): void {
     async (request) => {
       const own = await ownEntry(request, request.params.id);
       const changed = parseApp(definitionIn(request.body));
-      await store.transaction((tx) => replaceApp(tx, deps, changed, own));
+      await store.transaction((tx) => replaceApp(tx, options, changed, own));
       const { userId } = callerOf(request);
       logger.info({ app: own.slug, owner: own.ownerId, user: userId }, 'app.updated');
       return { data: selectFields(request, viewWithDefinition({ app: changed, ownerId: own.ownerId })) };

@@ -13,7 +13,7 @@ const eventNamesMax = 10;
 
 const EventName = Type.String({ minLength: 1, maxLength: eventNameCharactersMax, pattern: '^[^\\u0000]+$' });
 
-export interface ApphookRouteDeps {
+export interface ApphookRouteOptions {
   store: Store;
   logger: Logger;
   catalogue: AppCatalogue;
@@ -21,8 +21,8 @@ export interface ApphookRouteDeps {
 }
 
 /** Events of apps, for sources with an `$.interface.apphook` prop; an addition. */
-export function apphookRoutes(app: App, deps: ApphookRouteDeps): void {
-  const { store, logger, catalogue, appEvents } = deps;
+export function apphookRoutes(app: App, options: ApphookRouteOptions): void {
+  const { store, logger, catalogue, appEvents } = options;
 
   /** The slug of an app that is in the catalogue, or that sources of the owner listen to. Throws CallerError `not_found`. */
   async function slugOf(slugOrId: string, ownerId: string): Promise<string> {

@@ -113,7 +113,7 @@ function viewListed({ type, ...entry }: ListedEntry, apps: KnownApps) {
   return { key, name, version, description, type, component_type: type, app, app_details, package: of };
 }
 
-export interface ComponentRouteDeps {
+export interface ComponentRouteOptions {
   store: Store;
   resolver: ComponentResolver;
   componentCatalogue: ComponentCatalogue;
@@ -121,8 +121,8 @@ export interface ComponentRouteDeps {
 }
 
 /** Specification, section 4, Components. */
-export function componentRoutes(app: App, deps: ComponentRouteDeps): void {
-  const { store, resolver, componentCatalogue, catalogue } = deps;
+export function componentRoutes(app: App, options: ComponentRouteOptions): void {
+  const { store, resolver, componentCatalogue, catalogue } = options;
 
   const appsOf = async (owners: readonly string[]): Promise<KnownApps> =>
     new Map((await catalogue.list(owners)).map(({ app }) => [app.slug, app]));

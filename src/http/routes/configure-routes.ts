@@ -49,13 +49,13 @@ const told = {
   ),
 };
 
-export interface ConfigureRouteDeps {
+export interface ConfigureRouteOptions {
   store: Store;
   componentConfigurer: Pick<ComponentConfigurer, 'options' | 'props'>;
 }
 
 /** What forms for components need: choices for a prop, and the props that follow from others. */
-export function configureRoutes(app: App, { store, componentConfigurer }: ConfigureRouteDeps): void {
+export function configureRoutes(app: App, { store, componentConfigurer }: ConfigureRouteOptions): void {
   app.post(
     '/components/configure',
     {

@@ -14,7 +14,7 @@ import type { Store } from '#storage/store.ts';
 /** A form with a few private keys. */
 const formBytesMax = 256 * 1024;
 
-export interface ConnectRouteDeps {
+export interface ConnectRouteOptions {
   store: Store;
   logger: Logger;
   connector: AccountConnector;
@@ -23,7 +23,7 @@ export interface ConnectRouteDeps {
 }
 
 /** Making a link in which somebody connects an account in a browser. */
-export function connectRoutes(app: App, { store, connector }: ConnectRouteDeps): void {
+export function connectRoutes(app: App, { store, connector }: ConnectRouteOptions): void {
   app.post(
     '/accounts/connect',
     {
@@ -86,7 +86,7 @@ export function connectRoutes(app: App, { store, connector }: ConnectRouteDeps):
 }
 
 /** What a browser sees of it: pages, and redirects. Public, as the secret is in the address and then in a cookie. */
-export function connectPageRoutes(app: App, { logger, connector, publicUrl }: ConnectRouteDeps): void {
+export function connectPageRoutes(app: App, { logger, connector, publicUrl }: ConnectRouteOptions): void {
   app.addContentTypeParser(
     'application/x-www-form-urlencoded',
     { parseAs: 'string', bodyLimit: formBytesMax },

@@ -42,12 +42,12 @@ const pageHeaders = {
 /** How long somebody who asks for a page waits for its build, before there is a page that says so. */
 const patienceMs = 250;
 
-export interface DashboardRouteDeps {
+export interface DashboardRouteOptions {
   dashboardPages: Pick<DashboardPages, 'look' | 'settled'>;
 }
 
 /** The pages of the dashboard. They are for everybody: what is on them comes by the API, with a session. */
-export function dashboardRoutes(app: App, { dashboardPages }: DashboardRouteDeps): void {
+export function dashboardRoutes(app: App, { dashboardPages }: DashboardRouteOptions): void {
   const options = { config: { page: true }, schema: { hide: true } };
 
   const page = async (request: FastifyRequest, reply: FastifyReply) => {

@@ -23,7 +23,7 @@ import { findDataStore, pageOfDataStores } from '#user-data/data-stores/data-sto
 import { countEntries, listEntries, readEntry } from '#user-data/data-stores/entry-store.ts';
 import { createDataStore, removeDataStore } from '#user-data/data-stores/manage-data-stores.ts';
 
-export interface DataStoreRouteDeps {
+export interface DataStoreRouteOptions {
   store: Store;
   clock: Clock;
   dataStores: DataStoreEntries;
@@ -62,8 +62,8 @@ const EntryParams = Type.Object({
 });
 
 /** Additions: data stores, which steps of workflows share, seen from outside. */
-export function dataStoreRoutes(app: App, deps: DataStoreRouteDeps): void {
-  const { store, clock } = deps;
+export function dataStoreRoutes(app: App, options: DataStoreRouteOptions): void {
+  const { store, clock } = options;
 
   const listOf = async (request: Parameters<typeof pageRequest>[0], ownerId: string) => {
     const { rows, totalCount } = await pageOfDataStores(store.read, ownerId, pageRequest(request));
@@ -234,7 +234,7 @@ export function dataStoreRoutes(app: App, deps: DataStoreRouteDeps): void {
         throw new CallerError('missing_parameter', 'value: required', { parameter: 'value' });
       const value = checkValue(JSON.stringify(request.body.value));
       const expiresAtMs = expiryOf(request.body.ttl, clock.now());
-      await deps.dataStores.set({ storeId: id, ownerId, key }, { value, expiresAtMs });
+      await options.dataStores.set({ storeId: id, ownerId, key }, { value, expiresAtMs });
       return { data: selectFields(request, await entryOf(id, key)) };
     },
   );
@@ -253,7 +253,7 @@ export function dataStoreRoutes(app: App, deps: DataStoreRouteDeps): void {
     async (request, reply) => {
       const { id: storeId, owner_id: ownerId } = await dataStoreFor(request, 'write');
       const key = checkKey(request.params.key);
-      if (!(await deps.dataStores.delete({ storeId, ownerId, key }))) throw notFound('entry', key, 'key');
+      if (!(await options.dataStores.delete({ storeId, ownerId, key }))) throw notFound('entry', key, 'key');
       return reply.code(204).send(null);
     },
   );

@@ -80,7 +80,7 @@ const stateParameter = (states: readonly DeliveryState[]) => ({
 const DeliveryQuery = Type.Object(stateParameter(deliveryStates));
 const DeadLetterQuery = Type.Object(stateParameter(undeliveredStates));
 
-export interface DeliveryRouteDeps {
+export interface DeliveryRouteOptions {
   store: Store;
   clock: Clock;
   logger: Logger;
@@ -88,9 +88,12 @@ export interface DeliveryRouteDeps {
 }
 
 /** What became of events on their way to listeners. An addition. */
-export function deliveryRoutes(app: App, deps: DeliveryRouteDeps): void {
-  const { store, logger, delivery: parts } = deps;
-  const tools = { ...deps, onQueued: (listenerId: string) => parts.dispatcher.leftInStore(listenerId) };
+export function deliveryRoutes(app: App, options: DeliveryRouteOptions): void {
+  const { store, logger, delivery } = options;
+  const redelivery = {
+    ...options,
+    onQueued: (listenerId: string) => delivery.dispatcher.leftInStore(listenerId),
+  };
 
   const answer = (request: FastifyRequest, page: Page<DeliveryTable>, options = { withResponses: true }) => {
     const cursors = page.rows.map(({ id }) => encodeCursor(id));
@@ -237,7 +240,7 @@ export function deliveryRoutes(app: App, deps: DeliveryRouteDeps): void {
         what: 'delivery',
         id,
       });
-      const queued = await redeliver(tools, delivery);
+      const queued = await redeliver(redelivery, delivery);
       logger.info(
         { delivery: id, listener: delivery.listener_id, owner: delivery.owner_id, user: caller.userId },
         'delivery.redelivered',

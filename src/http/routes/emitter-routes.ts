@@ -15,7 +15,7 @@ import { findSource } from '#sources/source-store.ts';
 import type { Db, Store } from '#storage/store.ts';
 import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
 
-export interface EmitterRouteDeps {
+export interface EmitterRouteOptions {
   store: Store;
   clock: Clock;
   /** A job was queued. */
@@ -95,14 +95,14 @@ export const expandParameter = Type.Optional(
 );
 
 /** Specification, section 4, Source and workflow events: what both kinds of emitters have. */
-export function emitterRoutes(app: App, deps: EmitterRouteDeps): void {
-  routesOfKind(app, deps, sourceKind);
-  routesOfKind(app, deps, workflowKind);
-  workflowErrorRoutes(app, deps);
+export function emitterRoutes(app: App, options: EmitterRouteOptions): void {
+  routesOfKind(app, options, sourceKind);
+  routesOfKind(app, options, workflowKind);
+  workflowErrorRoutes(app, options);
 }
 
-function routesOfKind(app: App, deps: EmitterRouteDeps, kind: EmitterKind): void {
-  const { store, clock } = deps;
+function routesOfKind(app: App, options: EmitterRouteOptions, kind: EmitterKind): void {
+  const { store, clock } = options;
   const { path, what, name } = kind;
   const isAddition = kind === workflowKind ? ['addition'] : [];
 
@@ -197,14 +197,14 @@ function routesOfKind(app: App, deps: EmitterRouteDeps, kind: EmitterKind): void
         },
         clock.now(),
       );
-      deps.onJobs();
+      options.onJobs();
       return reply.code(202).send({ data: {} });
     },
   );
 }
 
 /** The errors of a workflow have an address of their own. */
-function workflowErrorRoutes(app: App, { store }: EmitterRouteDeps): void {
+function workflowErrorRoutes(app: App, { store }: EmitterRouteOptions): void {
   app.get(
     '/workflows/:id/$errors/event_summaries',
     {
@@ -279,7 +279,7 @@ export async function sendSummaries(
   return reply.send(`{"page_info":${pageInfo(events)},"data":[${events.map(rowOf).join(',')}]}`) as never;
 }
 
-/** From the JSON text of an object to that of the fields the request asks for; without such a wish, nothing is parsed. */
+/** Reduces the JSON text of an object to the fields that the request selects. Without a selection nothing is parsed. */
 function narrowing(request: FastifyRequest): (row: string) => string {
   const { include, exclude } = request.query as { include?: string; exclude?: string };
   if (include === undefined && exclude === undefined) return (row) => row;

@@ -26,7 +26,7 @@ import {
   workflowKind,
 } from './emitter-routes.ts';
 
-export interface EventRouteDeps {
+export interface EventRouteOptions {
   store: Store;
   bus: EventBus;
   streams: LiveStreams;
@@ -52,8 +52,8 @@ const LogLineShape = Type.Object(
 );
 
 /** Additions: what only sources have beside their events. */
-export function eventRoutes(app: App, deps: EventRouteDeps): void {
-  const { store } = deps;
+export function eventRoutes(app: App, options: EventRouteOptions): void {
+  const { store } = options;
 
   app.get(
     '/sources/:id/logs',
@@ -95,12 +95,12 @@ export function eventRoutes(app: App, deps: EventRouteDeps): void {
 }
 
 /** The streams; registered with and without the version in front (specification, section 4). */
-export function eventStreamRoutes(app: App, deps: EventRouteDeps): void {
-  const { store, bus, clock, logger, streams } = deps;
+export function eventStreamRoutes(app: App, options: EventRouteOptions): void {
+  const { store, bus, clock, logger, streams } = options;
   // One handler, two addresses: each is an operation of its own.
   const isVersioned = app.prefix !== '';
-  emitterStreamRoute(app, deps, sourceKind);
-  emitterStreamRoute(app, deps, workflowKind);
+  emitterStreamRoute(app, options, sourceKind);
+  emitterStreamRoute(app, options, workflowKind);
 
   app.get(
     '/workspaces/:id/sse',
@@ -134,7 +134,7 @@ export function eventStreamRoutes(app: App, deps: EventRouteDeps): void {
       const { emitter_id: emitterId, event_name: channel = channels.default } = request.query;
       const stream = {
         ...{ store, bus, clock, logger, channel },
-        mayRead: () => mayStillRead(deps, caller, workspaceId),
+        mayRead: () => mayStillRead(options, caller, workspaceId),
       };
       if (emitterId === undefined) {
         const mark = lastEventIdOf(request, StreamMark.parse);
@@ -153,8 +153,8 @@ export function eventStreamRoutes(app: App, deps: EventRouteDeps): void {
   );
 }
 
-function emitterStreamRoute(app: App, deps: EventRouteDeps, kind: EmitterKind): void {
-  const { store, bus, logger, streams } = deps;
+function emitterStreamRoute(app: App, options: EventRouteOptions, kind: EmitterKind): void {
+  const { store, bus, logger, streams } = options;
   const isVersioned = app.prefix !== '';
   const isAddition = isVersioned || kind === workflowKind;
 
@@ -188,7 +188,7 @@ function emitterStreamRoute(app: App, deps: EventRouteDeps, kind: EmitterKind): 
         channel: request.query.event_name ?? channels.default,
         mayRead: async () => {
           const found = await kind.find(store.read, id);
-          return found !== undefined && mayStillRead(deps, caller, found.owner_id);
+          return found !== undefined && mayStillRead(options, caller, found.owner_id);
         },
       });
     },
@@ -205,7 +205,7 @@ function lastEventIdOf<T>(
 
 /** What let a stream open, once more: the key or token, and the right of whose it is. */
 async function mayStillRead(
-  { store, clock }: Pick<EventRouteDeps, 'store' | 'clock'>,
+  { store, clock }: Pick<EventRouteOptions, 'store' | 'clock'>,
   caller: Caller,
   ownerId: string,
 ): Promise<boolean> {

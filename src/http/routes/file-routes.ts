@@ -6,7 +6,7 @@ import type { FileRow } from '#user-data/files/file-store.ts';
 import type { FileUrls } from '#user-data/files/file-urls.ts';
 import type { ByteRange, StoredFiles } from '#user-data/files/stored-files.ts';
 
-export interface FileRouteDeps {
+export interface FileRouteOptions {
   files: Pick<StoredFiles, 'findById' | 'read'>;
   fileUrls: Pick<FileUrls, 'accepts'>;
 }
@@ -15,7 +15,7 @@ export interface FileRouteDeps {
  * What signed URLs of stored files lead to. The signature is the key; a wrong one, a file that is gone and one that
  * never was are answered alike. The bytes are somebody's: they are only ever downloaded, and never run in a browser.
  */
-export function fileRoutes(app: App, { files, fileUrls }: FileRouteDeps): void {
+export function fileRoutes(app: App, { files, fileUrls }: FileRouteOptions): void {
   app.route({
     method: ['GET', 'HEAD'],
     url: '/files/:id',
@@ -37,7 +37,7 @@ function sendFile(
   request: FastifyRequest,
   reply: FastifyReply,
   file: FileRow,
-  files: FileRouteDeps['files'],
+  files: FileRouteOptions['files'],
 ): FastifyReply {
   const etag = `"${file.sha256}"`;
   reply.headers({

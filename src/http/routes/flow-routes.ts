@@ -106,13 +106,13 @@ const description =
   `Bounded: ${flowNodesMax} nodes and ${flowEdgesMax} edges. What fails and what had traffic last comes first, the newest next. ` +
   'Read from the store, the same on every node; may be up to 2 seconds old.';
 
-export interface FlowRouteDeps {
+export interface FlowRouteOptions {
   store: Store;
   clock: Clock;
 }
 
 /** Additions: who emits to whom, and how much goes along there. */
-export function flowRoutes(app: App, { store, clock }: FlowRouteDeps): void {
+export function flowRoutes(app: App, { store, clock }: FlowRouteOptions): void {
   const answers = new Map<string, { atMs: number; flow: Promise<Static<typeof Flow>> }>();
 
   app.get(

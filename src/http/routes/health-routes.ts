@@ -6,7 +6,7 @@ import { UnavailableError } from '#lib/errors.ts';
 import { pingStore } from '#storage/ping-store.ts';
 import type { Store } from '#storage/store.ts';
 
-export interface HealthRouteParts {
+export interface HealthRouteOptions {
   store: Pick<Store, 'read' | 'checkWritable'>;
   metrics: Registry;
   /** Why this process should get no work although its store can be reached. */
@@ -16,7 +16,7 @@ export interface HealthRouteParts {
 const Status = Type.Object({ status: OneOf(['ok', 'ready']) });
 const tags = ['operations', 'addition'];
 
-export function healthRoutes(app: App, { store, metrics, unreadyReason }: HealthRouteParts): void {
+export function healthRoutes(app: App, { store, metrics, unreadyReason }: HealthRouteOptions): void {
   app.get(
     '/healthz',
     {

@@ -91,12 +91,12 @@ const InstanceShape = Type.Object({
 });
 export type Instance = Static<typeof InstanceShape>;
 
-export interface InstanceRouteDeps {
+export interface InstanceRouteOptions {
   viewInstance: () => Promise<Instance>;
 }
 
 /** Addition: what runs here and how it is set up, without secrets, for the admin of the instance. */
-export function instanceRoutes(app: App, { viewInstance }: InstanceRouteDeps): void {
+export function instanceRoutes(app: App, { viewInstance }: InstanceRouteOptions): void {
   app.get(
     '/instance',
     {

@@ -13,12 +13,12 @@ const manualHeaders = {
   'permissions-policy': 'camera=(), geolocation=(), microphone=(), payment=(), usb=()',
 };
 
-export interface ManualRouteDeps {
+export interface ManualRouteOptions {
   manual: Pick<Manual, 'find' | 'missing'>;
 }
 
 /** The manual. It is the same for everybody and holds no secrets, so it is read without signing in. */
-export function manualRoutes(app: App, { manual }: ManualRouteDeps): void {
+export function manualRoutes(app: App, { manual }: ManualRouteOptions): void {
   const options = { config: { page: true }, schema: { hide: true } };
   const answer = async (request: FastifyRequest, reply: FastifyReply) => {
     const path = request.url.split('?', 1)[0] ?? '';

@@ -30,7 +30,7 @@ const OAuthClient = Type.Object({
   updated_at: Nullable(Type.String({ format: 'date-time' })),
 });
 
-export interface OAuthClientRouteDeps {
+export interface OAuthClientRouteOptions {
   store: Store;
   vault: Vault;
   clock: Clock;
@@ -41,8 +41,8 @@ export interface OAuthClientRouteDeps {
 }
 
 /** The client id and secret that an owner has at a provider. One for each app; set by admins of a workspace. */
-export function oauthClientRoutes(app: App, deps: OAuthClientRouteDeps): void {
-  const { store, logger, catalogue, redirectUri } = deps;
+export function oauthClientRoutes(app: App, options: OAuthClientRouteOptions): void {
+  const { store, logger, catalogue, redirectUri } = options;
 
   async function ownerOf(
     request: Parameters<typeof callerOf>[0] & Parameters<typeof namedWorkspace>[0],
@@ -113,7 +113,7 @@ export function oauthClientRoutes(app: App, deps: OAuthClientRouteDeps): void {
       const { client_id: clientId, client_secret: clientSecret, scopes } = request.body;
       const row = await store
         .transaction((tx) =>
-          putClient(tx, deps, { ownerId, userId, app: found, clientId, clientSecret, scopes }),
+          putClient(tx, options, { ownerId, userId, app: found, clientId, clientSecret, scopes }),
         )
         .catch((error) => {
           if (!isUniqueViolation(error)) throw error;

@@ -7,7 +7,7 @@ import { type Clock, epochSeconds } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Store } from '#storage/store.ts';
 
-export interface OAuthTokenRouteDeps {
+export interface OAuthTokenRouteOptions {
   store: Store;
   clock: Clock;
 }
@@ -28,7 +28,7 @@ const open = { additionalProperties: true };
  * The token endpoint of OAuth 2.0 (RFC 6749, 4.4: client credentials) and token revocation (RFC 7009), with JSON bodies
  * as well as forms. Public: who asks shows the credentials of an OAuth client.
  */
-export function oauthTokenRoutes(app: App, { store, clock }: OAuthTokenRouteDeps): void {
+export function oauthTokenRoutes(app: App, { store, clock }: OAuthTokenRouteOptions): void {
   readForms(app);
   app.setErrorHandler(sendOAuthError);
   const consumes = ['application/json', 'application/x-www-form-urlencoded'];

@@ -4,12 +4,12 @@ import type { App } from '#http/route-support.ts';
 /** A request to sign, its form included. */
 const bodyBytesMax = 64 * 1024;
 
-export interface OAuth1RouteDeps {
+export interface OAuth1RouteOptions {
   oauth1Signer: Pick<OAuth1Signer, 'sign'>;
 }
 
 /** The signing service that components ask: the secret is in the path, and the token of the account in the body. */
-export function oauth1Routes(app: App, { oauth1Signer }: OAuth1RouteDeps): void {
+export function oauth1Routes(app: App, { oauth1Signer }: OAuth1RouteOptions): void {
   app.post(
     '/oauth1/sign/:capability',
     {

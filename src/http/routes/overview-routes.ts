@@ -115,14 +115,14 @@ const Overview = Type.Object({
   ),
 });
 
-export interface OverviewRouteDeps {
+export interface OverviewRouteOptions {
   store: Store;
   clock: Clock;
   eventRates: Pick<EventRates, 'sinceMs' | 'minutes' | 'failing'>;
 }
 
 /** Additions: what somebody who looks after things wants to see first. */
-export function overviewRoutes(app: App, { store, clock, eventRates }: OverviewRouteDeps): void {
+export function overviewRoutes(app: App, { store, clock, eventRates }: OverviewRouteOptions): void {
   app.get(
     '/users/me/overview',
     {

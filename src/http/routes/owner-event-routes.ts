@@ -4,7 +4,7 @@ import { requireWorkspace } from '#identity/permissions.ts';
 import type { Store } from '#storage/store.ts';
 import { EventSummary, expandParameter, sendSummaries } from './emitter-routes.ts';
 
-export interface OwnerEventRouteDeps {
+export interface OwnerEventRouteOptions {
   store: Store;
 }
 
@@ -20,7 +20,7 @@ const querystring = Type.Object({
  * Additions: what a workspace, and a user, emits itself. They are emitters beside their sources and workflows, of which
  * these lists hold nothing.
  */
-export function ownerEventRoutes(app: App, { store }: OwnerEventRouteDeps): void {
+export function ownerEventRoutes(app: App, { store }: OwnerEventRouteOptions): void {
   app.get(
     '/workspaces/:id/event_summaries',
     {

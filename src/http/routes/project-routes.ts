@@ -7,7 +7,7 @@ import type { Clock } from '#lib/clock.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import { Name } from './identity-shapes.ts';
 
-export interface ProjectRouteDeps {
+export interface ProjectRouteOptions {
   store: Store;
   clock: Clock;
 }
@@ -27,7 +27,7 @@ export const ProjectShape = Type.Object({
 });
 
 /** Additions: what is done to one project. They are listed and made below their workspace (workspace-routes.ts). */
-export function projectRoutes(app: App, { store, clock }: ProjectRouteDeps): void {
+export function projectRoutes(app: App, { store, clock }: ProjectRouteOptions): void {
   app.put(
     '/projects/:id',
     {

@@ -11,7 +11,7 @@ import { effectiveQuotas } from '#metering/quotas.ts';
 import { usageByDay, usageToday } from '#metering/usage-store.ts';
 import type { Store } from '#storage/store.ts';
 
-export interface QuotaRouteDeps {
+export interface QuotaRouteOptions {
   store: Store;
   clock: Clock;
   quotas: QuotaGuard;
@@ -63,7 +63,7 @@ const UsageDayShape = Type.Object({
 });
 
 /** Additions: quotas of owners, for the admin of the instance, and usage by day. */
-export function quotaRoutes(app: App, { store, clock, quotas }: QuotaRouteDeps): void {
+export function quotaRoutes(app: App, { store, clock, quotas }: QuotaRouteOptions): void {
   const ownerFor = async (request: FastifyRequest): Promise<string> => {
     const { id } = request.params as { id: string };
     if (!(await ownerExists(store.read, id))) throw notFound('user or workspace', id);

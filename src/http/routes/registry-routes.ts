@@ -29,7 +29,7 @@ const Package = Type.Object({
 
 const Name = Type.String({ maxLength: 4096, description: 'Name of the package, such as @pipedream/slack' });
 
-export interface RegistryRouteDeps {
+export interface RegistryRouteOptions {
   store: Store;
   clock: Clock;
   logger: Logger;
@@ -37,8 +37,8 @@ export interface RegistryRouteDeps {
 }
 
 /** Additions: where components come from, for admins of the instance. Folders are added by the command line only. */
-export function registryRoutes(app: App, deps: RegistryRouteDeps): void {
-  const { store, clock, logger, packageFetcher } = deps;
+export function registryRoutes(app: App, options: RegistryRouteOptions): void {
+  const { store, clock, logger, packageFetcher } = options;
 
   const config = { adminMay: 'see and change its packages of components' };
 

@@ -3,7 +3,7 @@ import { Type } from 'typebox';
 import type { ReplayQueue } from '#delivery/replay/queue-replay.ts';
 import {
   cancelReplay,
-  type ReplayTools,
+  type ReplayOptions,
   readableReplay,
   replayRateDefault,
   replayRateMax,
@@ -83,7 +83,7 @@ const parameters = {
   ),
 };
 
-export interface ReplayRouteDeps {
+export interface ReplayRouteOptions {
   store: Store;
   clock: Clock;
   logger: Logger;
@@ -93,9 +93,9 @@ export interface ReplayRouteDeps {
 }
 
 /** Additions: what was missed can be sent again. */
-export function replayRoutes(app: App, deps: ReplayRouteDeps): void {
-  const { store, clock, logger, onJobs } = deps;
-  const tools = (): ReplayTools => ({ store, clock, onJobs, replays: deps.delivery.replays });
+export function replayRoutes(app: App, options: ReplayRouteOptions): void {
+  const { store, clock, logger, onJobs } = options;
+  const replayOptions = (): ReplayOptions => ({ store, clock, onJobs, replays: options.delivery.replays });
 
   const viewOf = async (request: FastifyRequest, replays: readonly ReplayTable[]) =>
     selectFields(request, await viewReplays(store, replays));
@@ -134,7 +134,7 @@ export function replayRoutes(app: App, deps: ReplayRouteDeps): void {
         const startId = text('start_id');
         const endId = text('end_id');
         const rate = parameterOf(request, 'rate');
-        const replay = await requestReplay(tools(), callerOf(request), {
+        const replay = await requestReplay(replayOptions(), callerOf(request), {
           emitterId: request.params.id,
           listenerId,
           eventName: text('event_name') ?? '',
@@ -185,7 +185,7 @@ export function replayRoutes(app: App, deps: ReplayRouteDeps): void {
       },
     },
     async (request) => {
-      const { replay } = await readableReplay(deps, callerOf(request), request.params.id);
+      const { replay } = await readableReplay(options, callerOf(request), request.params.id);
       return one(await viewOf(request, [replay]));
     },
   );
@@ -203,7 +203,7 @@ export function replayRoutes(app: App, deps: ReplayRouteDeps): void {
     },
     async (request, reply) => {
       const { id } = request.params;
-      await cancelReplay(tools(), callerOf(request), id);
+      await cancelReplay(replayOptions(), callerOf(request), id);
       logger.info({ replay: id, user: callerOf(request).userId }, 'replay.cancelled');
       return reply.code(204).send(null);
     },

@@ -129,14 +129,14 @@ const StepTest = Type.Object(
   { additionalProperties: true },
 );
 
-export interface RunRouteDeps {
+export interface RunRouteOptions {
   store: Store;
   runManager: RunManager;
   stepTrier: StepTrier;
 }
 
 /** Runs of workflows: what people look at, and what they do with them. All additions. */
-export function runRoutes(app: App, { store, runManager, stepTrier }: RunRouteDeps): void {
+export function runRoutes(app: App, { store, runManager, stepTrier }: RunRouteOptions): void {
   const findOwn = async (
     request: Parameters<typeof callerOf>[0] & { params: { id: string } },
     right: 'read' | 'write',

@@ -10,7 +10,7 @@ import { CallerError, toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
 
-export interface SessionRouteDeps {
+export interface SessionRouteOptions {
   store: Store;
   clock: Clock;
   logger: Logger;
@@ -18,7 +18,7 @@ export interface SessionRouteDeps {
 }
 
 /** Additions: signing in to the dashboard. A session is the API key of a person in a cookie that no script can read. */
-export function sessionRoutes(app: App, { store, clock, logger, settings }: SessionRouteDeps): void {
+export function sessionRoutes(app: App, { store, clock, logger, settings }: SessionRouteOptions): void {
   const { publicUrl } = settings;
   app.post(
     '/session',

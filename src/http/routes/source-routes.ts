@@ -64,7 +64,7 @@ const SourceQuery = Type.Object({
   health: healthParameter,
 });
 
-export interface SourceRouteDeps {
+export interface SourceRouteOptions {
   store: Store;
   clock: Clock;
   deployer: SourceDeployer;
@@ -73,8 +73,8 @@ export interface SourceRouteDeps {
 }
 
 /** Specification, section 4, Sources. */
-export function sourceRoutes(app: App, deps: SourceRouteDeps): void {
-  const { store, clock, deployer, endpointUrl } = deps;
+export function sourceRoutes(app: App, options: SourceRouteOptions): void {
+  const { store, clock, deployer, endpointUrl } = options;
 
   const view = async (source: SourceTable, definitions: Deployment['definitions']) => {
     const health = await healthOf(store.read, 'source', [source.id], clock.now());

@@ -12,7 +12,7 @@ import type { Db, Store } from '#storage/store.ts';
 import { ledgerOutcomes, type TickTable, type TimerTable } from '#storage/tables/source-tables.ts';
 import { emitterOf, sourceKind } from './emitter-routes.ts';
 
-export interface SourceTimerDeps {
+export interface SourceTimerRouteOptions {
   store: Store;
 }
 
@@ -64,7 +64,7 @@ const Timer = Type.Object({
 });
 
 /** Additions: when a source runs by itself, and what became of each time. */
-export function sourceTimerRoutes(app: App, { store }: SourceTimerDeps): void {
+export function sourceTimerRoutes(app: App, { store }: SourceTimerRouteOptions): void {
   app.get(
     '/sources/:id/ticks',
     {

@@ -98,7 +98,7 @@ const fromEventId = Type.Optional(
   }),
 );
 
-export interface SubscriptionRouteDeps {
+export interface SubscriptionRouteOptions {
   store: Store;
   clock: Clock;
   delivery: { replays: ReplayQueue };
@@ -107,8 +107,8 @@ export interface SubscriptionRouteDeps {
 }
 
 /** Specification, section 4, Subscriptions. */
-export function subscriptionRoutes(app: App, deps: SubscriptionRouteDeps): void {
-  const { store } = deps;
+export function subscriptionRoutes(app: App, options: SubscriptionRouteOptions): void {
+  const { store } = options;
 
   app.post(
     '/subscriptions',
@@ -129,11 +129,11 @@ export function subscriptionRoutes(app: App, deps: SubscriptionRouteDeps): void 
       await requireNamedWorkspace(store.read, request);
       const fromId = text(request, 'from_event_id');
       if (fromId === undefined) {
-        const row = await subscribe(deps, caller, requested(request));
+        const row = await subscribe(options, caller, requested(request));
         return { data: selectFields(request, viewSubscription(row)) };
       }
       const { subscription, replay } = await subscribeFrom(
-        { ...deps, replays: deps.delivery.replays },
+        { ...options, replays: options.delivery.replays },
         caller,
         { ...requested(request), fromEventId: fromId },
       );
@@ -161,7 +161,7 @@ export function subscriptionRoutes(app: App, deps: SubscriptionRouteDeps): void 
       },
     },
     async (request, reply) => {
-      await unsubscribe(deps, callerOf(request), requested(request));
+      await unsubscribe(options, callerOf(request), requested(request));
       return reply.code(204).send(null);
     },
   );
@@ -198,7 +198,7 @@ export function subscriptionRoutes(app: App, deps: SubscriptionRouteDeps): void 
       },
     },
     async (request, reply) => {
-      await unsubscribeById(deps, callerOf(request), request.params.id);
+      await unsubscribeById(options, callerOf(request), request.params.id);
       return reply.code(204).send(null);
     },
   );
@@ -253,7 +253,7 @@ export function subscriptionRoutes(app: App, deps: SubscriptionRouteDeps): void 
         throw new CallerError('invalid_parameter', 'event_name: expected $errors or $logs', {
           parameter: 'event_name',
         });
-      const row = await subscribeToNew(deps, callerOf(request), {
+      const row = await subscribeToNew(options, callerOf(request), {
         eventName: name,
         listenerId: required(request, 'listener_id'),
         ...workspaceOf(request),
@@ -294,7 +294,7 @@ export function subscriptionRoutes(app: App, deps: SubscriptionRouteDeps): void 
       },
     },
     async (request, reply) => {
-      await unsubscribeFromNew(deps, callerOf(request), request.params.id);
+      await unsubscribeFromNew(options, callerOf(request), request.params.id);
       return reply.code(204).send(null);
     },
   );
@@ -316,7 +316,7 @@ export function subscriptionRoutes(app: App, deps: SubscriptionRouteDeps): void 
     async (request) => {
       const { id, emitter_id } = request.params;
       await requireNamedWorkspace(store.read, request);
-      const row = await subscribe(deps, callerOf(request), {
+      const row = await subscribe(options, callerOf(request), {
         emitterId: emitter_id,
         listenerId: id,
         eventName: text(request, 'event_name') ?? '',

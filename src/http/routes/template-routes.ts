@@ -39,13 +39,13 @@ const Template = Type.Object(
   { additionalProperties: true },
 );
 
-export interface TemplateRouteDeps {
+export interface TemplateRouteOptions {
   store: Store;
   templateMaker: TemplateMaker;
 }
 
 /** Templates of workflows: whoever knows the id of one may read and use it. */
-export function templateRoutes(app: App, { store, templateMaker }: TemplateRouteDeps): void {
+export function templateRoutes(app: App, { store, templateMaker }: TemplateRouteOptions): void {
   app.post(
     '/templates',
     {

@@ -26,7 +26,7 @@ import type { Store } from '#storage/store.ts';
 import { Email, KeyName, Username } from './identity-shapes.ts';
 import { DailyUse, OwnWorkspace, ownWorkspaces } from './own-workspaces.ts';
 
-export interface UserRouteParts {
+export interface UserRouteOptions {
   store: Store;
   clock: Clock;
   quotas: QuotaGuard;
@@ -70,8 +70,8 @@ const ApiKeyShape = Type.Object({
 
 const apiKeyShown = { api_key: Type.String({ description: 'Shown once, here' }) };
 
-export function userRoutes(app: App, parts: UserRouteParts): void {
-  const { store, clock } = parts;
+export function userRoutes(app: App, options: UserRouteOptions): void {
+  const { store, clock } = options;
   app.get(
     '/me',
     {
@@ -86,7 +86,7 @@ export function userRoutes(app: App, parts: UserRouteParts): void {
       const { userId } = callerOf(request);
       const user = await findUser(store.read, userId);
       if (user === undefined) throw notFound('user', userId);
-      return { data: selectFields(request, await userShape(parts, user)) };
+      return { data: selectFields(request, await userShape(options, user)) };
     },
   );
 
@@ -104,7 +104,7 @@ export function userRoutes(app: App, parts: UserRouteParts): void {
     },
     async (request) => {
       const { user, secret } = await createUser(store, request.body, clock);
-      const shape = await freeUser(parts, user);
+      const shape = await freeUser(options, user);
       return { data: selectFields(request, { ...shape, api_key: secret }) };
     },
   );
@@ -202,14 +202,14 @@ export function userRoutes(app: App, parts: UserRouteParts): void {
 }
 
 async function userShape(
-  parts: UserRouteParts,
+  options: UserRouteOptions,
   user: User,
 ): Promise<Static<typeof FreeUser> | Static<typeof PaidUser>> {
-  const own = (await ownerQuotasOf(parts.store.read, [user.id])).get(user.id);
-  if (own === undefined || own.billing_period_start_ms === null) return freeUser(parts, user);
-  const nowMs = parts.clock.now();
+  const own = (await ownerQuotasOf(options.store.read, [user.id])).get(user.id);
+  if (own === undefined || own.billing_period_start_ms === null) return freeUser(options, user);
+  const nowMs = options.clock.now();
   const { startMs, endMs } = billingPeriod(own.billing_period_start_ms, nowMs);
-  const days = await usageByDay(parts.store.read, user.id, { fromMs: startMs, toMs: nowMs });
+  const days = await usageByDay(options.store.read, user.id, { fromMs: startMs, toMs: nowMs });
   return {
     id: user.id,
     username: user.username,
@@ -220,9 +220,9 @@ async function userShape(
   };
 }
 
-async function freeUser(parts: UserRouteParts, user: User): Promise<Static<typeof FreeUser>> {
+async function freeUser(options: UserRouteOptions, user: User): Promise<Static<typeof FreeUser>> {
   const { id, username, email } = user;
-  const { personal, workspaces } = await ownWorkspaces(parts, id);
+  const { personal, workspaces } = await ownWorkspaces(options, id);
   return { id, username, email, ...personal, orgs: workspaces };
 }
 

@@ -9,7 +9,7 @@ import {
   rotateSecret,
   updateWebhook,
   viewWebhook,
-  type WebhookTools,
+  type WebhookOptions,
 } from '#delivery/webhooks/manage-webhooks.ts';
 import { findWebhook, pageOfWebhooks } from '#delivery/webhooks/webhook-store.ts';
 import type { WebhookTargets } from '#delivery/webhooks/webhook-targets.ts';
@@ -47,7 +47,7 @@ import {
 
 const sinceDescription = 'Epoch seconds or ISO 8601: only what ended since then; default all';
 
-export interface WebhookRouteDeps {
+export interface WebhookRouteOptions {
   store: Store;
   vault: Vault;
   clock: Clock;
@@ -59,9 +59,9 @@ export interface WebhookRouteDeps {
 }
 
 /** Specification, section 4, Webhooks. */
-export function webhookRoutes(app: App, deps: WebhookRouteDeps): void {
-  const { store, clock, logger, delivery } = deps;
-  const tools: WebhookTools = { ...deps, onChange: (id) => delivery.targets.forget(id) };
+export function webhookRoutes(app: App, routeOptions: WebhookRouteOptions): void {
+  const { store, clock, logger, delivery } = routeOptions;
+  const options: WebhookOptions = { ...routeOptions, onChange: (id) => delivery.targets.forget(id) };
 
   const view = async (webhook: WebhookTable) => {
     const health = await healthOf(store.read, 'webhook', [webhook.id], clock.now());
@@ -131,7 +131,7 @@ export function webhookRoutes(app: App, deps: WebhookRouteDeps): void {
         throw new CallerError('missing_parameter', 'url: required, in the query or in the body', {
           parameter: 'url',
         });
-      const created = await createWebhook(tools, { ...names, url: given, ownerId, userId });
+      const created = await createWebhook(options, { ...names, url: given, ownerId, userId });
       logger.info({ webhook: created.webhook.id, owner: ownerId, user: userId }, 'webhook.created');
       return {
         data: selectFields(request, {
@@ -203,7 +203,7 @@ export function webhookRoutes(app: App, deps: WebhookRouteDeps): void {
     },
     async (request) => {
       const webhook = await change(request, 'webhook.updated', (id) =>
-        updateWebhook(tools, id, changesOf(request)),
+        updateWebhook(options, id, changesOf(request)),
       );
       return { data: selectFields(request, await view(webhook)) };
     },
@@ -221,7 +221,7 @@ export function webhookRoutes(app: App, deps: WebhookRouteDeps): void {
       },
     },
     async (request, reply) => {
-      await change(request, 'webhook.deleted', (id) => removeWebhook(tools, id));
+      await change(request, 'webhook.deleted', (id) => removeWebhook(options, id));
       return reply.code(204).send(null);
     },
   );
@@ -249,7 +249,7 @@ export function webhookRoutes(app: App, deps: WebhookRouteDeps): void {
       },
     },
     async (request) => {
-      const rotated = await change(request, 'webhook.secret-rotated', (id) => rotateSecret(tools, id));
+      const rotated = await change(request, 'webhook.secret-rotated', (id) => rotateSecret(options, id));
       return {
         data: selectFields(request, {
           ...(await view(rotated.webhook)),
@@ -272,7 +272,7 @@ export function webhookRoutes(app: App, deps: WebhookRouteDeps): void {
       },
     },
     async (request) => {
-      const webhook = await change(request, 'webhook.paused', (id) => pauseWebhook(tools, id));
+      const webhook = await change(request, 'webhook.paused', (id) => pauseWebhook(options, id));
       return { data: selectFields(request, await view(webhook)) };
     },
   );
@@ -289,7 +289,7 @@ export function webhookRoutes(app: App, deps: WebhookRouteDeps): void {
       },
     },
     async (request) => {
-      const webhook = await change(request, 'webhook.resumed', (id) => resumeWebhook(tools, id));
+      const webhook = await change(request, 'webhook.resumed', (id) => resumeWebhook(options, id));
       return { data: selectFields(request, await view(webhook)) };
     },
   );
@@ -323,7 +323,7 @@ export function webhookRoutes(app: App, deps: WebhookRouteDeps): void {
     async (request) => {
       const sinceMs = timeParameter(parameterOf(request, 'since'), 'since');
       const webhook = await webhookFor(request, 'write');
-      const queued = await redeliverAll(tools, webhook, sinceMs);
+      const queued = await redeliverAll(options, webhook, sinceMs);
       const user = callerOf(request).userId;
       logger.info({ webhook: webhook.id, owner: webhook.owner_id, user, queued }, 'webhook.redelivered');
       const since = sinceMs === undefined ? null : epochSeconds(sinceMs);

@@ -42,15 +42,15 @@ const WorkflowQuery = Type.Object({
   health: healthParameter,
 });
 
-export interface WorkflowRouteDeps {
+export interface WorkflowRouteOptions {
   store: Store;
   workflowDeployer: WorkflowDeployer;
   workflowViews: WorkflowViewContext;
 }
 
 /** Specification, section 4, Workflows. */
-export function workflowRoutes(app: App, deps: WorkflowRouteDeps): void {
-  const { store, workflowDeployer, workflowViews } = deps;
+export function workflowRoutes(app: App, options: WorkflowRouteOptions): void {
+  const { store, workflowDeployer, workflowViews } = options;
 
   const view = async (workflow: WorkflowTable) =>
     must((await viewWorkflows(store.read, [workflow], workflowViews))[0], 'view of a workflow');

@@ -15,7 +15,7 @@ import { PublicReaders } from '#streams/public-readers.ts';
 import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
 import { sseChannel } from '#workflows/sends/send-sse.ts';
 
-export interface WorkflowStreamDeps {
+export interface WorkflowStreamRouteOptions {
   store: Store;
   bus: EventBus;
   clock: Clock;
@@ -43,20 +43,23 @@ const style: StreamStyle = {
 };
 
 /** What `$.send.sse` sends, for whoever knows the id of the workflow, as in the original; like all streams with the version in front too. */
-export function workflowStreamRoutes(app: App, deps: WorkflowStreamDeps): void {
+export function workflowStreamRoutes(app: App, options: WorkflowStreamRouteOptions): void {
   // A workflow has so many readers, at whichever address.
-  const readers = new PublicReaders({ clock: deps.clock });
-  addRoute(app, deps, readers, { url: '/pipelines/:id/sse', operationId: 'streamWorkflowSends' });
-  addRoute(app, deps, readers, { url: '/v1/pipelines/:id/sse', operationId: 'streamWorkflowSendsVersioned' });
+  const readers = new PublicReaders({ clock: options.clock });
+  addRoute(app, options, readers, { url: '/pipelines/:id/sse', operationId: 'streamWorkflowSends' });
+  addRoute(app, options, readers, {
+    url: '/v1/pipelines/:id/sse',
+    operationId: 'streamWorkflowSendsVersioned',
+  });
 }
 
 function addRoute(
   app: App,
-  deps: WorkflowStreamDeps,
+  options: WorkflowStreamRouteOptions,
   readers: PublicReaders,
   { url, operationId }: { url: '/pipelines/:id/sse' | '/v1/pipelines/:id/sse'; operationId: string },
 ): void {
-  const { store } = deps;
+  const { store } = options;
 
   app.get(
     url,
@@ -85,13 +88,13 @@ function addRoute(
         typeof seen === 'string' && seen !== '' ? parseEventId(seen, 'Last-Event-ID') : undefined;
       readers.check(id);
       // A key is not asked for. One that is sent has its places, as for every other stream.
-      if (request.caller !== null) deps.streams.admit(request.caller, reply.raw);
+      if (request.caller !== null) options.streams.admit(request.caller, reply.raw);
       reply.hijack();
       // A reader that has left gets nothing more.
       if (reply.raw.destroyed) return;
       readers.take(id, reply.raw);
-      await deps.streams.open(reply.raw, {
-        ...{ store, bus: deps.bus, logger: deps.logger, style, lastEventId },
+      await options.streams.open(reply.raw, {
+        ...{ store, bus: options.bus, logger: options.logger, style, lastEventId },
         emitterId: id,
         channel: sseChannel,
         mayRead: async () => (await findWorkflow(store.read, id)) !== undefined,

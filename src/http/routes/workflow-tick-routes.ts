@@ -5,7 +5,7 @@ import type { Store } from '#storage/store.ts';
 import { findWorkflow } from '#workflows/definitions/workflow-store.ts';
 import { tickFields, tickPage } from './source-timer-routes.ts';
 
-export interface WorkflowTickDeps {
+export interface WorkflowTickRouteOptions {
   store: Store;
 }
 
@@ -15,7 +15,7 @@ const WorkflowTick = Type.Object({
 });
 
 /** As the ledger of a source, for the timer triggers of a workflow. */
-export function workflowTickRoutes(app: App, { store }: WorkflowTickDeps): void {
+export function workflowTickRoutes(app: App, { store }: WorkflowTickRouteOptions): void {
   app.get(
     '/workflows/:id/ticks',
     {

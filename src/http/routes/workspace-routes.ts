@@ -30,7 +30,7 @@ import { Email, Name, Orgname } from './identity-shapes.ts';
 import { OwnWorkspace, ownWorkspaces } from './own-workspaces.ts';
 import { ProjectShape, projectShape } from './project-routes.ts';
 
-export interface WorkspaceRouteParts {
+export interface WorkspaceRouteOptions {
   store: Store;
   clock: Clock;
   quotas: QuotaGuard;
@@ -55,8 +55,8 @@ const MemberShape = Type.Object({
   created_at: Type.Integer(),
 });
 
-export function workspaceRoutes(app: App, parts: WorkspaceRouteParts): void {
-  const { store, clock } = parts;
+export function workspaceRoutes(app: App, options: WorkspaceRouteOptions): void {
+  const { store, clock } = options;
 
   app.post(
     '/',
@@ -83,7 +83,7 @@ export function workspaceRoutes(app: App, parts: WorkspaceRouteParts): void {
         { name, user, ...(orgname !== undefined && { orgname }), ...(email !== undefined && { email }) },
         clock,
       );
-      return { data: selectFields(request, await workspaceShape(parts, workspace)) };
+      return { data: selectFields(request, await workspaceShape(options, workspace)) };
     },
   );
 
@@ -99,7 +99,7 @@ export function workspaceRoutes(app: App, parts: WorkspaceRouteParts): void {
       },
     },
     async (request) => {
-      const { workspaces } = await ownWorkspaces(parts, callerOf(request).userId);
+      const { workspaces } = await ownWorkspaces(options, callerOf(request).userId);
       return { data: selectFields(request, workspaces) };
     },
   );
@@ -120,7 +120,7 @@ export function workspaceRoutes(app: App, parts: WorkspaceRouteParts): void {
       await requireWorkspace(store.read, callerOf(request), id, 'read');
       const workspace = await findWorkspace(store.read, id);
       if (workspace === undefined) throw notFound('workspace', id);
-      return { data: selectFields(request, await workspaceShape(parts, workspace)) };
+      return { data: selectFields(request, await workspaceShape(options, workspace)) };
     },
   );
 
@@ -149,15 +149,15 @@ export function workspaceRoutes(app: App, parts: WorkspaceRouteParts): void {
         return findWorkspace(tx, id);
       });
       if (workspace === undefined) throw notFound('workspace', id);
-      return { data: selectFields(request, await workspaceShape(parts, workspace)) };
+      return { data: selectFields(request, await workspaceShape(options, workspace)) };
     },
   );
 
-  projectListRoutes(app, parts);
-  memberRoutes(app, parts);
+  projectListRoutes(app, options);
+  memberRoutes(app, options);
 }
 
-function projectListRoutes(app: App, { store, clock }: WorkspaceRouteParts): void {
+function projectListRoutes(app: App, { store, clock }: WorkspaceRouteOptions): void {
   app.get(
     '/:id/projects',
     {
@@ -200,7 +200,7 @@ function projectListRoutes(app: App, { store, clock }: WorkspaceRouteParts): voi
   );
 }
 
-function memberRoutes(app: App, { store, clock, onAccountChange }: WorkspaceRouteParts): void {
+function memberRoutes(app: App, { store, clock, onAccountChange }: WorkspaceRouteOptions): void {
   app.get(
     '/:id/members',
     {
@@ -306,7 +306,7 @@ async function findNamedUser(db: Db, named: { user_id?: string; email?: string }
 }
 
 async function workspaceShape(
-  { store, clock, quotas }: WorkspaceRouteParts,
+  { store, clock, quotas }: WorkspaceRouteOptions,
   workspace: Workspace,
 ): Promise<Static<typeof WorkspaceShape>> {
   const [{ credits }, own] = await Promise.all([

@@ -108,7 +108,7 @@ export type DeliveryReason = (typeof deliveryReasons)[number];
  *   queued -> dropped    the queue of the listening workflow is full
  *   queued -> skipped    the listening source or workflow is not active
  *   queued, held -> cancelled   its listener, subscription or replay was removed
- *   any but queued and held -> queued   delivered again, by somebody's wish
+ *   any but queued and held -> queued   redelivered by a user
  *
  * Only the node that holds a row may settle it: compare-and-swap by `lease_node`.
  */
@@ -177,7 +177,7 @@ export type ReplayReason = (typeof replayReasons)[number];
  *   (new) -> sending       all of them were made with it, or there are none
  *   queueing -> sending    the last of them was made
  *   sending -> finished    none of them is queued or held any more; noted when somebody looks, so `sending` may mean this
- *   queueing, sending -> cancelled   by somebody's wish, or because an end of it is gone: `reason` says so
+ *   queueing, sending -> cancelled   by a user, or because its emitter or listener is gone: `reason` says which
  */
 export interface ReplayTable {
   id: string;

@@ -21,12 +21,12 @@ const defaultsMax = 10_000;
  * names; stores of others are as unknown as made-up ones. Without `header.store` it is the owner's store `default`.
  * Rejects with CallerErrors, whose message the code gets.
  */
-export function dataStoreHostCalls(parts: {
+export function dataStoreHostCalls(options: {
   store: Store;
   clock: Clock;
   entries: DataStoreEntries;
 }): (ownerId: string, hostCall: HostCall) => Promise<HostCallAnswer> {
-  const { store, clock } = parts;
+  const { store, clock } = options;
   /** Ids of stores named `default`, by owner. */
   const defaults = new Map<string, string>();
 
@@ -65,17 +65,17 @@ export function dataStoreHostCalls(parts: {
       case 'set': {
         const value = checkValue(body.toString('utf8'));
         const entry = { value, expiresAtMs: expiryOf(header.ttl, nowMs) };
-        await parts.entries.set({ ownerId, storeId, key: checkKey(header.key) }, entry);
+        await options.entries.set({ ownerId, storeId, key: checkKey(header.key) }, entry);
         return { header: {} };
       }
       case 'set_ttl':
-        await parts.entries.setTtl(
+        await options.entries.setTtl(
           { ownerId, storeId, key: checkKey(header.key) },
           expiryOf(header.ttl, nowMs),
         );
         return { header: {} };
       case 'delete':
-        await parts.entries.delete({ ownerId, storeId, key: checkKey(header.key) });
+        await options.entries.delete({ ownerId, storeId, key: checkKey(header.key) });
         return { header: {} };
     }
     if (!isOwn) {

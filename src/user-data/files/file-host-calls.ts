@@ -31,12 +31,12 @@ interface OpenUpload {
  * has its own; the owner comes from the run, never from the host call. Uploads live in this process, as the step
  * does that began them.
  */
-export function fileHostCalls(parts: {
+export function fileHostCalls(options: {
   store: StoredFiles;
   clock: Clock;
   urls: FileUrls;
 }): (ownerId: string, hostCall: HostCall) => Promise<HostCallAnswer> {
-  const hostCalls = new FileHostCalls(parts);
+  const hostCalls = new FileHostCalls(options);
   return (ownerId, hostCall) => hostCalls.answer(ownerId, hostCall);
 }
 
@@ -47,10 +47,10 @@ class FileHostCalls {
   /** By upload id; the longest idle first. */
   readonly #uploads = new Map<string, OpenUpload>();
 
-  constructor(parts: { store: StoredFiles; clock: Clock; urls: FileUrls }) {
-    this.#files = parts.store;
-    this.#clock = parts.clock;
-    this.#urls = parts.urls;
+  constructor(options: { store: StoredFiles; clock: Clock; urls: FileUrls }) {
+    this.#files = options.store;
+    this.#clock = options.clock;
+    this.#urls = options.urls;
   }
 
   async answer(ownerId: string, { header, body }: HostCall): Promise<HostCallAnswer> {

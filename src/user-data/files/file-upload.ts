@@ -32,7 +32,7 @@ export interface FileTarget extends FilePlace {
   expiresAtMs: number | null;
 }
 
-interface UploadTools {
+interface UploadOptions {
   store: Store;
   clock: Clock;
   bytesPerOwnerMax: number;
@@ -46,7 +46,7 @@ interface UploadTools {
 export class FileUpload {
   readonly id = newId('file');
   readonly target: FileTarget;
-  readonly #tools: UploadTools;
+  readonly #options: UploadOptions;
   readonly #hash = createHash('sha256');
   readonly #createdAtMs: number;
   /** The chunk that fills up; the same memory for one after the other. */
@@ -61,10 +61,10 @@ export class FileUpload {
   lastUsedAtMs: number;
 
   /** Begun by `StoredFiles.begin`, which checks that there is room. */
-  constructor(tools: UploadTools, target: FileTarget) {
-    this.#tools = tools;
+  constructor(options: UploadOptions, target: FileTarget) {
+    this.#options = options;
     this.target = target;
-    this.#createdAtMs = tools.clock.now();
+    this.#createdAtMs = options.clock.now();
     this.lastUsedAtMs = this.#createdAtMs;
   }
 
@@ -103,7 +103,7 @@ export class FileUpload {
     this.#over = true;
     this.#chunk = Buffer.alloc(0);
     if (this.#chunks === 0) return;
-    const { store, clock } = this.#tools;
+    const { store, clock } = this.#options;
     await store.transaction((tx) => dropUpload(tx, this.id, clock.now()));
   }
 
@@ -111,7 +111,7 @@ export class FileUpload {
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
     const result = this.#tail.then(() => {
       if (this.#over) throw uploadGone();
-      this.lastUsedAtMs = this.#tools.clock.now();
+      this.lastUsedAtMs = this.#options.clock.now();
       return work();
     });
     this.#tail = result;
@@ -137,7 +137,7 @@ export class FileUpload {
 
   async #storeChunk(): Promise<void> {
     if (this.#storedBytes - this.#checkedAtBytes >= roomCheckBytes) await this.#checkRoom();
-    const { store, clock } = this.#tools;
+    const { store, clock } = this.#options;
     const nowMs = clock.now();
     const size = this.#storedBytes + chunkBytes;
     const expiresAtMs = nowMs + uploadIdleMs;
@@ -153,7 +153,7 @@ export class FileUpload {
   }
 
   async #complete(last: Uint8Array): Promise<FileRow> {
-    const { store, clock } = this.#tools;
+    const { store, clock } = this.#options;
     const nowMs = clock.now();
     const row: FileRow = {
       ...this.#row(this.#storedBytes + last.length, nowMs),
@@ -180,7 +180,7 @@ export class FileUpload {
   }
 
   async #checkRoom(): Promise<void> {
-    const { store, bytesPerOwnerMax } = this.#tools;
+    const { store, bytesPerOwnerMax } = this.#options;
     await requireRoom(store.read, {
       ownerId: this.target.ownerId,
       bytes: this.#chunkFilled,

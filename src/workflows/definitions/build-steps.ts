@@ -48,13 +48,13 @@ export class StepBuilder {
   readonly #configurer: StepConfigurer;
 
   constructor(
-    parts: ConstructorParameters<typeof StepConfigurer>[0] & {
+    options: ConstructorParameters<typeof StepConfigurer>[0] & {
       resolver: Pick<ComponentResolver, 'resolve' | 'resolveText'>;
     },
   ) {
-    this.#resolver = parts.resolver;
-    this.#context = parts.context;
-    this.#configurer = new StepConfigurer(parts);
+    this.#resolver = options.resolver;
+    this.#context = options.context;
+    this.#configurer = new StepConfigurer(options);
   }
 
   /** Throws what building, checking and additionalProps tell, each naming `steps[<n>]` and the field. */

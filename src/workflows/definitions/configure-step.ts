@@ -54,17 +54,17 @@ export class StepConfigurer {
   readonly #context: Pick<DeploymentContext, 'credentials' | 'sealer'>;
   readonly #deadlineMs: number;
 
-  constructor(parts: {
+  constructor(options: {
     db: Db;
     runner: Pick<Runner, 'call' | 'forget'>;
     context: Pick<DeploymentContext, 'credentials' | 'sealer'>;
     /** Of additionalProps. */
     deadlineMs: number;
   }) {
-    this.#db = parts.db;
-    this.#runner = parts.runner;
-    this.#context = parts.context;
-    this.#deadlineMs = parts.deadlineMs;
+    this.#db = options.db;
+    this.#runner = options.runner;
+    this.#context = options.context;
+    this.#deadlineMs = options.deadlineMs;
   }
 
   /** Throws what checking and additionalProps tell, naming `configured_props.<name>`. */

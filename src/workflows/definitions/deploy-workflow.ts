@@ -56,7 +56,7 @@ export interface WorkflowCreation extends DefinitionInput {
   templateId?: string;
 }
 
-interface WorkflowDeployerParts {
+interface WorkflowDeployerOptions {
   store: Store;
   resolver: Pick<ComponentResolver, 'resolve' | 'resolveText'>;
   runner: Pick<Runner, 'call' | 'forget'>;
@@ -81,16 +81,16 @@ const nameDefault = 'Untitled workflow';
  * all there is: nothing is left half made. A deployment is never changed: a change of steps or settings is a new one.
  */
 export class WorkflowDeployer {
-  readonly #parts: WorkflowDeployerParts;
+  readonly #options: WorkflowDeployerOptions;
   readonly #steps: StepBuilder;
 
-  constructor(parts: WorkflowDeployerParts) {
-    this.#parts = parts;
-    this.#steps = new StepBuilder({ db: parts.store.read, ...parts });
+  constructor(options: WorkflowDeployerOptions) {
+    this.#options = options;
+    this.#steps = new StepBuilder({ db: options.store.read, ...options });
   }
 
   async create(creation: WorkflowCreation, owner: ComponentOwner): Promise<WorkflowTable> {
-    const { store, clock, links } = this.#parts;
+    const { store, clock, links } = this.#options;
     const input = await this.#withTemplate(creation);
     const projectId =
       creation.projectId === undefined
@@ -139,7 +139,7 @@ export class WorkflowDeployer {
       }),
     );
     this.#changed(workflow, plan.rows);
-    this.#parts.logger.info(
+    this.#options.logger.info(
       { workflow: workflow.id, owner: workflow.owner_id, steps: built.steps.length },
       'workflow.created',
     );
@@ -155,7 +155,7 @@ export class WorkflowDeployer {
     { follows, ...input }: DefinitionInput & { follows?: string },
     owner: ComponentOwner,
   ): Promise<WorkflowTable> {
-    const { store, clock, links } = this.#parts;
+    const { store, clock, links } = this.#options;
     const workflow = await this.#mustFind(id);
     if (follows !== undefined && follows !== workflow.deployment_id) throw changedMeanwhile(id);
     const former = await this.#formerSteps(workflow);
@@ -203,7 +203,7 @@ export class WorkflowDeployer {
     const kept = new Set(plan.rows.map((row) => row.id));
     for (const trigger of before)
       if (trigger.owned === 1 && !kept.has(trigger.id)) await this.#attemptRemoval(trigger.id);
-    this.#parts.logger.info(
+    this.#options.logger.info(
       { workflow: id, owner: workflow.owner_id, deployment: changed.deployment_id },
       'workflow.deployed',
     );
@@ -230,7 +230,7 @@ export class WorkflowDeployer {
 
   /** Timers tick while it is active: they begin anew when it becomes so. */
   async update(id: string, change: { active?: boolean; name?: string }): Promise<WorkflowTable> {
-    const { store, clock } = this.#parts;
+    const { store, clock } = this.#options;
     const nowMs = clock.now();
     const { changed, triggers } = await store.transaction(async (tx) => {
       const workflow = await lockWorkflow(store, tx, id);
@@ -246,7 +246,7 @@ export class WorkflowDeployer {
       return { changed: { ...workflow, state, name, updated_at_ms: nowMs }, triggers: rows };
     });
     this.#changed(changed, triggers);
-    this.#parts.logger.info({ workflow: id, state: changed.state }, 'workflow.updated');
+    this.#options.logger.info({ workflow: id, state: changed.state }, 'workflow.updated');
     return changed;
   }
 
@@ -255,7 +255,7 @@ export class WorkflowDeployer {
    * workflow stays. What its runs left is removed by a job.
    */
   async remove(id: string, options: { ignoreHookErrors: boolean }): Promise<void> {
-    const { store, clock, links, sources } = this.#parts;
+    const { store, clock, links, sources } = this.#options;
     const workflow = await this.#mustFind(id);
     const triggers = await triggersOf(store.read, id);
     for (const trigger of triggers) {
@@ -267,8 +267,8 @@ export class WorkflowDeployer {
       await eraseWorkflow({ store, links }, tx, workflow, clock.now());
     });
     this.#changed(workflow, triggers, { removed: true });
-    this.#parts.onJobs();
-    this.#parts.logger.info({ workflow: id, owner: workflow.owner_id }, 'workflow.removed');
+    this.#options.onJobs();
+    this.#options.logger.info({ workflow: id, owner: workflow.owner_id }, 'workflow.removed');
   }
 
   async #withTemplate(creation: WorkflowCreation): Promise<DefinitionInput> {
@@ -277,7 +277,7 @@ export class WorkflowDeployer {
     checkTriggers(triggers);
     const given = { steps, triggers, ...(settings === undefined ? {} : { settings }) };
     if (templateId === undefined) return given;
-    const template = await findTemplate(this.#parts.store.read, templateId);
+    const template = await findTemplate(this.#options.store.read, templateId);
     if (template === undefined)
       throw invalidAt('template_id', `there is no template ${JSON.stringify(templateId)}`);
     const whole = layOverTemplate(template, given);
@@ -289,7 +289,7 @@ export class WorkflowDeployer {
     inputs: Parameters<typeof planTriggers>[1],
     subject: Parameters<typeof planTriggers>[2],
   ): Promise<TriggerPlan> {
-    const { store, resolver, context } = this.#parts;
+    const { store, resolver, context } = this.#options;
     return planTriggers({ db: store.read, resolver, context }, inputs, subject);
   }
 
@@ -300,7 +300,7 @@ export class WorkflowDeployer {
       for (const { row, at, source } of plan.newSources) {
         const names = { configured_props: `${at}.configured_props`, component_id: `${at}.component` };
         const created = await atParameter({ parameter: at, names }, () =>
-          this.#parts.sources.create(source, { ...owner, readableOwners: [...owner.readableOwners] }),
+          this.#options.sources.create(source, { ...owner, readableOwners: [...owner.readableOwners] }),
         );
         made.push(created.source.id);
         row.id = created.source.id;
@@ -314,10 +314,10 @@ export class WorkflowDeployer {
 
   async #attemptRemoval(sourceId: string): Promise<void> {
     try {
-      await this.#parts.sources.remove(sourceId, { ignoreHookErrors: true });
+      await this.#options.sources.remove(sourceId, { ignoreHookErrors: true });
     } catch (error) {
       if (error instanceof CallerError && error.code === 'not_found') return;
-      this.#parts.logger.warn(
+      this.#options.logger.warn(
         { source: sourceId, error: toError(error).message },
         'workflow.source-not-removed',
       );
@@ -325,13 +325,13 @@ export class WorkflowDeployer {
   }
 
   async #mustFind(id: string): Promise<WorkflowTable> {
-    const workflow = await findWorkflow(this.#parts.store.read, id);
+    const workflow = await findWorkflow(this.#options.store.read, id);
     if (workflow === undefined) throw notFound('workflow', id);
     return workflow;
   }
 
   async #formerSteps(workflow: WorkflowTable): Promise<FormerSteps & { accounts: DeploymentAccount[] }> {
-    const { read } = this.#parts.store;
+    const { read } = this.#options.store;
     const deployment = must(
       await findDeployment(read, workflow.deployment_id),
       `deployment ${workflow.deployment_id} of ${workflow.id}`,
@@ -346,7 +346,7 @@ export class WorkflowDeployer {
   async #withoutLostSources(triggers: readonly TriggerTable[]): Promise<TriggerTable[]> {
     const rows: TriggerTable[] = [];
     for (const trigger of triggers) {
-      if (trigger.kind === 'source' && (await findSource(this.#parts.store.read, trigger.id)) === undefined)
+      if (trigger.kind === 'source' && (await findSource(this.#options.store.read, trigger.id)) === undefined)
         continue;
       rows.push({ ...trigger, position: rows.length });
     }
@@ -358,7 +358,7 @@ export class WorkflowDeployer {
     triggers: readonly TriggerTable[],
     { removed = false }: { removed?: boolean } = {},
   ): void {
-    this.#parts.onChange({
+    this.#options.onChange({
       workflowId: workflow.id,
       endpointKeys: [...new Set(triggers.flatMap(({ key }) => (key === null ? [] : [key])))],
       timers: triggers.some(({ kind }) => kind === 'timer'),

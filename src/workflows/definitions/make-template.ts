@@ -30,7 +30,7 @@ import {
 } from './workflow-input.ts';
 import { findDeployment } from './workflow-store.ts';
 
-interface TemplateParts {
+interface TemplateMakerOptions {
   store: Store;
   resolver: Pick<ComponentResolver, 'resolve' | 'resolveText'>;
   clock: Clock;
@@ -47,10 +47,10 @@ interface TemplateOptions {
  * content, so that the same definition is the same template, whoever makes it, and one that was handed out never changes.
  */
 export class TemplateMaker {
-  readonly #parts: TemplateParts;
+  readonly #options: TemplateMakerOptions;
 
-  constructor(parts: TemplateParts) {
-    this.#parts = parts;
+  constructor(options: TemplateMakerOptions) {
+    this.#options = options;
   }
 
   /** Of what new events of the workflow run. Steps that are disabled are left out. */
@@ -59,7 +59,7 @@ export class TemplateMaker {
     owner: ComponentOwner,
     options: TemplateOptions,
   ): Promise<TemplateTable> {
-    const { read } = this.#parts.store;
+    const { read } = this.#options.store;
     const deployment = must(
       await findDeployment(read, workflow.deployment_id),
       `deployment ${workflow.deployment_id}`,
@@ -97,7 +97,7 @@ export class TemplateMaker {
     for (const [index, step] of (input.steps ?? []).entries()) {
       const { namespace, code } = step;
       const place = { parameter: `steps[${index}].${code === undefined ? 'component' : 'code'}`, namespace };
-      const component = await atParameter(place, () => resolveStep(this.#parts.resolver, step, owner));
+      const component = await atParameter(place, () => resolveStep(this.#options.resolver, step, owner));
       if (step.disabled === true) continue;
       const props = portableProps(definitionsOfStep(component, null), step.props ?? {}, options);
       steps.push({ namespace, ...portableCode(component, code !== undefined), props });
@@ -133,9 +133,9 @@ export class TemplateMaker {
       user_id: owner.userId,
       name: name ?? 'Untitled workflow',
       definition: text,
-      created_at_ms: this.#parts.clock.now(),
+      created_at_ms: this.#options.clock.now(),
     };
-    return this.#parts.store.transaction((tx) => insertTemplate(tx, row));
+    return this.#options.store.transaction((tx) => insertTemplate(tx, row));
   }
 
   /** Undefined when its source is gone. */
@@ -147,7 +147,7 @@ export class TemplateMaker {
     if (type === 'http') return { type, props: { custom_response: props.custom_response === true } };
     if (type !== 'source') return { ...(type === undefined ? {} : { type }), props };
     if (typeof props.source_id === 'string') return this.#portableSource(props.source_id, owner, options);
-    const { resolver } = this.#parts;
+    const { resolver } = this.#options;
     const component =
       typeof props.code === 'string'
         ? await resolver.resolve({ component_code: props.code }, owner)
@@ -162,7 +162,7 @@ export class TemplateMaker {
     owner: ComponentOwner,
     options: TemplateOptions,
   ): Promise<TriggerInput | undefined> {
-    const db: Db = this.#parts.store.read;
+    const db: Db = this.#options.store.read;
     const source = await findSource(db, id);
     if (source === undefined || !owner.readableOwners.includes(source.owner_id)) return undefined;
     const component = must(await findComponent(db, source.component_id), `component ${source.component_id}`);

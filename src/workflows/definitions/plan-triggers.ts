@@ -46,7 +46,7 @@ interface PlanSubject {
   nowMs: number;
 }
 
-interface PlanParts {
+interface TriggerPlanOptions {
   db: Db;
   resolver: Pick<ComponentResolver, 'resolve' | 'resolveText'>;
   context: Pick<DeploymentContext, 'sealer'>;
@@ -57,7 +57,7 @@ interface PlanParts {
  * type stood, keeps id and address. Throws what is wrong with one of them, naming `triggers[<n>]` and the field.
  */
 export async function planTriggers(
-  parts: PlanParts,
+  options: TriggerPlanOptions,
   inputs: readonly TriggerInput[],
   subject: PlanSubject,
 ): Promise<TriggerPlan> {
@@ -73,8 +73,9 @@ export async function planTriggers(
     const definition = readTrigger(whole, index);
     const at = `triggers[${index}].props`;
     requireWorkspaceForOAuth(definition, subject.owner, at);
-    const row = await rowOf(parts, definition, former, index, subject);
-    if (definition.kind === 'source') await planSource(parts, definition, { row, at, former }, subject, plan);
+    const row = await rowOf(options, definition, former, index, subject);
+    if (definition.kind === 'source')
+      await planSource(options, definition, { row, at, former }, subject, plan);
     if (row.id !== '' && plan.rows.some(({ id }) => id === row.id))
       throw invalidAt(`${at}.source_id`, `${row.id} is a trigger of this workflow already`);
     plan.rows.push(row);
@@ -124,7 +125,7 @@ const idPrefixes: Readonly<Record<Exclude<TriggerKind, 'source'>, string>> = {
 const keyPrefixes: Readonly<Partial<Record<TriggerKind, string>>> = { http: 'eo', email: 'em' };
 
 async function rowOf(
-  { context }: PlanParts,
+  { context }: TriggerPlanOptions,
   definition: TriggerDefinition,
   former: TriggerTable | undefined,
   position: number,
@@ -157,7 +158,7 @@ async function rowOf(
 
 /** `triggers.auth` as asked for; `row` has it as it was. Throws `missing_parameter` for a token that is in neither. */
 async function authColumn(
-  { sealer }: PlanParts['context'],
+  { sealer }: TriggerPlanOptions['context'],
   row: TriggerTable,
   auth: HttpAuth,
 ): Promise<string | null> {
@@ -175,7 +176,7 @@ type SourceTrigger = Extract<TriggerDefinition, { kind: 'source' }>;
 
 /** Gives the row the source, or plans to create it. */
 async function planSource(
-  { db, resolver }: PlanParts,
+  { db, resolver }: TriggerPlanOptions,
   definition: SourceTrigger,
   { row, at, former }: { row: TriggerTable; at: string; former: TriggerTable | undefined },
   { owner, before, nowMs }: PlanSubject,

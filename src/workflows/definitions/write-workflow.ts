@@ -32,7 +32,7 @@ export interface LinkedWorkflow {
   userId: string;
 }
 
-interface WriteParts {
+interface WorkflowWriteOptions {
   store: Store;
   links: WorkflowLinks;
 }
@@ -47,7 +47,7 @@ interface WrittenWorkflow {
 
 /** Everything that a new workflow is. */
 export async function writeWorkflow(
-  { store, links }: WriteParts,
+  { store, links }: WorkflowWriteOptions,
   tx: Tx,
   { workflow, deployment, accounts, triggers }: WrittenWorkflow,
 ): Promise<void> {
@@ -64,7 +64,7 @@ export async function writeWorkflow(
 
 /** Another version of a workflow that is locked, with what changes with it. */
 export async function writeDeployment(
-  { store, links }: WriteParts,
+  { store, links }: WorkflowWriteOptions,
   tx: Tx,
   before: Pick<WrittenWorkflow, 'workflow' | 'triggers'>,
   after: WrittenWorkflow,
@@ -89,7 +89,7 @@ export async function writeDeployment(
  * by a job of this transaction. In the order in which schedules and runs lock the same rows.
  */
 export async function eraseWorkflow(
-  { store, links }: WriteParts,
+  { store, links }: WorkflowWriteOptions,
   tx: Tx,
   workflow: WorkflowTable,
   nowMs: number,

@@ -50,7 +50,7 @@ export class RunEngine {
   readonly #mayRun: (ownerId: string) => boolean;
   readonly #onReply: (runId: string, reply: HttpReply) => void;
 
-  constructor(parts: {
+  constructor(options: {
     store: Store;
     bus: EventBus;
     router: EventRouter;
@@ -67,16 +67,16 @@ export class RunEngine {
     /** The reply for whoever waits for it. */
     onReply: (runId: string, reply: HttpReply) => void;
   }) {
-    this.#store = parts.store;
-    this.#bus = parts.bus;
-    this.#clock = parts.clock;
-    this.#logger = parts.logger;
-    this.#steps = parts.steps;
-    this.#deployments = parts.deployments;
-    this.#write = recordRuns(parts);
-    this.#observers = parts.observers;
-    this.#mayRun = parts.mayRun;
-    this.#onReply = parts.onReply;
+    this.#store = options.store;
+    this.#bus = options.bus;
+    this.#clock = options.clock;
+    this.#logger = options.logger;
+    this.#steps = options.steps;
+    this.#deployments = options.deployments;
+    this.#write = recordRuns(options);
+    this.#observers = options.observers;
+    this.#mayRun = options.mayRun;
+    this.#onReply = options.onReply;
   }
 
   /** From the first step that is not recorded to the end, or to a wait. Throws `RunLostError`, `UnavailableError`. */
@@ -307,20 +307,20 @@ export class RunEngine {
   /** One commit. Throws `RunLostError` when the run is not this node's to record any more. */
   async #record(
     live: LiveRun,
-    part: Omit<RunRecord, 'run' | 'job' | 'arriving'>,
+    part: Omit<RunRecord, 'run' | 'job' | 'unpersisted'>,
   ): Promise<Extract<RecordResult, { held: true }>> {
     const { job, run } = live;
-    const rows = live.arriving;
-    live.arriving = undefined;
-    const inPlace = rows !== undefined && job.arriving?.withdraw() === true;
+    const rows = live.unpersisted;
+    live.unpersisted = undefined;
+    const inPlace = rows !== undefined && job.unpersisted?.cancelWrite() === true;
     const submitted = this.#store.writes.submit(this.#write, {
       run,
       job: { id: job.id, attempts: job.attempts },
-      ...(inPlace ? { arriving: rows } : {}),
+      ...(inPlace ? { unpersisted: rows } : {}),
       ...(job.attempts > 1 ? { resetsAttempts: true } : {}),
       ...part,
     });
-    if (inPlace) job.arriving?.settledBy(submitted);
+    if (inPlace) job.unpersisted?.settledBy(submitted);
     const result = await submitted;
     if (!result.held) throw new RunLostError('another node has the run, or it was ended');
     if (job.attempts > 1 && part.next.kind === 'go-on') job.attempts = 1;

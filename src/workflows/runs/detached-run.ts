@@ -27,7 +27,7 @@ export function detachedRun(
       createdAtMs: nowMs,
     },
     deployment,
-    arriving: undefined,
+    unpersisted: undefined,
     steps: [],
     sends: [],
     surroundings: { platformVersion },

@@ -16,7 +16,7 @@ import { runFailure } from './run-failure.ts';
 import type { StepError } from './run-step.ts';
 import { dropSends, lockRun, markEmitted, sendsOfRun, updateRunQuery } from './run-store.ts';
 
-interface EndParts {
+interface EndRunOptions {
   store: EmitStore & Pick<Store, 'transaction' | 'lockRows'>;
   router: EventRouter;
   clock: Clock;
@@ -35,22 +35,22 @@ interface RunEnd {
  * when there was nothing to end.
  */
 export async function endRunOutside(
-  parts: EndParts,
+  options: EndRunOptions,
   end: RunEnd & { runId: string },
 ): Promise<StoredEvent[] | undefined> {
-  const { store } = parts;
+  const { store } = options;
   return store.transaction(async (tx) => {
     await lockJobOf(store, tx, end.runId);
     const run = await lockRun(store, tx, end.runId);
     await deleteJobsOf(tx, [end.runId]);
     if (run === undefined || isTerminal(run)) return undefined;
-    return endLockedRun(parts, tx, run, end);
+    return endLockedRun(options, tx, run, end);
   });
 }
 
 /** The same in a transaction that has locked the job and then the run, which goes on. */
 export async function endLockedRun(
-  { store, router, clock }: EndParts,
+  { store, router, clock }: EndRunOptions,
   tx: Tx,
   run: RunTable,
   end: RunEnd,

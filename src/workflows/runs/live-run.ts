@@ -25,7 +25,7 @@ export class LiveRun {
   /** Replaced by the same one with other tokens when those it has end. */
   deployment: LoadedDeployment;
   /** Rows on their way to the disk; gone once they, or a first record in their place, were handed to the store. */
-  arriving: { run: RunTable; job: JobTable } | undefined;
+  unpersisted: { run: RunTable; job: JobTable } | undefined;
   /** It has begun before, here or on a node that was lost since. */
   readonly hasBegun: boolean;
   /** What the run waited for when it came here; null for one that did not wait. */
@@ -55,7 +55,7 @@ export class LiveRun {
     run: RunTable;
     job: LeasedJob;
     deployment: LoadedDeployment;
-    arriving: { run: RunTable; job: JobTable } | undefined;
+    unpersisted: { run: RunTable; job: JobTable } | undefined;
     steps: readonly RunStepTable[];
     sends: readonly RunSendTable[];
     surroundings: RunSurroundings;
@@ -68,7 +68,7 @@ export class LiveRun {
     this.run = run;
     this.job = options.job;
     this.deployment = deployment;
-    this.arriving = options.arriving;
+    this.unpersisted = options.unpersisted;
     this.hasBegun = options.isNew !== true && run.started_at_ms !== null;
     this.failures = run.failures;
     this.waited =

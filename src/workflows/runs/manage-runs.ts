@@ -23,7 +23,7 @@ export class RunManager {
   readonly #runs: WorkflowRuns;
   readonly #onEnded: (workflowId: string) => void;
 
-  constructor(parts: {
+  constructor(options: {
     store: Store;
     router: EventRouter;
     bus: EventBus;
@@ -32,20 +32,20 @@ export class RunManager {
     runs: WorkflowRuns;
     onEnded: (workflowId: string) => void;
   }) {
-    this.#store = parts.store;
-    this.#router = parts.router;
-    this.#bus = parts.bus;
-    this.#clock = parts.clock;
-    this.#starter = parts.starter;
-    this.#runs = parts.runs;
-    this.#onEnded = parts.onEnded;
+    this.#store = options.store;
+    this.#router = options.router;
+    this.#bus = options.bus;
+    this.#clock = options.clock;
+    this.#starter = options.starter;
+    this.#runs = options.runs;
+    this.#onEnded = options.onEnded;
   }
 
   /** Ends a run, whatever it does. Throws CallerError `conflict` when it has ended. */
   async cancel(run: Pick<RunTable, 'id' | 'workflow_id'>, reason: string): Promise<void> {
-    const parts = { store: this.#store, router: this.#router, clock: this.#clock };
+    const options = { store: this.#store, router: this.#router, clock: this.#clock };
     const notice = `${cancelNotice}${run.id}`;
-    const stored = await endRunOutside(parts, { runId: run.id, state: 'cancelled', reason, notice });
+    const stored = await endRunOutside(options, { runId: run.id, state: 'cancelled', reason, notice });
     if (stored === undefined) throw new CallerError('conflict', `run ${run.id} has ended already`);
     this.#bus.publish(stored);
     this.#runs.abandon(run.id);

@@ -4,7 +4,7 @@ import {
   type EmitStore,
   type EventRouter,
   lockEmittersOf,
-  questionOf,
+  prefetchSubscribers,
 } from '#events/emit-event.ts';
 import type { StoredEvent } from '#events/event.ts';
 import type { Outcome, OutcomeRecorder } from '#health/outcome-store.ts';
@@ -47,7 +47,7 @@ export interface RunRecord {
   /** The job as it is held; its `attempts` is the fence. */
   job: { id: string; attempts: number };
   /** Rows that are not in the store yet: written by this change, and nothing is to be fenced. */
-  arriving?: { run: RunTable; job: JobTable };
+  unpersisted?: { run: RunTable; job: JobTable };
   step?: RunStepTable;
   /** State of `$.service.db` that a step set: its id and JSON text by key. */
   stepDb?: { stepId: string; sets: Record<string, string> };
@@ -110,13 +110,15 @@ export function recordRuns(options: {
       if (hasOthers())
         await refuseGone(
           tx,
-          records.flatMap(({ arriving }) => (arriving === undefined ? [] : [arriving.run.workflow_id])),
+          records.flatMap(({ unpersisted }) =>
+            unpersisted === undefined ? [] : [unpersisted.run.workflow_id],
+          ),
         );
-      const fenced = records.filter((record) => record.arriving === undefined);
+      const fenced = records.filter((record) => record.unpersisted === undefined);
       const ending = fenced.filter((record) => record.next.kind === 'end');
       const going = fenced.filter((record) => record.next.kind !== 'end');
       const emissions = records.flatMap(({ next }) => (next.kind === 'end' ? next.emissions : []));
-      const question = questionOf(router, emissions);
+      const prefetch = prefetchSubscribers(router, emissions);
       const { settled, holding, emitters, subscribers } = await store.ask(tx, {
         settled:
           ending.length === 0
@@ -127,13 +129,13 @@ export function recordRuns(options: {
             ? undefined
             : heldJobsQuery(store, tx, { node, ids: going.map(({ job }) => job.id) }),
         emitters: emissions.length === 0 ? undefined : lockEmittersOf(store, tx, emissions),
-        subscribers: question?.query,
+        subscribers: prefetch?.query,
       });
-      const answer = question && { question, rows: subscribers };
+      const prefetched = prefetch && { prefetch, rows: subscribers };
       const settledIds = new Set(settled.map(({ id }) => id));
       const heldAttempts = new Map(holding.map(({ id, attempts }) => [id, attempts]));
-      const isHeld = ({ job, next, arriving }: RunRecord) =>
-        arriving !== undefined ||
+      const isHeld = ({ job, next, unpersisted }: RunRecord) =>
+        unpersisted !== undefined ||
         (next.kind === 'end' ? settledIds.has(job.id) : heldAttempts.get(job.id) === job.attempts);
       const held = records.filter(isHeld);
       await writeRows(store, tx, held, nowMs);
@@ -146,7 +148,7 @@ export function recordRuns(options: {
         emissions: heldEmissions,
         emitters,
         router,
-        answer,
+        prefetched,
         nowMs,
       });
       const woken = await wakeAnswered(store, tx, held, nowMs);
@@ -172,8 +174,8 @@ function outcomeOf({ run, next }: RunRecord, atMs: number): Outcome[] {
   return [{ subjectId: run.workflow_id, ownerId: run.owner_id, atMs, failure, version: run.deployment_id }];
 }
 
-function recordBytes({ arriving, step, next, sends = [] }: RunRecord): number {
-  let bytes = (arriving?.run.event.length ?? 0) + (step?.exports.length ?? 0) + (step?.input?.length ?? 0);
+function recordBytes({ unpersisted, step, next, sends = [] }: RunRecord): number {
+  let bytes = (unpersisted?.run.event.length ?? 0) + (step?.exports.length ?? 0) + (step?.input?.length ?? 0);
   bytes += step?.logs.length ?? 0;
   for (const { payload } of sends) bytes += payload.length;
   if (next.kind === 'end')
@@ -188,18 +190,18 @@ async function writeRows(
   nowMs: number,
 ): Promise<void> {
   const isKept = (record: RunRecord) => record.run.no_store === 0 || record.next.kind !== 'end';
-  const arriving = records.filter(({ arriving: rows }) => rows !== undefined);
+  const unpersisted = records.filter(({ unpersisted: rows }) => rows !== undefined);
   await insertRuns(
     store,
     tx,
-    arriving
+    unpersisted
       .filter(isKept)
-      .flatMap(({ arriving: rows, next }) => (rows === undefined ? [] : [withEnd(rows.run, next, nowMs)])),
+      .flatMap(({ unpersisted: rows, next }) => (rows === undefined ? [] : [withEnd(rows.run, next, nowMs)])),
   );
   await insertNewJobs(
     store,
     tx,
-    arriving.flatMap(({ arriving: rows, next }) =>
+    unpersisted.flatMap(({ unpersisted: rows, next }) =>
       rows === undefined || next.kind === 'end' ? [] : [rows.job],
     ),
   );
@@ -266,11 +268,11 @@ async function writeNextStates(
 ): Promise<void> {
   const gone: string[] = [];
   const plainlyEnded: string[] = [];
-  for (const { run, next, arriving } of records) {
+  for (const { run, next, unpersisted } of records) {
     if (next.kind === 'end') {
       if (run.no_store === 1) {
-        if (arriving === undefined) gone.push(run.id);
-      } else if (arriving === undefined) {
+        if (unpersisted === undefined) gone.push(run.id);
+      } else if (unpersisted === undefined) {
         const { state, position, error, reason } = next;
         // Nearly all runs: one statement for those of a batch.
         if (state === 'succeeded' && reason === null) plainlyEnded.push(run.id);

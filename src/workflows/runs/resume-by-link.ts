@@ -33,7 +33,7 @@ export class RunResumer {
   readonly #onJobs: () => void;
   readonly #onEnded: (workflowId: string) => void;
 
-  constructor(parts: {
+  constructor(options: {
     store: Store;
     router: EventRouter;
     bus: EventBus;
@@ -42,12 +42,12 @@ export class RunResumer {
     onJobs: () => void;
     onEnded: (workflowId: string) => void;
   }) {
-    this.#store = parts.store;
-    this.#router = parts.router;
-    this.#bus = parts.bus;
-    this.#clock = parts.clock;
-    this.#onJobs = parts.onJobs;
-    this.#onEnded = parts.onEnded;
+    this.#store = options.store;
+    this.#router = options.router;
+    this.#bus = options.bus;
+    this.#clock = options.clock;
+    this.#onJobs = options.onJobs;
+    this.#onEnded = options.onEnded;
   }
 
   async resume(input: LinkRequest): Promise<LinkOutcome> {
@@ -108,9 +108,9 @@ export class RunResumer {
   }
 
   async #cancelNow(tx: Tx, run: RunTable): Promise<Taken> {
-    const parts = { store: this.#store, router: this.#router, clock: this.#clock };
+    const options = { store: this.#store, router: this.#router, clock: this.#clock };
     const end = { state: 'cancelled', reason: 'cancelled by its URL' } as const;
-    const stored = await endLockedRun(parts, tx, run, end);
+    const stored = await endLockedRun(options, tx, run, end);
     return { outcome: 'done', ended: { workflowId: run.workflow_id, stored } };
   }
 }

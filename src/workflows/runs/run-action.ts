@@ -69,7 +69,7 @@ export interface ActionResult {
   sends: ({ kind: SendKind } & SendOutcome)[];
 }
 
-export interface ActionRunnerParts {
+export interface ActionRunnerOptions {
   store: Store;
   clock: Clock;
   logger: Logger;
@@ -85,15 +85,15 @@ export interface ActionRunnerParts {
 
 /** Runs one action by itself, as a step is run, and waits for what comes of it. Nothing is kept of it but its use. */
 export class ActionRunner {
-  readonly #parts: ActionRunnerParts;
+  readonly #options: ActionRunnerOptions;
   readonly #slots: ActionSlots;
   readonly #stop = new AbortController();
   readonly #running = new Set<Promise<unknown>>();
   #isStopping = false;
 
-  constructor(parts: ActionRunnerParts) {
-    this.#parts = parts;
-    this.#slots = new ActionSlots(parts.clock);
+  constructor(options: ActionRunnerOptions) {
+    this.#options = options;
+    this.#slots = new ActionSlots(options.clock);
   }
 
   /**
@@ -128,7 +128,7 @@ export class ActionRunner {
     const { ownerId } = owner;
     const release = this.#slots.take(ownerId);
     try {
-      this.#parts.admit(ownerId);
+      this.#options.admit(ownerId);
       const component = await this.#componentOf(input, owner);
       requireRunnable(JSON.parse(component.shape) as ComponentShape);
       refuseMasked(input.configuredProps);
@@ -139,8 +139,8 @@ export class ActionRunner {
   }
 
   async #componentOf({ id, code }: ActionInput, owner: ComponentOwner): Promise<ComponentTable> {
-    if (code !== undefined) return this.#parts.resolver.resolve({ component_code: code }, owner);
-    return this.#parts.resolver.resolveText(id ?? '', owner);
+    if (code !== undefined) return this.#options.resolver.resolve({ component_code: code }, owner);
+    return this.#options.resolver.resolveText(id ?? '', owner);
   }
 
   async #run(
@@ -148,7 +148,7 @@ export class ActionRunner {
     { configuredProps: values, timeoutSeconds = null }: ActionInput,
     { ownerId, userId }: ComponentOwner,
   ): Promise<ActionResult> {
-    const { store, runner, context, steps, clock, platformVersion } = this.#parts;
+    const { store, runner, context, steps, clock, platformVersion } = this.#options;
     const used = { invocations: 0, computeMs: 0 };
     const configurer = new StepConfigurer({
       db: store.read,
@@ -213,7 +213,7 @@ export class ActionRunner {
         await runner.forget(deployment.id);
         used.computeMs += live.segmentMs;
       }
-      const outcomes = await this.#parts.sends.sendNow(
+      const outcomes = await this.#options.sends.sendNow(
         result.sends,
         { id: live.run.id, ownerId, userId },
         this.#stop.signal,
@@ -226,7 +226,7 @@ export class ActionRunner {
 
   /** What the action did is done: its answer is given also where its use cannot be stored. */
   async #count(ownerId: string, used: { invocations: number; computeMs: number }): Promise<void> {
-    const { store, clock, logger } = this.#parts;
+    const { store, clock, logger } = this.#options;
     const { invocations } = used;
     const computeMs = Math.ceil(used.computeMs);
     if (invocations + computeMs === 0) return;

@@ -43,7 +43,7 @@ export interface StepResult {
   endedAtMs: number;
 }
 
-export interface StepRunnerParts {
+export interface StepRunnerOptions {
   db: Db;
   runner: Pick<Runner, 'call'>;
   clock: { now(): number };
@@ -54,11 +54,11 @@ export interface StepRunnerParts {
 
 /** Runs one step in the sandbox. What it answers is not recorded yet. Throws `UnavailableError` when nothing can be said. */
 export class StepRunner {
-  readonly #parts: StepRunnerParts;
+  readonly #options: StepRunnerOptions;
   readonly #slots = new StepSlots();
 
-  constructor(parts: StepRunnerParts) {
-    this.#parts = parts;
+  constructor(options: StepRunnerOptions) {
+    this.#options = options;
   }
 
   async run(
@@ -66,7 +66,7 @@ export class StepRunner {
     { step, position }: { step: LoadedStep; position: number },
     options: { signal: AbortSignal; onRespond: (reply: HttpReply) => void },
   ): Promise<StepResult> {
-    const { clock } = this.#parts;
+    const { clock } = this.#options;
     const startedAtMs = clock.now();
     let outcome = await this.#call(live, step, position, options, false);
     for (let tries = 1; wasTakenDown(outcome); tries += 1) {
@@ -90,7 +90,7 @@ export class StepRunner {
     alone: boolean,
   ): Promise<CallOutcome> {
     const { deployment, run } = live;
-    const { runner, db, hostCalls } = this.#parts;
+    const { runner, db, hostCalls } = this.#options;
     const release = await this.#slots.take(deployment.id);
     try {
       return await runner.call(
@@ -145,7 +145,7 @@ export class StepRunner {
 
   /** The URLs that resume or cancel the run while it waits after this try of a step. */
   linksOf({ run }: LiveRun, wait: WaitPlace): { resumeUrl: string; cancelUrl: string } {
-    const url = (action: LinkAction) => `${this.#parts.inboundUrl()}/${linkPath(run, wait, action)}`;
+    const url = (action: LinkAction) => `${this.#options.inboundUrl()}/${linkPath(run, wait, action)}`;
     return { resumeUrl: url('resume'), cancelUrl: url('cancel') };
   }
 }

@@ -49,10 +49,10 @@ export class RunTurns {
 
   readonly #settingsOf: SettingsOf;
 
-  constructor(parts: { db: Db; clock: { now(): number }; settingsOf: SettingsOf }) {
-    this.#db = parts.db;
-    this.#clock = parts.clock;
-    this.#settingsOf = parts.settingsOf;
+  constructor(options: { db: Db; clock: { now(): number }; settingsOf: SettingsOf }) {
+    this.#db = options.db;
+    this.#clock = options.clock;
+    this.#settingsOf = options.settingsOf;
   }
 
   /**

@@ -1,8 +1,8 @@
 import { type KeyedItem, keyRow, takeKeys, writeOnce } from '#idempotency/idempotency-key-store.ts';
 import type { RequestKey } from '#idempotency/request-key.ts';
-import { ArrivingJob } from '#jobs/arriving-job.ts';
 import { insertNewJobs, jobRow, type LeasedJob } from '#jobs/job-store.ts';
 import { sharedLane } from '#jobs/shared-lane.ts';
+import { UnpersistedJob } from '#jobs/unpersisted-job.ts';
 import type { WorkerPool } from '#jobs/worker-pool.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError, UnavailableError } from '#lib/errors.ts';
@@ -208,9 +208,9 @@ export class RunStarter {
       if (!(await writes.submit(this.#writeOnce, { item: made, key }))) return false;
       this.#take(made, { ...leased(made), ...options });
     } else if (writes.healthy) {
-      const arriving = new ArrivingJob(() => writes.place(this.#write, made));
-      this.#take(made, { ...leased(made), ...options, arriving });
-      await arriving.onDisk;
+      const unpersisted = new UnpersistedJob(() => writes.place(this.#write, made));
+      this.#take(made, { ...leased(made), ...options, unpersisted });
+      await unpersisted.onDisk;
     } else {
       // What a store that fails would refuse does not run.
       await writes.submit(this.#write, made);

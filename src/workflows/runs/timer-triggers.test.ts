@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { jobRow } from '#jobs/job-store.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
-import { fireDueTimers, type TimerParts } from '#schedule/fire-due-timers.ts';
+import { fireDueTimers, type TimerOptions } from '#schedule/fire-due-timers.ts';
 import { SourceTicks } from '#schedule/source-ticks.ts';
 import { deleteTimersOf, insertTimers, readTicks } from '#schedule/timer-store.ts';
 import type { Store } from '#storage/store.ts';
@@ -85,14 +85,14 @@ async function addWorkflows(
 
 describe('timer triggers', () => {
   forEachStore((fixture) => {
-    const partsOf = (runs: RunPreparer, parts: Partial<TimerParts> = {}): TimerParts => ({
+    const timerOptions = (runs: RunPreparer, options: Partial<TimerOptions> = {}): TimerOptions => ({
       store: fixture.store,
       targets: {
         dc: new SourceTicks({ store: fixture.store, onJobs: () => {} }),
         p: new WorkflowTicks({ store: fixture.store, runs }),
       },
       mayRun: () => true,
-      ...parts,
+      ...options,
     });
     const runsOf = async (workflowId: string) =>
       fixture.store.read
@@ -104,7 +104,7 @@ describe('timer triggers', () => {
     /** Fires whatever is due, moment by moment, up to `untilMs`; answers the times of the ticks of a workflow. */
     const liveThrough = async (workflowId: string, fromMs: number, untilMs: number, stepMs: number) => {
       const runs = new RowsOnly();
-      for (let ms = fromMs; ms <= untilMs; ms += stepMs) await fireDueTimers(partsOf(runs), ms);
+      for (let ms = fromMs; ms <= untilMs; ms += stepMs) await fireDueTimers(timerOptions(runs), ms);
       return (await runsOf(workflowId)).map(({ event }) =>
         new Date(JSON.parse(event).timestamp * 1000).toISOString(),
       );
@@ -113,7 +113,7 @@ describe('timer triggers', () => {
     test('a tick becomes a run of the deployment that is current, and its job, and both are told when on disk', async () => {
       await addWorkflows(fixture.store, ['p_1']);
       const runs = new RowsOnly();
-      assert.deepEqual(await fireDueTimers(partsOf(runs), start + 5), { timers: 1, fired: 1 });
+      assert.deepEqual(await fireDueTimers(timerOptions(runs), start + 5), { timers: 1, fired: 1 });
       const [run] = await runsOf('p_1');
       assert.deepEqual([run?.emitter_id, run?.source_type, run?.deployment_id], ['ti_p_1', 'TIMER', 'd_1']);
       assert.deepEqual(runs.stored, [run?.id]);
@@ -129,14 +129,14 @@ describe('timer triggers', () => {
 
     test('a tick fires while earlier runs still go on: timers bypass the queue', async () => {
       await addWorkflows(fixture.store, ['p_1']);
-      for (let n = 0; n < 5; n += 1) await fireDueTimers(partsOf(new RowsOnly()), start + n * minute);
+      for (let n = 0; n < 5; n += 1) await fireDueTimers(timerOptions(new RowsOnly()), start + n * minute);
       assert.equal((await runsOf('p_1')).length, 5);
     });
 
     test('when the transaction fails nothing was fired, nobody is told, and the tick fires at the next pass', async () => {
       await addWorkflows(fixture.store, ['p_1']);
       const runs = new RowsOnly();
-      const failing = partsOf(runs, {
+      const failing = timerOptions(runs, {
         targets: {
           dc: new SourceTicks({ store: fixture.store, onJobs: () => {} }),
           p: {
@@ -149,8 +149,8 @@ describe('timer triggers', () => {
       });
       await assert.rejects(fireDueTimers(failing, start), /the power went/);
       assert.deepEqual([await runsOf('p_1'), runs.stored], [[], []]);
-      assert.deepEqual(await fireDueTimers(partsOf(runs), start), { timers: 1, fired: 1 });
-      assert.deepEqual(await fireDueTimers(partsOf(runs), start), { timers: 0, fired: 0 });
+      assert.deepEqual(await fireDueTimers(timerOptions(runs), start), { timers: 1, fired: 1 });
+      assert.deepEqual(await fireDueTimers(timerOptions(runs), start), { timers: 0, fired: 0 });
       assert.equal((await runsOf('p_1')).length, 1);
     });
 
@@ -158,14 +158,14 @@ describe('timer triggers', () => {
       const { store } = fixture;
       await addWorkflows(store, ['p_1'], {}, { state: 'inactive' });
       await store.transaction((tx) => insertTimers(tx, timerOfTrigger(timerTrigger('p_gone'), start)));
-      assert.deepEqual(await fireDueTimers(partsOf(new RowsOnly()), start), { timers: 2, fired: 0 });
+      assert.deepEqual(await fireDueTimers(timerOptions(new RowsOnly()), start), { timers: 2, fired: 0 });
       assert.deepEqual(await store.read.selectFrom('timers').select('id').execute(), []);
       assert.deepEqual(await store.read.selectFrom('ticks').select('timer_id').execute(), []);
     });
 
     test('an owner over quota: the tick is recorded as skipped, with the reason', async () => {
       await addWorkflows(fixture.store, ['p_1']);
-      await fireDueTimers(partsOf(new RowsOnly(), { mayRun: () => false }), start);
+      await fireDueTimers(timerOptions(new RowsOnly(), { mayRun: () => false }), start);
       const [tick] = await readTicks(fixture.store.read, 'p_1', { limit: 5 });
       assert.deepEqual([tick?.outcome, tick?.reason], ['skipped', 'quota_exceeded']);
       assert.deepEqual(await runsOf('p_1'), []);
@@ -173,7 +173,7 @@ describe('timer triggers', () => {
 
     test('a service asleep for a day: one late run, and the ledger counts what was missed', async () => {
       await addWorkflows(fixture.store, ['p_1'], { interval_seconds: 3600 });
-      await fireDueTimers(partsOf(new RowsOnly()), start + day);
+      await fireDueTimers(timerOptions(new RowsOnly()), start + day);
       assert.equal((await runsOf('p_1')).length, 1);
       const ticks = await readTicks(fixture.store.read, 'p_1', { limit: 5 });
       assert.deepEqual(
@@ -215,10 +215,10 @@ describe('timer triggers', () => {
           cron,
         );
       const runs = new RowsOnly();
-      const parts = partsOf(runs);
+      const options = timerOptions(runs);
       const at = start + 3_600_000;
       let fired = 0;
-      for (let pass = 0; pass < 2; pass += 1) fired += (await fireDueTimers(parts, at)).fired;
+      for (let pass = 0; pass < 2; pass += 1) fired += (await fireDueTimers(options, at)).fired;
       assert.equal(fired, 1000);
       assert.equal(new Set(runs.stored).size, 1000);
     });
@@ -236,7 +236,7 @@ describe('timer triggers', () => {
           })) as never,
         );
       });
-      await fireDueTimers(partsOf(new RowsOnly()), start);
+      await fireDueTimers(timerOptions(new RowsOnly()), start);
       const seen: string[] = [];
       for (let place: { plannedMs: number; timerId: string } | undefined, pages = 0; pages < 5; pages += 1) {
         const rows = await readTicks(store.read, 'p_1', { limit: 1, ...(place && { before: place }) });

@@ -11,7 +11,7 @@ import type { RunStarter } from './start-run.ts';
  * waits itself. The body is what its last step returned, as JSON, or with the option `result_type: "all_exports"` the
  * exports of all its steps by namespace; the header has run and state. Throws CallerError `not_found` for a workflow that is not there, not the owner's, or not active.
  */
-export function triggerHostCalls(parts: {
+export function triggerHostCalls(options: {
   db: Db;
   starter: () => RunStarter;
 }): (live: LiveRun, ask: HostCall) => Promise<HostCallAnswer> {
@@ -19,10 +19,10 @@ export function triggerHostCalls(parts: {
     const id = ask.header.workflow_id;
     // PostgreSQL cannot be asked for a text with a NUL.
     const workflow =
-      typeof id === 'string' && !id.includes('\0') ? await findWorkflow(parts.db, id) : undefined;
+      typeof id === 'string' && !id.includes('\0') ? await findWorkflow(options.db, id) : undefined;
     if (workflow === undefined || workflow.owner_id !== run.owner_id || workflow.state !== 'active')
       throw new CallerError('not_found', `there is no active workflow ${JSON.stringify(id)} of this owner`);
-    const ended = await parts.starter().startAndFollow({
+    const ended = await options.starter().startAndFollow({
       workflowId: workflow.id,
       ownerId: workflow.owner_id,
       deploymentId: workflow.deployment_id,

@@ -35,7 +35,7 @@ export interface StepTrialResult extends StepResult {
   response: HttpAnswer | null;
 }
 
-export interface StepTrierParts {
+export interface StepTrierOptions {
   store: Pick<Store, 'read'>;
   clock: Clock;
   context: Pick<DeploymentContext, 'credentials' | 'sealer'>;
@@ -51,12 +51,12 @@ export interface StepTrierParts {
  * what a run would give it, no more: the same sandbox, owner, accounts and limits.
  */
 export class StepTrier {
-  readonly #parts: StepTrierParts;
+  readonly #options: StepTrierOptions;
   readonly #slots: ActionSlots;
 
-  constructor(parts: StepTrierParts) {
-    this.#parts = parts;
-    this.#slots = new ActionSlots(parts.clock);
+  constructor(options: StepTrierOptions) {
+    this.#options = options;
+    this.#slots = new ActionSlots(options.clock);
   }
 
   /**
@@ -66,7 +66,7 @@ export class StepTrier {
   async run(workflow: WorkflowTable, trial: StepTrial, owner: ComponentOwner): Promise<StepTrialResult> {
     const release = this.#slots.take(workflow.owner_id);
     try {
-      const deployed = await this.#parts.deployments.get(workflow.deployment_id);
+      const deployed = await this.#options.deployments.get(workflow.deployment_id);
       requireSteps(trial, deployed);
       if (trial.given === undefined) return await this.#runDeployed(workflow, trial, deployed);
       const step = { ...trial.given, namespace: trial.step };
@@ -75,7 +75,7 @@ export class StepTrier {
         return await this.#run(workflow, trial, deployment, 0);
       } finally {
         // Its process is for this trial alone.
-        await this.#parts.runner.forget(deployment.id);
+        await this.#options.runner.forget(deployment.id);
       }
     } finally {
       release();
@@ -102,7 +102,7 @@ export class StepTrier {
     deployed: LoadedDeployment,
     owner: ComponentOwner,
   ): Promise<LoadedDeployment> {
-    const { store, context, deployer } = this.#parts;
+    const { store, context, deployer } = this.#options;
     const { step, accounts } = await deployer.buildStep(workflow.id, input, owner);
     const component = must(
       await findComponent(store.read, step.componentId),
@@ -133,7 +133,7 @@ export class StepTrier {
     deployment: LoadedDeployment,
     position: number,
   ): Promise<StepTrialResult> {
-    const { clock, platformVersion, steps, runner } = this.#parts;
+    const { clock, platformVersion, steps, runner } = this.#options;
     const { id: workflowId, owner_id: ownerId } = workflow;
     const live = detachedRun(
       { workflowId, ownerId, deploymentId: deployment.id, event: JSON.stringify(trial.event ?? {}) },

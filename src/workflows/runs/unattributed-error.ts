@@ -11,7 +11,7 @@ import { errorEventOf, errorJson } from './run-events.ts';
  * timer): no run is to blame, so the event on `$errors` names none.
  */
 export async function reportUnattributedError(
-  parts: {
+  options: {
     store: EmitStore & Pick<Store, 'transaction'>;
     router: EventRouter;
     bus: EventBus;
@@ -21,8 +21,8 @@ export async function reportUnattributedError(
   deploymentId: string,
   error: UserCodeError,
 ): Promise<void> {
-  const { store, router, bus, clock } = parts;
-  const deployment = await parts.deployments.get(deploymentId);
+  const { store, router, bus, clock } = options;
+  const deployment = await options.deployments.get(deploymentId);
   const { redact, workflowId } = deployment;
   const nowMs = clock.now();
   const context = JSON.stringify({

@@ -68,7 +68,7 @@ export class WorkflowRuns implements JobHandler {
   /** Runs by the signal that stops them: that of the pool, another one after a lost lease. */
   readonly #stoppable = new WeakMap<AbortSignal, Set<LiveRun>>();
 
-  constructor(parts: {
+  constructor(options: {
     store: Store;
     bus: EventBus;
     router: EventRouter;
@@ -87,25 +87,29 @@ export class WorkflowRuns implements JobHandler {
     mayRun: (ownerId: string) => boolean;
     settingsOf: SettingsOf;
   }) {
-    this.#store = parts.store;
-    this.#bus = parts.bus;
-    this.#router = parts.router;
-    this.#clock = parts.clock;
-    this.#logger = parts.logger;
-    this.#node = parts.node;
-    this.#runner = parts.runner;
-    this.#deployments = parts.deployments;
-    this.#surroundings = parts.surroundings;
-    this.#observers = parts.observers;
-    this.#keptAnswers = parts.keptAnswers;
-    this.#turns = new RunTurns({ db: parts.store.read, clock: parts.clock, settingsOf: parts.settingsOf });
+    this.#store = options.store;
+    this.#bus = options.bus;
+    this.#router = options.router;
+    this.#clock = options.clock;
+    this.#logger = options.logger;
+    this.#node = options.node;
+    this.#runner = options.runner;
+    this.#deployments = options.deployments;
+    this.#surroundings = options.surroundings;
+    this.#observers = options.observers;
+    this.#keptAnswers = options.keptAnswers;
+    this.#turns = new RunTurns({
+      db: options.store.read,
+      clock: options.clock,
+      settingsOf: options.settingsOf,
+    });
     this.#engine = new RunEngine({
-      ...parts,
+      ...options,
       onReply: (runId, reply) => this.#waiters.get(runId)?.resolve({ kind: 'responded', reply }),
     });
-    this.#markRunning = markRunningWrite(parts);
-    this.#postpone = postponeWrite(parts);
-    parts.store.onNotify((channel, payload) => {
+    this.#markRunning = markRunningWrite(options);
+    this.#postpone = postponeWrite(options);
+    options.store.onNotify((channel, payload) => {
       if (channel === 'millrace_jobs' && payload.startsWith(cancelNotice))
         this.abandon(payload.slice(cancelNotice.length));
     });
@@ -253,7 +257,7 @@ export class WorkflowRuns implements JobHandler {
 
   async #begin(live: LiveRun, made: NewRun | undefined): Promise<TurnEnd> {
     const { job, run } = live;
-    if (job.arriving?.refused === true) return 'refused';
+    if (job.unpersisted?.refused === true) return 'refused';
     if (made === undefined)
       void this.#store.writes
         .submitLazily(this.#markRunning, { id: job.id, attempts: job.attempts })
@@ -278,7 +282,7 @@ export class WorkflowRuns implements JobHandler {
       run,
       job,
       deployment,
-      arriving: job.arriving === undefined ? undefined : made,
+      unpersisted: job.unpersisted === undefined ? undefined : made,
       steps: isNew ? [] : await stepsOfRun(read, run.id),
       sends: isNew ? [] : await sendsOfRun(read, run.id),
       isNew,
@@ -302,7 +306,7 @@ export class WorkflowRuns implements JobHandler {
 
   /** Its deployment cannot be loaded: what it was configured with is not there any more. */
   async #refuse(run: RunTable, job: LeasedJob, cause: CallerError): Promise<TurnEnd> {
-    await job.arriving?.write();
+    await job.unpersisted?.write();
     const error = { code: 'ConfigurationError', msg: cause.message, stack: '' };
     const failure = { error, ...this.#surroundings };
     const ended = { runId: run.id, state: 'failed', reason: null, failure } as const;
@@ -316,13 +320,13 @@ export class WorkflowRuns implements JobHandler {
   }
 
   async #requeue(job: LeasedJob, runAtMs: number): Promise<void> {
-    await job.arriving?.write();
+    await job.unpersisted?.write();
     await this.#store.writes.submit(this.#postpone, { id: job.id, attempts: job.attempts, runAtMs });
   }
 
   async #drop(job: LeasedJob, reason: string): Promise<void> {
     this.#logger.info({ job: job.id, reason }, 'run.job-dropped');
-    await job.arriving?.write();
+    await job.unpersisted?.write();
     await this.#store.transaction((tx) => settleJobs(this.#store, tx, { node: this.#node, jobs: [job] }));
   }
 }
@@ -348,8 +352,8 @@ interface BegunJob {
   attempts: number;
 }
 
-function markRunningWrite(parts: { store: Store; node: string; clock: Clock }): BatchWrite<BegunJob, void> {
-  const { store, node, clock } = parts;
+function markRunningWrite(options: { store: Store; node: string; clock: Clock }): BatchWrite<BegunJob, void> {
+  const { store, node, clock } = options;
   return {
     name: 'mark-running',
     async run(tx, jobs) {
@@ -359,11 +363,11 @@ function markRunningWrite(parts: { store: Store; node: string; clock: Clock }): 
   };
 }
 
-function postponeWrite(parts: {
+function postponeWrite(options: {
   node: string;
   clock: Clock;
 }): BatchWrite<BegunJob & { runAtMs: number }, void> {
-  const { node, clock } = parts;
+  const { node, clock } = options;
   return {
     name: 'postpone-runs',
     async run(tx, jobs) {

@@ -22,7 +22,7 @@ import { HttpReceiver } from '../../../test/support/http-receiver.ts';
 import { noSubscribers } from '../../../test/support/no-subscribers.ts';
 import { forEachStore } from '../../../test/support/stores.ts';
 import { createMailServer, type MailServer } from './send-email.ts';
-import { RunSends, type SendParts } from './send-from-run.ts';
+import { RunSends, type SendOptions } from './send-from-run.ts';
 import { findRunSend } from './send-store.ts';
 
 const node = 'node_1';
@@ -132,7 +132,7 @@ forEachStore((fixture) => {
     await receiver.close();
   });
 
-  const setUp = async (parts: Partial<SendParts> = {}) => {
+  const setUp = async (options: Partial<SendOptions> = {}) => {
     const { store } = fixture;
     const bus = new EventBus(silentLogger);
     const published: StoredEvent[] = [];
@@ -149,7 +149,7 @@ forEachStore((fixture) => {
         secretKey: 'the-secret-key',
         dispatcher,
       },
-      ...parts,
+      ...options,
     });
     const queue = (...asked: [StepSend['kind'], unknown][]) =>
       queueSends(store, { id: 'run_1', ownerId: 'o_1', workflowId: 'p_1' }, asked);

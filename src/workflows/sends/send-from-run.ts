@@ -34,7 +34,7 @@ const sendsPerOwnerMax = 8;
 /** For all sends of an action, which somebody waits for. */
 const sendNowMs = 60_000;
 
-export interface SendParts {
+export interface SendOptions {
   store: Store;
   node: string;
   clock: Clock;
@@ -51,18 +51,18 @@ export interface SendParts {
  * What became of it is in `run_sends`: a send that fails is not tried again, and never fails the run, which is over.
  */
 export class RunSends implements JobHandler {
-  readonly #parts: SendParts;
+  readonly #options: SendOptions;
   readonly #queue = new FairQueue(sendsMax);
   readonly #settle: BatchWrite<SendEnd, boolean>;
 
-  constructor(parts: SendParts) {
-    this.#parts = parts;
-    this.#settle = settleSends(parts.store, parts.node);
+  constructor(options: SendOptions) {
+    this.#options = options;
+    this.#settle = settleSends(options.store, options.node);
   }
 
   async run(job: LeasedJob, signal: AbortSignal): Promise<void> {
     const { run_id: runId, number } = job.payload as JobPayloads['send_from_run'];
-    const { store, clock } = this.#parts;
+    const { store, clock } = this.#options;
     const send = await findRunSend(store.read, runId, number);
     if (send?.state === 'queued' && send.kind === 'sse') {
       await this.#storeSse(job, runId);
@@ -83,7 +83,7 @@ export class RunSends implements JobHandler {
   /** The process ended each time it was tried: it may have been sent. */
   async quarantined(job: LeasedJob): Promise<void> {
     const { run_id: runId, number } = job.payload as JobPayloads['send_from_run'];
-    const { store, clock } = this.#parts;
+    const { store, clock } = this.#options;
     const outcome: SendOutcome = { state: 'failed', result: { error: 'given up after several attempts' } };
     await store.transaction(async (tx) => {
       await endRunSend(tx, { runId, number, outcome, nowMs: clock.now() });
@@ -101,7 +101,7 @@ export class RunSends implements JobHandler {
     stop: AbortSignal,
   ): Promise<SendOutcome[]> {
     const signal = AbortSignal.any([AbortSignal.timeout(sendNowMs), stop]);
-    const created_at_ms = this.#parts.clock.now();
+    const created_at_ms = this.#options.clock.now();
     return Promise.all(
       sends.map(async (send, index) => {
         const row = {
@@ -137,13 +137,13 @@ export class RunSends implements JobHandler {
   }
 
   async #maker(workflowId: string): Promise<string> {
-    const address = await addressOfWorkflow(this.#parts.store.read, workflowId);
+    const address = await addressOfWorkflow(this.#options.store.read, workflowId);
     if (address === undefined) throw new SendError('whoever made the workflow is not there any more');
     return address;
   }
 
   async #person(userId: string): Promise<string> {
-    const address = await addressOfUser(this.#parts.store.read, userId);
+    const address = await addressOfUser(this.#options.store.read, userId);
     if (address === undefined)
       throw new SendError('mail goes to the user who runs an action; an access token is no user');
     return address;
@@ -157,7 +157,7 @@ export class RunSends implements JobHandler {
     signal: AbortSignal,
     to: () => Promise<string>,
   ): Promise<SendOutcome> {
-    const { http, mail, objects } = this.#parts;
+    const { http, mail, objects } = this.#options;
     // Waiting for its turn may have taken until the service stops.
     signal.throwIfAborted();
     try {
@@ -182,7 +182,7 @@ export class RunSends implements JobHandler {
 
   /** With all that the run sends to its stream: several jobs at the same moment would get them out of order. */
   async #storeSse(job: LeasedJob, runId: string): Promise<void> {
-    const { store, node, clock, bus, router } = this.#parts;
+    const { store, node, clock, bus, router } = this.#options;
     const nowMs = clock.now();
     const stored = await store.transaction(async (tx) => {
       const held = await settleJobs(store, tx, { node, jobs: [job] });

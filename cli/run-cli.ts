@@ -2,15 +2,15 @@ import { CommanderError } from 'commander';
 import { CliError, exitCodes } from './exit-codes.ts';
 import { isLocal, runLocal } from './local-admin.ts';
 import { everyCommand, makeProgram } from './program.ts';
-import type { SessionParts } from './session.ts';
+import type { SessionOptions } from './session.ts';
 import { visibleJson, visibleLines } from './visible-text.ts';
 
 /** Does what a command line says; resolves to the exit code. */
-export async function runWords(words: readonly string[], parts: SessionParts): Promise<number> {
+export async function runCli(words: readonly string[], options: SessionOptions): Promise<number> {
   try {
-    if (await isLocal(words, parts.environment)) return await runLocal(words, parts.environment);
-    const { stdout, stderr } = parts.terminal.streams;
-    const program = makeProgram(() => parts, parts.version);
+    if (await isLocal(words, options.environment)) return await runLocal(words, options.environment);
+    const { stdout, stderr } = options.terminal.streams;
+    const program = makeProgram(() => options, options.version);
     for (const command of [program, ...everyCommand(program)]) {
       command.configureOutput({
         writeOut: (text) => stdout.write(text),
@@ -21,13 +21,13 @@ export async function runWords(words: readonly string[], parts: SessionParts): P
     else await program.parseAsync(words, { from: 'user' });
     return exitCodes.ok.code;
   } catch (error) {
-    return fail(error, words, parts);
+    return fail(error, words, options);
   } finally {
-    parts.terminal.endStatus();
+    options.terminal.endStatus();
   }
 }
 
-function fail(error: unknown, words: readonly string[], { terminal }: SessionParts): number {
+function fail(error: unknown, words: readonly string[], { terminal }: SessionOptions): number {
   terminal.endStatus();
   // It has printed its message, or the help that was asked for.
   if (error instanceof CommanderError) return error.exitCode === 0 ? exitCodes.ok.code : exitCodes.usage.code;

@@ -5,23 +5,22 @@ import type { PlacedWrite } from '#storage/group-commit.ts';
 const heldMs = 2;
 
 /**
- * A job that runs while it is still on its way to the disk. Nobody has been told that it was accepted, so running it
- * early promises nothing; and when it is over before its row was written, what it caused is written instead of the
- * row, in one commit rather than two.
+ * A job that runs before its row is on disk. Its caller has no acknowledgement yet, so an early start promises nothing. A job
+ * that ends before its row was written has its outcome written in place of the row: one commit instead of two.
  */
-export class ArrivingJob {
+export class UnpersistedJob {
   readonly #place: () => PlacedWrite<void>;
   readonly #onDisk = Promise.withResolvers<void>();
   readonly #timer: NodeJS.Timeout;
   #placed: PlacedWrite<void> | undefined;
-  #withdrawn = false;
+  #isCancelled = false;
   #refused = false;
 
-  /** `place` hands the row to the store, once and not at once. */
+  /** `place` hands the row to the store. It is called once at most, and not by the constructor. */
   constructor(place: () => PlacedWrite<void>) {
     this.#place = place;
     this.#timer = setTimeout(() => this.write(), heldMs);
-    // Whoever asks hears of a failure; that nobody asks must not end the process.
+    // A rejection without a reader of `onDisk` would end the process.
     this.#onDisk.promise.catch(() => {
       this.#refused = true;
     });
@@ -32,44 +31,44 @@ export class ArrivingJob {
     return this.#onDisk.promise;
   }
 
-  /** The store did not take it: its caller was told so, and nothing it causes may be kept. */
+  /** The store did not accept the job. Its caller got an error, and nothing that the job causes may be stored. */
   get refused(): boolean {
     return this.#refused;
   }
 
-  /** True: the row will not be written, and the caller stores what the job caused and says so with `settledBy`. */
-  withdraw(): boolean {
+  /** True: the row will not be written. The caller of this method stores the outcome instead, and passes the promise of it to `settledBy`. */
+  cancelWrite(): boolean {
     clearTimeout(this.#timer);
-    this.#withdrawn = this.#placed === undefined || this.#placed.withdraw();
-    if (this.#withdrawn) this.#placed = undefined;
-    return this.#withdrawn;
+    this.#isCancelled = this.#placed === undefined || this.#placed.cancelWrite();
+    if (this.#isCancelled) this.#placed = undefined;
+    return this.#isCancelled;
   }
 
-  /** What it is for is gone: its caller is told `error`, unless the row is on its way. True: it will not be written. */
+  /** Rejects the job with `error` because its source is gone, unless the row is being written. True: the row will not be written. */
   refuse(error: Error): boolean {
-    const isRefused = this.withdraw();
+    const isRefused = this.cancelWrite();
     if (isRefused) this.#onDisk.reject(error);
     return isRefused;
   }
 
-  /** A store that was away has refused the job too. An outcome refused for another reason: the job runs again. */
+  /** A store that is unavailable has refused the job too. After any other refusal of the outcome the job is written, and runs again. */
   settledBy(settled: Promise<unknown>): void {
     settled.then(
       () => this.#onDisk.resolve(),
       (error: unknown) => {
         if (error instanceof UnavailableError) this.#onDisk.reject(error);
         else {
-          this.#withdrawn = false;
+          this.#isCancelled = false;
           void this.write();
         }
       },
     );
   }
 
-  /** Has the row written now, unless it was withdrawn: the job will not end soon. Answers `onDisk`. */
+  /** Has the row written now, because the job will not end soon, unless its write was cancelled. Returns `onDisk`. */
   write(): Promise<void> {
     clearTimeout(this.#timer);
-    if (this.#placed === undefined && !this.#withdrawn) {
+    if (this.#placed === undefined && !this.#isCancelled) {
       this.#placed = this.#place();
       this.#placed.done.then(this.#onDisk.resolve, this.#onDisk.reject);
     }
