@@ -162,7 +162,7 @@ export async function assembleDomain(platform: Platform, parts: RunningParts) {
   unattributedErrors.observe((deploymentId, error) => {
     const runs = deploymentId.startsWith('d_') ? workflowRuns : sourceRuns;
     runs.unattributedError(deploymentId, error).catch((cause: unknown) => {
-      logger.warn({ deployment: deploymentId, err: cause }, 'runner.unattributed_error_not_stored');
+      logger.warn({ deployment: deploymentId, err: cause }, 'runner.unattributed-error-not-stored');
     });
   });
   // What sleeps in a process would do so until its deadline, on this node or on another one.

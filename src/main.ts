@@ -39,10 +39,10 @@ try {
   let started: RunningApp | undefined;
   const stop = (signal: string) => {
     if (stopping.signal.aborted) return;
-    logger.info({ signal }, 'service.stopping');
+    logger.info({ signal }, 'service.stop-requested');
     setTimeout(() => {
       const waitingFor = started === undefined ? 'start' : started.stopWaitsFor();
-      logger.error({ deadlineMs: stopDeadlineMs, waitingFor }, 'service.stop-deadline');
+      logger.error({ deadlineMs: stopDeadlineMs, waitingFor }, 'service.stop-timed-out');
       process.exit(1);
     }, stopDeadlineMs).unref();
     stopping.abort(stopReason);
@@ -72,7 +72,7 @@ try {
   else
     logger.info(
       { address, node, store, sandbox: sandbox.level, ownUsers: sandbox.ownUsers, version },
-      'service.ready',
+      'service.started',
     );
   print(welcome(app, { hasApi: settings.roles.includes('api') }));
 } catch (error) {

@@ -13,7 +13,7 @@ export interface StartedService {
   sandbox: { level: SandboxLevel; ownUsers: boolean };
 }
 
-/** Printed on a terminal in place of the line `service.ready`. */
+/** Printed on a terminal in place of the line `service.started`. */
 export function startSummary(
   { version, store, sandbox }: Pick<StartedService, 'version' | 'store' | 'sandbox'>,
   { data }: { data: string },

@@ -62,3 +62,39 @@ test('names use the words of the field', () => {
   const code = projectFiles().filter((file) => /^(?:src|cli|sdk)\/.*\.ts$/.test(file));
   assert.deepEqual(found(code, namesToReplace), []);
 });
+
+/** The sandbox is rewritten apart, and brings its names into line then. */
+const hasOldLogEvents = /^src\/runner\//;
+
+test('log events are named area.past-tense-verb, in kebab case', () => {
+  const files = projectFiles().filter(
+    (file) => /^src\/.*\.ts$/.test(file) && !file.endsWith('.test.ts') && !hasOldLogEvents.test(file),
+  );
+  const names = files.flatMap((file) => logEventsIn(readProjectFile(file)));
+  assert.ok(names.length > 100, `only ${names.length} log events were found`);
+  const past = /(?:ed|begun|built|kept|left|lost|overtaken|read|run|sent|set|taken|undone)(?:-|$)/;
+  const wrong = names.filter(
+    (name) => !/^[a-z]+(?:-[a-z]+)*\.[a-z]+(?:-[a-z]+)*$/.test(name) || !past.test(name),
+  );
+  assert.deepEqual(wrong, []);
+});
+
+/** The last argument of each call of a logger, and the names that loops get for their failures, where they are literals. */
+function logEventsIn(source: string): string[] {
+  const calls = [...source.matchAll(/ogger\.(?:debug|info|warn|error|fatal)\(/g)].map(
+    ({ index, 0: { length } }) => argumentsFrom(source, index + length),
+  );
+  const names = calls.flatMap((text) => /'([^'\n]*)',?\s*$/.exec(text)?.[1] ?? []);
+  return [...names, ...[...source.matchAll(/\bfailure: '([^'\n]*)',\n/g)].flatMap(([, name]) => name ?? [])];
+}
+
+/** The text up to the bracket that closes the call. */
+function argumentsFrom(source: string, start: number): string {
+  let depth = 1;
+  let end = start;
+  for (; depth > 0 && end < source.length; end += 1) {
+    if ('([{'.includes(source[end] ?? '')) depth += 1;
+    if (')]}'.includes(source[end] ?? '')) depth -= 1;
+  }
+  return source.slice(start, end - 1);
+}

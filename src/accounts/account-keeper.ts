@@ -54,7 +54,7 @@ export class AccountKeeper {
       look: () => this.#look(),
       pollMs: lookEveryMs,
       logger: options.logger,
-      failure: 'accounts.keeping-failed',
+      failure: 'account.sweep-failed',
       restsAfterFailure: true,
     });
     this.#lanes = [new Lane('next_refresh_at_ms', (due) => this.#refresh(due))];
@@ -89,7 +89,7 @@ export class AccountKeeper {
           end: () => setImmediate(() => this.poke()),
           failed: (due, error) =>
             this.#stopped ||
-            logger.warn({ account: due.id, error: toError(error).message }, 'account.keeping-failed'),
+            logger.warn({ account: due.id, error: toError(error).message }, 'account.keep-failed'),
         });
     }
     return lookEveryMs;
@@ -129,7 +129,7 @@ export class AccountKeeper {
           latestGrantMs: nowMs + stepBackMs,
         }),
       );
-      if (accounts > 0) logger.warn({ accounts }, 'accounts.clock-stepped-back');
+      if (accounts > 0) logger.warn({ accounts }, 'account.clock-stepped-back');
     }
     this.#lastSeenMs = nowMs;
   }

@@ -167,7 +167,7 @@ export class AccountRefresher {
       const again = () => void this.refresh(id).catch(() => {});
       this.#unstored.set(id, { given, timer: setTimeout(again, storeAgainMs).unref() });
       if (before === undefined)
-        logger.error({ account: id, error: toError(error).message }, 'account.refresh-waits-for-store');
+        logger.error({ account: id, error: toError(error).message }, 'account.refresh-store-failed');
       throw error;
     }
     this.#unstored.delete(id);

@@ -506,7 +506,7 @@ class ProcessBuilder implements ComponentBuilder {
   /** The cache saves work; a full disk must not fail the build. */
   async #cached(saved: Promise<void>): Promise<void> {
     await saved.catch((error: unknown) => {
-      this.#options.logger.warn({ err: error }, 'a build could not be cached');
+      this.#options.logger.warn({ err: error }, 'build.cache-write-failed');
     });
   }
 

@@ -76,7 +76,7 @@ export class BuilderChild<Output> {
       stdio: ['pipe', 'ignore', 'pipe', 'pipe'],
       windowsHide: true,
     });
-    logger.debug({ program, child: child.pid }, 'a builder process starts');
+    logger.debug({ program, child: child.pid }, 'builder.process-started');
     const [input, , errors, output] = child.stdio as unknown as [Writable, null, Readable, Readable];
     let said = '';
     errors.on('data', (chunk: Buffer) => {
@@ -123,7 +123,7 @@ export class BuilderChild<Output> {
       if (first === 'aborted') throw signal.reason;
       if ('value' in first) return first.value;
       const { signalCode } = this.#process;
-      this.#logger.warn({ stderr: first.said, signal: signalCode }, 'a component builder ended early');
+      this.#logger.warn({ stderr: first.said, signal: signalCode }, 'builder.process-failed');
       if (/heap out of memory/i.test(first.said)) {
         throw new CallerError(
           'component_too_large',

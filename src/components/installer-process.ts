@@ -63,7 +63,7 @@ export class InstallerProcess {
 
   async stop(): Promise<void> {
     const stderr = await this.#child.stop();
-    if (stderr !== '') this.#logger.warn({ stderr }, 'component installer');
+    if (stderr !== '') this.#logger.warn({ stderr }, 'installer.stderr-received');
   }
 
   /** The message that ends the answer; those of files come before it. */

@@ -202,7 +202,7 @@ export class PackageFolders implements PackageSource {
   #unavailable(error: unknown, what: string): Error {
     if (error instanceof CallerError || error instanceof UnavailableError) return error;
     const { code = 'unknown reason' } = toError(error) as NodeJS.ErrnoException;
-    this.#options.logger.error({ err: error }, what);
+    this.#options.logger.error({ err: error, problem: what }, 'package-folder.write-failed');
     return new UnavailableError('build_failed', `${what} (${code})`);
   }
 

@@ -134,13 +134,13 @@ export class PackageTrees {
     clearTimeout(entry.idleTimer);
     entry.state = 'over';
     if (this.#entries.get(key) === entry) this.#entries.delete(key);
-    entry.stop.abort(new CallerError('build_cancelled', 'nobody waits for these packages'));
+    entry.stop.abort(new CallerError('build_cancelled', 'no build waits for these packages'));
     const removal = entry.tree
       .then(
         ({ folder }) => removeFolder(folder),
         () => {},
       )
-      .catch((error: unknown) => this.#options.logger.warn({ err: error }, 'packages were not removed'))
+      .catch((error: unknown) => this.#options.logger.warn({ err: error }, 'package-tree.removal-failed'))
       .finally(() => this.#removals.delete(removal));
     this.#removals.add(removal);
   }

@@ -77,7 +77,7 @@ export class DeliveryPruner {
       everyMs: tickMs,
       work: () => this.#work(),
       logger: options.logger,
-      failure: 'deliveries.prune-failed',
+      failure: 'delivery.prune-failed',
     });
   }
 

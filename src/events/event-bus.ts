@@ -108,7 +108,7 @@ export class EventBus {
       call();
     } catch (error) {
       // One broken reader must not keep an event from the others.
-      this.#logger.error({ error: (error as Error).message }, 'events.reader-failed');
+      this.#logger.error({ error: (error as Error).message }, 'event.reader-failed');
     }
   }
 }

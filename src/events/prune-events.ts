@@ -29,7 +29,7 @@ export class EventPruner {
       everyMs: intervalMs,
       work: () => this.#round(),
       logger: options.logger,
-      failure: 'events.prune-failed',
+      failure: 'event.prune-failed',
     });
   }
 
@@ -88,7 +88,7 @@ export class EventPruner {
         this.#count(`${emitterId} ${channel}`, { emitterId, channel, events: retainedMax });
       }
     } catch (error) {
-      this.#logger.warn({ error: toError(error).message }, 'events.sweep-failed');
+      this.#logger.warn({ error: toError(error).message }, 'event.sweep-failed');
     }
   }
 
@@ -103,7 +103,7 @@ export class EventPruner {
       await this.#store.reclaimSpace();
     } catch (error) {
       this.#count(`${emitterId} ${channel}`, { emitterId, channel, events: retainedMax });
-      this.#logger.warn({ emitter: emitterId, error: toError(error).message }, 'events.prune-failed');
+      this.#logger.warn({ emitter: emitterId, error: toError(error).message }, 'event.prune-failed');
     }
   }
 }

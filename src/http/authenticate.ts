@@ -76,7 +76,7 @@ async function authenticateKey(
   request.caller = { userId: caller.userId, isAdmin: caller.isAdmin, keyId: caller.keyId };
   // Only for people to look at: a full disk must not keep anybody from reading.
   noteUse(store, caller, clock.now()).catch((error) =>
-    logger.warn({ keyId: caller.keyId, error: toError(error).message }, 'api-key.use-not-noted'),
+    logger.warn({ keyId: caller.keyId, error: toError(error).message }, 'api-key.use-not-recorded'),
   );
 }
 
@@ -103,7 +103,7 @@ async function authenticateToken(
   const { userId, isAdmin, keyId, workspaceId } = caller;
   request.caller = { userId, isAdmin, keyId, workspaceId };
   noteClientUse(store, { clientId: userId, lastUsedAtMs: caller.lastUsedAtMs }, nowMs).catch((error) =>
-    logger.warn({ clientId: userId, error: toError(error).message }, 'api-client.use-not-noted'),
+    logger.warn({ clientId: userId, error: toError(error).message }, 'api-client.use-not-recorded'),
   );
   if (request.routeOptions.config.refusesTokens === true) {
     throw new CallerError(

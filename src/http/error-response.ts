@@ -339,7 +339,7 @@ export function sendError(
         route: request.routeOptions.url,
         err: toError(thrown),
       },
-      'http.failed',
+      'http.request-failed',
     );
   }
   return reply.code(status).headers(headers).type('application/json; charset=utf-8').send(body);

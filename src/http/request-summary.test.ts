@@ -33,8 +33,17 @@ test('there is no summary where there were no requests since the last one', () =
 test('at info the log has one line a minute for all requests, at debug one more for each', async (t) => {
   t.mock.timers.enable({ apis: ['setInterval'] });
   for (const [level, lines] of [
-    ['info', ['http.requests 2', 'http.requests 1']],
-    ['debug', ['http.request', 'http.request', 'http.requests 2', 'http.request', 'http.requests 1']],
+    ['info', ['http.requests-counted 2', 'http.requests-counted 1']],
+    [
+      'debug',
+      [
+        'http.request-answered',
+        'http.request-answered',
+        'http.requests-counted 2',
+        'http.request-answered',
+        'http.requests-counted 1',
+      ],
+    ],
   ] as const) {
     const logged: string[] = [];
     const write = (line: string) => {

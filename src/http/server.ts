@@ -191,7 +191,7 @@ export function observeRequests(
   const summaries = new RequestSummaries();
   const logSummary = () => {
     const summary = summaries.take();
-    if (summary !== undefined) logger.info(summary, 'http.requests');
+    if (summary !== undefined) logger.info(summary, 'http.requests-counted');
   };
   const timer = setInterval(logSummary, summaryMs);
   app.addHook('onClose', async () => {
@@ -216,7 +216,7 @@ export function observeRequests(
         ms,
         userId: request.caller?.userId,
       },
-      'http.request',
+      'http.request-answered',
     );
   });
 }

@@ -30,7 +30,7 @@ export async function startMailServer(options: {
     ...(tls === undefined ? {} : { tls }),
   });
   const port = await server.listen(settings.smtpHost, settings.smtpPort);
-  logger.info({ host: settings.smtpHost, port, domain: acceptorOptions.domain() }, 'mail.ready');
+  logger.info({ host: settings.smtpHost, port, domain: acceptorOptions.domain() }, 'mail.started');
   return {
     async close() {
       await server.close();

@@ -136,7 +136,10 @@ export class AppEvents implements JobHandler {
 
   async quarantined(job: LeasedJob): Promise<void> {
     const { owner_id, app, event_names, after } = job.payload as JobPayloads['fan_out_apphook'];
-    this.#logger.error({ job: job.id, owner: owner_id, app, event_names, after }, 'apphook.not-delivered');
+    this.#logger.error(
+      { job: job.id, owner: owner_id, app, eventNames: event_names, after },
+      'apphook.not-delivered',
+    );
   }
 
   async #fanOut(job: LeasedJob): Promise<void> {

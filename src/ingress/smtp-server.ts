@@ -119,7 +119,9 @@ export class MailServer {
       },
     });
     // Connections break; that is no fault of ours.
-    this.#server.on('error', (error) => this.#logger.debug({ error: error.message }, 'mail.connection'));
+    this.#server.on('error', (error) =>
+      this.#logger.debug({ error: error.message }, 'mail.connection-failed'),
+    );
   }
 
   /** Resolves with the port it listens on. */

@@ -45,7 +45,7 @@ export class LaneHandOver {
     try {
       await this.#lanes.giveUp(this.#isBusy);
     } catch (error) {
-      this.#logger.warn({ node: this.#lanes.node, error: toError(error).message }, 'jobs.hand-over-failed');
+      this.#logger.warn({ node: this.#lanes.node, error: toError(error).message }, 'job.hand-over-failed');
     }
   }
 }

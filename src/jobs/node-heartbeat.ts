@@ -64,7 +64,7 @@ export class NodeHeartbeat {
       everyMs: options.leaseMs / 3,
       work: () => this.#beat(),
       logger: options.logger,
-      failure: 'jobs.heartbeat-failed',
+      failure: 'node.heartbeat-failed',
       about: { node: options.node },
     });
   }
@@ -106,7 +106,7 @@ export class NodeHeartbeat {
       this.#stoppingSinceMs = nowMs;
       await this.#store.transaction((tx) => this.#report(tx, nowMs));
     } catch (error) {
-      this.#logger.warn({ node: this.#node, error: toError(error).message }, 'jobs.heartbeat-failed');
+      this.#logger.warn({ node: this.#node, error: toError(error).message }, 'node.heartbeat-failed');
     }
   }
 
@@ -118,7 +118,7 @@ export class NodeHeartbeat {
     });
     if (!isKnown) {
       // Another node took our jobs over while this process was suspended. What we finish now will be refused.
-      this.#logger.error({ node: this.#node }, 'jobs.lease-lost');
+      this.#logger.error({ node: this.#node }, 'node.lease-lost');
       this.#onLost();
       await this.#store.transaction((tx) => this.#beginLease(tx, nowMs));
     }

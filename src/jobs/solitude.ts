@@ -76,7 +76,7 @@ export class Solitude {
       while (performance.now() < untilMs && !this.#isStopped) {
         const job = await this.#claim();
         if (job === undefined) break;
-        this.#logger.warn({ job: job.id, kind: job.kind, lane: job.lane }, 'job.runs-alone');
+        this.#logger.warn({ job: job.id, kind: job.kind, lane: job.lane }, 'job.isolated');
         this.#suspect = job;
         const done = this.#begin(job).then(() => true);
         const hasEnded = await Promise.race([done, this.#pause(untilMs - performance.now())]);
@@ -106,7 +106,7 @@ export class Solitude {
       try {
         return await this.#store.transaction((tx) => endSolitude(tx, job));
       } catch (error) {
-        this.#logger.warn({ job: job.id, error: toError(error).message }, 'jobs.solitude-not-ended');
+        this.#logger.warn({ job: job.id, error: toError(error).message }, 'job.isolation-not-ended');
         await this.#pause(againMs);
       }
     }

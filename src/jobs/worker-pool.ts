@@ -93,7 +93,7 @@ export class WorkerPool {
       look: () => this.#claim(),
       pollMs,
       logger,
-      failure: 'jobs.claim-failed',
+      failure: 'job.claim-failed',
       about: { node },
     });
     this.#heartbeat = new NodeHeartbeat({
@@ -200,7 +200,7 @@ export class WorkerPool {
       });
     } catch (error) {
       // They are freed with the next heartbeat of another node.
-      this.#logger.warn({ node: this.node, error: toError(error).message }, 'jobs.release-failed');
+      this.#logger.warn({ node: this.node, error: toError(error).message }, 'job.release-failed');
     }
   }
 
@@ -213,7 +213,7 @@ export class WorkerPool {
         nowMs,
         retryDelayMs: (attempt) => retryDelayMs(attempt, Math.random),
       });
-      if (requeued > 0) this.#logger.info({ node: this.node, requeued }, 'jobs.recovered');
+      if (requeued > 0) this.#logger.info({ node: this.node, requeued }, 'job.recovered');
       for (const job of quarantined) await this.#quarantine.notify({ job, rowId: `${job.id}~${nowMs}` });
       if (requeued + quarantined.length === 0) return;
     }
@@ -365,7 +365,7 @@ export class WorkerPool {
       olderThanMs: 2 * this.#leaseMs,
     });
     if (released === 0) return;
-    this.#logger.warn({ node: this.node, released }, 'jobs.unknown-released');
+    this.#logger.warn({ node: this.node, released }, 'job.unknown-released');
     this.poke();
   }
 
@@ -389,10 +389,10 @@ export class WorkerPool {
       // Those that failed during the drain keep their pause and their count.
       await this.#failed.requeue();
       const released = await this.#store.transaction((tx) => releaseNode(tx, this.node, this.#clock.now()));
-      this.#logger.info({ node: this.node, released }, 'jobs.released');
+      this.#logger.info({ node: this.node, released }, 'job.released');
     } catch (error) {
       // The lease runs out by itself; whoever comes next takes over.
-      this.#logger.warn({ node: this.node, error: toError(error).message }, 'jobs.release-failed');
+      this.#logger.warn({ node: this.node, error: toError(error).message }, 'job.release-failed');
     }
   }
 }

@@ -7,8 +7,8 @@ const time = '2026-11-22T10:11:12.345Z';
 const clock = new Date(time).toTimeString().slice(0, 8);
 
 test('a line has the time, what happened, and its fields', () => {
-  const line = JSON.stringify({ level: 30, time, node: 'node_1', released: 2, msg: 'jobs.released' });
-  assert.equal(logText(`${line}\n`), `${clock} jobs.released node=node_1 released=2\n`);
+  const line = JSON.stringify({ level: 30, time, node: 'node_1', released: 2, msg: 'job.released' });
+  assert.equal(logText(`${line}\n`), `${clock} job.released node=node_1 released=2\n`);
 });
 
 test('levels above info are named, and values that are no plain word are quoted', () => {
@@ -24,8 +24,8 @@ test('an error is shown with its stack, and nothing in it reaches the terminal a
     code: 'E_X',
   };
   assert.equal(
-    logText(JSON.stringify({ level: 50, time, err, msg: 'http.failed' })),
-    `${clock} ERROR http.failed\n  Error: "x"\\u001b[2J\\u009b2J\n      at a.ts:1\n  code=E_X\n`,
+    logText(JSON.stringify({ level: 50, time, err, msg: 'http.request-failed' })),
+    `${clock} ERROR http.request-failed\n  Error: "x"\\u001b[2J\\u009b2J\n      at a.ts:1\n  code=E_X\n`,
   );
 });
 

@@ -140,7 +140,7 @@ export class QuotaGuard {
         await this.#readOwners(ownerIds);
       } catch (error) {
         // Without the store nothing runs anyway. Each asks again when it is asked for.
-        this.#logger.warn({ error: toError(error).message }, 'quotas.not-read');
+        this.#logger.warn({ error: toError(error).message }, 'quota.read-failed');
       }
     }
   }

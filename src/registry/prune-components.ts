@@ -48,7 +48,7 @@ export class ComponentPruner {
       everyMs: intervalMs,
       work: () => this.prune(),
       logger: options.logger,
-      failure: 'components.prune-failed',
+      failure: 'component.prune-failed',
     });
   }
 
@@ -72,7 +72,7 @@ export class ComponentPruner {
       removed += await this.#remove({ ...shared, beforeMs: nowMs - keptAnywayMs, beyond });
     }
     if (removed === 0) return;
-    this.#logger.info({ removed }, 'components.pruned');
+    this.#logger.info({ removed }, 'component.pruned');
     await this.#store.reclaimSpace();
   }
 

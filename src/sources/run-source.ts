@@ -173,7 +173,7 @@ export class SourceRuns implements JobHandler {
         ms: Math.round(outcome.durationMs),
         events: end.emission.events.length,
       },
-      'source.hook',
+      'source.hook-ended',
     );
     return outcome;
   }
@@ -357,7 +357,7 @@ export class SourceRuns implements JobHandler {
         events: result.stored.length,
         error: outcome.error === undefined ? undefined : deployment.redact(outcome.error.name),
       },
-      'source.run',
+      'source.run-ended',
     );
   }
 

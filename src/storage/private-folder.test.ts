@@ -9,11 +9,11 @@ describe('a data folder', { skip: process.platform === 'win32' && 'no modes on W
   const modeOf = async (path: string) => ((await stat(path)).mode & 0o777).toString(8);
   const collecting = () => {
     const lines: string[] = [];
-    const note = (_fields: unknown, text: string) => lines.push(text.split(':')[0] ?? '');
+    const note = (_fields: unknown, text: string) => lines.push(text);
     return { lines, logger: { info: note, warn: note } as unknown as Parameters<typeof makePrivate>[1] };
   };
 
-  test('that others could read is closed, with the files of the store, and this is told once', async () => {
+  test('that other users could read is closed, with the files of the store, and this is logged once', async () => {
     await using folder = await createTempFolder();
     const store = join(folder.path, 'millrace.sqlite');
     await writeFile(store, '');
@@ -28,7 +28,7 @@ describe('a data folder', { skip: process.platform === 'win32' && 'no modes on W
     assert.equal(lines.length, 2);
   });
 
-  test('that has something of somebody else stays as it is, but for the files of the store', async () => {
+  test('that contains files of others stays as it is, except for the files of the store', async () => {
     await using folder = await createTempFolder();
     const store = join(folder.path, 'millrace.sqlite-wal');
     await writeFile(store, '');
@@ -38,6 +38,6 @@ describe('a data folder', { skip: process.platform === 'win32' && 'no modes on W
     const { lines, logger } = collecting();
     makePrivate(folder.path, logger);
     assert.deepEqual([await modeOf(folder.path), await modeOf(store)], ['755', '600']);
-    assert.deepEqual(lines, ['data-folder.open', 'data-folder.closed']);
+    assert.deepEqual(lines, ['data-folder.left-open', 'data-folder.closed']);
   });
 });

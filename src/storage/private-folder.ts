@@ -2,16 +2,17 @@ import { chmodSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Logger } from '#lib/logger.ts';
 
-/** What a data folder has; also of versions before this one, and where it is a disk of its own. */
+/** The names in a data folder: of this version, of older ones, and of a file system that starts there. */
 const ours =
   /^(millrace\.sqlite.*|lock\.sqlite.*|pid|api-key.*|backups|restoring|components|packages|dashboard|program|run-\d+-\d+|lost\+found)$/;
-/** Files that tell secrets, or what people's events were. */
+/** Files with secrets or events in them. */
 const secret = /^(millrace\.sqlite.*|api-key.*)$/;
 const othersMay = 0o077;
 
 /**
- * Takes the rights of other users of the machine on the data folder, and on the files of the store. A folder that has something else
- * too is left as it is, for whoever needs that, and told. Modes mean nothing on some disks: what stays open is told as well.
+ * Removes the permissions of other users of the machine on the data folder and on the files of the store. A folder that also contains
+ * files of others keeps its mode, with a warning. Some disks do not keep modes: there is a warning for what stays open.
+ * `data-folder.left-open`: other users may read the path, or pass through the folder. `data-folder.closed`: they could, until now.
  */
 export function makePrivate(folder: string, logger: Logger): void {
   if (process.platform === 'win32') return;
@@ -20,8 +21,8 @@ export function makePrivate(folder: string, logger: Logger): void {
   if (foreign.length === 0) close(folder, 0o700, logger);
   else if (isOpen(folder))
     logger.warn(
-      { folder, foreign: foreign.slice(0, 5) },
-      'data-folder.open: other users may pass through it, and it is left so because it has more than Millrace put there',
+      { folder, foreign: foreign.slice(0, 5), reason: 'it contains files that are not of Millrace' },
+      'data-folder.left-open',
     );
   for (const name of names) if (secret.test(name)) close(join(folder, name), 0o600, logger);
 }
@@ -32,11 +33,12 @@ function close(path: string, mode: number, logger: Logger): void {
   try {
     chmodSync(path, mode);
   } catch (error) {
-    logger.warn({ path, mode: before, err: error }, 'data-folder.open: other users may read it');
+    logger.warn({ path, mode: before, err: error }, 'data-folder.left-open');
     return;
   }
-  if (isOpen(path)) logger.warn({ path, mode: before }, 'data-folder.open: other users may read it');
-  else logger.info({ path, before, now: modeOf(path) }, 'data-folder.closed: other users could read it');
+  if (isOpen(path))
+    logger.warn({ path, mode: before, reason: 'the disk keeps no modes' }, 'data-folder.left-open');
+  else logger.info({ path, before, now: modeOf(path) }, 'data-folder.closed');
 }
 
 function isOpen(path: string): boolean {

@@ -345,8 +345,8 @@ test('MILLRACE_LOG_FORMAT chooses between lines of text and of JSON, whatever th
     let lines: string[] = [];
     await withService({ MILLRACE_LOG_FORMAT: format, MILLRACE_LOG_LEVEL: 'debug' }, async (service) => {
       await fetch(`${service.url}/readyz`);
-      await waitFor(() => service.output.includes('http.request'));
-      lines = service.output.split('\n').filter((line) => line.includes('http.request'));
+      await waitFor(() => service.output.includes('http.request-answered'));
+      lines = service.output.split('\n').filter((line) => line.includes('http.request-answered'));
     });
     return lines;
   };

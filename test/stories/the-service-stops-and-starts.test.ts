@@ -93,7 +93,7 @@ forEachService((fixture) => {
     await outside.waitForRequest(2);
     const exited = once(service.process, 'exit');
     service.process.kill('SIGTERM');
-    await waitFor(() => service.output.includes('service.stopping'));
+    await waitFor(() => service.output.includes('service.stop-requested'));
     await assert.rejects(fetch(`${service.url}/healthz`, { headers: { connection: 'close' } }));
     const answer = await waiting;
     assert.equal(answer.status, 503);
@@ -102,7 +102,7 @@ forEachService((fixture) => {
     const [code] = (await within(exited, 30_000, 'the exit')) as [number];
     // After 10 s it would have given up and ended with 1.
     assert.equal(code, 0);
-    assert.match(service.output, /"released":2,"msg":"jobs.released"/);
+    assert.match(service.output, /"released":2,"msg":"job.released"/);
     answers = true;
     await fixture.restart();
     for (const [source, event] of [

@@ -110,7 +110,7 @@ export class AppCatalogue {
         try {
           entries.push({ app: parseApp(JSON.parse(row.definition)), ownerId });
         } catch (error) {
-          this.#logger.warn({ owner: ownerId, app: row.slug, err: toError(error) }, 'app.unreadable');
+          this.#logger.warn({ owner: ownerId, app: row.slug, err: toError(error) }, 'app.read-failed');
         }
       }
     }

@@ -111,7 +111,7 @@ export class DeliveryDispatcher {
       look: () => this.#claim(),
       pollMs,
       logger: options.logger,
-      failure: 'deliveries.claim-failed',
+      failure: 'delivery.claim-failed',
       about: { node: options.node },
       onRest: () => this.#tellIdle(),
     });
@@ -119,7 +119,7 @@ export class DeliveryDispatcher {
       everyMs: options.watchMs ?? defaultWatchMs,
       work: () => this.#lookAfterLeases(),
       logger: options.logger,
-      failure: 'deliveries.watch-failed',
+      failure: 'delivery.watch-failed',
       about: { node: options.node },
     });
     this.#random = options.random ?? Math.random;
@@ -236,7 +236,7 @@ export class DeliveryDispatcher {
       await this.#leases.releaseAll();
     } catch (error) {
       // Its lease runs out by itself.
-      this.#logger.warn({ node: this.node, error: toError(error).message }, 'deliveries.release-failed');
+      this.#logger.warn({ node: this.node, error: toError(error).message }, 'delivery.release-failed');
     }
   }
 
@@ -358,7 +358,7 @@ export class DeliveryDispatcher {
         ms: latency_ms,
         error,
       },
-      'delivery.attempt',
+      'delivery.attempted',
     );
   }
 
@@ -385,7 +385,7 @@ export class DeliveryDispatcher {
         // Leased and not known: the watch gives it back.
         this.#logger.warn(
           { listener: lane.listenerId, error: toError(error).message },
-          'deliveries.release-failed',
+          'delivery.release-failed',
         );
       })
       .finally(() => {
@@ -427,7 +427,7 @@ export class DeliveryDispatcher {
     } catch (error) {
       this.#logger.warn(
         { listener: lane.listenerId, error: toError(error).message },
-        'deliveries.claim-failed',
+        'delivery.claim-failed',
       );
       // Not at once again, by this lane or a thousand others.
       this.#refillFromMs = performance.now() + pollMs / 2;

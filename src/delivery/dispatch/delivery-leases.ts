@@ -30,7 +30,7 @@ export class DeliveryLeases {
       count = await this.#store.transaction((tx) =>
         releaseOrphans(this.#store, tx, { node: this.#node, nowMs, limit: releasedPerLook }),
       );
-    if (released > 0) this.#logger.info({ node: this.#node, released }, 'deliveries.recovered');
+    if (released > 0) this.#logger.info({ node: this.#node, released }, 'delivery.recovered');
     return released;
   }
 
@@ -47,7 +47,7 @@ export class DeliveryLeases {
     const twice = unknown.filter((id) => this.#unknownBefore.has(id));
     this.#unknownBefore = new Set(unknown);
     if (twice.length === 0) return { released: 0, held };
-    this.#logger.warn({ node: this.#node, released: twice.length }, 'deliveries.unknown-released');
+    this.#logger.warn({ node: this.#node, released: twice.length }, 'delivery.unknown-released');
     await this.release(twice);
     return { released: twice.length, held };
   }

@@ -57,7 +57,10 @@ export async function deliverToWebhook(
   } catch (error) {
     // What the receiver said counts all the same; its health is noted with the next attempt.
     options.targets.forget(webhook.id);
-    options.logger.warn({ webhook: webhook.id, error: toError(error).message }, 'webhook.health-not-noted');
+    options.logger.warn(
+      { webhook: webhook.id, error: toError(error).message },
+      'webhook.health-not-recorded',
+    );
   }
   return outcome;
 }

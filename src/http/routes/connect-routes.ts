@@ -98,7 +98,7 @@ export function connectPageRoutes(app: App, { logger, connector, publicUrl }: Co
     if (status >= 500) {
       logger.error(
         { requestId: request.id, route: request.routeOptions.url, err: toError(error) },
-        'http.failed',
+        'http.request-failed',
       );
       const message = `The service could not do this: ${body.error}. Try again; if that does not help, give request id ${request.id} to whoever runs it.`;
       return sendPage(reply, status, problemPage(message));

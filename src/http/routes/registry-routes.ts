@@ -65,7 +65,7 @@ export function registryRoutes(app: App, options: RegistryRouteOptions): void {
       const { name, version } = request.body;
       const added = await addPackage({ store, clock, fetcher: packageFetcher }, { name, version, userId });
       const { id, version: exact } = added;
-      logger.info({ package: id, name, version: exact, user: userId }, 'registry.package_added');
+      logger.info({ package: id, name, version: exact, user: userId }, 'registry.package-added');
       return { data: selectFields(request, added) };
     },
   );
@@ -112,7 +112,7 @@ export function registryRoutes(app: App, options: RegistryRouteOptions): void {
       const { name, version } = request.query;
       const removed = await removePackages({ store }, name, version);
       const versions = removed.map((row) => row.version);
-      logger.info({ name, versions, user: userId }, 'registry.package_removed');
+      logger.info({ name, versions, user: userId }, 'registry.package-removed');
       return reply.code(204).send(null);
     },
   );

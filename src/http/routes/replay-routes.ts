@@ -144,7 +144,7 @@ export function replayRoutes(app: App, options: ReplayRouteOptions): void {
         });
         const { id, emitter_id: emitter, listener_id: listener, owner_id: owner, total } = replay;
         const user = callerOf(request).userId;
-        logger.info({ replay: id, emitter, listener, owner, user, total }, 'replay.begun');
+        logger.info({ replay: id, emitter, listener, owner, user, total }, 'replay.started');
         return one(await viewOf(request, [replay]));
       },
     );

@@ -52,7 +52,7 @@ export function sessionRoutes(app: App, { store, clock, logger, settings }: Sess
       const session = await startSession(store, { apiKey: request.body.api_key.trim(), lifeMs }, clock);
       const { caller } = session;
       noteUse(store, caller, clock.now()).catch((error) =>
-        logger.warn({ keyId: caller.keyId, error: toError(error).message }, 'api-key.use-not-noted'),
+        logger.warn({ keyId: caller.keyId, error: toError(error).message }, 'api-key.use-not-recorded'),
       );
       logger.info({ user: caller.userId, key: caller.keyId, session: caller.sessionId }, 'session.started');
       setSessionCookie(request, reply, { token: session.token, maxAgeSeconds: lifeMs / 1000, publicUrl });

@@ -26,7 +26,7 @@ export class EntryPruner {
       everyMs: intervalMs,
       work: () => this.prune(),
       logger: options.logger,
-      failure: 'data-stores.prune-failed',
+      failure: 'data-store.prune-failed',
     });
   }
 

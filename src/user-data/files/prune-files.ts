@@ -23,7 +23,7 @@ export class FilePruner {
       everyMs: intervalMs,
       work: () => this.prune(),
       logger: options.logger,
-      failure: 'files.prune-failed',
+      failure: 'file.prune-failed',
     });
   }
 

@@ -40,7 +40,7 @@ export class RunPruner {
       restFactor,
       work: () => this.#round(),
       logger: options.logger,
-      failure: 'runs.not-pruned',
+      failure: 'run.prune-failed',
     });
   }
 
@@ -80,7 +80,7 @@ export class RunPruner {
       await this.#store.reclaimSpace();
     } catch (error) {
       for (const workflowId of grown) this.#grown.add(workflowId);
-      this.#logger.warn({ error: toError(error).message }, 'runs.not-pruned');
+      this.#logger.warn({ error: toError(error).message }, 'run.prune-failed');
     }
   }
 
@@ -95,7 +95,7 @@ export class RunPruner {
         this.#grown.add(workflowId);
       this.#nextSweepMs = performance.now() + sweepIntervalMs;
     } catch (error) {
-      this.#logger.warn({ error: toError(error).message }, 'runs.not-swept');
+      this.#logger.warn({ error: toError(error).message }, 'run.sweep-failed');
     }
   }
 

@@ -237,7 +237,7 @@ export class ActionRunner {
     });
     await store
       .transaction((tx) => addUsage(store, tx, [usage]))
-      .catch((error: unknown) => logger.warn({ owner: ownerId, err: error }, 'actions.usage-not-stored'));
+      .catch((error: unknown) => logger.warn({ owner: ownerId, err: error }, 'action.usage-not-stored'));
   }
 }
 

@@ -175,7 +175,7 @@ export class WorkflowRuns implements JobHandler {
       }
       if (error instanceof UnavailableError) this.#waiters.get(runId)?.reject(error);
       if (error instanceof RunLostError) {
-        this.#logger.info({ run: runId }, 'run.not-ours-any-more');
+        this.#logger.info({ run: runId }, 'run.lease-lost');
         state = 'cancelled';
         const wasCancelled = this.#live.get(runId)?.isEnded === true;
         if (!wasCancelled) this.#waiters.get(runId)?.reject(wentElsewhere());
