@@ -1,4 +1,5 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
+import type { Health } from '#sdk';
 import { idOfNamed, kindsOf } from './find-by-name.ts';
 import { type CommonOptions, Session, type SessionOptions } from './session.ts';
 
@@ -107,7 +108,7 @@ export function addLimit(command: Command, initial = 100): Command {
   return command.option('-n, --limit <number>', 'how many at most', integer(1, 100_000), initial);
 }
 
-const healthStates = ['healthy', 'failing', 'paused', 'disabled', 'waiting', 'untested'];
+const healthStates: Health['state'][] = ['healthy', 'failing', 'paused', 'disabled', 'waiting', 'untested'];
 
 /** For lists of what has health. */
 export function addHealth(command: Command): Command {

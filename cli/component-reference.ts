@@ -20,7 +20,7 @@ export type ComponentReference =
 export interface KnownComponent {
   /** sc_… of saved code, or a key. */
   id: string;
-  type: string;
+  type: Component['type'];
   name: string;
   props: ConfigurableProp[];
 }

@@ -595,6 +595,16 @@ describe('tables of contents', () => {
     );
   });
 
+  test('npm run check and .ci/run type-check every project that has a tsconfig.json', () => {
+    const { scripts } = JSON.parse(readProjectFile('package.json')) as { scripts: Record<string, string> };
+    const ci = readProjectFile('.ci/run');
+    for (const config of files.filter((file) => file.endsWith('tsconfig.json'))) {
+      const command = new RegExp(`\\btsc -p ${config.replace('.', '\\.')}(?:\\s|$)`);
+      assert.match(scripts.check ?? '', command);
+      assert.match(ci, command);
+    }
+  });
+
   test('ARCHITECTURE.md shows the bands, with their folders in order', () => {
     const text = readProjectFile('ARCHITECTURE.md');
     for (const [band, folders] of Object.entries(bands)) {

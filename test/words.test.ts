@@ -63,12 +63,23 @@ test('names use the words of the field', () => {
   assert.deepEqual(found(code, namesToReplace), []);
 });
 
+test('error messages name sizes in KB and MB, not in bytes', () => {
+  const files = projectFiles().filter(
+    (file) => /^(?:src|cli)\/.*\.ts$/.test(file) && !isOfSandbox.test(file),
+  );
+  const counted = /\$\{[^}]*Max\} bytes/;
+  assert.deepEqual(
+    files.filter((file) => counted.test(readProjectFile(file))),
+    [],
+  );
+});
+
 /** The sandbox is rewritten apart, and brings its names into line then. */
-const hasOldLogEvents = /^src\/runner\//;
+const isOfSandbox = /^src\/runner\//;
 
 test('log events are named area.past-tense-verb, in kebab case', () => {
   const files = projectFiles().filter(
-    (file) => /^src\/.*\.ts$/.test(file) && !file.endsWith('.test.ts') && !hasOldLogEvents.test(file),
+    (file) => /^src\/.*\.ts$/.test(file) && !file.endsWith('.test.ts') && !isOfSandbox.test(file),
   );
   const names = files.flatMap((file) => logEventsIn(readProjectFile(file)));
   assert.ok(names.length > 100, `only ${names.length} log events were found`);

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { TestClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { SourceState } from '#storage/tables/source-tables.ts';
 import { Vault } from '#vault/vault.ts';
@@ -8,6 +7,7 @@ import { makeMembers } from '../../test/support/members.ts';
 import { sourceRow } from '../../test/support/source-row.ts';
 import { deployAgain, storeWorkflow } from '../../test/support/stored-workflows.ts';
 import { forEachStore } from '../../test/support/stores.ts';
+import { TestClock } from '../../test/support/test-clock.ts';
 import { recordAudit, selectAudit, theService } from './account-audit-store.ts';
 import { refuseInUse, usesOf, viewUses } from './account-uses.ts';
 import { endGrantsOf, recordUse } from './account-uses-store.ts';

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { newHealth } from '#health/health.ts';
-import { TestClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
 import { openStore } from '#storage/open-store.ts';
 import type { Store } from '#storage/store.ts';
@@ -10,6 +9,7 @@ import { addDataKey, hasSealedValues } from '#vault/sealed-values.ts';
 import { Vault } from '#vault/vault.ts';
 import { createTestDatabase, postgresSkip } from '../../test/support/databases.ts';
 import { createTempFolder } from '../../test/support/temp-folder.ts';
+import { TestClock } from '../../test/support/test-clock.ts';
 import { openCredentials } from './account-credentials.ts';
 import { appIdOf } from './apps/app-id.ts';
 import { createAccount, deleteAccount, getAccount, listAccounts, updateAccount } from './manage-accounts.ts';

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { afterEach, beforeEach, test } from 'node:test';
-import { TestClock } from '#lib/clock.ts';
 import { Deferred } from '#lib/deferred.ts';
 import { silentLogger } from '#lib/logger.ts';
 import { createTempFolder, type TempFolder } from '../../test/support/temp-folder.ts';
+import { TestClock } from '../../test/support/test-clock.ts';
 import { type InstallTree, PackageTrees } from './package-trees.ts';
 
 const maxAgeMs = 1000;

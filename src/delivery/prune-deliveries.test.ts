@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { TestClock } from '#lib/clock.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
 import type { DeliveryState, DeliveryTable } from '#storage/tables/delivery-tables.ts';
 import { storeDelivery, webhookTools } from '../../test/support/stored-deliveries.ts';
 import { forEachStore } from '../../test/support/stores.ts';
+import { TestClock } from '../../test/support/test-clock.ts';
 import { insertDeliveries } from './delivery-store.ts';
 import { insertPayloads } from './dispatch/payload-store.ts';
 import { DeliveryPruner } from './prune-deliveries.ts';

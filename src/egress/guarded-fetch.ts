@@ -1,4 +1,5 @@
 import { type Dispatcher, request } from 'undici';
+import { bytesText } from '#lib/units.ts';
 import type { GuardedDispatcher } from './guarded-dispatcher.ts';
 import { EgressError } from './resolve-address.ts';
 
@@ -164,7 +165,7 @@ async function readResponse(
       if (onOverflow === 'error') {
         throw new EgressError(
           'ERR_BODY_TOO_LARGE',
-          `the answer of ${url.host} is larger than ${maxBytes} bytes`,
+          `the answer of ${url.host} is larger than ${bytesText(maxBytes)}`,
         );
       }
       chunks.push(chunk.subarray(0, room));

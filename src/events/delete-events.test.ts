@@ -3,10 +3,10 @@ import { test } from 'node:test';
 import { claimJobs } from '#jobs/claim-store.ts';
 import { LaneLeases } from '#jobs/lane-leases.ts';
 import { emitUnheard } from '../../test/support/no-subscribers.ts';
+import { readEvents } from '../../test/support/stored-events.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { deleteEventsHandler, requestEventDeletion } from './delete-events.ts';
 import { formatEventId } from './event-id.ts';
-import { readEvents } from './event-page-store.ts';
 import { insertEmitter } from './event-store.ts';
 
 const nowMs = 1_800_000_000_000;

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { emitUnheard } from '../../test/support/no-subscribers.ts';
+import { readEvents } from '../../test/support/stored-events.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import type { Emission, NewEvent } from './emit-event.ts';
 import { eventSummaryJson, type StoredEvent } from './event.ts';
-import { readEvents } from './event-page-store.ts';
 import { deleteEventRange, insertEmitter, insertEvents } from './event-store.ts';
 
 const start = 1_800_000_000_000;

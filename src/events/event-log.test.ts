@@ -4,18 +4,19 @@ import fc from 'fast-check';
 import { claimJobs } from '#jobs/claim-store.ts';
 import { LaneLeases } from '#jobs/lane-leases.ts';
 import { recoverExpired, registerNode } from '#jobs/node-store.ts';
-import { TestClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import { emitUnheard, noSubscribers } from '../../test/support/no-subscribers.ts';
+import { readEvents } from '../../test/support/stored-events.ts';
 import { forEachStore } from '../../test/support/stores.ts';
+import { TestClock } from '../../test/support/test-clock.ts';
 import { deleteEventsHandler, requestEventDeletion } from './delete-events.ts';
 import { deliverScheduledHandler } from './deliver-scheduled.ts';
 import type { Emission, EmissionResult, NewEvent } from './emit-event.ts';
 import { channels, type StoredEvent } from './event.ts';
 import { EventBus } from './event-bus.ts';
 import { compareEventIds, formatEventId, parseEventId } from './event-id.ts';
-import { placesAfter, readEvents } from './event-page-store.ts';
+import { placesAfter } from './event-page-store.ts';
 import {
   deleteEmitter,
   deleteEventRange,

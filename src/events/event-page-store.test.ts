@@ -1,14 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { readEvents } from '../../test/support/stored-events.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { eventSummaryJson, type StoredEvent } from './event.ts';
-import {
-  type EventBatch,
-  eventBatches,
-  pageOfPlaces,
-  readBeginnings,
-  readEvents,
-} from './event-page-store.ts';
+import { type EventBatch, eventBatches, pageOfPlaces, readBeginnings } from './event-page-store.ts';
 import { deleteEventRange, insertEvents } from './event-store.ts';
 
 const channel = { emitterId: 'dc_1', channel: '' };

@@ -121,11 +121,6 @@ export async function readBeginnings(db: Db, options: PageOptions): Promise<Stor
   return events.map((event) => ({ ...event, bytes: sizes.get(`${event.ms}-${event.seq}`) ?? 0 }));
 }
 
-/** A whole page of whole events, newest first, however large: for channels whose events are known to be small. */
-export async function readEvents(db: Db, options: PageOptions): Promise<StoredEvent[]> {
-  return readPlaces(db, options, await pageOfPlaces(db, options));
-}
-
 /** `charactersMax`: of each event, only its beginning. */
 async function readPlaces(
   db: Db,

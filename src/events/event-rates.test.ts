@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { TestClock } from '#lib/clock.ts';
+import { TestClock } from '../../test/support/test-clock.ts';
 import type { StoredEvent } from './event.ts';
 import { EventRates } from './event-rates.ts';
 

@@ -4,9 +4,9 @@ import { JobRegistry } from '#jobs/job-registry.ts';
 import { nodeStates, reportNode } from '#jobs/node-state-store.ts';
 import { releaseNode } from '#jobs/node-store.ts';
 import { WorkerPool } from '#jobs/worker-pool.ts';
-import { TestClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
 import { forEachStore } from '../../test/support/stores.ts';
+import { TestClock } from '../../test/support/test-clock.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { nodeHealth } from './node-health.ts';
 

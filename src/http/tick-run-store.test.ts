@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { insertEmitter } from '#events/event-store.ts';
 import { OutcomeRecorder } from '#health/outcome-store.ts';
-import { TestClock } from '#lib/clock.ts';
 import { usageOf } from '#metering/invocation-usage.ts';
 import { fireDueTimers } from '#schedule/fire-due-timers.ts';
 import { SourceTicks } from '#schedule/source-ticks.ts';
@@ -10,6 +9,7 @@ import { insertTimers, readTicks } from '#schedule/timer-store.ts';
 import { settleInvocations } from '#sources/settle-invocation.ts';
 import { noSubscribers } from '../../test/support/no-subscribers.ts';
 import { forEachStore } from '../../test/support/stores.ts';
+import { TestClock } from '../../test/support/test-clock.ts';
 import { runsOfTicks } from './tick-run-store.ts';
 
 const start = Date.parse('2026-11-21T10:00:00Z');

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { forgetNode, registerNode } from '#jobs/node-store.ts';
-import { TestClock } from '#lib/clock.ts';
 import { UnavailableError } from '#lib/errors.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
@@ -9,6 +8,7 @@ import { readTimeMs, storeTime } from '#storage/store-time.ts';
 import { rotateDataKeys } from '#vault/rotate-data-keys.ts';
 import { Vault } from '#vault/vault.ts';
 import { forEachStore } from '../../test/support/stores.ts';
+import { TestClock } from '../../test/support/test-clock.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { ApiRequests } from './api-requests.ts';
 import { KeptAnswers, type TakenKey } from './kept-answers.ts';

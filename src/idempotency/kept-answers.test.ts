@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { TestClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
 import { Vault } from '#vault/vault.ts';
 import { forEachStore } from '../../test/support/stores.ts';
+import { TestClock } from '../../test/support/test-clock.ts';
 import { keptMs, keyRow, takeKeys } from './idempotency-key-store.ts';
 import type { KeptAnswer } from './kept-answer.ts';
 import { type FoundKey, KeptAnswers } from './kept-answers.ts';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { KyselyPlugin } from 'kysely';
-import { TestClock } from '#lib/clock.ts';
 import type { Db } from '#storage/store.ts';
 import { forEachStore } from '../../test/support/stores.ts';
+import { TestClock } from '../../test/support/test-clock.ts';
 import { createApiKey, findCaller, listApiKeys, noteUse, revokeApiKey } from './api-keys.ts';
 import { createUser } from './create-identity.ts';
 

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { KyselyPlugin } from 'kysely';
-import { TestClock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import type { Db } from '#storage/store.ts';
 import { forEachStore } from '../../test/support/stores.ts';
+import { TestClock } from '../../test/support/test-clock.ts';
 import { deleteExpiredTokens, deleteTokensBeyond, insertToken } from './api-client-store.ts';
 import { createClient, listClients, revokeClient, rotateClientSecret } from './api-clients.ts';
 import {

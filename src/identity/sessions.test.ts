@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { TestClock } from '#lib/clock.ts';
 import { forEachStore } from '../../test/support/stores.ts';
+import { TestClock } from '../../test/support/test-clock.ts';
 import { createApiKey, revokeApiKey } from './api-keys.ts';
 import { isStillValid } from './api-tokens.ts';
 import { createUser } from './create-identity.ts';

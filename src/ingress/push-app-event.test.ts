@@ -3,7 +3,6 @@ import { describe, test } from 'node:test';
 import { JobRegistry } from '#jobs/job-registry.ts';
 import { insertJobs, jobRow, type LeasedJob, settleJobs } from '#jobs/job-store.ts';
 import { WorkerPool } from '#jobs/worker-pool.ts';
-import { TestClock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import { silentLogger } from '#lib/logger.ts';
@@ -14,6 +13,7 @@ import type { BatchWrite } from '#storage/group-commit.ts';
 import type { SourceState } from '#storage/tables/source-tables.ts';
 import { sourceRow } from '../../test/support/source-row.ts';
 import { forEachStore } from '../../test/support/stores.ts';
+import { TestClock } from '../../test/support/test-clock.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { AppEvents } from './push-app-event.ts';
 

@@ -14,6 +14,7 @@ import { CallerError } from '#lib/errors.ts';
 import { FairQueue } from '#lib/fair-queue.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
 import type { Logger } from '#lib/logger.ts';
+import { bytesText } from '#lib/units.ts';
 import type { QuotaGuard } from '#metering/quota-guard.ts';
 import { type PushedName, pageOfListeners } from '#sources/apphook-store.ts';
 import { WaitingRuns, waitingMax } from '#sources/waiting-runs.ts';
@@ -107,7 +108,7 @@ export class AppEvents implements JobHandler {
     if (Buffer.byteLength(event) > this.#payloadBytesMax)
       throw new CallerError(
         'body_too_large',
-        `payload: expected at most ${this.#payloadBytesMax} bytes of JSON`,
+        `payload: expected at most ${bytesText(this.#payloadBytesMax)} of JSON`,
         { parameter: 'payload' },
       );
     this.#quotas.check(ownerId);

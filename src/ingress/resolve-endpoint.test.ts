@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { TestClock } from '#lib/clock.ts';
 import type { TriggerTable, WorkflowTable } from '#storage/tables/workflow-tables.ts';
 import { forEachStore } from '../../test/support/stores.ts';
+import { TestClock } from '../../test/support/test-clock.ts';
 import { EndpointDirectory } from './resolve-endpoint.ts';
 
 const key = 'eo0123456789abc';

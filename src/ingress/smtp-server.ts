@@ -8,6 +8,7 @@ import {
 } from 'smtp-server';
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
+import { bytesText } from '#lib/units.ts';
 import { type MailAcceptor, MailRefusal, type MailTarget } from './mail-acceptor.ts';
 import { MailBuffer, MailMemory } from './mail-buffer.ts';
 
@@ -193,13 +194,13 @@ export class MailServer {
       for await (const chunk of stream as AsyncIterable<Buffer>) {
         buffer.append(chunk);
         if (buffer.length > bytesMax + discardedBytesMax) {
-          this.#hangUp(session, 552, `The mail is larger than ${bytesMax} bytes`);
+          this.#hangUp(session, 552, `The mail is larger than ${bytesText(bytesMax)}`);
           break;
         }
       }
       clearTimeout(tooSlow);
       if (buffer.refused === 'too_large')
-        throw new MailRefusal(552, `The mail is larger than ${bytesMax} bytes`);
+        throw new MailRefusal(552, `The mail is larger than ${bytesText(bytesMax)}`);
       if (buffer.refused === 'no_room')
         throw new MailRefusal(451, 'The service has no room for more mail now; try again later');
       const { mailFrom } = session.envelope;

@@ -6,11 +6,11 @@ import { finished, pipeline } from 'node:stream/promises';
 import { describe, test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { TestClock } from '#lib/clock.ts';
 import { FileUrls } from '#user-data/files/file-urls.ts';
 import { StoredFiles } from '#user-data/files/stored-files.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { createTempFolder } from '../../test/support/temp-folder.ts';
+import { TestClock } from '../../test/support/test-clock.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { UploadedBodies } from './uploaded-bodies.ts';
 

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { recordOutcome } from '#health/outcome-store.ts';
-import { TestClock } from '#lib/clock.ts';
 import type { Store } from '#storage/store.ts';
 import type { SubscriptionTable, WebhookState } from '#storage/tables/delivery-tables.ts';
 import type { RunState, RunTable, TriggerTable } from '#storage/tables/workflow-tables.ts';
@@ -9,6 +8,7 @@ import { sourceRow } from '../../test/support/source-row.ts';
 import { storeDelivery } from '../../test/support/stored-deliveries.ts';
 import { storeWorkflow } from '../../test/support/stored-workflows.ts';
 import { forEachStore } from '../../test/support/stores.ts';
+import { TestClock } from '../../test/support/test-clock.ts';
 import { flowEdgesMax, flowNodesMax, readFlowMap } from './flow-map.ts';
 
 const ownerId = 'o_1';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { TestClock } from '#lib/clock.ts';
 import type { Store } from '#storage/store.ts';
 import { forEachStore } from '../../test/support/stores.ts';
+import { TestClock } from '../../test/support/test-clock.ts';
 import { claimJobs, claimSuspect, endSolitude, whatWaits } from './claim-store.ts';
 import {
   deleteLane,

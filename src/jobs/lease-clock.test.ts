@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { TestClock } from '#lib/clock.ts';
 import { forEachStore } from '../../test/support/stores.ts';
+import { TestClock } from '../../test/support/test-clock.ts';
 import { LeaseClock } from './lease-clock.ts';
 import { databaseTimeMs } from './node-store.ts';
 

@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict';
 import { describe, mock, test } from 'node:test';
 import { must } from '#lib/assert.ts';
-import { type Clock, systemClock, TestClock } from '#lib/clock.ts';
+import { type Clock, systemClock } from '#lib/clock.ts';
 import { UnavailableError } from '#lib/errors.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { BatchWrite } from '#storage/group-commit.ts';
 import type { Store, Tx } from '#storage/store.ts';
 import { forEachStore } from '../../test/support/stores.ts';
+import { TestClock } from '../../test/support/test-clock.ts';
 import { waitFor, within } from '../../test/support/wait-for.ts';
 import { type JobHandler, JobRegistry } from './job-registry.ts';
 import { insertJobs, jobRow, type LeasedJob, settleJobs } from './job-store.ts';

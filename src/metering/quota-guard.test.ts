@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { TestClock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import { silentLogger } from '#lib/logger.ts';
 import { forEachStore } from '../../test/support/stores.ts';
+import { TestClock } from '../../test/support/test-clock.ts';
 import { usageOf } from './invocation-usage.ts';
 import { QuotaGuard } from './quota-guard.ts';
 import { putOwnerQuota } from './quota-store.ts';

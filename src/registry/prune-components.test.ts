@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ComponentBuilder } from '#components/build-component.ts';
 import { insertComponent } from '#components/component-store.ts';
-import { TestClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
 import type { RegistryComponentTable, RegistryPackageTable } from '#storage/tables/registry-tables.ts';
@@ -13,6 +12,7 @@ import {
 } from '#workflows/definitions/workflow-store.ts';
 import { sourceRow } from '../../test/support/source-row.ts';
 import { forEachStore } from '../../test/support/stores.ts';
+import { TestClock } from '../../test/support/test-clock.ts';
 import { LocalRegistry } from './local-registry.ts';
 import { ComponentPruner } from './prune-components.ts';
 import { ComponentResolver, registryOwner } from './resolve-component.ts';

@@ -5,6 +5,7 @@ import { packagePath } from '#components/builder/package-path.ts';
 import { contentOf, textOf } from '#components/builder/text-of.ts';
 import type { PackageFile } from '#components/package-fetcher.ts';
 import { CallerError } from '#lib/errors.ts';
+import { bytesText, countText } from '#lib/units.ts';
 
 /** A checkout of all public components has about 30,000 files. */
 const filesMax = 60_000;
@@ -32,7 +33,7 @@ export async function readFolder(folder: string): Promise<PackageFile[]> {
     bytes += content.length;
     files.push({ path, ...contentOf(content) });
     if (files.length > filesMax || bytes > bytesMax) {
-      const message = `${folder} has more than ${filesMax} files or ${bytesMax} bytes: add its parts one by one`;
+      const message = `${folder} has more than ${countText(filesMax)} files or ${bytesText(bytesMax)}: add its parts one by one`;
       throw new CallerError('component_too_large', message, { parameter: 'folder' });
     }
   };

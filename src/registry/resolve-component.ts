@@ -11,6 +11,7 @@ import { recordUse } from '#components/component-use-store.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
+import { bytesText } from '#lib/units.ts';
 import type { Runner } from '#runner/runner.ts';
 import type { Store } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
@@ -299,8 +300,12 @@ function checkCode(code: string): void {
     throw new CallerError('invalid_component_code', message, { parameter: 'component_code' });
   }
   if (Buffer.byteLength(code) > codeBytesMax) {
-    throw new CallerError('component_too_large', `component_code: expected at most ${codeBytesMax} bytes`, {
-      parameter: 'component_code',
-    });
+    throw new CallerError(
+      'component_too_large',
+      `component_code: expected at most ${bytesText(codeBytesMax)}`,
+      {
+        parameter: 'component_code',
+      },
+    );
   }
 }

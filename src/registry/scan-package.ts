@@ -1,5 +1,6 @@
 import { posix } from 'node:path';
 import type { PackageFetcher, PackageFile } from '#components/package-fetcher.ts';
+import { bytesText } from '#lib/units.ts';
 import { type ComponentKind, componentKinds } from '#storage/tables/registry-tables.ts';
 
 /** A component of a package, as its text says. */
@@ -48,7 +49,7 @@ export async function scanPackage(
   const candidates = files.filter((file) => {
     const isCandidate = mayBeComponent(file);
     if (!isCandidate || file.text.length <= fileBytesMax) return isCandidate;
-    problems.push({ path: file.path, message: `the file is larger than ${fileBytesMax} bytes` });
+    problems.push({ path: file.path, message: `the file is larger than ${bytesText(fileBytesMax)}` });
     return false;
   });
   candidates.sort((a, b) => (a.path < b.path ? -1 : 1));

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { TestClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
 import { databaseTime, processTime, readTimeMs, storeTime } from '#storage/store-time.ts';
 import type { TimerTable } from '#storage/tables/source-tables.ts';
 import { forEachStore } from '../../test/support/stores.ts';
+import { TestClock } from '../../test/support/test-clock.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { fireDueTimers, type TimerOptions } from './fire-due-timers.ts';
 import { restartTimers } from './restart-timers.ts';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { insertJobs, jobRow } from '#jobs/job-store.ts';
-import { TestClock } from '#lib/clock.ts';
 import { forEachStore } from '../../test/support/stores.ts';
+import { TestClock } from '../../test/support/test-clock.ts';
 import { WaitingRuns } from './waiting-runs.ts';
 
 describe('requests that wait for their source', () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
-import { TestClock } from '#lib/clock.ts';
 import { type Logger, silentLogger } from '#lib/logger.ts';
+import { TestClock } from '../../test/support/test-clock.ts';
 import { DatabaseClock } from './database-clock.ts';
 
 const hour = 3_600_000;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { test } from 'node:test';
-import { TestClock } from '#lib/clock.ts';
+import { TestClock } from '../../test/support/test-clock.ts';
 import { PublicReaders } from './public-readers.ts';
 
 const connection = () => Object.assign(new EventEmitter(), { destroyed: false }) as unknown as ServerResponse;

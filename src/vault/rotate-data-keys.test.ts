@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { beforeEach, describe, test } from 'node:test';
-import { TestClock } from '#lib/clock.ts';
 import { projectFiles } from '../../test/support/project-files.ts';
 import { allTexts, expectedSecrets, openSealed, storeSealed } from '../../test/support/sealed-store.ts';
 import { forEachStore } from '../../test/support/stores.ts';
+import { TestClock } from '../../test/support/test-clock.ts';
 import { findRotation } from './key-rotation-store.ts';
 import { rotateDataKeys } from './rotate-data-keys.ts';
 import { sealedColumns } from './sealed-columns.ts';

@@ -3,10 +3,10 @@ import { copyFile, readdir, readFile, rename, stat, writeFile } from 'node:fs/pr
 import { basename, dirname, join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { databaseTimeMs, registerNode } from '#jobs/node-store.ts';
-import { TestClock } from '#lib/clock.ts';
 import { expectedSecrets, openSealed, storeSealed } from '../../test/support/sealed-store.ts';
 import { forEachStore } from '../../test/support/stores.ts';
 import { createTempFolder, type TempFolder } from '../../test/support/temp-folder.ts';
+import { TestClock } from '../../test/support/test-clock.ts';
 import { checkMasterKey, takeMasterKey } from './check-master-key.ts';
 import { findRotation } from './key-rotation-store.ts';
 import { keyFilePath, loadMasterKey, nextKeyFilePath } from './master-key.ts';

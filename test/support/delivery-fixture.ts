@@ -18,7 +18,6 @@ import { OutcomeRecorder } from '#health/outcome-store.ts';
 import type { JobHandler } from '#jobs/job-registry.ts';
 import { JobRegistry } from '#jobs/job-registry.ts';
 import { WorkerPool } from '#jobs/worker-pool.ts';
-import { TestClock } from '#lib/clock.ts';
 import { newId } from '#lib/ids.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { Store } from '#storage/store.ts';
@@ -26,6 +25,7 @@ import type { DeliveryReason, DeliveryState, WebhookState } from '#storage/table
 import { sealValue } from '#vault/sealed-values.ts';
 import { Vault } from '#vault/vault.ts';
 import { WorkflowDirectory } from '#workflows/definitions/workflow-directory.ts';
+import { TestClock } from './test-clock.ts';
 
 export interface DeliveryFixtureOptions {
   clock?: TestClock;

@@ -4,7 +4,6 @@ import { OutcomeRecorder } from '#health/outcome-store.ts';
 import type { JobHandler } from '#jobs/job-registry.ts';
 import { JobRegistry } from '#jobs/job-registry.ts';
 import { WorkerPool } from '#jobs/worker-pool.ts';
-import { TestClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { CallOutcome, StepEffects } from '#runner/call-outcome.ts';
 import type { CallOptions, CallRequest, Runner, StepCall } from '#runner/runner.ts';
@@ -20,6 +19,7 @@ import { RunService } from '#workflows/runs/run-service.ts';
 import { findRun, stepsOfRun } from '#workflows/runs/run-store.ts';
 import type { AnswerKeeper } from '#workflows/runs/workflow-runs.ts';
 import { noSubscribers } from './no-subscribers.ts';
+import { TestClock } from './test-clock.ts';
 import { waitFor } from './wait-for.ts';
 
 /** What a step of the tests does: the outcome of its call, or a function that makes it. */

@@ -6,12 +6,12 @@ import type { WebhookOptions } from '#delivery/webhooks/manage-webhooks.ts';
 import { AddressPolicy } from '#egress/address-policy.ts';
 import { claimJobs } from '#jobs/claim-store.ts';
 import { LaneLeases } from '#jobs/lane-leases.ts';
-import { TestClock } from '#lib/clock.ts';
 import { FairQueue } from '#lib/fair-queue.ts';
 import { newTimeOrderedId } from '#lib/ids.ts';
 import type { Store } from '#storage/store.ts';
 import type { DeliveryTable } from '#storage/tables/delivery-tables.ts';
 import { Vault } from '#vault/vault.ts';
+import { TestClock } from './test-clock.ts';
 
 /** What the functions that manage webhooks need, on a store and a clock of the test. */
 export function webhookTools(

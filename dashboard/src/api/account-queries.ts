@@ -6,9 +6,12 @@ import { useMayAdminister, useMayWrite } from './rights.ts';
 
 const listPageSize = 100;
 
+/** '': any. */
+type HealthFilter = Account['health']['state'] | '';
+
 export function fetchAccounts(
   ownerId: string,
-  options: { app?: string; health?: string; after?: string; signal?: AbortSignal } = {},
+  options: { app?: string; health?: HealthFilter; after?: string; signal?: AbortSignal } = {},
 ): Promise<Page<Account>> {
   const { signal, ...query } = options;
   return api<Page<Account>>('GET', '/v1/accounts', {
@@ -17,7 +20,7 @@ export function fetchAccounts(
   });
 }
 
-export function useAccounts(ownerId: string, health = '') {
+export function useAccounts(ownerId: string, health: HealthFilter = '') {
   return useInfiniteQuery({
     queryKey: ['accounts', ownerId, 'with health', health],
     queryFn: ({ signal, pageParam }) => fetchAccounts(ownerId, { health, after: pageParam, signal }),

@@ -42,7 +42,7 @@ export function useWorkflow(id: string) {
 }
 
 /** Runs of a workflow, newest first, a page at a time; `state` is empty for all. */
-export function useRuns(workflowId: string, state: string, enabled = true) {
+export function useRuns(workflowId: string, state: Run['state'] | '', enabled = true) {
   return useInfiniteQuery({
     enabled,
     queryKey: ['runs', workflowId, state],
@@ -57,8 +57,8 @@ export function useRuns(workflowId: string, state: string, enabled = true) {
   });
 }
 
-/** Whether nothing moves a run any more. */
-export function isOver({ state }: { state: string }): boolean {
+/** Whether a run has ended. */
+export function isOver({ state }: Pick<Run, 'state'>): boolean {
   return state !== 'queued' && state !== 'running' && state !== 'waiting';
 }
 

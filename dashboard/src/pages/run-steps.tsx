@@ -81,11 +81,12 @@ function placesOf(run: RunDetail, steps: readonly WorkflowStep[] | undefined): P
   return [...places.values()].sort((a, b) => a.position - b.position);
 }
 
-/** As in `RunState`, or `disabled` or `not reached`. */
+type PlaceState = RunDetail['state'] | 'disabled' | 'not reached';
+
 function stateOf(
   { step, tries }: Place,
-  { isNext, runState }: { isNext: boolean; runState: string },
-): string {
+  { isNext, runState }: { isNext: boolean; runState: RunDetail['state'] },
+): PlaceState {
   if (isNext && runState === 'running') return 'running';
   const last = tries.at(-1);
   if (last !== undefined) return last.state;
@@ -100,7 +101,7 @@ function Head({
   toMs,
 }: {
   place: Place;
-  state: string;
+  state: PlaceState;
   fromMs: number;
   toMs: number;
 }) {

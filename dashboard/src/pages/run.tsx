@@ -152,7 +152,7 @@ function Failure({
   );
 }
 
-const sendStates: Readonly<Record<string, { name: string; look: string }>> = {
+const sendStates: Readonly<Record<RunSend['state'], { name: string; look: string }>> = {
   queued: { name: 'Queued', look: 'off' },
   sent: { name: 'Sent', look: 'good' },
   failed: { name: 'Failed', look: 'bad' },

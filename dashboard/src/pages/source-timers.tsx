@@ -104,19 +104,24 @@ function scheduleOf({ interval_seconds: seconds, cron, timezone }: SourceTimer) 
   );
 }
 
-const tickTones: Readonly<Record<string, { name: string; tone: string }>> = {
+const tickTones: Readonly<Record<SourceTick['outcome'], { name: string; tone: string }>> = {
   fired: { name: 'started', tone: 'state off' },
   late: { name: 'late', tone: 'state warn' },
   skipped: { name: 'skipped', tone: 'state warn' },
   missed: { name: 'missed', tone: 'state bad' },
 };
 
-const runTones: Readonly<Record<string, { name: string; tone: string }>> = {
+const runTones: Readonly<Record<NonNullable<SourceTick['run']>['state'], { name: string; tone: string }>> = {
   queued: { name: 'queued', tone: 'state off' },
   running: { name: 'running', tone: 'state busy' },
   succeeded: { name: 'succeeded', tone: 'state good' },
   failed: { name: 'failed', tone: 'state bad' },
+  waiting: { name: 'waiting', tone: 'state busy' },
+  cancelled: { name: 'cancelled', tone: 'state off' },
+  quarantined: { name: 'in quarantine', tone: 'state bad' },
+  not_triggered: { name: 'not run', tone: 'state off' },
   lost: { name: 'lost', tone: 'state bad' },
+  not_kept: { name: 'not kept', tone: 'state off' },
 };
 
 /** A tick that started a run is as that run is; that it was late is said beside it. */

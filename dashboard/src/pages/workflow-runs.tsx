@@ -12,8 +12,8 @@ import { VirtualList } from '~/parts/virtual-list.tsx';
 /** Runs of a workflow, newest first; looked at again every two seconds. */
 export function WorkflowRuns({ workflow }: { workflow: Workflow }) {
   const [, navigate] = useLocation();
-  const asked = new URLSearchParams(useSearch()).get('state') ?? '';
-  const state = runStates.includes(asked) ? asked : '';
+  const asked = new URLSearchParams(useSearch()).get('state');
+  const state = runStates.find((one) => one === asked) ?? '';
   const runs = useRuns(workflow.id, state);
   if (runs.data === undefined) {
     return runs.error === null ? (
@@ -64,14 +64,14 @@ export function WorkflowRuns({ workflow }: { workflow: Workflow }) {
   );
 }
 
-function NoRuns({ workflow, state }: { workflow: Workflow; state: string }) {
+function NoRuns({ workflow, state }: { workflow: Workflow; state: Run['state'] | '' }) {
   if (state !== '') return <Empty title={`No run is in the state “${stateName(state)}”`} />;
   return (
     <Empty title="Nothing has run yet">
       <p>
         {workflow.active
           ? 'Each event that triggers this workflow is a run, and appears here by itself.'
-          : 'The workflow is inactive, so nothing triggers it. Somebody who may change it activates it under Settings.'}
+          : 'The workflow is inactive, so nothing triggers it. A user who may change it can activate it under Settings.'}
       </p>
     </Empty>
   );

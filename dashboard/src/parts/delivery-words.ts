@@ -1,16 +1,22 @@
-/** Words of the API about webhooks and deliveries, for people. */
+import type { Delivery, Webhook } from '#sdk';
 
-const webhookReasons: Readonly<Record<string, string>> = {
-  only_failures: 'it took nothing for five days',
+/** States and reasons of webhooks and deliveries in words. */
+
+type WebhookReason = NonNullable<Webhook['disabled_reason']>;
+type DeliveryState = Delivery['state'];
+type DeliveryReason = NonNullable<Delivery['reason']>;
+
+const webhookReasons: Readonly<Record<WebhookReason, string>> = {
+  only_failures: 'all deliveries to it have failed for five days',
   receiver_gone: 'its receiver answered that it is gone',
 };
 
-/** Why a webhook is disabled; undefined: the API said it in words of its own. */
-export function webhookReason(reason: string): string | undefined {
+/** Why a webhook is disabled. Undefined: this version of the dashboard does not know the reason. */
+export function webhookReason(reason: WebhookReason): string | undefined {
   return webhookReasons[reason];
 }
 
-const deliveryReasons: Readonly<Record<string, string>> = {
+const deliveryReasons: Readonly<Record<DeliveryReason, string>> = {
   attempts_exhausted: 'all eight attempts failed',
   receiver_gone: 'the receiver answered that it is gone',
   event_gone: 'the text of the event was lost',
@@ -26,18 +32,25 @@ const deliveryReasons: Readonly<Record<string, string>> = {
   held_too_long: 'it was held for 30 days',
 };
 
-export function deliveryReason(reason: string): string | undefined {
+export function deliveryReason(reason: DeliveryReason): string | undefined {
   return deliveryReasons[reason];
 }
 
-/** States that end undelivered. */
-export const deadStates = ['failed', 'blocked', 'dropped', 'skipped', 'cancelled', 'expired'] as const;
+/** States of deliveries that have failed. */
+export const deadStates = [
+  'failed',
+  'blocked',
+  'dropped',
+  'skipped',
+  'cancelled',
+  'expired',
+] as const satisfies DeliveryState[];
 
-export const isDead = (state: string): boolean => deadStates.some((dead) => dead === state);
-export const isOpen = (state: string): boolean => state === 'queued' || state === 'held';
+const isDead = (state: DeliveryState): boolean => deadStates.some((dead) => dead === state);
+export const isOpen = (state: DeliveryState): boolean => state === 'queued' || state === 'held';
 
 /** Class of a state as it is shown. */
-export function toneOf(state: string): string {
-  if (state === 'delivered' || state === 'active') return 'state good';
-  return isDead(state) || state === 'disabled' ? 'state bad' : 'state off';
+export function toneOf(state: DeliveryState): string {
+  if (state === 'delivered') return 'state good';
+  return isDead(state) ? 'state bad' : 'state off';
 }

@@ -15,7 +15,7 @@ export interface ListFilter {
   /** '': any. */
   health: HealthState | '';
   isSet: boolean;
-  change: (next: { words?: string; health?: string }) => void;
+  change: (next: { words?: string; health?: HealthState | '' }) => void;
 }
 
 /** Words and health that a list is filtered by. Both stand in the address, so that a reload and a link show the same. */
@@ -25,7 +25,7 @@ export function useListFilter(path: string): ListFilter {
   const [words, setWords] = useState(search.get('q') ?? '');
   const asked = useSettled(words.trim());
   const health = healthStates.find((state) => state === search.get('health')) ?? '';
-  const change = (next: { words?: string; health?: string }) => {
+  const change = (next: { words?: string; health?: HealthState | '' }) => {
     if (next.words !== undefined) setWords(next.words);
     const wanted = new URLSearchParams(
       Object.entries({ q: (next.words ?? words).trim(), health: next.health ?? health }).filter(
@@ -49,7 +49,9 @@ export function ListFilterFields({ filter, search }: { filter: ListFilter; searc
         <select
           className="select small"
           value={filter.health}
-          onChange={(event) => filter.change({ health: event.target.value })}
+          onChange={({ target: { value } }) =>
+            filter.change({ health: healthStates.find((state) => state === value) ?? '' })
+          }
         >
           <option value="">Any</option>
           {healthStates.map((state) => (

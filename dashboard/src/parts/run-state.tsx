@@ -1,5 +1,9 @@
-/** Words of the API for runs and their steps, and how each is shown. */
-const looks: Readonly<Record<string, { name: string; look: string }>> = {
+import type { Run } from '#sdk';
+
+/** The states of runs, which include those of their steps: name and tone. */
+export type RunStateName = Run['state'];
+
+const looks: Readonly<Record<RunStateName, { name: string; look: string }>> = {
   queued: { name: 'Queued', look: 'off' },
   running: { name: 'Running', look: 'busy' },
   waiting: { name: 'Waiting', look: 'busy' },
@@ -10,18 +14,18 @@ const looks: Readonly<Record<string, { name: string; look: string }>> = {
   not_triggered: { name: 'Not run', look: 'off' },
 };
 
-/** States of runs that a list can be narrowed to. */
-export const runStates = Object.keys(looks);
+/** States of runs that a list can be filtered by. */
+export const runStates = Object.keys(looks) as readonly RunStateName[];
 
-export function stateName(state: string): string {
+export function stateName(state: RunStateName): string {
   return looks[state]?.name ?? state;
 }
 
-export function RunState({ state }: { state: string }) {
+export function RunState({ state }: { state: RunStateName }) {
   return <span className={`state ${looks[state]?.look ?? 'off'}`}>{stateName(state)}</span>;
 }
 
-/** How long it took, or takes until now; undefined: it has not begun. Waits count. */
+/** How long the run took, or has taken until now, waits included. Undefined: it has not started. */
 export function tookMs(
   { started_at, ended_at }: { started_at: string | null; ended_at: string | null },
   nowMs: number,
@@ -30,16 +34,16 @@ export function tookMs(
   return Math.max(0, (ended_at === null ? nowMs : Date.parse(ended_at)) - Date.parse(started_at));
 }
 
-const triggers: Readonly<Record<string, string>> = {
+const triggers: Readonly<Record<Run['source_type'], string>> = {
   HTTP: 'a request',
   TIMER: 'a timer',
   EMAIL: 'a mail',
   COMPONENT: 'an event of a source',
   WORKFLOW: 'another workflow',
-  SDK: 'a person',
+  SDK: 'a user',
 };
 
 /** What started a run, in words. */
-export function triggerName(sourceType: string): string {
+export function triggerName(sourceType: Run['source_type']): string {
   return triggers[sourceType] ?? sourceType;
 }

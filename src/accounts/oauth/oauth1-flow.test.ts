@@ -3,9 +3,10 @@ import { after, afterEach, beforeEach, describe, test } from 'node:test';
 import type { AppDefinition, OAuth1Settings } from '#accounts/apps/app-definition.ts';
 import { AddressPolicy } from '#egress/address-policy.ts';
 import { createGuardedDispatcher } from '#egress/guarded-dispatcher.ts';
-import { systemClock, TestClock } from '#lib/clock.ts';
+import { systemClock } from '#lib/clock.ts';
 import type { ReceiverScript } from '../../../test/support/http-receiver.ts';
 import { OAuth1Provider } from '../../../test/support/oauth1-provider.ts';
+import { TestClock } from '../../../test/support/test-clock.ts';
 import { type GrantContext, GrantError } from './grant.ts';
 import { OAuth1Flow } from './oauth1-flow.ts';
 

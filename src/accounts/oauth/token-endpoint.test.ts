@@ -7,8 +7,8 @@ import type { AppDefinition } from '#accounts/apps/app-definition.ts';
 import { parseApp } from '#accounts/apps/parse-app.ts';
 import { AddressPolicy } from '#egress/address-policy.ts';
 import { createGuardedDispatcher } from '#egress/guarded-dispatcher.ts';
-import { TestClock } from '#lib/clock.ts';
 import { OAuthProvider } from '../../../test/support/oauth-provider.ts';
+import { TestClock } from '../../../test/support/test-clock.ts';
 import { GrantError, type OAuthClient } from './grant.ts';
 import { createTokenEndpoint } from './token-endpoint.ts';
 

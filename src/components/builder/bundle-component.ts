@@ -12,6 +12,7 @@ import {
   build as runEsbuild,
   transform,
 } from 'esbuild';
+import { bytesText } from '#lib/units.ts';
 import type { BuildProblem, BundleForm, BundleRequest, BundlerOutput, OwnFile } from './build-messages.ts';
 import { describeErrors } from './bundle-errors.ts';
 import { ownModuleName, pathOfOwnModule } from './own-module-name.ts';
@@ -112,7 +113,7 @@ type BuildOutput = Extract<BundlerOutput, { type: 'bundled' | 'unfit' }>;
 
 function refuseTooLarge(output: BuildOutput, { bundleBytesMax }: BundleRequest): BuildOutput {
   if (output.type !== 'bundled' || Buffer.byteLength(output.code) <= bundleBytesMax) return output;
-  const message = `the component with its packages is larger than ${bundleBytesMax} bytes`;
+  const message = `the component with its packages is larger than ${bytesText(bundleBytesMax)}`;
   return { type: 'unfit', problem: { kind: 'caller', code: 'component_too_large', message, details: {} } };
 }
 

@@ -1,5 +1,6 @@
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { bytesText, countText } from '#lib/units.ts';
 import type { FetchRequest, PackageFile } from './build-messages.ts';
 import { InstallRefusal, registriesOf } from './install-rules.ts';
 import { loadNpm } from './load-npm.ts';
@@ -93,7 +94,7 @@ function readTarball(stream: NodeJS.ReadableStream, bounds: FetchRequest): Promi
   let entries = 0;
   let bytes = 0;
   const refuse = (): void => {
-    const message = `the package has more than ${bounds.filesMax} files or ${bounds.bytesMax} bytes`;
+    const message = `the package has more than ${countText(bounds.filesMax)} files or ${bytesText(bounds.bytesMax)}`;
     const error = new InstallRefusal('component_too_large', message, {});
     reject(error);
     parser.abort(error);

@@ -1,5 +1,6 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { bytesText } from '#lib/units.ts';
 import type { InstallRequest, PackageLock } from './build-messages.ts';
 import { InstallRefusal, registriesOf } from './install-rules.ts';
 import { parseNpmArgument } from './npm-argument.ts';
@@ -201,7 +202,7 @@ function checkTree(tree: PackageNode | null, request: InstallRequest): void {
   if (unpackedBytes > request.bytesMax) {
     throw new InstallRefusal(
       'component_too_large',
-      `the npm packages of the component unpack to more than ${request.bytesMax} bytes`,
+      `the npm packages of the component unpack to more than ${bytesText(request.bytesMax)}`,
       {},
     );
   }

@@ -1,5 +1,6 @@
 import fs from 'node:fs';
 import { Socket } from 'node:net';
+import { bytesText, countText } from '#lib/units.ts';
 
 /**
  * What Node's permission flags cannot say, enforced inside the installer, which runs no foreign code: it connects to
@@ -49,7 +50,9 @@ export function limitWrites(
   const isOver = (): boolean => files > bounds.filesMax || bytes > bounds.bytesMax;
   const tooLarge = (): Error =>
     Object.assign(
-      new Error(`packages unpack to more than ${bounds.filesMax} files or ${bounds.bytesMax} bytes`),
+      new Error(
+        `packages unpack to more than ${countText(bounds.filesMax)} files or ${bytesText(bounds.bytesMax)}`,
+      ),
       { code: 'ETOOLARGE' },
     );
   const refuse = (given: unknown[]): void => {

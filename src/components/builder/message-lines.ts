@@ -1,4 +1,5 @@
 import type { Readable, Writable } from 'node:stream';
+import { bytesText } from '#lib/units.ts';
 
 /** Longest line either side reads: a bundle or a file with JSON escapes. */
 export const lineBytesMax = 64 * 1024 * 1024;
@@ -15,7 +16,7 @@ export function readMessages<T>(stream: Readable, onMessage: (message: T) => voi
       parts.push(part);
       bytes += part.length;
       if (bytes > lineBytesMax) {
-        stream.destroy(new Error(`a message of a builder process is longer than ${lineBytesMax} bytes`));
+        stream.destroy(new Error(`a message of a builder process is longer than ${bytesText(lineBytesMax)}`));
         return;
       }
       if (end === -1) return;

@@ -5,8 +5,6 @@ import { redeliver } from '#delivery/manage-deliveries.ts';
 import { requestReplay } from '#delivery/replay/replay-events.ts';
 import { subscribeFrom } from '#delivery/subscriptions/manage-subscriptions.ts';
 import { formatEventId } from '#events/event-id.ts';
-import { readEvents } from '#events/event-page-store.ts';
-import { TestClock } from '#lib/clock.ts';
 import { newId } from '#lib/ids.ts';
 import type { Store } from '#storage/store.ts';
 import type { RunState, WorkflowState } from '#storage/tables/workflow-tables.ts';
@@ -14,8 +12,10 @@ import type { WorkflowSettings } from '#workflows/definitions/workflow-definitio
 import { updateWorkflow } from '#workflows/definitions/workflow-store.ts';
 import { DeliveryFixture } from '../../../test/support/delivery-fixture.ts';
 import { HttpReceiver } from '../../../test/support/http-receiver.ts';
+import { readEvents } from '../../../test/support/stored-events.ts';
 import { deployAgain, RecordedRuns, storeWorkflow } from '../../../test/support/stored-workflows.ts';
 import { forEachStore } from '../../../test/support/stores.ts';
+import { TestClock } from '../../../test/support/test-clock.ts';
 
 interface Setting extends AsyncDisposable {
   delivery: DeliveryFixture;

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { databaseTimeMs, registerNode } from '#jobs/node-store.ts';
-import { TestClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
 import type { DeliveryTable } from '#storage/tables/delivery-tables.ts';
 import { storeDelivery } from '../../../test/support/stored-deliveries.ts';
 import { forEachStore } from '../../../test/support/stores.ts';
+import { TestClock } from '../../../test/support/test-clock.ts';
 import { DeliveryLeases } from './delivery-leases.ts';
 import {
   claimDeliveries,

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { insertNewJobs } from '#jobs/job-store.ts';
-import { TestClock } from '#lib/clock.ts';
 import type { Store } from '#storage/store.ts';
 import type { RunState } from '#storage/tables/workflow-tables.ts';
 import { insertRuns } from '#workflows/runs/run-store.ts';
 import { RecordedRuns } from '../../../test/support/stored-workflows.ts';
 import { forEachStore } from '../../../test/support/stores.ts';
+import { TestClock } from '../../../test/support/test-clock.ts';
 import { QueuedRuns } from './queued-runs.ts';
 
 const clock = new TestClock();

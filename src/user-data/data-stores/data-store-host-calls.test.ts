@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { TestClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
 import { forEachStore } from '../../../test/support/stores.ts';
+import { TestClock } from '../../../test/support/test-clock.ts';
 import { DataStoreEntries } from './data-store-entries.ts';
 import { dataStoreHostCalls } from './data-store-host-calls.ts';
 import { findDataStore } from './data-store-store.ts';

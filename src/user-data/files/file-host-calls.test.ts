@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { TestClock } from '#lib/clock.ts';
 import { forEachStore } from '../../../test/support/stores.ts';
+import { TestClock } from '../../../test/support/test-clock.ts';
 import { fileHostCalls } from './file-host-calls.ts';
 import { FileUrls } from './file-urls.ts';
 import { StoredFiles } from './stored-files.ts';

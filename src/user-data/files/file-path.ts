@@ -1,4 +1,5 @@
 import { CallerError } from '#lib/errors.ts';
+import { bytesText } from '#lib/units.ts';
 
 /** Longest path of a file, in bytes of UTF-8. */
 export const pathBytesMax = 1024;
@@ -27,7 +28,7 @@ function segments(path: unknown): string[] {
   if (typeof path !== 'string') throw invalid(`expected a text, found ${typeof path}`);
   if (path.includes('\0')) throw invalid('a path holds no NUL');
   if (!path.isWellFormed()) throw invalid('a path is well-formed Unicode');
-  if (Buffer.byteLength(path) > pathBytesMax) throw invalid(`a path has at most ${pathBytesMax} bytes`);
+  if (Buffer.byteLength(path) > pathBytesMax) throw invalid(`a path has at most ${bytesText(pathBytesMax)}`);
   const parts = path.split('/').filter((part) => part !== '' && part !== '.');
   if (parts.includes('..')) throw invalid('a path must not hold ".."');
   return parts;

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { describe, test } from 'node:test';
-import { TestClock } from '#lib/clock.ts';
 import { silentLogger } from '#lib/logger.ts';
 import { forEachStore, type StoreFixture } from '../../../test/support/stores.ts';
+import { TestClock } from '../../../test/support/test-clock.ts';
 import type { FileRow } from './file-store.ts';
 import { chunkBytes, type FileTarget, replacedMs, uploadIdleMs } from './file-upload.ts';
 import { FilePruner } from './prune-files.ts';

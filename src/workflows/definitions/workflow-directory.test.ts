@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { TestClock } from '#lib/clock.ts';
 import type { Store } from '#storage/store.ts';
 import { deployAgain, storeWorkflow } from '../../../test/support/stored-workflows.ts';
 import { forEachStore } from '../../../test/support/stores.ts';
+import { TestClock } from '../../../test/support/test-clock.ts';
 import { WorkflowDirectory } from './workflow-directory.ts';
 import { deleteWorkflowRow } from './workflow-store.ts';
 

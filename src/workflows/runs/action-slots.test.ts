@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { TestClock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
+import { TestClock } from '../../../test/support/test-clock.ts';
 import { ActionSlots, actionsAtOnceMax, actionsAtOncePerOwnerMax } from './action-slots.ts';
 
 const isBusy = (error: unknown) => error instanceof CallerError && error.code === 'actions_busy';

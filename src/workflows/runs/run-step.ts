@@ -1,5 +1,6 @@
 import { unreachable } from '#lib/assert.ts';
 import { UnavailableError } from '#lib/errors.ts';
+import { bytesText, countText } from '#lib/units.ts';
 import type { CallOutcome, HttpReply, LogLine, StepFlow, StepSend } from '#runner/call-outcome.ts';
 import type { HostCall, HostCallAnswer, Runner, StepCall } from '#runner/runner.ts';
 import { readComponentDb } from '#sources/source-store.ts';
@@ -190,7 +191,7 @@ function resultOf(
       exports: '{}',
       error: {
         code: 'Function Payload Limit Exceeded',
-        msg: `event, exports and logs of a run may have ${runDataBytesMax} bytes together; with those of ${what} there are ${bytes}`,
+        msg: `event, exports and logs of a run may have ${bytesText(runDataBytesMax)} together; with those of ${what} there are ${countText(bytes)} bytes`,
         stack: '',
       },
     };
