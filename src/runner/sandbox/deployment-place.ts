@@ -65,18 +65,16 @@ export function stepEnvironment(current: () => StepWork | undefined): Environmen
  * code of the process: a view of the same. Before any code of a component is loaded.
  */
 export async function shareEnvironment(current: () => DeploymentPlace | undefined): Promise<void> {
-  const own = (): Environment => current()?.environment ?? common;
-  let shown: () => Environment = () => viewOf(own);
+  const view = viewOf(() => current()?.environment ?? common);
   Object.defineProperty(process, 'env', {
-    get: () => shown(),
+    get: () => current()?.environment ?? view,
     set: () => undefined,
     enumerable: true,
     configurable: true,
   });
-  // What a module exports to `import` is read once, when it is first imported.
+  // What a module exports to `import` is read when it is first imported, and when it is told to.
   await import('node:process');
   syncBuiltinESMExports();
-  shown = own;
 }
 
 function viewOf(own: () => Environment): Environment {
