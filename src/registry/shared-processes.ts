@@ -108,7 +108,7 @@ export class SharedProcesses {
   }
 
   #request(deploymentId: string, bundle: Bundle): Omit<CallRequest, 'call' | 'props' | 'deadlineMs'> {
-    return { deploymentId, ownerId: this.#ownerId, bundle, revision: 0, db: {} };
+    return { deploymentId, ownerId: this.#ownerId, bundle, revision: 0, db: {}, isolated: true };
   }
 
   #processFor(bundle: Bundle): SharedProcess {

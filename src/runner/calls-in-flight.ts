@@ -7,6 +7,7 @@ import type { RunnerLimits } from './runner-limits.ts';
 import type { RunnerTimer } from './runner-timer.ts';
 
 export interface CallStart extends CallOptions {
+  deploymentId: string;
   deadlineMs: number;
   isLoad: boolean;
   isStep?: boolean;
@@ -18,16 +19,17 @@ export interface CallStart extends CallOptions {
 export class CallsInFlight {
   readonly #limits: RunnerLimits;
   readonly #timer: RunnerTimer;
-  readonly #onDeadline: (pending: PendingCall) => void;
+  readonly #onDeadline: (id: number, pending: PendingCall) => void;
   readonly #onCancel: (id: number, pending: PendingCall) => void;
   readonly #calls = new Map<number, PendingCall>();
+  readonly #countOf = new Map<string, number>();
   #nextId = 1;
 
   constructor(options: {
     limits: RunnerLimits;
     timer: RunnerTimer;
     /** A call is not over when its time is. `decided` says how it ends. */
-    onDeadline: (pending: PendingCall) => void;
+    onDeadline: (id: number, pending: PendingCall) => void;
     /** The signal of a call was aborted while it goes on. */
     onCancel: (id: number, pending: PendingCall) => void;
   }) {
@@ -44,6 +46,10 @@ export class CallsInFlight {
   /** In the order of their start. */
   get all(): IterableIterator<[number, PendingCall]> {
     return this.#calls.entries();
+  }
+
+  countOf(deploymentId: string): number {
+    return this.#countOf.get(deploymentId) ?? 0;
   }
 
   get oldest(): PendingCall | undefined {
@@ -76,6 +82,7 @@ export class CallsInFlight {
     const { promise, resolve } = Promise.withResolvers<CallAnswer>();
     const pending: PendingCall = {
       record: new CallRecord(this.#limits, options.isStep),
+      deploymentId: options.deploymentId,
       resolve,
       sentAtMs: this.#timer.nowMs(),
       deadlineMs: options.deadlineMs,
@@ -89,7 +96,8 @@ export class CallsInFlight {
       stopListening: undefined,
     };
     this.#calls.set(id, pending);
-    pending.stopDeadline = this.#timer.after(options.deadlineMs, () => this.#passDeadline(pending));
+    this.#countOf.set(options.deploymentId, this.countOf(options.deploymentId) + 1);
+    pending.stopDeadline = this.#timer.after(options.deadlineMs, () => this.#passDeadline(id, pending));
     const { signal } = options;
     if (signal !== undefined) {
       const cancel = (): void => {
@@ -102,7 +110,7 @@ export class CallsInFlight {
     return promise;
   }
 
-  #passDeadline(pending: PendingCall): void {
+  #passDeadline(id: number, pending: PendingCall): void {
     const seconds = pending.deadlineMs / 1000;
     pending.decided = pending.isLoad
       ? {
@@ -110,17 +118,17 @@ export class CallsInFlight {
           error: serviceError(`the code did not finish loading within ${seconds} s`, 'load_deadline'),
         }
       : { status: 'timed_out', error: serviceError(`the run did not end within ${seconds} s`, 'deadline') };
-    this.#onDeadline(pending);
+    this.#onDeadline(id, pending);
   }
 
   /** The deadline begins anew, but no call runs longer than a number of them. */
-  refreshDeadline(pending: PendingCall): void {
+  refreshDeadline(id: number, pending: PendingCall): void {
     if (!pending.isStep) throw new ProtocolError('a call that is no step asks for a new deadline');
     if (pending.decided !== undefined) return;
     const leftMs = pending.deadlineMs * refreshedDeadlinesMax - this.elapsedMs(pending);
     pending.stopDeadline();
     const ms = Math.max(0, Math.min(pending.deadlineMs, leftMs));
-    pending.stopDeadline = this.#timer.after(ms, () => this.#passDeadline(pending));
+    pending.stopDeadline = this.#timer.after(ms, () => this.#passDeadline(id, pending));
   }
 
   /** Since it was sent. */
@@ -129,7 +137,10 @@ export class CallsInFlight {
   }
 
   answer(id: number, pending: PendingCall, answer: CallAnswer): void {
-    this.#calls.delete(id);
+    if (!this.#calls.delete(id)) return;
+    const left = this.countOf(pending.deploymentId) - 1;
+    if (left > 0) this.#countOf.set(pending.deploymentId, left);
+    else this.#countOf.delete(pending.deploymentId);
     pending.stopDeadline();
     pending.stopListening?.();
     pending.resolve(answer);

@@ -7,12 +7,11 @@ import type { CallRequest } from './runner.ts';
  */
 export function encodeCall(
   request: CallRequest,
-  options: { ack: boolean; withProps: boolean },
+  options: { module: string; ack: boolean; withProps: boolean },
 ): { header: CallHeader; payload: string[]; bytes: number } {
   const { call } = request;
-  const header: CallHeader = { kind: call.kind, event: -1, props: -1, db: -1 };
+  const header: CallHeader = { kind: call.kind, module: options.module, event: -1, props: -1, db: -1 };
   if (options.ack) header.ack = 1;
-  if (request.module !== undefined) header.module = request.module;
   const payload: string[] = [];
   let bytes = 0;
   const add = (text: string): number => {

@@ -30,7 +30,7 @@ test('whatever ends a process, neither its folder nor its descriptors stay behin
   const folders = () => readdirSync(run).filter((name) => name.startsWith('scratch-')).length;
   try {
     // What is loaded with the first process and stays.
-    await fixture.run('return 1;', { deploymentId: 'dc_0' });
+    await fixture.run('return 1;', { deploymentId: 'dc_0', isolated: true });
     await fixture.runner.forget('dc_0');
     const before = descriptors();
     // Where a deadline is the end, all of them have begun to wait for it.
@@ -42,7 +42,11 @@ test('whatever ends a process, neither its folder nor its descriptors stay behin
     await Promise.all(
       endings.map(async (body, i) => {
         const deploymentId = `dc_ending_${i}`;
-        await fixture.call(componentWith(body), { deploymentId, deadlineMs: 300 }, { onRespond });
+        await fixture.call(
+          componentWith(body),
+          { deploymentId, deadlineMs: 300, isolated: true },
+          { onRespond },
+        );
         await fixture.runner.forget(deploymentId);
       }),
     );

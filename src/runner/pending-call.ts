@@ -6,6 +6,7 @@ import type { CallOptions } from './runner.ts';
 /** A call, or the load of a bundle, that a process has been given. */
 export interface PendingCall {
   record: CallRecord;
+  deploymentId: string;
   resolve: (answer: CallAnswer) => void;
   /** By the timer of its process. */
   sentAtMs: number;

@@ -65,6 +65,7 @@ export class ProcessPool {
   #failedAt = Number.NEGATIVE_INFINITY;
   #started = false;
   #closed = false;
+  #killCount = 0;
 
   constructor(options: PoolOptions) {
     this.#options = options;
@@ -82,6 +83,11 @@ export class ProcessPool {
 
   get processes(): Iterable<SandboxProcess> {
     return this.#live.keys();
+  }
+
+  /** Processes with user code that ended otherwise than by becoming superfluous. */
+  get killCount(): number {
+    return this.#killCount;
   }
 
   get readyCount(): number {
@@ -332,6 +338,8 @@ export class ProcessPool {
   #forget(process: SandboxProcess, scratch: string): void {
     const index = this.#ready.indexOf(process);
     if (index >= 0) this.#ready.splice(index, 1);
+    const { hasCode, endReason } = process;
+    if (hasCode && endReason !== 'retired' && endReason !== 'closing') this.#killCount += 1;
     void this.#removeTraces(process.pid, scratch).then(() => {
       const user = this.#live.get(process);
       this.#live.delete(process);

@@ -4,6 +4,8 @@ import type { Clock } from '#lib/clock.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { CallOutcome, UserCodeError } from './call-outcome.ts';
 import type { Confinement } from './confinement.ts';
+import type { Home } from './home.ts';
+import { Homes } from './homes.ts';
 import { LoadablePackages, type ReadyCode } from './loadable-packages.ts';
 import { type CallAnswer, notStarted, serviceError } from './process-end.ts';
 import { processMemory } from './process-memory.ts';
@@ -18,7 +20,7 @@ import type {
   RunnerStats,
 } from './runner.ts';
 import { defaultRunnerLimits, type RunnerLimits } from './runner-limits.ts';
-import { asDescription, copyOutcome, ended } from './runner-outcomes.ts';
+import { asDescription, copyOutcome, ended, isOwnDoing, wasTakenDown } from './runner-outcomes.ts';
 import { type RunnerTimer, systemTimer } from './runner-timer.ts';
 import { reachableBase, SandboxFolders } from './sandbox-folders.ts';
 import type { SandboxProcess } from './sandbox-process.ts';
@@ -90,28 +92,26 @@ export async function createProcessRunner(options: ProcessRunnerOptions): Promis
 
 function ignoreSignal(): void {}
 
-/** Stands where the hash of a bundle would: the process has several, by name. */
-const severalBundles = '';
-
-/** The process of one deployment at one revision. */
-interface Binding {
-  deploymentId: string;
-  ownerId: string;
-  revision: number | string;
-  bundleHash: string;
-  /** Set once the bundle is loaded; where there are several, once it can load them. */
-  process: SandboxProcess | undefined;
-  /** The process, or the outcome that every waiting call gets. */
-  loaded: Promise<SandboxProcess | CallOutcome>;
-  forgotten: boolean;
-}
-
 /** Bytes that wait to be read by a process: far beyond what a healthy one leaves. */
 const backlogBytesMax = 64 * 1024 * 1024;
 /** Idle processes, sizes of folders and the memory budget are looked at once in so many polls. */
 const housekeepingPolls = 10;
 /** A call whose process died before taking it up is given to so many fresh ones. */
 const placementsMax = 3;
+/** Of a bundle that is only described. */
+const describedName = 'described@1';
+
+/** How often a call was placed. */
+interface Attempt {
+  attempt: number;
+  placing: Placing;
+}
+
+/** A call on its way to a process. */
+interface Placing {
+  /** Its deployment was ended meanwhile. */
+  forgotten: boolean;
+}
 
 class ProcessRunner implements Runner {
   readonly #limits: RunnerLimits;
@@ -121,13 +121,14 @@ class ProcessRunner implements Runner {
   readonly #onUnattributedError: (deploymentId: string, error: UserCodeError) => void;
   readonly #packages: LoadablePackages;
   readonly #pool: ProcessPool;
-  readonly #bindings = new Map<string, Binding>();
-  readonly #processesOf = new Map<string, Set<SandboxProcess>>();
-  readonly #timer: RunnerTimer;
+  readonly #homes: Homes;
+  /** Calls of each deployment that are placed or in a process. */
+  readonly #placings = new Map<string, Set<Placing>>();
+  /** Processes of calls that run alone, by deployment. */
+  readonly #alone = new Map<string, Set<SandboxProcess>>();
   readonly #stopWatch: () => void;
   #polls = 0;
   #calls = 0;
-  #kills = 0;
   #closing: Promise<void> | undefined;
 
   constructor(
@@ -142,15 +143,16 @@ class ProcessRunner implements Runner {
     makePool: (makeRoom: () => boolean) => ProcessPool,
     confinement: Confinement,
   ) {
-    this.#limits = own.limits;
+    const { limits, timer, logger, packages, onUnattributedError } = own;
+    this.#limits = limits;
     this.#folders = own.folders;
-    this.#logger = own.logger;
+    this.#logger = logger;
     this.#confinement = confinement;
-    this.#onUnattributedError = own.onUnattributedError;
-    this.#packages = own.packages;
-    this.#pool = makePool(() => this.#endLeastRecentlyUsed());
-    this.#timer = own.timer;
-    this.#stopWatch = own.timer.every(this.#limits.memoryPollMs, () => this.#poll());
+    this.#onUnattributedError = onUnattributedError;
+    this.#packages = packages;
+    this.#pool = makePool(() => this.#homes.endLeastRecentlyUsed());
+    this.#homes = new Homes({ limits, pool: this.#pool, packages, timer, logger, onUnattributedError });
+    this.#stopWatch = timer.every(limits.memoryPollMs, () => this.#poll());
     this.#pool.start();
   }
 
@@ -159,11 +161,13 @@ class ProcessRunner implements Runner {
     const ready = await this.#packages.ready(request);
     if ('status' in ready) return asDescription(ready);
     const process = await this.#take(request.ownerId, ready);
-    if (process === undefined) return asDescription(this.#noProcess(request.ownerId));
+    if (process === undefined) return asDescription(this.#homes.noProcess(request.ownerId));
     try {
-      const loaded = await process.load(ready.bundle, '');
+      const loaded = await process.load(describedName, ready.bundle, {
+        ...{ deploymentId: '', place: describedName, isStep: false },
+      });
       if (loaded === notStarted || loaded.status !== 'finished') return asDescription(loaded);
-      const described = asDescription(await process.describe());
+      const described = asDescription(await process.describe(describedName));
       return { ...described, logs: [...loaded.logs, ...described.logs] };
     } finally {
       process.kill('retired');
@@ -176,38 +180,51 @@ class ProcessRunner implements Runner {
     return process;
   }
 
-  call(request: CallRequest, options: CallOptions = {}): Promise<CallOutcome> {
+  async call(request: CallRequest, options: CallOptions = {}): Promise<CallOutcome> {
     this.#calls += 1;
-    return this.#place(request, options, 1);
+    const { deploymentId } = request;
+    const placing: Placing = { forgotten: false };
+    const placings = this.#placings.get(deploymentId) ?? new Set();
+    this.#placings.set(deploymentId, placings.add(placing));
+    try {
+      return await this.#place(request, options, { attempt: 1, placing });
+    } finally {
+      placings.delete(placing);
+      if (placings.size === 0) this.#placings.delete(deploymentId);
+    }
   }
 
-  async #place(request: CallRequest, options: CallOptions, attempt: number): Promise<CallOutcome> {
-    if (this.#closing !== undefined)
-      return ended('cancelled', serviceError('the service is stopping', 'closing'));
-    if (options.signal?.aborted)
-      return ended('cancelled', serviceError('the call was cancelled', 'cancelled'));
-    if (request.alone === true) return this.#callAlone(request, options, attempt);
-    const binding = this.#bindingFor(request);
-    let process = binding.process;
-    if (process === undefined) {
-      const loaded = await unlessAborted(binding.loaded, options.signal);
-      if (loaded === aborted) return ended('cancelled', serviceError('the call was cancelled', 'cancelled'));
-      if ('status' in loaded) return copyOutcome(loaded);
-      process = loaded;
-    }
-    const { module } = request;
-    if (module !== undefined && process.usable && !process.hasModule(module)) {
-      const loading = this.#loadInto(process, request);
-      const failed = await failureOfLoad(loading, options.signal);
+  async #place(request: CallRequest, options: CallOptions, at: Attempt): Promise<CallOutcome> {
+    const { signal } = options;
+    const refused = this.#refusal(options, at);
+    if (refused !== undefined) return refused;
+    if (request.alone === true) return this.#callAlone(request, options, at);
+    const finding = this.#homes.find(request);
+    const home = finding instanceof Promise ? await unlessAborted(finding, signal) : finding;
+    if (home === aborted) return cancelled();
+    if ('status' in home) return home;
+    const { process } = home;
+    if (process === undefined || this.#closing !== undefined || at.placing.forgotten || !process.usable)
+      return this.#placeAgain(process, request, options, at);
+    const { name, resident } = home.place(request);
+    if (!process.hasModule(name)) {
+      const loading = this.#loadInto(process, name, resident.place, request);
+      home.expected += 1;
+      const failed = await failureOfLoad(loading, signal);
+      home.expected -= 1;
       if (failed !== undefined) {
         if (failed.status === 'cancelled') return failed;
-        // What a half-evaluated module left behind is in the way of the next try.
-        process.retire();
-        this.#unbind(binding);
-        return failed;
+        home.discard(resident, name);
+        this.#sawEnd(home, request, failed);
+        return this.#againIfTakenDown(failed, request, options, at);
       }
+      if (!process.usable || !process.hasModule(name) || at.placing.forgotten)
+        return this.#placeAgain(process, request, options, at);
     }
-    if (process.callsInFlight >= this.#limits.callsInFlightMax || process.backlogBytes > backlogBytesMax) {
+    if (
+      process.callsInFlightOf(request.deploymentId) >= this.#limits.callsInFlightMax ||
+      process.backlogBytes > backlogBytesMax
+    ) {
       return ended(
         'cancelled',
         serviceError(
@@ -216,22 +233,60 @@ class ProcessRunner implements Runner {
         ),
       );
     }
-    const answer = process.usable ? await process.call(request, options) : notStarted;
-    if (answer !== notStarted) return answer;
-    this.#unbind(binding);
-    if (binding.forgotten) return ended('cancelled', serviceError('the deployment was ended', 'forgotten'));
-    return this.#placeAgain(process, request, options, attempt);
+    const answer = await process.call(name, request, options);
+    home.unloadUnused();
+    if (answer === notStarted) {
+      this.#homes.leave(home);
+      return this.#placeAgain(process, request, options, at);
+    }
+    this.#sawEnd(home, request, answer);
+    return this.#againIfTakenDown(answer, request, options, at);
+  }
+
+  /** Why a call is not placed, or not any more. */
+  #refusal({ signal }: CallOptions, { placing }: Attempt): CallOutcome | undefined {
+    if (this.#closing !== undefined)
+      return ended('cancelled', serviceError('the service is stopping', 'closing'));
+    if (signal?.aborted) return cancelled();
+    if (placing.forgotten) return ended('cancelled', serviceError('the deployment was ended', 'forgotten'));
+    return undefined;
+  }
+
+  /** A deployment that ended a process which others share gets one of its own. */
+  #sawEnd(home: Home, request: CallRequest, outcome: CallOutcome): void {
+    // One that only waited past its deadline does no harm to others. One that kept the process busy is run again, alone.
+    if (outcome.status === 'timed_out') return;
+    if (home.isShared && home.process?.hasEnded === true && isOwnDoing(outcome))
+      this.#homes.setApart(request);
+  }
+
+  /**
+   * A call whose process others took down, or may have, runs again: alone where it may have been its own doing. Steps tell
+   * their caller, which knows what may be run again.
+   */
+  #againIfTakenDown(
+    outcome: CallOutcome,
+    request: CallRequest,
+    options: CallOptions,
+    at: Attempt,
+  ): CallOutcome | Promise<CallOutcome> {
+    if (request.call.kind === 'step' || !wasTakenDown(outcome)) return outcome;
+    const isAlone = outcome.shared === true || at.attempt >= placementsMax;
+    const again = isAlone ? { ...request, alone: true as const } : request;
+    return this.#place(again, options, { ...at, attempt: at.attempt + 1 });
   }
 
   #placeAgain(
-    process: SandboxProcess,
+    process: SandboxProcess | undefined,
     request: CallRequest,
     options: CallOptions,
-    attempt: number,
+    at: Attempt,
   ): CallOutcome | Promise<CallOutcome> {
-    if (attempt < placementsMax) return this.#place(request, options, attempt + 1);
+    if (at.attempt < placementsMax) return this.#place(request, options, { ...at, attempt: at.attempt + 1 });
+    const refused = this.#refusal(options, at);
+    if (refused !== undefined) return refused;
     // Nothing of it ran, and its code is not to blame: no crash, but a call for another time.
-    if (process.endReason === 'overloaded') {
+    if (process?.endReason === 'overloaded') {
       return ended(
         'cancelled',
         serviceError('the machine is too busy: no process took the call up', 'overloaded'),
@@ -241,151 +296,89 @@ class ProcessRunner implements Runner {
   }
 
   /** In a process that nothing else runs in, and that ends with the call. */
-  async #callAlone(request: CallRequest, options: CallOptions, attempt: number): Promise<CallOutcome> {
+  async #callAlone(request: CallRequest, options: CallOptions, at: Attempt): Promise<CallOutcome> {
+    const { deploymentId, ownerId } = request;
     const getting = this.#packages.ready(request);
     const ready = await unlessAborted(getting, options.signal);
     if (ready === aborted) {
       void getting.then((late) => 'status' in late || late.holdFor(undefined));
-      return ended('cancelled', serviceError('the call was cancelled', 'cancelled'));
+      return cancelled();
     }
     if ('status' in ready) return ready;
-    const taking = this.#take(request.ownerId, ready);
+    const taking = this.#take(ownerId, ready);
     const process = await unlessAborted(taking, options.signal);
     if (process === aborted) {
       void taking.then((late) => late?.kill('retired'));
-      return ended('cancelled', serviceError('the call was cancelled', 'cancelled'));
+      return cancelled();
     }
-    if (process === undefined || this.#closing !== undefined) {
+    if (process === undefined || this.#closing !== undefined || at.placing.forgotten) {
       process?.kill('retired');
-      return this.#noProcess(request.ownerId);
+      return this.#refusal(options, at) ?? this.#homes.noProcess(ownerId);
     }
-    this.#account(request.deploymentId, process);
-    process.onUnattributedError = (error) => this.#onUnattributedError(request.deploymentId, error);
+    this.#rememberAlone(deploymentId, process);
+    process.onUnattributedError = (error) => this.#onUnattributedError(deploymentId, error);
     try {
-      const failed = await failureOfLoad(this.#loadInto(process, request), options.signal);
-      if (failed !== undefined) return failed;
-      const answer = process.usable ? await process.call(request, options) : notStarted;
-      if (answer !== notStarted) return answer;
+      const name = `${deploymentId}@1`;
+      const loading = this.#loadInto(process, name, name, request);
+      const failed = await failureOfLoad(loading, options.signal);
+      if (failed !== undefined) return this.#afterAlone(process, request, failed);
+      const answer = process.usable ? await process.call(name, request, options) : notStarted;
+      if (answer !== notStarted) return this.#afterAlone(process, request, answer);
     } finally {
       process.kill('retired');
     }
-    return this.#placeAgain(process, request, options, attempt);
+    return this.#placeAgain(process, request, options, at);
+  }
+
+  #afterAlone(process: SandboxProcess, request: CallRequest, outcome: CallOutcome): CallOutcome {
+    if (process.hasEnded && isOwnDoing(outcome)) this.#homes.setApart(request);
+    return outcome;
+  }
+
+  #rememberAlone(deploymentId: string, process: SandboxProcess): void {
+    const processes = this.#alone.get(deploymentId) ?? new Set();
+    this.#alone.set(deploymentId, processes.add(process));
+    void process.ended.then(() => {
+      processes.delete(process);
+      if (processes.size === 0) this.#alone.delete(deploymentId);
+    });
   }
 
   releaseScratch(deploymentId: string, scratch: string): void {
-    for (const process of this.#processesOf.get(deploymentId) ?? []) process.releaseScratch(scratch);
+    for (const home of this.#homes.all) if (home.has(deploymentId)) home.process?.releaseScratch(scratch);
   }
 
-  /** The binding of this deployment at this revision; another revision gets a fresh process, the old one ends when idle. */
-  #bindingFor(request: CallRequest): Binding {
-    const existing = this.#bindings.get(request.deploymentId);
-    const bundleHash = request.module === undefined ? request.bundle.hash : severalBundles;
-    if (existing !== undefined) {
-      const same =
-        existing.revision === request.revision &&
-        existing.bundleHash === bundleHash &&
-        existing.ownerId === request.ownerId;
-      const fit =
-        existing.process === undefined ||
-        (existing.process.usable && existing.process.callsTaken < this.#limits.callsMax);
-      if (same && fit) return existing;
-      this.#unbind(existing);
-    }
-    const binding: Binding = {
-      deploymentId: request.deploymentId,
-      ownerId: request.ownerId,
-      revision: request.revision,
-      bundleHash,
-      process: undefined,
-      loaded: Promise.resolve(this.#noProcess(request.ownerId)),
-      forgotten: false,
-    };
-    binding.loaded = this.#load(binding, request).catch((error: unknown) => {
-      // Nothing should get here. If it does, the next call must not find the same rejection again.
-      this.#logger.error({ err: error }, 'runner.load_failed');
-      this.#unbind(binding);
-      return this.#noProcess(request.ownerId);
-    });
-    this.#bindings.set(request.deploymentId, binding);
-    return binding;
-  }
-
-  async #load(binding: Binding, request: CallRequest): Promise<SandboxProcess | CallOutcome> {
-    const ready = await this.#packages.ready(request);
-    if ('status' in ready) {
-      this.#unbind(binding);
-      return ready;
-    }
-    const process = await this.#take(request.ownerId, ready);
-    if (process === undefined || binding.forgotten || this.#closing !== undefined) {
-      process?.kill('retired');
-      this.#unbind(binding);
-      return binding.forgotten
-        ? ended('cancelled', serviceError('the deployment was ended', 'forgotten'))
-        : this.#noProcess(request.ownerId);
-    }
-    this.#account(binding.deploymentId, process);
-    process.onUnattributedError = (error) => this.#onUnattributedError(binding.deploymentId, error);
-    if (request.module === undefined) {
-      const answer = await this.#loadInto(process, request);
-      if (answer === notStarted || answer.status !== 'finished') {
-        process.kill('retired');
-        this.#unbind(binding);
-        return answer === notStarted ? this.#noProcess(request.ownerId) : answer;
-      }
-    }
-    binding.process = process;
-    process.onIdle = () => this.#pool.roomMayBeMade();
-    process.onFault = () => this.#unbind(binding);
-    // A new revision came while this one loaded: the calls that wait for it still get it.
-    if (this.#bindings.get(binding.deploymentId) !== binding) setImmediate(() => process.retire());
-    return process;
-  }
-
-  /** The code of a call, evaluated; of several bundles its own, once. */
-  async #loadInto(process: SandboxProcess, request: CallRequest): Promise<CallAnswer> {
-    const { module, deploymentId } = request;
+  /** The code of a call, evaluated; once in a process. */
+  async #loadInto(
+    process: SandboxProcess,
+    name: string,
+    place: string,
+    request: CallRequest,
+  ): Promise<CallAnswer> {
     const bundle = await this.#packages.open(process, request.bundle);
     if ('status' in bundle) return bundle;
-    return module === undefined
-      ? process.load(bundle, deploymentId)
-      : process.loadModule(module, bundle, deploymentId);
-  }
-
-  /** From being bound until the process is gone, also while it only finishes calls of an older revision. */
-  #account(deploymentId: string, process: SandboxProcess): void {
-    const processes = this.#processesOf.get(deploymentId) ?? new Set();
-    this.#processesOf.set(deploymentId, processes.add(process));
-    void process.ended.then(() => {
-      processes.delete(process);
-      if (processes.size === 0 && this.#processesOf.get(deploymentId) === processes)
-        this.#processesOf.delete(deploymentId);
-      if (process.endReason !== 'retired' && process.endReason !== 'closing') this.#kills += 1;
+    return process.load(name, bundle, {
+      deploymentId: request.deploymentId,
+      place,
+      isStep: request.module !== undefined,
     });
-  }
-
-  #unbind(binding: Binding): void {
-    if (this.#bindings.get(binding.deploymentId) === binding) this.#bindings.delete(binding.deploymentId);
-    binding.process?.retire();
   }
 
   async forget(deploymentId: string): Promise<void> {
-    const binding = this.#bindings.get(deploymentId);
-    if (binding !== undefined) binding.forgotten = true;
-    this.#bindings.delete(deploymentId);
-    const processes = [...(this.#processesOf.get(deploymentId) ?? [])];
-    for (const process of processes) process.kill('forgotten', 'the deployment was ended');
-    await Promise.all(processes.map((process) => process.ended));
+    for (const placing of this.#placings.get(deploymentId) ?? []) placing.forgotten = true;
+    const alone = [...(this.#alone.get(deploymentId) ?? [])];
+    for (const process of alone) process.kill('forgotten', 'the deployment was ended');
+    await Promise.all([this.#homes.forget(deploymentId), ...alone.map((process) => process.ended)]);
   }
 
   stats(): RunnerStats {
     return {
       level: this.#confinement.level,
       ownUsers: this.#confinement.distinctUsers,
-      warm: [...this.#bindings.values()].filter((binding) => binding.process !== undefined).length,
+      warm: this.#homes.warmCount,
       prewarmed: this.#pool.readyCount,
       calls: this.#calls,
-      kills: this.#kills,
+      kills: this.#pool.killCount,
     };
   }
 
@@ -397,26 +390,8 @@ class ProcessRunner implements Runner {
   async #close(): Promise<void> {
     this.#stopWatch();
     await this.#pool.close();
-    this.#bindings.clear();
     this.#folders.remove();
     process.off('SIGUSR1', ignoreSignal);
-  }
-
-  #noProcess(ownerId: string): CallOutcome {
-    const why = this.#pool.whyNone(ownerId);
-    return ended('cancelled', serviceError(`no process became free for the call: ${why}`, 'no_free_process'));
-  }
-
-  #endLeastRecentlyUsed(): boolean {
-    let oldest: Binding | undefined;
-    for (const binding of this.#bindings.values()) {
-      if (binding.process === undefined || !binding.process.idle) continue;
-      if (oldest?.process === undefined || binding.process.lastUsedAtMs < oldest.process.lastUsedAtMs)
-        oldest = binding;
-    }
-    if (oldest === undefined) return false;
-    this.#unbind(oldest);
-    return true;
   }
 
   #poll(): void {
@@ -428,17 +403,13 @@ class ProcessRunner implements Runner {
       const memory = processMemory(process.pid);
       privateBytes += memory?.privateBytes ?? 0;
       process.watch(memory?.residentBytes);
+      if (memory !== undefined) this.#homes.sawMemory(process, memory.residentBytes);
       // Every one that has seen user code: also one that loads, describes, or only finishes what it has.
       if (housekeeping && process.hasCode) void this.#watchScratch(process);
     }
     if (!housekeeping) return;
-    if (privateBytes > this.#limits.memoryBudgetMb * 1024 * 1024) this.#endLeastRecentlyUsed();
-    const nowMs = this.#timer.nowMs();
-    for (const binding of this.#bindings.values()) {
-      const { process } = binding;
-      if (process === undefined) continue;
-      if (process.idle && nowMs - process.lastUsedAtMs > this.#limits.idleMs) this.#unbind(binding);
-    }
+    if (privateBytes > this.#limits.memoryBudgetMb * 1024 * 1024) this.#homes.endLeastRecentlyUsed();
+    this.#homes.keepHouse();
   }
 
   async #watchScratch(process: SandboxProcess): Promise<void> {
@@ -464,6 +435,10 @@ class ProcessRunner implements Runner {
 
 const aborted = Symbol('aborted');
 
+function cancelled(): CallOutcome {
+  return ended('cancelled', serviceError('the call was cancelled', 'cancelled'));
+}
+
 /**
  * How a call ends whose code does not load; undefined when it can go on, or the process has ended and another one is
  * to be tried. An abort ends only the wait: others may wait for the same load.
@@ -473,7 +448,7 @@ async function failureOfLoad(
   signal: AbortSignal | undefined,
 ): Promise<CallOutcome | undefined> {
   const loaded = await unlessAborted(loading, signal);
-  if (loaded === aborted) return ended('cancelled', serviceError('the call was cancelled', 'cancelled'));
+  if (loaded === aborted) return cancelled();
   if (loaded === notStarted || loaded.status === 'finished') return undefined;
   return copyOutcome(loaded);
 }

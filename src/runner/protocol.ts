@@ -12,7 +12,7 @@ import type { SendKind } from '#storage/tables/workflow-tables.ts';
 export const frameType = {
   /** service → process: scratch folder, limits, extra certificates. */
   init: 1,
-  /** service → process: one bundle, once; or one of several, each once and by a name. */
+  /** service → process: one bundle, once and by a name. */
   load: 2,
   /** service → process: run, a hook, a step, additionalProps, eventNames, options, describe, or the self-test's probe. */
   call: 3,
@@ -21,6 +21,8 @@ export const frameType = {
   answer: 5,
   /** service → process: the folder that was `/tmp` of a run is not needed any more. */
   release: 6,
+  /** service → process: bundles that are not needed any more. */
+  unload: 7,
   /** process → service */
   ready: 16,
   /** The process has read a call and is about to run it; sent when the call asked for it. */
@@ -39,12 +41,14 @@ export const frameType = {
   refresh: 25,
   /** The code of this call ends the process. */
   exiting: 26,
+  /** Code that was unloaded left something behind that goes on: the process is to be replaced. */
+  leftover: 27,
 } as const;
 
 export type FrameType = (typeof frameType)[keyof typeof frameType];
 
-export const toSandboxTypes: ReadonlySet<number> = new Set([1, 2, 3, 4, 5, 6]);
-export const fromSandboxTypes: ReadonlySet<number> = new Set([16, 18, 19, 20, 21, 22, 23, 24, 25, 26]);
+export const toSandboxTypes: ReadonlySet<number> = new Set([1, 2, 3, 4, 5, 6, 7]);
+export const fromSandboxTypes: ReadonlySet<number> = new Set([16, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27]);
 
 /** Longest header; what fills one (event ids, summaries, db keys) is capped so that this is never reached. */
 export const headerBytesMax = 512 * 1024;
@@ -77,8 +81,8 @@ export const inputBytesMax = 1024 * 1024;
 export interface CallHeader {
   kind: 'run' | 'hook' | 'step' | 'additionalProps' | 'eventNames' | 'options' | 'describe';
   hook?: string;
-  /** The bundle that is called, in a process that has several. */
-  module?: string;
+  /** The bundle that is called. */
+  module: string;
   /** Answer with `started` before running. */
   ack?: 1;
   event: number;
@@ -124,9 +128,13 @@ export interface InitHeader {
 
 export interface LoadHeader {
   deploymentId: string;
+  /** Names what the bundles of one deployment share, environment and `/tmp`. */
+  place: string;
+  /** Names the bundle in the process, and where its code appears to be. */
+  module: string;
+  /** Of a workflow, whose environment tells of the run. */
+  isStep?: true;
   format: BundleFormat;
-  /** Absent: the process has one bundle. */
-  module?: string;
   /** Imports of packages start from this folder. */
   packages?: string;
 }
@@ -150,6 +158,17 @@ export interface AnswerHeader {
 
 export interface ReleaseHeader {
   scratch: string;
+}
+
+export interface UnloadHeader {
+  modules: readonly string[];
+}
+
+/** Its error follows as the lengths of texts, as in `DoneHeader`. */
+export interface UncaughtHeader {
+  error?: ErrorLengths;
+  /** Whose code it was, as far as that is known. */
+  deploymentId?: string;
 }
 
 /** `[event length, id, id was a number, summary, ts, name, delivery ts]` */

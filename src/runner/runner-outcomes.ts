@@ -25,3 +25,13 @@ export function asDescription(answer: CallAnswer): DescribeOutcome {
     return { status: 'described', shape: answer.result ?? '{}', logs: answer.logs };
   return { status: answer.status, error: answer.error ?? serviceError('', 'unknown'), logs: answer.logs };
 }
+
+/** Nothing is known of a call because of what others did, or may have done, in its process. */
+export function wasTakenDown(outcome: CallOutcome): boolean {
+  return outcome.shared === true || (outcome.status === 'cancelled' && outcome.error?.code === 'bystander');
+}
+
+/** A call that ended as its process did, and whose doing that was. */
+export function isOwnDoing({ status, shared }: CallOutcome): boolean {
+  return shared !== true && status !== 'finished' && status !== 'threw' && status !== 'cancelled';
+}

@@ -5,8 +5,9 @@ import type { SandboxLevel } from './confinement.ts';
 /**
  * Where user code runs. Promises:
  * - the outcome of a call is a value; a call never rejects because of what user code did;
- * - a process serves exactly one deployment in its life, and one owner; it starts with an empty environment;
- * - code is evaluated once per process; a change of bundle, props or revision gets a new process;
+ * - a process serves one trust domain in its life, so one owner; it starts with an empty environment;
+ * - the deployments in it have code, environment and `/tmp` of their own; one that ends the process has its own from then on;
+ * - code is evaluated once per process; a change of bundle, props or revision evaluates it anew;
  * - calls for one deployment may overlap (a vendor calls the endpoint while `activate` runs);
  * - after `close` no process of ours is left.
  */
@@ -15,7 +16,7 @@ export interface Runner {
   describe(request: DescribeRequest): Promise<DescribeOutcome>;
   /** Runs a hook, `run`, `additionalProps`, `eventNames` or options of a deployed component on its warm process. */
   call(request: CallRequest, options?: CallOptions): Promise<CallOutcome>;
-  /** Ends the warm process of a deployment, if there is one. Calls in flight end as `cancelled`. */
+  /** Takes a deployment out of its process, and ends one that it has for itself. Calls in flight end as `cancelled`. */
   forget(deploymentId: string): Promise<void>;
   /** Removes the folder that was `/tmp` of calls with this `scratch`, where the deployment's process is still there. */
   releaseScratch(deploymentId: string, scratch: string): void;
@@ -65,13 +66,17 @@ export type DescribeOutcome =
   | { status: Exclude<CallOutcome['status'], 'finished'>; error: UserCodeError; logs: LogLine[] };
 
 export interface CallRequest {
-  /** dc_…; binds the warm process. */
+  /** dc_…, p_… or of a deployment that is only tried. */
   deploymentId: string;
   ownerId: string;
+  /** Code of the same owner shares processes where this is the same too (trust-domain.ts). Absent: it uses no accounts of others. */
+  trustDomain?: string;
+  /** The deployment asked for a process of its own. */
+  isolated?: boolean;
   bundle: Bundle;
   /**
-   * Names one of several bundles that one process of the deployment serves (the step id of a workflow's step): each is
-   * evaluated once, and has props of its own. Absent: the deployment is one bundle.
+   * Names one of several bundles of the deployment (the step id of a workflow's step): each is evaluated once in a process, and has
+   * props of its own. Absent: the deployment is one bundle.
    */
   module?: string;
   /** In a process of its own, which ends with the call: whatever happens to it is this call's doing. */

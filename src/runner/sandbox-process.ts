@@ -26,6 +26,8 @@ import {
   PayloadReader,
   ProtocolError,
   type ReleaseHeader,
+  type UncaughtHeader,
+  type UnloadHeader,
 } from './protocol.ts';
 import type { Bundle, CallOptions, CallRequest } from './runner.ts';
 import type { RunnerLimits } from './runner-limits.ts';
@@ -35,8 +37,18 @@ import type { SpawnedSandbox } from './spawn-sandbox.ts';
 /** A bundle whose packages are there. */
 export type LoadableBundle = Pick<Bundle, 'code' | 'format'> & { packagesFolder?: string };
 
+/** Where a bundle has its place among others in a process. */
+export interface ModulePlace {
+  deploymentId: string;
+  /** Names the environment and the `/tmp` of the deployment in the process. */
+  place: string;
+  /** Of a workflow, whose environment tells of the run. */
+  isStep: boolean;
+}
+
 /** One bundle in a process. */
 interface Module {
+  deploymentId: string;
   /** Being evaluated, or done with it. */
   loaded: Promise<CallAnswer> | true | undefined;
   /** As they were sent last. */
@@ -67,8 +79,10 @@ export class SandboxProcess {
   /** Called when the last call in flight has ended, and when the process is no longer fit for calls. */
   onIdle: (() => void) | undefined;
   onFault: (() => void) | undefined;
-  /** Called with an error that no call caught and that belongs to none. */
-  onUnattributedError: ((error: UserCodeError) => void) | undefined;
+  /** Called with an error that no call caught and that belongs to none, and whose code it came from. */
+  onUnattributedError: ((error: UserCodeError, deploymentId: string) => void) | undefined;
+  /** Called when code that was unloaded goes on. */
+  onLeftover: (() => void) | undefined;
   /** User code was sent to it. */
   hasCode = false;
   callsTaken = 0;
@@ -97,9 +111,7 @@ export class SandboxProcess {
   #unattributedErrors = 0;
   /** Calls that already had an `uncaught` frame. A second one for the same call breaks the protocol. */
   readonly #uncaughtCalls = new Set<number>();
-  /** The props that each module has; of a process with one bundle, those of `onlyModule`. */
   readonly #modules = new Map<string, Module>();
-  readonly #onlyModule: Module = { loaded: undefined, props: undefined, dynamic: undefined };
   readonly #hostCalls: ProcessHostCalls;
   /** Whose doing the end of the process is; undefined: of one of those in it, or of none. */
   #culprit: PendingCall | undefined;
@@ -126,7 +138,7 @@ export class SandboxProcess {
     this.#frames = new FrameWriter(sandbox.rpc);
     this.#calls = new CallsInFlight({
       ...{ limits, timer: options.timer },
-      onDeadline: (pending) => this.#passDeadline(pending),
+      onDeadline: (id, pending) => this.#passDeadline(id, pending),
       onCancel: (id, pending) => this.#cancel(id, pending),
     });
     this.#watchdog = new ProcessWatchdog({
@@ -166,6 +178,10 @@ export class SandboxProcess {
     return this.#calls.count;
   }
 
+  callsInFlightOf(deploymentId: string): number {
+    return this.#calls.countOf(deploymentId);
+  }
+
   /** Bytes of calls that the process has not read yet. */
   get backlogBytes(): number {
     return this.#frames.backlogBytes;
@@ -176,59 +192,75 @@ export class SandboxProcess {
     return !this.#gone && !this.#retiring && this.#reason === undefined;
   }
 
+  get hasEnded(): boolean {
+    return this.#gone;
+  }
+
   hasModule(name: string): boolean {
     return this.#modules.get(name)?.loaded === true;
   }
 
-  /** Evaluates the bundle of a module, once: whoever asks while that goes on gets the same answer. */
-  loadModule(name: string, bundle: LoadableBundle, deploymentId: string): Promise<CallAnswer> {
+  /** Evaluates a bundle, once: whoever asks for it while that goes on gets the same answer. */
+  load(name: string, bundle: LoadableBundle, at: ModulePlace): Promise<CallAnswer> {
     const existing = this.#modules.get(name)?.loaded;
     if (existing !== undefined && existing !== true) return existing;
-    const module: Module = { loaded: undefined, props: undefined, dynamic: undefined };
+    const { deploymentId, place, isStep } = at;
+    const module: Module = { deploymentId, loaded: undefined, props: undefined, dynamic: undefined };
     this.#modules.set(name, module);
-    const loaded = this.load(bundle, deploymentId, name).then((answer) => {
-      if (answer !== notStarted && answer.status === 'finished') module.loaded = true;
-      return answer;
+    this.hasCode = true;
+    const header: LoadHeader = { deploymentId, place, module: name, format: bundle.format };
+    if (isStep) header.isStep = true;
+    if (bundle.packagesFolder !== undefined) header.packages = bundle.packagesFolder;
+    const answer = this.#start({
+      ...{ deploymentId, deadlineMs: this.#limits.loadDeadlineMs },
+      ...{ isLoad: true, ack: false },
+    });
+    const code = Buffer.from(bundle.code);
+    this.#frames.send(frameType.load, answer.id, JSON.stringify(header), [code], code.length);
+    const loaded = answer.promise.then((outcome) => {
+      if (outcome !== notStarted && outcome.status === 'finished') module.loaded = true;
+      return outcome;
     });
     module.loaded = loaded;
     return loaded;
   }
 
-  /** Evaluates a bundle; once in the life of a process, or once for each module. */
-  load(bundle: LoadableBundle, deploymentId: string, module?: string): Promise<CallAnswer> {
-    this.hasCode = true;
-    const header: LoadHeader = { deploymentId, format: bundle.format };
-    if (module !== undefined) header.module = module;
-    if (bundle.packagesFolder !== undefined) header.packages = bundle.packagesFolder;
-    const answer = this.#start({ deadlineMs: this.#limits.loadDeadlineMs, isLoad: true, ack: false });
-    const code = Buffer.from(bundle.code);
-    this.#frames.send(frameType.load, answer.id, JSON.stringify(header), [code], code.length);
-    return answer.promise;
+  /** Forgets bundles that no call is in. What their code left behind makes the process one to be replaced. */
+  unload(names: readonly string[]): void {
+    const known = names.filter((name) => this.#modules.delete(name));
+    if (known.length === 0 || !this.usable) return;
+    this.#frames.send(frameType.unload, 0, JSON.stringify({ modules: known } satisfies UnloadHeader));
   }
 
-  describe(): Promise<CallAnswer> {
-    const header: CallHeader = { kind: 'describe', event: -1, props: -1, db: -1 };
-    const answer = this.#start({ deadlineMs: this.#limits.loadDeadlineMs, isLoad: true, ack: false });
+  describe(module: string): Promise<CallAnswer> {
+    const header: CallHeader = { kind: 'describe', module, event: -1, props: -1, db: -1 };
+    const { deploymentId } = this.#moduleOf(module);
+    const answer = this.#start({
+      ...{ deploymentId, deadlineMs: this.#limits.loadDeadlineMs },
+      ...{ isLoad: true, ack: false },
+    });
     this.#frames.send(frameType.call, answer.id, JSON.stringify(header));
     return answer.promise;
   }
 
-  call(request: CallRequest, options: CallOptions = {}): Promise<CallAnswer> {
+  /** Calls a bundle that is loaded. */
+  call(module: string, request: CallRequest, options: CallOptions = {}): Promise<CallAnswer> {
     this.callsTaken += 1;
+    const { deploymentId, deadlineMs } = request;
     const ack = this.#timer.nowMs() - this.#lastFrameAtMs > quietMs;
     const isStep = request.call.kind === 'step';
-    const answer = this.#start({ deadlineMs: request.deadlineMs, isLoad: false, isStep, ack, ...options });
-    this.#sendCall(answer.id, request, ack);
+    const answer = this.#start({ deploymentId, deadlineMs, isLoad: false, isStep, ack, ...options });
+    this.#sendCall(answer.id, module, request, ack);
     return answer.promise;
   }
 
-  #sendCall(id: number, request: CallRequest, ack: boolean): void {
-    // Props change with the revision, which gets a new process; the identity check is for callers that rebuild them.
-    const module = request.module === undefined ? this.#onlyModule : this.#moduleOf(request.module);
+  #sendCall(id: number, name: string, request: CallRequest, ack: boolean): void {
+    // Props change with the revision, which gets a new module; the identity check is for callers that rebuild them.
+    const module = this.#moduleOf(name);
     const withProps = module.props !== request.props || module.dynamic !== request.dynamicProps;
     module.props = request.props;
     module.dynamic = request.dynamicProps;
-    const { header, payload, bytes } = encodeCall(request, { ack, withProps });
+    const { header, payload, bytes } = encodeCall(request, { module: name, ack, withProps });
     this.#frames.send(frameType.call, id, JSON.stringify(header), payload, bytes);
   }
 
@@ -254,10 +286,16 @@ export class SandboxProcess {
     return { id, promise: this.#gone ? Promise.resolve(notStarted) : this.#calls.start(id, options) };
   }
 
-  #passDeadline(pending: PendingCall): void {
+  /** Among others, only what keeps the process busy ends it. What waits is answered, and goes on until the others have ended. */
+  #passDeadline(id: number, pending: PendingCall): void {
+    const { decided } = pending;
+    if (decided === undefined) return;
+    if (this.#calls.count > 1 && !this.#watchdog.isStuck) {
+      this.#abandon(id, pending, decided);
+      return;
+    }
     // It may have waited, ready to end, for another one that keeps the process busy.
-    if (pending.decided !== undefined)
-      pending.decided.shared = this.#watchdog.isStuck && this.#calls.count > 1;
+    decided.shared = this.#watchdog.isStuck && this.#calls.count > 1;
     this.kill('deadline', 'a call passed its deadline', pending);
   }
 
@@ -267,12 +305,65 @@ export class SandboxProcess {
     if (this.#calls.count === 1) {
       pending.decided = { status: 'cancelled', error };
       this.kill('cancelled', 'its call was cancelled', pending);
-    } else {
-      this.#answer(id, pending, pending.record.end('cancelled', error, this.#calls.elapsedMs(pending)));
-      this.retire();
-      this.onFault?.();
-      this.#watchdog.cancelledOneOfSeveral();
+    } else this.#abandon(id, pending, { status: 'cancelled', error });
+  }
+
+  /** Answers a call whose code goes on, in a process that takes no more of them. */
+  #abandon(id: number, pending: PendingCall, { status, error }: NonNullable<PendingCall['decided']>): void {
+    this.#answer(id, pending, pending.record.end(status, error, this.#calls.elapsedMs(pending)));
+    this.retire();
+    this.onFault?.();
+    this.#watchdog.cancelledOneOfSeveral();
+  }
+
+  /** Ends the calls of a deployment as cancelled; without others that run, at once. */
+  forget(deploymentId: string): void {
+    const error = serviceError('the deployment was ended', 'forgotten');
+    if (this.#calls.countOf(deploymentId) === this.#calls.count) {
+      for (const [, pending] of this.#calls.all) pending.decided = { status: 'cancelled', error };
+      if (!this.idle) this.kill('forgotten', 'the deployment was ended');
+      return;
     }
+    for (const [id, pending] of [...this.#calls.all])
+      if (pending.deploymentId === deploymentId) this.#abandon(id, pending, { status: 'cancelled', error });
+  }
+
+  /**
+   * Whether the process gives a sign of life within so many ms. One that has no calls does, as far as anybody knows, and
+   * so does one that was heard of just now.
+   */
+  responds(withinMs: number): true | Promise<boolean> {
+    if (this.idle || this.#timer.nowMs() - this.#lastFrameAtMs <= quietMs) return true;
+    this.#sign ??= this.#askForSign(withinMs);
+    return this.#sign.promise;
+  }
+
+  /** It was asked for a sign of life and has given none since. */
+  get isBlocked(): boolean {
+    return this.#isBlocked;
+  }
+
+  #sign: Deferred<boolean> | undefined;
+  #isBlocked = false;
+
+  #askForSign(withinMs: number): Deferred<boolean> {
+    const sign = new Deferred<boolean>();
+    const stop = this.#timer.after(withinMs, () => {
+      this.#isBlocked = true;
+      sign.resolve(false);
+    });
+    void sign.promise.then(() => {
+      stop();
+      this.#sign = undefined;
+    });
+    this.#frames.send(frameType.ping, 0, '');
+    return sign;
+  }
+
+  #heard(): void {
+    this.#lastFrameAtMs = this.#timer.nowMs();
+    this.#isBlocked = false;
+    this.#sign?.resolve(true);
   }
 
   /** Takes no more calls, and ends when those in flight have ended. */
@@ -360,7 +451,7 @@ export class SandboxProcess {
   #frameOf: PendingCall | undefined;
 
   #onFrame(type: number, id: number, header: unknown, payload: Buffer): void {
-    this.#lastFrameAtMs = this.#timer.nowMs();
+    this.#heard();
     this.#frameOf = undefined;
     if (type === frameType.ready) {
       this.#ready.resolve(typeof header === 'object' && header !== null ? { ...header } : {});
@@ -372,6 +463,10 @@ export class SandboxProcess {
     }
     const pending = this.#calls.get(id);
     this.#frameOf = pending;
+    if (type === frameType.leftover) {
+      this.onLeftover?.();
+      return;
+    }
     if (type === frameType.uncaught) {
       this.#onUncaught(id, pending, header, payload);
       return;
@@ -408,7 +503,7 @@ export class SandboxProcess {
         this.#takeHostCall(id, header, payload, pending.onHostCall);
         return;
       case frameType.refresh:
-        this.#calls.refreshDeadline(pending);
+        this.#calls.refreshDeadline(id, pending);
         return;
       case frameType.exiting:
         this.#culprit ??= pending;
@@ -449,22 +544,27 @@ export class SandboxProcess {
     }
     if (pending !== undefined || (id === 0 && this.#unattributedErrors <= unattributedErrorsMax)) {
       const reader = new PayloadReader(payload);
-      const error = readError((header as { error?: unknown } | undefined)?.error, reader);
+      const { error: lengths, deploymentId } = (header ?? {}) as UncaughtHeader;
+      const error = readError(lengths, reader);
       reader.end();
       // Without the error: its texts are the component's, and may hold secrets that only its source knows.
       this.#logger.info({ pid: this.pid, callId: id }, 'runner.uncaught');
       // The harness ended the call itself; a forged frame ends it here.
       if (pending !== undefined)
         this.#answer(id, pending, pending.record.end('threw', error, this.#calls.elapsedMs(pending)));
-      else this.#tellUnattributed(error);
+      else this.#tellUnattributed(error, deploymentId);
     }
     this.retire();
     this.onFault?.();
   }
 
-  #tellUnattributed(error: UserCodeError): void {
+  /** Of whose code it is, the process may only name somebody who has some in it. */
+  #tellUnattributed(error: UserCodeError, named: unknown): void {
+    const known = new Set([...this.#modules.values()].map(({ deploymentId }) => deploymentId));
+    const deploymentId = typeof named === 'string' && known.has(named) ? named : [...known][0];
+    if (deploymentId === undefined) return;
     try {
-      this.onUnattributedError?.(error);
+      this.onUnattributedError?.(error, deploymentId);
     } catch (cause) {
       this.#logger.error({ err: cause }, 'the receiver of an error of no call threw');
     }
@@ -497,6 +597,7 @@ export class SandboxProcess {
       this.#logger.info({ pid: this.pid, reason: this.#reason, detail: this.#reasonDetail }, 'runner.killed');
     }
     this.#ready.resolve(undefined);
+    this.#sign?.resolve(false);
     this.#answerAll();
     this.onFault?.();
     this.#ended.resolve();

@@ -6,6 +6,7 @@ import { after, before, test } from 'node:test';
 import { ManualTimer } from '../../test/support/manual-timer.ts';
 import {
   actionWith,
+  bundleOf,
   exportsOf,
   type RunnerFixture,
   startRunnerFixture,
@@ -322,7 +323,7 @@ test('a module is described beside others, as it is alone', async () => {
   assert.match(wrong.error?.message ?? '', /dedupe must be unique, greatest or last/);
 });
 
-test('a module that does not load fails its calls with its logs; calls of others finish, and a fresh process follows', async () => {
+test('a module that does not load fails its calls with its logs; calls of others finish, and the next one evaluates it anew', async () => {
   const deploymentId = 'd_load';
   const pid = async () =>
     exportsOf(await fixture.runner.call(stepRequest(actionWith('return process.pid'), { deploymentId })))
@@ -345,7 +346,9 @@ test('a module that does not load fails its calls with its logs; calls of others
   }
   letGo();
   assert.equal(exportsOf(await slow).$return_value, 'slow');
-  assert.notEqual(await pid(), first);
+  const mended = { ...broken, bundle: bundleOf(actionWith('return process.pid')) };
+  assert.equal(exportsOf(await fixture.runner.call(mended)).$return_value, first);
+  assert.equal(await pid(), first);
 });
 
 test('/tmp belongs to the run: its steps share it, runs of the same process do not, and it can be released', async () => {

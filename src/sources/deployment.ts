@@ -4,6 +4,7 @@ import { bundleOf, componentShapes, findComponent } from '#components/component-
 import type { ConfiguredProps } from '#components/validate-props.ts';
 import { must } from '#lib/assert.ts';
 import type { Bundle } from '#runner/runner.ts';
+import { trustDomainOf } from '#runner/trust-domain.ts';
 import type { Db } from '#storage/store.ts';
 import type { ComponentTable } from '#storage/tables/component-tables.ts';
 import type { SourceTable } from '#storage/tables/source-tables.ts';
@@ -25,6 +26,8 @@ export interface Deployment {
   dynamicProps: Record<string, unknown> | undefined;
   /** Names this state of code, props and credentials: another one runs in a fresh process. */
   revision: string;
+  /** Whose code it may share processes with. */
+  trustDomain: string;
   /** Accounts whose credentials are in `props`. */
   accountIds: string[];
   /** From then on (epoch ms) credentials are to be asked for again; null: they are good until they are changed. */
@@ -127,6 +130,7 @@ export async function makeDeployment(
     definitions,
     props,
     revision: `${source.revision}-${digest}`,
+    trustDomain: trustDomainOf(source.owner_id, owners),
     accountIds: accounts.map(({ accountId }) => accountId),
     freshUntilMs,
     dynamicProps:

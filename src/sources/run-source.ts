@@ -196,6 +196,7 @@ export class SourceRuns implements JobHandler {
       {
         deploymentId: source.id,
         ownerId: source.owner_id,
+        trustDomain: deployment.trustDomain,
         bundle,
         revision: deployment.revision,
         call,

@@ -97,6 +97,7 @@ export class RunFixture implements AsyncDisposable {
         dynamicProps: undefined,
         usesDb: false,
       })),
+      trustDomain: 'o_1',
       accountIds: [],
       freshUntilMs: null,
       revision: '1',

@@ -152,9 +152,11 @@ export function componentWith(body: string): string {
 }
 
 export function requestFor(source: string, overrides: Partial<CallRequest> = {}): CallRequest {
+  const { deploymentId = 'dc_test' } = overrides;
   return {
-    deploymentId: 'dc_test',
-    ownerId: 'u_test',
+    deploymentId,
+    // Each deployment is alone in its trust domain, unless a test names the owner of several.
+    ownerId: `u_of_${deploymentId}`,
     bundle: bundleOf(source),
     revision: 1,
     call: { kind: 'run', event: '{}' },

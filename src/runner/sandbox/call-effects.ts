@@ -10,6 +10,7 @@ import {
   type RespondHeader,
 } from '#runner/protocol.ts';
 import type { Channel } from './channel.ts';
+import type { DeploymentPlace } from './deployment-place.ts';
 import { readEmitMetadata } from './emit-metadata.ts';
 import { type ErrorReport, reportError } from './error-report.ts';
 import { type CheckedReply, checkReply, ReplyTooLargeError } from './http-reply.ts';
@@ -35,6 +36,7 @@ export class LimitError extends Error {
 /** What one call into user code does to the outside: events, db writes, log lines, the HTTP reply. */
 export class CallEffects {
   readonly id: number;
+  readonly place: DeploymentPlace;
   /** Of a step: what it leaves behind besides. */
   step: StepWork | undefined;
   readonly #channel: Channel;
@@ -62,10 +64,11 @@ export class CallEffects {
   /** Why the last reply that was given was not taken. */
   #refusedReply: ReplyTooLargeError | undefined;
 
-  constructor(id: number, channel: Channel, limits: Limits) {
+  constructor(id: number, own: { channel: Channel; limits: Limits; place: DeploymentPlace }) {
     this.id = id;
-    this.#channel = channel;
-    this.#limits = limits;
+    this.place = own.place;
+    this.#channel = own.channel;
+    this.#limits = own.limits;
   }
 
   /** Before a step begins. `context` is that of `$`. */
@@ -352,5 +355,5 @@ function scheduleFlush(call: CallEffects): void {
     flushTimerRuns = false;
     for (const waiting of waitingForFlush) waiting.flush();
     waitingForFlush.clear();
-  }, flushIntervalMs);
+  }, flushIntervalMs).unref();
 }

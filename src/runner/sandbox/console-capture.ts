@@ -2,6 +2,7 @@ import type { AsyncLocalStorage } from 'node:async_hooks';
 import { formatWithOptions, inspect } from 'node:util';
 import { logLevels } from '#runner/protocol.ts';
 import type { CallEffects } from './call-effects.ts';
+import { withoutPlaces } from './source-map.ts';
 
 const levelOf: Record<string, number> = {
   debug: 0,
@@ -44,9 +45,8 @@ export function captureConsole(calls: AsyncLocalStorage<CallEffects>): void {
 }
 
 function formatParts(parts: unknown[]): string {
-  return parts.length === 1 && typeof parts[0] === 'string'
-    ? parts[0]
-    : formatWithOptions({ colors: false }, ...parts);
+  const isText = parts.length === 1 && typeof parts[0] === 'string';
+  return withoutPlaces(isText ? String(parts[0]) : formatWithOptions({ colors: false }, ...parts));
 }
 
 function withoutLastNewline(text: string): string {

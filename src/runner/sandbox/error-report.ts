@@ -1,6 +1,6 @@
 import { withoutPackageFolders } from './package-imports.ts';
 import { jsonStringify } from './primordials.ts';
-import { mapStack } from './source-map.ts';
+import { mapStack, withoutPlaces } from './source-map.ts';
 
 export interface ErrorReport {
   name: string;
@@ -40,7 +40,9 @@ function describeThrown(thrown: unknown): ErrorReport {
   const report: ErrorReport = {
     name: typeof name === 'string' && name !== '' ? cut(name, nameCharactersMax) : 'Error',
     message: cut(
-      typeof message === 'string' ? withoutPackageFolders(message) : `thrown: ${inspectPlainly(thrown)}`,
+      typeof message === 'string'
+        ? withoutPlaces(withoutPackageFolders(message))
+        : `thrown: ${inspectPlainly(thrown)}`,
       messageCharactersMax,
     ),
     stack: cut((typeof stack === 'string' ? shownStack(stack) : '') + causesOf(thrown), stackCharactersMax),
@@ -67,7 +69,7 @@ function causesOf(thrown: object): string {
 
 /** Cut first: code may have set a stack of any length. */
 function shownStack(stack: string): string {
-  return withoutPackageFolders(mapStack(cut(stack, stackCharactersMax)));
+  return withoutPlaces(withoutPackageFolders(mapStack(cut(stack, stackCharactersMax))));
 }
 
 function read(from: object, key: string): unknown {

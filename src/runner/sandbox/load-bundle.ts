@@ -2,25 +2,19 @@ import { isBuiltin, registerHooks } from 'node:module';
 import { compileFunction, constants } from 'node:vm';
 import { importsFrom, servePackages, serveProvided } from './package-imports.ts';
 import { failureOf, refusalsInText, refuseAddons } from './refused-addons.ts';
-import { rememberBundle } from './source-map.ts';
-
-/** Where user code appears to be in stack traces; of several bundles in a process each has a folder of its own. */
-const folderOfOnly = '/component';
+import { forgetMap, rememberBundle } from './source-map.ts';
 
 /** Node's own require: the harness is one CommonJS file. */
 declare const require: (id: string) => unknown;
 
 /**
  * Evaluates a bundle and returns what it exports. It has everything inside but Node's own modules and, where there is a
- * folder of `packages`, those.
+ * folder of `packages`, those. In stack traces it appears to be in `folder`, which no other bundle of the process has had.
  */
 export async function loadBundle(
   code: string,
-  format: 'cjs' | 'esm',
-  module?: string,
-  packages?: string,
+  { format, folder, packages }: { format: 'cjs' | 'esm'; folder: string; packages: string | undefined },
 ): Promise<unknown> {
-  const folder = module === undefined ? folderOfOnly : `${folderOfOnly}/${encodeURIComponent(module)}`;
   const { code: own, provided } = serveProvided(code);
   if (packages !== undefined || provided.size > 0)
     return loadWithImports(own, folder, { packages, provided });
@@ -29,6 +23,14 @@ export async function loadBundle(
     return format === 'cjs' ? loadCommonJs(code, folder) : await loadModule(code, folder);
   } catch (error) {
     throw failureOf(error, refusals);
+  }
+}
+
+/** Of a bundle that is not called any more. Node keeps what it knows of ES modules for as long as the process lives. */
+export function forgetBundle(folder: string): void {
+  for (const name of [`${folder}/index.cjs`, `file://${folder}/index.mjs`]) {
+    forgetMap(name);
+    importsFrom.delete(name);
   }
 }
 

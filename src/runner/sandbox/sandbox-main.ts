@@ -11,6 +11,8 @@ import {
   PayloadReader,
   type ReleaseHeader,
   type StepHeader,
+  type UncaughtHeader,
+  type UnloadHeader,
 } from '#runner/protocol.ts';
 import { hasAddedApps, withAddedApps } from './added-apps.ts';
 import { addError, CallEffects } from './call-effects.ts';
@@ -18,6 +20,7 @@ import { runStep } from './call-step.ts';
 import { Channel } from './channel.ts';
 import { askOptions, definitionAmong, type OptionsRequest, usableDefinitions } from './component-options.ts';
 import { captureConsole } from './console-capture.ts';
+import { DeploymentPlace, shareEnvironment, sourceEnvironment, stepEnvironment } from './deployment-place.ts';
 import { describeComponent, unwrapComponent } from './describe-component.ts';
 import { installEgressShim, trustExtraCa } from './egress-shim.ts';
 import { reportError } from './error-report.ts';
@@ -27,13 +30,12 @@ import { giveHome } from './home-folder.ts';
 import { HostCalls } from './host-calls.ts';
 import { closeInheritedDescriptors } from './inherited-descriptors.ts';
 import { toJsonText } from './json-text.ts';
-import { loadBundle } from './load-bundle.ts';
-import { jsonParse, jsonStringify } from './primordials.ts';
+import { forgetBundle, loadBundle } from './load-bundle.ts';
+import { exitProcess, jsonParse, jsonStringify } from './primordials.ts';
 import { probeSandbox } from './probe.ts';
 import { publicProp, type ResolvedProp } from './prop-definitions.ts';
 import { refuseFunctions } from './refused-functions.ts';
 import { mapTmpTo, RunFolders } from './scratch-folder.ts';
-import { makeStepEnvironment } from './step-environment.ts';
 import { StepProps } from './step-props.ts';
 import { addUndefinedValues, DbSnapshot, makeUserContext, resolveAllProps } from './user-context.ts';
 
@@ -48,6 +50,9 @@ const activeCalls = new Map<number, CallEffects>();
 /** One bundle, evaluated. */
 interface LoadedModule {
   component: Loose;
+  place: DeploymentPlace;
+  /** Where its code appears to be. */
+  folder: string;
   /** Its props and the text their values are read from: as the last call that brought them left them. */
   props: [string, ResolvedProp][];
   valuesText: string;
@@ -59,11 +64,14 @@ interface LoadedModule {
 
 const hostCalls = new HostCalls(channel);
 const modules = new Map<string, LoadedModule>();
+/** By their names, of the deployments that have bundles here. */
+const places = new Map<string, DeploymentPlace>();
 
 let limits: InitHeader['limits'];
 let runFolders: RunFolders;
-/** The bundle of a process that has one. */
-let onlyModule: LoadedModule | undefined;
+let scratch: string;
+/** Bundles were unloaded, and nobody has looked yet whether they left something behind. */
+let mayHaveLeftovers = false;
 
 async function init(header: InitHeader, payload: Buffer): Promise<void> {
   limits = header.limits;
@@ -73,12 +81,14 @@ async function init(header: InitHeader, payload: Buffer): Promise<void> {
   defineGlobals();
   giveHome();
   captureConsole(currentCall);
+  scratch = header.scratch;
+  await shareEnvironment(() => currentCall.getStore()?.place);
   runFolders = new RunFolders(header.scratch);
   mapTmpTo(
     header.scratch,
     () => {
-      const step = currentCall.getStore()?.step;
-      return step === undefined ? undefined : runFolders.of(step);
+      const call = currentCall.getStore();
+      return call?.step === undefined ? call?.place.folder : runFolders.of(call.step);
     },
     header.packages,
   );
@@ -140,7 +150,8 @@ function catchTheUncaught(): void {
       running.fail(thrown);
       activeCalls.delete(running.id);
     }
-    const header: { error?: [number, number, number, number] } = {};
+    const header: UncaughtHeader = {};
+    if (call !== undefined) header.deploymentId = call.place.deploymentId;
     const payload: (string | Uint8Array)[] = [];
     const bytes = addError(header, payload, error);
     channel.postNow(encodeFrame(frameType.uncaught, running?.id ?? 0, jsonStringify(header), payload, bytes));
@@ -154,29 +165,22 @@ function catchTheUncaught(): void {
   });
 }
 
-/** `process.env` tells the ids of the run. */
-let isStepEnvironment = false;
-
 async function load(id: number, header: LoadHeader, payload: Buffer): Promise<void> {
   clearTimeout(prewarming);
-  const { deploymentId, format, module, packages } = header;
-  if (module === undefined) process.env.PD_COMPONENT = deploymentId;
-  else if (!isStepEnvironment) {
-    isStepEnvironment = true;
-    makeStepEnvironment(() => currentCall.getStore()?.step);
-  }
-  const effects = startCall(id);
+  const { format, module, packages } = header;
+  const place = placeOf(header);
+  const folder = `/component/${module}`;
+  const effects = startCall(id, place);
   await currentCall.run(effects, async () => {
     try {
-      const component = unwrapComponent(await loadBundle(payload.toString('utf8'), format, module, packages));
+      const exported = await loadBundle(payload.toString('utf8'), { format, folder, packages });
+      const component = unwrapComponent(exported);
       const props = resolveAllProps(component, {});
-      const loaded: LoadedModule = {
-        ...{ component, props, valuesText: '{}' },
+      modules.set(module, {
+        ...{ component, place, folder, props, valuesText: '{}' },
         lacksApps: false,
         stepProps: undefined,
-      };
-      if (module === undefined) onlyModule = loaded;
-      else modules.set(module, loaded);
+      });
       effects.finishWithText(undefined);
     } catch (error) {
       effects.fail(error, 'load_failed');
@@ -185,18 +189,57 @@ async function load(id: number, header: LoadHeader, payload: Buffer): Promise<vo
   activeCalls.delete(id);
 }
 
-function startCall(id: number): CallEffects {
-  const effects = new CallEffects(id, channel, limits);
+function placeOf({ place: name, deploymentId, isStep }: LoadHeader): DeploymentPlace {
+  const known = places.get(name);
+  if (known !== undefined) return known;
+  const environment =
+    isStep === true ? stepEnvironment(() => currentCall.getStore()?.step) : sourceEnvironment(deploymentId);
+  const place = new DeploymentPlace(name, { deploymentId, base: scratch, environment });
+  places.set(name, place);
+  return place;
+}
+
+/** The bundles themselves go when nothing refers to them any more. */
+function unload({ modules: names }: UnloadHeader): void {
+  const left = new Set<DeploymentPlace>();
+  for (const name of names) {
+    const module = modules.get(name);
+    if (module === undefined) continue;
+    modules.delete(name);
+    forgetBundle(module.folder);
+    left.add(module.place);
+  }
+  for (const { place } of modules.values()) left.delete(place);
+  for (const [name, place] of places) {
+    if (!left.has(place)) continue;
+    places.delete(name);
+    place.remove();
+  }
+  mayHaveLeftovers = true;
+  lookForLeftovers();
+}
+
+/** What keeps the process at work while no call does is a timer or the like of code that was unloaded. */
+function lookForLeftovers(): void {
+  if (!mayHaveLeftovers || activeCalls.size > 0) return;
+  mayHaveLeftovers = false;
+  if (process.getActiveResourcesInfo().some((name) => name === 'Timeout' || name === 'Immediate'))
+    channel.postNow(encodeFrame(frameType.leftover, 0, ''));
+}
+
+function startCall(id: number, place: DeploymentPlace): CallEffects {
+  const effects = new CallEffects(id, { channel, limits, place });
   activeCalls.set(id, effects);
   return effects;
 }
 
 async function call(id: number, header: CallHeader, payload: Buffer): Promise<void> {
-  const effects = startCall(id);
+  const module = modules.get(header.module);
+  // The service calls what it has loaded. Forged frames may have made it believe so.
+  if (module === undefined) return exitProcess(1);
+  const effects = startCall(id, module.place);
   if (header.ack === 1) channel.postNow(encodeFrame(frameType.started, id, ''));
   try {
-    const module = header.module === undefined ? onlyModule : modules.get(header.module);
-    if (module === undefined) throw new Error('a call came before its code');
     const reader = new PayloadReader(payload);
     const texts = header.step === undefined ? undefined : takeStepTexts(header.step, reader);
     const eventText = reader.optionalText(header.event);
@@ -215,6 +258,7 @@ async function call(id: number, header: CallHeader, payload: Buffer): Promise<vo
     effects.fail(error);
   }
   activeCalls.delete(id);
+  lookForLeftovers();
 }
 
 /** The texts of the steps before and of `$.context`. */
@@ -394,6 +438,9 @@ channel.start((type, id, header, payload) => {
       return;
     case frameType.release:
       runFolders.release((header as ReleaseHeader).scratch);
+      return;
+    case frameType.unload:
+      unload(header as UnloadHeader);
       return;
     case frameType.ping:
       channel.postNow(encodeFrame(frameType.pong, id, ''));

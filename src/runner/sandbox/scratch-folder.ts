@@ -1,5 +1,6 @@
 import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
+import { normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { makeFolder, removeFolder } from './primordials.ts';
 
@@ -113,6 +114,8 @@ function mapPath(
   else if (path instanceof URL && path.protocol === 'file:') text = fileURLToPath(path);
   else if (Buffer.isBuffer(path)) text = path.toString('utf8');
   else return path;
+  // `/tmp/../etc` is not below `/tmp`.
+  if (text.includes('..')) text = normalize(text);
   if (text !== mappedRoot && !text.startsWith(`${mappedRoot}/`)) return path;
   // A path that has been mapped already, or that an answer of ours contained.
   if (text === base || text.startsWith(`${base}/`)) return path;

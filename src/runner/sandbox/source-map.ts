@@ -11,6 +11,11 @@ const sourceNameCharactersMax = 500;
 const bundles = new Map<string, string>();
 const maps = new Map<string, SourceMap | null>();
 
+/** Deployments that share a process have folders of their own, which say nothing to whoever reads a stack. */
+export function withoutPlaces(text: string): string {
+  return text.includes('/component/') ? text.replaceAll(/\/component\/[\w-]+@\d+\//g, '/component/') : text;
+}
+
 /** The program that this is a part of: one CommonJS file. Absent where its files are run as they are. */
 declare const __filename: string | undefined;
 const ownProgram = typeof __filename === 'string' ? __filename : undefined;
@@ -18,6 +23,11 @@ const ownProgram = typeof __filename === 'string' ? __filename : undefined;
 /** Called when a bundle is loaded; keeps a reference and does nothing else. `name` is a path or a file address. */
 export function rememberBundle(name: string, code: string): void {
   bundles.set(name, code);
+  maps.delete(name);
+}
+
+export function forgetMap(name: string): void {
+  bundles.delete(name);
   maps.delete(name);
 }
 

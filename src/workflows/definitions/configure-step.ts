@@ -125,7 +125,7 @@ export class StepConfigurer {
   #additionalProps(
     shape: ComponentShape,
     { ownerId, keptSecrets }: StepSubject,
-    { step, secrets }: OpenedStep,
+    { step, secrets, trustDomain }: OpenedStep,
     values: ConfiguredProps,
   ): Promise<string> {
     const deploymentId = newId('d');
@@ -135,6 +135,7 @@ export class StepConfigurer {
         this.#runner.call({
           deploymentId,
           ownerId,
+          trustDomain,
           bundle: step.bundle,
           revision: 0,
           call,

@@ -3,6 +3,7 @@ import { findComponent } from '#components/component-store.ts';
 import { must } from '#lib/assert.ts';
 import type { Clock } from '#lib/clock.ts';
 import { CallerError } from '#lib/errors.ts';
+import { trustDomainOf } from '#runner/trust-domain.ts';
 import type { DeploymentContext } from '#sources/deployment.ts';
 import { soonest } from '#sources/open-accounts.ts';
 import type { Db, Store } from '#storage/store.ts';
@@ -56,6 +57,7 @@ export async function loadDeployment(
     steps,
     packages: packagesOf(steps),
     freshUntilMs: opened.reduce<number | null>((until, step) => soonest(until, step.freshUntilMs), null),
+    trustDomain: trustDomainOf(ownerId, accountOwners),
     accountIds: [...new Set(opened.flatMap(({ accountIds }) => accountIds))],
     revision: `${deployment.number}-${digest.digest('hex').slice(0, 16)}`,
     redact: makeRedactor(opened.flatMap(({ secrets }) => secrets)),

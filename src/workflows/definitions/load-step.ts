@@ -1,6 +1,7 @@
 import type { ComponentShape, PropDefinition } from '#components/component-shape.ts';
 import { bundleOf } from '#components/component-store.ts';
 import type { ConfiguredProps } from '#components/validate-props.ts';
+import { trustDomainOf } from '#runner/trust-domain.ts';
 import { type DeploymentContext, mergedDefinitions, stringsIn } from '#sources/deployment.ts';
 import { openAccounts } from '#sources/open-accounts.ts';
 import { isSecretProp, openValues, sealedNames } from '#sources/sealed-props.ts';
@@ -14,6 +15,8 @@ import type { StepDefinition } from './workflow-definition.ts';
 /** A step that is ready to run, and what of it must not be seen. */
 export interface OpenedStep {
   step: LoadedStep;
+  /** Whose code it may share processes with. */
+  trustDomain: string;
   accountIds: string[];
   /** See `Deployment.freshUntilMs`. */
   freshUntilMs: number | null;
@@ -80,6 +83,7 @@ export async function loadStep(
           : (JSON.parse(definition.dynamicProps) as Record<string, unknown>),
       usesDb: definitions.some(({ type }) => type === '$.service.db'),
     },
+    trustDomain: trustDomainOf(ownerId, accountOwners),
     accountIds: accounts.map(({ accountId }) => accountId),
     freshUntilMs,
     secrets: [

@@ -14,6 +14,8 @@ export interface LoadedDeployment {
   steps: LoadedStep[];
   /** What steps have as files. */
   packages: BundlePackages[];
+  /** Whose code it may share processes with. */
+  trustDomain: string;
   /** Accounts whose credentials are in the props of steps. */
   accountIds: string[];
   /** From then on (epoch ms) credentials are to be asked for again; null: they are good until they are changed. */

@@ -259,6 +259,7 @@ function deploymentOf(ownerId: string, opened: OpenedStep, timeoutSeconds: numbe
     settings: { ...defaultWorkflowSettings, timeoutSeconds },
     steps: [opened.step],
     packages: packagesOf([opened.step]),
+    trustDomain: opened.trustDomain,
     accountIds: opened.accountIds,
     freshUntilMs: opened.freshUntilMs,
     revision: '1',

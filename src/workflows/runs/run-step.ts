@@ -3,6 +3,7 @@ import { UnavailableError } from '#lib/errors.ts';
 import { bytesText, countText } from '#lib/units.ts';
 import type { CallOutcome, HttpReply, LogLine, StepFlow, StepSend } from '#runner/call-outcome.ts';
 import type { HostCall, HostCallAnswer, Runner, StepCall } from '#runner/runner.ts';
+import { wasTakenDown } from '#runner/runner-outcomes.ts';
 import { readComponentDb } from '#sources/source-store.ts';
 import type { Db } from '#storage/store.ts';
 import type { LinkAction } from '#storage/tables/workflow-tables.ts';
@@ -98,6 +99,7 @@ export class StepRunner {
         {
           deploymentId: deployment.id,
           ownerId: deployment.ownerId,
+          trustDomain: deployment.trustDomain,
           bundle: step.bundle,
           module: step.id,
           packages: deployment.packages,
@@ -149,11 +151,6 @@ export class StepRunner {
     const url = (action: LinkAction) => `${this.#options.inboundUrl()}/${linkPath(run, wait, action)}`;
     return { resumeUrl: url('resume'), cancelUrl: url('cancel') };
   }
-}
-
-/** Nothing is known of it because of what others did, or may have done, in its process. */
-function wasTakenDown(outcome: CallOutcome): boolean {
-  return outcome.shared === true || (outcome.status === 'cancelled' && outcome.error?.code === 'bystander');
 }
 
 function stepSeconds({ deployment, run }: LiveRun): number {

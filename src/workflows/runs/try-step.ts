@@ -120,6 +120,7 @@ export class StepTrier {
       id: newId('d'),
       steps: [opened.step],
       packages: packagesOf([opened.step]),
+      trustDomain: opened.trustDomain,
       accountIds: opened.accountIds,
       freshUntilMs: opened.freshUntilMs,
       revision: '1',

@@ -1,0 +1,269 @@
+import { availableParallelism } from 'node:os';
+import type { Logger } from '#lib/logger.ts';
+import type { CallOutcome, UserCodeError } from './call-outcome.ts';
+import { Home } from './home.ts';
+import type { LoadablePackages, ReadyCode } from './loadable-packages.ts';
+import { serviceError } from './process-end.ts';
+import type { ProcessPool } from './process-pool.ts';
+import type { CallRequest } from './runner.ts';
+import { type RunnerLimits, residentOverheadMb } from './runner-limits.ts';
+import { copyOutcome, ended } from './runner-outcomes.ts';
+import type { RunnerTimer } from './runner-timer.ts';
+import type { SandboxProcess } from './sandbox-process.ts';
+import { SetApart } from './set-apart.ts';
+
+/** A process that is silent for so long while calls are in it is passed over by those of other deployments. */
+const blockedMs = 250;
+/** With so many calls in it, a process gets another one of its trust domain beside it, up to one for each core. */
+const crowdedCalls = 64;
+/** Of the memory that a process may have: beyond the first part it takes no more deployments, beyond the second it is replaced when it is idle. */
+const fullPart = 0.6;
+const replacedPart = 0.85;
+/** Bundles that a process may have unloaded before it is replaced: Node forgets no ES module. */
+const unloadsMax = 200;
+
+export interface HomesOptions {
+  limits: RunnerLimits;
+  pool: ProcessPool;
+  packages: LoadablePackages;
+  timer: RunnerTimer;
+  logger: Logger;
+  onUnattributedError: (deploymentId: string, error: UserCodeError) => void;
+}
+
+/**
+ * Where the code of deployments is. Those of one trust domain share processes: a deployment costs a process nothing
+ * but its evaluated code, and one that is idle costs a row in the store. A process of its own has a deployment that asks for it, that
+ * needs another memory limit or packages as files, and one that is set apart.
+ */
+export class Homes {
+  readonly #options: HomesOptions;
+  /** Those that take calls, by trust domain or deployment. */
+  readonly #taking = new Map<string, Home[]>();
+  /** Until their processes are gone. */
+  readonly #all = new Set<Home>();
+  readonly #setApart = new SetApart();
+  readonly #opened = new WeakMap<SandboxProcess, Home>();
+
+  constructor(options: HomesOptions) {
+    this.#options = options;
+  }
+
+  get all(): Iterable<Home> {
+    return this.#all;
+  }
+
+  /**
+   * Where a call is to run, started when that is needed. An outcome when no process is to be had.
+   */
+  find(request: CallRequest): Home | CallOutcome | Promise<Home | CallOutcome> {
+    const isShared = this.#mayShare(request);
+    const key = isShared ? domainKey(request) : `deployment ${request.deploymentId}`;
+    const home = isShared ? this.#sharedHome(key, request) : this.#ownHome(key, request);
+    const { process } = home;
+    if (process === undefined) return this.#whenStarted(home);
+    if (!isShared || process.callsInFlight === process.callsInFlightOf(request.deploymentId)) return home;
+    const responds = process.responds(blockedMs);
+    return responds === true ? home : responds.then((does) => (does ? home : this.find(request)));
+  }
+
+  #mayShare(request: CallRequest): boolean {
+    const { isolated, memoryMb, packages = [], bundle } = request;
+    const isUsual = memoryMb === undefined || memoryMb === this.#options.limits.memoryMb;
+    const hasFiles = packages.length > 0 || bundle.packages !== undefined;
+    return isolated !== true && isUsual && !hasFiles && !this.#setApart.has(request);
+  }
+
+  #ownHome(key: string, request: CallRequest): Home {
+    for (const home of this.#taking.get(key) ?? []) {
+      if (this.#isFit(home) && home.fits(request)) return home;
+      this.leave(home);
+    }
+    return this.#open(key, request, false);
+  }
+
+  #sharedHome(key: string, request: CallRequest): Home {
+    let best: Home | undefined;
+    let starting: Home | undefined;
+    let count = 0;
+    for (const home of this.#taking.get(key) ?? []) {
+      if (!this.#isFit(home)) {
+        this.leave(home);
+        continue;
+      }
+      count += 1;
+      const { process } = home;
+      if (process === undefined) starting ??= home;
+      else if (process.isBlocked || (home.isFull && !home.has(request.deploymentId))) continue;
+      else if (best === undefined || isBetter(home, best, request.deploymentId)) best = home;
+    }
+    const crowd = best?.process?.callsInFlight ?? 0;
+    if (best !== undefined && (crowd < crowdedCalls || count >= availableParallelism())) return best;
+    if (best !== undefined && starting === undefined) this.#open(key, request, true);
+    return best ?? starting ?? this.#open(key, request, true);
+  }
+
+  #isFit({ process }: Home): boolean {
+    return process === undefined || (process.usable && process.callsTaken < this.#options.limits.callsMax);
+  }
+
+  async #whenStarted(home: Home): Promise<Home | CallOutcome> {
+    const started = await home.starting;
+    if (started === undefined || !('status' in started)) return home;
+    return copyOutcome(started);
+  }
+
+  #open(key: string, request: CallRequest, isShared: boolean): Home {
+    const home = new Home(key, isShared);
+    this.#all.add(home);
+    this.#taking.set(key, [...(this.#taking.get(key) ?? []), home]);
+    home.starting = this.#start(home, request).then(
+      (started) => {
+        if ('status' in started) this.#gone(home);
+        return started;
+      },
+      (error: unknown) => {
+        // Nothing should get here. If it does, the next call must not find the same rejection again.
+        this.#options.logger.error({ err: error }, 'runner.load_failed');
+        this.#gone(home);
+        return this.noProcess(request.ownerId);
+      },
+    );
+    return home;
+  }
+
+  async #start(home: Home, request: CallRequest): Promise<SandboxProcess | CallOutcome> {
+    const { packages, onUnattributedError } = this.#options;
+    const ready = home.isShared ? sharedNeeds(request) : await packages.ready(request);
+    if ('status' in ready) return ready;
+    const process = await this.#options.pool.take(request.ownerId, ready.needs);
+    ready.holdFor(process);
+    if (process === undefined) return this.noProcess(request.ownerId);
+    home.process = process;
+    this.#opened.set(process, home);
+    process.onUnattributedError = (error, deploymentId) => onUnattributedError(deploymentId, error);
+    process.onIdle = () => this.#options.pool.roomMayBeMade();
+    process.onFault = () => this.leave(home);
+    process.onLeftover = () => this.leave(home);
+    void process.ended.then(() => this.#gone(home));
+    // A new revision came while this one started: the calls that wait for it still get it.
+    if (!this.#isTaking(home)) setImmediate(() => process.retire());
+    return process;
+  }
+
+  noProcess(ownerId: string): CallOutcome {
+    const why = this.#options.pool.whyNone(ownerId);
+    return ended('cancelled', serviceError(`no process became free for the call: ${why}`, 'no_free_process'));
+  }
+
+  #isTaking(home: Home): boolean {
+    return this.#taking.get(home.key)?.includes(home) ?? false;
+  }
+
+  /** A home takes no more calls; its process ends when those in flight have ended. */
+  leave(home: Home): void {
+    const others = this.#taking.get(home.key)?.filter((other) => other !== home) ?? [];
+    if (others.length > 0) this.#taking.set(home.key, others);
+    else this.#taking.delete(home.key);
+    home.process?.retire();
+  }
+
+  #gone(home: Home): void {
+    this.leave(home);
+    this.#all.delete(home);
+  }
+
+  /** The code of this call ended its process: from now on it has one of its own. */
+  setApart(request: CallRequest): void {
+    if (!this.#mayShare(request)) return;
+    this.#setApart.add(request);
+    const { deploymentId, ownerId } = request;
+    this.#options.logger.warn({ deployment: deploymentId, owner: ownerId }, 'runner.set-apart');
+    for (const home of this.#all) if (home.isShared) home.drop(deploymentId);
+  }
+
+  /** Deployments that have code in a process which takes calls. */
+  get warmCount(): number {
+    let count = 0;
+    for (const home of this.#taken()) count += home.deploymentCount;
+    return count;
+  }
+
+  get setApartCount(): number {
+    return this.#setApart.count;
+  }
+
+  /** Ends the calls of a deployment. Resolves when processes that it had for itself are gone. */
+  async forget(deploymentId: string): Promise<void> {
+    const own: Promise<void>[] = [];
+    for (const home of this.#all) {
+      if (!home.has(deploymentId)) continue;
+      const { process } = home;
+      process?.forget(deploymentId);
+      if (home.isShared) home.drop(deploymentId);
+      else {
+        this.leave(home);
+        process?.kill('forgotten', 'the deployment was ended');
+      }
+      if (process !== undefined && !process.usable && process.idle) own.push(process.ended);
+    }
+    await Promise.all(own);
+  }
+
+  /** Ends an idle process to make room; false when there is none. */
+  endLeastRecentlyUsed(): boolean {
+    let oldest: Home | undefined;
+    for (const home of this.#taken()) {
+      // One without code was just started for a call that is on its way.
+      if (!home.isIdle || home.process?.hasCode !== true) continue;
+      if (oldest?.process === undefined || home.process.lastUsedAtMs < oldest.process.lastUsedAtMs)
+        oldest = home;
+    }
+    if (oldest === undefined) return false;
+    this.leave(oldest);
+    return true;
+  }
+
+  /** Those that take calls and have their processes. */
+  *#taken(): Generator<Home> {
+    for (const homes of this.#taking.values())
+      for (const home of homes) if (home.process !== undefined) yield home;
+  }
+
+  /** What a look at the memory of a process says of who may come to it. */
+  sawMemory(process: SandboxProcess, residentBytes: number): void {
+    const home = this.#opened.get(process);
+    if (home?.isShared !== true) return;
+    const part = residentBytes / ((this.#options.limits.memoryMb + residentOverheadMb) * 1024 * 1024);
+    home.isFull = part > fullPart;
+    if (part > replacedPart && home.isIdle) this.leave(home);
+  }
+
+  /** Ends what was idle for long, and what has unloaded too much. */
+  keepHouse(): void {
+    const nowMs = this.#options.timer.nowMs();
+    for (const home of this.#taken()) {
+      const { process } = home;
+      if (process === undefined || !home.isIdle) continue;
+      home.unloadUnused();
+      const isOld = nowMs - process.lastUsedAtMs > this.#options.limits.idleMs;
+      if (isOld || home.unloads > unloadsMax) this.leave(home);
+    }
+  }
+}
+
+/** Two owners never share a process, whatever the trust domain of a request says. */
+function domainKey({ ownerId, trustDomain = ownerId }: CallRequest): string {
+  return `domain of ${ownerId}: ${trustDomain}`;
+}
+
+function sharedNeeds({ bundle }: CallRequest): ReadyCode {
+  return { needs: {}, bundle, holdFor: () => undefined };
+}
+
+/** Where the deployment has its code already, else where fewest calls are. */
+function isBetter(home: Home, than: Home, deploymentId: string): boolean {
+  const has = home.has(deploymentId);
+  if (has !== than.has(deploymentId)) return has;
+  return (home.process?.callsInFlight ?? 0) < (than.process?.callsInFlight ?? 0);
+}

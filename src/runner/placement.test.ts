@@ -1,0 +1,235 @@
+import assert from 'node:assert/strict';
+import { glob, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { ManualTimer } from '../../test/support/manual-timer.ts';
+import {
+  actionWith,
+  bundleOf,
+  componentWith,
+  exportsOf,
+  type RunnerFixture,
+  resultOf,
+  startRunnerFixture,
+  stepRequest,
+} from '../../test/support/runner-fixture.ts';
+import type { CallOutcome } from './call-outcome.ts';
+import type { CallOptions, CallRequest } from './runner.ts';
+
+let fixture: RunnerFixture;
+before(async () => {
+  fixture = await startRunnerFixture();
+});
+after(() => fixture.close());
+
+let owners = 0;
+/** Calls deployments of one owner whom no other test knows. */
+function owner() {
+  owners += 1;
+  const ownerId = `u_${owners}`;
+  const run = (
+    deploymentId: string,
+    body: string,
+    overrides: Partial<CallRequest> = {},
+    options: CallOptions = {},
+  ) => fixture.call(componentWith(body), { ownerId, deploymentId, ...overrides }, options);
+  const pid = async (deploymentId: string, overrides: Partial<CallRequest> = {}) =>
+    resultOf(await run(deploymentId, 'return process.pid', overrides));
+  /** A call that waits until it is let go; resolves when its code runs. */
+  const waiting = async (deploymentId: string, overrides: Partial<CallRequest> = {}) => {
+    const asked = Promise.withResolvers<void>();
+    const held = Promise.withResolvers<void>();
+    let tries = 0;
+    const code = actionWith(`await $.flow.trigger('p_2'); return process.pid;`);
+    const outcome = fixture.runner.call(stepRequest(code, { ownerId, deploymentId, ...overrides }), {
+      onHostCall: async () => {
+        tries += 1;
+        asked.resolve();
+        await held.promise;
+        return { header: {} };
+      },
+    });
+    await Promise.race([asked.promise, outcome]);
+    return { outcome, go: () => held.resolve(), tries: () => tries };
+  };
+  return { ownerId, run, pid, waiting };
+}
+
+const brief = (outcome: CallOutcome): unknown => [outcome.status, outcome.error?.code, outcome.shared];
+
+test('deployments of one owner share a process, and two owners never do', async () => {
+  const one = owner();
+  const other = owner();
+  const first = await one.pid('dc_one_1');
+  assert.equal(await one.pid('dc_one_2'), first);
+  assert.notEqual(await other.pid('dc_other_1'), first);
+  const domain = { trustDomain: other.ownerId };
+  assert.notEqual(await one.pid('dc_one_3', domain), await other.pid('dc_other_2', domain));
+});
+
+test('deployments that use accounts of different people share none', async () => {
+  const { ownerId, pid } = owner();
+  const first = await pid('dc_1');
+  const withMember = await pid('dc_2', { trustDomain: `${ownerId} u_member` });
+  assert.notEqual(withMember, first);
+  assert.equal(await pid('dc_3', { trustDomain: `${ownerId} u_member` }), withMember);
+});
+
+test('a deployment that asks for it, or needs more memory, has a process of its own', async () => {
+  const { pid } = owner();
+  const shared = await pid('dc_1');
+  const isolated = await pid('dc_2', { isolated: true });
+  const large = await pid('dc_3', { memoryMb: 300 });
+  assert.equal(new Set([shared, isolated, large]).size, 3);
+  assert.equal(await pid('dc_2', { isolated: true }), isolated);
+});
+
+test('each deployment in a process has code, environment and /tmp of its own', async () => {
+  const { run } = owner();
+  const body = `const fs = require('fs'); const before = [process.env.PD_COMPONENT, process.env.MINE, fs.readdirSync('/tmp')];
+    process.env.MINE = event.id; fs.writeFileSync('/tmp/' + event.id, ''); module.loads = (module.loads ?? 0) + 1;
+    const { env } = await import('node:process');
+    return { before, after: [process.env.MINE, { ...process.env }.MINE, env.MINE, 'MINE' in env, fs.readdirSync('/tmp'), module.loads] };`;
+  const call = (id: string) =>
+    run(id, body, { call: { kind: 'run', event: JSON.stringify({ id }) } }).then(resultOf);
+  for (const id of ['dc_a', 'dc_b']) {
+    assert.deepEqual(await call(id), { before: [id, null, []], after: [id, id, id, true, [id], 1] });
+  }
+  assert.deepEqual(await call('dc_a'), {
+    before: ['dc_a', 'dc_a', ['dc_a']],
+    after: ['dc_a', 'dc_a', 'dc_a', true, ['dc_a'], 2],
+  });
+});
+
+test('another revision begins anew: code, environment and /tmp', async () => {
+  const { run } = owner();
+  const body = `const fs = require('fs'); const found = [process.pid, process.env.MINE ?? null, fs.readdirSync('/tmp')];
+    process.env.MINE = '1'; fs.writeFileSync('/tmp/mine', ''); return found;`;
+  const [pid] = resultOf(await run('dc_1', body)) as unknown[];
+  assert.deepEqual(resultOf(await run('dc_1', body)), [pid, '1', ['mine']]);
+  assert.deepEqual(resultOf(await run('dc_1', body, { revision: 2 })), [pid, null, []]);
+});
+
+test('stacks and logs do not tell who shares the process', async () => {
+  const { run } = owner();
+  const outcome = await run('dc_1', `const error = new Error('x'); console.log(error); throw error;`);
+  assert.match(outcome.error?.stack ?? '', /\/component\/index\.cjs:1:/);
+  assert.doesNotMatch(`${outcome.error?.stack} ${outcome.logs[0]?.message}`, /dc_1@/);
+});
+
+test('one that ends the process is set apart from then on; the others run again and never notice', async () => {
+  const { run, pid, waiting } = owner();
+  const shared = await pid('dc_good');
+  const step = await waiting('d_step');
+  const source = run('dc_good', `await new Promise((r) => setTimeout(r, 200)); return process.pid`);
+  const exits = 'process.exit(3)';
+  assert.deepEqual(brief(await run('dc_bad', exits)), ['exited', 'exited', undefined]);
+  assert.deepEqual(brief(await step.outcome), ['cancelled', 'bystander', undefined], 'its caller decides');
+  const after = resultOf(await source);
+  assert.notEqual(after, shared, 'the call of a source runs again by itself');
+  const other = await waiting('d_other');
+  assert.deepEqual(brief(await run('dc_bad', exits)), ['exited', 'exited', undefined]);
+  other.go();
+  assert.equal(exportsOf(await other.outcome).$return_value, after, 'now it ends only its own process');
+  assert.notEqual(
+    await pid('dc_good'),
+    await run('dc_bad', exits, { module: undefined as never }).then(() => 0),
+  );
+  assert.equal(await pid('dc_bad'), await pid('dc_good'), 'code that changed gets another chance');
+});
+
+test('when nobody knows who ended the process, each runs again alone, and only the guilty one is set apart', async () => {
+  const { run, pid, waiting } = owner();
+  const forges = `require('fs').writeSync(3, 'no frame'); await new Promise(() => {})`;
+  const innocent = await waiting('d_innocent');
+  const source = run('dc_innocent', `await new Promise((r) => setTimeout(r, 100)); return 'done'`);
+  assert.deepEqual(brief(await run('dc_bad', forges)), ['exited', 'protocol', undefined]);
+  assert.deepEqual(brief(await innocent.outcome), ['exited', 'protocol', true]);
+  assert.equal(resultOf(await source), 'done');
+  const shared = await pid('dc_innocent', { bundle: bundleOf(componentWith('return process.pid')) });
+  const other = await waiting('d_other');
+  assert.deepEqual(brief(await run('dc_bad', forges)), ['exited', 'protocol', undefined]);
+  other.go();
+  assert.equal(exportsOf(await other.outcome).$return_value, shared);
+});
+
+test('while one keeps the process busy, calls of others go to another process at once', async () => {
+  const timer = new ManualTimer();
+  const own = await startRunnerFixture({ timer });
+  const call = (deploymentId: string, body: string, options: CallOptions = {}) =>
+    own.call(componentWith(body), { ownerId: 'u_1', deploymentId }, options);
+  try {
+    const first = resultOf(await call('dc_quick', 'return process.pid'));
+    const begun = Promise.withResolvers<void>();
+    const spins = call(
+      'dc_spins',
+      `this.http.respond({ body: '' }); while (!require('fs').existsSync('/tmp/go')); return process.pid`,
+      { onRespond: () => begun.resolve() },
+    );
+    await begun.promise;
+    // Heard of just now, a process counts as awake.
+    timer.advance(10);
+    const calling = call('dc_quick', 'return process.pid');
+    await timer.started(250);
+    timer.advance(250);
+    assert.notEqual(resultOf(await calling), first);
+    const [folder = ''] = await Array.fromAsync(glob(join(own.folder, 'run-*/*/of-dc_spins@*')));
+    await writeFile(join(folder, 'go'), '');
+    assert.equal(resultOf(await spins), first, 'the one that was busy went on to its end');
+  } finally {
+    await own.close();
+  }
+});
+
+test('a call that passes its deadline while it waits takes nobody with it', async () => {
+  const { run, waiting, pid } = owner();
+  const first = await pid('dc_1');
+  const other = await waiting('d_other');
+  const late = await run('dc_1', 'await new Promise(() => {})', { deadlineMs: 100 });
+  assert.deepEqual(brief(late), ['timed_out', 'deadline', undefined]);
+  assert.notEqual(await pid('dc_1'), first, 'the process takes no more calls');
+  other.go();
+  assert.equal(exportsOf(await other.outcome).$return_value, first);
+});
+
+test('a deployment that is ended leaves the others alone', async () => {
+  const { run, waiting } = owner();
+  const other = await waiting('d_other');
+  const begun = Promise.withResolvers<void>();
+  const ended = run(
+    'dc_ended',
+    `this.http.respond({ body: '' }); await new Promise(() => {})`,
+    {},
+    { onRespond: () => begun.resolve() },
+  );
+  await begun.promise;
+  await fixture.runner.forget('dc_ended');
+  assert.deepEqual(brief(await ended), ['cancelled', 'forgotten', undefined]);
+  other.go();
+  assert.equal((await other.outcome).status, 'finished');
+});
+
+test('what an ended deployment left running ends with its process, which is replaced', async () => {
+  const { run, pid } = owner();
+  const quiet = await pid('dc_quiet');
+  await fixture.runner.forget('dc_quiet');
+  assert.equal(await pid('dc_1'), quiet, 'code that left nothing behind costs nobody a process');
+  resultOf(await run('dc_leaves', 'setInterval(() => {}, 1000)'));
+  await fixture.runner.forget('dc_leaves');
+  for (;;) if ((await pid('dc_1')) !== quiet) break;
+});
+
+test('code that does not load fails its own calls, and is evaluated anew by the next', async () => {
+  const { pid, run } = owner();
+  const first = await pid('dc_1');
+  const broken = {
+    bundle: bundleOf(
+      `globalThis.tries = (globalThis.tries ?? 0) + 1; throw new Error('try ' + globalThis.tries)`,
+    ),
+  };
+  for (const n of [1, 2]) {
+    const outcome = await run('dc_broken', '', broken);
+    assert.deepEqual([outcome.status, outcome.error?.message], ['load_failed', `try ${n}`]);
+  }
+  assert.equal(await pid('dc_1'), first);
+});
