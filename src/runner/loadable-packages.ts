@@ -2,7 +2,14 @@ import { CallerError, toError } from '#lib/errors.ts';
 import type { CallOutcome } from './call-outcome.ts';
 import { serviceError } from './process-end.ts';
 import type { ProcessNeeds } from './process-pool.ts';
-import type { Bundle, BundlePackages, CallRequest, DescribeRequest, PackageSource } from './runner.ts';
+import type {
+  Bundle,
+  BundlePackages,
+  CallRequest,
+  DescribeRequest,
+  OpenPackages,
+  PackageSource,
+} from './runner.ts';
 import { ended } from './runner-outcomes.ts';
 import type { LoadableBundle, SandboxProcess } from './sandbox-process.ts';
 
@@ -17,9 +24,12 @@ export interface ReadyCode {
 /** Packages that bundles import from files: what a process needs for them, and having them there when it loads one. */
 export class LoadablePackages {
   readonly #source: PackageSource | undefined;
+  readonly #whole: boolean;
 
-  constructor(source: PackageSource | undefined) {
+  /** `whole`: a process gets only what is there when it starts, so all packages of a deployment have to be. */
+  constructor(source: PackageSource | undefined, { whole }: { whole: boolean }) {
     this.#source = source;
+    this.#whole = whole;
   }
 
   /**
@@ -42,8 +52,17 @@ export class LoadablePackages {
       return outcomeOf(error);
     }
     const needs = { memoryMb, packages: [...new Set(folders)] };
-    const opened = await this.#open(request.bundle);
-    return 'status' in opened ? opened : { needs, ...opened };
+    const [opened, ...rest] = await Promise.all([
+      this.#open(request.bundle),
+      // One that cannot be had is missed when its code is called.
+      ...(this.#whole ? others.map((packages) => source.open(packages).catch(() => undefined)) : []),
+    ]);
+    const holdFor = (process: SandboxProcess | undefined): void => {
+      if (!('status' in opened)) opened.holdFor(process);
+      for (const held of rest) hold(held, process);
+    };
+    if ('status' in opened) holdFor(undefined);
+    return 'status' in opened ? opened : { needs, bundle: opened.bundle, holdFor };
   }
 
   /** The bundle as the process can load it; an outcome when its packages cannot be had. Held until the process is gone. */
@@ -59,16 +78,21 @@ export class LoadablePackages {
     if (packages === undefined) return { bundle, holdFor: () => undefined };
     if (this.#source === undefined) return notAvailable();
     try {
-      const { folder, release } = await this.#source.open(packages);
-      const holdFor = (process: SandboxProcess | undefined): void => {
-        if (process === undefined) release();
-        else void process.ended.then(release);
+      const opened = await this.#source.open(packages);
+      const { code, format } = bundle;
+      return {
+        bundle: { code, format, packagesFolder: opened.folder },
+        holdFor: (process) => hold(opened, process),
       };
-      return { bundle: { code: bundle.code, format: bundle.format, packagesFolder: folder }, holdFor };
     } catch (error) {
       return outcomeOf(error);
     }
   }
+}
+
+function hold(packages: OpenPackages | undefined, process: SandboxProcess | undefined): void {
+  if (process === undefined) packages?.release();
+  else void process.ended.then(() => packages?.release());
 }
 
 function notAvailable(): CallOutcome {

@@ -2,21 +2,16 @@ import type { SandboxGrant } from './confinement.ts';
 
 /** Program and arguments that start the sandboxed process as Node confines it. */
 export function nodeCommand(grant: SandboxGrant): [string, string[]] {
+  const flags = nodeFlags(grant);
+  if (grant.setpriv === undefined) return [process.execPath, flags];
+  return [grant.setpriv, ['--pdeathsig', 'KILL', '--no-new-privs', '--', process.execPath, ...flags]];
+}
+
+/** Arguments of Node, with the program that it starts. */
+export function nodeFlags(grant: NodeGrant): string[] {
   const mayLoadAddons = grant.packages !== undefined && grant.addons === true;
-  const flags = [
-    ...(grant.level === 'off'
-      ? []
-      : [
-          '--permission',
-          `--allow-fs-read=${grant.scratch}`,
-          `--allow-fs-write=${grant.scratch}`,
-          // The last for what is below one that is not there yet: Node looks at the start only whether it is a folder.
-          ...(grant.packages ?? []).flatMap((folder) => [
-            `--allow-fs-read=${folder}`,
-            `--allow-fs-read=${folder}/*`,
-          ]),
-          ...(mayLoadAddons ? ['--allow-addons'] : []),
-        ]),
+  return [
+    ...permissionFlags(grant, mayLoadAddons),
     // node:sqlite and node:ffi open files past the permission model.
     '--no-experimental-sqlite',
     '--no-experimental-ffi',
@@ -29,6 +24,24 @@ export function nodeCommand(grant: SandboxGrant): [string, string[]] {
     '--max-semi-space-size=8',
     grant.program,
   ];
-  if (grant.setpriv === undefined) return [process.execPath, flags];
-  return [grant.setpriv, ['--pdeathsig', 'KILL', '--no-new-privs', '--', process.execPath, ...flags]];
+}
+
+type NodeGrant = Pick<SandboxGrant, 'level' | 'program' | 'scratch' | 'addons' | 'memoryMb' | 'bare'> & {
+  packages?: readonly string[] | undefined;
+};
+
+function permissionFlags({ level, scratch, packages, bare }: NodeGrant, mayLoadAddons: boolean): string[] {
+  if (level === 'off' || bare === true) return [];
+  const addons = mayLoadAddons ? ['--allow-addons'] : [];
+  // The walls are elsewhere, and every file that is there may be read. What is refused is a second line.
+  if (level === 'kernel')
+    return ['--permission', '--allow-fs-read=*', `--allow-fs-write=${scratch}`, ...addons];
+  return [
+    '--permission',
+    `--allow-fs-read=${scratch}`,
+    `--allow-fs-write=${scratch}`,
+    // The last for what is below one that is not there yet: Node looks at the start only whether it is a folder.
+    ...(packages ?? []).flatMap((folder) => [`--allow-fs-read=${folder}`, `--allow-fs-read=${folder}/*`]),
+    ...addons,
+  ];
 }

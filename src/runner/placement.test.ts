@@ -34,13 +34,13 @@ function owner() {
     options: CallOptions = {},
   ) => fixture.call(componentWith(body), { ownerId, deploymentId, ...overrides }, options);
   const pid = async (deploymentId: string, overrides: Partial<CallRequest> = {}) =>
-    resultOf(await run(deploymentId, 'return process.pid', overrides));
+    resultOf(await run(deploymentId, 'return performance.timeOrigin', overrides));
   /** A call that waits until it is let go; resolves when its code runs. */
   const waiting = async (deploymentId: string, overrides: Partial<CallRequest> = {}) => {
     const asked = Promise.withResolvers<void>();
     const held = Promise.withResolvers<void>();
     let tries = 0;
-    const code = actionWith(`await $.flow.trigger('p_2'); return process.pid;`);
+    const code = actionWith(`await $.flow.trigger('p_2'); return performance.timeOrigin;`);
     const outcome = fixture.runner.call(stepRequest(code, { ownerId, deploymentId, ...overrides }), {
       onHostCall: async () => {
         tries += 1;
@@ -103,7 +103,7 @@ test('each deployment in a process has code, environment and /tmp of its own', a
 
 test('another revision begins anew: code, environment and /tmp', async () => {
   const { run } = owner();
-  const body = `const fs = require('fs'); const found = [process.pid, process.env.MINE ?? null, fs.readdirSync('/tmp')];
+  const body = `const fs = require('fs'); const found = [performance.timeOrigin, process.env.MINE ?? null, fs.readdirSync('/tmp')];
     process.env.MINE = '1'; fs.writeFileSync('/tmp/mine', ''); return found;`;
   const [pid] = resultOf(await run('dc_1', body)) as unknown[];
   assert.deepEqual(resultOf(await run('dc_1', body)), [pid, '1', ['mine']]);
@@ -121,7 +121,10 @@ test('one that ends the process is set apart from then on; the others run again 
   const { run, pid, waiting } = owner();
   const shared = await pid('dc_good');
   const step = await waiting('d_step');
-  const source = run('dc_good', `await new Promise((r) => setTimeout(r, 200)); return process.pid`);
+  const source = run(
+    'dc_good',
+    `await new Promise((r) => setTimeout(r, 200)); return performance.timeOrigin`,
+  );
   const exits = 'process.exit(3)';
   assert.deepEqual(brief(await run('dc_bad', exits)), ['exited', 'exited', undefined]);
   assert.deepEqual(brief(await step.outcome), ['cancelled', 'bystander', undefined], 'its caller decides');
@@ -146,7 +149,9 @@ test('when nobody knows who ended the process, each runs again alone, and only t
   assert.deepEqual(brief(await run('dc_bad', forges)), ['exited', 'protocol', undefined]);
   assert.deepEqual(brief(await innocent.outcome), ['exited', 'protocol', true]);
   assert.equal(resultOf(await source), 'done');
-  const shared = await pid('dc_innocent', { bundle: bundleOf(componentWith('return process.pid')) });
+  const shared = await pid('dc_innocent', {
+    bundle: bundleOf(componentWith('return performance.timeOrigin')),
+  });
   const other = await waiting('d_other');
   assert.deepEqual(brief(await run('dc_bad', forges)), ['exited', 'protocol', undefined]);
   other.go();
@@ -159,17 +164,17 @@ test('while one keeps the process busy, calls of others go to another process at
   const call = (deploymentId: string, body: string, options: CallOptions = {}) =>
     own.call(componentWith(body), { ownerId: 'u_1', deploymentId }, options);
   try {
-    const first = resultOf(await call('dc_quick', 'return process.pid'));
+    const first = resultOf(await call('dc_quick', 'return performance.timeOrigin'));
     const begun = Promise.withResolvers<void>();
     const spins = call(
       'dc_spins',
-      `this.http.respond({ body: '' }); while (!require('fs').existsSync('/tmp/go')); return process.pid`,
+      `this.http.respond({ body: '' }); while (!require('fs').existsSync('/tmp/go')); return performance.timeOrigin`,
       { onRespond: () => begun.resolve() },
     );
     await begun.promise;
     // Heard of just now, a process counts as awake.
     timer.advance(10);
-    const calling = call('dc_quick', 'return process.pid');
+    const calling = call('dc_quick', 'return performance.timeOrigin');
     await timer.started(250);
     timer.advance(250);
     assert.notEqual(resultOf(await calling), first);

@@ -3,6 +3,7 @@ import type { EgressDoor } from '#egress/egress-door.ts';
 import { toError } from '#lib/errors.ts';
 import type { Logger } from '#lib/logger.ts';
 import type { Confinement } from './confinement.ts';
+import { insidePaths } from './kernel-command.ts';
 import { ProcessShares } from './process-shares.ts';
 import type { InitHeader } from './protocol.ts';
 import type { RunnerLimits } from './runner-limits.ts';
@@ -302,45 +303,60 @@ export class ProcessPool {
     let process: SandboxProcess;
     try {
       uid = confinement.distinctUsers ? this.#freeUser() : undefined;
-      scratch = folders.newScratch(uid);
+      // At the kernel level it is in memory.
+      scratch = confinement.kernel === undefined ? folders.newScratch(uid) : undefined;
       sandbox = spawnSandbox({
         level: confinement.level,
         program,
-        scratch,
+        scratch: scratch ?? insidePaths.tmp,
+        scratchBytesMax: limits.scratchBytesMax,
         memoryMb,
         ...(packages === undefined ? {} : { packages, addons }),
         ...(uid === undefined ? {} : { uid }),
         ...(confinement.setpriv === undefined ? {} : { setpriv: confinement.setpriv }),
+        ...(confinement.kernel === undefined ? {} : { kernel: confinement.kernel }),
       });
       const { pid } = sandbox.child;
       if (pid !== undefined) folders.processStarted(pid);
       const init: InitHeader = {
-        ...{ scratch, limits: limitsInside(limits), ...extra },
-        ...(packages === undefined ? {} : { packages }),
+        ...{ scratch: sandbox.scratchInside, limits: limitsInside(limits), ...extra },
+        ...(packages === undefined ? {} : { packages: packages.map(sandbox.packagesInside) }),
       };
       const way = { policy, ...(door === undefined ? {} : { door }) };
       process = new SandboxProcess(sandbox, { init, extraCa, ...way, limits, timer, logger });
     } catch (error) {
       if (sandbox !== undefined) discard(sandbox);
-      if (scratch !== undefined) void this.#removeTraces(sandbox?.child.pid, scratch);
+      void this.#removeTraces([sandbox?.child.pid], scratch);
       if (uid !== undefined) this.#users.release(uid);
       return toError(error);
     }
-    const traces = scratch;
+    const started = sandbox.child.pid;
     this.#live.set(process, uid);
-    scratchOf.set(process, traces);
-    void process.ended.then(() => this.#forget(process, traces));
+    if (scratch !== undefined) scratchOf.set(process, scratch);
+    void process.ready.then(() => this.#noteInner(process, started));
+    void process.ended.then(() => this.#forget(process, [started, process.pid], scratch));
     return process;
+  }
+
+  /** What bubblewrap started ends with it; after a crash of the service it is looked for as well. */
+  #noteInner(process: SandboxProcess, started: number | undefined): void {
+    const { pid, usable } = process;
+    if (pid === undefined || pid === started || !usable) return;
+    try {
+      this.#options.folders.processStarted(pid);
+    } catch (error) {
+      this.#options.logger.warn({ err: error }, 'runner.process_list_not_written');
+    }
   }
 
   readonly #removals = new Set<Promise<void>>();
 
-  #forget(process: SandboxProcess, scratch: string): void {
+  #forget(process: SandboxProcess, pids: readonly (number | undefined)[], scratch: string | undefined): void {
     const index = this.#ready.indexOf(process);
     if (index >= 0) this.#ready.splice(index, 1);
     const { hasCode, endReason } = process;
     if (hasCode && endReason !== 'retired' && endReason !== 'closing') this.#killCount += 1;
-    void this.#removeTraces(process.pid, scratch).then(() => {
+    void this.#removeTraces(pids, scratch).then(() => {
       const user = this.#live.get(process);
       this.#live.delete(process);
       this.#shares.left(process);
@@ -351,16 +367,16 @@ export class ProcessPool {
   }
 
   /** Never rejects: what cannot be removed is cleared by the stop or the next start of the service. */
-  #removeTraces(pid: number | undefined, scratch: string): Promise<void> {
+  #removeTraces(pids: readonly (number | undefined)[], scratch: string | undefined): Promise<void> {
     const { folders, logger } = this.#options;
     const remove = async (): Promise<void> => {
       try {
-        if (pid !== undefined) folders.processEnded(pid);
+        folders.processesEnded(pids.filter((pid) => pid !== undefined));
       } catch (error) {
         logger.warn({ err: error }, 'runner.process_list_not_written');
       }
       try {
-        await folders.removeScratch(scratch);
+        if (scratch !== undefined) await folders.removeScratch(scratch);
       } catch (error) {
         logger.warn({ err: error }, 'runner.scratch_not_removed');
       }
@@ -391,7 +407,7 @@ function discard(sandbox: SpawnedSandbox): void {
 
 const scratchOf = new WeakMap<SandboxProcess, string>();
 
-/** The scratch folder of a process, for the watch over its size. */
+/** The scratch folder of a process, for the watch over its size; undefined where it is in memory. */
 export function scratchFolderOf(process: SandboxProcess): string | undefined {
   return scratchOf.get(process);
 }

@@ -1,8 +1,10 @@
 /** What tests of the runner share: a runner with real processes, and deployments made from source text. */
+import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { chmod, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { readlinkSync } from 'node:fs';
+import { chmod, glob, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 
 import { AddressPolicy } from '#egress/address-policy.ts';
 
@@ -12,6 +14,7 @@ import type { CallOutcome } from '#runner/call-outcome.ts';
 import { createProcessRunner, type ProcessRunnerOptions } from '#runner/process-runner.ts';
 import type { Bundle, CallOptions, CallRequest, DescribeOutcome, Runner, StepCall } from '#runner/runner.ts';
 import type { RunnerLimits } from '#runner/runner-limits.ts';
+import { levelOfTests } from './sandbox-level.ts';
 import { waitFor } from './wait-for.ts';
 
 export interface RunnerFixture {
@@ -38,11 +41,12 @@ const fixtureLimits: Partial<RunnerLimits> = { prewarmed: 0, unresponsiveMs: 60_
 export async function startRunnerFixture(
   overrides: Omit<Partial<ProcessRunnerOptions>, 'folder'> = {},
 ): Promise<RunnerFixture> {
+  const level = levelOfTests();
   const folder = await mkdtemp(join(tmpdir(), 'millrace-test-'));
   // As root, processes run as other users, who must be able to pass through.
   await chmod(folder, 0o711);
   const runner = await createProcessRunner({
-    level: 'auto',
+    level: level === 'kernel' ? 'require' : level,
     policy: new AddressPolicy({ allow: ['public'], deny: () => [] }),
     folder,
     logger: silentLogger,
@@ -53,6 +57,7 @@ export async function startRunnerFixture(
     await rm(folder, { recursive: true, force: true });
     throw error;
   });
+  if (overrides.level === undefined) assert.equal(runner.stats().level, level);
   let deployments = 0;
   let modules = 0;
   const call: RunnerFixture['call'] = (source, callOverrides, options) => {
@@ -128,12 +133,12 @@ export function bundleOf(code: string, format: Bundle['format'] = 'cjs'): Bundle
 }
 
 /** Code that waits in its call until `letGo` is called with the same fixture; one call of a fixture at a time. */
-export const untilLetGo = `{ const fs = require('fs'); fs.writeFileSync('/tmp/waits', ''); while (!fs.existsSync('/tmp/go')) await new Promise((r) => setTimeout(r, 5)); fs.rmSync('/tmp/waits'); }`;
+export const untilLetGo = `{ const fs = require('fs'); fs.writeFileSync('/tmp/waits', ''); while (fs.existsSync('/tmp/waits')) await new Promise((r) => setTimeout(r, 5)); }`;
 
 /** Resolves when code waits, to a function that lets it go on. */
 export async function waitingCode(fixture: RunnerFixture): Promise<() => Promise<void>> {
   const waits = await waitFor(async () => (await filesOfCode(fixture, 'waits'))[0]);
-  return () => writeFile(join(dirname(waits), 'go'), '');
+  return () => rm(waits);
 }
 
 const evaluator = componentWith(
@@ -141,9 +146,42 @@ const evaluator = componentWith(
 );
 
 /** Paths of the files with this name that code of a fixture wrote to its `/tmp`. */
-export async function filesOfCode({ folder }: RunnerFixture, name: string): Promise<string[]> {
-  const entries = await readdir(folder, { recursive: true });
-  return entries.filter((path) => path.endsWith(`/${name}`)).map((path) => join(folder, path));
+export async function filesOfCode(fixture: RunnerFixture, name: string): Promise<string[]> {
+  const pids = fixture.runner.stats().level === 'kernel' ? await processesOf(fixture) : undefined;
+  const folders = pids?.filter(hasOwnRoot).map((pid) => join(`/proc/${pid}/root`, 'tmp')) ?? [fixture.folder];
+  const found = await Promise.all(
+    folders.map(async (folder) => {
+      // Any process may have ended.
+      const entries = await readdir(folder, { recursive: true }).catch(() => []);
+      return entries.filter((path) => `/${path}`.endsWith(`/${name}`)).map((path) => join(folder, path));
+    }),
+  );
+  return found.flat();
+}
+
+/** Bubblewrap itself stays outside. */
+function hasOwnRoot(pid: number): boolean {
+  try {
+    return readlinkSync(`/proc/${pid}/ns/mnt`) !== readlinkSync('/proc/self/ns/mnt');
+  } catch {
+    return false;
+  }
+}
+
+/** The process of user code that has set this title, by its pid outside. */
+export async function pidTitled(fixture: RunnerFixture, title: string): Promise<number> {
+  for (const pid of await processesOf(fixture)) {
+    const name = await readFile(`/proc/${pid}/comm`, 'utf8').catch(() => '');
+    if (name.trim() === title) return pid;
+  }
+  throw new Error(`no process has the title ${title}`);
+}
+
+/** The processes that a runner says it has; at the kernel level bubblewrap is one more for each. */
+export async function processesOf({ folder }: RunnerFixture): Promise<number[]> {
+  const [list] = await Array.fromAsync(glob(join(folder, 'run-*', 'processes')));
+  const text = list === undefined ? '' : await readFile(list, 'utf8').catch(() => '');
+  return text.split('\n').flatMap((line) => (line === '' ? [] : [Number(line.split(' ')[0])]));
 }
 
 /** A component whose `run(event)` is `body`, with a db and an http interface. */

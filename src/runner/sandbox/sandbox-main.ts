@@ -76,8 +76,10 @@ let mayHaveLeftovers = false;
 async function init(header: InitHeader, payload: Buffer): Promise<void> {
   limits = header.limits;
   const closed = closeInheritedDescriptors();
+  // Bubblewrap sets it.
+  delete process.env.PWD;
   refuseFunctions();
-  const report = header.probe === true ? await probeSandbox(header.scratch) : undefined;
+  const report = header.probe === undefined ? undefined : await probeSandbox(header.scratch, header.probe);
   defineGlobals();
   giveHome();
   captureConsole(currentCall);
