@@ -6,7 +6,7 @@ export const sandboxLevels = ['kernel', 'seat-belt', 'off'] as const;
 export type SandboxLevel = (typeof sandboxLevels)[number];
 
 /** What the kernel level is made of on this machine. */
-export interface KernelTools {
+export interface KernelPrograms {
   bwrap: string;
   bwrapVersion: string;
   /** Shared libraries of Node and of `prlimit`, with the loader. */
@@ -24,7 +24,7 @@ export interface Confinement {
   distinctUsers: boolean;
   setpriv: string | undefined;
   /** Of the kernel level. */
-  kernel?: KernelTools;
+  kernel?: KernelPrograms;
   /** Why it is not the kernel level, where that was tried. */
   notKernel?: string;
 }
@@ -47,7 +47,7 @@ export interface SandboxGrant {
   /** Path of setpriv, which ends the process when the service dies and forbids set-uid programs. */
   setpriv?: string;
   /** What the kernel level is made of; absent at the others. */
-  kernel?: KernelTools;
+  kernel?: KernelPrograms;
   /** Without Node's permission model, for the self-test: it tries the walls behind it. */
   bare?: boolean;
 }

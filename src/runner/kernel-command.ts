@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { arch } from 'node:process';
-import type { KernelTools, SandboxGrant } from './confinement.ts';
+import type { KernelPrograms, SandboxGrant } from './confinement.ts';
 import { nodeFlags } from './node-command.ts';
 import { residentOverheadMb } from './runner-limits.ts';
 import { findExecutable } from './sandbox-folders.ts';
@@ -35,7 +35,7 @@ export function packagesInside(folder: string): string {
 }
 
 /** A text instead of the tools says what is missing. */
-export function findKernelTools(folder: string): KernelTools | string {
+export function findKernelPrograms(folder: string): KernelPrograms | string {
   if (process.platform !== 'linux') return `bubblewrap needs Linux, and this is ${process.platform}`;
   if (!isFilterArchitecture(arch)) return `there is no filter of system calls for ${arch}`;
   const bwrap = findExecutable('bwrap');
@@ -91,7 +91,7 @@ function isLibrary(path: string): boolean {
 }
 
 /** Program and arguments that start the sandboxed process in namespaces of its own. */
-export function kernelCommand(grant: SandboxGrant, tools: KernelTools): [string, string[]] {
+export function kernelCommand(grant: SandboxGrant, tools: KernelPrograms): [string, string[]] {
   const { prlimit } = tools;
   const files = [
     [process.execPath, insidePaths.node],

@@ -385,6 +385,10 @@ export class SandboxProcess {
     if (this.idle) this.kill('retired');
   }
 
+  get #hasPassedLimit(): boolean {
+    return this.#reason === 'out_of_memory' || this.#reason === 'limit_exceeded';
+  }
+
   /** Ends the process at once. Only SIGKILL: user code can ignore every other signal. */
   kill(reason: EndReason, detail = '', culprit?: PendingCall): void {
     if (this.#gone) return;
@@ -525,8 +529,8 @@ export class SandboxProcess {
         return;
       }
       case frameType.done:
-        // The deadline decided first; the kill is on its way.
-        if (pending.decided !== undefined) return;
+        // The deadline or a limit decided first; the kill is on its way.
+        if (pending.decided !== undefined || this.#hasPassedLimit) return;
         this.#answer(
           id,
           pending,

@@ -1,6 +1,6 @@
 import { getuid } from 'node:process';
 import type { Confinement } from './confinement.ts';
-import { findKernelTools } from './kernel-command.ts';
+import { findKernelPrograms } from './kernel-command.ts';
 import { type PoolOptions, ProcessPool } from './process-pool.ts';
 import { findExecutable, othersCanReach } from './sandbox-folders.ts';
 
@@ -52,7 +52,7 @@ async function kernelConfinement(options: TestOptions): Promise<Confinement | st
   // As root inside it could write what belongs to root in /proc/sys.
   if (getuid?.() === 0 && !distinctUsers)
     return `the service is root, and other users cannot reach ${process.execPath}: install Node where they can, or start the service as a user of its own`;
-  const kernel = findKernelTools(folders.program);
+  const kernel = findKernelPrograms(folders.program);
   if (typeof kernel === 'string') return kernel;
   const confinement: Confinement = { level: 'kernel', distinctUsers, setpriv: undefined, kernel };
   const started = await startProbe(options, confinement);

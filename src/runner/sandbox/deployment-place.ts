@@ -35,6 +35,8 @@ export class DeploymentPlace {
 
 /** What every deployment finds in its environment. */
 const common: Environment = { ...process.env };
+// Bubblewrap sets it, to a folder that says nothing.
+delete common.PWD;
 
 /** As code of a source finds it. */
 export function sourceEnvironment(deploymentId: string): Environment {

@@ -35,7 +35,7 @@ import { exitProcess, jsonParse, jsonStringify } from './primordials.ts';
 import { probeSandbox } from './probe.ts';
 import { publicProp, type ResolvedProp } from './prop-definitions.ts';
 import { refuseFunctions } from './refused-functions.ts';
-import { mapTmpTo, RunFolders } from './scratch-folder.ts';
+import { folderOfFolders, mapTmpTo, RunFolders } from './scratch-folder.ts';
 import { StepProps } from './step-props.ts';
 import { addUndefinedValues, DbSnapshot, makeUserContext, resolveAllProps } from './user-context.ts';
 
@@ -196,7 +196,7 @@ function placeOf({ place: name, deploymentId, isStep }: LoadHeader): DeploymentP
   if (known !== undefined) return known;
   const environment =
     isStep === true ? stepEnvironment(() => currentCall.getStore()?.step) : sourceEnvironment(deploymentId);
-  const place = new DeploymentPlace(name, { deploymentId, base: scratch, environment });
+  const place = new DeploymentPlace(name, { deploymentId, base: folderOfFolders(scratch), environment });
   places.set(name, place);
   return place;
 }

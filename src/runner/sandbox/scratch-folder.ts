@@ -31,7 +31,7 @@ export class RunFolders {
   readonly #base: string;
 
   constructor(base: string) {
-    this.#base = foldersOfRuns(base);
+    this.#base = folderOfFolders(base);
   }
 
   /** The folder of a step's run, made at its first use in a call. */
@@ -54,8 +54,8 @@ export class RunFolders {
   }
 }
 
-/** Where `/tmp` is the folder itself, theirs are in one that no code has a file of its own in. */
-function foldersOfRuns(base: string): string {
+/** Holds the folders of runs and deployments. Where `/tmp` is the folder itself, they are in one that no code has a file of its own in. */
+export function folderOfFolders(base: string): string {
   return base === mappedRoot ? `${mappedRoot}/.runs` : base;
 }
 
@@ -123,7 +123,7 @@ function mapPath(
   if (text.includes('..')) text = normalize(text);
   if (text !== mappedRoot && !text.startsWith(`${mappedRoot}/`)) return path;
   // A path that has been mapped already, or that an answer of ours contained.
-  const mapped = foldersOfRuns(base);
+  const mapped = folderOfFolders(base);
   if (text === mapped || text.startsWith(`${mapped}/`)) return path;
   if (text !== mappedRoot && packages.some((folder) => leadsTo(text, folder))) return path;
   return (current() ?? base) + text.slice(mappedRoot.length);
