@@ -58,6 +58,7 @@ async function addTimers(
             state: 'active',
             endpoint_key: null,
             concurrency: 1,
+            isolated: 0,
             revision: 1,
           })),
         )

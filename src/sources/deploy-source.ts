@@ -31,6 +31,7 @@ export interface SourceChange extends ComponentReference {
   configured_props?: ConfiguredProps;
   /** Runs at once on each node. */
   concurrency?: number;
+  isolated?: boolean;
 }
 
 /** A source and what its props are. */
@@ -107,6 +108,7 @@ export class SourceDeployer {
       state: 'deploying',
       endpoint_key: newHexKey(),
       concurrency: change.concurrency ?? 1,
+      isolated: change.isolated === true ? 1 : 0,
       revision: 1,
       change_id: newId('chg'),
       change_node: this.#node,
@@ -162,6 +164,7 @@ export class SourceDeployer {
         name: change.name ?? source.name,
         component_id: target.id,
         concurrency: change.concurrency ?? source.concurrency,
+        isolated: change.isolated === undefined ? source.isolated : Number(change.isolated),
         state: active ? 'active' : 'inactive',
         updated_at_ms: this.#clock.now(),
       };
@@ -187,9 +190,9 @@ export class SourceDeployer {
       };
       if (configured === undefined && source.state === draft.state)
         return result(
-          // Other nodes learn of another concurrency by the revision.
+          // Other nodes learn of these by the revision.
           await this.#steps.write(draft, guardOf(source), {
-            raise: draft.concurrency !== source.concurrency,
+            raise: draft.concurrency !== source.concurrency || draft.isolated !== source.isolated,
           }),
         );
 

@@ -197,6 +197,7 @@ export class SourceRuns implements JobHandler {
         deploymentId: source.id,
         ownerId: source.owner_id,
         trustDomain: deployment.trustDomain,
+        isolated: source.isolated === 1,
         bundle,
         revision: deployment.revision,
         call,

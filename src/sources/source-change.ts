@@ -10,6 +10,7 @@ const kept = [
   'dynamic_props',
   'apphooks',
   'concurrency',
+  'isolated',
   'state',
   'endpoint_key',
 ] as const;

@@ -30,6 +30,7 @@ export const sourceColumns = [
   'state',
   'endpoint_key',
   'concurrency',
+  'isolated',
   'revision',
   'change_id',
   'change_node',

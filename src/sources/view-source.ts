@@ -20,6 +20,7 @@ export function viewSource(
     active: source.state === 'active',
     health,
     concurrency: source.concurrency,
+    isolated: source.isolated === 1,
     created_at: epochSeconds(source.created_at_ms),
     updated_at: epochSeconds(source.updated_at_ms),
     name: source.name,

@@ -18,6 +18,7 @@ import { componentUsesMigration } from './migrations/0015-component-uses.ts';
 import { idempotencyKeysMigration } from './migrations/0016-idempotency-keys.ts';
 import { ticksAndNodesMigration } from './migrations/0017-ticks-and-nodes.ts';
 import { apiRequestKeysMigration } from './migrations/0018-api-request-keys.ts';
+import { isolatedSourcesMigration } from './migrations/0019-isolated-sources.ts';
 import type { Store, Tx } from './store.ts';
 
 export interface Migration {
@@ -45,6 +46,7 @@ export const migrations: readonly Migration[] = [
   idempotencyKeysMigration,
   ticksAndNodesMigration,
   apiRequestKeysMigration,
+  isolatedSourcesMigration,
 ];
 
 /** The store was written by a newer version, or its history differs: going on could destroy data. */

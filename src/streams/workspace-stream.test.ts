@@ -114,7 +114,7 @@ forEachStore((fixture) => {
           .values({
             ...{ id, owner_id: workspace, user_id: 'u_1', component_id: 'sc_1', name: id, name_slug: id },
             ...{ configured_props: '{}', state: 'active', ...empty, before_change: null, endpoint_key: null },
-            ...{ revision: 1, concurrency: 1, created_at_ms: startMs, updated_at_ms: startMs },
+            ...{ revision: 1, concurrency: 1, isolated: 0, created_at_ms: startMs, updated_at_ms: startMs },
           })
           .execute();
         await insertEmitter(tx, { id, ownerId: workspace });

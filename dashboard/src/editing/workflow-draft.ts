@@ -58,6 +58,7 @@ export const usualSettings: WorkflowSettings = {
   concurrency: null,
   throttle: null,
   queue_size: 100,
+  isolated: false,
 };
 
 let keys = 0;

@@ -35,7 +35,7 @@ export function WorkflowSettings({ workflow, mayWrite }: { workflow: Workflow; m
 
 function Settings({ settings }: { settings: SettingsOf | null }) {
   if (settings === null) return <p className="muted">It has no deployment.</p>;
-  const { timeout_seconds, memory_mb, auto_retry, concurrency, throttle, queue_size } = settings;
+  const { timeout_seconds, memory_mb, auto_retry, concurrency, throttle, queue_size, isolated } = settings;
   const facts: [string, string][] = [
     [
       'Longest time of a step',
@@ -52,6 +52,7 @@ function Settings({ settings }: { settings: SettingsOf | null }) {
         ? 'at once'
         : `at most ${formatNumber(throttle.limit)} in each ${formatNumber(throttle.seconds)} s`,
     ],
+    ['Process', isolated ? 'its own' : 'shared with other code of the owner'],
     ['Events that wait for their turn', `at most ${formatNumber(queue_size)}; those beyond are dropped`],
   ];
   return (

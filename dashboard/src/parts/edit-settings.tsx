@@ -12,7 +12,7 @@ export function EditSettings({
   onChange: (settings: WorkflowSettings) => void;
   problem: { field: string; message: string } | undefined;
 }) {
-  const { timeout_seconds, memory_mb, auto_retry, concurrency, throttle, queue_size } = settings;
+  const { timeout_seconds, memory_mb, auto_retry, concurrency, throttle, queue_size, isolated } = settings;
   const set = (change: Partial<WorkflowSettings>) => onChange({ ...settings, ...change });
   const told = problem === undefined ? undefined : withoutPlace(problem.message);
   return (
@@ -73,6 +73,14 @@ export function EditSettings({
             onChange={(event) => set({ auto_retry: event.target.checked })}
           />
           A step that fails is tried again, 8 times in about ten hours
+        </label>
+        <label className="check">
+          <input
+            type="checkbox"
+            checked={isolated}
+            onChange={(event) => set({ isolated: event.target.checked })}
+          />
+          Steps run in a process of their own, which no other code shares
         </label>
       </div>
       {told !== undefined && (

@@ -112,6 +112,8 @@ export interface Source {
   health: Health;
   /** Addition: see createSource (integer) */
   concurrency: number;
+  /** Addition: see createSource */
+  isolated: boolean;
   /** Epoch seconds (integer) */
   created_at: number;
   /** Epoch seconds (integer) */
@@ -389,6 +391,8 @@ export interface WorkflowSettings {
   } | null;
   /** Events that wait for their turn; those beyond are dropped, with an error event (integer, 1 to 10000) */
   queue_size: number;
+  /** Addition: steps run in a process of their own; by default, code of one owner shares processes */
+  isolated: boolean;
 }
 
 /** `data.steps` in answers of `POST /v1/templates`. */
@@ -547,6 +551,8 @@ export interface Template {
     } | null;
     /** Events that wait for their turn; those beyond are dropped, with an error event (integer, 1 to 10000) */
     queue_size?: number;
+    /** Addition: steps run in a process of their own; by default, code of one owner shares processes */
+    isolated?: boolean;
   };
   /** Null: made by somebody with whom the reader shares no workspace */
   owner_id: string | null;
@@ -3290,6 +3296,8 @@ export interface CreateSourceBody {
    * `$.service.db` that two of them set, one value stays (integer, 1 to 100)
    */
   concurrency?: number;
+  /** Addition: the source runs in a process of its own; by default, code of one owner shares processes */
+  isolated?: boolean;
 }
 
 /** Body of `PUT /v1/sources/{id}`. */
@@ -3325,6 +3333,8 @@ export interface UpdateSourceBody {
    * `$.service.db` that two of them set, one value stays (integer, 1 to 100)
    */
   concurrency?: number;
+  /** Addition: the source runs in a process of its own; by default, code of one owner shares processes */
+  isolated?: boolean;
   /** Default true */
   active?: boolean;
 }
@@ -3464,6 +3474,8 @@ export interface CreateWorkflowBody {
     } | null;
     /** Events that wait for their turn; those beyond are dropped, with an error event (integer, 1 to 10000) */
     queue_size?: number;
+    /** Addition: steps run in a process of their own; by default, code of one owner shares processes */
+    isolated?: boolean;
   };
 }
 
@@ -3548,6 +3560,8 @@ export interface CreateDeploymentBody {
     } | null;
     /** Events that wait for their turn; those beyond are dropped, with an error event (integer, 1 to 10000) */
     queue_size?: number;
+    /** Addition: steps run in a process of their own; by default, code of one owner shares processes */
+    isolated?: boolean;
   };
   /** d_… that the new version is made from; with another one deployed since it is a conflict */
   follows?: string;
@@ -3610,6 +3624,8 @@ export interface CreateTemplateBody {
     } | null;
     /** Events that wait for their turn; those beyond are dropped, with an error event (integer, 1 to 10000) */
     queue_size?: number;
+    /** Addition: steps run in a process of their own; by default, code of one owner shares processes */
+    isolated?: boolean;
   };
 }
 

@@ -54,6 +54,12 @@ const changeFields = {
         'left. More: so many at once on each node, in no order, and of a key of `$.service.db` that two of them set, one value stays',
     }),
   ),
+  isolated: Type.Optional(
+    Type.Boolean({
+      description:
+        'Addition: the source runs in a process of its own; by default, code of one owner shares processes',
+    }),
+  ),
 };
 
 const SourceQuery = Type.Object({

@@ -12,6 +12,7 @@ export const Source = Type.Object(
     active: Type.Boolean(),
     health: Health,
     concurrency: Type.Integer({ description: 'Addition: see createSource' }),
+    isolated: Type.Boolean({ description: 'Addition: see createSource' }),
     created_at: Type.Integer({ description: 'Epoch seconds' }),
     updated_at: Type.Integer({ description: 'Epoch seconds' }),
     name: Type.String(),

@@ -39,6 +39,10 @@ const runSettings = {
     maximum: 10_000,
     description: 'Events that wait for their turn; those beyond are dropped, with an error event',
   }),
+  isolated: Type.Boolean({
+    description:
+      'Addition: steps run in a process of their own; by default, code of one owner shares processes',
+  }),
 };
 
 /** `settings` of a request. */
@@ -52,6 +56,7 @@ export const SettingsInput = Type.Object(
     concurrency: Type.Optional(runSettings.concurrency),
     throttle: Type.Optional(runSettings.throttle),
     queue_size: Type.Optional(runSettings.queue_size),
+    isolated: Type.Optional(runSettings.isolated),
   },
   { additionalProperties: false },
 );

@@ -32,6 +32,8 @@ export interface SourceTable {
   endpoint_key: string | null;
   /** Runs under way at once on each node; 1: one after another over all nodes, each sees the state of the one before. */
   concurrency: number;
+  /** 1: its code runs in a process that no other code of the owner shares. */
+  isolated: number;
   /** Grows with every change of code or props: another revision runs in a fresh process. */
   revision: number;
   created_at_ms: number;

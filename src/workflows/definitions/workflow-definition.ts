@@ -38,6 +38,8 @@ export interface WorkflowSettings {
   throttle: { limit: number; seconds: number } | null;
   /** Runs that wait for their turn; an event beyond is dropped, with an error event. Only with the two above. */
   queueSize: number;
+  /** Steps run in a process that no other code of the owner shares. Absent in deployments from before it existed: no. */
+  isolated?: boolean;
 }
 
 export const defaultWorkflowSettings: WorkflowSettings = {
@@ -47,4 +49,5 @@ export const defaultWorkflowSettings: WorkflowSettings = {
   concurrency: null,
   throttle: null,
   queueSize: 100,
+  isolated: false,
 };

@@ -33,6 +33,7 @@ export interface SettingsInput {
   concurrency?: number | null;
   throttle?: { limit: number; seconds: number } | null;
   queue_size?: number;
+  isolated?: boolean;
 }
 
 export interface DefinitionInput {
@@ -130,7 +131,7 @@ export function settingsOf(
   before: WorkflowSettings = defaultWorkflowSettings,
 ): WorkflowSettings {
   refuseNul(given?.name, 'settings.name');
-  const { timeout_seconds, memory_mb, auto_retry, concurrency, throttle, queue_size } = given ?? {};
+  const { timeout_seconds, memory_mb, auto_retry, concurrency, throttle, queue_size, isolated } = given ?? {};
   return {
     timeoutSeconds: timeout_seconds === undefined ? before.timeoutSeconds : timeout_seconds,
     memoryMb: memory_mb ?? before.memoryMb,
@@ -138,6 +139,7 @@ export function settingsOf(
     concurrency: concurrency === undefined ? before.concurrency : concurrency,
     throttle: throttle === undefined ? before.throttle : throttle,
     queueSize: queue_size ?? before.queueSize,
+    isolated: isolated ?? before.isolated ?? false,
   };
 }
 
@@ -149,5 +151,6 @@ export function viewSettings(settings: WorkflowSettings) {
     concurrency: settings.concurrency,
     throttle: settings.throttle,
     queue_size: settings.queueSize,
+    isolated: settings.isolated ?? false,
   };
 }

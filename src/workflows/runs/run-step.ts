@@ -100,6 +100,7 @@ export class StepRunner {
           deploymentId: deployment.id,
           ownerId: deployment.ownerId,
           trustDomain: deployment.trustDomain,
+          isolated: deployment.settings.isolated === true,
           bundle: step.bundle,
           module: step.id,
           packages: deployment.packages,

@@ -1,0 +1,73 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { forEachSharedService } from '../support/millrace.ts';
+
+/** Answers with what names its process, or ends it. */
+const code = (name: string, body = '') => `export default {
+  name: '${name}', props: { http: { type: '$.interface.http', customResponse: true } },
+  async run(event) { ${body} this.http.respond({ body: String(performance.timeOrigin) }); },
+};`;
+
+forEachSharedService((fixture) => {
+  async function source(name: string, settings: object = {}, body = '') {
+    const { id, configured_props } = await fixture.service.createSource({
+      component_code: code(name, body),
+      ...settings,
+    });
+    const { endpoint_url } = configured_props.http;
+    const ask = async () => {
+      const answer = await fetch(endpoint_url);
+      return { status: answer.status, process: await answer.text() };
+    };
+    return { id, ask, process: async () => (await ask()).process };
+  }
+
+  test('sources and workflows of an owner share a process, and one that is isolated has its own', async () => {
+    const { service } = fixture;
+    const one = await source('One');
+    const other = await source('Other');
+    const shared = await one.process();
+    assert.equal(await other.process(), shared);
+    const workflow = await service.createWorkflow({
+      triggers: [{ type: 'http', props: { custom_response: true } }],
+      steps: [
+        {
+          namespace: 'answer',
+          code: 'export default defineComponent({ async run({ $ }) { await $.respond({ status: 200, body: String(performance.timeOrigin) }); } })',
+        },
+      ],
+    });
+    const ofWorkflow = async () => (await fetch(workflow.triggers[0].endpoint_url)).text();
+    assert.equal(await ofWorkflow(), shared);
+
+    const path = `/v1/sources/${other.id}`;
+    const changed = await service.api('PUT', path, { isolated: true });
+    assert.equal(changed.body.data.isolated, true);
+    const own = await other.process();
+    assert.notEqual(own, shared);
+    assert.equal(await one.process(), shared);
+    assert.equal((await service.api('PUT', path, { name: 'renamed' })).body.data.isolated, true);
+    assert.equal((await service.api('PUT', path, { isolated: false })).body.data.isolated, false);
+    assert.equal(await other.process(), shared);
+    const refused = await service.api('PUT', path, { isolated: 'yes' });
+    assert.equal(refused.status, 400);
+    assert.match(refused.body.error, /isolated/);
+
+    const deployed = await service.api('POST', `/v1/workflows/${workflow.id}/deployments`, {
+      settings: { isolated: true },
+    });
+    assert.equal(deployed.body.data.settings.isolated, true, JSON.stringify(deployed.body));
+    assert.notEqual(await ofWorkflow(), shared);
+  });
+
+  test('a source that ends its process takes nobody with it from then on', async () => {
+    const good = await source('Good');
+    const bad = await source('Bad', {}, 'process.exit(1);');
+    const before = await good.process();
+    assert.equal((await bad.ask()).status, 500);
+    const after = await good.process();
+    assert.notEqual(after, before);
+    assert.equal((await bad.ask()).status, 500);
+    assert.equal(await good.process(), after);
+  });
+});
