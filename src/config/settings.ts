@@ -80,7 +80,7 @@ export const settingDefinitions = {
     default: 168,
     min: 1,
     max: 8760,
-    text: 'How long somebody who signed in to the dashboard stays signed in.',
+    text: 'How long a user stays signed in to the dashboard, in hours.',
   },
   encryptionKey: {
     env: 'MILLRACE_ENCRYPTION_KEY',
@@ -354,7 +354,7 @@ export const settingDefinitions = {
     default: 24,
     min: 0,
     max: 8760,
-    text: 'Hours between tests of a connected account that works; 0: accounts are tested only when somebody asks.',
+    text: 'Hours between tests of a connected account that works; 0: accounts are tested on request only.',
   },
   logLevel: {
     env: 'MILLRACE_LOG_LEVEL',
